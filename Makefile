@@ -29,7 +29,7 @@ SLOW := browser site validation cli test_background.py test_contributing.py test
   measurements/test_device.py
 
 .PHONY: help serve site publish test test-quick test-all check format records frameworks test-frameworks \
-  constraints clean
+  constraints wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -44,6 +44,7 @@ help:
 	@echo "make records     renew the committed records that need no GPU, after a kernel or the simulator has changed"
 	@echo "make frameworks  add PyTorch (CPU) and Triton, for the tabs that use them"
 	@echo "make test-frameworks  run those tabs; only cells that tests/device_cells.txt lists may be skipped"
+	@echo "make wheel       build the package into dist/, with the simulator's engine compiled for common platforms"
 	@echo "make clean       remove .cache and site; .venv stays"
 
 define SET_UP
@@ -110,6 +111,11 @@ test-frameworks: frameworks
 constraints: $(DEV)
 	@{ sed -n '/^#/p' constraints.txt; \
 	   $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+
+# The package with the simulator's engine for Linux, macOS and Windows in it; zig compiles all five here.
+wheel: $(DEV)
+	$(BIN)/python -c "from tilewise.simulator.engine.built import main; exit(main())"
+	$(BIN)/hatchling build --target wheel
 
 clean:
 	rm -rf .cache site

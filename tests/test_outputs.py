@@ -31,6 +31,7 @@ from tilewise.outputs import (
 from tilewise.outputs.kernel import without_markers
 from tilewise.outputs.kinds import LONGEST_LINE, LONGEST_TEXT
 from tilewise.outputs.table import number
+from tilewise.outputs.try_it import TryOutput
 
 TABLE = Table(["name", Column("time", "µs")], [["a", 1.25], ["b", 20_000]], caption="Two rows.")
 FIGURE = Figure("A title", "A caption.", "What is seen.", 300, "chart", {"data": [[1, 2]], "layout": {}})
@@ -47,6 +48,11 @@ EVERY: list[Output] = [
         (RunColumn("", "issued", "What ran."), RunColumn("global loads", "sectors", "Of 32 bytes.")),
         (RunLine(2, "    a[i] = 1;", (Cell(3), Cell(9, "27 bytes asked for", mark="waste"))),),
         RunLine(0, "", (Cell(3), Cell(9))),
+    ),
+    TryOutput(
+        RunOutput("k<<<1, 32>>>", (), (), RunLine(0, "", ())),
+        {"sizes": [{"name": "block_x", "start": 8, "values": [4, 8]}], "kernels": [{"label": "<k>"}] * 2},
+        "A & B.",
     ),
     HazardOutput("race", "two warps write", "a[i] = 1;", 3),
     KernelOutput("k", "int a;\nint b;", 4, "part", (("T", "16"),), ("-fmad=false",)),
@@ -86,6 +92,27 @@ def test_a_table_escapes_what_it_holds() -> None:
         '<td class="tw-left" data-mark="best"><span title="&quot;quoted&quot;">'
         '<a href="../z/?a=1&amp;b=2">x &amp; y</a></span></td>' in html
     )
+
+
+def test_a_column_of_numbers_written_out_is_aligned_right() -> None:
+    table = Table(
+        ["of the peak", "gain", "kernel", "range"],
+        [["73%", "1.3×", "2", "1 to 2"], ["−4.5 %", "–", "two", "3%"]],
+    )
+    assert table.numeric == (True, True, False, False)
+    assert (
+        '<td class="tw-right">73%</td><td class="tw-right">1.3×</td><td class="tw-left">2</td>'
+        in table.html()
+    )
+    assert table.text().split("\n")[2] == "        73%  1.3×  2       1 to 2"
+
+
+def test_code_in_a_sentence_is_code_on_a_page() -> None:
+    said = "thread 1 reads what warp 0 wrote at line 3 (`a[i] = b < c;`)"
+    shown = "wrote at line 3 (<code>a[i] = b &lt; c;</code>)"
+    assert shown in Table(["hazard"], [[said]]).html()
+    assert shown in HazardOutput("race", said).markdown(context())
+    assert said in HazardOutput("race", said).text()
 
 
 def test_a_table_takes_numpy_values_and_refuses_ragged_rows() -> None:

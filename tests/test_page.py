@@ -119,7 +119,10 @@ def test_the_end_lists_the_terms_added_and_folds_all_so_far(project: Any) -> Non
     first, second = two_lessons(project)
     course = Course.of([first, second])
     added = page.render(first, project.run(first), course).markdown
-    assert "New in this lesson:\n\n- [Warp](#term-warp){ .tw-term-entry }: 32 lanes." in added
+    assert (
+        '??? terms "One term new in this lesson"\n\n    - [Warp](#term-warp){ .tw-term-entry }: 32 lanes.'
+        in added
+    )
     later = page.render(second, project.run(second), course).markdown
     assert "This lesson introduces no new terms." in later
     assert '??? terms "The one term so far"\n\n    [Warp](one.py#term-warp "32 lanes.").' in later
@@ -412,6 +415,15 @@ def test_a_text_of_several_kernels_stands_once_as_cuda() -> None:
     assert 'r"""' not in shown, "the text is CUDA, not a Python string"
     assert 'title="BOTH"' in shown and 'title="OTHER"' in shown
     assert 'FILL = Kernel(BOTH, defines={"T": 1})\nAGAIN = Kernel(BOTH, defines={"T": 2})' in shown
+
+
+def test_what_is_said_to_a_formatter_is_not_shown() -> None:
+    head = '# ---\n# title: "One"\n# needs: []\n# summary: "Once?"\n# ---\n\n'
+    text = f"{head}# %%\na = [1,\n     2]  # fmt: skip\nb = 3  # the rest\n"
+    lesson = parse(text, "lessons/part/one.py", "part/one")
+    context = Context("part/one", 6, lambda suffix, content: "", lambda wanted: wanted)
+    shown = source(lesson.code[-1], {}, context)
+    assert "a = [1,\n     2]\nb = 3  # the rest" in shown
 
 
 def test_reading_time_leaves_out_what_the_page_folds() -> None:

@@ -28,15 +28,15 @@ TWINS = [
     (("speed/occupancy", SCORE), ("toolbox/machine_code", SCORE), {}),
     (
         ("attention/flash_steps", JOIN.format("combine")),
-        ("attention/matrix_units", JOIN.format("join_halves")),
+        ("attention/matrix_units_fp32", JOIN.format("join_halves")),
         {"expf(": "exp2f("},  # in powers of two, as its lesson says
     ),
     (THREE, ("attention/flash_steps", TORCH.format("torch_three_operations")), {}),
-    (THREE, ("attention/matrix_units", TORCH.format("torch_in_three")), {}),
+    (THREE, ("attention/matrix_units_fp32", TORCH.format("torch_in_three")), {}),
     (THREE, ("memory/coalescing_attention", TORCH.format("torch_three_operations")), ITSELF),
     (THREE, ("memory/reductions_attention", TORCH.format("torch_three_operations")), ITSELF),
     (FUSED, ("attention/flash_steps", TORCH.format("torch_fused")), {}),
-    (FUSED, ("attention/matrix_units", TORCH.format("torch_at_once")), {}),
+    (FUSED, ("attention/matrix_units_fp32", TORCH.format("torch_at_once")), {}),
 ]
 
 

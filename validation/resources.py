@@ -23,7 +23,7 @@ def examine(kernel: Kernel) -> ResourceRow:
     Raises:
         CompileGateError: NVRTC refuses it, for another reason than an architecture that lacks something.
     """
-    targets = nvrtc.architectures(kernel.source, kernel.options)
+    targets = nvrtc.architectures(kernel.whole, kernel.options)
     taken: dict[str, Resources] = {}
     needs = targets[0] if targets[0] in ARCHITECTURES[1:] and not architecture(kernel.options) else ""
     for target in targets:

@@ -1,46 +1,48 @@
 # ---
-# title: One query, all keys
 # needs: [matmul/matrix_units, memory/reductions, attention/flash_forward]
-# summary: "A model that writes has one new query for each head and must read every key it ever made. How near to the rate of a copy?"
-# description: "Decoding with grouped queries: the bytes of the cache, keys split over blocks, fragments straight from memory, the last block combines."
-# date: 2026-11-21
-# tags: [decoding, grouped queries, KV cache, attention]
+# title: "Decoding: split-KV attention with one query"
+# summary: "To generate one token, attention reads the whole KV cache for a single query per head. How close to the speed of a copy can it get?"
+# description: "Attention for LLM decoding in CUDA C: KV cache, grouped-query attention, Flash-Decoding's split keys, and tensor core fragments loaded from global memory."
+# date: 2026-11-23
+# tags: [decoding, Flash-Decoding, split-KV, grouped-query attention, KV cache]
 # ---
 
 # %% [markdown]
-# A model with {{ model.heads }} heads of 128 has written {{ model.keys | , }} tokens and is to write the
-# next one. Each head has a single query, and it meets all {{ model.keys | , }} keys. In one layer that is
-# {{ model.mb | .0f }} MB to read for {{ model.mflop | .0f }} million operations. A copy that moves as many
-# bytes takes {{ seen.copy_1 | us }}. How near to that does attention come, when the queries are too few
-# to give every SM one?
+# A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in
+# its context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A
+# copy that moves as many bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
+# head takes {{ seen.one_1 | us }}, {{ hook.times | .0f }}× more. Every generated token pays that in every layer.
+#
+# Those eight blocks leave {{ model.idle }} of {{ chip.sms }} SMs idle, and with a single query per head, there are no
+# query tiles to spread over them. *Flash-Decoding*, by [Dao, Haziza, Massa and
+# Sizov](https://pytorch.org/blog/flash-decoding/), splits the keys instead. How close to the copy's
+# {{ seen.copy_1 | us }} can it get?
 
 # %% [markdown]
-# ## What is read
+# ## The KV cache: every byte is read once
 #
-# A model writes one token after another, and each decoding step needs the keys and values of all before.
-# They do not change, so they are kept: the KV cache. A step then computes one new query, key and value
-# a head, and attention has one row. Nothing is left of the tiles that made attention fast: a key meets
-# one query and is not needed again until the next token.
+# The keys and values of earlier tokens never change, so a model stores them in the *KV cache*. A *decoding step*
+# computes one new query, key and value per head and reads the whole cache. In [FlashAttention's forward
+# pass](flash_forward.py), a key tile in shared memory serves 64 queries. Here a key serves one query, and nobody needs
+# it again until the next token.
+#
+# *Grouped-query attention* (GQA), by [Ainslie et al.](https://arxiv.org/abs/2305.13245), lets several query heads
+# share one KV head.[^multi] Here, {{ model.group }} do, so the cache is a quarter of the size and each key serves four
+# queries. A key and its value are 2 × 256 bytes in BF16. Each query spends 2 × 256 FLOP on them. That's an intensity
+# of {{ model.intensity | .0f }} FLOP/B, the size of the group. On an H100, the tensor cores become the limit only at
+# {{ model.ridge | .0f }} FLOP/B (data sheet). Decoding is memory-bound by a wide margin.
+#
+# [^multi]: With one KV head for all query heads, it's *multi-query attention*, by
+#     [Shazeer](https://arxiv.org/abs/1911.02150).
 #
 # ??? definition "Decoding step | decoding steps"
-#     One step of a language model that writes token by token; it has one query for each head.
+#     One step of a language model that generates text token by token. Attention has one query per head.
 #
 # ??? definition "KV cache"
-#     The keys and values of all tokens so far, kept so that no step computes them again.
-
-# %% [markdown]
-# So models began to share. With grouped queries several heads have their own queries and one set of
-# keys and values between them.[^grouped] Here four heads share, as in many models of today: {{ model.kv }}
-# heads of keys for {{ model.heads }} of queries. The cache is a quarter as large, and each key that is
-# read meets four queries. Two products of 2 × 128 operations for each query, 2 × 256 bytes in BF16: the
-# intensity is {{ model.intensity | .0f }} FLOP a byte, the size of the group. An H100 wants
-# {{ model.ridge | .0f }} for its matrix units. Decoding is a way of reading memory.
+#     The keys and values of all earlier tokens, stored so that no decoding step computes them again.
 #
-# [^grouped]: With one set of keys for all heads it is called multi-query attention; a set for each head
-#     is the attention of the lessons before.
-#
-# ??? definition "Grouped queries"
-#     Several heads of queries that share one head of keys and values.
+# ??? definition "Grouped-query attention | GQA"
+#     Attention in which several query heads share one head of keys and values.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -53,14 +55,12 @@ from tilewise.measurements import (
     medians_us,
     printed_errors,
     printed_rows,
-    recorded,
     recorded_device,
 )
 from tilewise.models import device
 
 GPU = recorded_device()
 H100 = device("H100 SXM")  # an H200 has as many SMs
-GB_PER_S = recorded("reads.ceilings.memory_gb_per_s")
 HEADS, KV_HEADS, D = 32, 8, 128
 
 
@@ -69,21 +69,21 @@ def cache_bytes(batch, N, kv_heads=KV_HEADS):
     return 2 * 2 * batch * kv_heads * N * D
 
 
-def reading(key_heads, tokens, batch, layers):
-    """Size of a whole model's cache, and how long one step has to read it."""
-    size = layers * cache_bytes(batch, tokens, key_heads)
+def reading(KV_heads, tokens, batch, layers):
+    """Size of a whole model's cache, and the time in which one step can read it."""
+    size = layers * cache_bytes(batch, tokens, KV_heads)
     fits = size < GPU.memory_gb * 1e9
     return Answer(
         [size / 1e9, size / GPU.memory_gb_per_s / 1e6],
-        f"{HEADS / key_heads:.0f} FLOP a byte. "
-        + ("It fits into the memory of one such GPU." if fits else "More than one such GPU has."),
+        f"{HEADS / KV_heads:.0f} FLOP/B. "
+        + ("The cache fits in the memory of one GPU." if fits else "The cache needs more than one GPU."),
     )
 
 
 show(
     calculator(
         [
-            Slider("key heads", [1, 2, 4, 8, 16, 32], 8),
+            Slider("KV heads", [1, 2, 4, 8, 16, 32], 8),
             Slider("tokens", [1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072], 32768),
             Slider("batch", [1, 2, 4, 8, 16, 32, 64], 1),
             Slider("layers", [1, 16, 32, 64], 32),
@@ -91,37 +91,95 @@ show(
         reading,
         meters=[
             Meter("cache [GB]", 80, "", "global", ",.1f"),
-            Meter("read in [ms]", 25, "", "predicted", ",.2f"),
+            Meter("read time [ms]", 25, "", "predicted", ",.2f"),
         ],
-        title="The cache grows with every token, and each token reads all of it",
-        caption="A model of 32 heads of 128 in BF16: the size of its KV cache and the time that one step needs to read it at the peak bandwidth of an {machine} (data sheet). A model; the weights, which a step reads too, are left out.",
+        title="The cache grows with every token, and every token reads all of it",
+        caption="KV cache of a model with 32 query heads of 128 elements in BF16, and the time that a decoding step needs to read it at the peak bandwidth of an {machine} (data sheet). The weights, which a step also reads, are left out.",
     )
 )
 publish(
     model={
         "heads": HEADS,
         "kv": KV_HEADS,
+        "group": HEADS // KV_HEADS,
         "keys": 32768,
+        "key_bytes": cache_bytes(1, 1, 1),
         "mb": cache_bytes(1, 32768) / 1e6,
-        "mflop": 4 * HEADS * D * 32768 / 1e6,
+        "idle": GPU.sms - KV_HEADS,
         "intensity": 4 * HEADS * D / cache_bytes(1, 1),
-        "ridge": GPU.peak_tflop_per_s["bf16_matrix"] / GB_PER_S * 1e3,
+        "ridge": H100.peak_tflop_per_s["bf16_matrix"] / H100.memory_gb_per_s * 1e3,
     }
 )
 
 # %% [markdown]
-# ## A warp, a key
+# ## Split-KV: several blocks for one query
 #
-# The first kernel does what comes to mind. A block has a share of the keys, its warps take one key after
-# another, and a lane has four of the 128 numbers. The sum over lanes is the logit; maximum, sum and
-# weighted row follow as in flash attention. A key meets `GROUP` queries, four or one, while it is in
-# registers. At the end the warps' results are put together in shared memory.
+# Each block processes one *split* of the keys. It leaves the mean of its values $o_w$, weighted by softmax over its
+# own keys, and the log-sum-exp of its scores $L_w$. The result is the mean of these parts, weighted by $2^{L_w}$:
+#
+# $$O = \frac{\sum_w 2^{L_w}\, o_w}{\sum_w 2^{L_w}} \qquad L_w = \log_2 \sum_{j \in w} 2^{s_j}$$
+#
+# The scores are multiplied by $\log_2 e$ beforehand, because the kernels compute powers of two.
+#
+# Step through four keys in two splits. The result is the same as that of softmax over all four keys.
+#
+# ??? definition "Split-KV"
+#     Attention in which several blocks process the same queries, each with its own split of the keys and values,
+#     and a final step combines their results by their log-sum-exps.
+
+# %% fold="Code of the figure"
+from tilewise import check
+
+SCORES, VALUES = np.array([1.0, 3.0, 2.0, 2.0]), np.array([10.0, 20.0, 30.0, 70.0])
+COMBINE_STEPS = """p = 2 ** (s[split] - m)
+o[w] = p @ v[split] / sum(p)
+L[w] = m + log2(sum(p))
+weight = 2 ** (L - max(L))
+O = weight @ o / sum(weight)"""
+
+
+def two_splits():
+    """The example, split by split, and its result."""
+    means, lses, states = np.full(2, np.nan), np.full(2, np.nan), []
+
+    def note(what, line, split=()):
+        arrays = {"scores": SCORES, "values": VALUES, "o": means.copy(), "L": lses.copy()}
+        reads = {"scores": list(split), "values": list(split)} if split else {"o": [0, 1], "L": [0, 1]}
+        states.append(State(what, line=line, arrays=arrays, reads=reads))
+
+    for w, split in enumerate(((0, 1), (2, 3))):
+        p = 2 ** (SCORES[list(split)] - SCORES[list(split)].max())
+        means[w] = p @ VALUES[list(split)] / p.sum()
+        lses[w] = SCORES[list(split)].max() + np.log2(p.sum())
+        name = f"Split {w}, in a block of its own"
+        note(f"{name}: mean {means[w]:.0f}, log-sum-exp {lses[w]:.2f}.", 3, split)
+    weight = 2 ** (lses - lses.max())
+    out = weight @ means / weight.sum()
+    note(f"The splits get the weights {weight[0]:.0f} and {weight[1]:.1f}.", 4)
+    note(f"Their mean is {out:.1f}.", 5)
+    return states, out
+
+
+states, out = two_splits()
+weights = 2**SCORES
+check(out, weights @ VALUES / weights.sum(), atol=1e-12, name="two splits against softmax over all keys")
+show(
+    stepped(
+        states,
+        source=COMBINE_STEPS,
+        language="python",
+        start=1,
+        title="A mean and a log-sum-exp are all that a split has to leave",
+        caption="One query, four keys in two splits, one column of the values: what each split leaves, and how the results are combined.",
+    )
+)
 
 # %% [markdown]
-# What a share of the keys leaves is its mean and its log-sum-exp $L$, as in the lesson on flash
-# attention; here $L$ is in powers of two, the exponential that the hardware has. Eight heads of keys are
-# too few blocks for {{ chip.sms }} SMs, and one query cannot be split, so what is split is the keys. A
-# second launch combines the shares with weights $2^L$.
+# ## One warp per key
+#
+# In the first kernel, a warp processes one key at a time, and each lane holds 4 of its 128 elements. Five shuffles add up
+# the lanes' dot products, once per query. Then comes a step of online softmax. A block serves all `GROUP` query heads
+# of a KV head, so it loads each key once for the four of them. `combine_shares` is a second launch.
 
 
 # %% tab="Pseudocode"
@@ -134,20 +192,20 @@ def decode_rows(q, K, V, part, L, share, sharing, scale):
     for head in parallel(len(q)):
         keys, values = K[head // sharing], V[head // sharing]
         for w, own in enumerate(tiles(len(keys), share)):
-            # [share
+            # [split
             s = keys[own] @ q[head] * (scale * LOG2_E)
             p = 2.0 ** (s - max(s))
             part[w, head] = p @ values[own] / sum(p)
             L[w, head] = max(s) + np.log2(sum(p))
-            # share]
+            # split]
 
 
 def combine_shares(part, L, out):
     for head in parallel(len(out)):
-        # [together
+        # [combine
         weight = 2.0 ** (L[:, head] - max(L[:, head]))
         out[head] = weight @ part[:, head] / sum(weight)
-        # together]
+        # combine]
 
 
 # %% tab="CUDA C"
@@ -157,93 +215,108 @@ DECODE_ROWS = r"""
 #include <cuda_bf16.h>
 typedef __nv_bfloat16 Bf16;
 
-static __device__ float power(float x) {  // of two
+static __device__ float exp2_approx(float x) {  // 2^x
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-// four numbers of a row, as 32-bit floats
-static __device__ float4 wide(const Bf16* from) {
-    uint2 v = *(const uint2*)from;
+
+// Loads four BF16 elements, 8 bytes, and converts them to FP32.
+static __device__ float4 load_bf16x4(const Bf16* base) {
+    uint2 v = *(const uint2*)base;
     return make_float4(__uint_as_float(v.x << 16),
                        __uint_as_float(v.x & 0xFFFF0000u),
                        __uint_as_float(v.y << 16),
                        __uint_as_float(v.y & 0xFFFF0000u));
 }
+
+// Attention of one query per head over one split of the keys: the mean of the values in part,
+// its log-sum-exp, base 2, in L. q [heads][128], K and V [heads / sharing][N][128], all BF16,
+// contiguous, 8-byte aligned; part [splits][heads][128] and L [splits][heads], FP32.
+// share = keys per split; sharing = query heads per KV head. A block serves GROUP query heads of
+// one KV head: GROUP divides sharing. An empty split has zeros in part and L = -infinity.
+// Launch (splits, heads / GROUP) blocks of 32 * WARPS threads; static shared memory; sm_80 or newer.
+// Not handled: head dimensions other than 128, masks, paged caches.
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 3)
 decode_rows(const Bf16* q, const Bf16* K, const Bf16* V, float* part, float* L,
             int N, int share, int sharing, float scale) {
-    __shared__ float parts[WARPS][GROUP][128];
-    __shared__ float tops[WARPS][GROUP], sums[WARPS][GROUP];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __shared__ float warp_o[WARPS][GROUP][128];
+    __shared__ float warp_max[WARPS][GROUP], warp_sum[WARPS][GROUP];
+    int lane = threadIdx.x % 32, warp_id = threadIdx.x / 32;
     int head = blockIdx.y * GROUP, heads = gridDim.y * GROUP;
-    size_t from = (size_t)(head / sharing) * N * 128 + 4 * lane;
+    size_t base = (size_t)(head / sharing) * N * 128 + 4 * lane;
     int end = min(N, (int)(blockIdx.x + 1) * share);
-    float bits = scale * 1.44269504f;
+    float bits = scale * 1.44269504f;  // scores as powers of two
     float4 a[GROUP], o[GROUP] = {};
     float m[GROUP], z[GROUP] = {};
     #pragma unroll
     for (int g = 0; g < GROUP; ++g) {
-        a[g] = wide(&q[(head + g) * 128 + 4 * lane]);
-        m[g] = -1e30f;  // finite, so that a difference of two is a number
+        a[g] = load_bf16x4(&q[(head + g) * 128 + 4 * lane]);
+        m[g] = -1e30f;  // finite: -infinity minus itself is NaN
     }
-    // [share
+    // [split
     #pragma unroll 2
-    for (int j = blockIdx.x * share + warp; j < end; j += WARPS) {
-        float4 k = wide(&K[from + (size_t)j * 128]);
-        float4 v = wide(&V[from + (size_t)j * 128]);
+    for (int j = blockIdx.x * share + warp_id; j < end; j += WARPS) {
+        float4 k = load_bf16x4(&K[base + (size_t)j * 128]);
+        float4 v = load_bf16x4(&V[base + (size_t)j * 128]);
         #pragma unroll
         for (int g = 0; g < GROUP; ++g) {
             float s = a[g].x * k.x + a[g].y * k.y
                     + a[g].z * k.z + a[g].w * k.w;
-            for (int hop = 16; hop > 0; hop /= 2)
-                s += __shfl_xor_sync(~0u, s, hop);
-            float top = fmaxf(m[g], s * bits);
-            float f = power(m[g] - top), p = power(s * bits - top);
-            m[g] = top;
-            z[g] = z[g] * f + p;
-            o[g].x = o[g].x * f + p * v.x;
-            o[g].y = o[g].y * f + p * v.y;
-            o[g].z = o[g].z * f + p * v.z;
-            o[g].w = o[g].w * f + p * v.w;
+            for (int offset = 16; offset > 0; offset /= 2)
+                s += __shfl_xor_sync(~0u, s, offset);
+            float row_max = fmaxf(m[g], s * bits);
+            float alpha = exp2_approx(m[g] - row_max),
+                  p = exp2_approx(s * bits - row_max);
+            m[g] = row_max;
+            z[g] = z[g] * alpha + p;
+            o[g].x = o[g].x * alpha + p * v.x;
+            o[g].y = o[g].y * alpha + p * v.y;
+            o[g].z = o[g].z * alpha + p * v.z;
+            o[g].w = o[g].w * alpha + p * v.w;
         }
     }
-    // share]
+    // split]
     #pragma unroll
     for (int g = 0; g < GROUP; ++g) {
-        *(float4*)&parts[warp][g][4 * lane] = o[g];
-        tops[warp][g] = m[g];
-        sums[warp][g] = z[g];
+        *(float4*)&warp_o[warp_id][g][4 * lane] = o[g];
+        warp_max[warp_id][g] = m[g];
+        warp_sum[warp_id][g] = z[g];
     }
-    __syncthreads();  // every warp's result is there
-    for (int e = threadIdx.x; e < GROUP * 128; e += 32 * WARPS) {
-        int g = e / 128, at = blockIdx.x * heads + head + g;
-        float top = -1e30f, sum = 0.0f, x = 0.0f;
-        for (int w = 0; w < WARPS; ++w) top = fmaxf(top, tops[w][g]);
+    __syncthreads();  // every warp has written its m, z and o
+    for (int idx = threadIdx.x; idx < GROUP * 128; idx += 32 * WARPS) {
+        int g = idx / 128, at = blockIdx.x * heads + head + g;
+        float row_max = -1e30f, sum = 0.0f, x = 0.0f;
+        for (int w = 0; w < WARPS; ++w) row_max = fmaxf(row_max, warp_max[w][g]);
         for (int w = 0; w < WARPS; ++w) {
-            float f = power(tops[w][g] - top);
-            sum += f * sums[w][g];
-            x += f * parts[w][g][e % 128];
+            float alpha = exp2_approx(warp_max[w][g] - row_max);
+            sum += alpha * warp_sum[w][g];
+            x += alpha * warp_o[w][g][idx % 128];
         }
-        part[at * 128 + e % 128] = sum > 0.0f ? x / sum : 0.0f;
-        if (e % 128 == 0) L[at] = top + log2f(sum);
+        part[at * 128 + idx % 128] = sum > 0.0f ? x / sum : 0.0f;
+        if (idx % 128 == 0) L[at] = row_max + log2f(sum);
     }
 }
+
+// out = mean of the splits' parts, with weights 2^L. part [shares][heads][128], L [shares][heads],
+// out [heads][128] in BF16; shares = number of splits. A head without any key gets zeros.
+// One thread per output element: launch ceil(heads * 128 / block) blocks.
 extern "C" __global__
 void combine_shares(const float* part, const float* L, Bf16* out,
                     int heads, int shares) {
     int at = blockIdx.x * blockDim.x + threadIdx.x, head = at / 128;
     if (head >= heads) return;
-    // [together
-    float top = -1e30f, sum = 0.0f, x = 0.0f;
-    for (int w = 0; w < shares; ++w) top = fmaxf(top, L[w * heads + head]);
+    // [combine
+    float row_max = -1e30f, sum = 0.0f, x = 0.0f;
+    for (int w = 0; w < shares; ++w)
+        row_max = fmaxf(row_max, L[w * heads + head]);
     for (int w = 0; w < shares; ++w) {
-        float weight = power(L[w * heads + head] - top);
+        float weight = exp2_approx(L[w * heads + head] - row_max);
         sum += weight;
         x += weight * part[w * heads * 128 + at];
     }
     out[at] = __float2bfloat16(sum > 0.0f ? x / sum : 0.0f);
-    // together]
+    // combine]
 }
 """
 
@@ -255,8 +328,29 @@ def rows_kernel(group, warps=8):
 ROWS = rows_kernel(4)
 COMBINE = ROWS.named("combine_shares")
 
+# %%
+ROWS.region("split")
+
+# %% [markdown]
+# Run it with four query heads, one KV head and three keys in two splits. Without a GPU, the simulator runs the same
+# lines.
+
+# %%
+from tilewise import bf16
+
+q, K = np.zeros((4, 128), np.float32), np.zeros((1, 3, 128), np.float32)
+q, K, V = bf16.bits(q), bf16.bits(K), bf16.bits(np.eye(3, 128, dtype=np.float32)[None])
+part, L = np.zeros((2, 4, 128), np.float32), np.zeros((2, 4), np.float32)
+out = np.zeros((4, 128), np.uint16)
+ROWS(q, K, V, part, L, 3, 2, 4, 128**-0.5, grid=(2, 1), block=256)
+COMBINE(part, L, out, 4, 2, grid=2, block=256)
+print(bf16.values(out)[0, :4].round(2))
+
+# %% [markdown]
+# All scores are 0, so each of the three keys has a weight of 1/3, although one split has two keys and the other only one.
+
 # %% fold="Code of the checks"
-from tilewise import Trace, agree, bf16, case, ceil_div, check, expect_hazard, gpu_here, output, uniform
+from tilewise import Trace, agree, case, ceil_div, expect_hazard, gpu_here, output, uniform
 
 
 def spread(*shape, most=2.0):
@@ -265,7 +359,7 @@ def spread(*shape, most=2.0):
 
 
 def decoding(kernel, heads, kv_heads, keys, shares, **more):
-    """One new query for each head, the cache, and a launch of a kernel with so many shares of the keys."""
+    """One new query for each head, the cache, and a launch of a kernel with so many shares of the keys."""  # as recorded
     share = ceil_div(ceil_div(keys, shares), 16) * 16
     shares = ceil_div(keys, share)
     assert shares <= 64, "a lane weighs two shares"
@@ -320,9 +414,9 @@ def against_64_bits(runs, name):
 
 ALONE = rows_kernel(1)
 SIZES = {
-    "shares that do not divide": (8, 2, 77, 3),
-    "one share": (4, 1, 21, 1),
-    "a tile a share": (4, 1, 40, 40),
+    "77 keys in three splits": (8, 2, 77, 3),
+    "one split": (4, 1, 21, 1),
+    "16 keys per split": (4, 1, 40, 40),
 }
 for kernel in (ROWS, ALONE):
     agree(decode_rows, kernel, [decoding(kernel, *sizes) for sizes in SIZES.values()], rtol=1e-4, atol=1e-5)
@@ -331,11 +425,11 @@ for kernel in (ROWS, ALONE):
     combine = kernel.named("combine_shares").on(ragged, grid=2, block=256)
     runs.append(run_chain([kernel.on(ragged), combine]))
     sizes = ", ".join([*SIZES, "an empty split"])
-    against_64_bits(runs, f"{sizes}; {kernel.defines['GROUP']} heads to a block")
+    against_64_bits(runs, f"GROUP = {kernel.defines['GROUP']}: {sizes}")
 
 
 def some_parts(shares, heads, stretch):
-    """Parts whose log-sum-exps lie near each other or far apart."""
+    """Parts whose log-sum-exps are similar or very different."""
     L = (stretch * np.random.default_rng(shares).normal(size=(shares, heads))).astype(np.float32)
     part, out = uniform(shares, heads, 128, low=-1.0), output(heads, 128, dtype="bfloat16")
     grid = ceil_div(heads * 128, 256)
@@ -345,33 +439,29 @@ def some_parts(shares, heads, stretch):
 agree(combine_shares, COMBINE, [some_parts(3, 5, 1.0), some_parts(7, 3, 3000.0)], rtol=2**-8, atol=1e-6)
 
 # %% [markdown]
-# ## What it costs
-#
-# Per key a warp needs {{ rows.per_key | .0f }} instructions with four queries, most of them in the sum
-# over lanes, which takes five shuffles and five additions for each query. An SM can issue four a clock.
-# Its share of the memory's rate is {{ chip.bytes_clock | .1f }} bytes a clock, so a key and its value,
-# 512 bytes, take {{ chip.key_clocks | .0f }} clocks to come. The instructions take {{ rows.key_clocks | .0f }}.
-# With one query to a block the key also comes four times, though from the L2 if the four blocks keep
-# together. The work for a key must shrink, and there is a unit for products.
+# The cost is in the instructions. In the compiled loop, a warp issues {{ rows.per_key | .0f }} per key, and
+# {{ rows.reduction | .0f }} of them are shuffles and their additions. An SM issues four per cycle, so a key costs at least
+# {{ rows.cycles | .0f }} cycles. The memory delivers its {{ model.key_bytes }} bytes in {{ chip.key_cycles | .0f }}. We
+# need a kernel with fewer instructions per key, and tensor cores do the most work per instruction.
 
 # %% [markdown]
-# ## Fragments straight from memory
+# ## Tensor cores: fragments straight from global memory
 #
-# `mma.sync` wants 16 rows and 8 columns, and a group has four queries: {{ tiled.wasted | .0% }} of what it
-# does here is for rows and columns of zeros. That does not matter; instructions do. What matters more is
-# the way of the keys. In the lessons on products each number went to shared memory and came out as a
-# fragment, because several warps used it. Nobody uses a key twice. Can a lane load from memory just what
-# its fragment needs, in pieces of 16 bytes?
-
-# %% [markdown]
-# A fragment of a key wants two pairs of neighbours, which is 8 bytes in two places. But the sum over the
-# 128 numbers of a row does not depend on their order, if query and key have the same. So a lane takes
-# 16 bytes, eight neighbours, and calls them the pairs of two fragments. The same freedom exists for the
-# second product, which sums over keys: lane and row can be matched as the loads like it, as long as the
-# weights follow. They do by themselves: as they come out of the first product, lane $4r + t$ has those of
-# query $r$ for keys $2t$ and $2t + 1$, which is what the other operand of `mma.sync` wants there. Thus the
-# second product is made the other way around, $O^T = V^T P^T$: queries are its columns, and eight are as
-# many as it has.
+# `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. In $QK^T$, they fill four of the 16
+# rows, in $PV$ four of the eight columns. So {{ tiled.wasted | .0% }} of the arithmetic here multiplies zeros. That
+# doesn't matter: the limit is how fast instructions issue, and the tensor cores have FLOP/s to spare.
+#
+# [GEMM kernels](../matmul/matrix_units.py) stage tiles in shared memory because several warps use each element. Here,
+# only one warp uses a key. Could each lane load its fragment directly from global memory, 16 bytes at a time?
+#
+# A lane's fragment of a key has two pairs of adjacent elements, eight elements apart. But a dot product doesn't depend on the order
+# of its 128 terms, provided that query and key have the same order. So a lane loads 16 adjacent bytes,
+# eight elements, and uses them as the pairs of two MMAs.
+#
+# The same trick works for `PV`, which sums over keys. After `QK^T`, lane $4r + t$ holds the scores of query $r$ for keys
+# $2t$ and $2t + 1$. That's exactly how `mma.sync` expects its B operand. So the kernel computes the transpose,
+# $O^T = V^T P^T$: the queries are its eight columns, and no probability moves between lanes. Keys and values never touch
+# shared memory.
 
 
 # %% tab="Pseudocode"
@@ -385,23 +475,23 @@ def decode_tiles(q, K, V, part, L, out, share, sharing, scale):
                 # [scores
                 s = k @ q[head] * (scale * LOG2_E)
                 # scores]
-                # [weights
-                top = max(m, *s)
-                p = 2.0 ** (s - top)
-                m, z, o = top, z * 2.0 ** (m - top) + sum(p), o * 2.0 ** (m - top)
-                # weights]
-                # [mean
+                # [softmax
+                row_max = max(m, *s)
+                alpha, p = 2.0 ** (m - row_max), 2.0 ** (s - row_max)
+                m, z, o = row_max, z * alpha + sum(p), o * alpha
+                # softmax]
+                # [pv
                 o = o + p @ v
-                # mean]
+                # pv]
             if len(part) == 1:
                 out[head] = o / z
             else:
                 part[w, head], L[w, head] = o / z, m + np.log2(z)
         if len(part) > 1:
-            # [together
+            # [combine
             weight = 2.0 ** (L[:, head] - max(L[:, head]))
             out[head] = weight @ part[:, head] / sum(weight)
-            # together]
+            # combine]
 
 
 # %% tab="CUDA C"
@@ -409,156 +499,175 @@ DECODE_TILES = r"""
 #include <cuda_bf16.h>
 typedef __nv_bfloat16 Bf16;
 
-struct Found {  // by the warps of a block; and what each share weighs
+// What the warps of a block exchange through shared memory.
+struct BlockState {
     float o[WARPS][GROUP][128], m[WARPS][GROUP], z[WARPS][GROUP];
-    float weight[GROUP][64];
-    bool last;
+    float weight[GROUP][64];  // of each split
+    bool is_last;
 };
-static __device__ unsigned arrived[4096] = {};  // shares of a group of heads
-static __device__ float power(float x) {  // of two
+// Splits that have finished, per blockIdx.y; back at zero after every launch. One array for the
+// whole module: launches on two streams must not overlap.
+static __device__ unsigned splits_done[4096] = {};
+
+static __device__ float exp2_approx(float x) {  // 2^x
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-static __device__ unsigned pair(float low, float high) {
+
+static __device__ unsigned pack_bf16x2(float low, float high) {
     unsigned bits;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
     return bits;
 }
-// D += A B for one warp: 16x16 times 16x8, two BF16 to a register
-static __device__ void mma(float (&d)[4], unsigned a0, unsigned a1,
-                           unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+
+// D += A B for one warp: 16 x 16 times 16 x 8, two BF16 elements per register.
+static __device__ void mma_m16n8k16(float (&d)[4], unsigned a0, unsigned a1, unsigned a2,
+                                    unsigned a3, unsigned b0, unsigned b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-// 16 bytes that nobody reads again: past the L1; the L2 may fetch the row
-static __device__ uint4 once(const Bf16* from) {
+
+// Loads 16 bytes that are used once: not kept in the L1. AHEAD may make the L2 fetch 256 bytes.
+static __device__ uint4 once(const Bf16* base) {
     uint4 v;
     asm volatile("ld.global.nc.L1::no_allocate" AHEAD
                  ".v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(base));
     return v;
 }
-static __device__ void add(float4& x, float f, float4 y) {
-    x.x += f * y.x;
-    x.y += f * y.y;
-    x.z += f * y.z;
-    x.w += f * y.w;
+
+// x += alpha * y
+static __device__ void fma4(float4& x, float alpha, float4 y) {
+    x.x += alpha * y.x;
+    x.y += alpha * y.y;
+    x.z += alpha * y.z;
+    x.w += alpha * y.w;
 }
+
+// Stores four elements of a row of out as BF16.
 static __device__ void write(Bf16* out, int head, int c, float4 x) {
-    *(uint2*)&out[head * 128 + c] = make_uint2(pair(x.x, x.y), pair(x.z, x.w));
+    *(uint2*)&out[head * 128 + c] =
+        make_uint2(pack_bf16x2(x.x, x.y), pack_bf16x2(x.z, x.w));
 }
-// What the warps found becomes the block's part; the last block to come
-// puts all parts together.
-static __device__ void leave(Found& all, float* part, float* L, Bf16* out) {
+
+// Combines the results of the block's warps; the last block of a group of heads combines all splits.
+static __device__ void finish_block(BlockState& all, float* part, float* L,
+                                    Bf16* out) {
     int shares = gridDim.x, heads = gridDim.y * GROUP;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int lane = threadIdx.x % 32, warp_id = threadIdx.x / 32;
 #if FORGET != 1
-    __syncthreads();  // all warps have left what they found
+    __syncthreads();  // every warp has written its m, z and o
 #endif
-    for (int e = threadIdx.x; e < GROUP * 32; e += 32 * WARPS) {
-        int g = e / 32, c = e % 32 * 4, head = blockIdx.y * GROUP + g;
-        float top = all.m[0][g], z = 0.0f;
+    for (int idx = threadIdx.x; idx < GROUP * 32; idx += 32 * WARPS) {
+        int g = idx / 32, c = idx % 32 * 4, head = blockIdx.y * GROUP + g;
+        float row_max = all.m[0][g], z = 0.0f;
         float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         #pragma unroll
-        for (int w = 1; w < WARPS; ++w) top = fmaxf(top, all.m[w][g]);
+        for (int w = 1; w < WARPS; ++w) row_max = fmaxf(row_max, all.m[w][g]);
         #pragma unroll
         for (int w = 0; w < WARPS; ++w) {
-            float f = power(all.m[w][g] - top);
-            z += f * all.z[w][g];
-            add(x, f, *(float4*)&all.o[w][g][c]);
+            float alpha = exp2_approx(all.m[w][g] - row_max);
+            z += alpha * all.z[w][g];
+            fma4(x, alpha, *(float4*)&all.o[w][g][c]);
         }
-        float over = z > 0.0f ? 1.0f / z : 0.0f;  // a split without keys: zeros
-        x = make_float4(x.x * over, x.y * over, x.z * over, x.w * over);
+        float inv_sum = z > 0.0f ? 1.0f / z : 0.0f;  // an empty split: zeros
+        x = make_float4(x.x * inv_sum, x.y * inv_sum, x.z * inv_sum, x.w * inv_sum);
         if (shares == 1) {
             write(out, head, c, x);
             continue;
         }
         int at = blockIdx.x * heads + head;
         *(float4*)&part[at * 128 + c] = x;
-        if (c == 0) L[at] = top + __log2f(z);
+        if (c == 0) L[at] = row_max + __log2f(z);
     }
     if (shares == 1) return;
-    // [together
-    __threadfence();  // the part is in place before its arrival counts
+    // [combine
+    __threadfence();  // part and L are visible before the count
     __syncthreads();
     if (threadIdx.x == 0)
-        all.last = atomicInc(&arrived[blockIdx.y], shares - 1) == shares - 1;
+        all.is_last = atomicInc(&splits_done[blockIdx.y], shares - 1) == shares - 1;
     __syncthreads();
-    if (!all.last) return;
-    __threadfence();  // and reads what the others wrote, not an old copy
-    for (int g = warp; g < GROUP; g += WARPS) {  // a lane weighs two shares
-        const float* l = L + blockIdx.y * GROUP + g;
+    if (!all.is_last) return;
+    __threadfence();  // the other blocks' parts are visible
+    for (int g = warp_id; g < GROUP; g += WARPS) {  // each lane: two splits
+        const float* lse = L + blockIdx.y * GROUP + g;
         int other = lane + 32;
-        float a = lane < shares ? __ldcg(&l[lane * heads]) : -INFINITY;
-        float b = other < shares ? __ldcg(&l[other * heads]) : -INFINITY;
-        float top = fmaxf(fmaxf(a, b), -1e30f);  // finite without keys, too
-        for (int hop = 16; hop > 0; hop /= 2)
-            top = fmaxf(top, __shfl_xor_sync(~0u, top, hop));
-        a = power(a - top);
-        b = power(b - top);
+        float a = lane < shares ? __ldcg(&lse[lane * heads]) : -INFINITY;
+        float b = other < shares ? __ldcg(&lse[other * heads]) : -INFINITY;
+        float row_max = fmaxf(fmaxf(a, b), -1e30f);  // finite even without any key
+        for (int offset = 16; offset > 0; offset /= 2)
+            row_max = fmaxf(row_max, __shfl_xor_sync(~0u, row_max, offset));
+        a = exp2_approx(a - row_max);
+        b = exp2_approx(b - row_max);
         float z = a + b;
-        for (int hop = 16; hop > 0; hop /= 2)
-            z += __shfl_xor_sync(~0u, z, hop);
+        for (int offset = 16; offset > 0; offset /= 2)
+            z += __shfl_xor_sync(~0u, z, offset);
         all.weight[g][lane] = z > 0.0f ? a / z : 0.0f;
         all.weight[g][other] = z > 0.0f ? b / z : 0.0f;
     }
     __syncthreads();
-    for (int e = threadIdx.x; e < GROUP * 32; e += 32 * WARPS) {
-        int g = e / 32, c = e % 32 * 4, head = blockIdx.y * GROUP + g;
+    for (int idx = threadIdx.x; idx < GROUP * 32; idx += 32 * WARPS) {
+        int g = idx / 32, c = idx % 32 * 4, head = blockIdx.y * GROUP + g;
         float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         #pragma unroll 16
         for (int w = 0; w < shares; ++w)
-            add(x, all.weight[g][w],
+            fma4(x, all.weight[g][w],
                 __ldcg((const float4*)&part[(w * heads + head) * 128 + c]));
         write(out, head, c, x);
     }
-    // together]
+    // combine]
 }
 
+// Attention of one query per head on tensor cores, all splits in one launch: out [heads][128], BF16.
+// Other arguments as in decode_rows, but q, K, V, part and out 16-byte aligned, share a multiple
+// of 16, GROUP <= 8, at most 64 splits and 4,096 groups of heads. N >= 1. With one split,
+// part and L are not written.
+// Launch (splits, heads / GROUP) blocks of 32 * WARPS threads; static shared memory; sm_80 or newer.
+// Not handled: head dimensions other than 128, masks, paged caches, concurrent launches.
 extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
 decode_tiles(const Bf16* q, const Bf16* K, const Bf16* V,
              float* part, float* L, Bf16* out,
              int N, int share, int sharing, float scale) {
-    __shared__ __align__(16) Found all;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __shared__ __align__(16) BlockState all;
+    int lane = threadIdx.x % 32, warp_id = threadIdx.x / 32;
     int row = lane / 4, t = lane % 4, head = blockIdx.y * GROUP;
     const Bf16* keys = K + (size_t)(head / sharing) * N * 128 + 8 * t;
     const Bf16* values = V + (size_t)(head / sharing) * N * 128 + 8 * row;
-    // [bring
+    // [load
     uint4 k[8], v[8];
-    auto bring_keys = [&](int j) {  // two rows, four pieces of each
+    auto load_keys = [&](int j) {  // two keys, 4 x 16 bytes of each
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             int r = min(j + i / 4 * 8 + row, N - 1);
             k[i] = once(keys + (size_t)r * 128 + i % 4 * 32);
         }
     };
-    auto bring_values = [&](int j) {  // four rows, two pieces of each
+    auto load_values = [&](int j) {  // four values, 2 x 16 bytes of each
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             int r = min(j + i % 4 / 2 * 8 + 2 * t + i % 2, N - 1);
             v[i] = once(values + (size_t)r * 128 + i / 4 * 64);
         }
     };
-    // bring]
-    int j = blockIdx.x * share + 16 * warp;
+    // load]
+    int j = blockIdx.x * share + 16 * warp_id;
     int end = min(N, (int)(blockIdx.x + 1) * share);
     if (j < end) {
-        bring_keys(j);
-        bring_values(j);
+        load_keys(j);
+        load_values(j);
     }
-    uint4 a[4] = {};  // query `row` in the same pieces as a key
+    uint4 a[4] = {};  // query `row`, permuted like a key
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         if (row < GROUP)
             a[i] = *(const uint4*)&q[(head + row) * 128 + i * 32 + 8 * t];
     float bits = scale * 1.44269504f, m = -1e30f, z = 0.0f, o[8][4] = {};
     for (; j < end; j += 16 * WARPS) {
-        int next = j + 16 * WARPS;
+        int next_j = j + 16 * WARPS;
         // [scores
         float s[2][4] = {};
         #pragma unroll
@@ -566,25 +675,25 @@ decode_tiles(const Bf16* q, const Bf16* K, const Bf16* V,
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 uint4 b = k[4 * h + i];
-                mma(s[h], a[i].x, 0, a[i].y, 0, b.x, b.y);
-                mma(s[h], a[i].z, 0, a[i].w, 0, b.z, b.w);
+                mma_m16n8k16(s[h], a[i].x, 0, a[i].y, 0, b.x, b.y);
+                mma_m16n8k16(s[h], a[i].z, 0, a[i].w, 0, b.z, b.w);
             }
-        if (next < end) bring_keys(next);  // while the values are used
+        if (next_j < end) load_keys(next_j);  // in flight during softmax and PV
         // scores]
-        // [weights
-        float p[4], top = m;
+        // [softmax
+        float p[4], row_max = m;
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             bool there = j + i / 2 * 8 + 2 * t + i % 2 < end;
             p[i] = there ? s[i / 2][i % 2] * bits : -1e30f;
-            top = fmaxf(top, p[i]);
+            row_max = fmaxf(row_max, p[i]);
         }
-        top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-        if (__any_sync(~0u, top > m)) {  // seldom, behind the first tiles
-            float f = power(m - top);
-            float even = __shfl_sync(~0u, f, 8 * t);  // of query 2t
-            float odd = __shfl_sync(~0u, f, 8 * t + 4);
+        row_max = fmaxf(row_max, __shfl_xor_sync(~0u, row_max, 1));
+        row_max = fmaxf(row_max, __shfl_xor_sync(~0u, row_max, 2));
+        if (__any_sync(~0u, row_max > m)) {  // rare after the first tiles
+            float alpha = exp2_approx(m - row_max);
+            float even = __shfl_sync(~0u, alpha, 8 * t);  // of query 2t
+            float odd = __shfl_sync(~0u, alpha, 8 * t + 4);
             #pragma unroll
             for (int n = 0; n < 8; ++n) {
                 o[n][0] *= even;
@@ -592,45 +701,46 @@ decode_tiles(const Bf16* q, const Bf16* K, const Bf16* V,
                 o[n][2] *= even;
                 o[n][3] *= odd;
             }
-            m = top;
-            z *= f;
+            m = row_max;
+            z *= alpha;
         }
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            p[i] = power(p[i] - m);
+            p[i] = exp2_approx(p[i] - m);
             z += p[i];
         }
-        // weights]
-        // [mean
-        unsigned near = pair(p[0], p[1]), far = pair(p[2], p[3]);
+        // softmax]
+        // [pv
+        unsigned p_lo = pack_bf16x2(p[0], p[1]),
+                 p_hi = pack_bf16x2(p[2], p[3]);
         #pragma unroll
-        for (int n = 0; n < 8; ++n) {  // word n % 4 of four rows' pieces
+        for (int n = 0; n < 8; ++n) {  // two elements of four values
             unsigned b[4];
             #pragma unroll
             for (int r = 0; r < 4; ++r) b[r] = (&v[n / 4 * 4 + r].x)[n % 4];
-            mma(o[n], __byte_perm(b[0], b[1], 0x5410),
+            mma_m16n8k16(o[n], __byte_perm(b[0], b[1], 0x5410),
                 __byte_perm(b[0], b[1], 0x7632),
                 __byte_perm(b[2], b[3], 0x5410),
-                __byte_perm(b[2], b[3], 0x7632), near, far);
+                __byte_perm(b[2], b[3], 0x7632), p_lo, p_hi);
         }
-        if (next < end) bring_values(next);
-        // mean]
+        if (next_j < end) load_values(next_j);
+        // pv]
     }
     z += __shfl_xor_sync(~0u, z, 1);
     z += __shfl_xor_sync(~0u, z, 2);
     if (t == 0 && row < GROUP) {
-        all.m[warp][row] = m;
-        all.z[warp][row] = z;
+        all.m[warp_id][row] = m;
+        all.z[warp_id][row] = z;
     }
     #pragma unroll
     for (int h = 0; h < 2; ++h)
         if (2 * t + h < GROUP)
             #pragma unroll
             for (int n = 0; n < 8; ++n) {
-                float* to = &all.o[warp][2 * t + h][n / 4 * 64 + 8 * row];
+                float* to = &all.o[warp_id][2 * t + h][n / 4 * 64 + 8 * row];
                 *(float2*)&to[n % 4 * 2] = make_float2(o[n][h], o[n][2 + h]);
             }
-    leave(all, part, L, out);
+    finish_block(all, part, L, out);
 }
 """
 
@@ -644,15 +754,72 @@ def tiles_kernel(group=4, warps=8, blocks=1, forget=0, ahead=".L2::256B"):
 
 TILES = tiles_kernel()
 
-# %% [markdown]
-# The loads first. Then the first product, 16 instructions for 16 keys, eight keys by 16 of the 128 numbers
-# in each.
-
 # %%
-TILES.region("bring")
+TILES.region("load")
 
 # %%
 TILES.region("scores")
+
+# %% [markdown]
+# The figure shows which lane loads which 16 bytes of the keys, from the trace of one warp. Four adjacent lanes read 64
+# bytes of a key, two whole sectors. Of the values, eight lanes read 128 bytes of a row, and each lane loads from the
+# {{ values.rows }} rows whose probabilities it has.
+
+# %% fold="Code of the figure"
+ONE_WARP = tiles_kernel(4, 1)
+one_warp = ONE_WARP.on(decoding(ONE_WARP, 4, 1, 16, 1))
+traced = one_warp.simulate(trace=Trace())
+names = list(traced.buffers)
+
+
+def lane_of(name):
+    """For each 16 bytes of an array, the lane that loads them."""
+    seen = traced.accesses
+    mine = (seen.buffer == names.index(name)) & (seen.space == 0)
+    lanes = np.full(16 * 16, -1)
+    lanes[seen.index[mine] // 8] = seen.lane[mine]
+    return lanes.reshape(16, 16)
+
+
+CHUNKS = {name: lane_of(name) for name in "KV"}
+KEYS_OF_LANES = CHUNKS["K"][:8, :8]
+
+
+def of_lane(lane):
+    """The state in which the parts of the keys that a lane loads are marked."""
+    rows, chunks = (", ".join(map(str, np.unique(at))) for at in np.nonzero(CHUNKS["K"] == lane))
+    text = f"Lane {lane} loads chunks {chunks} of keys {rows}."
+    return State(text, arrays={"K": KEYS_OF_LANES}, reads={"K": lane == KEYS_OF_LANES})
+
+
+show(
+    stepped(
+        [of_lane(lane) for lane in range(32)],
+        start=5,
+        title="Each lane loads four 16-byte chunks from each of two keys",
+        caption="Rows are 8 of a tile's 16 keys, columns are 8 of the 16 chunks of 16 bytes that a key has. Each cell holds the lane that loads the chunk, from the simulator's trace. The pattern repeats in the other three quarters of the tile. The slider selects the lane.",
+    )
+)
+rows, chunks = np.nonzero(CHUNKS["V"] == 5)
+publish(values={"rows": len(set(rows))})
+
+# %% [markdown]
+# ## The last block combines
+#
+# The final step is too little work for a second launch. So each block increments a counter when its part is written, and
+# the last block of a group of heads combines all splits. Each lane loads two log-sum-exps, so up to 64 of them arrive
+# within one memory latency. The parts follow within a second one.
+
+# %%
+TILES.region("combine")
+
+# %% [markdown]
+# The fence makes a block's part visible before its count, and `atomicInc` wraps the counter to zero for the next launch. But
+# the counters are global variables, so two of these launches must not run concurrently. In a library, pass them as a
+# workspace.
+#
+# Just before this code, the warps of a block combine their results with each other, after a barrier. Without the
+# barrier, some of them read results that others haven't written yet, and the simulator reports a race:
 
 # %% fold="Code of the checks"
 AWKWARD = [(8, 2, 203, 3), (8, 2, 45, 1), (4, 1, 299, 64)]
@@ -663,168 +830,20 @@ for kernel in (TILES, tiles_kernel(1, 4), tiles_kernel(2, 4, 3)):
     made = [kernel.on(decoding(kernel, *sizes)).run() for sizes in AWKWARD]
     made.append(kernel.on(with_an_empty_split(kernel)).run())
     sizes = "203, 45 and 299 keys; 33 keys with an empty split"
-    against_64_bits(made, f"{kernel.defines['GROUP']} heads to a block, {sizes}")
+    against_64_bits(made, f"GROUP = {kernel.defines['GROUP']}: {sizes}")
 expect_hazard(
     tiles_kernel(forget=1).on(decoding(tiles_kernel(), 4, 1, 130, 1)),
     "race",
-    line_with="float top = all.m[0][g]",
+    line_with="float row_max = all.m[0][g]",
 )
 
 # %% [markdown]
-# The figure shows which lane loads what of the keys, from the trace of one warp with 16 keys. A key or a value has 256 bytes, which are
-# 16 pieces, but lanes repeat after eight keys and after eight pieces, so a quarter of the tile tells it all. Four lanes side
-# by side read 64 bytes of a key, two sectors; eight read 128 bytes of a value, of which
-# a lane loads {{ values.pieces }} pieces in each of {{ values.rows }} rows: those whose weights it has. All sectors that are
-# fetched are used, which the counts confirm.
-
-# %% fold="Code of the figure"
-ONE_WARP = tiles_kernel(4, 1)
-one_warp = ONE_WARP.on(decoding(ONE_WARP, 4, 1, 16, 1))
-traced = one_warp.simulate(trace=Trace())
-names = list(traced.buffers)
-
-
-def lane_of(name):
-    """For each piece of 16 bytes of an array the lane that loads it."""
-    seen = traced.accesses
-    mine = (seen.buffer == names.index(name)) & (seen.space == 0)
-    lanes = np.full(16 * 16, -1)
-    lanes[seen.index[mine] // 8] = seen.lane[mine]
-    return lanes.reshape(16, 16)
-
-
-PIECES = {name: lane_of(name) for name in "KV"}
-
-
-KEYS_OF_LANES = PIECES["K"][:8, :8]
-
-
-def of_lane(lane):
-    """The state in which the pieces of the keys that a lane loads are marked."""
-    rows, pieces = (", ".join(map(str, np.unique(at))) for at in np.nonzero(PIECES["K"] == lane))
-    said = f"Of rows {rows} of K lane {lane} loads the pieces {pieces}."
-    return State(said, arrays={"K": KEYS_OF_LANES}, reads={"K": lane == KEYS_OF_LANES})
-
-
-show(
-    stepped(
-        [of_lane(lane) for lane in range(32)],
-        start=5,
-        title="Of the keys a lane loads four pieces in each of two rows",
-        caption="Eight of a tile's 16 keys down, eight of the 16 pieces of a key across: in each cell stands the lane that loads these 16 bytes, from the simulator's trace of one warp. The other three quarters look the same. The slider goes through the lanes.",
-    )
-)
-rows, pieces = np.nonzero(PIECES["V"] == 5)
-publish(values={"rows": len(set(rows)), "pieces": len(rows) // len(set(rows))})
-
-# %% [markdown]
-# ## The last block combines
+# ## Estimate: instruction issue and memory bandwidth
 #
-# A second launch reads the parts, which is little work, but it has to begin. So the blocks do as those of
-# the fast sum did: each leaves its part, counts itself in, and the last of a group of heads goes on. To
-# combine as many as 64 shares, a warp takes a query, a lane two shares. All of their $L$ come with one
-# latency; after maximum and sum over lanes the parts come with a second one.
-
-# %%
-TILES.region("together")
-
-# %% [markdown]
-# ## Predict
-
-# %% fold="Code of the prediction"
-from tilewise import Table
-
-CLOCK_MHZ = GPU.boost_mhz
-BYTES_A_CLOCK = GB_PER_S * 1e3 / GPU.sms / CLOCK_MHZ
-
-
-KEY_BYTES = cache_bytes(1, 1, 1)
-
-
-def at_batch_1(clocks):
-    """Microseconds for 32,768 keys of 8 heads, spread over all SMs."""
-    return clocks * KV_HEADS * 32768 / GPU.sms / CLOCK_MHZ
-
-
-def per_key(kernel, launches):
-    """Instructions of warps and sectors for each key of a group of four heads: by difference."""
-    found = []
-    for keys in (256, 512):
-        instructions = sectors = 0
-        for launch in launches(kernel, 4, 1, keys, 1):
-            counts = launch.simulate().counts
-            instructions += counts.issued
-            sectors += counts.global_load.sectors
-        found.append((instructions, sectors))
-    return tuple((after - before) / 256 for before, after in zip(*found, strict=True))
-
-
-def in_one(kernel, *sizes):
-    return [kernel.on(decoding(kernel, *sizes))]
-
-
-WAYS = {
-    "a warp a key, one query": per_key(ALONE, in_two),
-    "a warp a key, four queries": per_key(ROWS, in_two),
-    "fragments from memory": per_key(TILES, in_one),
-}
-
-
-def key_clocks(way):
-    """Clocks of an SM for a key by bytes from memory and by instructions."""
-    return KEY_BYTES / BYTES_A_CLOCK, WAYS[way][0] / 4
-
-
-show(
-    Table(
-        ["way", "instructions a key", "sectors a key", "by instructions, µs", "by bytes, µs"],
-        [
-            [
-                way,
-                round(WAYS[way][0]),
-                round(WAYS[way][1]),
-                *(at_batch_1(one) for one in key_clocks(way)[::-1]),
-            ]
-            for way in WAYS
-        ],
-        caption="One key for its four queries: instructions of warps and sectors as the simulator counts them, and what all 32,768 keys of 8 heads take on 132 SMs by either limit, at four instructions a clock and the rate of the fastest probe of memory. Instructions are those of PTX.",
-    )
-)
-publish(
-    rows={
-        "per_key": WAYS["a warp a key, four queries"][0],
-        "issue_us": at_batch_1(WAYS["a warp a key, four queries"][0] / 4),
-        "key_clocks": key_clocks("a warp a key, four queries")[1],
-        "alone_us": at_batch_1(WAYS["a warp a key, one query"][0] / 4),
-    },
-    tiled={
-        "per_key": WAYS["fragments from memory"][0],
-        "issue_us": at_batch_1(WAYS["fragments from memory"][0] / 4),
-        "times": WAYS["a warp a key, four queries"][0] / WAYS["fragments from memory"][0],
-        "in_flight_kb": 8 * 32 * 16 * 16 / 1024,
-        "wasted": 1 - (16 * 4 / 16 + 8 * 4 / 8) / (16 + 8),  # for 16 keys: 16 and 8 instructions
-    },
-    chip={
-        "sms": GPU.sms,
-        "bytes_clock": BYTES_A_CLOCK,
-        "key_clocks": KEY_BYTES / BYTES_A_CLOCK,
-        "bytes_us": at_batch_1(KEY_BYTES / BYTES_A_CLOCK),
-        "eight_us": at_batch_1(WAYS["a warp a key, four queries"][0] / 4) * GPU.sms / KV_HEADS,
-    },
-)
-
-# %% [markdown]
-# For 32,768 keys at batch 1 the bytes take {{ chip.bytes_us | us }}. The instructions of a warp a key take
-# {{ rows.issue_us | us }} with four queries in a block and {{ rows.alone_us | us }} with one, and those of
-# the fragments {{ tiled.issue_us | us }}, because {{ tiled.per_key | .0f }} are enough for a key. Both run
-# at the same time, so the rows should be slower than memory and the fragments not. Without shares eight
-# blocks work, and their instructions take {{ chip.eight_us | us }}.
-
-# %% [markdown]
-# With 8 warps an SM has up to {{ tiled.in_flight_kb | .0f }} KB on their way, more than a latency of any
-# kind needs. A row is 256 bytes and wanted whole, so the loads also tell the L2 to fetch 256 bytes at a
-# time; a variant does not. What no limit contains is the beginning, before the first bytes come, and the
-# end, when the last block combines. Large batches hide both.
+# How long should a step over {{ model.keys | , }} keys take at batch 1? Loading them takes {{ chip.bytes_us | us }},
+# at the highest bandwidth measured on this GPU. Issuing the instructions of one warp per key takes
+# {{ rows.issue_us | us }}, and with tensor cores, {{ tiled.times | .0f }}× fewer per key, {{ tiled.issue_us | us }}.
+# So `decode_tiles` should be memory-bound, and `decode_rows` limited by both.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -907,18 +926,20 @@ def torch_attention(backend):
 LIBRARIES = {"cuDNN, through torch": "CUDNN_ATTENTION", "torch, FLASH": "FLASH_ATTENTION"}
 CUDNN, FLASH_2 = "cuDNN (torch SDPA)", "FlashAttention-2 (torch SDPA)"
 ALONE_TEXT = {"batch": 1, "N": 32768}
+ONE_SPLIT, ONE_QUERY, PER_KEY = "warp per key, one split", "warp per key, one query per block", "warp per key"
+TENSOR, NO_HINT, COPIED = "tensor cores", "tensor cores, no L2 prefetch hint", "copy"
 decoded = measure(
     "decoding",
     variants={
-        "a warp a key, one share": one_share,
-        "one query a block, shares": in_rows(ALONE),
-        "four queries a block, shares": in_rows(ROWS),
-        "fragments": in_fragments(TILES, 1),
-        "fragments, twice the shares": in_fragments(TILES, 1, 2),
-        "fragments, rows not ahead": in_fragments(tiles_kernel(ahead=""), 1),
-        "fragments, 2 blocks of 6 warps": in_fragments(tiles_kernel(4, 6, 2), 2),
-        "fragments, 3 blocks of 4 warps": in_fragments(tiles_kernel(4, 4, 3), 3),
-        "a copy": copy,
+        ONE_SPLIT: one_share,
+        ONE_QUERY: in_rows(ALONE),
+        PER_KEY: in_rows(ROWS),
+        TENSOR: in_fragments(TILES, 1),
+        "tensor cores, twice the splits": in_fragments(TILES, 1, 2),
+        NO_HINT: in_fragments(tiles_kernel(ahead=""), 1),
+        "tensor cores, 2 blocks of 6 warps": in_fragments(tiles_kernel(4, 6, 2), 2),
+        "tensor cores, 3 blocks of 4 warps": in_fragments(tiles_kernel(4, 4, 3), 3),
+        COPIED: copy,
     },
     cases=[ALONE_TEXT],
     count_case={"batch": 1, "N": 2048},
@@ -929,25 +950,24 @@ decoded = measure(
     library={CUDNN: torch_attention("CUDNN_ATTENTION"), FLASH_2: torch_attention("FLASH_ATTENTION")},
     reference=attended,
     tolerance=2**-7,
-    reasons={"*": "What it takes"},
+    reasons={"*": "Decoding against a copy and cuDNN"},
     fold="All 11 rows",
     guess=Guess(
-        "Batch 1, 32,768 keys: how many times as fast as one share are the fragments?",
-        of="fragments",
-        over="a warp a key, one share",
+        "Batch 1, 32,768 keys: by what factor do 49 splits per KV head speed up the warp-per-key kernel?",
+        of=PER_KEY,
+        over=ONE_SPLIT,
         at={"batch": 1, "N": 32768},
-        between=(1.0, 200.0),
+        between=(1.0, 100.0),
         models={
-            "SMs with a block": 128 / 8,
-            "bytes and operations are the same": 1.0,
+            "SMs with a block": 132 / 8,
+            "blocks": 49.0,
         },
-        because="Eight blocks cannot ask for enough bytes; 128 can, and then the bytes decide, not the instructions.",
+        because="All SMs work instead of eight. Besides, each has three blocks: while the warps of one wait for memory, another's compute. But blocks on the same SM share its schedulers, so the factor stays below the number of splits.",
     ),
 )
 
 # %% [markdown]
-# Batches are timed in the next cell, in the same way but with numbers that are drawn on the GPU, for a cache
-# of a gigabyte takes a host long to fill. It goes over all versions twice.
+# Each SM got three blocks of `decode_rows` or one of `decode_tiles`. The next cell times larger batches.
 
 # %% fold="Code that times batches on a GPU" needs="gpu" record="batches"
 if gpu_here():
@@ -1004,98 +1024,249 @@ if gpu_here():
             )
         del drawn, theirs, contenders, arrays, right
 
-# %% [markdown]
-# ## What it takes
+# %% fold="Code of the numbers"
+import re
+
+from tilewise import Table
+from tilewise.kernel.machine_code import available as can_disassemble
+from tilewise.kernel.machine_code import machine_code
+from tilewise.measurements import text_record
+
+SHOWN_ON = device(decoded.provenance["device"]) if decoded.provenance else GPU  # whose record is current
+GB_PER_S = decoded.provenance["ceilings"]["memory_gb_per_s"] if decoded.provenance else np.nan
+CLOCK_MHZ = SHOWN_ON.boost_mhz
+BYTES_PER_CYCLE = GB_PER_S * 1e3 / SHOWN_ON.sms / CLOCK_MHZ
+KEY_BYTES = cache_bytes(1, 1, 1)
 
 
-# %% fold="Code of the figure"
-PRINTED = dict(zip(LIBRARIES, (CUDNN, FLASH_2), strict=True))  # what the batches' cell calls them
-US = medians_us(decoded, "batch")
-KEYS = {1: ALONE_TEXT["N"], 16: 8192, 64: 4096}
-AGAIN = []  # how far the second pass over a batch is from the first
-for batch, label, first_us, again_us in printed_rows(
-    "attention/decoding", "batches", r"batch (\d+), \d+ keys, (.+): ([\d.]+) us .+, again ([\d.]+) us"
-):
-    US[PRINTED.get(label, label), int(batch)] = first_us
-    AGAIN.append(abs(again_us / first_us - 1))
+def at_batch_1(cycles):
+    """Microseconds for 32,768 keys of 8 heads, spread over all SMs."""
+    return cycles * KV_HEADS * 32768 / SHOWN_ON.sms / CLOCK_MHZ
 
 
-def gb_per_s(label, batch):
-    return cache_bytes(batch, KEYS[batch]) / US[label, batch] / 1e3
+def main_loop(kernel):
+    """Of NVIDIA's SASS for an H100: the loop's instructions by name, and the bytes that a warp loads in it."""
+    if can_disassemble() is not None:
+        return {}, np.nan
+    names = [one.name for one in machine_code(kernel).loop()]
+    bits = [int(re.search(r"\.(64|128)\b", name)[1]) for name in names if name.startswith("LDG")]
+    short = [name.split(".")[0] for name in names]
+    return {name: short.count(name) for name in short}, 32 * sum(bits) / 8
 
 
-SHOWN = ["four queries a block, shares", "fragments", CUDNN, FLASH_2, "a copy"]
-REACHED = {
-    f"batch {batch}, {keys:,} keys": {label: gb_per_s(label, batch) for label in SHOWN}
-    for batch, keys in KEYS.items()
-}
-if complete(*US.values()):
-    assert min(rates["fragments"] / rates["a copy"] for rates in list(REACHED.values())[1:]) > 0.9, (
-        "the title says that fragments come near the copy's rate in large batches"
-    )
-    show(
-        bars(
-            REACHED,
-            x="GB/s of the cache",
-            form=",.0f",
-            roles={
-                "four queries a block, shares": "lane",
-                "fragments": "tile",
-                CUDNN: "ink",
-                FLASH_2: "muted",
-                "a copy": "global",
-            },
-            title="Fragments straight from memory come near the copy's rate in large batches",
-            caption="Bytes of keys and values over the time of one step on an {machine}; 32 heads, 8 heads of keys, BF16. The copy moves as many bytes, half of them written.",
-        )
-    )
-NAMES = {
-    "one": "a warp a key, one share",
-    "alone": "one query a block, shares",
-    "rows": "four queries a block, shares",
-    "tiles": "fragments",
-    "cudnn": CUDNN,
-    "flash": FLASH_2,
-    "copy": "a copy",
-}
+def estimate(kernel, blocks):
+    """Instructions per key, the time to issue them, and the most bytes in flight on an SM."""
+    found, loaded = main_loop(kernel)
+    keys = loaded / KEY_BYTES  # that a warp processes in one iteration
+    per_key = sum(found.values()) / keys
+    return {
+        "per_key": per_key,
+        "cycles": per_key / 4,
+        "issue_us": at_batch_1(per_key / 4),
+        "in_flight_kb": blocks * kernel.defines["WARPS"] * loaded / 1024,
+        "loop": sum(found.values()) if found else np.nan,
+        "reduction": 2 * found.get("SHFL", np.nan) / keys,
+    }
+
+
+def sectors_per_key(kernel):
+    """Sectors that one more key of a group of four heads costs, by the simulator."""
+    runs = [in_two(kernel, 4, 1, keys, 1) for keys in (256, 512)]
+    few, many = (sum(one.simulate().counts.global_load.sectors for one in launches) for launches in runs)
+    return (many - few) / 256
+
+
+four_times = sectors_per_key(ALONE) == 4 * sectors_per_key(ROWS)
+assert four_times, "the text says that four blocks load every key"
+PER_WARP, PER_TILE = estimate(ROWS, 3), estimate(TILES, 1)
+BYTES_US = at_batch_1(KEY_BYTES / BYTES_PER_CYCLE)
 publish(
-    seen={f"{name}_{batch}": US[label, batch] for batch in KEYS for name, label in NAMES.items()},
-    of_copy={f"at_{batch}": US["a copy", batch] / US["fragments", batch] for batch in KEYS},
-    reached={
-        "tiles": gb_per_s("fragments", 1),
-        "over_us": US["fragments", 1] - at_batch_1(KEY_BYTES / BYTES_A_CLOCK),
-        "rows_times": US["four queries a block, shares", 1]
-        / at_batch_1(WAYS["a warp a key, four queries"][0] / 4),
-        "alone_times": US["one query a block, shares", 1]
-        / at_batch_1(WAYS["a warp a key, one query"][0] / 4),
-        "cudnn_16": US[CUDNN, 16] / US["fragments", 16],
-        "cudnn_64": US[CUDNN, 64] / US["fragments", 64],
-        "not_ahead": US["fragments, rows not ahead", 16] / US["fragments", 16],
-        "again": max(AGAIN, default=np.nan),
+    rows=PER_WARP,
+    tiled=PER_TILE
+    | {
+        "times": PER_WARP["per_key"] / PER_TILE["per_key"],
+        "wasted": 1 - (16 * 4 / 16 + 8 * 4 / 8) / (16 + 8),  # for 16 keys: 16 and 8 MMAs
     },
+    chip={"sms": GPU.sms, "key_cycles": KEY_BYTES / BYTES_PER_CYCLE, "bytes_us": BYTES_US},
 )
 
 # %% [markdown]
-# At batch 1 the fragments take {{ seen.tiles_1 | us }}, which is {{ reached.tiles | ,.0f }} GB/s, cuDNN
-# {{ seen.cudnn_1 | us }}, and the copy {{ seen.copy_1 | us }}. Over what the bytes need
-# {{ reached.over_us | us }} are left for beginning and end. At batch 16 they take {{ seen.tiles_16 | us }},
-# {{ of_copy.at_16 | .1% }} of the copy's rate, at batch 64 {{ seen.tiles_64 | us }},
-# {{ of_copy.at_64 | .1% }}; cuDNN takes {{ reached.cudnn_16 | .2f }} times as long at batch 16 and
-# {{ reached.cudnn_64 | .2f }} times at 64. Where
-# the L2 is not told of whole rows, batch 16 takes {{ reached.not_ahead | .2f }} times as long. The two passes over the
-# batches differ by {{ reached.again | .1% }} at most.
+# ## Decoding against a copy and cuDNN
+
+
+# %% fold="Code of the figure"
+AS_PRINTED = {  # what the batches' cell calls them
+    "four queries a block, shares": PER_KEY,  # as recorded
+    "fragments": TENSOR,
+    "fragments, twice the shares": "tensor cores, twice the splits",
+    "fragments, rows not ahead": NO_HINT,
+    "fragments, 2 blocks of 6 warps": "tensor cores, 2 blocks of 6 warps",
+    "a copy": COPIED,
+    **dict(zip(LIBRARIES, (CUDNN, FLASH_2), strict=True)),
+}
+US = medians_us(decoded, "batch")
+KEYS = {1: ALONE_TEXT["N"], 16: 8192, 64: 4096}
+ITERATIONS = 32768 / ROWS.defines["WARPS"] / 2  # of a warp without splits, two keys in each
+LATENCY_US = at_batch_1(US[ONE_SPLIT, 1] * CLOCK_MHZ / ITERATIONS / (3 * 8 * 2))
+for batch, label, first_us in printed_rows(
+    "attention/decoding", "batches", r"batch (\d+), \d+ keys, (.+): ([\d.]+) us \["
+):
+    US[AS_PRINTED[label], int(batch)] = first_us
+
+
+def without_hint(gpu):
+    """The time at batch 16 without the L2 prefetch hint, over the time with it, as recorded on a GPU."""
+    found = text_record("attention/decoding", "batches", device=gpu)
+    assert found is not None, "the text quotes it"
+    times = dict(re.findall(r"batch 16, \d+ keys, (.+): ([\d.]+) us \[", found.text))
+    return float(times["fragments, rows not ahead"]) / float(times["fragments"])
+
+
+SHOWN = {PER_KEY: "lane", TENSOR: "tile", NO_HINT: "block", CUDNN: "ink", FLASH_2: "muted"}
+BATCHES = text_record("attention/decoding", "batches")
+BATCHES_ON = device(BATCHES.provenance["device"]) if BATCHES else GPU
+GPU_OF = {1: SHOWN_ON.name, 16: BATCHES_ON.name, 64: BATCHES_ON.name}
+OF_COPY = {
+    f"batch {batch}, {keys:,} keys ({GPU_OF[batch]})": {
+        label: 100 * US[COPIED, batch] / US[label, batch] for label in SHOWN
+    }
+    for batch, keys in KEYS.items()
+}
+if complete(*US.values()):
+    assert min(rates[NO_HINT] for rates in OF_COPY.values()) > 80, "the title says that it is near a copy"
+    assert min(rates[NO_HINT] for rates in list(OF_COPY.values())[1:]) > 93
+    show(
+        bars(
+            OF_COPY,
+            x="throughput, % of a copy",
+            form=",.0f",
+            roles=SHOWN,
+            title="Split-KV decoding on tensor cores runs nearly at the speed of a copy",
+            caption="Throughput of one decoding step relative to a copy that moves as many bytes on the same GPU; 32 query heads, 8 KV heads, BF16. Half of the copy's bytes are writes, so a kernel that mostly reads can exceed 100 %.",
+        )
+    )
+if complete(*US.values(), PER_WARP["issue_us"]):
+    both_us = PER_WARP["issue_us"] + LATENCY_US
+    assert LATENCY_US < US[PER_KEY, 1] < both_us < 1.15 * US[PER_KEY, 1], "the text says: close to the sum"
+waiting = {
+    "cycles": US[ONE_SPLIT, 1] * CLOCK_MHZ / ITERATIONS,
+    "us": LATENCY_US,
+    "sum_us": PER_WARP["issue_us"] + LATENCY_US,
+}
+publish(
+    seen={
+        f"{name}_{batch}": US[label, batch]
+        for batch in KEYS
+        for name, label in {
+            "one": ONE_SPLIT,
+            "alone": ONE_QUERY,
+            "rows": PER_KEY,
+            "tiles": TENSOR,
+            "plain": NO_HINT,
+            "cudnn": CUDNN,
+            "copy": COPIED,
+        }.items()
+    },
+    hook={
+        "times": US[ONE_SPLIT, 1] / US[COPIED, 1],
+        "gpu": SHOWN_ON.name,
+        "batches_gpu": BATCHES_ON.name.split()[0],
+    },
+    gain={
+        "split": US[ONE_SPLIT, 1] / US[PER_KEY, 1],
+        "shared_keys": US[ONE_QUERY, 1] / US[PER_KEY, 1],
+        "over": US[PER_KEY, 1] / max(PER_WARP["issue_us"], BYTES_US),
+    },
+    of_copy={f"at_{batch}": US[COPIED, batch] / US[TENSOR, batch] for batch in KEYS}
+    | {f"plain_{batch}": US[COPIED, batch] / US[NO_HINT, batch] for batch in KEYS}
+    | {f"cudnn_{batch}": US[COPIED, batch] / US[CUDNN, batch] for batch in KEYS},
+    hint={
+        "h100_more": without_hint("NVIDIA H100 80GB HBM3") - 1,
+        "h200_less": 1 - without_hint("NVIDIA H200"),
+    },
+)
+
+
+# %% fold="Code of the table"
+def whole(value):
+    """A count as an integer; None where there is none."""
+    return None if np.isnan(value) else round(value)
+
+
+show(
+    Table(
+        ["kernel", "SASS per key", "issue, µs", "DRAM, µs", "latency, µs", "measured, µs"],
+        [
+            [name, per_key, *(None if not one or np.isnan(one) else float(f"{one:.2g}") for one in row)]
+            for name, (per_key, *row) in {
+                PER_KEY: (
+                    whole(PER_WARP["per_key"]),
+                    PER_WARP["issue_us"],
+                    BYTES_US,
+                    LATENCY_US,
+                    US[PER_KEY, 1],
+                ),
+                TENSOR: (whole(PER_TILE["per_key"]), PER_TILE["issue_us"], BYTES_US, None, US[TENSOR, 1]),
+            }.items()
+        ],
+        caption=f"Batch 1 on an {SHOWN_ON.name}: instructions of the main loop per key and group of four queries, in NVIDIA's SASS for an H100; the time to issue them at four per cycle and boost clock; the time to load the cache at the highest bandwidth measured on this GPU; the time that latency sets, from the run with one split; and the measured time.",
+    )
+)
+
+# %% fold="Code that profiles decoding on a GPU" needs="gpu torch" record="counters"
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def one_text():
+        """Calls at batch 1."""
+        calls = Calls()
+        for label, made in (
+            (ONE_QUERY, in_rows(ALONE)),
+            (PER_KEY, in_rows(ROWS)),
+            (TENSOR, in_fragments(TILES, 1)),
+        ):
+            calls.add(label, made(**ALONE_TEXT))
+        calls.add_library("cuDNN", torch_attention("CUDNN_ATTENTION"))
+        return calls.by_label
+
+    print(table_of(profiled("attention/decoding", "counters", one_text)))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import PEAK, printed_profiles, stall_fractions
+
+rows_profile = printed_profiles("attention/decoding", "counters")[PER_KEY]  # recorded on an H200
+rows_waits = stall_fractions(rows_profile)
+waiting |= {
+    "issue": rows_profile[f"smsp__issue_active{PEAK}active"] / 100,
+    "loads": rows_waits["long_scoreboard"],
+}
+publish(waiting=waiting)
+assert not rows_waits or max(rows_waits, key=rows_waits.get) == "long_scoreboard", "the text: waits for loads"
+assert not waiting["issue"] > 0.8, "the text says that issuing alone isn't the limit"
 
 # %% [markdown]
-# The rows in shares take {{ seen.rows_1 | us }}, {{ reached.rows_times | .2f }} times what their instructions
-# need, and with one query to a block {{ seen.alone_1 | us }}, {{ reached.alone_times | .1f }} times. One
-# share for each head takes {{ seen.one_1 | us }} where its instructions need {{ chip.eight_us | us }}. A
-# count of instructions does not contain what a warp waits for between a load and its sum over lanes, and
-# with 8 warps on an SM little else runs meanwhile. Whether one query a block also fetches keys more than
-# once from memory is not shown here.
+# Splitting the keys alone makes the warp-per-key kernel {{ gain.split | .0f }}× faster, and sharing keys within a
+# block is worth another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key. Still,
+# {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part of
+# that: latency. In the run with one split, only two warps share a scheduler. Even so, a warp takes
+# {{ waiting.cycles | ,.0f }} cycles for two keys, in which it issues {{ rows.loop | .0f }} instructions. The rest is
+# waiting, for loads and for shuffles that depend on each other. With 24 such warps per SM, the step takes
+# {{ waiting.us | us }} if they never slow each other down, and {{ waiting.sum_us | us }} if waiting and issuing never
+# overlap. The measured time is close to the latter: on an H200, the schedulers issue in {{ waiting.issue | .0% }} of the
+# cycles, and a warp waits for its loads {{ waiting.loads | .0% }} of the time. `decode_tiles` hides its latency: it loads the next 16 keys before
+# it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
+#
+# On tensor cores it's {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN takes
+# {{ seen.cudnn_1 | us }}. In large batches, the start and the final combination weigh less: with batch 64, on an
+# {{ hook.batches_gpu }}, it's {{ of_copy.at_64 | .0% }}, and {{ of_copy.cudnn_64 | .0% }} with cuDNN.
+#
+# The hint `.L2::256B` lets the L2 fetch a key's 256 bytes at once. Without it, batch 16 takes
+# {{ hint.h100_more | .1% }} longer on an H100, but {{ hint.h200_less | .0% }} less time on an H200. So test such hints
+# on every GPU that you ship for.
 
 # %% [markdown]
-# How exact is it? The next cell ran on an H100 and compares with 64-bit floats the largest error of the
-# fragments and of cuDNN, with keys that no tile divides and with large logits.
+# The next cell ran on the GPU and compares the largest errors of `decode_tiles` and cuDNN with FP64.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1127,35 +1298,34 @@ if gpu_here():
         print(f"{name}: off by {own_off:.3g}, cuDNN by {their_off:.3g}")
 
 # %% fold="Code of the numbers"
-publish(errors=printed_errors("attention/decoding", "cuDNN"))
+ERRORS = printed_errors("attention/decoding", "cuDNN")
+assert f"{ERRORS['most']:.1e}" == f"{ERRORS['other']:.1e}", "the text says that both errors are the same"
+publish(errors=ERRORS)
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}, and the worst ratio of ours to cuDNN's is
-# {{ errors.worst_times | .1f }}.
-
-# %% [markdown]
-# ## The answer
+# The largest error is {{ errors.most | .1e }}, the same as cuDNN's.
 #
-# The copy of {{ model.mb | .0f }} MB takes {{ seen.copy_1 | us }}, and one step of attention
-# over {{ model.keys | , }} keys {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of its rate; large batches
-# come to {{ of_copy.at_16 | .0% }} and more. What brings it there is not a tile. It is to ask
-# for the bytes from every SM, to fetch each of them once for all queries that want it, and to spend so
-# few instructions on a key that nothing but memory is waited for.
+# So even with one query per head, decoding can run at {{ of_copy.at_1 | .0% }} of a copy's speed.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A decoding step reads the whole KV cache for a few operations a byte: the intensity is the number of
-#   query heads that share a head of keys.
-# - With one query there is nothing to split but the keys; each share leaves a mean and its log-sum-exp.
-# - Loads of 16 bytes can be fragments as they come, because neither product minds the order of what it
-#   sums over; keys and values then never see shared memory.
-# - Most of what the matrix units do here is thrown away, and it still takes {{ tiled.times | .0f }} times
-#   fewer instructions than sums over lanes.
-# - The last block of a head can combine all shares, with two latencies in place of a launch.
+# - A decoding step reads the whole KV cache. Its arithmetic intensity is the number of query heads per KV head, so memory
+#   bandwidth is the limit.
+# - With one query, parallelism comes from the keys. Each split leaves a mean and its log-sum-exp, and the combination is
+#   exact.
+# - A sum doesn't depend on the order of its terms. So 16-byte loads from global memory can be MMA fragments, without shared
+#   memory, and {{ tiled.times | .0f }}× fewer instructions per key leave room for loads.
+
+# %% [markdown]
+# ## In your own kernel
+#
+# In Nsight Compute, `launch__waves_per_multiprocessor` well below 1 says that a decoding kernel needs more splits. If the grid
+# fills the GPU and `dram__throughput.avg.pct_of_peak_sustained_elapsed` is still low, count instructions per key
+# (`smsp__inst_executed.sum`) and bytes in flight before you tune anything else.
 
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 RAGGED = r"""
@@ -1201,15 +1371,19 @@ def ragged_tests(kernel):
 
 
 exercise(
-    "Texts of different lengths",
+    "Sequences of different lengths",
     """
-    A batch holds texts that are not equally long. Their caches have room for `N` keys each, of which only the
-    first `lengths[text]` count. A row of `q` is a head of a text: the heads of text 0 come first, then those of
-    text 1. Heads of keys lie in the same order, and `sharing` neighbouring heads share one. Write OWNER, the head
-    of keys of a row, and LENGTH, how many keys it has. The tests compare three batches with 64-bit floats.
+    In a batch, sequences have different lengths. Each cache has room for `N` keys, of which only the first
+    `lengths[sequence]` are valid. The rows of `q` are the query heads of sequence 0, then those of sequence 1, and so on.
+    KV heads are ordered the same way, and `sharing` adjacent query heads share one. Write OWNER, the KV head of a row,
+    counted over all sequences, and LENGTH, its number of keys. The tests compare three batches with NumPy in FP64.
     """,
     answer=RIGHT,
     tests=ragged_tests,
     wrong=[IN_TURN, FULL, BY_GROUP],
-    hint="Counted over all texts, row r is head r of queries. Which head of keys is that, and which text?",
+    hint="Row r is query head r, counted over all sequences. Which KV head does it use, and which sequence is it in?",
 )
+
+# %% [markdown]
+# Servers store the cache in pages, as in [PagedAttention](https://arxiv.org/abs/2309.06180). The kernels here need one
+# contiguous cache per KV head.

@@ -8,13 +8,14 @@
 # ---
 
 # %% [markdown]
-# One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. On the
-# way, standard attention stores two matrices, the scores $S$ and the probabilities $P$, of {{ stored.matrix_mb | .1f }} MB
-# each, and reads both back. *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), never stores either.
-# How much faster than PyTorch's three operations, which use NVIDIA's own GEMMs, can our fused kernel be?
+# One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. On
+# the way, standard attention stores two matrices, the scores $S$ and the probabilities $P$, of
+# {{ stored.matrix_mb | .1f }} MB each, and reads both back. *FlashAttention*, by [Dao et
+# al.](https://arxiv.org/abs/2205.14135), never stores either. PyTorch runs attention as three operations, with
+# NVIDIA's own GEMMs. How much faster can our fused kernel be?
 #
 # Both matrices grow with the square of the context. At {{ stored.long | , }} tokens, each of them would take
-# {{ stored.long_gb | .0f }} GB per head. Without this algorithm, long contexts wouldn't fit on a GPU.
+# {{ stored.long_gb | .0f }} GB per head. The two matrices of a single head then don't fit in an H100's memory.
 
 # %% [markdown]
 # ## Materialised matrices, and how to avoid them
@@ -23,7 +24,7 @@
 # choice. Fusing them looks impossible at first: softmax needs a whole row of scores before it can give the first
 # probability. But [online softmax](softmax.py) doesn't: it keeps a running maximum and a running sum.
 #
-# The output can be accumulated likewise. Per query, keep the maximum $m$, the sum $z$ and a row $o$ of $d$
+# The output can be accumulated in the same way. Per query, keep the maximum $m$, the sum $z$ and a row $o$ of $d$
 # accumulators, $\sum_j e^{s_j - m} V_j$, all relative to the same maximum. When the maximum grows to $m'$, one factor,
 # $\alpha = e^{m-m'}$, repairs both $z$ and $o$. After the last key, $o/z$ is the result.
 #
@@ -75,7 +76,7 @@ from tilewise.measurements import (
     recorded_device,
 )
 from tilewise.measurements.attention import attention
-from tilewise.models import bound, stated
+from tilewise.models import bound, device, stated
 
 alpha = np.exp(1.0 - 3.0)
 check(
@@ -145,9 +146,9 @@ show(
 # %% [markdown]
 # ## One query row per group of threads
 #
-# In the first kernel, a block processes `BR` queries with `PARTS` threads each, which divide the row of $d$ elements among
-# them. It loads keys and values in tiles of `BC`. The `bias` is added to the scores of a key: 0 for a normal key and
-# $-\infty$ for a masked one. If all keys are masked, the output is zero.
+# In the first kernel, a block processes `BR` queries with `PARTS` threads each, which divide the row of $d$ elements
+# among them. It loads keys and values in tiles of `BC`. Its argument `bias` masks keys: it's added to a key's scores,
+# and is 0 for a normal key and $-\infty$ for a masked one. If all keys are masked, the output is zero.
 #
 # Nothing is approximated.[^approximate] It's the same sum in another order.
 #
@@ -386,11 +387,11 @@ check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit Nu
 # ## Memory traffic still grows with N squared
 #
 # With $B_r$ queries per tile, FA2 order reads all keys and values $N/B_r$ times. With $B_c$ keys per tile, FA1 order
-# moves three rows of $d$ elements per query $N/B_c$ times. Three separate kernels write and read $S$ and $P$ once each. We
-# compared the formulas for all three with the simulator's counts at three sizes.
+# goes through all queries $N/B_c$ times, and each time it reads $q$ and $o$ and writes $o$. Three separate kernels
+# write and read $S$ and $P$ once each, and their GEMMs read rows of $Q$, $K$ and $V$ tile by tile as well.
 
 
-# %% fold="Three kernels with tiles that smem S and P"
+# %% fold="Three kernels with tiles that store S and P"
 STORED = r"""
 // Three launches that store S and P, FP32, one head: one block per BR queries, or one warp per row.
 extern "C" __global__ void stored_scores(const float* Q, const float* K, float* S,
@@ -539,10 +540,14 @@ show(
         caption="Elements moved between the SMs and the caches behind them, d = 16, tiles of 32 queries and 16 keys. Lines are formulas, points are the simulator's counts.",
     )
 )
+for d in (64, 128):
+    for tile in (32, 128):
+        equal = numbers_moved(4096, d, tile, 64)
+        assert equal["FA2"] < equal["stored"], "the text says that with equal tiles, fewer elements move"
 publish(
     units={
-        "fa2_64": numbers_moved(4096, 64, 128, 64)["FA2"] / 4096**2,
         "fa2_small": numbers_moved(4096, 128, 32, 64)["FA2"] / 4096**2,
+        "stored_large": numbers_moved(4096, 128, 128, 64)["stored"] / 4096**2,
     },
     stored={
         "matrix_mb": 4 * 1024**2 / 1e6,
@@ -554,14 +559,14 @@ publish(
 )
 
 # %% [markdown]
-# So whether FlashAttention moves fewer elements depends on the tile. In units of $N^2$, FA2 order moves
-# {{ units.fa2_64 | .1f }} elements at $d$ = 64 with 128 queries per tile, but {{ units.fa2_small | .1f }} at $d$ = 128 with 32,
-# twice what storing $S$ and $P$ costs.[^sub] But it's cheaper traffic. Keys and values are the same
-# {{ stored.keys_mb | .1f }} MB again and again, and the L2 keeps them. $S$ and $P$ are new bytes every time. What
-# FlashAttention must load from device memory grows with $N$.
+# With equal tiles, FlashAttention moves fewer elements.[^sub] But three kernels can have larger tiles. At $d$ = 128,
+# in units of $N^2$, FA2 order with 32 queries per tile moves {{ units.fa2_small | .1f }} elements, and three kernels
+# with 128 rows per tile only {{ units.stored_large | .1f }}. Once $S$ and $P$ outgrow the L2, though, FlashAttention's
+# traffic is cheaper. Keys and values are the same {{ stored.keys_mb | .1f }} MB again and again, and the L2 keeps
+# them. $S$ and $P$ are new bytes every time. What FlashAttention must load from device memory grows with $N$.
 #
-# [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size it grows
-#     with $N^2$ as before. What shrinks is the factor, and the extra storage.
+# [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size it grows with $N^2$
+# as before. What shrinks is the factor, for equal tiles, and the extra storage.
 
 # %% [markdown]
 # ## Parallelism: heads, query tiles and key splits
@@ -580,6 +585,9 @@ publish(
 
 # %% fold="Code of the figure"
 GPU = recorded_device()
+assert device("H100 SXM").memory_gb < 2 * 4 * 2**34 / 1e9, (
+    "the text says that two matrices don't fit in memory"
+)
 show(
     block_grid(
         (4, 3, 2),
@@ -604,7 +612,8 @@ publish(
 # ## Kernel 6: split-key FlashAttention
 #
 # With 64 queries per block and the keys in 8 splits, one head has {{ chip.blocks }} blocks. A block keeps 64 queries,
-# 128 keys and 128 values in shared memory, {{ six.shared_kb | .0f }} KB. Each warp owns eight queries, so a row's maximum, sum
+# 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KB. Each warp owns eight
+# queries, so a row's maximum, sum
 # and probabilities never leave the warp. Each thread computes four of these rows: first 8 of the 128 scores in each row,
 # then 8 of the 128 output columns. `cp.async` copies tiles into shared memory without using registers, and the values
 # arrive while the scores are computed. `FORGET` is set only in the broken kernels below.
@@ -1035,11 +1044,12 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 #
 # How long does one of the {{ chip.blocks }} blocks take? Its two GEMMs, 64 queries by 128 keys, need
 # {{ block.ffma | , }} warp-wide FMA instructions, and an SM issues at most four per cycle. The simulator counts
-# {{ block.others | , }} other instructions. Shared memory is a third limit: a 16-byte load per lane takes at least two wavefronts,
-# and the block needs {{ block.passes | , }}, one per cycle.
+# {{ block.others | , }} other instructions. Shared memory is a third limit: a 16-byte load per lane [takes at least
+# two wavefronts](../matmul/tiling.py#shared-memory-becomes-the-bottleneck), and the block needs
+# {{ block.passes | , }}, one per cycle.
 #
-# That's why each thread computes 4 rows by 8 columns: 12 loads serve 128 multiply-adds. With 4 by 4, it's 8 loads
-# for 64.
+# That's why each thread computes 4 rows by 8 columns. For four terms of each sum, it loads 12 × 16 bytes and executes
+# 128 FMAs. With 4 by 4, it would load 8 × 16 bytes for 64.
 
 
 # %% fold="Code of the prediction"
@@ -1095,12 +1105,14 @@ publish(
 )
 
 # %% [markdown]
-# The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's an estimate, since the hardware runs
-# \SASS and not \PTX. Loading the first tiles and combining {{ predicted.parts_mb | .1f }} MB of partial outputs come on top. The
-# roofline bound for the whole is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput (data sheet). Without splits,
-# {{ chip.tiles }} blocks process all keys, which takes an estimated {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs stay idle.
+# The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's an estimate, since the hardware
+# runs \SASS and not \PTX. It doesn't include loading the first tiles or combining {{ predicted.parts_mb | .1f }} MB of
+# partial outputs. The roofline bound for the whole is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput
+# (data sheet). Without splits, {{ chip.tiles }} blocks process all keys, which takes an estimated
+# {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs stay idle.
 #
-# For comparison, we also time the first kernel with eight queries per block, so with as many blocks of one warp.
+# For comparison, we also time the first kernel with eight queries per block. That makes {{ chip.blocks }} blocks as
+# well, of one warp each.
 
 
 # %% fold="Code of the measurement"
@@ -1251,8 +1263,9 @@ publish(
 
 # %% [markdown]
 # At N = 1,024, Kernel 6 takes {{ seen.six_us | us }} and PyTorch's three operations {{ seen.torch_us | us }}: ours is
-# {{ seen.times_torch | .1f }}× faster. Splitting the keys in eight makes it {{ seen.share_gain | .1f }}× faster than without
-# splits. The first kernel takes {{ seen.rows_us | us }}: with one warp per SM, no other warp hides its latency.
+# {{ seen.times_torch | .1f }}× faster. Splitting the keys in eight makes it {{ seen.share_gain | .1f }}× faster than
+# without splits. The first kernel takes {{ seen.rows_us | us }}: it has one warp per SM, so nothing runs while that
+# warp waits.
 #
 # The best tile depends on N. At N = 256, tiles of 64 by 64 give twice as many blocks and take {{ seen.small_us | us }}, while
 # Kernel 6, at {{ seen.six_us_256 | us }}, is slower than PyTorch. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }}
@@ -1260,7 +1273,39 @@ publish(
 #
 # Fusion alone isn't enough. PyTorch's own fused kernel for FP32, the memory-efficient one of xFormers, takes
 # {{ seen.fused_us | us }} at N = 1,024. It has one block per query tile and head and doesn't split the keys, so a
-# single head can't fill the chip. Our kernel has the same problem without splits: {{ seen.one_split_us | us }}.
+# single head can't fill the chip: on an H200, an SM is active for only {{ active.fused | .0% }} of the cycles on
+# average. Our kernel has the same problem without splits: {{ seen.one_split_us | us }}, and SMs are active for {{ active.one_split | .0% }}.
+
+# %% fold="Code that profiles Kernel 6 on a GPU" needs="gpu torch" record="counters"
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def kernel_6_and_torch():
+        """Calls of Kernel 6 with one split and with as many as fill the SMs, and of PyTorch, N = 1,024 and 4,096."""
+        calls = Calls()
+        for N in (1024, 4096):
+            calls.add(f"one split, N={N}", in_shares(FLASH_TILES, 1)(N, 128))
+            calls.add(f"Kernel 6, N={N}", in_shares(FLASH_TILES)(N, 128))
+            calls.add_library(f"memory-efficient, N={N}", torch_fused)
+            calls.add_library(f"PyTorch, three operations, N={N}", torch_three_operations)
+        return calls.by_label
+
+    print(table_of(profiled("attention/flash_forward", "counters", kernel_6_and_torch)))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import printed_profiles
+
+CYCLES_OF = "sm__cycles_active"
+active = {  # recorded on an H200
+    name: one[f"{CYCLES_OF}.avg"] / one[f"{CYCLES_OF}.max"]
+    for name, label in (("fused", "memory-efficient"), ("one_split", "one split"), ("six", "Kernel 6"))
+    for one in [printed_profiles("attention/flash_forward", "counters")[f"{label}, N=1024"]]
+}
+publish(active=active)
+assert not max(active["fused"], active["one_split"]) > 0.2 and not active["six"] < 0.9, (
+    "the text: SMs are idle"
+)
 
 # %% [markdown]
 # Where does the rest of the time go? We can record the SM's cycle counter in the kernel: at the start of a block, when
@@ -1376,13 +1421,15 @@ publish(
 )
 
 # %% [markdown]
-# The two GEMMs take {{ clocks.scores | ,.0f }} and {{ clocks.mean | ,.0f }} cycles. That's {{ clocks.per_product | .2f }} cycles per
-# FMA of a scheduler, which could issue one per cycle. Before that, a block waits {{ clocks.first | ,.0f }} cycles for its first
-# tiles, since all SMs load 96 KB at the same time. The whole kernel takes {{ clocks.all_us | us }}; the other
-# {{ clocks.rest_us | us }} are the second launch and launch overhead.
+# The two GEMMs take {{ clocks.scores | ,.0f }} and {{ clocks.mean | ,.0f }} cycles. That's
+# {{ clocks.per_product | .2f }} cycles per FMA of a scheduler, which could issue one per cycle. Before that, a block
+# waits {{ clocks.first | ,.0f }} cycles for its first tiles, since all SMs load 96 KB at the same time. The whole
+# kernel takes {{ clocks.all_us | us }}. The other {{ clocks.rest_us | us }} of the measured time go to the second
+# launch and to launch overhead.
 #
-# From an idle GPU, launches count as well: two for Kernel 6, three for PyTorch. A CUDA graph turns them into a single
-# call.
+# If the GPU is idle at first, the host's part counts as well. Kernel 6 has two launches and PyTorch three operations,
+# yet Kernel 6 takes longer: this course launches kernels from Python code, PyTorch from C++. In a CUDA graph, each is
+# a single call, and Kernel 6 is faster again:
 
 
 # %% fold="Code of the measurement"
@@ -1454,20 +1501,12 @@ with_host = measure(
 
 # %% fold="Code of the numbers"
 host_us = medians_us(with_host)
-GRAPH, TORCH_GRAPH = "Kernel 6 in a CUDA graph", "torch, three operations in a CUDA graph"
-publish(
-    host={
-        "two": host_us["Kernel 6: two launches"],
-        "graph": host_us[GRAPH],
-        "torch": host_us["torch, three operations"],
-        "torch_graph": host_us[TORCH_GRAPH],
-    },
-    host_share={"graphs": host_us[GRAPH] / host_us[TORCH_GRAPH]},
-)
+if complete(*host_us.values()):
+    in_graphs = [host_us[f"{name} in a CUDA graph"] for name in ("Kernel 6", "torch, three operations")]
+    assert in_graphs[0] < in_graphs[1], "the text says that Kernel 6 is faster in a graph"
 
 # %% [markdown]
-# As graphs, they take {{ host.graph | us }} and {{ host.torch_graph | us }}. Finally, accuracy: the next cell ran on the GPU and
-# compares both with FP64 at N = 1,024.
+# Finally, accuracy: the next cell ran on the GPU and compares both with FP64 at N = 1,024.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1508,8 +1547,8 @@ if gpu_here():
 publish(errors=printed_errors("attention/flash_forward", "torch"))
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}, and at worst ours is {{ errors.worst_times | .1f }}× PyTorch's. Here's the table
-# of all kernels so far:
+# The largest error is {{ errors.most | .1e }}, and at worst ours is {{ errors.worst_times | .1f }}× PyTorch's. All
+# attention kernels so far:
 
 
 # %% fold="Code of the table"
@@ -1558,8 +1597,9 @@ show(
 #
 # - FlashAttention carries $m$, $z$ and $o$ per query through the key tiles and rescales $z$ and $o$ by one factor. It's
 #   exact, and neither $S$ nor $P$ is stored.
-# - Storage falls from $N^2$ to $N$. Traffic stays quadratic with a smaller factor, but the L2 serves it.
-# - An output and its log-sum-exp are all that a block has to leave, so keys can be split over blocks. With too few
+# - Storage falls from $N^2$ to $N$. Traffic stays quadratic, with a factor that depends on the tile, but the L2 serves
+#   most of it.
+# - An output and its log-sum-exp are all that a block has to write, so keys can be split over blocks. With too few
 #   heads and query tiles, that's what fills the chip.
 
 # %% [markdown]
@@ -1628,5 +1668,5 @@ exercise(
 )
 
 # %% [markdown]
-# [FlashAttention in FP32, step by step](flash_steps.py) speeds this kernel up, cycle by cycle. Causal masks and the backward pass have
-# [a lesson of their own](masks_and_backward.py).
+# [FlashAttention in FP32, step by step](flash_steps.py) makes this kernel faster. The backward pass has [a lesson of
+# its own](masks_and_backward.py), and [masks](masks.py) have a page there.

@@ -1,22 +1,44 @@
 # ---
-# title: Attention by the clock
-# needs: [attention/flash_forward, matmul/register_tiles]
-# summary: "What does Kernel 6 do in the time in which it could multiply? Its clocks say, and each change goes after one of them."
-# description: "Kernel 6 again, in 32-bit floats: two warps to a sum, turned tiles, a ring of pieces, three ways to join shares."
-# date: 2026-11-21
-# tags: [attention, flash attention, clusters]
+# title: "FlashAttention in FP32, step by step"
+# needs: [attention/flash_forward, matmul/register_tiles, matmul/tiles_and_waves]
+# further: attention/flash_forward
+# summary: "Kernel 6 spends most of its time on something other than FMAs. Which of five changes help, and can it take half of PyTorch's time?"
+# description: "FP32 FlashAttention optimised by its cycle counter: larger register tiles by splitting d, transposed operands, a ring of column stages, and three ways to combine splits of the keys."
+# date: 2026-11-23
+# tags: [FlashAttention, FP32, clusters, split-KV]
 # ---
 
 # %% [markdown]
-# An SM needs {{ floor.us | us }} for the multiply-adds of one block of Kernel 6, and every block has an
-# SM to itself. The kernel takes {{ old.us | us }} with its second launch, {{ old.of_torch | .0% }} of
-# what torch's three operations take. Can the same sums be done in half of torch's time,
-# {{ goal.us | us }}?
+# A block of [Kernel 6](flash_forward.py) has {{ floor.us | us }} of FMAs to do, and an SM to itself. The kernel takes
+# {{ old.us | us }}, {{ old.of_torch | .0% }} of what PyTorch's three operations take. Can FP32 attention without tensor cores run in
+# half of PyTorch's time, {{ goal.us | us }}?
+#
+# The figure shows where the cycles of a block go. We make five changes, each aimed at one of these parts. Some of them
+# lose.
 
-# %% fold="Imports"
+# %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import Kernel, agree, case, ceil_div, check, expect_hazard, gpu_here, parallel, publish, tiles
+from tilewise import (
+    Guess,
+    Kernel,
+    Table,
+    agree,
+    case,
+    ceil_div,
+    check,
+    constant,
+    exercise,
+    expect_hazard,
+    gpu_here,
+    measure,
+    normal,
+    output,
+    parallel,
+    publish,
+    show,
+    tiles,
+)
 from tilewise.figures import bars
 from tilewise.kernel.chains import as_case, run_chain
 from tilewise.kernel.edits import edited
@@ -29,18 +51,43 @@ from tilewise.measurements import (
     recorded_device,
 )
 from tilewise.measurements.attention import attention
-from tilewise.models import stated
 
 GPU = recorded_device()
 
 
 def old_us(variant, N=1024):
-    """A median of the lesson before, in microseconds."""
+    """A median of Kernel 6's lesson, in microseconds."""
     return recorded(f"attention_flash.{variant}.n_{N}_d_128.median")
 
 
-PRODUCTS = 2 * 64 * 128 * 128 // 32  # multiply-adds of warps in a block's two products
+PRODUCTS = 2 * 64 * 128 * 128 // 32  # FMAs of warps in a block's two GEMMs
 FLOOR = PRODUCTS / 4
+WAS = printed_numbers("attention/flash_forward", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
+if WAS:
+    show(
+        bars(
+            {
+                "wait for first tiles": WAS["first tiles"],
+                "QKᵀ GEMM": WAS["scores"],
+                "softmax": WAS["softmax"] + WAS["barrier, v"],
+                "PV GEMM": WAS["mean"],
+                "epilogue": WAS["parts out"],
+                "all FMAs, one per cycle": FLOOR,
+            },
+            roles={
+                "wait for first tiles": "waste",
+                "QKᵀ GEMM": "tile",
+                "softmax": "block",
+                "PV GEMM": "tile",
+                "epilogue": "write",
+                "all FMAs, one per cycle": "predicted",
+            },
+            x="cycles of a block",
+            form=",.0f",
+            title="Kernel 6 takes far longer than its FMAs",
+            caption="Median cycles that a block of Kernel 6 spends in each part, N = 1,024, recorded on an {machine} from a cold L2, and the cycles in which its four schedulers could issue all FMAs.",
+        )
+    )
 publish(
     floor={"us": FLOOR / GPU.boost_mhz},
     old={
@@ -50,47 +97,32 @@ publish(
     goal={"us": old_us("torch_three_operations") / 2},
     eight={"us": old_us("_64_x_128_8_x_8_per_thread")},
     piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
-    requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128, "q": 64 * 128 // 32},
-)
-
-# %% [markdown]
-# ## Where the time is
-#
-# The clocks of the lesson before name three places. Nothing is multiplied until the first tiles are
-# there. The two products take {{ was.per_product | .2f }} clocks for each multiply-add of a warp and
-# scheduler, where one would do. And {{ was.rest_us | us }} pass outside of the blocks: the way to the
-# first launch, the second one, the events. Each is a section of this page.
-
-# %% fold="Code of the numbers"
-WAS = printed_numbers("attention/flash_forward", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
-publish(
+    requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128},
     was={
         "per_product": (WAS["scores"] + WAS["mean"]) / FLOOR,
         "rest_us": old_us("kernel_6_flash") - WAS["all blocks"] / 1000,
         "first": WAS["first tiles"],
-        "all_us": WAS["all blocks"] / 1000,
-    }
+    },
 )
 
 # %% [markdown]
-# ## More sums than threads have room for
+# ## Larger register tiles: two threads split d
 #
-# A thread of Kernel 6 has 4 by 8 sums. With 8 by 8 it would load 16 numbers for 64 multiply-adds
-# in place of 12 for 32, a third less for each. But a block has only 64 times 128 logits, so that is
-# 128 threads, one warp to a scheduler, and while that warp waits nobody works. The table of the lesson
-# before has this shape as a variant: {{ eight.us | us }}.
+# A thread of Kernel 6 has 4 × 8 accumulators. With 8 × 8, it would load 16 elements for 64 FMAs instead of 12 for 32, a third less
+# per FMA. But a block has only 64 × 128 scores, so that leaves 128 threads: one warp per scheduler, and nobody works while
+# it waits. Kernel 6 with that shape takes {{ eight.us | us }}.
 #
-# So two threads take the same 64 sums, and each of them *half the terms*. Warps 0 to 3 go through the
-# first 64 columns of $q$ and $k$, warps 4 to 7 through the others; in the second product the
-# halves are keys. There are eight warps again, and each loads as little as a square of 64 sums needs.
-
-# %% [markdown]
-# The lesson on sums in registers found a second reason to load otherwise. A
-# multiply-add reads three registers from two banks. Kernel 6 takes four neighbours along $d$ with one
-# load, so its numbers of several rows for *one* column lie four registers apart, all in one
-# \register bank, and half of all sums lie there too. A turned tile, in which a column of $q$ is a row of 64
-# queries, puts eight neighbours of one column side by side, in alternating banks. So $q$ is turned
-# as it is copied, 4 bytes at a time as there, and the weights are as they are stored.
+# So let two threads share the same 64 accumulators, with *half the terms* each. In $QK^T$, warps 0 to 3 process the first 64 columns of
+# $q$ and $k$, warps 4 to 7 the others; in $PV$, the halves are keys. There are eight warps again, each with the loads of an 8 × 8 tile.
+#
+# ## Transposed operands: alternating register banks
+#
+# An FMA reads three registers, from two banks.[^banks] Kernel 6 loads four neighbouring columns of a row into four
+# neighbouring registers. So for *one* column, the elements of its rows are four registers apart, and all of them are
+# in the same bank. In a transposed tile, eight queries of one column are neighbours, in alternating banks. So $q$ is
+# transposed while it's copied, with copies of 4 bytes, and so are the probabilities when they're stored.
+#
+# [^banks]: [Register banks and operand reuse](../matmul/register_tiles_banks.py) shows what conflicts between register banks cost.
 
 
 # %% tab="Pseudocode"
@@ -107,15 +139,15 @@ def flash_steps(Q, K, V, bias, part, tops, sums, O, scale, share):
                 low = K[h, keys, :64] @ Q[h, i, :64]
                 high = K[h, keys, 64:] @ Q[h, i, 64:]
                 # multiply]
-                # [whole
+                # [exchange
                 s = (low + high) * scale + bias[keys]
-                # whole]
+                # exchange]
                 # scores]
                 # [softmax
-                top = max(m, s.max())
-                shift = top if top > -np.inf else 0.0
-                f, p = np.exp(m - shift), np.exp(s - shift)
-                m, z, o = top, z * f + p.sum(), o * f
+                row_max = max(m, s.max())
+                shift = row_max if row_max > -np.inf else 0.0
+                alpha, p = np.exp(m - shift), np.exp(s - shift)
+                m, z, o = row_max, z * alpha + p.sum(), o * alpha
                 # softmax]
                 # [mean
                 o = o + p @ V[h, keys]
@@ -125,10 +157,10 @@ def flash_steps(Q, K, V, bias, part, tops, sums, O, scale, share):
             # parts]
         # [last
         # [cluster
-        top = max(tops[:, h, i])
+        row_max = max(tops[:, h, i])
         z, o = 0.0, np.zeros(d)
         for w in range(shares):
-            weight = np.exp(tops[w, h, i] - top) if top > -np.inf else 0.0
+            weight = np.exp(tops[w, h, i] - row_max) if row_max > -np.inf else 0.0
             z, o = z + weight * sums[w, h, i], o + weight * part[w, h, i]
         O[h, i] = o / z if z > 0 else 0.0
         # cluster]
@@ -139,11 +171,11 @@ def flash_steps(Q, K, V, bias, part, tops, sums, O, scale, share):
 STEPS = r"""
 #define TILE_ROWS 64
 #define TILE_KEYS 128
-#define WIDE 132              // a row of k or v: 128 numbers and 16 bytes
-#define WIDE_Q 68             // a row of q or p: 64 numbers and 16 bytes
-#define PART 16               // columns of either half of d that come at once: a piece
+#define WIDE 132              // row stride of k or v: 128 elements and 16 bytes
+#define WIDE_Q 68             // row stride of transposed q or p: 64 elements and 16 bytes
+#define PART 16               // columns of either half of d per pipeline stage
 
-// 16 or 4 bytes into shared memory; zeros where there is nothing to read.
+// Copies 16 or 4 bytes to shared memory; zeros where there is nothing to read.
 template <int BYTES> __device__ void copy(float* to, const float* from, bool there) {
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
     if (BYTES == 16)
@@ -156,14 +188,14 @@ template <int BYTES> __device__ void copy(float* to, const float* from, bool the
 
 __device__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Wait for this thread's copies, all but the latest groups.
-template <int LATEST> __device__ void arrived_but() {
+// Waits for this thread's copies, all but the latest groups.
+template <int LATEST> __device__ void wait_copies() {
     asm volatile("cp.async.wait_group %0;" :: "n"(LATEST) : "memory");
 }
 
-// A piece of COUNT rows of X, turned: a column of X becomes a row of the tile.
+// One stage of COUNT rows of X, transposed: a column of X becomes a row of the tile.
 template <int COUNT>
-__device__ void load_turned(float* tile, int wide, const float* X, int piece, int first, int end) {
+__device__ void load_transposed(float* tile, int wide, const float* X, int piece, int first, int end) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int r = 4 * (warp % 4) + lane / 8, c = 64 * (warp / 4) + PART * piece + lane % 8;
     const float* from = X + (first + r) * 128 + c;  // beyond the end nothing is read
@@ -175,10 +207,10 @@ __device__ void load_turned(float* tile, int wide, const float* X, int piece, in
             copy<4>(tile + b * wide + n, from + n * 128 + b, first + r + n < end);
 }
 
-// A piece of the keys.
+// One stage of the keys.
 __device__ void load_keys(float* k, const float* K, int piece, int first, int end) {
 #if TURNED
-    load_turned<TILE_KEYS>(k, WIDE, K, piece, first, end);
+    load_transposed<TILE_KEYS>(k, WIDE, K, piece, first, end);
 #else
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int r = 8 * (warp % 4) + lane % 8, c = 64 * (warp / 4) + PART * piece + lane / 8 * 4;
@@ -203,7 +235,7 @@ __device__ void load_values(float* v, const float* V, int part, int first, int e
 __device__ float& of(float4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
 // [multiply
-// sum[r][c] += x[r] * b[c] for eight queries, which are eight numbers of a turned tile.
+// sum[r][c] += x[r] * b[c] for eight queries, eight elements of a row of a transposed tile.
 __device__ void outer(float (&sum)[8][8], const float* x, const float (&b)[8]) {
     float4 x0 = *(const float4*)x, x1 = *(const float4*)(x + 8);
     float a[8] = {x0.x, x0.y, x0.z, x0.w, x1.x, x1.y, x1.z, x1.w};
@@ -211,12 +243,12 @@ __device__ void outer(float (&sum)[8][8], const float* x, const float (&b)[8]) {
     for (int c = 0; c < 8; ++c)
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            int r = c % 2 ? 7 - i : i;  // down a column of the square, up the next
+            int r = c % 2 ? 7 - i : i;  // down a column, up the next
             sum[r][c] += a[r] * b[c];
         }
 }
 
-// y is turned, or needs not be: a row of it has a number for each of the eight columns.
+// A row of y has one element for each of the eight columns: transposed keys, or values.
 template <int STEPS> __device__ void multiply(float (&sum)[8][8], const float* x, const float* y) {
     #pragma unroll 8
     for (int t = 0; t < STEPS; ++t) {
@@ -227,9 +259,9 @@ template <int STEPS> __device__ void multiply(float (&sum)[8][8], const float* x
 }
 // multiply]
 
-// [lying
-// y lies as it came: a row of it for each of the eight columns, four numbers of which are loaded at once.
-template <int STEPS> __device__ void multiply_lying(float (&sum)[8][8], const float* x, const float* y) {
+// [rows
+// y is row-major: one row for each of the eight columns, four elements per load.
+template <int STEPS> __device__ void multiply_rows(float (&sum)[8][8], const float* x, const float* y) {
     #pragma unroll 2
     for (int t = 0; t < STEPS; t += 4, x += 4 * WIDE_Q) {
         float4 row[8];
@@ -248,68 +280,77 @@ template <int STEPS> __device__ void multiply_lying(float (&sum)[8][8], const fl
         outer(sum, x + 3 * WIDE_Q, b[3]);
     }
 }
-// lying]
+// rows]
 
-// [whole
-// The two warps that share their sums meet.
-__device__ void meet(int pair) {
+// [exchange
+// Synchronises the two warps that share accumulators.
+__device__ void pair_sync(int pair) {
     asm volatile("barrier.sync %0, 64;" :: "r"(1 + pair) : "memory");
 }
 
-// Two threads have 64 sums over one half of the terms each; each keeps 32, over all terms.
-__device__ void whole(float4 (&keep)[8], const float (&sum)[8][8], float* box, int pair, int half) {
-    box += threadIdx.x % 32 * WIDE_Q;
+// Two threads have 64 partial accumulators each, over half of the terms; each keeps 32 complete ones.
+__device__ void combine_halves(float4 (&keep)[8], const float (&sum)[8][8], float* exchange, int pair, int half) {
+    exchange += threadIdx.x % 32 * WIDE_Q;
     #pragma unroll
     for (int c = 0; c < 8; ++c) {
         float4 low = make_float4(sum[0][c], sum[1][c], sum[2][c], sum[3][c]);
         float4 high = make_float4(sum[4][c], sum[5][c], sum[6][c], sum[7][c]);
         keep[c] = half ? high : low;
-        float* place = box + (64 * (c % 2) + 32 * half) * WIDE_Q + 4 * (c / 2);
+        float* place = exchange + (64 * (c % 2) + 32 * half) * WIDE_Q + 4 * (c / 2);
         *(float4*)place = half ? low : high;
     }
-    meet(pair);  // what is given away lies in the box
+    pair_sync(pair);  // what is given away is in shared memory
     #pragma unroll
     for (int c = 0; c < 8; ++c) {
-        float* place = box + (64 * (c % 2) + 32 * (1 - half)) * WIDE_Q + 4 * (c / 2);
+        float* place = exchange + (64 * (c % 2) + 32 * (1 - half)) * WIDE_Q + 4 * (c / 2);
         float4 other = *(float4*)place;
         keep[c].x += other.x;
         keep[c].y += other.y;
         keep[c].z += other.z;
         keep[c].w += other.w;
     }
-    meet(pair);  // the box may be used again
+    pair_sync(pair);  // the exchange area may be overwritten
 }
-// whole]
+// exchange]
 
 #if JOIN == 1
-__device__ unsigned arrivals[65536];  // of shares, for every eight queries
+__device__ unsigned arrivals[65536];  // of splits, for every eight queries
 #endif
 
 #if JOIN == 2
-// The place in another block's shared memory.
-__device__ unsigned in_block(const float* place, int block) {
+// The address of the same variable in another block of the cluster.
+__device__ unsigned remote_addr(const float* place, int block) {
     unsigned here = (unsigned)__cvta_generic_to_shared(place), there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(block));
     return there;
 }
 
-__device__ float far(unsigned at) {
+__device__ float ld_cluster(unsigned at) {
     float x;
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(at) : "memory");
     return x;
 }
 
-__device__ float4 far4(unsigned at) {
+__device__ float4 ld_cluster4(unsigned at) {
     float4 x;
     asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(at) : "memory");
     return x;
 }
 
-__device__ void arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
-__device__ void wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+__device__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+__device__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 #endif
 
+// O = softmax(scale * Q K^T + bias) V with the keys split over blocks. FP32, contiguous: Q and O
+// [heads][N][128], K and V [heads][M][128], bias [M] (-infinity hides a key); part
+// [splits][heads][N][128], tops and sums [splits][heads][N]. Base addresses are multiples of 16 bytes;
+// any N and M. Each split has `share` keys, a multiple of 128. TURNED: K is transposed in shared
+// memory. JOIN: 0 leaves part, tops (maxima) and sums for a second launch; 1, the last-arriving warp
+// combines them; 2, a cluster of SHARES blocks does, and part, tops and sums stay unused.
+// Grid (ceil(N / 64), splits, heads), 256 threads, 205,056 bytes of dynamic shared memory; sm_80 or
+// newer with that much shared memory, sm_90 for JOIN 2. JOIN 1: at most 32 splits and 65,536 / 8
+// query tiles over all heads, one launch at a time, since `arrivals` is global. d = 128 only.
 extern "C" __global__ void
 #if JOIN == 2
 __cluster_dims__(1, SHARES, 1)
@@ -318,11 +359,11 @@ __launch_bounds__(256, 1)
 flash_steps(const float* Q, const float* K, const float* V, const float* bias,
             float* part, float* tops, float* sums, float* O,
             int N, int M, int share, float scale) {
-    extern __shared__ float4 store[];
-    float* q = (float*)store;           // turned
-    float* k = q + 128 * WIDE_Q;        // turned
+    extern __shared__ float4 smem[];
+    float* q = (float*)smem;           // transposed
+    float* k = q + 128 * WIDE_Q;        // transposed if TURNED
     float* v = k + 128 * WIDE;
-    float* p = v + TILE_KEYS * WIDE;    // turned
+    float* p = v + TILE_KEYS * WIDE;    // transposed
     float* factor = p + TILE_KEYS * WIDE_Q;
     int head = blockIdx.z, i0 = blockIdx.x * TILE_ROWS;
     int first = blockIdx.y * share, last = min(M, first + share);
@@ -331,20 +372,20 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
     V += (long long)head * M * 128;
     #pragma unroll 1
     for (int piece = 0; piece < 2; ++piece) {
-        load_turned<TILE_ROWS>(q, WIDE_Q, Q, piece, i0, N);
+        load_transposed<TILE_ROWS>(q, WIDE_Q, Q, piece, i0, N);
         load_keys(k, K, piece, first, last);
         commit();
     }
 #if JOIN == 2
-    arrive();  // this block has begun
+    cluster_arrive();  // this block is running
 #endif
     int warp = threadIdx.x / 32, pair = warp % 4, half = warp / 4;
-    int lane = threadIdx.x % 32, mine = lane / 2, four = 4 * (lane % 2);
-    float* own = p + 16 * pair;         // 16 queries of two warps
+    int lane = threadIdx.x % 32, lane_col = lane / 2, four = 4 * (lane % 2);
+    float* own = p + 16 * pair;         // the 16 queries of two warps
 #if TURNED
-#define KEY(j) (4 * mine + (j) % 4 + (j) / 4 * 64)  // a thread's eight of the keys
+#define KEY(j) (4 * lane_col + (j) % 4 + (j) / 4 * 64)  // a thread's eight of the keys
 #else
-#define KEY(j) (mine + 16 * (j))
+#define KEY(j) (lane_col + 16 * (j))
 #endif
     int row = 16 * pair + 8 * half + four;  // a thread's first of the four that it keeps
     float m[4], z[4], o[8][8] = {};
@@ -354,20 +395,20 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
         z[i] = 0.0f;
     }
     for (int j0 = first; j0 < last; j0 += TILE_KEYS) {
-        float add[8];
+        float key_bias[8];
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
             int key = j0 + KEY(j);
-            add[j] = key < last ? bias[key] : -INFINITY;
+            key_bias[j] = key < last ? bias[key] : -INFINITY;
         }
         // [scores
         float s[8][8] = {};
         #pragma unroll 1
         for (int piece = 0; piece < 4; ++piece) {
-            arrived_but<1>();
-            __syncthreads();  // this piece of q and k is there, and the one before was used
+            wait_copies<1>();
+            __syncthreads();  // this stage of q and k is there, and the previous one was used
             if (piece < 2) {
-                if (j0 == first) load_turned<TILE_ROWS>(q, WIDE_Q, Q, piece + 2, i0, N);
+                if (j0 == first) load_transposed<TILE_ROWS>(q, WIDE_Q, Q, piece + 2, i0, N);
                 load_keys(k, K, piece + 2, j0, last);
                 load_values(v, V, piece, j0, last);
             } else if (j0 + TILE_KEYS < last) {
@@ -376,31 +417,31 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
             commit();
             int c = 64 * half + PART * piece;
 #if TURNED
-            multiply<PART>(s, q + c * WIDE_Q + 16 * pair + four, k + c * WIDE + 4 * mine);
+            multiply<PART>(s, q + c * WIDE_Q + 16 * pair + four, k + c * WIDE + 4 * lane_col);
 #else
-            multiply_lying<PART>(s, q + c * WIDE_Q + 16 * pair + four, k + mine * WIDE + c);
+            multiply_rows<PART>(s, q + c * WIDE_Q + 16 * pair + four, k + lane_col * WIDE + c);
 #endif
         }
         float4 keep[8];
-        whole(keep, s, own, pair, half);
+        combine_halves(keep, s, own, pair, half);
         // scores]
         // [softmax
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            float top = m[i];
+            float row_max = m[i];
             #pragma unroll
             for (int j = 0; j < 8; ++j) {
-                of(keep[j], i) = of(keep[j], i) * scale + add[j];
-                top = fmaxf(top, of(keep[j], i));
+                of(keep[j], i) = of(keep[j], i) * scale + key_bias[j];
+                row_max = fmaxf(row_max, of(keep[j], i));
             }
-            for (int h = 2; h < 32; h *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, h));
-            float shift = top == -INFINITY ? 0.0f : top;
-            float f = expf(m[i] - shift);
-            m[i] = top;
-            z[i] *= f;  // a lane's own share of the sum
+            for (int h = 2; h < 32; h *= 2) row_max = fmaxf(row_max, __shfl_xor_sync(~0u, row_max, h));
+            float shift = row_max == -INFINITY ? 0.0f : row_max;
+            float alpha = expf(m[i] - shift);
+            m[i] = row_max;
+            z[i] *= alpha;  // this lane's partial sum
             #pragma unroll
             for (int j = 0; j < 8; ++j) z[i] += of(keep[j], i) = expf(of(keep[j], i) - shift);
-            if (mine == 0) factor[row + i] = f;
+            if (lane_col == 0) factor[row + i] = alpha;
         }
         #pragma unroll
         for (int j = 0; j < 8; ++j)
@@ -411,20 +452,20 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
         if (j0 > first)
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                float f = factor[16 * pair + four + i % 4 + i / 4 * 8];
+                float alpha = factor[16 * pair + four + i % 4 + i / 4 * 8];
                 #pragma unroll
-                for (int c = 0; c < 8; ++c) o[i][c] *= f;
+                for (int c = 0; c < 8; ++c) o[i][c] *= alpha;
             }
-        multiply<64>(o, own + 64 * half * WIDE_Q + four, v + 64 * half * WIDE + 4 * mine);
+        multiply<64>(o, own + 64 * half * WIDE_Q + four, v + 64 * half * WIDE + 4 * lane_col);
         // mean]
     }
-    if (first >= last) {  // nobody waited in a share without keys
-        arrived_but<0>();
+    if (first >= last) {  // a split without keys has not waited yet
+        wait_copies<0>();
         __syncthreads();
     }
-    meet(pair);  // neither warp needs p any more
+    pair_sync(pair);  // neither warp needs p any longer
     float4 keep[8];
-    whole(keep, o, own, pair, half);
+    combine_halves(keep, o, own, pair, half);
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         for (int h = 2; h < 32; h *= 2) z[i] += __shfl_xor_sync(~0u, z[i], h);
@@ -437,9 +478,9 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
         long long at = blockIdx.y * rows + from + row + i;
         #pragma unroll
         for (int c = 0; c < 8; c += 4)
-            __stcg((float4*)&part[at * 128 + 16 * c + 4 * mine],
+            __stcg((float4*)&part[at * 128 + 16 * c + 4 * lane_col],
                    make_float4(of(keep[c], i), of(keep[c + 1], i), of(keep[c + 2], i), of(keep[c + 3], i)));
-        if (mine == 0) {
+        if (lane_col == 0) {
             __stcg(&tops[at], m[i]);
             __stcg(&sums[at], z[i]);
         }
@@ -449,12 +490,12 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
 #if JOIN == 1
     // [last
     int shares = gridDim.y, begin = 16 * pair + 8 * half, rest = min(8, N - i0 - begin);
-    __threadfence();  // this warp's parts are in place before its arrival counts
+    __threadfence();  // this warp's results are visible before its arrival counts
     __syncwarp();
     unsigned before = 0;
     if (lane == 0) before = atomicInc(&arrivals[(head * gridDim.x + blockIdx.x) * 8 + warp], shares - 1);
     if (__shfl_sync(~0u, before, 0) != shares - 1) return;
-    __threadfence();  // and it reads what the others wrote, not an old copy
+    __threadfence();  // and it reads what the others wrote
     float weight[8], over[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -465,9 +506,9 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        float top = weight[i];
-        for (int h = 1; h < 32; h *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, h));
-        weight[i] = expf(weight[i] - (top == -INFINITY ? 0.0f : top));
+        float row_max = weight[i];
+        for (int h = 1; h < 32; h *= 2) row_max = fmaxf(row_max, __shfl_xor_sync(~0u, row_max, h));
+        weight[i] = expf(weight[i] - (row_max == -INFINITY ? 0.0f : row_max));
         over[i] *= weight[i];
         for (int h = 1; h < 32; h *= 2) over[i] += __shfl_xor_sync(~0u, over[i], h);
         over[i] = over[i] > 0.0f ? 1.0f / over[i] : 0.0f;
@@ -493,38 +534,38 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
 #if JOIN == 2
     // [cluster
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {  // where k was, with m and z behind each row
+    for (int i = 0; i < 4; ++i) {  // overwrites k, with m and z after each row
         float* at = k + (row + i) * WIDE;
         #pragma unroll
         for (int c = 0; c < 8; c += 4)
-            *(float4*)&at[16 * c + 4 * mine] =
+            *(float4*)&at[16 * c + 4 * lane_col] =
                 make_float4(of(keep[c], i), of(keep[c + 1], i), of(keep[c + 2], i), of(keep[c + 3], i));
-        if (mine == 0) {
+        if (lane_col == 0) {
             at[128] = m[i];
             at[129] = z[i];
         }
     }
-    wait();  // every block of the cluster has begun
-    arrive();
-    wait();  // and has its sums in its shared memory
-    const int each = (TILE_ROWS + SHARES - 1) / SHARES;  // rows that a block joins
+    cluster_wait();  // every block of the cluster is running
+    cluster_arrive();
+    cluster_wait();  // and has its results in shared memory
+    const int each = (TILE_ROWS + SHARES - 1) / SHARES;  // rows that a block combines
     int begin = blockIdx.y * each, end = min(TILE_ROWS, begin + each);
     #pragma unroll 1
     for (int r = begin + warp; r < end; r += 8) {
-        float top = -INFINITY, total = 0.0f, their_top[SHARES], their_sum[SHARES];
+        float row_max = -INFINITY, total = 0.0f, their_top[SHARES], their_sum[SHARES];
         float4 x[SHARES], all = {};
         #pragma unroll
         for (int w = 0; w < SHARES; ++w) {
-            unsigned there = in_block(k + r * WIDE, w);
-            their_top[w] = far(there + 512);
-            their_sum[w] = far(there + 516);
-            x[w] = far4(there + 16 * lane);
-            top = fmaxf(top, their_top[w]);
+            unsigned there = remote_addr(k + r * WIDE, w);
+            their_top[w] = ld_cluster(there + 512);
+            their_sum[w] = ld_cluster(there + 516);
+            x[w] = ld_cluster4(there + 16 * lane);
+            row_max = fmaxf(row_max, their_top[w]);
         }
-        if (top == -INFINITY) top = 0.0f;
+        if (row_max == -INFINITY) row_max = 0.0f;
         #pragma unroll
         for (int w = 0; w < SHARES; ++w) {
-            float weight = expf(their_top[w] - top);
+            float weight = expf(their_top[w] - row_max);
             total += weight * their_sum[w];
             all.x += weight * x[w].x;
             all.y += weight * x[w].y;
@@ -535,8 +576,8 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
         all = {all.x * over, all.y * over, all.z * over, all.w * over};
         if (i0 + r < N) *(float4*)&O[((long long)head * N + i0 + r) * 128 + 4 * lane] = all;
     }
-    arrive();
-    wait();  // nobody reads this block's shared memory any more
+    cluster_arrive();
+    cluster_wait();  // no other block reads this block's shared memory any longer
     // cluster]
 #endif
 }
@@ -544,7 +585,10 @@ flash_steps(const float* Q, const float* K, const float* V, const float* bias,
 
 
 def steps(turned, join, shares=1):
-    """The kernel: whether k is turned, and whether shares are joined later (0), by the last (1), or in a cluster."""
+    """The kernel: whether k is transposed, and how splits are combined.
+
+    Later (0), by the last one (1), or in a cluster (2).
+    """
     sizes = {"TURNED": turned, "JOIN": join, **({"SHARES": shares} if join == 2 else {})}
     return Kernel(STEPS, defines=sizes, options=("-std=c++17",))
 
@@ -553,86 +597,67 @@ SHARED_BYTES = 4 * (128 * (68 + 132) + 128 * (132 + 68) + 64)
 LATER, LAST, CLUSTER = (steps(0, join) for join in range(3))
 
 # %% [markdown]
-# Both products are the same sum of outer products. In the first, `x` is the turned $q$ and `y` the turned
-# $k$; in the second, `x` is the turned weights and `y` is $v$, which is right as it is. Down a column of the square and
-# up the next, as in the other lesson.
+# Both GEMMs are the same sum of outer products. In $QK^T$, `x` is the transposed $q$ and `y` the transposed $k$. In $PV$, `x`
+# is the transposed probabilities, and `y` is $v$, which is right as it's stored.
 
 # %%
 LATER.region("multiply")
 
 # %% [markdown]
-# ## Two halves of a sum
-#
-# Behind each product two threads have 64 sums over half the terms each. They do not send everything
-# to one side: each gives 32 away and keeps 32, so that both have four whole queries of eight keys.
-# The box that it goes through is the place where the weights will be stored a little later. Only two
-# warps have to meet, so it is a barrier of 64 threads, one of four with a number of its own.
+# After each GEMM, two threads have 64 partial accumulators each. They exchange half of them, so that each ends up with
+# 32 complete ones: four queries by eight keys. Only two warps take part, so named barriers for 64 threads are enough:
+# one before the exchange and one after it. Remove either, and the simulator reports a race.
 
 # %%
-LATER.region("whole")
+LATER.region("exchange")
 
 # %% [markdown]
-# Two barriers stand in it. Without the first a thread takes from the box what has not been put there;
-# without the second the weights are written over what a slower warp still has to take. Both
-# are races, and named.
-
-# %% [markdown]
-# ## A ring of pieces
+# ## A ring of column stages
 #
-# The first product needs column after column of $q$ and $k$. Kernel 6 waits for all 96 KB of them; a piece of 16
-# columns of either half is {{ piece.kb | .0f }} KB. So pieces form a ring, as the stages of a matrix product
-# do: two are on their way while one is used, the values travel between them, and the next tile's first pieces
-# travel behind this one's last.
+# $QK^T$ uses one column of $q$ and $k$ after another, but Kernel 6 waits until all 96 KB have arrived. Here, a stage
+# is 16 columns of each half of $d$, {{ piece.kb | .0f }} KB. Two stages are in flight while one is used. The loads of
+# $v$ are spread between them, and this tile's last stages are followed by the next tile's first ones.
 
 # %%
 LATER.region("scores")
 
 # %% [markdown]
-# ## The price of turning
+# ## K row-major: transposing costs copies
 #
-# Turning $k$ takes {{ requests.turned }} copies of a warp for each tile where {{ requests.lying }} of 16 bytes would do; $q$
-# takes {{ requests.q }}, but once. Only one side has to alternate between the banks, so $k$ may lie as it
-# came. A thread's eight keys are then 16 rows apart, it takes four numbers of each at a time, and does four outer
-# products with them.
+# To transpose a tile of $k$, warps execute {{ requests.turned }} copy instructions of 4 bytes per thread. In row-major
+# order, {{ requests.lying }} of 16 bytes would do. Only one of the two operands has to alternate between register
+# banks. So the second version leaves $k$ row-major: a thread's eight keys are 16 rows apart, and it loads four
+# elements of each at a time.
 
 # %%
-LATER.region("lying")
+LATER.region("rows")
 
 # %% [markdown]
-# ## What a share leaves
+# ## Three ways to combine the splits
 #
-# A share of Kernel 6 leaves its mean and $L$: at the end of a block, when nothing else is left to do, every row
-# takes a division and a logarithm, and the kernel that joins shares takes the exponential of it again. Here
-# a share leaves what it has, $o$, $m$ and $z$, and there is one division for each row, at the very end.
-
-# %%
-LATER.region("parts")
-
-# %% [markdown]
-# ## Joined where they were made
+# At $N$ = 1,024, the keys are split over eight blocks, and their results must be combined. Each block leaves its unnormalised $o$ with $m$ and
+# $z$. After that, there are three ways.
 #
-# A second launch reads 4 MB of parts that were written a moment ago. There are two ways to do without
-# it, and both have been on earlier pages. The last to come does it: a warp writes its part of eight
-# queries, puts up a fence and counts itself in, and whichever of the eight shares comes last for
-# these queries weighs all of them. Nobody waits, and the counter is zero again at the end.
+# **A second launch**, as in Kernel 6. It reads 4 MB of partial results. If the number of splits is known at compile time, all of its loads
+# can be in flight at once.
+#
+# **The last-arriving block.** A warp writes its results, executes a fence and increments a counter. The warp that arrives last for a group of
+# eight queries reads and combines all splits. Nobody waits, and the counter ends at zero again.
 
 # %%
 LAST.region("last")
 
 # %% [markdown]
-# Or nothing is written at all. The shares of one query tile are launched as a \thread block cluster,
-# each leaves its sums in its own shared memory, and behind the cluster's barrier each joins
-# an eighth of the queries: for one row a warp reads eight rows from eight SMs.
+# **A cluster.** The eight splits of a query tile form a \thread block cluster. They leave their results in shared memory, and after the cluster's
+# barrier, each block combines an eighth of the queries from the shared memory of all eight.
 
 # %%
 CLUSTER.region("cluster")
 
 # %% [markdown]
-# The last barrier of the cluster is for the others: without it a block may end, and its shared memory with it,
-# while a neighbour still reads. A share that has no keys asks for its first pieces like the others and skips the
-# loop in which they are waited for; without a wait of its own, sums are written where copies are still to land.
-# The simulator names both. But there is a condition that no barrier states: a cluster has to fit into one part
-# of the chip, and all eight of its blocks want an SM to themselves. The driver knows how many clusters fit at once.
+# The last cluster barrier protects the others: without it, a block could exit while another still reads its shared memory. But there's a
+# condition that no barrier can express. All blocks of a cluster must fit into one GPC at the same time, and each of ours needs an SM to
+# itself. The driver knows how many such clusters fit:
 
 # %% fold="Code that asks the driver" needs="gpu" record="clusters"
 if gpu_here():
@@ -668,22 +693,17 @@ FIT = printed_numbers("attention/flash_steps", "clusters", r"of (\d): (\d+) at")
 publish(clusters={"fit": FIT[8], "needed": 16, "sms": GPU.sms, "pairs": FIT[2]})
 
 # %% [markdown]
-# This H100 holds {{ clusters.fit | .0f }} clusters of eight such blocks at once, and {{ clusters.needed }} are needed, though its
-# {{ clusters.sms }} SMs would do for them. The last cluster then has to wait until another is through.
+# {{ clusters.fit | .0f }} clusters of eight fit at once, and {{ clusters.needed }} are needed, although {{ clusters.sms }} SMs would be enough for
+# {{ clusters.needed }} × 8 blocks. The last cluster has to wait for a second wave.
 
-# %% [markdown]
-# The third way is to keep the second launch and make it shorter. The kernel that joins shares reads all
-# maxima, then the parts, a wait after a wait. If the number of shares is known when it is compiled, all of its loads
-# can be on their way at once.
-
-# %%
+# %% fold="The second launch"
 COMBINE_SOURCE = r"""
 extern "C" __global__
 void combine(const float* part, const float* tops, const float* sums, float* O, int rows) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;  // four numbers of a row
+    int at = blockIdx.x * blockDim.x + threadIdx.x;  // four elements of a row
     int row = at / 32, c = at % 32 * 4;
     if (row >= rows) return;
-    float weight[SHARES], sum[SHARES], top = -INFINITY, z = 0.0f;
+    float weight[SHARES], sum[SHARES], row_max = -INFINITY, z = 0.0f;
     float4 x[SHARES], o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     #pragma unroll
     for (int w = 0; w < SHARES; ++w) {
@@ -693,11 +713,11 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
         x[w] = *(const float4*)&part[from * 128 + c];
     }
     #pragma unroll
-    for (int w = 0; w < SHARES; ++w) top = fmaxf(top, weight[w]);
-    if (top == -INFINITY) top = 0.0f;  // no key in any share
+    for (int w = 0; w < SHARES; ++w) row_max = fmaxf(row_max, weight[w]);
+    if (row_max == -INFINITY) row_max = 0.0f;  // no key in any split
     #pragma unroll
     for (int w = 0; w < SHARES; ++w) {
-        weight[w] = expf(weight[w] - top);
+        weight[w] = expf(weight[w] - row_max);
         z += weight[w] * sum[w];
         o.x += weight[w] * x[w].x;
         o.y += weight[w] * x[w].y;
@@ -711,22 +731,20 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 """
 
 # %% fold="Code of the checks"
-from tilewise import Guess, Table, constant, exercise, measure, normal, output, show
-
 COMBINE = Kernel(
     r"""
 extern "C" __global__
 void combine(const float* part, const float* tops, const float* sums, float* O, int rows, int shares) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;  // four numbers of a row
+    int at = blockIdx.x * blockDim.x + threadIdx.x;  // four elements of a row
     int row = at / 32, c = at % 32 * 4;
     if (row >= rows) return;
-    float top = -INFINITY, z = 0.0f;
-    for (int w = 0; w < shares; ++w) top = fmaxf(top, tops[w * rows + row]);
-    if (top == -INFINITY) top = 0.0f;  // no key in any share
+    float row_max = -INFINITY, z = 0.0f;
+    for (int w = 0; w < shares; ++w) row_max = fmaxf(row_max, tops[w * rows + row]);
+    if (row_max == -INFINITY) row_max = 0.0f;  // no key in any split
     float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     #pragma unroll 8
     for (int w = 0; w < shares; ++w) {
-        float weight = expf(tops[w * rows + row] - top);
+        float weight = expf(tops[w * rows + row] - row_max);
         float4 x = *(const float4*)&part[((long long)w * rows + row) * 128 + c];
         z += weight * sums[w * rows + row];
         o.x += weight * x.x;
@@ -770,7 +788,7 @@ def of_heads(heads, N, M, shares, bias=None, stretch=1.0):
 
 
 def launches_of(turned, join, inputs):
-    """One launch, or two where shares are joined later: by the kernel from before (0), or with all loads at once (3)."""
+    """One launch, or two: splits are combined by the second kernel from Kernel 6 (0), or with all loads at once (3)."""
     shares, N, rows = (inputs.values[name] for name in ("shares", "N", "rows"))
     grid = (ceil_div(N, 64), shares, rows // N)
     first = steps(turned, join % 3, shares).on(inputs, grid=grid, block=256, shared_bytes=SHARED_BYTES)
@@ -781,11 +799,11 @@ def launches_of(turned, join, inputs):
 
 
 AWKWARD = {
-    "two heads, 150 keys in two shares": of_heads(2, 70, 150, 2),
-    "three tiles to a share": of_heads(1, 33, 700, 2),
+    "two heads, 150 keys in two splits": of_heads(2, 70, 150, 2),
+    "three tiles per split": of_heads(1, 33, 700, 2),
     "large logits": of_heads(1, 65, 130, 2, stretch=30.0),
     "a first tile that is masked": of_heads(1, 20, 200, 1, masked(200, 140)),
-    "a share that is masked": of_heads(1, 20, 200, 2, masked(200, 130)),
+    "a split that is masked": of_heads(1, 20, 200, 2, masked(200, 130)),
     "no key at all": of_heads(1, 70, 65, 2, masked(65, 65)),
 }
 ONE_LAUNCH = [launches_of(0, 1, one)[0] for one in AWKWARD.values()]
@@ -809,51 +827,26 @@ whole_tile = launches_of(0, 0, of_heads(1, 64, 128, 1))[0]
 in_two_blocks = launches_of(0, 2, of_heads(1, 64, 256, 2))[0]
 no_key = launches_of(0, 2, AWKWARD["no key at all"])[0]
 for launch, text, hazard in (
-    (whole_tile, "meet(pair);  // what is given away lies in the box", "race"),
-    (whole_tile, "meet(pair);  // the box may be used again", "race"),
+    (whole_tile, "pair_sync(pair);  // what is given away is in shared memory", "race"),
+    (whole_tile, "pair_sync(pair);  // the exchange area may be overwritten", "race"),
     (
         in_two_blocks,
-        "arrive();\n    wait();  // nobody reads this block's shared memory any more",
+        "cluster_arrive();\n    cluster_wait();  // no other block reads this block's shared memory any longer",
         "cluster",
     ),
-    (no_key, "        arrived_but<0>();\n        __syncthreads();\n", "undelivered"),
+    (no_key, "        wait_copies<0>();\n        __syncthreads();\n", "undelivered"),
 ):
     expect_hazard(edited(launch, (text, "")), hazard)
 
 # %% [markdown]
-# ## Predict
-#
-# A count of instructions sees next to nothing of all this: as many multiply-adds, fewer loads, some selects
-# for what is given away. Passes over shared memory, {{ counted.passes | , }}, were not the limit before. What
-# counts do not see are register banks and waits. So the prediction leans on a
-# measurement: a loop with 64 sums and turned tiles reached {{ loop.tflops | .1f }} TFLOP/s as a
-# product of matrices, {{ loop.clocks | .2f }} clocks for a multiply-add.
+# Here's one head with two queries and three keys, all scores 0, so that each key gets 1/3:
 
-# %% fold="Code of the prediction"
-COUNTS = launches_of(0, 0, of_heads(1, 64, 128, 1))[0].simulate().counts
-PASSES = COUNTS.shared_load.wavefronts + COUNTS.shared_store.wavefronts
-PEAK = stated(GPU).tflop_per_s["fp32"]
-RATE = recorded("fp32_ladder._8_8_register_tile_two_blocks.m_4096_n_4096_k_4096.tflop_per_s")
-SWAPS = 2 * 2 * 8 * 8 * 4  # passes: two swaps, there and back, 8 warps, 8 pieces of 4 passes
-block_clocks = {
-    "first piece": WAS["first tiles"] / 4,
-    "products": FLOOR * PEAK / RATE,
-    "swaps": SWAPS,
-    "softmax": WAS["softmax"],
-}
-publish(
-    loop={"tflops": RATE, "clocks": PEAK / RATE},
-    counted={"passes": PASSES},
-    expected={"block_us": sum(block_clocks.values()) / GPU.boost_mhz},
-)
-
-# %% [markdown]
-# Let the first piece take a quarter of what the first tiles took, the products the rate of that loop, the swaps their passes,
-# and softmax what it took before. That is {{ expected.block_us | us }} for a block with $k$ as it lies, and more with $k$ turned, for its copies pass through the
-# same door as the loads of the products. Around it stand the launch and the events,
-# and what joins the shares: 4 MB through the L2 and another launch, or a fence, an atomic and the same
-# bytes, all read by those SMs that come last, or a cluster's barriers and the second round
-# that its last cluster needs. The second launch should win.
+# %%
+Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)
+O, bias, part = np.zeros((2, 128), np.float32), np.zeros(3, np.float32), np.zeros((1, 1, 2, 128), np.float32)
+tops, sums = np.zeros((1, 1, 2), np.float32), np.zeros((1, 1, 2), np.float32)
+LAST(Q, K, V, bias, part, tops, sums, O, 2, 3, 128, 128**-0.5, grid=(1, 1, 1), block=256, shared_bytes=205056)
+print(O[0, :4].round(3))
 
 # %% fold="Code of the measurement"
 
@@ -867,8 +860,8 @@ def timed_case(N, shares):
     return case(**arrays, **written, **sizes, scale=128**-0.5)
 
 
-def rung(turned, join):
-    """A variant: as many shares, 1, 2, 4 or 8, as fill the SMs."""
+def version(turned, join):
+    """A version with as many splits, 1, 2, 4 or 8, as fill the SMs."""
 
     def launches(N, d):
         most = min(ceil_div(N, 128), GPU.sms // ceil_div(N, 64))
@@ -879,7 +872,7 @@ def rung(turned, join):
 
 
 def torch_three_operations(arrays):
-    """What a reader would write in eager mode: two products and a softmax."""
+    """Eager mode: two GEMMs and a softmax."""
     import torch
 
     Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
@@ -896,7 +889,7 @@ def torch_three_operations(arrays):
 
 
 def torch_fused(arrays):
-    """torch's own fused attention; for 32-bit floats that is its memory-efficient kernel."""
+    """PyTorch's fused attention; for FP32, that's its memory-efficient kernel."""
     import torch
 
     Q, K, V = (torch.as_tensor(arrays[name], device="cuda") for name in "QKV")
@@ -909,17 +902,17 @@ def torch_fused(arrays):
     return run
 
 
-RUNGS = {
-    "two warps to a sum, k turned": rung(1, 0),
-    "k as it lies": rung(0, 0),
-    "joined by the last to come": rung(0, 1),
-    "joined in a cluster": rung(0, 2),
-    "joined later, all loads at once": rung(0, 3),
+VERSIONS = {
+    "split d, K transposed": version(1, 0),
+    "K row-major": version(0, 0),
+    "last-arriving block combines": version(0, 1),
+    "cluster combines": version(0, 2),
+    "second launch, all loads at once": version(0, 3),
 }
-BEST = "joined later, all loads at once"
+BEST = "second launch, all loads at once"
 ladder = measure(
     "attention_flash_steps",
-    variants=RUNGS,
+    variants=VERSIONS,
     cases=[{"N": 256, "d": 128}, {"N": 1024, "d": 128}, {"N": 4096, "d": 128}],
     count_case={"N": 128, "d": 128},
     bytes=lambda N, d: 4 * 4 * N * d,
@@ -928,97 +921,84 @@ ladder = measure(
     reference=attention,
     tolerance=2e-5,
     counts=("sectors", "wavefronts"),
-    reasons={"*": "What it takes"},
+    reasons={"*": "Result: which changes helped?"},
     fold="All 21 rows",
     guess=Guess(
-        "N = 1,024: how many times as fast as torch's three operations is the last rung?",
+        "N = 1,024: how much faster than PyTorch's three operations is the fastest version?",
         of=BEST,
         over="torch, three operations",
         at={"N": 1024, "d": 128},
         between=(0.5, 6.0),
-        models={"Kernel 6 before": float(old_us("torch_three_operations") / old_us("kernel_6_flash"))},
-        because="The same multiply-adds; what changed is how much else stands around them.",
+        models={"Kernel 6": float(old_us("torch_three_operations") / old_us("kernel_6_flash"))},
+        because="The same FMAs; what changed is how many other instructions and waits surround them.",
     ),
 )
-
-# %% [markdown]
-# ## What it takes
-
 
 # %% fold="Code of the figure"
 us = medians_us(ladder, "N")
 at_1024 = {
-    "Kernel 6 before": old_us("kernel_6_flash"),
-    **{name: us[name, 1024] for name in RUNGS},
+    "Kernel 6": old_us("kernel_6_flash"),
+    **{name: us[name, 1024] for name in VERSIONS},
     "torch, three operations": us["torch, three operations", 1024],
 }
+CLUSTERED = "cluster combines"
 if complete(*at_1024.values()):
-    assert at_1024[BEST] == min(at_1024.values()), "the title says that the last rung saves a little"
-    assert at_1024["joined in a cluster"] > 1.5 * at_1024[BEST], "the title says a second round"
+    assert at_1024[BEST] == min(at_1024.values()), "the title says that a second launch wins"
+    assert at_1024[CLUSTERED] > 1.5 * at_1024[BEST], "the text says a second wave"
     show(
         bars(
             at_1024,
             x="time [µs]",
             form=".1f",
             roles={name: "waste" if "torch" in name else "measured" for name in at_1024},
-            title="The last rung saves a little; a cluster that does not fit costs a second round",
-            caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}, recorded: Kernel 6 of the lesson before, the rungs of this one, and torch's three operations.",
+            title="The second launch wins; the cluster that doesn't fit loses",
+            caption="One head, N = 1,024, d = 128, FP32, on an {machine}: Kernel 6, the versions of this page, each with one change, and PyTorch's three operations.",
         )
     )
 three_us = at_1024["torch, three operations"]
-turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in RUNGS)
-CLUSTERED = "joined in a cluster"
+turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in VERSIONS)
 LAUNCH_US = recorded("attention_flash_steps.ceilings.launch_us")
 if complete(*us.values(), three_us):
     for N in (256, 4096):
-        assert us[CLUSTERED, N] == min(us[name, N] for name in RUNGS), "a takeaway says: fastest if all fit"
-    assert three_us / 2 < best_us < three_us, "the answer says that it is not done in half of torch's time"
+        assert us[CLUSTERED, N] == min(us[name, N] for name in VERSIONS), (
+            "a takeaway says: fastest if all fit"
+        )
+    assert three_us / 2 < best_us < three_us, "the answer says that it is not done in half of PyTorch's time"
 publish(
     seen={
         "best_us": best_us,
-        "torch_us": three_us,
         "of_torch": best_us / three_us,
-        "old_torch_us": old_us("torch_three_operations"),
-        "half_us": three_us / 2,
-        "turned_us": turned_us,
-        "lying_us": lying_us,
+        "lying_gain": turned_us / lying_us - 1,
         "last_us": last_us,
         "cluster_us": cluster_us,
-        "long_us": us[BEST, 4096],
         "long_of_torch": us[BEST, 4096] / us["torch, three operations", 4096],
         "short_us": us[BEST, 256],
         "short_torch_us": us["torch, three operations", 256],
-        "small_tiles_us": old_us("_64_by_64_4_by_4_to_a_thread", 256),
     },
     in_cluster={
         "short_us": us[CLUSTERED, 256],
         "twice_us": 2 * us[CLUSTERED, 256] - LAUNCH_US,
-        "launch_us": LAUNCH_US,
         "short_gain_us": us[BEST, 256] - us[CLUSTERED, 256],
-        "long_gain_us": us[BEST, 4096] - us[CLUSTERED, 4096],
     },
 )
 
 # %% [markdown]
-# At N = 1,024 the last rung takes {{ seen.best_us | us }}, {{ seen.of_torch | .0% }} of torch's three
-# operations beside it; Kernel 6 took {{ old.us | us }} when they took {{ seen.old_torch_us | us }}. Turning $k$
-# costs more than it brings: {{ seen.turned_us | us }}, and {{ seen.lying_us | us }} with $k$ as it lies. The second launch
-# won, as predicted. Joined by the last to come it is {{ seen.last_us | us }}: one warp then reads all
-# parts of eight queries, and in the second launch eight warps do.
-
-# %% [markdown]
-# In a cluster it is {{ seen.cluster_us | us }}, and the second round explains it. At N = 256 a block has as many
-# queries and keys, but four clusters of two are all there is, and the same kernel takes
-# {{ in_cluster.short_us | us }}. Twice that, less a launch of {{ in_cluster.launch_us | us }} that happens only once, is
-# {{ in_cluster.twice_us | us }}. Where all clusters fit, this is in fact the fastest rung, by
-# {{ in_cluster.short_gain_us | us }} at N = 256 and {{ in_cluster.long_gain_us | us }} at N = 4,096, where 64 of the
-# {{ clusters.pairs | .0f }} pairs of SMs are taken.
-
-# %% [markdown]
-# At N = 4,096 the last rung takes {{ seen.long_us | us }}, {{ seen.long_of_torch | .0% }} of torch's time. At
-# N = 256 it takes {{ seen.short_us | us }}, and torch is faster with {{ seen.short_torch_us | us }}: four query tiles and
-# two shares are eight blocks, and the whole chip waits for eight SMs. Kernel 6 with tiles of 64 queries and
-# 64 keys, twice as many blocks with half the work, took {{ seen.small_tiles_us | us }} there.
+# ## Result: which changes helped?
+#
+# At N = 1,024, the fastest version leaves $k$ row-major and combines the splits in a second launch that issues all its
+# loads at once. It takes {{ seen.best_us | us }}, {{ seen.of_torch | .0% }} of PyTorch's time. Leaving $k$ row-major
+# gained {{ seen.lying_gain | .0% }}: transposing it costs more in copies than it saves in register banks. The
+# last-arriving block loses with {{ seen.last_us | us }}. There, one warp reads all splits of eight queries, where the
+# second launch uses eight warps; we haven't timed that part alone.
+#
+# The cluster takes {{ seen.cluster_us | us }}, and its second wave explains it. At N = 256, each block has the same
+# work, but only four clusters of two are needed. All fit, and the same kernel takes {{ in_cluster.short_us | us }}.
+# Twice that, minus one launch, is {{ in_cluster.twice_us | us }}. Where all clusters fit, at N = 256 and 4,096, the
+# cluster is the fastest version.
+#
+# At N = 4,096, the version with the second launch takes {{ seen.long_of_torch | .0% }} of PyTorch's time. At N = 256,
+# it's no faster than PyTorch, {{ seen.short_us | us }} compared to {{ seen.short_torch_us | us }}: four query tiles
+# and two splits are only eight blocks.
 
 # %% fold="The kernel with stamps"
 PARTS = ("first piece", "scores", "softmax", "mean", "parts out")
@@ -1034,7 +1014,7 @@ CLOCK = "if (threadIdx.x == 0@ONLY@) stamps[8 * (blockIdx.y * gridDim.x + blockI
 
 
 def with_stamps(kernel, also=""):
-    """The kernel that notes 6 clocks of each block with one tile of keys; `also` is done at both ends."""
+    """The kernel that notes 6 cycle counts of each block with one tile of keys; `also` is done at both ends."""
     text = kernel.source.replace("int share, float scale) {", "int share, float scale, long long* stamps) {")
     for mark, at in MARKS.items():
         assert text.count(mark) == 1, mark
@@ -1089,47 +1069,43 @@ if gpu_here():
 # %% fold="Code of the table"
 IS = printed_numbers("attention/flash_steps", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
 PAIRS = [
-    ("until the first product", WAS["first tiles"], IS["first piece"], block_clocks["first piece"]),
-    ("scores", WAS["scores"], IS["scores"], FLOOR / 2 * PEAK / RATE + SWAPS / 2),
-    ("softmax, and v", WAS["softmax"] + WAS["barrier, v"], IS["softmax"], block_clocks["softmax"]),
-    ("mean", WAS["mean"], IS["mean"], FLOOR / 2 * PEAK / RATE),
-    ("parts out", WAS["parts out"], IS["parts out"], None),
+    ("until the first FMA", WAS["first tiles"], IS["first piece"]),
+    ("QKᵀ GEMM", WAS["scores"], IS["scores"]),
+    ("softmax, and wait for v", WAS["softmax"] + WAS["barrier, v"], IS["softmax"]),
+    ("PV GEMM", WAS["mean"], IS["mean"]),
+    ("epilogue", WAS["parts out"], IS["parts out"]),
 ]
 show(
     Table(
-        ["part of a block", "before", "now", "predicted"],
+        ["part of a block", "Kernel 6", "fastest version"],
         PAIRS,
-        caption="Median clocks of a block, N = 1,024, recorded on an {machine} from a cold L2: Kernel 6 of the lesson before, and the last rung of this one; the second launch is not in them.",
+        caption="Median cycles of a block, N = 1,024, recorded on an {machine} from a cold L2. The second launch isn't included.",
     )
 )
 publish(
     now={
         "per_product": (IS["scores"] + IS["mean"]) / FLOOR,
-        "first": IS["first piece"],
         "all_us": IS["all blocks"] / 1000,
         "rest_us": us[BEST, 1024] - IS["all blocks"] / 1000,
-        "left_us": (left_us := three_us / 2 - us[BEST, 1024] + IS["all blocks"] / 1000),
-        "left_clocks": left_us * GPU.boost_mhz / FLOOR,
-        "block_us": sum(IS[part] for part in PARTS) / GPU.boost_mhz,
-        "parts_out": IS["parts out"],
+        "left_clocks": (old_us("torch_three_operations") / 2 - us[BEST, 1024] + IS["all blocks"] / 1000)
+        * GPU.boost_mhz
+        / FLOOR,
     }
 )
 
 # %% [markdown]
-# The parts add up to {{ now.block_us | us }}, and {{ expected.block_us | us }} were predicted. The first product begins after
-# {{ now.first | ,.0f }} clocks, not after {{ was.first | ,.0f }}, but far from a quarter of that: a piece has fewer bytes and
-# the same way to come. The {{ now.parts_out | ,.0f }} clocks in which parts go out were left out of the prediction.
-
-# %% [markdown]
-# The mean gained more than predicted, and the scores became slower. Between their products stand
-# four barriers, the copies of the next pieces with all their addresses, and the swap, and a register bank is
-# met more often when $k$ lies as it came; these clocks do not tell one from another. Over both products a
-# multiply-add takes {{ now.per_product | .2f }} clocks after {{ was.per_product | .2f }}, where {{ loop.clocks | .2f }} were predicted. From the
-# first block's beginning to the last one's end {{ now.all_us | us }} pass, after {{ was.all_us | us }}.
-
-# %% [markdown]
-# How exact is it? The sums are those of before in another order. The next cell ran on an H100: the largest
-# error of the last rung and of torch's three operations against 64-bit floats, at N = 1,024.
+# The first FMA starts earlier, but not in proportion: a stage has a quarter of the bytes and the same latency. Of the
+# two GEMMs, $PV$ became faster and $QK^T$ slower. Between its FMAs there are now four barriers, the copies of the next
+# stages with their address arithmetic, and the
+# exchange; the time stamps don't separate these. Over both GEMMs, an FMA takes {{ now.per_product | .2f }} cycles of a
+# scheduler, down from {{ was.per_product | .2f }} in Kernel 6.
+#
+# Is half of PyTorch's time possible? With two launches, it isn't. Half would be {{ goal.us | us }}, of which
+# {{ now.rest_us | us }} pass outside the blocks: launch overhead and the kernel that combines the splits. That would
+# leave a block {{ now.left_clocks | .2f }} cycles per FMA and none for anything else. What gets closer is other
+# hardware: [tensor cores with split operands](matrix_units_fp32.py).
+#
+# How accurate is it? The next cell ran on the GPU and compares both with FP64, at N = 1,024.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu torch" record="errors"
 if gpu_here():
@@ -1169,46 +1145,34 @@ if gpu_here():
 publish(errors=printed_errors("attention/flash_steps", "torch"))
 
 # %% [markdown]
-# Ours is off by {{ errors.most | .1e }} at most, and in each of the three by no more than
-# {{ errors.worst_times | .1f }} times what torch's operations are.
-
-# %% [markdown]
-# ## The answer
+# The largest error is {{ errors.most | .1e }}. In each test, our error is at most {{ errors.worst_times | .1f }}×
+# PyTorch's.
 #
-# No. Torch took {{ seen.torch_us | us }} beside these kernels, so half is {{ seen.half_us | us }}, and the last rung takes
-# {{ seen.best_us | us }}, {{ seen.of_torch | .0% }}. Of that the blocks have {{ now.all_us | us }}, in which their multiply-adds alone would
-# take {{ floor.us | us }}, and {{ now.rest_us | us }} lie outside of all blocks: events, two launches, and the
-# joining of shares. Beside those, half of torch's time would leave a block {{ now.left_us | us }}: {{ now.left_clocks | .2f }} clocks
-# for a multiply-add, and none for anything else. Where clusters fit, a launch less saves a microsecond or so;
-# here they do not. What comes nearer to half is another unit: matrix units can multiply
-# [32-bit floats in two halves](matrix_units.py#32-bit-floats-in-two-halves).
-
-# %% [markdown]
 # ## Takeaways
 #
-# - Clocks in the kernel say where a block's time is; counts of instructions could not have told these
-#   kernels apart.
-# - When a tile is too small for large squares of sums, two threads can share a square and divide its terms.
-# - Turned operands put neighbours of one column in alternating register banks, but turning is paid for in copies
-#   of 4 bytes.
-# - A ring of pieces lets work begin with the first of them. A piece has the same way to come as a tile, and
-#   costs a barrier.
-# - Shares can be joined without a second launch. The last to come reads for all; a cluster is the fastest way
-#   if all of them fit on the chip at once, and if one does not, everything takes two rounds.
+# - When a tile is too small for large register tiles, two threads can share one and split its terms.
+# - A ring of small stages lets work start early, but each stage still has the full latency, and costs a barrier.
+# - Here, a cluster is the fastest way to combine splits if all clusters fit at once. If one doesn't, everything takes
+#   two waves.
+#
+# ## In your own kernel
+#
+# Before you launch clusters, ask `cudaOccupancyMaxActiveClusters` how many fit at once: it can be fewer than the
+# number of SMs divided by the cluster size. In Nsight Compute, `launch__waves_per_multiprocessor` counts blocks, so it
+# misses such a second wave: here it's below 1. A `sm__cycles_active.avg` far below `.max` shows it.
 
-
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 HALVES = r"""
-// The sums of `each` numbers for 128 rows: threads t and t + 128 have one half of row t each.
+// The sums of 128 rows of `each` elements: threads t and t + 128 add one half of row t each.
 extern "C" __global__ void __launch_bounds__(256)
 row_sums(const float* x, float* sums, int each) {
-    __shared__ float box[128];
+    __shared__ float smem[128];
     int t = threadIdx.x % 128, half = threadIdx.x / 128, warp = threadIdx.x / 32;
     float s = 0.0f;
     for (int j = 0; j < each / 2; ++j) s += x[t * each + half * (each / 2) + j];
-    if (half == 1) box[t] = s;
+    if (half == 1) smem[t] = s;
     asm volatile("barrier.sync %0, %1;" :: "r"(NUMBER), "n"(THREADS) : "memory");
-    if (half == 0) sums[t] = s + box[t];
+    if (half == 0) sums[t] = s + smem[t];
 }
 """
 OF_PAIRS = Kernel(HALVES, defines={"NUMBER": "1 + warp % 4", "THREADS": 64})
@@ -1223,16 +1187,16 @@ def sums_tests(kernel):
         x = random.integers(-8, 9, (128, each)).astype(np.float32)
         sums = np.full(128, np.nan, np.float32)
         kernel.simulate(x, sums, each, grid=1, block=256)
-        assert (sums == x.sum(axis=1)).all(), f"{each} numbers in a row"
+        assert (sums == x.sum(axis=1)).all(), f"{each} elements per row"
 
 
 exercise(
-    "Who has to meet",
+    "Named barriers for pairs of warps",
     """
-    Threads t and t + 128 of a block of 256 each add up one half of row t; the second leaves its sum in a box and
-    the first adds both. A barrier for all 256 threads would do, but only two warps at a time have anything to do
-    with each other. Write NUMBER, which of the barriers 1 to 15 a warp comes to, and THREADS, how many come to it,
-    so that each two warps meet and nobody else waits. The tests run three lengths, and the simulator's hazards
+    Threads t and t + 128 of a block of 256 each add one half of row t; the second leaves its sum in shared memory, and
+    the first adds both. A barrier for all 256 threads would do, but only pairs of warps have to synchronise.
+    Write NUMBER, which of the barriers 1 to 15 a warp uses, and THREADS, how many threads arrive there,
+    so that each pair synchronises and no other warp waits. The tests run three lengths, and the simulator's hazards
     count.
     """,
     answer=OF_PAIRS,
@@ -1240,8 +1204,3 @@ exercise(
     wrong=[OF_NEIGHBOURS, OF_ONE_WARP, OF_HALVES],
     hint="Warps 0 and 4 have the same rows, and so have 1 and 5, 2 and 6, 3 and 7.",
 )
-
-# %% [markdown]
-# All of this is 32-bit arithmetic on the ordinary units. A language model runs its attention in 16 bits, on units that
-# multiply whole tiles; there the softmax between two products becomes the slow part, and other things
-# have to overlap. That is a lesson of its own.

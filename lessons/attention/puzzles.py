@@ -1,27 +1,26 @@
 # ---
-# title: "Puzzles: attention"
+# title: "Puzzles: online softmax and FlashAttention"
 # needs: [kernels/serial_attention, memory/reductions, matmul/tiling, attention/flash_forward]
-# summary: "A maximum that may still rise, then attention whose scores never see global memory."
-# description: "Fill in the running maximum and normaliser of a row, and flash attention forward within a traffic budget."
-# date: 2026-11-21
-# tags: [puzzle, softmax, attention]
+# summary: "Write the step of online softmax, then a small FlashAttention kernel. How few sectors can its blocks load?"
+# description: "GPU puzzles: online softmax across a warp and a FlashAttention forward pass in CUDA C, each with a budget, checked without a GPU."
+# date: 2026-11-23
+# tags: [puzzle, softmax, FlashAttention]
 # ---
 
 # %% [markdown]
-# The last two puzzles of the course take up [serial attention](../kernels/serial_attention.py) and
-# make one kernel of it. The first is one line long, and infinities meet in it. The second is flash
-# attention, small: 16 numbers a head, a thread a query. A block that brings all of K and V into its
-# shared memory once loads 512 sectors of them for 128 queries. How many does a kernel load whose
-# threads each read K and V for themselves?
+# Can you write FlashAttention from memory? These two puzzles take you there. The first is its core, the step of online
+# softmax, for rows that may contain minus infinity. The second is a small FlashAttention kernel: 16 elements per head
+# and one query per thread. For 128 queries and keys, two blocks that stage tiles of K and V in shared memory load only
+# 1,280 sectors, Q included. How many do they load if every thread reads K and V for itself?
 #
-# `tilewise puzzle start NAME` writes the file and `tilewise puzzle NAME` checks it;
-# [the first page of puzzles](../kernels/puzzles.py) says how.
+# `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
+# [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
 
 # %% [markdown]
-# ## A maximum that may still rise
+# ## The online softmax step
 #
-# One pass over a row, which begins before its maximum is known. The same step serves twice: once
-# for a score, once for another lane's share.
+# Read each row once, although its maximum is known only at the end. You need the same step twice: to add one score,
+# and to combine two lanes.
 
 # %%
 from tilewise import puzzle
@@ -29,10 +28,10 @@ from tilewise import puzzle
 puzzle("attention/normaliser")
 
 # %% [markdown]
-# ## Attention without its matrix
+# ## A small FlashAttention kernel
 #
-# Everything comes together: tiles in shared memory, two barriers, a tail of keys, threads without
-# a query, and the rising maximum.
+# Now put it all together: tiles in shared memory, two barriers, a last tile that isn't full, threads without a query, and
+# online softmax.
 
 # %%
 puzzle("attention/flash")
@@ -40,11 +39,10 @@ puzzle("attention/flash")
 # %% [markdown]
 # ## Takeaways
 #
-# - A sum of exponentials can be made before its maximum is known: when the maximum rises, what has
-#   been added up fades by one factor.
-# - A lane or a row that has seen nothing holds minus infinity and 0. It needs one guard, and then it
-#   joins like any other.
-# - The traffic of attention in one kernel is Q and O once, and K and V once for each block of
-#   queries. The scores are nowhere.
+# - You can sum exponentials before you know their maximum. When it grows, one factor rescales the sum so far.
+# - A lane or row without a finite score has a maximum of minus infinity and a sum of 0. With one guard, it combines
+#   like any other.
+# - A FlashAttention kernel loads Q once, stores O once, and loads K and V once per block of queries. It never stores the
+#   scores.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#attention).
+# For a summary of this part, see the [recap](../../recap.md#attention).

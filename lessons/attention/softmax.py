@@ -1,7 +1,7 @@
 # ---
 # title: "Softmax: online, fused, in one read"
-# needs: [kernels/serial_attention, memory/precision, memory/fusion, memory/reductions, matmul/tma]
-# summary: "Softmax needs the maximum of a row before its sum, and the sum before its results. How often must a kernel read the row?"
+# needs: [kernels/serial_attention, memory/precision, memory/fusion, memory/reductions, matmul/tma, matmul/clusters]
+# summary: "Softmax needs the maximum of a row before its sum, and the sum before its results. How many times must a kernel read the row?"
 # description: "Three-pass, online and fused softmax in CUDA C. With the row in registers, one read and one write remain, and softmax runs at the speed of a copy."
 # date: 2026-11-23
 # tags: [softmax, online softmax, kernel fusion]
@@ -9,9 +9,9 @@
 
 # %% [markdown]
 # On this {{ hook.machine }}, copying {{ hook.values_m | .0f }} million floats takes {{ hook.copy_us | us }}. PyTorch's
-# `torch.softmax` moves the same bytes, yet over rows of 4,096 it takes {{ hook.torch_us | .0f }} µs. A textbook softmax is worse
-# off still, since it reads every element {{ traffic.three.reads | .0f }} times. How many reads does softmax need, and can
-# it be as fast as a copy?
+# `torch.softmax` moves the same bytes, yet over rows of 4,096 it takes {{ hook.torch_us | .0f }} µs. A textbook
+# softmax reads every element {{ traffic.three.reads | .0f }} times, and over rows of 131,072 it takes
+# {{ three_us.at_131072 | us }}. How many reads does softmax need, and can it be as fast as a copy?
 #
 # *Online softmax*, the trick that saves one read, is also what makes FlashAttention possible. If you write
 # attention, cross-entropy or any other kernel that normalises a row, you'll use it.
@@ -313,8 +313,8 @@ show(
 
 # %% [markdown]
 # Each thread sees different elements and ends with its own pair $(m, z)$. The same rule combines two pairs: rescale
-# both sums to the larger maximum and add them. The grouping doesn't matter, so the rule is *associative*. We can combine
-# pairs across lanes, then across warps, and even across blocks.
+# both sums to the larger maximum and add them. Rounding aside, the grouping of the pairs doesn't change the result:
+# the rule is *associative*. So we can combine pairs across lanes, then across warps, and even across blocks.
 #
 # ??? definition "Associative"
 #     Said of an operation whose result does not depend on how a chain of it is grouped: (a b) c is
@@ -581,28 +581,21 @@ ON_CHIP.region("all")
 #
 # - Each thread takes exponentials relative to its own maximum right away. The correction to the row's maximum goes
 #   into the one factor that scales its results. So maximum and sum travel as a pair, and one reduction serves both.
-# - Every access is 16 bytes wide, and neighbouring threads access neighbouring chunks. The load loop does nothing
-#   else, so all of a thread's loads are in flight before the first is used.
+# - If the row length is a multiple of 16 bytes, every access is 16 bytes wide, and neighbouring threads access
+#   neighbouring chunks. The load loop does nothing else, so all of a thread's loads are in flight before the first is
+#   used.
 # - The GPU has an instruction for powers of two, but none for powers of $e$. So the kernel computes
 #   $2^{x \log_2 e - m \log_2 e}$, one multiply-add and one `exp2f`, which is cheaper than `expf`.
 #
-# The \Triton tab says none of this: it loads one vector, and the compiler distributes it over threads.
+# In the \Triton tab, you load one vector, and the compiler distributes it over threads.
 
 # %% [markdown]
 # ## Long rows: one thread block cluster per row
 #
 # A row of 131,072 floats is {{ long.row_kb | .0f }} KB. The registers of an SM hold 256 KB, and its shared memory up to
-# 227 KB, so no single SM can hold the row. On Hopper, several blocks can be launched as a *thread block cluster*. They
-# run at the same time on SMs of one *GPC* (graphics processing cluster), a group of SMs on the chip, and can access each
-# other's shared memory. A cluster has up to 8 blocks; an H100 allows 16 if the host opts in. Each block keeps
-# its part of the row, and the blocks exchange pairs $(m, z)$.
-#
-# ??? definition "Thread block cluster | thread block clusters"
-#     Blocks that are launched together, run at the same time on SMs of one GPC, and have a
-#     barrier of their own.
-#
-# ??? definition "Distributed shared memory"
-#     The shared memory of all blocks of a thread block cluster, which each of them can reach.
+# 227 KB, so no single SM can hold the row. A [thread block cluster](../matmul/clusters.py#gpcs-where-a-cluster-fits) of up
+# to 8 blocks can, or of 16 if the host opts in. Each block keeps
+# its part of the row, and the blocks exchange pairs $(m, z)$ through distributed shared memory.
 #
 # The kernel `softmax_long` is in the folded cell below. [A Further page](softmax_long.py) explains how its clusters
 # communicate and times its variants. It loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs 16-byte
@@ -900,8 +893,8 @@ for number, dtype, fits, misaligned in (("float", "float32", 388, 389),):
 publish(long={"row_kb": 4 * 131072 / 1024, "columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 
 # %% [markdown]
-# In BF16, only the loads and stores are narrow; sums and exponentials stay in FP32. A check confirms that rounding
-# the result to 8 significant bits is the only error, up to a few ties.
+# In BF16, only the loads and stores are narrow; sums and exponentials stay in FP32. A check confirms that the BF16
+# result is the FP32 result rounded to 8 significant bits, apart from a few near-ties.
 # %% fold="Code of the check"
 from tilewise import bf16
 
@@ -922,10 +915,10 @@ check(
 # %% [markdown]
 # ## Lower bound: one read and one write
 #
-# The simulator counts 32-byte sectors, the unit of memory traffic. One sector holds eight floats, so a fused softmax needs
-# one to read and one to write eight results. Nothing can need fewer.
+# The simulator counts 32-byte sectors, the unit of memory traffic. One sector holds eight floats. So for every eight
+# elements, any softmax must read at least one sector and write one.
 # %% fold="Code of the prediction"
-from tilewise.models import bound, device, stated
+from tilewise.models import bound, bytes_in_flight, device, stated
 
 H100 = device("H100 SXM")
 VALUES = 2**24
@@ -982,7 +975,7 @@ memory_us = bound(stated(H100), bytes_moved=8 * VALUES, flop=0).time_us
 show(
     Table(
         ["version", "sectors per 8 elements", "time if all from memory, µs", "instructions per element"],
-        [row[:4] for row in rows],
+        [[row[0].replace("on chip", "fused"), *row[1:4]] for row in rows],
         caption="Sectors and PTX instructions counted by the simulator in rows of 1,024 floats, and the time to move the sectors for 16,777,216 elements at an H100's peak memory bandwidth (data sheet).",
     )
 )
@@ -992,15 +985,17 @@ publish(
         "at_once_mb": 4 * VALUES / 1e6,
         "memory_us": memory_us,
         "three_times": traffic["three"]["all"] / traffic["on_chip"]["all"],
+        "two_times": traffic["online"]["all"] / traffic["on_chip"]["all"],
     },
     team={f"at_{cols}": plan(cols, 32)[0] for cols in (256, 4096, 131072)},
 )
 
 # %% [markdown]
-# The last row, {{ predicted.memory_us | us }}, is a lower bound for any softmax of this size. The first two are not:
-# repeated reads may hit in a cache. A row of 4,096 floats is 16 KB, so the block that reads it again
+# The last row, {{ predicted.memory_us | us }}, is a lower bound for any softmax of this size. The times above it
+# aren't, because repeated reads may hit in a cache. A row of 4,096 floats is 16 KB, so the block that reads it again
 # finds it in L1. With longer rows that stops working, and then three passes should take up to
-# {{ predicted.three_times | .0f }}× the time of one. Which of the two happens in rows of 16,384? Guess before you look.
+# {{ predicted.three_times | .0f }}× the fused kernel's time. Do the repeated reads of a 16,384-element row still hit
+# in L1? Guess before you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -1163,6 +1158,9 @@ if complete(*us.values()):
     fused = [value for _, (label,), _ in LINES[:2] for value in of_copy(label)[1]]
     assert min(fused) > 0.9, "the title says that the fused kernel keeps up with a copy"
     assert max(us["a copy", cols] / us["three-pass", cols] for cols in (256, *LENGTHS)) < 0.5
+    assert us["online, two-pass", 131072] > 0.98 * us["three-pass", 131072], "the text says: no faster"
+    assert us["three-pass", 4096] < us["torch.softmax", 4096], "the lead says: over long rows"
+    assert us["three-pass", 131072] > 3 * us["torch.softmax", 131072], "the lead says: over long rows"
     show(
         line_chart(
             [Series(name, *of_copy(label), role=role) for name, (label,), role in LINES],
@@ -1177,6 +1175,13 @@ if complete(*us.values()):
     )
 FUSED_US = [us[FUSED, cols] for cols in (256, 1024, 4096, 16384)]
 GPU = recorded_device()
+LATENCY_NS = (
+    1000
+    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
+    / 65_536
+)
+# Three reads and one write of the array in the time of the copy's one and one.
+predicted_times = traffic["three"]["all"] / traffic["on_chip"]["all"]
 publish(
     hook={
         "machine": GPU.name.split()[0],
@@ -1188,19 +1193,29 @@ publish(
         "three_4096": us["three-pass", 4096] / us[FUSED, 4096],
         "three_16384": us["three-pass", 16384] / us[FUSED, 16384],
         "two_16384": us["online, two-pass", 16384] / us[FUSED, 16384],
+        "bandwidth_16384": predicted_times * us["a copy", 16384] / us["three-pass", 16384],
         "three_131072": us["three-pass", 131072] / us["next row prefetched, blocks of 128", 131072],
     },
     three_us={f"at_{cols}": us["three-pass", cols] for cols in (16384, *LENGTHS)},
     fused={
-        "least": min(us["a copy", cols] / us[FUSED, cols] for cols in (256, 1024, 4096, 16384)),
-        "least_bf16": min(us_bf16["a copy", cols] / us_bf16[FUSED, cols] for cols in (256, 4096, 16384)),
+        "least": min(
+            *(us["a copy", cols] / us[FUSED, cols] for cols in (256, 1024, 4096, 16384)),
+            *(us_bf16["a copy", cols] / us_bf16[FUSED, cols] for cols in (256, 4096, 16384)),
+        ),
         "long": us["a copy", 131072] / us["next row prefetched, blocks of 128", 131072],
         "torch": min(us["a copy", cols] / us["torch.softmax", cols] for _, cols in us),
         "expf_bf16": max(us_bf16["fused, expf", cols] / us_bf16[FUSED, cols] for cols in (256, 4096, 16384))
         - 1,
         "expf": max(us["fused, expf", cols] / us[FUSED, cols] for cols in (256, 1024, 4096, 16384)) - 1,
     },
-    resident={"blocks": 2048 // 256, "short_kb": 8 * 16, "long_kb": 8 * 64, "rows": VALUES // 131072},
+    resident={
+        "blocks": 2048 // 256,
+        "short_kb": 8 * 16,
+        "long_kb": 8 * 64,
+        "rows": VALUES // 131072,
+        "flight_kb": 8 * 32 * 4 / 1000,
+        "needed_kb": bytes_in_flight(GPU.memory_gb_per_s, LATENCY_NS) / GPU.sms / 1000,
+    },
 )
 
 
@@ -1225,24 +1240,76 @@ if complete(*us.values()):
         )
     )
 
+# %% fold="Code that profiles softmax on a GPU" needs="gpu" record="counters"
+from tilewise import gpu_here
+
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def three_softmaxes():
+        """Calls of the three-pass, the online and the fused kernel on rows of 4,096 and 16,384."""
+        calls = Calls()
+        for cols in (4096, 16384):
+            for label, made in (*PASSES_ROWS.items(), ("fused", shares_of("float")[FUSED])):
+                calls.add(f"{label}, {cols} columns", made(VALUES // cols, cols))
+        return calls.by_label
+
+    print(table_of(profiled("attention/softmax", "counters", three_softmaxes)))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import printed_profiles, stall_fractions
+
+LONG_ROWS = {  # recorded on an H200
+    name: printed_profiles("attention/softmax", "counters")[f"{label}, 16384 columns"]
+    for name, label in (("three", "three-pass"), ("two", "online, two-pass"), ("fused", "fused"))
+}
+in_dram = {
+    name: one["dram__bytes_read.sum"] + one["dram__bytes_write.sum"] for name, one in LONG_ROWS.items()
+}
+dram_rate = {
+    name: one["dram__throughput.avg.pct_of_peak_sustained_elapsed"] / 100 for name, one in LONG_ROWS.items()
+}
+took = {name: one["gpu__time_duration.sum"] for name, one in LONG_ROWS.items()}
+for name in ("three", "two"):
+    by_both = in_dram[name] / in_dram["fused"] * dram_rate["fused"] / dram_rate[name]
+    assert not abs(took[name] / took["fused"] / by_both - 1) > 0.05, (
+        "the text: bytes and rate explain the time"
+    )
+publish(
+    moved={name: in_dram[name] / in_dram["fused"] for name in ("three", "two")}
+    | {f"rate_{name}": rate for name, rate in dram_rate.items()}
+    | {f"waits_{name}": stall_fractions(one)["long_scoreboard"] for name, one in LONG_ROWS.items()}
+    | {"barriers_three": stall_fractions(LONG_ROWS["three"])["barrier"]}
+)
+
 # %% [markdown]
-# Up to rows of 4,096, the repeated reads hit in L1: {{ resident.blocks }} resident blocks of 256 threads need
-# {{ resident.short_kb }} KB for their rows, and L1 has up to 256 KB. Three passes then cost instructions, not
-# traffic, and take {{ passes.three_4096 | .2f }}× the fused kernel's time. Online softmax has no advantage
-# here, because the read that it saves was a cache hit.
+# In rows of up to 4,096 elements, the repeated reads hit in L1: {{ resident.blocks }} resident blocks of 256 threads
+# need {{ resident.short_kb }} KB for their rows, and L1 has up to 256 KB. Three passes then cost instructions, not
+# traffic, and take {{ passes.three_4096 | .2f }}× the fused kernel's time. Online softmax has no advantage here,
+# because the read that it saves was a cache hit.
 #
 # In rows of 16,384, those blocks need {{ resident.long_kb }} KB, and all rows in flight together,
 # {{ predicted.at_once_mb | .0f }} MB, don't fit in the 50 MB of L2 either. Three-pass softmax takes
-# {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×.
+# {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. By
+# the sectors, it would be {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×. So even if no read
+# hits in a cache, these kernels run at a lower bandwidth than the copy: {{ passes.bandwidth_16384 | .0% }} of it for
+# three passes. On an H200, barriers aren't the reason: their stalls are {{ moved.barriers_three | .0% }} of a warp's time, waiting
+# for loads {{ moved.waits_three | .0% }}. One reason is that a part of the written rows stays in L2, so reads weigh more: in
+# DRAM, the ratios are {{ moved.three | .1f }}× and {{ moved.two | .1f }}×. The other is that DRAM
+# runs at only {{ moved.rate_three | .0% }} and {{ moved.rate_two | .0% }} of its peak, and at {{ moved.rate_fused | .0% }} for the fused kernel.
 #
-# At 131,072 columns the sector model fails: three passes take {{ passes.three_131072 | .1f }}× the time, not
-# {{ predicted.three_times | .0f }}×. Caches can't explain it, since they hold no more of the rows at 32,768
-# columns. There, three passes take {{ three_us.at_32768 | us }}; at 65,536 columns {{ three_us.at_65536 | us }}, and at 131,072
-# {{ three_us.at_131072 | us }}. What shrinks is parallelism. With one block per row, {{ resident.rows }} blocks are left,
-# and each SM has 8 warps out of 64 possible. By Little's law, so few loads in flight can't keep memory busy.
+# At 131,072 columns the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time,
+# and online softmax is no faster, although it reads each row once less. Caches can't explain it: rows of 32,768 don't
+# fit either, and there three passes take only {{ three_us.at_32768 | us }}. At 65,536 columns it's
+# {{ three_us.at_65536 | us }}, at 131,072 {{ three_us.at_131072 | us }}. What shrinks is parallelism. With one block
+# per row, {{ resident.rows }} blocks are left, and each SM has 8 warps out of 64 possible. With one outstanding
+# 4-byte load per lane, they have {{ resident.flight_kb | .0f }} kB in flight, where an SM needs
+# {{ resident.needed_kb | .0f }} kB by [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight).
 #
-# Up to 16,384 columns, the fused kernel reaches at least {{ fused.least | .0% }} of the copy's throughput in FP32 and
-# {{ fused.least_bf16 | .0% }} in BF16. In a cluster, it reaches {{ fused.long | .0% }} at 131,072 columns in FP32. `torch.softmax` falls to {{ fused.torch | .0% }}. The copy isn't a hard
+# Up to 16,384 columns, the fused kernel reaches at least {{ fused.least | .0% }} of the copy's throughput, in FP32 and
+# in BF16. In a cluster, it reaches {{ fused.long | .0% }} at 131,072 columns in FP32.
+# `torch.softmax` falls to {{ fused.torch | .0% }}. The copy isn't a hard
 # limit: it's a plain kernel, and some softmax versions are slightly faster.
 
 # %% [markdown]
@@ -1321,17 +1388,14 @@ check(
 # - Online softmax merges two passes: when the maximum grows, one factor rescales the sum. Pairs of maximum and sum
 #   combine in any grouping, across lanes, warps and blocks.
 # - A row whose elements so far are all $-\infty$ needs a guard, or the result is NaN.
-# - A softmax that keeps its row in registers reads once and writes once, and runs at the speed of a copy. Rows
-#   that no SM can hold need a cluster.
+# - A softmax that keeps its row in registers reads once and writes once, and runs at the speed of a copy. If no SM can
+#   hold a row, a cluster of SMs can.
 
 # %% [markdown]
 # ## In your own kernel
 #
 # In Nsight Compute, compare `dram__bytes_read.sum` with the size of the input: a factor of two or three means that
 # the kernel rereads its rows from memory. Keep the row in registers or shared memory, and use 16-byte loads.
-#
-# On the Further page [Softmax of long rows](softmax_long.py), a cluster shares each row, and the kernel prefetches the
-# next one.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -1385,7 +1449,7 @@ exercise(
     Write `combine(one, other)`. Given the pairs $(m, z)$ of two lists, return the pair of the joined list. The
     tests split a list at random positions into three parts. A part may be empty or contain only $-\\infty$; its
     pair is $(-\\infty, 0)$. The tests combine the parts in both groupings and in reverse order. Elements go up to
-    several hundred, so an exponential of a difference with the wrong sign overflows.
+    several hundred: if the sign of an exponent is wrong, the result overflows.
     """,
     answer=combine,
     tests=combine_tests,

@@ -12,7 +12,7 @@
 # A row of 131,072 floats is 512 KB, more than the registers and shared memory of any SM. Give it to a
 # *thread block cluster* of eight blocks, and softmax needs one read and one write again. Launched with one cluster per
 # row, the kernel reaches {{ stated.alone | .0%}} of a copy's throughput on this GPU. In BF16, with half the bytes, it reaches
-# only {{ stated.alone_bf16 | .0% }}. What does the memory wait for?
+# only {{ stated.alone_bf16 | .0% }}. What is memory waiting for?
 #
 # You'll meet the same situation wherever few large blocks share an SM: they all compute at the same time, and nobody
 # loads. This page tries three remedies: persistent clusters, prefetching, and a staggered start.
@@ -25,14 +25,15 @@
 #
 # - `mapa` converts the address of a shared variable into the address of the same variable in another block.
 # - `st.async` writes 8 bytes, one pair, to that address, and signals an mbarrier of the receiving block.
-# - `barrier.cluster` makes sure, once, that every block of the cluster is running before anyone writes to it.
+# - `barrier.cluster`, used once at the start, makes sure that every block of the cluster is running before anyone
+#   writes to it.
 #
 # Every warp sends its pair to every block. A block that has waited on its mbarrier finds all pairs of the row in
 # `warp_pairs`.
 #
-# The kernel loads its slices with the TMA's bulk copy, `cp.async.bulk`, whose addresses and sizes must be multiples of 16
-# bytes. So **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of {{ long.columns_bf16 }}
-# in BF16**. The checks run 389 columns on purpose, and the simulator reports a misaligned access at the copy.
+# The kernel loads its slices with the TMA's bulk copy, `cp.async.bulk`, whose addresses and sizes must be multiples of
+# 16 bytes. So **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of
+# {{ long.columns_bf16 }} in BF16**.
 
 
 # %% tab="Pseudocode"
@@ -264,10 +265,12 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
 LONG.region("rows")
 
 # %% [markdown]
-# Follow the main loop. `full` completes when the row has arrived, `pairs_full` when all pairs have. The block's barrier
-# makes sure that every warp has read the buffer before the next row overwrites it. The cluster's barrier is needed only
-# before the first pair. There are two sets of `warp_pairs`, used alternately, so the next row's pairs can't overwrite what
-# a slow warp still reads. Leave out any of these four waits, and the simulator names it.
+# Follow the main loop. `full` completes when the row has arrived, `pairs_full` when all pairs have. The block's
+# barrier makes sure that every warp has read the buffer before the next row overwrites it. The cluster's barrier is
+# needed only before the first pair. There are two sets of `warp_pairs`, used alternately, so the next row's pairs
+# can't overwrite what a slow warp still reads. Leave out any of these four waits, and the simulator reports the access
+# that it protects. Those are the first four reports below. The last two come from rows of 389 floats and of 396 BF16
+# elements, whose copies are misaligned.
 
 
 # %% fold="Code of the checks, with four broken kernels"
@@ -355,17 +358,17 @@ publish(long={"columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 # %% [markdown]
 # ## Persistent clusters and prefetching
 #
-# Once its row is in registers, a block reduces, exchanges pairs, scales and writes, and it loads nothing. An SM has room for
-# only three blocks with slices of 64 KB each. They start together, so they also wait together.
+# Once its row is in registers, a block reduces, exchanges pairs, scales and writes, and it loads nothing. An SM has
+# room for only three blocks with slices of 64 KB each, so there are few others to load in the meantime.
 #
 # The kernel therefore launches only as many clusters as the device can run at once. Each of them is *persistent* and takes row
 # after row. It also prefetches: as soon as all threads have copied a row into registers, its buffer is free, and one thread
 # starts the bulk copy of the next row. Only then do the threads exchange, scale and write.
 #
 # The figure shows a model of one SM. It uses an SM's fraction of the H100's peak memory bandwidth (data sheet) and an
-# estimate of the compute time from the simulator's instruction count. Without prefetching, memory is busy
-# {{ alone.share | .0% }} of the time in FP32. In BF16, with half the bytes and the same number of instructions, it's
-# {{ alone.share_bf16 | .0% }}.
+# estimate of the compute time from the simulator's instruction count. In this model, memory without prefetching is
+# busy {{ alone.share | .0% }} of the time in FP32. In BF16, with half the bytes and the same number of instructions,
+# it's {{ alone.share_bf16 | .0% }}.
 
 
 # %% fold="Code of the figure"
@@ -447,13 +450,13 @@ publish(
 # %% [markdown]
 # ## Staggered start
 #
-# All blocks of an SM start at the same moment, load at the same moment, and then stay in step. At the end, they all
-# compute their last row while memory is nearly idle. Short-lived blocks drift apart on their own; persistent ones don't.
+# Persistent blocks all start at the same moment and load at the same moment. If they stay in step until the end, they
+# compute their last rows together while memory is nearly idle.
 #
-# So the kernel can stagger them. The clusters start in `AT_ONCE` groups, as many as an SM has blocks, `LAG` cycles
-# apart. One thread watches the cycle counter, `clock64`, before it starts the first copy. No result depends on it. If
-# clusters are distributed over all SMs before any SM gets a second block, the blocks of an SM belong to different groups;
-# CUDA doesn't guarantee that.
+# So the kernel can stagger them. Each of the `AT_ONCE` blocks of an SM belongs to a different group of clusters, and
+# the groups start `LAG` cycles apart. One thread watches the cycle counter, `clock64`, before it starts the first
+# copy. No result depends on it. This works only if clusters are distributed over all SMs before any SM gets a second
+# block, which CUDA doesn't guarantee.
 #
 # By the model, this can save at most the compute time of the last rows: {{ alone.last_share | .0% }} of the total in FP32 and
 # {{ alone.last_share_bf16 | .0% }} in BF16. We spread the start over {{ alone.cycles | , }} cycles in FP32 and
@@ -741,6 +744,7 @@ if complete(*us.values(), *us_bf16.values()):
         for cols in LENGTHS:
             alone_us, _, demand_us, *later_us = (found[name, cols] for name in STAYING)
             assert alone_us / demand_us > demand_us / min(later_us), "persistence helps most"
+            assert found[ALONE, cols] > found[AHEAD_256, cols], "with the same blocks, too"
     assert max(gain(us, AHEAD, STAGGER)) < 3 * alone(4)[1] / memory_us, (
         "the text says that the model's limit holds"
     )
@@ -774,45 +778,53 @@ publish(
         "fp32": max(gain(us, DEMAND, AHEAD)),
         "bf16": max(gain(us_bf16, DEMAND, AHEAD)),
     },
-    persist={"bf16_least": min(gain(us_bf16, ALONE, DEMAND)), "bf16_most": max(gain(us_bf16, ALONE, DEMAND))},
+    persist={
+        "bf16_least": min(gain(us_bf16, ALONE, AHEAD_256)),
+        "bf16_most": max(gain(us_bf16, ALONE, AHEAD_256)),
+    },
     stagger={
         "fp32": max([*gain(us, AHEAD_256, STAGGER_256), *gain(us, AHEAD, STAGGER)]),
         "bf16": max([*gain(us_bf16, AHEAD_256, STAGGER_256), *gain(us_bf16, AHEAD, STAGGER)]),
     },
     barrier={"fp32": max(gain(us, BARRIER, AHEAD_256)), "bf16": max(gain(us_bf16, BARRIER, AHEAD_256))},
-    split={"rows": VALUES // 131072, "clusters": AT_ONCE[256][8]},
+    smaller={
+        "most": max(abs(one) for found in (us, us_bf16) for one in gain(found, AHEAD_256, AHEAD)),
+    },
+    split={"rows": VALUES // 131072, "clusters": AT_ONCE[128][16]},
 )
 
 # %% [markdown]
-# Persistent clusters with smaller blocks, six per SM instead of three, help most: in BF16, one cluster per row takes
-# {{ persist.bf16_least | .0% }} to {{ persist.bf16_most | .0% }} longer. Prefetching adds up to
-# {{ demand.fp32 | .0% }} in FP32 and {{ demand.bf16 | .0% }} in BF16. With it, softmax reaches at least
+# Persistent clusters help most. In BF16, with the same blocks of 256 threads, one cluster per row takes
+# {{ persist.bf16_least | .0% }} to {{ persist.bf16_most | .0% }} longer than persistent clusters that prefetch.
+# Prefetching alone, tested with blocks of 128, accounts for up to {{ demand.fp32 | .0% }} in FP32 and
+# {{ demand.bf16 | .0% }} in BF16. Of these smaller blocks, six fit on an SM instead of three, and a row of 131,072
+# takes sixteen. They change the time by at most {{ smaller.most | .0% }}. With prefetching, softmax reaches at least
 # {{ stated.ahead | .0% }} of the copy's throughput in FP32 and {{ stated.ahead_bf16 | .0% }} in BF16.
 #
 # The staggered start gains up to {{ stagger.fp32 | .0% }} in FP32 and {{ stagger.bf16 | .0% }} in BF16, within the
 # model's limits. At 131,072 columns, the work doesn't divide evenly either: {{ split.rows }} rows over
-# {{ split.clusters }} clusters give some clusters three rows and others two.
+# {{ split.clusters }} clusters of sixteen blocks give some clusters four rows and others three.
 
 # %% [markdown]
 # ## The cluster's own barrier, and its fence
 #
 # Couldn't the blocks exchange pairs with plain stores, followed by the cluster's barrier? They can, and the variant *with the
-# cluster's barrier* does. It takes up to {{ barrier.fp32 | .0% }} longer in FP32 and {{ barrier.bf16 | .0% }} in BF16 than
-# `st.async` in the same shape.
+# cluster's barrier* does. With the same blocks and clusters, it takes up to {{ barrier.fp32 | .0% }} longer than
+# `st.async` in FP32, and up to {{ barrier.bf16 | .0% }} longer in BF16.
 #
-# The cause is memory ordering. Arriving at the cluster's barrier has release semantics: everything that the thread
-# wrote before becomes visible to the cluster. So the compiler emits a fence, `MEMBAR.ALL.GPU`, and every row waits until
-# the results of the previous row have been written. `st.async` orders only its own 8 bytes. The lesson
-# [GEMM on Hopper](../matmul/hopper.py) measures the same fence alone, by adding and removing a single `.release`
-# qualifier.
+# The likely cause is memory ordering. Arriving at the cluster's barrier has release semantics: everything that the
+# thread wrote before becomes visible to the cluster. So the compiler emits a fence, `MEMBAR.ALL.GPU`, and each thread
+# waits until its results of the previous row have been written. `st.async` orders only its own 8 bytes. The lesson
+# [GEMM on Hopper](../matmul/hopper.py) measures the same fence alone, by widening the scope of a single arrival to
+# `.release.cluster`.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A thread block cluster can hold a row that no SM can. Its blocks exchange pairs with `st.async` and an mbarrier,
 #   and must all be running before the first write.
-# - Where an SM has room for only a few large blocks, use smaller, persistent ones. Prefetching and a staggered start
-#   gain less.
+# - Where an SM has room for only a few large blocks, make them persistent. Prefetching, smaller blocks and a staggered
+#   start gain less.
 # - Prefer an mbarrier to the cluster's barrier inside a loop: the barrier's release waits for all earlier writes.
 
 # %% [markdown]
@@ -820,7 +832,7 @@ publish(
 #
 # In Nsight Compute, look for stalls at memory barriers
 # (`smsp__average_warps_issue_stalled_membar_per_issue_active.ratio`): in a loop with a cluster barrier, it shows the cost of the fence.
-# If `dram__throughput.avg.pct_of_peak_sustained_elapsed` is far below a copy's, try smaller, persistent blocks first.
+# If `dram__throughput.avg.pct_of_peak_sustained_elapsed` is far below a copy's, try persistent blocks first.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

@@ -190,6 +190,24 @@ expect_hazard(
 )
 
 # %% [markdown]
+# Run both kernels with sizes of your own. For which sizes does the bounds check make no difference?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def adding(n, block):
+    return case(a=normal(n), b=normal(n), c=output(n), n=n, grid=ceil_div(n, block), block=block)
+
+
+try_it(
+    adding,
+    {"with the bounds check": VEC_ADD, "without the bounds check": NO_GUARD},
+    n=(1, 20, 128),
+    block=(1, 8, 64),
+)
+
+# %% [markdown]
 # To see the damage, pass both kernels longer arrays with the same `n`. Every access is now inside an
 # array, so no tool reports an error. Yet the kernel without the check changes {{ overwritten }}
 # elements past `n`; the one with it changes none.
@@ -268,9 +286,10 @@ if gpu_here():
 #
 # Errors arrive late for the same reason. A launch with 2,048 threads per block is rejected immediately.
 # But a fault inside the kernel, such as an invalid address, happens after the launch has returned,
-# so a later call reports it, at the latest the one that synchronises. CuPy raises an exception. In
-# CUDA C++, `<<<...>>>` returns nothing: `cudaGetLastError()` reports a rejected launch, and the status
-# of a later call, such as `cudaDeviceSynchronize()`, reports a fault.
+# so a later call reports it. The next call that synchronises is the last that can, because it waits for
+# the kernel to finish. CuPy raises an exception. In CUDA C++, `<<<...>>>` returns nothing:
+# `cudaGetLastError()` reports a rejected launch, and the status of a later call, such as
+# `cudaDeviceSynchronize()`, reports a fault.
 #
 # [^eager]: A common misconception: PyTorch waits for each operation to finish before it launches the
 #     next. By default, it doesn't; the GPU idles only if the host enqueues work more slowly than the
@@ -578,6 +597,26 @@ if np.isfinite(list(times_us.values())).all():
     others = [us for name, us in times_us.items() if name != "blocks of 32"]
     assert times_us["blocks of 32"] > 3 * max(others), "the title says so of blocks of 32"
 
+# %% fold="Code that times blocks without work on a GPU" needs="gpu" record="empty_blocks"
+from tilewise import gpu_here
+
+NO_WORK = Kernel(r"""
+// Does nothing. As many blocks and threads as vec_add; n is never negative.
+extern "C" __global__
+void no_work(float* c, int n) {
+    if (n < 0) c[0] = 0.0f;
+}
+""")
+
+if gpu_here():
+    from tilewise.measurements.side_by_side import Calls, timed_lines
+
+    calls = Calls()
+    for block in (32, 64, 128, 256, 1024):
+        calls.add(f"vec_add, blocks of {block}", VEC_ADD.on(addition(2**26, block)))
+        calls.add(f"no work, blocks of {block}", NO_WORK.on(addition(2**26, block)))
+    print(timed_lines("n=2^26", calls.by_label))
+
 # %% [markdown]
 # Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak
 # \bandwidth, blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things
@@ -586,22 +625,24 @@ if np.isfinite(list(times_us.values())).all():
 # those has slots for {{ slots.threads | , }} threads but takes at most {{ slots.blocks }} blocks at once.
 # With 32 threads per block, only {{ slots.used | , }} of the slots are filled.
 #
-# In the lesson on [occupancy](../speed/occupancy.py), a sum kernel with half its thread slots filled
-# keeps {{ slots.half_rate | .0% }} of its \throughput. Here only {{ slots.rate | .0% }} remains, so empty
-# slots can't be the whole story, which suggests block-launch \overhead for the rest. It takes at
-# least {{ slots.smallest }} threads per block to fill every slot. Of the three sizes measured, 256 is
+# Launching the blocks is the reason. On an H200, blocks of 32 take {{ launched.added | us }}, and a kernel with as
+# many blocks but no work takes just as long. Up to 256 threads, a block costs {{ launched.ns | .1f }} ns, whatever its
+# size. It takes at least {{ slots.smallest }} threads per block to fill every slot. Of the three sizes measured, 256 is
 # the fastest on the longest array, and it's a good first choice.
 
 # %% fold="Code of the numbers"
+from tilewise.measurements.side_by_side import printed_times
 from tilewise.models.occupancy import LIMITS
 
 HOPPER = LIMITS[9, 0]
-half_rate = recorded("resident_warps.float_loads.warps_32_n_134217728.gb_per_s") / recorded(
-    "resident_warps.float_loads.warps_64_n_134217728.gb_per_s"
-)
-rate = times_us["blocks of 256"] / times_us["blocks of 32"]
-if np.isfinite([half_rate, rate]).all():
-    assert rate < half_rate, "the text says that half the slots do not explain the fall"
+empty_us = printed_times("kernels/first_kernel", "empty_blocks")  # recorded on an H200
+added_us, no_work_us = (empty_us["n=2^26", f"{what}, blocks of 32"] for what in ("vec_add", "no work"))
+block_ns = [
+    1000 * empty_us["n=2^26", f"no work, blocks of {size}"] / (2**26 / size) for size in (32, 64, 128, 256)
+]
+assert not abs(added_us / no_work_us - 1) > 0.01, "the text says that blocks without work take as long"
+assert not max(block_ns) > 1.03 * min(block_ns), "the text says that a block's size doesn't matter"
+if np.isfinite(list(times_us.values())).all():
     assert times_us["blocks of 256"] < times_us["blocks of 1,024"], "the text calls 256 the fastest"
 publish(
     slots={
@@ -609,9 +650,8 @@ publish(
         "threads": HOPPER.threads,
         "used": HOPPER.blocks * 32,
         "smallest": HOPPER.threads // HOPPER.blocks,
-        "half_rate": half_rate,
-        "rate": rate,
-    }
+    },
+    launched={"added": added_us, "ns": block_ns[0]},
 )
 
 # %% [markdown]

@@ -66,7 +66,7 @@ show(
         extent=(5, 3),
         axes=("col", "row"),
         title="Rounding up each axis leaves threads outside the image",
-        caption="The threads of a two-dimensional launch over an image of 5 × 3 pixels. Hatched threads are outside the image and have no work.",
+        caption="A two-dimensional launch, at first over an image of 5 × 3 pixels. The sliders set grid, block and image. Hatched threads are outside the image and have no work.",
     )
 )
 
@@ -183,12 +183,22 @@ agree(mirror_numba, MIRROR, [mirroring(*size) for size in sizes], by="Numba")
 
 # %% fold="Code of the count"
 wide, high = ceil_div(1920, 16), ceil_div(1080, 16)
-publish(hd={"wide": wide, "high": high, "blocks": wide * high, "idle_rows": high * 16 - 1080})
+rows_of_blocks = 1080 / 16
+publish(
+    hd={
+        "wide": wide,
+        "high": high,
+        "rows": rows_of_blocks,
+        "blocks": wide * high,
+        "idle_rows": high * 16 - 1080,
+    }
+)
 
 # %% [markdown]
-# That answers our first question: {{ hd.wide }} blocks across × {{ hd.high }} down =
-# {{ hd.blocks | , }} blocks. The bottom blocks extend {{ hd.idle_rows }} pixels past the image, so here only
-# the test on `row` ever stops a thread.
+# Back to our first question: how many blocks does an image of 1,920 × 1,080 pixels need? Across, it takes
+# 1,920 / 16 = {{ hd.wide }}. Down, it takes 1,080 / 16 = {{ hd.rows | .1f }}, rounded up to {{ hd.high }}. That makes
+# {{ hd.blocks | , }} blocks. The bottom ones extend {{ hd.idle_rows }} pixels past the image, so here only the test
+# on `row` ever stops a thread.
 
 # %% [markdown]
 # ## The missing bounds check on one axis
@@ -299,7 +309,7 @@ show(
         (2, 2, 2),
         extent=(5, 3, 2),
         title="Each of the three axes is rounded up separately",
-        caption="The threads of a three-dimensional launch over a volume of 5 × 3 × 2 cells. Threads outside the volume are hatched, or hollow in 3-D.",
+        caption="A three-dimensional launch, at first over a volume of 5 × 3 × 2 cells. Threads outside the volume are hatched, or hollow in 3-D.",
     )
 )
 
@@ -349,6 +359,21 @@ show(
 )
 row, column = rows[0], rows[-1]
 publish(touched={"ratio": column[3] / row[3], "per_warp_row": row[1], "per_warp_column": column[1]})
+
+# %% [markdown]
+# Try block shapes and image sizes of your own. The page runs the kernel again at each change.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    lambda width, height, block_x, block_y: mirroring(width, height, (block_x, block_y)),
+    MIRROR,
+    width=(1, 64, 128),
+    height=(1, 64, 128),
+    block_x=(1, 16, 32),
+    block_y=(1, 16, 32),
+)
 
 # %% [markdown]
 # Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of
@@ -407,7 +432,7 @@ def torch_mirror(arrays):
     return lambda: torch.flip(picture, [1])
 
 
-measure(
+mirrored_by = measure(
     "mirror",
     variants={
         "256 x 1": lambda width, height: MIRROR.on(mirroring(width, height, (256, 1))),
@@ -423,6 +448,7 @@ measure(
     reference=lambda picture: {"mirrored": picture[:, ::-1]},
     tolerance=0.0,
     reasons=dict.fromkeys(["8 x 32", "4 x 64", "1 x 256"], "Measuring block shapes: wide versus tall"),
+    fold="All 14 rows",
     guess=Guess(
         "How much faster are 256 x 1 blocks than 1 x 256 blocks on the large image?",
         of="256 x 1",
@@ -440,6 +466,28 @@ tall, flat = (recorded(f"mirror.{shape}.width_8192_height_8192.median") for shap
 publish(measured={"slower": tall / flat})
 screen = [recorded(f"mirror.{shape}.width_1920_height_1080.median") for shape in ("_1_x_256", "_256_x_1")]
 assert not np.isfinite(screen).all() or screen[0] > 3 * screen[1], "several times, says the first paragraph"
+
+# %% fold="Code of the figure"
+from itertools import pairwise
+
+from tilewise.figures import bars
+from tilewise.measurements import medians_us
+
+large_us = {
+    shape: us for (shape, width, _), us in medians_us(mirrored_by, "width", "height").items() if width == 8192
+}
+show(
+    bars(
+        large_us,
+        roles=dict.fromkeys(large_us, "measured"),
+        x="time [µs]",
+        title="The narrower the block, the slower the kernel",
+        caption="Mirroring an image of 8,192 × 8,192 pixels with blocks of 256 threads in five shapes, x × y, on an {machine}, and two libraries.",
+    )
+)
+if np.isfinite(list(large_us.values())).all():
+    shapes_us = [large_us[shape] for shape in ("256 x 1", "32 x 8", "8 x 32", "4 x 64", "1 x 256")]
+    assert all(after > 0.98 * before for before, after in pairwise(shapes_us)), "the title"
 
 # %% [markdown]
 # On the large image, 256 × 1 blocks take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and

@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: kernels"
 # needs: [kernels/grids]
-# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size, without loading a single unnecessary sector?"
+# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size and stay within its budget of memory traffic?"
 # description: "Six GPU puzzles: write the missing lines of a CUDA kernel and check them without a GPU. Indices, bounds checks, strides, broadcasting."
 # date: 2026-11-21
 # tags: [puzzle, index, bounds check, strides]
@@ -62,8 +62,8 @@ puzzle("kernels/mirror")
 # %% [markdown]
 # ## Strides
 #
-# A slice of a NumPy or PyTorch array is a window into a larger one. To find an element, you need the array's strides:
-# the distance in memory from one row to the next, and from one column to the next.
+# A slice of a NumPy or PyTorch array is a window into a larger one. To find an element of the slice, you need the
+# slice's strides: the distances in memory from one row to the next and from one column to the next.
 
 # %%
 puzzle("kernels/strides")

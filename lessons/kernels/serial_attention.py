@@ -8,25 +8,23 @@
 # ---
 
 # %% [markdown]
-# Attention is at the core of nearly every large language model: two matrix multiplications with a softmax
-# between them. In this lesson you'll write it as a kernel and find out which of its loops can become
-# threads.
+# Attention is two matrix multiplications with a softmax between them, and nearly every large language
+# model is built on it. In this lesson you'll write it as a kernel and find out which of its loops can become threads.
 #
-# There's a puzzle along the way. For 1,024 queries, each multiplication does 134 million multiply-adds. Write
-# each as a kernel with one thread per result, and on an H100 one kernel still takes {{ seen.times | .1f }}×
-# longer than the other. Which one, and why?
+# Each multiplication does 134 million multiply-adds for 1,024 queries. Write each as a kernel with one
+# thread per result, and on an H100 one still takes {{ seen.times | .1f }}× longer than the other. Which one, and
+# why?
 
 # %% [markdown]
 # ## Attention: a soft lookup
 #
-# A Python dictionary compares your query with its keys and returns the value of the one that matches.
-# *Attention* is a soft lookup. It scores every key against the *query*, turns the scores into weights, and
-# returns a weighted average of all the *values*. Queries, keys and values are vectors of d elements. The score, or
-# *logit*, of a key is its dot product with the query, times a scale. *Softmax* turns the logits into
-# positive weights that add up to 1: take the exponential of each, and divide by their sum.
+# A Python dictionary returns the value whose key matches. *Attention* is a soft lookup: it scores every key
+# against a *query*, turns the scores into weights, and returns a weighted average of all the *values*. All of them are
+# vectors of d elements. A score, or *logit*, is the dot product of a key with the query, times a scale. *Softmax*
+# turns the logits into weights that add up to 1: subtract the largest, take the exponentials, and divide by their sum.
 #
-# Let's do one by hand, with vectors of d = 4 elements. The query is (1, 1, 1, 1), and the scale is
-# $1/\sqrt{d}$ = 0.5. Of each value, the table shows only the first element:
+# Let's do one by hand, with d = 4, the query (1, 1, 1, 1) and a scale of $1/\sqrt{d}$ = 0.5. Of each value, the
+# table shows only the first element:
 #
 # | key | logit | exponential of (logit − largest) | weight | value |
 # | --- | --- | --- | --- | --- |
@@ -34,10 +32,9 @@
 # | (1, 1, 0, 0) | 2 · 0.5 = 1 | $e^{-1}$ = {{ tiny.e1 | .2f }} | {{ tiny.w1 | .2f }} | 20 |
 # | (0, 0, 0, 0) | 0 · 0.5 = 0 | $e^{-2}$ = {{ tiny.e2 | .2f }} | {{ tiny.w2 | .2f }} | 40 |
 #
-# The exponentials add up to {{ tiny.sum | .2f }}, so each weight is its exponential divided by that. The
-# answer is {{ tiny.w0 | .2f }} · 10 + {{ tiny.w1 | .2f }} · 20 + {{ tiny.w2 | .2f }} · 40 =
-# {{ tiny.answer | .1f }}. A plain average would be {{ tiny.plain | .1f }}; the best match pulls the answer towards its own
-# value, 10.
+# The answer is {{ tiny.w0 | .2f }} · 10 + {{ tiny.w1 | .2f }} · 20 + {{ tiny.w2 | .2f }} · 40 =
+# {{ tiny.answer | .1f }}. A plain average would be {{ tiny.plain | .1f }}; the best match pulls the answer
+# towards its own value, 10.
 #
 # ??? definition "Attention"
 #     For each query, a weighted average of the values. The weights say how well the query matches each
@@ -75,16 +72,12 @@ publish(
         "sum": float(powers.sum()),
         "answer": tiny_answer,
         "plain": 70 / 3,
-    }
+    },
+    overflow={"limit": float(np.log(np.finfo(np.float32).max))},
 )
 
 # %% [markdown]
-# Why subtract the largest logit first? The subtraction divides every exponential by the same factor, which
-# cancels when you divide by the sum, so the weights don't change. But now no exponential exceeds 1. Without the
-# subtraction, the exponential of a logit above {{ overflow.limit | .0f }} overflows a 32-bit float.
-#
-# Now do this for N queries and N keys, one of each per *token*, a piece of text such as a word. With these
-# vectors as the rows of matrices, attention is three formulas:
+# With N queries, keys and values as the rows of three matrices, attention is three formulas:
 #
 # $$
 # S = \text{scale} \cdot Q K^\top
@@ -107,50 +100,17 @@ publish(
 # ??? definition "Head | heads"
 #     One of several attention computations that run side by side, each on its own slice of the model's
 #     width.
-
-# %% [markdown]
-# Why the scale? The dot product of two vectors of $d$ random normal elements has a standard deviation of
-# $\sqrt{d}$, and the scale brings it back to 1. Use the control below the figure to see what
-# happens without the scale (a factor of 1), or with a factor of $\sqrt{d}$ instead.
-
-# %% fold="Code of the figure"
-from tilewise import case, ceil_div, integers, normal, output, show
-from tilewise.figures import heat_map
-
-
-def attention(N, d):
-    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
-    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
-    return case(**inputs, **written, N=N, d=d, scale=d**-0.5, grid=ceil_div(N, 8), block=8)
-
-
-def softmax(S):
-    weights = np.exp(S - S.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
-few = attention(16, 128).make()
-few_logits = (few["Q"] @ few["K"].T).astype(np.float64)
-show(
-    heat_map(
-        {"weight": np.stack([softmax(scale * few_logits) for scale in (128**-0.5, 1.0, 128**0.5)])},
-        steps=["1/√d", "1", "√d"],
-        step_name="scale",
-        x="key",
-        y="query",
-        title="The scale 1/√d spreads the weights; without it, one wins",
-        caption="Attention weights of 16 queries on 16 keys of random normal numbers, d = 128, at three scales. Each row adds up to 1.",
-        alt="Three maps of 16 by 16 weights. With the scale 1/√d every row is spread over its keys; with 1 and with √d most of a row's weight is in one cell.",
-    )
-)
-publish(overflow={"limit": float(np.log(np.finfo(np.float32).max))})
+#
+# ??? question "Why does attention scale its logits by 1/√d?"
+#     The dot product of two vectors of $d$ random normal elements has a standard deviation of $\sqrt{d}$.
+#     The scale brings it back to 1, whatever the width of the head. Otherwise a few large logits would get nearly all the
+#     weight.
 
 # %% [markdown]
 # ## The kernel: one thread per query
 #
-# Query 5 never needs anything that query 4 computed. So give each query its own thread, `i`, which computes
-# row `i` of $S$, then of $P$, then of $O$. Row `j` of $K$ is column `j` of $K^\top$, so nothing has to be
-# transposed.
+# No query needs another query's result, so each gets a thread, `i`, which computes row `i` of $S$, then of $P$, then of
+# $O$. Row `j` of $K$ is column `j` of $K^\top$, so nothing has to be transposed.
 
 
 # %% tab="Pseudocode"
@@ -231,8 +191,8 @@ void attention_per_query(const float* Q, const float* K, const float* V,
 """)
 
 # %% [markdown]
-# Launch it on the example that we worked by hand. The first column of `V` holds the values 10, 20 and 40.
-# Each of the other columns is 1 in one row only, so it returns the weight of one key.
+# Launch it on the example above. The first column of `V` holds 10, 20 and 40. Each other column is 1 in one row
+# only, so it returns the weight of one key.
 
 # %%
 Q = np.float32([[1, 1, 1, 1], [0, 0, 2, 2], [0, 0, 0, 0]])
@@ -243,21 +203,33 @@ ATTENTION(Q, K, V, S, P, O, 3, 4, 0.5, grid=1, block=32)  # N = 3, d = 4
 print(O.round(2))
 
 # %% [markdown]
-# Thread 0 reproduces our answer and its three weights. Query 1 matches only the first key. Query 2 is all
-# zeros, so its logits are equal and its answer is the plain average. The other 29 threads have no query,
-# and the bounds check stops them.
+# Thread 0 reproduces our answer and its three weights. Query 2 is all zeros, so it gets the plain average. The
+# other 29 threads have no query, and the bounds check stops them.
 #
-# One example proves little, so `agree` compares the two tabs at sizes that aren't multiples of the block,
-# once with logits in the hundreds. The kernel is also compared with NumPy in 64-bit floats.
+# ??? question "Why does softmax subtract the largest logit?"
+#     The subtraction divides every exponential by the same factor, which cancels when you divide by the sum, so
+#     the weights don't change. But now no exponential exceeds 1. Without the subtraction, the exponential of a logit
+#     above {{ overflow.limit | .0f }} overflows a 32-bit float.
 
 # %% fold="Code of the checks"
-from tilewise import agree
+from tilewise import agree, case, ceil_div, integers, normal, output
+
+
+def attention(N, d):
+    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
+    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
+    return case(**inputs, **written, N=N, d=d, scale=d**-0.5, grid=ceil_div(N, 8), block=8)
 
 
 def steep_attention(N, d):
     whole = {name: integers(N, d, low=-4, high=5, dtype="float32") for name in "QKV"}
     written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
     return case(**whole, **written, N=N, d=d, scale=8.0, grid=2, block=8)
+
+
+def softmax(S):
+    weights = np.exp(S - S.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def reference(Q, K, V, scale):
@@ -281,9 +253,8 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Independent loops: which loops can become threads?
 #
-# The loop over queries is gone: its iterations are now threads. Each thread still runs seven loops. Can
-# their iterations become threads too? Only if they're *independent*: their iterations could run in any
-# order, or all at once. So for each loop, ask what one iteration needs from the others.
+# The iterations of the query loop are threads now. Can the seven loops that are left become threads, too?
+# Only if they're *independent*: no iteration needs a result of another one, so they can run in any order, or all at once.
 #
 # ??? definition "Independent loop | independent loops"
 #     A loop in which no iteration reads what another iteration writes, and no two iterations write to
@@ -294,7 +265,7 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 #     multiplication.
 
 # %% fold="Code of the table"
-from tilewise import Table
+from tilewise import Table, show
 
 LOOPS = [
     ["scores", "j", "nothing: it writes its own score", "yes"],
@@ -313,18 +284,15 @@ show(
 )
 
 # %% [markdown]
-# The loops over `k` in the scores and over `j` in the output are *contractions*: they sum products over an
-# index that disappears. Every iteration needs the sum that the previous one left in `acc`.
+# The loops over `k` in the scores and over `j` in the output are *contractions*: every iteration adds to the sum
+# that the previous one left in `acc`.
 
 # %% [markdown]
 # ## Parallelising a contraction: a race
 #
-# What if you parallelise a loop that isn't independent? In the next kernel the loop over `k` has become a
-# third axis of the grid, so {{ broken.d }} threads add to the same score. They all read the old value, add
-# their own product, and write the result. The last write wins, and the other products are lost. This is a
-# \race, and it leaves {{ broken.right }} of {{ broken.entries }} scores right.
-#
-# A GPU doesn't report it, because every access is inside an array. The simulator does.
+# Suppose {{ broken.d }} threads share one contraction. They all read the old score, add their own product, and
+# write the result. The last write wins, and the other products are lost: this \race leaves {{ broken.right }} of
+# {{ broken.entries }} scores right. A GPU doesn't report it, because every access is inside an array. The simulator does.
 
 # %%
 RACING_SCORES = Kernel(r"""
@@ -372,16 +340,13 @@ publish(
 # %% [markdown]
 # ## Kernel 2: more threads than queries
 #
-# With 1,024 queries, one thread per query makes only 1,024 threads, and an H100 can hold
-# {{ room.threads | , }} at once. So use the independent loops, too.
+# For 1,024 queries that kernel uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once. The
+# independent loops supply more. But softmax needs whole rows of $S$, and blocks of one launch don't wait for each
+# other. So each of the three steps becomes a kernel of its own, and they're launched in order. Together, they're our
+# *Kernel 2*. (Kernel 1, on a [Further page](../speed/attention_critical_path.py), runs every loop on one thread; the kernel
+# above, with one thread per query, has no number.)
 #
-# Each step becomes a kernel of its own, because softmax needs whole rows of $S$, and blocks of one launch don't
-# wait for each other. Launches in one stream run in order: each starts when the one before it has finished.
-# We call this version Kernel 2; Kernel 1, on a [Further page](../speed/attention_critical_path.py), runs every
-# loop on one thread.
-#
-# The first of the three kernels gives every score its own thread. Its two axes are `j` and `i`; the
-# contraction over `k` stays in the thread.
+# The first kernel gives every score its own thread, with the axes `j` and `i`.
 
 
 # %% tab="Pseudocode"
@@ -411,8 +376,7 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# Softmax keeps one thread per query, because the maximum and the sum need the whole row. The code is the middle
-# part of the one-thread-per-query kernel.
+# The second is the softmax from above, with one thread per query. The maximum and the sum need the whole row.
 
 # %% fold="The softmax kernel"
 SOFTMAX_ROWS = Kernel(r"""
@@ -430,7 +394,7 @@ void softmax_rows(const float* S, float* P, int N) {
 """)
 
 # %% [markdown]
-# The last kernel gives every element of $O$ its own thread. Here the contraction runs over the keys, `j`.
+# The third gives every element of $O$ its own thread. Its contraction runs over the keys, `j`.
 
 
 # %% tab="Pseudocode"
@@ -501,8 +465,8 @@ assert arrays["S"].max() > np.log(np.finfo(np.float32).max), (
 )
 
 # %% [markdown]
-# Step through the scores of six queries and six keys. Threads that compute the same row of $S$ read the
-# same element of $Q$. But each reads its own element of $K$, one full row away from its neighbour's.
+# Step through six queries and six keys. Threads in the same row of $S$ read the same element of $Q$, but each reads
+# its own element of $K$, one full row away from its neighbour's.
 
 # %% fold="Code of the figure"
 from tilewise import Trace
@@ -516,16 +480,14 @@ show(
         extent=(6, 6),
         axes=("j", "i"),
         title="Neighbouring threads read down a column of K",
-        caption="The scores at N = 6, d = 4, step by step: the line that runs, the active threads, and the elements they access. Hatched threads have no score; hatched elements are fetched because they share a 32-byte sector.",
+        caption="The scores at N = 6, d = 4, step by step: the line that runs, the active threads, and the elements they access. Hatched threads have no score; hatched elements are fetched only because they share a 32-byte sector with an element that is read.",
     )
 )
 
 # %% [markdown]
 # ## Same multiply-adds, different time: sectors
 #
-# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$, so you'd expect similar times.
-# Each row of the measurement adds one kernel to the row before it, so the difference between the two times is
-# the time of that kernel.
+# The scores and the weighted sum do the same number of multiply-adds, $N^2 d$. You'd expect similar times:
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -557,26 +519,38 @@ show(
         roles=dict.fromkeys((f"{step}: {THREADS[step]}" for step in step_us), "measured"),
         x="time [µs]",
         title="Same multiply-adds: the scores take far longer",
-        caption="The three kernels of Kernel 2 at N = 1024, d = 128, recorded on an {machine}. Scores and weighted sum do the same number of multiply-adds.",
+        caption="The three kernels of Kernel 2 at N = 1024, d = 128, recorded on an {machine}. Each bar is the difference between two measurements, with and without that kernel.",
     )
 )
 if np.isfinite(until).all():
     assert step_us["scores"] > 4 * step_us["weighted sum"], "the title says far longer"
 
 # %% [markdown]
-# The scores take {{ step.scores | .0f }} µs and the weighted sum {{ step.weighted_sum | .0f }} µs. The arithmetic
-# is the same, so look at what the lanes of a warp read in one iteration. You know the rule from the [last
-# lesson](grids.py#warps-and-sectors-why-block-shape-matters): 32 consecutive floats are 4 sectors of 32 bytes,
-# but 32 floats down a column are 32 sectors.
-#
-# - **Scores**: the lanes differ in `j`. `Q[i * d + k]` is the same element for all of them, 1 sector.
-#   `K[j * d + k]` runs down a column, 32 sectors. That makes 33.
-# - **Weighted sum**: the lanes differ in `c`. `P[i * N + j]` is the same element, 1 sector.
-#   `V[j * d + c]` runs along a row, 4 sectors. That makes 5.
-#
-# So the scores touch {{ traffic.ratio | .1f }}× as many sectors as the weighted sum, and they take
-# {{ seen.times | .1f }}× the time. Arithmetic doesn't set the time; the
-# addresses that a warp reads together do.
+# The scores take {{ step.scores | .0f }} µs and the weighted sum {{ step.weighted_sum | .0f }} µs. So look at what the
+# 32 lanes of a warp read in one iteration, and count sectors [as before](grids.py#warps-and-sectors-why-block-shape-matters):
+
+# %% fold="Code of the table"
+PER_ITERATION = {  # of one warp; sectors(N, d) below is checked against the simulator
+    "scores": {"Q[i * d + k]": ("the same element", 1), "K[j * d + k]": ("32 elements down a column", 32)},
+    "weighted sum": {"P[i * N + j]": ("the same element", 1), "V[j * d + c]": ("32 elements along a row", 4)},
+}
+show(
+    Table(
+        ["kernel", "load", "what the 32 lanes read", "sectors"],
+        [
+            [name, *row]
+            for name, loads in PER_ITERATION.items()
+            for row in ((load, *what) for load, what in loads.items())
+        ],
+        caption="One iteration of one warp. The lanes of the scores differ in j, those of the weighted sum in c.",
+    )
+)
+per_iteration = {name: sum(count for _, count in loads.values()) for name, loads in PER_ITERATION.items()}
+
+# %% [markdown]
+# That's {{ warp.scores }} sectors against {{ warp.weighted_sum }}. Over the whole launch, the scores touch
+# {{ traffic.ratio | .1f }}× as many sectors and take {{ seen.times | .1f }}× longer. Arithmetic doesn't set the time;
+# the addresses that a warp reads together do.
 
 # %% fold="Code of the check"
 
@@ -584,9 +558,9 @@ if np.isfinite(until).all():
 def sectors(N, d):
     """Sectors that each kernel touches, for N and d that are multiples of 32."""
     return {
-        "scores": N * (N // 32) * (d * (1 + 32) + 4),  # 1 of Q, 32 of K
+        "scores": N * (N // 32) * (d * per_iteration["scores"] + 4),
         "softmax": (N // 32) * N * 4 * 32,  # 4 accesses
-        "weighted sum": N * (d // 32) * (N * (1 + 4) + 4),  # 1 of P, 4 of V
+        "weighted sum": N * (d // 32) * (N * per_iteration["weighted sum"] + 4),
     }
 
 
@@ -603,36 +577,26 @@ for size in ((32, 32), (64, 32), (64, 96)):
 touched = sectors(1024, 128)
 publish(
     step={name.replace(" ", "_"): us for name, us in step_us.items()},
-    seen={
-        "times": step_us["scores"] / step_us["weighted sum"],
-        "softmax": step_us["softmax"] / until[-1],
-    },
+    seen={"times": step_us["scores"] / step_us["weighted sum"]},
+    warp={name.replace(" ", "_"): count for name, count in per_iteration.items()},
     traffic={"ratio": touched["scores"] / touched["weighted sum"]},
-    work={"softmax": 5 * 1024**2 / (4 * 1024**2 * 128 + 5 * 1024**2)},
 )
-
-# %% [markdown]
-# Softmax is another surprise: it does about {{ work.softmax | .0% }} of the operations, but takes
-# {{ seen.softmax | .0% }} of the time. With one thread per query, most of the GPU is idle. How much faster than a
-# single thread is Kernel 2 then? The Further page [Attention's critical
-# path](../speed/attention_critical_path.py) predicts it and measures it.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Attention is a soft lookup: $QK^\top$ scores every key, softmax turns each row of scores into
 #   weights, and $PV$ averages the values.
-# - An independent loop can become an axis of the grid. A contraction can't, at least not directly:
-#   without synchronisation, threads that add to one element overwrite each other's results.
-# - Equal arithmetic doesn't mean equal time. Per iteration, a warp of the scores touches 33 sectors and a warp of the
-#   weighted sum 5.
+# - An independent loop can become an axis of the grid. A contraction can't: without synchronisation, threads that
+#   add to one element overwrite each other's results.
+# - Equal arithmetic doesn't mean equal time: what counts is the sectors that a warp touches.
 #
 # ## In your own kernel
 #
-# Before you turn a loop into threads, ask what one iteration needs from the others, and compare the result with NumPy: no
-# tool finds every \race in device memory, and `compute-sanitizer --tool racecheck` looks at \shared memory
-# only. If two kernels with the same arithmetic differ in time, compare
-# `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` in Nsight Compute.
+# Before you turn a loop into threads, ask what one iteration needs from the others, and compare the result with
+# NumPy: `compute-sanitizer --tool racecheck` looks at \shared memory only. If two kernels with the same
+# arithmetic differ in time, compare `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` in Nsight
+# Compute.
 
 
 # %% fold="Code of the exercise, with one wrong answer that the tests reject"
@@ -713,4 +677,4 @@ exercise(
 )
 
 # %% [markdown]
-# Next, write kernels of your own: [the puzzles](puzzles.py).
+# Next: [latency and throughput](../machine/throughput.py), and why a GPU wants so many threads.

@@ -81,7 +81,7 @@ check(end[0], 2, rtol=0.0, name="the line after four loads")
 # highlights the closest memory that can hold all of it.[^plan]
 #
 # [^plan]: A schematic drawing. On the real chip, the SMs form eight groups, the graphics processing clusters
-#     (GPCs), and which SMs are disabled differs from chip to chip.
+#     (\GPCs), and which SMs are disabled differs from chip to chip.
 #
 # ??? definition "SM | SMs"
 #     Streaming multiprocessor: one of the many processors of a GPU, with its own schedulers, arithmetic
@@ -142,7 +142,7 @@ parts = [
     ),
 ]
 stops = [
-    Stop("4 KiB", ("SM 0",), "4 KiB fit in the L1 cache of the SM that runs the thread."),
+    Stop("4 KiB", ("SM 0",), "4 KiB fits in the L1 cache of the SM that runs the thread."),
     Stop("1 MiB", ("L2 cache",), "1 MiB is too large for an L1 cache. It fits in L2, which all SMs share."),
     Stop(
         "1 GiB", ("device memory",), "1 GiB only fits in device memory; the caches hold a small part of it."
@@ -249,8 +249,8 @@ if gpu_here():
 # multiplies small matrices.[^core]
 #
 # The registers may surprise you: {{ sm.registers_kib }} KiB per SM, as much as L1 and shared memory combined,
-# and {{ sm.all_registers_mib | .0f }} MiB on the whole chip. All threads on an SM keep their registers there at
-# the same time. So when one warp waits for memory, the scheduler can issue an instruction from another in the
+# and {{ sm.all_registers_mib | .0f }} MiB on the whole chip. An SM keeps the registers of all its threads in this
+# memory at the same time. So when one warp waits for memory, the scheduler can issue an instruction from another in the
 # very next cycle, with nothing to save or restore.
 #
 # [^core]: *A common misconception:* a CUDA core is a processor that runs many threads. It's only an arithmetic
@@ -274,7 +274,7 @@ if gpu_here():
 #     The cache between the SMs and device memory, shared by all SMs.
 #
 # ??? definition "CUDA core | CUDA cores"
-#     NVIDIA's name for one 32-bit arithmetic unit of an SM.
+#     NVIDIA's name for one \FP32 unit of an SM.
 #
 # ??? definition "Tensor core | tensor cores"
 #     A unit of an SM that multiplies two small matrices and adds the result to a third.
@@ -617,7 +617,7 @@ assert not abs(larger_l2["h200"] / larger_l2["h100"] - 1) > 0.02, "the text says
 flat_mib = max((kib for kib, ns in wait_ns.items() if ns < 1.01 * far["l2"]), default=0) / 1024
 publish(
     ns=far,
-    cycles={name: two_digits(ns * clock_ghz) for name, ns in far.items()},
+    cycles={name: ns * clock_ghz for name, ns in far.items()},
     ratio={"memory": far["memory"] / far["near"]},
     flat={"last_mib": flat_mib},
     larger_l2={
@@ -639,9 +639,10 @@ if np.isfinite(list(wait_ns.values())).all():
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# Three levels show up. A load takes {{ cycles.l1 | .0f }} cycles from L1. From L2 it takes {{ cycles.l2_near | .0f }}
-# to {{ cycles.l2 | .0f }}, depending on the size of the ring. From a ring of 1 GiB, nearly all of which is in device
-# memory, it takes {{ cycles.memory | .0f }}.[^tlb]
+# Three levels show up. A load takes {{ cycles.near | .0f }} cycles from L1 in a ring of 4 KiB, and
+# {{ cycles.l1 | .0f }} in one of 32 KiB. From L2 it takes {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }},
+# depending on the size of the ring. From a ring of 1 GiB, nearly all of which is in device memory, it takes
+# {{ cycles.memory | .0f }}.[^tlb]
 #
 # The first step comes a little before 256 KiB. Probably L1 doesn't get all of that memory: the system reserves
 # 1 KiB of shared memory for each block. Besides, a cache can evict lines before it is full.
@@ -662,8 +663,8 @@ if np.isfinite(list(wait_ns.values())).all():
 # ## The answer
 #
 # From a 4 KiB array, a load takes {{ ns.near | .0f }} ns; from a 1 GiB array, {{ ns.memory | .0f }} ns, which is
-# {{ ratio.memory | .0f }}× longer. In between, L2 answers after {{ ns.l2 | .0f }} ns. The kernel is the same each
-# time: only the location of its data has changed.
+# {{ ratio.memory | .0f }}× longer. In between, an 8 MiB array fits in L2, and a load takes {{ ns.l2 | .0f }} ns. The
+# kernel is the same each time: only the location of its data has changed.
 
 # %% [markdown]
 # ## Takeaways
@@ -756,5 +757,5 @@ exercise(
 # %% [markdown]
 # Our thread waits {{ ns.memory | .0f }} ns for 4 bytes, so it reads {{ alone_mb_per_s | .0f }} MB/s from a memory
 # that can deliver {{ chip.memory_tb_per_s | .2f }} TB/s. To keep that memory busy, about {{ in_flight_mb | .1f }} MB
-# of loads must be in flight at any time. How fast can a kernel be if they are? That's the question of [the
-# roofline model](../speed/roofline.py).
+# of loads must be in flight at any time. How fast can a kernel be if they are? That's the question [the roofline
+# model](../speed/roofline.py) answers.

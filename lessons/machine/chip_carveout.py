@@ -28,7 +28,7 @@
 # ```
 #
 # It's a preference, not a command. The driver rounds it up to the next size that the hardware supports, and L1 gets
-# the rest. On an H100, the sizes are {{ carve.choices }} KiB. For example, {{ carve.example.percent }} % of
+# the rest. On an H100, the sizes are {{ carve.choices }} KiB. For example, {{ carve.example.percent }}% of
 # {{ carve.most }} KiB is {{ carve.example.requested | .0f }} KiB, so the driver sets {{ carve.example.granted }} KiB,
 # which leaves {{ carve.example.l1 }} KiB for L1. Without a request, the driver picks a size based on how much shared
 # memory the kernel uses.
@@ -232,14 +232,15 @@ in_shared = measure(
 
 shared_us = medians_us(in_shared)["one thread, in shared memory"]
 shared_cycles = 1000 * (shared_us - launch_us) / IN_SHARED_LOADS * clock_ghz
-publish(shared={"cycles": shared_cycles})
+publish(shared={"cycles": shared_cycles, "l1_cycles": waits[32][0], "less": 1 - shared_cycles / waits[32][0]})
 if np.isfinite([shared_cycles, waits[32][0]]).all():
     assert shared_cycles < 0.8 * waits[32][0], "the heading says that shared memory has a lower latency"
 
 # %% [markdown]
-# A load from shared memory takes {{ shared.cycles | .0f }} cycles, about a quarter less than a hit in L1. Both
-# include computing the address, which takes longer for a 64-bit global address. A cache also has to check
-# whether it holds the data at all; shared memory doesn't.
+# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than the
+# {{ shared.l1_cycles | .0f }} of a hit in L1 in the ring of 32 KiB. Both include computing the address, which takes
+# longer for a 64-bit global address. A cache also has to check whether it holds the data at all; shared memory
+# doesn't.
 
 # %% [markdown]
 # ## Throughput: many loads in flight
@@ -357,12 +358,45 @@ if np.isfinite(at_0).all():
     assert max(ends) < 1.1 * min(ends), "the text says that all lines end near the same rate"
     assert all(1.5 < one[0] / one[-1] < 2.5 for one in speeds.values()), "the title says that it halves"
 
+# %% fold="Code that counts L2's traffic on a GPU" needs="gpu" record="l2_traffic"
+from tilewise import gpu_here
+
+if gpu_here():
+    from tilewise.measurements.profiling import LIMITS, STALLED, STALLS, profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def carve_outs():
+        """Calls with L1 at its largest, in between and at its smallest."""
+        calls = Calls()
+        for carveout in (CARVEOUTS[0], CARVEOUTS[len(CARVEOUTS) // 2], CARVEOUTS[-1]):
+            for kib in (32, 96, 160):
+                calls.add(f"carve-out {carveout} %, {kib} KiB", reread_beside(carveout)(kib, SMS))
+        return calls.by_label
+
+    COUNTED = (*LIMITS, "lts__t_sectors_srcunit_tex.sum", *(STALLED.format(reason) for reason in STALLS))
+    print(table_of(profiled("machine/chip_carveout", "l2_traffic", carve_outs, COUNTED)))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import printed_profiles
+
+counted = printed_profiles("machine/chip_carveout", "l2_traffic")[f"carve-out {CARVEOUTS[-1]} %, 96 KiB"]
+traffic = {
+    "l2": counted["lts__throughput.avg.pct_of_peak_sustained_elapsed"] / 100,
+    "hits": counted["lts__t_sector_hit_rate.pct"] / 100,
+}
+publish(traffic=traffic)
+assert not min(traffic["l2"], traffic["hits"] - 0.1) < 0.8, "the text says that L2 is the limit"
+assert not counted["dram__throughput.avg.pct_of_peak_sustained_elapsed"] > 5, (
+    "the text: without device memory"
+)
+
 # %% [markdown]
 # With L1 at its largest, the SMs load their 96 KiB at {{ rate.all | .2g }} TB/s in total; with L1 at its smallest, at
 # {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls
 # only by a factor of {{ rate.less | .1g }}. With 1,024 threads per SM, many loads are in flight at once, so their
-# latencies overlap. All three lines end near the same rate, so the \bandwidth of L2 is probably the limit
-# now. That's still faster than the {{ rate.memory | .3g }} TB/s of device memory.
+# latencies overlap. All three lines end near the same rate, which is set by the \bandwidth of L2: on an H200, it's busy
+# {{ traffic.l2 | .0% }} of the time and serves {{ traffic.hits | .1% }} of the reads without device memory. That's still
+# faster than the {{ rate.memory | .3g }} TB/s of device memory.
 #
 # Even in L1, the smallest working set has a lower throughput, because part of the time doesn't depend on the size. At
 # a carve-out of 0, the times for the three sizes are on a straight line with a fixed part of
@@ -411,10 +445,10 @@ def rounded_down(percent):
 
 def carveout_tests(answer):
     assert answer(0) == 256, "a carve-out of 0 leaves everything to L1"
-    assert answer(57) == 124, "57 % is rounded up to 132 KiB of shared memory"
+    assert answer(57) == 124, "57% is rounded up to 132 KiB of shared memory"
     for percent in range(101):
         given = answer(percent)
-        assert given == TOTAL_KIB - granted(percent), f"{given} KiB for a carve-out of {percent} %"
+        assert given == TOTAL_KIB - granted(percent), f"{given} KiB for a carve-out of {percent}%"
 
 
 exercise(
@@ -423,13 +457,13 @@ exercise(
     On an H100, a carve-out is a percentage of 228 KiB. The driver rounds it up to 0, 8, 16, 32, 64, 100, 132, 164,
     196 or 228 KiB of shared memory, and L1 gets the rest of 256 KiB. Write `l1_left(percent)`, which returns
     the size of L1 in KiB for a whole percentage from 0 to 100. What is the largest carve-out at which
-    100 KiB of data still fit in L1?
+    100 KiB of data still fits in L1?
     """,
     answer=l1_left,
     tests=carveout_tests,
     wrong=[not_rounded, rounded_down],
-    hint="100 KiB fit as long as shared memory has at most 156 KiB. Which supported size is the largest one below that?",
-    explanation="At most 132 KiB of shared memory, so the largest carve-out is 57 %; a request for 58 % gets 164 KiB.",
+    hint="100 KiB of data fits as long as shared memory has at most 156 KiB. Which supported size is the largest one below that?",
+    explanation="At most 132 KiB of shared memory, so the largest carve-out is 57%; a request for 58% gets 164 KiB.",
 )
 
 # %% [markdown]

@@ -184,8 +184,8 @@ show(
 # Where are the slow workers in a GPU? An H100 has {{ model.units | , }} \FP32 units, the
 # arithmetic units for 32-bit multiply-adds.[^units] Each one is *pipelined*, like an assembly line:
 # it can take a new multiply-add every *cycle*, one tick of the chip's clock, but the result comes
-# out {{ model.latency | .0f }} cycles later.[^four] A dependency chain can't use that. One step
-# *issues*, that is, it's sent to a unit. The next step waits for its result, and
+# out {{ model.latency | .0f }} cycles later.[^four] A dependency chain can't use that: when a
+# step *issues* (is sent to a unit), the next one has to wait for its result, so
 # {{ model.spare | .0f }} of every {{ model.latency | .0f }} \issue slots go unused. Other threads'
 # chains can fill them.
 #
@@ -205,11 +205,11 @@ show(
 # chip holds {{ model.resident | , }} threads at once. They come from the way the hardware
 # schedules those threads, as the measurement below suggests.
 #
+# [^units]: 132 streaming multiprocessors with 128 units each. NVIDIA calls the units \CUDA cores.
+#
 # [^four]: NVIDIA doesn't publish this latency. On an earlier chip it was measured at
 #     four cycles{from: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
 #     Microbenchmarking, 2018}; the measurement below tests whether that still holds.
-#
-# [^units]: 132 streaming multiprocessors with 128 units each. NVIDIA calls the units \CUDA cores.
 #
 # ??? question "What is hyper-threading, and does a GPU have it?"
 #     Hyper-threading is Intel's name for simultaneous multithreading (SMT): a CPU core holds the
@@ -219,6 +219,9 @@ show(
 #     picks a warp that's ready and issues one instruction for it. A CPU core still spends most
 #     of its area on making each of its two threads fast. The GPU relies on having another thread
 #     that's ready.
+#
+# ??? definition "Little's law"
+#     The amount in flight equals throughput times latency.
 #
 # ??? definition "Hyper-threading"
 #     Intel's name for simultaneous multithreading: one CPU core holds the state of two threads and
@@ -244,7 +247,7 @@ from tilewise import publish
 STEPS = 131_072
 MOST = 1_081_344  # 16 times as many as there are steps in flight
 publish(
-    task={"steps": STEPS, "most": MOST},
+    task={"steps": STEPS, "most_millions": MOST / 1e6},
     model={
         "latency": LATENCY,
         "spare": LATENCY - 1,
@@ -267,7 +270,7 @@ publish(
 # %% [markdown]
 # ## Measurement: from one thread to a million
 #
-# Now launch 1 to {{ task.most | , }} tasks of {{ task.steps | , }} steps each. The table's bound
+# Now launch from one task to {{ task.most_millions | .2g }} million, of {{ task.steps | , }} steps each. The table's bound
 # ignores latency: it's the time of the arithmetic at the chip's peak rate, or of an empty launch if
 # that takes longer. Small launches are limited by latency, so they take far longer than the bound.
 
@@ -543,7 +546,7 @@ publish(core=race)
 # and call included. Among the sizes we measured, the GPU is ahead of the scalar loop from
 # {{ core.ahead_of_scalar }} tasks on, and ahead of SIMD from {{ core.ahead_of_simd }}. SIMD holds
 # out longer for the same reason that a GPU is fast: the loop's 64 chains fill the SIMD \lanes and
-# pipeline slots that one chain leaves empty. For {{ task.most | , }} tasks, the core would need
+# pipeline slots that one chain leaves empty. For {{ task.most_millions | .2g }} million tasks, the core would need
 # {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
 # {{ seen.last_us | us }}. So the GPU is about {{ core.million_gain | .0f }}× faster than one core.
 #

@@ -12,7 +12,7 @@
 # handles it runs only that loop. How much slower is this than running the same loop in every
 # thread: not at all, or {{ most.ways }}×?
 #
-# Both can be right, depending on which threads share a warp. On an H100, a kernel like this
+# Both can be right, depending on which elements share a warp. On an H100, a kernel like this
 # runs {{ sort_gain | .2g }}× faster once the elements are sorted by loop. Its threads still do the
 # same arithmetic on the same elements. Only the assignment of elements to threads changes. That also
 # decides whether an `if` is free or wastes most of the GPU.
@@ -174,6 +174,22 @@ paths = [pattern(np.arange(n)) for n in (77, 300) for pattern in PATTERNS.values
 cases = [branching(path, 9) for path in paths]
 agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
 agree(two_ways_numba, TWO_WAYS, cases[1::5], rtol=1e-5, by="Numba")
+
+# %% [markdown]
+# Try patterns of your own. At first each lane's path is random. Choose "own numbers" and type `0, 1`: the
+# pattern repeats over all lanes.
+
+# %% fold="Code of the run"
+from tilewise import integers, try_it
+
+
+def branching_at_random(n, steps):
+    path = integers(n, low=0, high=2, dtype="int32")
+    arrays = {"start": uniform(n), "path": path, "end": output(n)}
+    return case(**arrays, n=n, steps=steps, grid=ceil_div(n, 32), block=32)
+
+
+try_it(branching_at_random, TWO_WAYS, n=(1, 32, 256), steps=(1, 3, 20))
 
 # %% [markdown]
 # The simulator records the active mask of every instruction, so you can watch the warp diverge.
@@ -658,7 +674,7 @@ rows = [
     for name, counts in {"leaky ReLU": short.counts, "two loops": long.counts}.items()
 ]
 columns = ["kernel", "warp instructions", "divergent branches", "active lanes, %"]
-caption = "Eight warps in which alternating lanes decide differently, counted by the simulator. The leaky ReLU stays below 100 % because no lane is active in the return of its bounds guard."
+caption = "Eight warps in which alternating lanes decide differently, counted by the simulator. The leaky ReLU stays below 100% because no lane is active in the return of its bounds guard."
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]

@@ -10,10 +10,10 @@
 # %% [markdown]
 # cuBLAS multiplies two 4,096 × 4,096 BF16 matrices in {{ plot.even_us | .0f }} µs. Now take one row and one column away
 # from each. That's {{ ask.less | .2% }} less work, and the same number of [tiles](tiles_and_waves.py). How much longer
-# can it take? Here are the rates of hundreds of sizes, in colours by the largest power of two that divides them.
+# can it take? Here are the rates at hundreds of sizes, coloured by the largest power of two that divides each.
 #
-# You'll meet this outside of benchmarks: GPT-2's vocabulary has 50,257 words, and rounding it up to 50,304 is one of the
-# best-known tricks for training it faster.
+# This happens outside of benchmarks, too: GPT-2's vocabulary has 50,257 tokens, and rounding it up to 50,304 is a
+# well-known trick for training it faster.
 
 # %% fold="Imports"
 import re
@@ -133,7 +133,8 @@ publish(
 # shapes.
 #
 # And there are *bands*, which the model doesn't have. From 2,048 on, odd sizes reach a median of {{ plot.band1 | .0f }}
-# TFLOP/s. If 2 or 4 divides the size, it's {{ plot.band4 | .0f }}, but if 8 does, it's {{ plot.band8 | .0f }}. The rest of this lesson is about that factor.
+# TFLOP/s, and sizes divisible by 8 {{ plot.band8 | .0f }}. If 2 or 4 is the largest power of two that divides the size, it's
+# {{ plot.band4 | .0f }}. The rest of this lesson is about these factors.
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal reuse,
 #     a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n = {{ plot.ridge_n | .0f }}. Yet
@@ -174,7 +175,7 @@ show(
         role="read",
         ranges={"memory": (0, 1)},
         key=False,
-        title="Rows of 16 start at sectors; rows of 17 start anywhere",
+        title="Rows of 16 start on sector boundaries; rows of 17 start anywhere",
         caption="The first 320 bytes of a BF16 matrix. Full colour: the first element of a row; rows are shaded alternately. Columns 0 and 8 are multiples of 16 bytes.",
         alt="; ".join(
             f"{n} elements per row: rows start at {', '.join(str(row * n % WORDS) for row in range(6))} of 16"
@@ -219,7 +220,8 @@ publish(cost={"tile": extra(64, 2), "narrow": extra(8, 4), "needed": 16, "plain"
 # The second cost is the width of a load. A vectorised load of 16 bytes needs an address that is a multiple of 16. With
 # aligned rows, a lane loads eight BF16 values with one instruction, by `cp.async` or `ld.global.v4`. Hopper's hardware for
 # copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With odd row
-# strides, rows start at odd multiples of {{ cost.plain }} bytes, and only single-element loads are left. They take
+# strides, every other row starts at an odd multiple of {{ cost.plain }} bytes. A kernel that treats all rows alike must then
+# load single elements. Such loads take
 # {{ cost.loads }} times the instructions, and `cp.async` can't be used at all, since it copies at least 4 bytes.
 #
 # [^twice]: *A common misconception:* one more column doubles the memory traffic. That's nearly true for rows that are
@@ -282,14 +284,14 @@ odd = {re.split(r"\W", label)[0]: us / ODD_US["none odd"] for label, us in ODD_U
 publish(odd={**odd, "more_m": odd["M"] - 1})
 
 # %% [markdown]
-# An odd $M$ adds {{ odd.more_m | .0% }}, the cost of a few more tiles. An odd $K$ makes the GEMM {{ odd.K | .1f }}× slower and an
-# odd $N$ {{ odd.N | .1f }}×. The losses don't add up: with all three odd, it's {{ odd.all | .1f }}×.
+# An odd $M$ adds only {{ odd.more_m | .0% }}, and it also needs another row of tiles. An odd $K$ makes the GEMM
+# {{ odd.K | .1f }}× slower and an odd $N$ {{ odd.N | .1f }}×. The losses don't add up: with all three odd, it's {{ odd.all | .1f }}×.
 
 # %% [markdown]
 # ## Padding: a copy with an aligned stride
 #
 # The fix is padding: copy the matrix to one whose row stride is the next multiple of 8, with zeros in the extra columns.
-# Zeros add nothing to the products, so the result is right. Pad A and B before the GEMM, and copy C back after it.
+# The zeros don't change the sums. Pad A and B before the GEMM, and copy C back after it.
 #
 # The first kernel moves a matrix from one row stride to another, either way, with one element per lane.
 
@@ -332,10 +334,9 @@ BY_ELEMENTS(A, padded, 3, 5, 5, 3, 8, grid=(1, 3), block=32)
 print(padded)
 
 # %% [markdown]
-# One element per lane is 64 bytes per warp, too little [in flight](../speed/occupancy.py) to saturate memory. Can a lane
-# move 16 bytes if the rows of one side are misaligned? It can store 16 aligned bytes and load them as 4-byte words, which
-# are aligned whatever the stride. It needs four words, or five if the first element is the second half of a word. Then
-# each pair that it stores consists of halves of two neighbouring words.
+# Can a lane move 16 bytes at once if the rows of one side are misaligned? It can store 16 aligned bytes and load them as 4-byte
+# words, which are aligned whatever the stride. It needs four words, or five if the first element is the second half of a word.
+# Then each pair that it stores consists of halves of two neighbouring words.
 
 # %%
 BY_PIECES = Kernel(r"""
@@ -424,7 +425,8 @@ expect_hazard(CARELESS.on(moved(9, 17, 17, 9, 24)), "out of bounds", line_with="
 # ## The cost of a padding copy
 #
 # Every element is read once and written once. For n = 4,097, that's {{ copy.megabytes | .0f }} MB, or
-# {{ copy.bound_us | .0f }} µs at the peak bandwidth (data sheet). A warp that moves one element per lane has {{ copy.narrow_bytes }}
+# {{ copy.bound_us | .0f }} µs at the peak bandwidth (data sheet). But memory reaches its peak only with enough bytes
+# [in flight](../speed/occupancy.py). A warp that moves one element per lane has {{ copy.narrow_bytes }}
 # bytes in flight, and one that moves 16 bytes per lane {{ copy.wide_bytes }}.
 
 # %% fold="Code of the measurement"
@@ -549,9 +551,9 @@ publish(
 # {{ saved.odd_us | .0f }} unpadded. With the three copies, we predict {{ saved.predicted_us | .0f }} µs,
 # {{ saved.predicted | .1f }}× faster than doing nothing.
 #
-# Two refinements save launches. One kernel can pad A and B together, and issue all loads of four pieces per thread before
-# the first store. And if the next operation accepts a row stride, as PyTorch's do, C needn't be copied back: its first n
-# columns are the result.
+# You can save two of the three copy launches. One kernel can pad A and B together; ours also issues all loads of four pieces
+# per thread before the first store. And if the next operation accepts a row stride, as PyTorch's do, C needn't be copied
+# back: its first n columns are the result.
 
 
 # %% tab="Pseudocode"
@@ -761,7 +763,6 @@ worst_error = max(
 )
 publish(
     gain=gain,
-    error=worst_error,
     ask_us=WAYS_US[4095, "as it is"],
     answer=WAYS_US[4095, "as it is"] / US[4096],
     copied_us=WAYS_US[4095, "sizes padded"],
@@ -785,22 +786,21 @@ if WAYS_US:
 # At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At 1,793
 # it's {{ gain.n1793.times | .1f }}×, because the copies are {{ gain.n1793.copies | .0% }} of the time there: they grow with
 # n² and the GEMM with n³. With A and B padded in one kernel and C left padded, the gain is {{ gain.n1793.wide | .1f }}× at
-# 1,793 and {{ gain.n4097.wide | .1f }}× at 4,097. The largest error of any version is {{ error | .1f }}× that of the
-# unpadded GEMM.
+# 1,793 and {{ gain.n4097.wide | .1f }}× at 4,097.
 #
 # Pad the sizes, not only the strides. With odd sizes and aligned strides, cuBLAS is {{ gain.n4097.strides | .1f }}× *slower* than
 # with no padding at all.
 
 # %% [markdown]
-# ## 50,257 words: GPT-2's vocabulary
+# ## 50,257 tokens: GPT-2's vocabulary
 #
-# Nobody chooses 4,097. But GPT-2's vocabulary has {{ vocabulary.words | , }} entries, which is 29 · 1,733, and the last GEMM of
+# Nobody chooses 4,097. But GPT-2's vocabulary has {{ vocabulary.words | , }} tokens, which is 29 · 1,733, and the last GEMM of
 # the model, the projection, computes one logit for each. The weights are vocabulary × width, so their rows of 768
 # elements are aligned. The logits, tokens × {{ vocabulary.words | , }}, aren't. The forward pass writes them, and the
 # \backward pass reads their \gradient twice.
 #
 # Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to
-# {{ vocabulary.round | , }}, the next multiple of 64. Do you need the 64? Six sizes show it.
+# {{ vocabulary.round | , }}, the next multiple of 64. Does it have to be 64? We time six sizes.
 
 # %% needs="gpu torch" record="projection" fold="Code of the projection"
 if gpu_here() and find_spec("torch"):
@@ -863,16 +863,17 @@ publish(
 )
 
 # %% [markdown]
-# With {{ vocabulary.words | , }} words, the three GEMMs take {{ vocabulary.was | .0f }} ms. With {{ vocabulary.round | , }}, they
+# With a vocabulary of {{ vocabulary.words | , }}, the three GEMMs take {{ vocabulary.was | .0f }} ms. With {{ vocabulary.round | , }}, they
 # take {{ vocabulary.sixty_four | .1f }} ms, {{ vocabulary.times | .1f }}× faster, for {{ vocabulary.added | .2% }} more
 # weights. A multiple of 8, 50,264, is just as good.
 
 # %% [markdown]
 # ## The effect on a training step
 #
-# Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25 % faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, and the
-# projection is only a part of that step. Here is one too: the model of [five bottlenecks](../speed/launches.py), with its
-# layers compiled by `torch.compile`. The compiler can also pad by itself, so we try that switched off and on.
+# Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25% faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, and the
+# projection is only a part of that step. Here is such a step: the language model from [the lesson on five
+# bottlenecks](../speed/launches.py), with its layers compiled by `torch.compile`. The compiler can also pad on its own, so we
+# try it with that off and on.
 
 # %% needs="gpu torch" record="training_steps" fold="Code of the training steps"
 if gpu_here() and find_spec("torch"):
@@ -955,7 +956,7 @@ if STEPS_MS:
     assert ON_MS < 1.1 * OFF_MS[1] < 0.8 * OFF_MS[0], "the title: padding by the compiler is enough"
     show(
         bars(
-            {f"{words:,} words, {name}": ms for (words, name), ms in STEPS_MS.items()},
+            {f"vocabulary {words:,}, {name}": ms for (words, name), ms in STEPS_MS.items()},
             x="time of a training step [ms]",
             title="The compiler's padding fixes the awkward vocabulary",
             caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMM, on one {machine}. Layers are compiled; projection and loss as named.",
@@ -973,9 +974,9 @@ publish(
 )
 
 # %% [markdown]
-# With an eager projection, {{ vocabulary.round | , }} words make the whole step {{ step.eager_gain | .0% }} faster, and with a compiled
-# one {{ step.off_gain | .0% }}. With the compiler's padding on, {{ vocabulary.words | , }} words take
-# {{ step.on_odd | .0f }} ms per step, about as fast as the {{ step.off_round | .0f }} ms of the rounded vocabulary. So 25 % isn't
+# With an eager projection, a vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster, and with a compiled
+# one {{ step.off_gain | .0% }}. With the compiler's padding on, a vocabulary of {{ vocabulary.words | , }} takes
+# {{ step.on_odd | .0f }} ms per step, about as fast as the {{ step.off_round | .0f }} ms of the rounded vocabulary. So 25% isn't
 # a constant: it depends on the GPU, and on how much of the step is the projection.
 
 # %% [markdown]
@@ -1015,8 +1016,51 @@ if gpu_here() and find_spec("torch"):
             [timing] = time_contenders([Contender(kind, run)], Plan(repetitions=9, flush=False))
             print(f"{n}, {kind}: {2 * n**3 * many / timing.median / 1e6:.0f} TFLOP/s")
 
+# %% needs="gpu torch" record="power" fold="Code that samples clock and power"
+if gpu_here() and find_spec("torch"):
+    import cupy
+    import torch
+
+    from tilewise.gpu.sampling import Sampler, nvml
+    from tilewise.gpu.timing import Contender, Plan, time_contenders
+
+    def repeated(A, B, C, many):
+        """That many products in a row."""
+
+        def run():
+            for _ in range(many):
+                torch.matmul(A, B, out=C)
+
+        return run
+
+    n = 4096
+    for kind, made in (("normally distributed", torch.randn), ("all zeros", torch.zeros)):
+        A, B = (made(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        C = torch.empty_like(A)
+        for many, repetitions in ((1, 400), (20, 60), (200, 24)):
+            run = repeated(A, B, C, many)
+            run()
+            meter = nvml(cupy.cuda.Device().pci_bus_id)
+            assert meter is not None, "NVML does not know this GPU"
+            with Sampler(meter) as sampler:
+                plan = Plan(repetitions=repetitions, flush=False)
+                [timing] = time_contenders([Contender(kind, run)], plan, sampler=sampler)
+            clocks, watts = (
+                " to ".join(f"{one:.0f}" for one in np.percentile(read, (20, 80)))
+                if len(read)
+                else "not read"
+                for read in (timing.sm_clock_mhz, timing.power_w)
+            )
+            rate = 2 * n**3 * many / timing.median / 1e6
+            print(f"{kind}, {many} in a row: {rate:.0f} TFLOP/s; SM clock {clocks} MHz; power {watts} W")
+
 # %% fold="Code of the numbers"
 FILLED = printed_numbers(HERE, "zeros", r"^(\d+), ([a-z ]+): (\d+) TFLOP/s")
+CLOCK_MHZ, WATTS = (  # the 80th percentile of the samples, recorded on an H200
+    printed_numbers(HERE, "power", rf"^([a-z ]+), (\d+) in a row: .* to (\d+) {unit}\b")
+    for unit in ("MHz", "W")
+)
+LONE, REPEATED, ZEROS = ("normally distributed", 1), ("normally distributed", 200), ("all zeros", 200)
 publish(
     zeros={
         f"n{n}": {
@@ -1026,32 +1070,47 @@ publish(
             "more": FILLED[n, "all zeros"] / FILLED[n, "normally distributed"] - 1,
         }
         for n in (4096, 8192)
-    }
+    },
+    alone={"n4096": RATES[4096]},
+    power={
+        "clock_1": CLOCK_MHZ[LONE],
+        "clock_200": CLOCK_MHZ[REPEATED],
+        "watts": WATTS[REPEATED],
+        "zeros_watts": WATTS[ZEROS],
+    },
 )
+assert not CLOCK_MHZ[REPEATED] > 0.9 * CLOCK_MHZ[LONE], "the text says that the clock falls"
+assert not WATTS[REPEATED] < 700 and not WATTS[ZEROS] > 500, "the text: only random numbers reach 700 W"
+if RATES and FILLED:
+    assert RATES[4096] > FILLED[4096, "normally distributed"], "the text says that a short run is faster"
 
 # %% [markdown]
 # In back-to-back GEMMs at n = 4,096, random numbers run at {{ zeros.n4096.random | .0f }} TFLOP/s and zeros at
 # {{ zeros.n4096.zeros | .0f }}, {{ zeros.n4096.more | .0% }} faster. Ones run at {{ zeros.n4096.ones | .0f }}, so the zero
-# itself isn't what helps. A benchmark on such matrices shows rates that no real input reaches.
+# itself isn't what helps. A benchmark on such matrices shows rates that no real input reaches. Short runs flatter, too: the
+# GEMM at the top of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers. Repeated, it reaches the GPU's power
+# limit: one at a time, an H200 runs at {{ power.clock_1 | , }} MHz, and 200 in a row draw up to {{ power.watts | .0f }} W and
+# run at no more than {{ power.clock_200 | , }} MHz. Zeros draw only {{ power.zeros_watts | .0f }} W.
 
 # %% [markdown]
 # ## The answer
 #
-# The GEMM of 4,095 takes {{ ask_us | .0f }} µs, {{ answer | .1f }}× longer than that of 4,096, although it does less work. Its
-# rows start at addresses that 16-byte loads can't use. Pad it, multiply, and copy the result back, and it takes
+# The GEMM of 4,095 takes {{ ask_us | .0f }} µs. It's {{ answer | .1f }}× slower than that of 4,096, although it does less work:
+# its rows start at addresses that 16-byte loads can't use. Pad it, multiply, and copy the result back, and it takes
 # {{ copied_us | .0f }} µs.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - What must be round is the row stride: a multiple of 16 bytes, 8 BF16 elements. $M$ may be anything.
+# - For 16-byte loads, every row stride must be a multiple of 16 bytes, which is 8 BF16 elements. For cuBLAS, pad the sizes
+#   $K$ and $N$ themselves and not only the strides; $M$ may be anything.
 # - Padding costs a copy of each matrix, and the GEMM pays far more for misaligned rows. Best is a matrix that is always
 #   stored padded, such as a vocabulary.
-# - Never time GEMM on zeros or ones: they can run {{ zeros.n4096.more | .0% }} faster than real data.
+# - Never time a GEMM on zeros or ones: it can run {{ zeros.n4096.more | .0% }} faster than on real data.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, read the kernel's name first: cuBLAS kernels have `align1`, `align2` or `align8` in theirs if they come from CUTLASS. Then
+# In Nsight Compute, read the kernel's name first: cuBLAS kernels that come from CUTLASS have `align1`, `align2` or `align8` in their names. Then
 # compare `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct`, which falls with misaligned rows, and pad every
 # dimension that is a row stride to a multiple of 16 bytes when you allocate it.
 #

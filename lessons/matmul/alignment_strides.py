@@ -1,5 +1,5 @@
 # ---
-# title: "Padding further: how round, and how fast the copies can be"
+# title: "Padding further: multiples of 64, and faster copies"
 # needs: [matmul/alignment]
 # further: matmul/alignment
 # summary: "A GEMM of 1,793 gains from rows padded to a multiple of 8. How much more does a multiple of 64 gain?"
@@ -12,7 +12,7 @@
 # In [Alignment](alignment.py), padding rows to the next multiple of 8 made a GEMM of 1,793 × 1,793 matrices
 # {{ rounder.wide8 | .1f }}× faster, copies included. The sweep of that lesson has a surprise: a GEMM of {{ rounder.thirty_two | , }},
 # the next multiple of 32, takes {{ rounder.thirty_two_us | .0f }} µs, less than the {{ rounder.eight_us | .0f }} µs of
-# {{ rounder.eight | , }}, the next multiple of 8, though it does more work. So how round should a row stride be? And can the
+# {{ rounder.eight | , }}, the next multiple of 8, though it does more work. So to which multiple should you pad? And can the
 # padding copies themselves be faster?
 
 # %% fold="Imports"
@@ -127,12 +127,12 @@ void pad_both(const unsigned short* A, const unsigned short* B,
 # %% [markdown]
 # ## Row strides that are multiples of 64
 #
-# A row of {{ rounder.eight | , }} BF16 elements starts at a multiple of 16 bytes, but in most rows not at a multiple of 128. So a
+# Rows of {{ rounder.eight | , }} BF16 elements start at multiples of 16 bytes, but most of them not at multiples of 128. So a
 # 128-byte piece of a row is usually spread over two cache lines. With a stride that is a multiple of 64, it never is.
 #
-# The copies grow by {{ rounder.grown | .1% }} from multiples of 8 to multiples of 32. If only that and the sweep's GEMM times
-# change, we predict {{ rounder.wide | .1f }}× with C left padded for multiples of 32, and {{ rounder.wide64 | .1f }}× for
-# multiples of 64, at which the sweep's GEMM, of {{ rounder.sixty_four | , }}, takes longer again.
+# To predict the gain, take the GEMM's time at the padded size from the sweep, and let the time of the copies grow with their
+# bytes, by {{ rounder.grown | .1% }} from multiples of 8 to multiples of 32. With C left padded, that gives
+# {{ rounder.wide | .1f }}× for multiples of 32, and {{ rounder.wide64 | .1f }}× for multiples of 64.
 
 # %% fold="Code of the numbers"
 LESSON = "matmul/alignment"
@@ -173,10 +173,11 @@ publish(
 # %% [markdown]
 # ## A copy with 16-byte loads on both sides
 #
-# Can the copies be faster too? In the lesson's kernel, a lane builds each 16-byte store from five 4-byte loads. But how far the
-# source is shifted against 16 bytes is the same for a whole row. So a lane can load the two aligned 16-byte pieces
-# that it needs and shift: by two words, by one, by half of one. The second piece is the one its neighbour needs
-# first, so L1 has it. A block copies whole rows, so nothing is divided, and all loads of a lane come before its first store.
+# In the lesson's kernel, a lane builds each 16-byte store from five 4-byte loads. But all pieces of a row are shifted by the
+# same distance from a multiple of 16 bytes. So a lane can load the two aligned 16-byte pieces
+# that it needs and shift them by two words, by one, and by half of one. Its second piece is its neighbour's first, so L1
+# can serve it. A block copies whole rows, so no lane has to divide to find its row, and all loads of a lane come before its
+# first store.
 
 
 # %% tab="Pseudocode"
@@ -299,7 +300,7 @@ agree(restride_rows, BY_ROWS, [moved_by_rows(*shape) for shape in (*SHAPES, *LON
 # %% [markdown]
 # ## A 16-byte store that the compiler splits
 #
-# The store of `restride_rows` indexes the whole array of 16-byte pieces. That's on purpose. The lesson's `restride`
+# `restride_rows` stores through an index into the whole array of 16-byte pieces. The lesson's `restride`
 # instead casts a pointer to an element, and in \SASS its 16-byte store isn't there:
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
@@ -486,13 +487,13 @@ publish(
 
 # %% [markdown]
 # With 1,793 rows, the GEMM is {{ strided.eight | .1f }}× faster with multiples of 8 and {{ strided.sixty_four | .1f }}× with multiples
-# of 64. The prediction for 64 was too low, because only the stride is padded to
-# {{ rounder.sixty_four | , }}: this GEMM still has 1,793 rows, fewer than the sweep's.
+# of 64. For 64, the prediction was too low. It took the sweep's GEMM of {{ rounder.sixty_four | , }}, but here only $K$ and $N$
+# are padded, and $M$ stays 1,793.
 #
-# The 16-byte loads gain nothing. Both pads take {{ parts.pads_new | .1f }} µs with them and {{ parts.pads | .1f }} µs without. At
-# 4,095, the pads run at {{ parts.of_peak_large | .0% }} of the peak bandwidth (data sheet) already, so loads have little left to give. At
-# 1,793, it's {{ parts.of_peak | .0% }}, but the time above the traffic is about the same: {{ parts.fixed | .1f }} µs here and
-# {{ parts.fixed_large | .1f }} µs there. So it's mostly a fixed cost per launch. Only the copy back, whose old kernel
+# The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and {{ parts.pads | .1f }} µs without. At
+# 4,095, it runs at {{ parts.of_peak_large | .0% }} of the peak bandwidth (data sheet), so wider loads have little left to gain. At
+# 1,793, it's {{ parts.of_peak | .0% }}, but the time beyond that of the traffic is about the same: {{ parts.fixed | .1f }} µs at
+# 1,793 and {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per launch. Only the copy back, whose old kernel
 # has the split stores, gains a little: {{ parts.back_new | .1f }} instead of {{ parts.back | .1f }} µs.
 
 # %% [markdown]
@@ -523,16 +524,15 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - Pad row strides to a multiple of 64 BF16 elements, 128 bytes, when you can choose; at 1,793 it beats a multiple of 8
-#   by {{ gain64 | .0% }}.
-# - A copy at the memory's bandwidth gains nothing from wider loads; what's left is a fixed cost per launch.
+# - Pad row strides to a multiple of 64 BF16 elements, 128 bytes, when you can choose. At 1,793 it beats a multiple of 8
+#   by {{ gain64 | .0% }}; measure your own size.
+# - A copy near the peak bandwidth gains nothing from wider loads; what's left is a fixed cost per launch.
 # - A vector store through a cast element pointer can become four narrow ones. Only the \SASS shows it.
 #
 # ## In your own kernel
 #
 # Look for `STG.E.128` in the \SASS (Nsight Compute's source view, or `cuobjdump -sass`), and index an array of `uint4`
-# instead of casting a pointer to an element. Pad a leading dimension to 128 bytes at allocation, as `cudaMallocPitch`
-# does.
+# instead of casting a pointer to an element. Pad a leading dimension to a multiple of 128 bytes when you allocate the matrix.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

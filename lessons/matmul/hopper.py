@@ -1,6 +1,6 @@
 # ---
 # title: "GEMM on Hopper: TMA, wgmma and warp specialisation"
-# needs: [matmul/matrix_units, matmul/tiles_and_waves, matmul/wgmma]
+# needs: [matmul/matrix_units, matmul/tiles_and_waves, matmul/wgmma, matmul/clusters]
 # summary: "TMA and wgmma alone leave you far behind cuBLAS. Which steps close the gap, and which ones gain nothing?"
 # description: "A BF16 GEMM for Hopper in 200 lines of CUDA C: producer and consumer warpgroups, setmaxnreg, a TMA store, persistent blocks, tile orders, clusters with multicast, and even waves, each step measured."
 # date: 2026-11-23
@@ -16,8 +16,7 @@
 # scheduling: who loads, who multiplies, who waits for whom, and in which order the tiles are computed. Eight changes to the
 # first kernel close the gap. Some of them gain nothing, and one word in the wrong place costs more than most of them gain.
 #
-# The schedule follows Pranjal Shankhdhar's [fast.cu](https://cudaforfun.substack.com/p/outperforming-cublas-on-h100-a-worklog), which
-# arrived at similar steps, and [CUTLASS](https://github.com/NVIDIA/cutlass), which calls it *warp-specialised persistent*.
+# The schedule follows Pranjal Shankhdhar's [fast.cu](https://cudaforfun.substack.com/p/outperforming-cublas-on-h100-a-worklog), which took similar steps, and [CUTLASS](https://github.com/NVIDIA/cutlass), which calls it *warp-specialised persistent*.
 
 # %% fold="Imports"
 import re
@@ -58,78 +57,20 @@ from tilewise.measurements import (
     recorded_device,
 )
 from tilewise.measurements.archive import lesson_root
+from tilewise.measurements.profiling import PEAK as OF_PEAK
+from tilewise.measurements.profiling import SUMMARY, printed_profiles, stall_fractions, summary_rows
 from tilewise.measurements.references import bf16_product, matrix_product
 
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
-# %% fold="The helper functions, from the lessons on TMA and wgmma"
-HELPERS = r"""
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 Bf16;
-typedef unsigned long long u64;
-struct __align__(128) TensorMap { unsigned long long opaque[16]; };
-
-static __device__ unsigned smem_addr(const void* p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-static __device__ void mbarrier_init(u64* bar, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
-}
-static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
-}
-static __device__ void mbarrier_wait(u64* bar, int parity) {
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
-}
-static __device__ void tma_load_2d(void* to, const TensorMap* map, int x, int y, u64* bar) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y) : "memory");
-}
-// where wgmma finds an operand: address and two byte offsets, all in units of 16 bytes
-static __device__ u64 descriptor(const void* p, int leading, int stride) {
-    return (u64)(smem_addr(p) & 0x3ffff) >> 4  // beyond 18 bits: the block's rank in its cluster
-         | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32
-         | 1ull << 62;  // rows of 128 bytes, swizzled
-}
-#define R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
-#define ALL_OF_D R16(0), R16(16), R16(32), R16(48), R16(64), R16(80), R16(96), R16(112)
-// D += A B for a warpgroup: 64x16 times 16x256; accumulate = 0: D = A B
-static __device__ void wgmma_m64n256k16(float (&d)[128], u64 a, u64 b, int accumulate) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,"
-        "%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,"
-        "%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,"
-        "%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,"
-        "%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,"
-        "%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,"
-        "%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, "
-        "%128, %129, p, 1, 1, 0, 1;\n}"
-        : ALL_OF_D : "l"(a), "l"(b), "r"(accumulate));
-}
-static __device__ void wgmma_fence() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-static __device__ void wgmma_commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// wait until at most N groups are in flight; names d, so that no use of it moves before the wait
-template <int N> static __device__ void wgmma_wait(float (&d)[128]) {
-    asm volatile("wgmma.wait_group.sync.aligned %128;"
-        : ALL_OF_D : "n"(N) : "memory");
-}
-"""
 
 # %% [markdown]
 # ## One warpgroup, one buffer
 #
+# All kernels on this page include [`hopper.cuh`](tma.py#the-shared-header), the functions of the last two lessons.
+#
 # Start with one 64 × 256 tile per block, one warpgroup, and one buffer for a tile of A and a tile of B, each 64 deep along K.
-# One thread requests both tiles, all threads wait for the bytes, and four `wgmma` multiply. Then the buffer can be overwritten.
+# One thread requests both tiles, all threads wait for the bytes, and the warpgroup issues four `wgmma`. After that, the buffer
+# can be overwritten.
 
 
 # %% tab="Pseudocode"
@@ -149,8 +90,9 @@ def one_buffer(A, B, C):
 
 # %% tab="CUDA C"
 ONE_BUFFER = Kernel(
-    HELPERS
-    + r"""
+    r"""
+#include "hopper.cuh"
+
 // a warpgroup's 64 x 256 accumulators to C, two columns at a time
 static __device__ void store_tile(Bf16* C, float (&d)[128], int i, int j,
                              int M, int N) {
@@ -193,7 +135,7 @@ one_buffer(const __grid_constant__ TensorMap a_map,
         wgmma_fence();
         #pragma unroll
         for (int s = 0; s < 4; ++s)
-            wgmma_m64n256k16(acc, descriptor(a + 32 * s, 16, 1024),
+            wgmma_m64n256k16_mn(acc, descriptor(a + 32 * s, 16, 1024),
                   descriptor(b + 2048 * s, 8192, 1024), t | s);
         wgmma_commit();
         wgmma_wait<0>(acc);
@@ -311,11 +253,8 @@ def pipeline(A, B, C):
 
 # %% tab="CUDA C"
 PIPELINE = Kernel(
-    HELPERS
-    + r"""
-static __device__ void mbarrier_arrive(u64* bar) {  // New
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(smem_addr(bar)) : "memory");
-}
+    r"""
+#include "hopper.cuh"
 
 // a warpgroup's 64 x 256 accumulators to C, two columns at a time
 static __device__ void store_tile(Bf16* C, float (&d)[128], int i, int j,
@@ -385,7 +324,7 @@ pipeline(const __grid_constant__ TensorMap a_map,
             wgmma_fence();
             #pragma unroll
             for (int k = 0; k < 4; ++k)
-                wgmma_m64n256k16(acc, descriptor(a_tile + 32 * k, 16, 1024),
+                wgmma_m64n256k16_mn(acc, descriptor(a_tile + 32 * k, 16, 1024),
                       descriptor(b_tile + 2048 * k, 8192, 1024), t | k);
             wgmma_commit();
             wgmma_wait<1>(acc);  // tile t - 1 has been read
@@ -408,7 +347,7 @@ PIPELINE.region("producer")
 PIPELINE.region("consumer")
 
 # %% [markdown]
-# A consumer keeps one group of `wgmma` in flight while it issues the next, so the tensor cores never run dry. When
+# A consumer keeps one group of `wgmma` in flight while it issues the next, so that the tensor cores always have work. When
 # `wgmma_wait<1>` returns, the *previous* group is done, and its buffer goes back to the producer. That's why the consumer signals
 # `empty` for tile `t - 1`.
 
@@ -442,7 +381,7 @@ for kernel, on in (RUNG_RING, RUNG_TWO):
 # %% [markdown]
 # Each wait prevents one bug. Without the wait on `full`, a consumer multiplies bytes that haven't arrived. Without the wait on
 # `empty`, the producer announces bytes for an mbarrier whose phase isn't over. Without the last `wgmma_wait`, the consumer stores
-# unfinished accumulators. On a GPU, all three may well pass your tests. The simulator names each.
+# unfinished accumulators. On a GPU, such a bug can pass a test, if the timing is right. The simulator names each.
 
 # %% fold="Code of the check"
 
@@ -456,7 +395,7 @@ faulty = RUNG_REGISTERS[1](136, 40, 392)
 NO_FULL = with_fault(PIPELINE, "mbarrier_wait(&full[s], t / STAGES % 2);", "")
 NO_EMPTY = with_fault(PIPELINE, "mbarrier_wait(&empty[s], t / STAGES % 2 ^ 1);", "")
 NO_RESULT = with_fault(PIPELINE, "        wgmma_wait<0>(acc);", "")
-expect_hazard(NO_FULL.on(faulty), "undelivered", line_with="wgmma_m64n256k16(acc, descriptor(a_tile")
+expect_hazard(NO_FULL.on(faulty), "undelivered", line_with="wgmma_m64n256k16_mn(acc, descriptor(a_tile")
 expect_hazard(NO_EMPTY.on(faulty), "mbarrier", line_with="mbarrier_arrive_expect_tx(&full[s]")
 expect_hazard(NO_RESULT.on(faulty), "accumulator", line_with="store_tile(C, acc")
 
@@ -541,11 +480,17 @@ if SAID:
             caption=f"The first {SHOWN} K tiles of one block with two consumer warpgroups, recorded on an {{machine}}. On a buffer's row, a bar goes from the request to the arrival. A consumer's bar starts when its tile has arrived and the previous one is done.",
         )
     )
-publish(pace={"clocks": float(np.median(np.diff(CLOCKS[5:, 3]))) if SAID else np.nan})
+publish(
+    pace={
+        "clocks": float(np.median(np.diff(CLOCKS[5:, 3]))) if SAID else np.nan,
+        "first": float(CLOCKS[0, 1]) if SAID else np.nan,
+    }
+)
 
 # %% [markdown]
 # Once the ring is full, each K tile takes a consumer {{ pace.clocks | ,.0f }} cycles. At their peak (data sheet), the tensor cores need
-# {{ large.clocks | , }} cycles for both consumers. What's left to gain is mostly at the start and the end of each output tile.
+# {{ large.clocks | , }} cycles for both consumers, so little is left to gain here. But the first tile arrived only after
+# {{ pace.first | ,.0f }} cycles, in which nothing was multiplied.
 
 # %% [markdown]
 # ## Two consumer warpgroups: fewer bytes per FLOP
@@ -620,8 +565,9 @@ def gemm(A, B, C, order):
 
 # %% tab="CUDA C"
 GEMM = Kernel(
-    HELPERS
-    + r"""
+    r"""
+#include "hopper.cuh"
+
 #define A_BYTES 16384
 #define B_BYTES 32768
 #define HALVES 2  // the tile of C is stored in two halves
@@ -639,21 +585,6 @@ static __device__ void tma_load_2d_multicast(void* to, const TensorMap* map, int
                  "[%0], [%1, {%3, %4}], [%2], %5;"
                  :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y),
                     "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
-}
-static __device__ void prefetch_tensor_map(const TensorMap* map) {
-    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}
-static __device__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-                 "[%0, {%2, %3}], [%1];"
-                 :: "l"(map), "r"(smem_addr(from)), "r"(x), "r"(y) : "memory");
-}
-static __device__ void warpgroup_barrier(int warpgroup) {  // a barrier of one warpgroup
-    asm volatile("bar.sync %0, 128;" :: "r"(warpgroup) : "memory");
-}
-static __device__ unsigned pack_bf16x2(float low, float high) {
-    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *(unsigned*)&both;
 }
 // [write
 // New: 64 x 256 accumulators through shared memory, in boxes of 64 x 64
@@ -759,7 +690,7 @@ gemm(const __grid_constant__ TensorMap a_map,
                 wgmma_fence();
                 #pragma unroll
                 for (int m = 0; m < 4; ++m)
-                    wgmma_m64n256k16(acc, descriptor(a_tile + 32 * m, 16, 1024),
+                    wgmma_m64n256k16_mn(acc, descriptor(a_tile + 32 * m, 16, 1024),
                           descriptor(b_tile + 2048 * m, 8192, 1024), k | m);
                 wgmma_commit();
                 wgmma_wait<1>(acc);
@@ -788,13 +719,13 @@ GEMM.region("producer")
 # %% [markdown]
 # ## Storing C: stmatrix and TMA
 #
-# The \epilogue takes the accumulators to memory the way the operands came in. `stmatrix`, the inverse of `ldmatrix`, writes them to
+# The \epilogue stores the accumulators by way of shared memory and the TMA. `stmatrix`, the inverse of `ldmatrix`, writes them to
 # shared memory as BF16, four 8 × 8 matrices at a time, swizzled and so without bank conflicts. Then one
-# thread lets the TMA store boxes of 64 × 64: full rows of 128 bytes, clipped at the edge of C, and no thread waits for them.
+# thread lets the TMA store boxes of 64 × 64: full rows of 128 bytes, clipped at the edge of C. The store runs in the background.
 #
 # Two orderings matter. `fence.proxy.async` comes between the writes and the TMA's read, because
 # [the TMA reads through another proxy](tma.py#tma-stores-and-the-async-proxy). And `cp.async.bulk.wait_group.read`
-# comes before the staging buffer is filled again. Without either, the simulator stops:
+# comes before the staging buffer is filled again, by the next tile. Without either, the simulator stops:
 
 # %%
 GEMM.region("write")
@@ -836,17 +767,17 @@ check(
 FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
 WAIT = 'if (first)\n            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");'
 small = on_two(136, 264, 136)
-expect_hazard(with_fault(GEMM, FENCE, "").on(small), "proxy", line_with="cp.async.bulk.tensor.2d.global")
-expect_hazard(with_fault(GEMM, WAIT, "").on(small), "overwritten", line_with="store_tile(c + (warpgroup - 1)")
+expect_hazard(with_fault(GEMM, FENCE, "").on(small), "proxy", line_with="tma_store_2d(c_map")
+expect_hazard(with_fault(GEMM, WAIT, "").on(small), "overwritten", line_with="stmatrix")
 publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 
 # %% [markdown]
 # ## Tile order: row-major, grouped, Hilbert
 #
 # In which order should the blocks compute the tiles? At any moment {{ waves.sms }} tiles are in flight, and they share rows of A
-# and columns of B through the L2. In row-major order, they need few rows of A and many columns of B. Groups of eight rows are closer to a
-# square, which needs fewer of both together. A Hilbert curve, fast.cu's choice, keeps neighbours in the list close in
-# the matrix at every scale.
+# and columns of B through the L2. In row-major order, they cover a few long rows of tiles, and so few rows of A but all
+# columns of B. In groups of eight rows of tiles they cover something closer to a square, which needs fewer rows and columns in
+# all. A Hilbert curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
 
 
 # %%
@@ -906,24 +837,20 @@ publish(
 )
 
 # %% [markdown]
-# For a GEMM of 8,192, a wave of 128 tiles needs {{ waves.rows_kb | ,.0f }} KB of A and B per 64 of K in row-major order,
-# {{ waves.groups_kb | ,.0f }} KB in groups of eight rows, and {{ waves.hilbert_kb | ,.0f }} KB along the curve. The blocks
+# For a GEMM of 8,192, a wave of 128 tiles needs on average {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in row-major order,
+# {{ waves.groups_kb | ,.0f }} KiB in groups of eight rows, and {{ waves.hilbert_kb | ,.0f }} KiB along the curve. The blocks
 # request the same bytes from the L2 in all three cases. Only what the L2 has to fetch from DRAM changes.
 
 # %% [markdown]
 # ## Clusters and multicast
 #
 # Two tiles in the same column of C need the same tiles of B, and both blocks fetch them. Launch the blocks in clusters of two
-# instead. They run at the same time on SMs of one GPC. Each block loads half of the tile of B, and
-# the TMA writes it into the shared memory of both: a *multicast*. The load on the L2 falls from
+# instead. Each block loads half of the tile of B, and
+# the TMA writes it into the shared memory of both by [multicast](clusters.py#multicast-one-load-for-all-blocks). The load on the L2 falls from
 # {{ large.per_clock | .0f }} to {{ pair.per_clock | .0f }} bytes per cycle and SM. In return, a buffer is free only when the
 # consumers of *both* blocks have read it, so each consumer arrives at both `empty` mbarriers.
 #
-# A cluster may have eight blocks on any Hopper GPU, and sixteen if the kernel opts in
-# (`cudaFuncAttributeNonPortableClusterSizeAllowed`). How many fit at once? Ask the driver:
-#
-# ??? definition "Multicast"
-#     One TMA copy that arrives in the shared memory of several blocks of a cluster.
+# Why pairs and not larger clusters? Ask the driver how many fit at once:
 
 # %% fold="Code of the check"
 PAIRS, on_pairs = of_gemm(grouped, blocks=4, cluster=2)
@@ -969,8 +896,8 @@ CLUSTERS = printed_numbers("matmul/hopper", "clusters_at_once", r"clusters of (\
 publish(fours={"at_once": CLUSTERS[4], "blocks": 4 * CLUSTERS[4], "all": SMS // 4})
 
 # %% [markdown]
-# {{ fours.at_once }} clusters of four fit at once, not the {{ fours.all }} that {{ waves.sms }} SMs would hold. All SMs
-# of a cluster belong to one GPC, and not every GPC has a multiple of four SMs. So clusters of four use {{ fours.blocks }} SMs;
+# {{ fours.at_once }} clusters of four fit at once, not the {{ fours.all }} that {{ waves.sms }} SMs would hold, since
+# [a cluster has to fit into a GPC](clusters.py#gpcs-where-a-cluster-fits). So clusters of four use {{ fours.blocks }} SMs;
 # clusters of two use all of them.
 #
 # Now look at the consumers' signal. By default, `mbarrier.arrive` has release semantics at `.cta` scope: it publishes the
@@ -983,8 +910,9 @@ publish(fours={"at_once": CLUSTERS[4], "blocks": 4 * CLUSTERS[4], "all": SMS // 
 #
 # A GEMM of 4,096 has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last one some SMs
 # idle. {{ rounds.even }} SMs need just as many waves, so launch {{ rounds.even }} blocks and leave {{ rounds.left }} SMs without work. By
-# [wave quantisation](tiles_and_waves.py) it's a tie. But {{ rounds.even }} consecutive tiles on the Hilbert curve form a rectangle, which needs
-# {{ rounds.even_kb | .0f }} KB per 64 of K instead of {{ rounds.all_kb | .0f }}. All blocks also finish at the same time.
+# [wave quantisation](tiles_and_waves.py) it's a tie. But at this size, each wave of {{ rounds.even }} tiles on the Hilbert curve forms a
+# rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. Waves of {{ rounds.sms }} tiles need
+# {{ rounds.all_kb | .0f }} on average. All blocks also get the same number of tiles.
 
 # %% fold="Code of the numbers"
 PATH = hilbert(4096 // 128, 4096 // 256)
@@ -1071,7 +999,7 @@ show(
     Table(
         ["version", "new", "FLOP per byte loaded", "store requests", "registers"],
         [[label, new, *COUNTED[label]] for label, (_, new) in LADDER.items()],
-        caption="Counted for a 256 × 512 GEMM with K = 64: bytes of loads and bulk copies and warp-wide store requests by the simulator, registers per thread at the launch from the compiler's report for sm_90a.",
+        caption="Counted for a 256 × 512 GEMM with K = 64: bytes that loads and bulk copies move and warp-wide store requests, both from the simulator; registers per thread at launch, from the compiler's report for sm_90a.",
     )
 )
 RUNGS = {"one": "single buffer", "two": "two consumer warpgroups", "pairs": "clusters of two, multicast"}
@@ -1142,10 +1070,30 @@ check(
 US = medians_us(ladder, "M", "N", "K")
 RATES = Numbers({(label, *size): 2 * np.prod(size) / us / 1e6 for (label, *size), us in US.items()})
 
+# %% fold="Code that profiles versions on a GPU" needs="gpu torch" record="counters"
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def chosen_versions():
+        """Calls of some versions and of cuBLAS on matrices of 4,096 and of 8,192 rows and columns."""
+        calls = Calls()
+        for n, labels in (
+            (4096, ("naive, no tensor cores", "single buffer", "setmaxnreg", "even waves")),
+            (8192, ("persistent", "persistent, grouped order", "persistent, Hilbert order", "even waves")),
+        ):
+            for label in labels:
+                calls.add(f"{label}, {n}", launched(label)(n, n, n))
+            calls.add_library(f"cuBLAS, {n}", torch_matmul)
+        return calls.by_label
+
+    print(table_of(profiled("matmul/hopper", "counters", chosen_versions)))
+
 # %% fold="Code of the numbers"
 LAST = "even waves"
 H200 = Archive(lesson_root()).record("hopper_ladder", "NVIDIA H200")  # has more rows than the H100's
 assert H200 is not None, "the text quotes it"
+assert any("8,192" in note and "power cap" in note for note in H200.provenance["notes"]), "the text says so"
 H200_RATES = Numbers(
     {
         (row.variant, *row.case.values()): 2 * np.prod([*row.case.values()]) / row.median / 1e6
@@ -1206,7 +1154,6 @@ publish(
     best_of_ten={
         "least": min(BESIDE_LT),
         "most": max(BESIDE_LT),
-        "gained": max(H200_RATES[LT, *shape] / H200_RATES["cuBLAS", *shape] for shape in SHAPES) - 1,
     },
     unfed={"tflop": WGMMA, "of_peak": WGMMA / PEAK, "reached": H200_RATES[LAST, 8192, 8192, 8192] / WGMMA},
     hook={
@@ -1224,12 +1171,37 @@ publish(
 # ## Measured: which steps pay
 #
 # The second consumer is the big step, {{ gave.two | .1f }}×. The ring on its own gains nothing, {{ gave.ring | .2f }}×: with a
-# single buffer, {{ fits.single }} small blocks fit on an SM, and one multiplies while another waits; of the ring, one fits. What the ring buys is a block that
+# single buffer, {{ fits.single }} small blocks fit on an SM, and one multiplies while another waits; with the ring, only one block fits. What the ring buys is a block that
 # can grow. After that come the TMA store with {{ gave.stored | .2f }}× and the persistent loop with {{ gave.listed | .2f }}×; `setmaxnreg`
 # changes nothing, as expected.
 #
-# Tile order alone changes little: at 8,192, the Hilbert curve has {{ gave.curve_large | .2f }}× the throughput of row-major order. With the same order,
+# Tile order alone doesn't pay: at 8,192, the Hilbert curve has {{ gave.curve_large | .2f }}× the throughput of row-major order, although
+# it nearly halves the bytes read from DRAM, because the tensor cores are busy {{ profile.busy | .0% }} of the time either way. The later versions keep the curve, since even waves need its rectangles. With it,
 # multicast gains {{ gave.clusters_large | .2f }}× at 8,192 and {{ gave.clusters | .2f }}× at 4,096. Even waves add another {{ gave.even_large | .2f }}× at 8,192.
+
+# %% fold="Code of the table"
+PROFILES = printed_profiles("matmul/hopper", "counters")  # recorded on an H200
+SHOWN = {label: PROFILES[f"{label}, 4096"] for label in ("single buffer", "setmaxnreg", LAST, "cuBLAS")}
+rows, curve = (PROFILES[f"persistent{order}, 8192"] for order in ("", ", Hilbert order"))
+TENSOR, READ = f"sm__pipe_tensor_cycles_active{OF_PEAK}active", "dram__bytes_read.sum"
+publish(profile={"busy": curve[TENSOR] / 100, "last": SHOWN[LAST][TENSOR] / 100})
+if PROFILES:
+    assert curve[READ] < 0.55 * rows[READ] and abs(curve[TENSOR] - rows[TENSOR]) < 1, "the text: tile order"
+    assert SHOWN["cuBLAS"][TENSOR] - 1 < SHOWN[LAST][TENSOR], "the text says that cuBLAS isn't busier"
+    waits = stall_fractions(SHOWN["single buffer"])
+    assert max(waits, key=waits.get) == "long_scoreboard", "the text says that it waits for its loads"
+    assert SHOWN[LAST][f"smsp__issue_active{OF_PEAK}active"] < 20, "the text says fewer than a fifth"
+    show(
+        Table(
+            SUMMARY,
+            summary_rows(SHOWN),
+            caption="A profile at 4,096 × 4,096 × 4,096 on an H200: cycles in which the tensor cores and the schedulers are busy, the most frequent reasons why warps don't issue, bytes read from and written to DRAM, and hits in L2.",
+        )
+    )
+
+# %% [markdown]
+# The single buffer waits for its loads (`long_scoreboard`, which includes waits on an mbarrier). The last version keeps the tensor cores busy
+# {{ profile.last | .0% }} of the time, like cuBLAS, and issues instructions in fewer than a fifth of the cycles.
 
 # %% fold="Code of the figure"
 if complete(RATES):
@@ -1250,7 +1222,7 @@ if complete(RATES):
 #
 # Widening the scope of the arrival to `.release.cluster` leaves {{ gave.word | .2f }}× of the throughput. In the \SASS it becomes a `MEMBAR` for
 # the whole GPU in front of every signal: once per K tile, the warp waits until all its earlier writes are visible. A consumer has only read shared memory, through `wgmma` that
-# `wgmma_wait` has seen complete, so the narrow scope is enough. The simulator agrees: it reports no hazard for it.
+# `wgmma_wait` has seen complete, so the narrow scope is enough, and the simulator reports no hazard.
 #
 # *A common misconception:* a wider scope than needed is merely a little slower. In an inner loop it can cost more than any
 # other line.
@@ -1261,19 +1233,19 @@ if complete(RATES):
 # `mma.sync` alone, without loading anything, was recorded at {{ task.mma_share | .0% }}. Against cuBLAS, as `torch.matmul` calls it, the kernel is
 # at {{ beside.at_4096 | .1% }} at 4,096 and {{ beside.at_8192 | .1% }} at 8,192.
 #
-# Kernel and library alternated in {{ in_rounds.number }} processes; at 8,192 the ratio varied from
+# In {{ in_rounds.number }} processes, the ratio at 8,192 varied from
 # {{ in_rounds.low_8192 | .1% }} to {{ in_rounds.high_8192 | .1% }}. But cuBLAS ran one algorithm, which its heuristics chose. On an H200 we also
-# timed the ten that cuBLASLt proposes. The best is up to {{ best_of_ten.gained | .0% }} faster than the default, and the kernel
-# gets {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of its throughput at 2,048 to 8,192: a tie.
+# timed the ten that cuBLASLt proposes. Against the best of them, the kernel is at
+# {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} at 2,048 to 8,192: a tie.
 #
 # And the hardware? On that H200, `wgmma` on operands that never leave shared memory reaches {{ unfed.tflop | .0f }} TFLOP/s, and the kernel does
-# {{ unfed.reached | .0%  }} of that at 8,192. There the GPU runs at its power limit, and the clock drops.
+# {{ unfed.reached | .0%  }} of that at 8,192. In that run, the GPU was at its power limit, and the clock dropped.
 #
 # ## Fewer tiles than SMs
 #
 # At 1,024 there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets {{ few_tiles.last | .0% }} of cuBLAS's throughput. The
-# simple ring, with tiles half as high, gets {{ few_tiles.ring | .0% }}: with too few tiles, smaller ones win. The other idea is
-# *split-K*, shown [for FP32](register_tiles_sizes.py). [Stream-K](shared_tiles.py) continues from here.
+# simple ring, with tiles half as high, gets {{ few_tiles.ring | .0% }}: with too few tiles, smaller ones win. The other remedy is
+# *split-K*: see [FP32 GEMM at other sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
 #
 # ??? definition "Split-K"
 #     Dividing the sum over K among several blocks, which then add their partial results, so that more
@@ -1284,12 +1256,13 @@ if complete(RATES):
 #
 # - Warp specialisation pays through the tile it makes possible: a producer warpgroup, a ring with `full` and `empty` mbarriers, and two consumers that share
 #   each tile of B. A 128 × 256 tile loads {{ large.per_clock | .0f }} bytes per cycle where 64 × 256 needs {{ small.per_clock | .0f }}, and multicast needs {{ pair.per_clock | .0f }}.
-# - A persistent kernel separates *what* is computed from the *order*: the next tile's loads overlap the last tile's stores, and the order is data that you can measure.
-# - Release no wider than you need. A `.release.cluster` for writes that don't exist left {{ gave.word | .2f }}× of the throughput.
+# - A persistent kernel separates *what* is computed from the *order* in which it's computed, so the order is data and you can
+#   measure it. The next tile's loads overlap the last tile's stores.
+# - Release no wider than you need. A needless `.release.cluster` left {{ gave.word | .2f }}× of the throughput.
 #
 # ## In your own kernel
 #
-# Look at `sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active` in Nsight Compute first, then at the \stall reasons in the source view: `long_scoreboard` at an
+# Look at `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` in Nsight Compute first, then at the \stall reasons in the source view: `long_scoreboard` at an
 # `mbarrier.try_wait` on `full` means that loads are late (more stages, a larger tile, multicast), and `membar` means a fence that
 # you may not need.
 
@@ -1330,8 +1303,8 @@ exercise(
     "A tile order of your own",
     """
     A GPU computes 64 tiles of C at a time, in the order of a list. Write `order(rows, columns)`: a list of all pairs
-    (row, column) in which every 64 entries from a multiple of 64 on touch at most 16 different rows and columns
-    together, if both sizes are multiples of 8. Other sizes must be covered, too.
+    (row, column). If both sizes are multiples of 8, each run of 64 entries that starts at a multiple of 64 may touch at
+    most 16 different rows and columns in total. Other sizes must be covered, too.
     """,
     answer=in_squares,
     tests=order_tests,

@@ -10,8 +10,8 @@
 # %% [markdown]
 # On an H100, warps that do nothing but multiply matrices in their registers run at {{ units.probe | .0f }} TFLOP/s in
 # BF16. At that rate, multiplying two 4,096 × 4,096 matrices takes {{ units.ideal_us | us }}. Our first kernel does
-# every multiplication on the tensor cores too, and it takes {{ reached.first_ms | .0f }} ms,
-# {{ reached.first_times | .0f }}× longer.
+# every multiplication on the tensor cores too, but it takes {{ reached.first_ms | .0f }} ms: it's
+# {{ reached.first_times | .0f }}× slower.
 #
 # The arithmetic isn't the problem. Tensor cores are so fast that most of the work is *feeding* them, and every fast
 # GEMM and attention kernel is built around that. This lesson feeds them in three steps: through shared memory, with a
@@ -45,7 +45,7 @@ show(
 # Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes
 # D = A B + D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's {{ units.flop | , }} floating-point operations
 # in one instruction; a fused multiply-add of a warp does {{ units.fma_flop }}. A and B are BF16. D, the accumulator,
-# is FP32, so that [a long sum keeps growing](../memory/precision.py).
+# is FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py), because small terms would be rounded away.
 #
 # No thread holds a whole matrix. The elements are spread over the registers of the 32 lanes, and the part that one
 # lane holds is its *fragment*.[^shapes]
@@ -63,8 +63,8 @@ show(
 
 # %% [markdown]
 # In the first kernel, one warp computes one 16 × 8 tile of $C$. It loads its fragments from global memory, element by
-# element. The [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) says who needs which: write the
-# lane's number as $4g + t$, and the lane holds rows $g$ and $g + 8$ of $A$ and $C$, and column $g$ of $B$.
+# element. The [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) says which elements belong to which lane:
+# write its number as $4g + t$, and lane $4g + t$ holds elements of rows $g$ and $g + 8$ of $A$ and $C$, and of column $g$ of $B$.
 
 
 # %% tab="Pseudocode"
@@ -205,8 +205,9 @@ publish(
         "probe_clock": A_CLOCK * PROBE / UNITS,
         "bytes": 2 * (16 * 16 + 16 * 8),
         "intensity": 2 * 16 * 8 * 16 / (2 * (16 * 16 + 16 * 8)),
+        "block": 128 * 128 / (128 + 128),
         "banks_intensity": A_CLOCK / 128,
-        "ridge": PEAK * 1e12 / (recorded("reads.ceilings.memory_gb_per_s") * 1e9),
+        "ridge": PEAK * 1e3 / GPU.memory_gb_per_s,
     }
 )
 
@@ -266,15 +267,16 @@ show(
 # ## The ridge point of shared memory
 #
 # For each `mma.sync`, the warp loads {{ units.bytes }} bytes, an intensity of {{ units.intensity | .1f }} FLOP per byte.
-# An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. So a block first needs a
-# tile of 128 × 128 in shared memory, as in [register tiling](register_tiles.py); the L2 cache does the rest.
+# An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. If a block computes a tile of
+# 128 × 128 from shared memory, as in [register tiling](register_tiles.py), the intensity rises to {{ units.block | .0f }}.
+# That's still too little for device memory, but neighbouring blocks load the same rows and columns, so L2 serves most of their loads.
 #
-# But then the fragments come from shared memory, and that has a ridge point of its own. Shared memory delivers 128 bytes
-# per cycle. In that cycle, the tensor cores of an SM can do {{ units.a_clock | , }} operations, so they need
-# {{ units.banks_intensity | .0f }} FLOP for each byte. A warp that computes an $m × n$ tile gets $mn / (m + n)$: a
-# 16 × 8 tile {{ units.intensity | .1f }}, and a 64 × 64 tile exactly 32. So make the warp's tile as large as the registers
-# allow. With the block's stores to shared memory counted in, even four warps of 64 × 64 can't quite keep the tensor
-# cores busy.
+# Then the fragments come from shared memory, and that has a ridge point of its own. Shared memory delivers 128 bytes
+# per cycle. In that cycle, the tensor cores of an SM can do {{ units.a_clock | , }} operations, so a kernel has to do
+# {{ units.banks_intensity | .0f }} FLOP with each byte. A warp that computes an $m × n$ tile does $mn / (m + n)$: with a
+# 16 × 8 tile {{ units.intensity | .1f }}, and with a 64 × 64 tile exactly 32. So make the warp's tile as large as the registers
+# allow. With the block's stores to shared memory counted in, even four warps of 64 × 64 keep the tensor
+# cores busy for at most {{ warp_tile.busy }} of the time.
 
 
 # %% fold="Code of the table"
@@ -287,6 +289,7 @@ def ridge_row(rows, columns):
 
 
 WARP_TILES = ((16, 8), (32, 32), (64, 32), (64, 64), (128, 64))
+publish(warp_tile={"busy": ridge_row(64, 64)[2]})
 show(
     Table(
         ["warp tile", "accumulators per lane", "FLOP per byte of shared memory", "tensor cores busy at most"],
@@ -303,8 +306,8 @@ show(
 # 64 along $K$ to shared memory, and each warp uses a fragment several times before it loads the next.
 #
 # `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight lanes
-# pass the addresses of its eight rows, 16 bytes each. A row of eight elements is a *chunk*. A lane doesn't receive the
-# row that it points to. It receives what its fragment needs. $B$ is row-major here, but its fragments are columns, so the kernel uses
+# pass the addresses of its eight rows, 16 bytes each. Such a row of eight elements is a *chunk*. A lane doesn't receive the
+# row that it points to, but the elements of its fragment. $B$ is row-major here, but its fragments are columns, so the kernel uses
 # `.trans`, which transposes each 8 × 8 matrix on the fly.
 #
 # ??? definition "Slab | slabs"
@@ -455,10 +458,10 @@ agree(through_shared, PLAIN, [four_warps(*size, whole=True) for size in RAGGED])
 # layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four banks:
 # [eight wavefronts](../memory/banks.py) instead of one. Padding the rows would help and cost shared memory.
 #
-# A *swizzle* costs nothing. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where $\oplus$ is the
+# A *swizzle* needs no extra memory. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where $\oplus$ is the
 # exclusive or. Take chunk 2: row 0 has it at position 2, row 1 at 3, row 2 at 0, row 3 at 1, and so on, in eight different
 # positions. In the kernel, that's one line in `chunk_index`: `row * chunks + (chunk ^ row % 8)`.
-# [CUTLASS](https://github.com/NVIDIA/cutlass) made this layout popular.
+# [CUTLASS](https://github.com/NVIDIA/cutlass) uses this layout, and so does [Hopper's TMA](tma.py#swizzles-three-address-bits).
 
 # %% fold="Code of the figure"
 LAYOUT_CASE = four_warps(128, 128, 64)
@@ -505,8 +508,8 @@ assert [2 ^ row for row in range(8)] == [2, 3, 0, 1, 6, 7, 4, 5], "the positions
 
 # %% [markdown]
 # For one block and {{ counted.depth }} along $K$, the simulator counts {{ counted.plain | , }} wavefronts for the loads
-# of the row-major layout and {{ counted.swizzled | , }} for those of the swizzled one, an eighth. An `ldmatrix` with four
-# matrices can't do better than four wavefronts.
+# of the row-major layout and {{ counted.swizzled | , }} for those of the swizzled one, an eighth. That's the minimum: four
+# wavefronts for an `ldmatrix` with four matrices.
 
 # %% [markdown]
 # ## cp.async: three stages in flight
@@ -516,7 +519,7 @@ assert [2 ^ row for row in range(8)] == [2, 3, 0, 1, 6, 7, 4, 5], "the positions
 # registers, and the thread doesn't wait for it. A thread commits its copies in groups, and `wait_group n` waits until at
 # most `n` of its groups are still in flight.
 #
-# With three *stages*, three pairs of slabs in shared memory used as a ring, the loads run two slabs ahead.
+# With three *stages*, that is, three pairs of slabs in shared memory used as a ring, the loads run two slabs ahead.
 
 
 # %% tab="Pseudocode"
@@ -676,7 +679,7 @@ LATE = with_fault('"n"(STAGES - 2)', '"n"(STAGES - 1)')
 ALONE = with_fault("__syncthreads();", "")
 ring_case = four_warps(136, 72, 392, stages=3)
 expect_hazard(LATE.on(ring_case), "undelivered", line_with="ldmatrix(a[m]")
-expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix(a[m]")
+expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix_trans(b[n]")
 
 # %% [markdown]
 # ## Estimate: tensor cores, banks and issue slots
@@ -841,7 +844,7 @@ publish(
 # it, synchronise and multiply, one after the other. The pipeline removes that wait: it's another
 # {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of what `mma.sync` does alone.
 #
-# The estimate still leaves out latency inside a slab, where each warp loads fragments and only then multiplies. At 96 KiB
+# The estimate still leaves out latency inside a slab, where a warp must load its fragments before it can multiply them. At 96 KiB
 # of shared memory per block, an SM holds {{ reached.blocks }} blocks, so each scheduler has only two warps to switch
 # between. And cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, beats even the probe of `mma.sync`: it has to use another
 # instruction.
@@ -911,16 +914,16 @@ show(
 
 # %% [markdown]
 # With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding the
-# exact result to BF16 gives the same {{ error.rounding | .2% }}. The FP32 sum adds next to nothing. For every GEMM in this
-# course, we accept at most twice the error of the library's result in the same precision.
+# exact result to BF16 gives the same {{ error.rounding | .2% }}, so the FP32 sum adds next to nothing. The course accepts
+# a GEMM if its error is at most twice that of the library's result in the same precision.
 
 # %% [markdown]
 # ## Libraries: cuBLAS, cuDNN and CUTLASS
 #
 # You don't have to write this kernel to multiply two matrices. cuBLAS is NVIDIA's closed GEMM library, which
 # `torch.matmul` calls. cuDNN is the one for convolution, attention and other operations of neural networks.
-# [CUTLASS](https://github.com/NVIDIA/cutlass) is open: C++ templates from which such kernels are built. Knowing how they
-# work explains their performance, and it lets you write the operation that is nearly a GEMM, but not quite.
+# [CUTLASS](https://github.com/NVIDIA/cutlass) is open: C++ templates from which such kernels are built. If you know how they
+# work, you can explain their performance, and write the operation that is nearly a GEMM, but not quite.
 #
 # ??? definition "cuDNN"
 #     NVIDIA's closed library of tuned operations for neural networks, such as convolution and attention.
@@ -931,17 +934,16 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# By the counts, a kernel with swizzled shared memory could take {{ estimate.us | us }}, as long as the tensor cores need
-# without any loads. Ours takes {{ reached.us | us }}. That's {{ reached.of_probe | .0% }} of the rate of `mma.sync`, from
-# {{ reached.first_share | .0% }} at the start. To go further, tensor cores must read shared memory without the
-# detour through registers.
+# By the counts, a kernel with swizzled shared memory could take as little as {{ estimate.us | us }}, the time
+# that `mma.sync` needs without any loads. Ours takes {{ reached.us | us }}. That's {{ reached.of_probe | .0% }} of the rate of `mma.sync`, up from
+# {{ reached.first_share | .0% }}. To go beyond that rate, as cuBLAS does, takes Hopper's `wgmma`.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - `mma.sync` multiplies 16 × 16 by 16 × 8 for a warp: BF16 in, FP32 accumulators, and each lane holds a fragment.
-# - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. In row-major rows of 128 bytes, it needs {{ counted.times | .0f }}× more;
-#   the swizzle $c \oplus (r \bmod 8)$ removes all of these conflicts and needs no extra memory.
+# - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. With row-major rows of 128 bytes, it needs {{ counted.times | .0f }}×
+#   as many; the swizzle $c \oplus (r \bmod 8)$ removes all of these conflicts and needs no extra memory.
 # - Removing a bottleneck only helps if the kernel waits for it: the swizzle gained {{ reached.gain | .1f }}×, loads in
 #   flight {{ reached.ahead | .1f }}×.
 #
@@ -1014,5 +1016,5 @@ exercise(
 )
 
 # %% [markdown]
-# Hopper's answer is `wgmma`, an instruction of four warps that reads its operands from shared memory. Before we get there,
-# [Alignment](alignment.py) shows why $K$ and $N$ should be multiples of 8, whatever the kernel.
+# Hopper's `wgmma` is an instruction of four warps that reads its operands from shared memory. Before we get there,
+# [Alignment](alignment.py) shows why $K$ and $N$ should be multiples of 8.

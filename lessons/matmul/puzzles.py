@@ -1,25 +1,28 @@
 # ---
-# title: "Puzzles: products of matrices"
-# needs: [matmul/register_tiles]
-# summary: "Two kernels that multiply matrices: how few requests can a tile get by with?"
-# description: "Fill in a product in tiles and the register tile of a faster one, within budgets of requests and barriers."
-# date: 2026-11-21
-# tags: [puzzle, matmul, tile, register tile]
+# title: "Puzzles: matrix multiplication"
+# needs: [matmul/register_tiles, matmul/hopper]
+# summary: "Ten kernels with a gap: tiles in shared memory and registers, then Hopper's mbarriers, TMA and wgmma. How many of them hang at your first attempt?"
+# description: "GPU puzzles in CUDA C: tiled GEMM, register tiles, mbarrier phases, a full/empty ring, four stages, a deadlock, the async proxy, wgmma descriptors, an accumulator mask and multicast, checked without a GPU."
+# date: 2026-11-23
+# tags: [puzzle, GEMM, Hopper, TMA, mbarrier, wgmma]
 # ---
 
 # %% [markdown]
-# Two rungs of the ladder, as kernels with a gap. The first keeps its operands in shared memory, the
-# second its sums in registers; in both what counts is how often a value is used once it has
-# arrived. An element of C, `K` long, asks for 2 K numbers if nobody shares: what is left of that
-# when 256 threads fetch together?
+# On a GPU, one wrong parity bit in a pipelined kernel can mean a hang, without a message. A wrong descriptor means garbage.
+# Here you can make these mistakes cheaply: the simulator stops at the line that waits forever, names the mbarrier, and
+# counts the arrivals or bytes that are missing.
 #
-# `tilewise puzzle start NAME` writes the file and `tilewise puzzle NAME` checks it;
-# [the first page of puzzles](../kernels/puzzles.py) says how.
+# The first two are about tiles. The other eight are about Hopper's primitives, and the lessons on
+# [the TMA](tma.py), [wgmma](wgmma.py) and [GEMM on Hopper](hopper.py) contain all you need. Their files include
+# `hopper.cuh`, the [shared header](tma.py#the-shared-header) whose functions those lessons show.
+#
+# `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
+# [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
 
 # %% [markdown]
-# ## A product in tiles
+# ## Tiled GEMM
 #
-# The loop along K stands; what a block does at each of its steps is yours, edges included.
+# The loop along K is given. Fill in what a block does at each step, including the edges.
 
 # %%
 from tilewise import puzzle
@@ -27,22 +30,93 @@ from tilewise import puzzle
 puzzle("matmul/tile")
 
 # %% [markdown]
-# ## Sixteen sums to a thread
+# ## Register tile
 #
-# Here the \slabs are in shared memory already. How a thread's sums lie in the tile decides whether
-# it asks for their factors twice at each depth or oftener.
+# How the accumulators of a thread are arranged decides how many requests it makes for their operands.
 
 # %%
 puzzle("matmul/register_tile")
 
 # %% [markdown]
+# ## Phases of an mbarrier
+#
+# One mbarrier serves a whole loop, as long as you wait for the right phase each time. With a second loop around the first,
+# that's easy to get wrong.
+
+# %%
+puzzle("matmul/phase")
+
+# %% [markdown]
+# ## Full/empty ring
+#
+# This time you write both sides of a ring: one producer thread, and two consumer warps that don't wait for each other.
+
+# %%
+puzzle("matmul/ring")
+
+# %% [markdown]
+# ## Four stages
+#
+# More stages keep more loads in flight. But with twice as many stages, the parity changes only half as often.
+
+# %%
+puzzle("matmul/stages")
+
+# %% [markdown]
+# ## Deadlock
+#
+# A ring that works for whole tiles may hang at the edge of the matrix, where some consumer warps have nothing to do. Count who
+# arrives, and how many bytes.
+
+# %%
+puzzle("matmul/deadlock")
+
+# %% [markdown]
+# ## Async proxy and TMA store
+#
+# Ordinary stores fill a buffer, and the TMA reads it. There are four things to do in between and afterwards, and their
+# order matters.
+
+# %%
+puzzle("matmul/proxy")
+
+# %% [markdown]
+# ## wgmma descriptors
+#
+# The sub-tiles of B differ from those in the lesson, so the lesson's offsets won't do. Work them out from the swizzle atoms.
+
+# %%
+puzzle("matmul/descriptors")
+
+# %% [markdown]
+# ## Accumulator layout and mask
+#
+# To mask an accumulator, a thread has to know its row and column. No memory access is needed for that.
+
+# %%
+puzzle("matmul/accumulator_mask")
+
+# %% [markdown]
+# ## Multicast
+#
+# With multicast, a cluster of four loads every tile of A and B once instead of twice. Each block has to know who shares its tiles.
+# The header has two functions for it:
+
+# %%
+from tilewise import Header
+
+Header("hopper.cuh").region("tma_multicast")
+
+# %%
+puzzle("matmul/multicast")
+
+# %% [markdown]
 # ## Takeaways
 #
-# - A tile of 16 by 16 lets a value that was fetched once serve 16 sums, so that a warp makes one
-#   sixteenth of the requests.
-# - Zeros past the edges cost nothing but keep the inner loop free of guards, and every thread,
-#   inside C or outside, helps to fill the tiles.
-# - Sums that are neighbours in both directions share their factors: eight values make sixteen
-#   products.
+# - Tiles in shared memory and in registers do the same thing: each value that is loaded serves as many multiply-adds as possible.
+# - An mbarrier only counts. Write down who arrives in each phase and how many bytes arrive, at the edges too, and count the uses of
+#   a stage rather than the iterations of the inner loop. Most hangs then explain themselves.
+# - Descriptors, masks and multicast are index arithmetic. Derive them from the layout, and test them with sizes that aren't
+#   multiples of the tile.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#matrix-multiplication).
+# The [recap](../../recap.md#matrix-multiplication) lists everything that this part has shown.

@@ -11,10 +11,9 @@
 # The tiled kernel of the last lesson reaches {{ start.shared | .1f }} TFLOP/s for 4,096-square matrices. cuBLAS reaches
 # {{ start.cublas | .0f }} TFLOP/s on the same GPU, with the same FP32 units. Where does the rest go?
 #
-# It goes into reading shared memory. In that kernel, a thread reads two elements for every multiply-add. Give each thread a
+# Most of it goes into reading shared memory. In that kernel, a thread reads two elements for every multiply-add. Give each thread a
 # small tile of C instead of one element, keep the tile in registers, and every element read serves many multiply-adds. That's
-# *register tiling*, the idea behind every fast \GEMM (general matrix multiplication), and behind the attention kernels later in
-# this course.
+# *register tiling*, the idea behind every fast \GEMM, and behind the attention kernels later in this course.
 
 # %% fold="Imports, and code of the figure"
 import re
@@ -30,6 +29,7 @@ from tilewise import (
     case,
     ceil_div,
     check,
+    gpu_here,
     measure,
     normal,
     output,
@@ -93,9 +93,9 @@ show(
 # \text{reads per FFMA} = \frac{R + C}{R \cdot C}
 # $$
 #
-# That's {{ loads.one | .0f }} for one accumulator, {{ loads.column | .3f }} for 8 × 1 and {{ loads.square | .2f }} for 8 × 8. The rest of the lesson
-# walks there in small steps. Simon Boehm's [How to Optimize a CUDA Matmul
-# Kernel](https://siboehm.com/articles/22/CUDA-MMM) made this sequence of steps famous.
+# That's {{ loads.one | .0f }} for one accumulator, {{ loads.column | .3f }} for 8 × 1 and {{ loads.square | .2f }} for 8 × 8. The
+# kernels below get there in small steps, much as in Simon Boehm's [How to Optimize a CUDA Matmul
+# Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 #
 # ??? definition "Register tile | register tiles | register tiling"
 #     The accumulators that one thread keeps in registers while it walks along k. Each element that it reads
@@ -218,7 +218,8 @@ print(C[0, 0], C[99, 79], "= 70 times 1 times 2")
 # %% [markdown]
 # ## 2-D register tiling: outer products
 #
-# A column of eight still reads nine elements for eight FFMAs, because each element of A serves only one accumulator. A square fixes that. In each step
+# With a column of eight, a thread still reads nine elements for eight FFMAs, because each element of A serves only one accumulator.
+# With a square of 8 × 8, each element serves eight. In each step
 # of k, the thread reads eight elements of A into `frag_a` and eight of B into `frag_b`, and adds all 64 products to its
 # accumulators. That's an *outer product*.
 #
@@ -387,9 +388,12 @@ FLOAT4.region("multiply")
 # %% [markdown]
 # ## Warp tiles: read fewer distinct words
 #
-# Shared memory broadcasts a word to any number of lanes, so only the *distinct* words that a warp reads cost
-# wavefronts. So far, a warp computes a strip of 16 × 128 elements of C and reads 16 + 128 elements per k. Make it a 64 × 32
+# Shared memory broadcasts a word to any number of lanes. So what costs wavefronts is how many *distinct* words a warp
+# reads, not how many lanes read each of them.[^wide] So far, a warp computes a strip of 16 × 128 elements of C and reads 16 + 128 elements per k. Make it a 64 × 32
 # rectangle, and the warp reads 64 + 32.
+#
+# [^wide]: A 16-byte load [takes two wavefronts](tiling.py#shared-memory-becomes-the-bottleneck) at least, even if all
+#     lanes read the same four words.
 #
 # ??? definition "Warp tile | warp tiles"
 #     The part of the block's tile of C that one warp computes.
@@ -427,8 +431,9 @@ FLOAT4.region("layout")
 # %% [markdown]
 # ## Double buffering with cp.async
 #
-# So far a block alternates: copy a tile, synchronise, multiply, synchronise. While it copies, the FP32 units wait. *Double
-# buffering* overlaps the two. It keeps two stages in shared memory: while the block multiplies one, the next tile is in flight to
+# So far a block alternates: copy a tile, synchronise, multiply, synchronise. While it copies, only the other block on the SM
+# multiplies. *Double buffering* overlaps copying and multiplying within a block. It keeps two stages in shared memory: while the
+# block multiplies one, the next tile is in flight to
 # the other. `cp.async` copies from global to shared memory without going through registers, and the thread doesn't
 # wait. It *commits* its copies as a group, and later waits for the oldest group.
 #
@@ -665,10 +670,10 @@ void staged(const float* A, const float* B, float* C, int M, int N, int K) {
 )
 
 # %% [markdown]
-# Here is the main loop. It starts the copy of a later tile (`fetch`), and then multiplies the current one. One level
-# down, it does the same with registers: while step `k` of a stage is multiplied, the operands of step `k` + 1 are loaded, so
-# no FFMA waits for shared memory. And a single barrier per stage is enough. It tells every thread that the next stage has
-# arrived, and that everybody has finished reading the current one, which may then be overwritten.
+# Here is the main loop. It starts the copy of a later tile (`fetch`), and then multiplies the current one. It double-buffers
+# registers, too: while step `k` of a stage is multiplied, the operands of step `k` + 1 are loaded from shared memory. And a
+# single barrier per stage is enough: behind it, the next stage has
+# arrived, and everybody has finished reading the current one, which may then be overwritten.
 
 # %%
 STAGED.region("pipeline")
@@ -682,10 +687,9 @@ STAGED.region("pipeline")
 # wavefronts of the copies fall from {{ counted.copies_in | .3f }} to {{ counted.padded_in | .3f }} per FFMA.
 
 # %% [markdown]
-# ## A bound from the SASS
+# ## Benchmark: all versions at 4,096
 #
-# All versions are checked at sizes that aren't multiples of anything, and the simulator finds no race in any of them. What is
-# the square of accumulators alone worth? Make a guess before you go on.
+# How much is the 2-D tile of accumulators worth on its own? Guess before you go on.
 
 
 # %% fold="Code of the checks"
@@ -798,7 +802,7 @@ ladder = measure(
     reference=matrix_product,
     tolerance=1e-4,
     counts=("sectors", "wavefronts", "instructions"),
-    reasons={"*": "A bound from the SASS"},
+    reasons={"*": "Results: from naive to cuBLAS"},
     fold="All rows",
     guess=Guess(
         "How much faster is the 2-D register tile than the shared-memory tile with one accumulator per thread?",
@@ -810,7 +814,37 @@ ladder = measure(
         because="It reads an eighth of the elements, but with so few reads left it hits the next limits.",
     ),
 )
+# %% fold="Code that profiles versions on a GPU" needs="gpu" record="counters"
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
 
+    def chosen_versions():
+        """Calls of some versions and of cuBLAS on matrices of 4,096 rows and columns."""
+        calls = Calls()
+        for label in (
+            "naive, uncoalesced",
+            "naive, coalesced",
+            "shared-memory tile",
+            "2-D register tile",
+            "warp tiles",
+            "double-buffered, padded",
+            "three stages",
+        ):
+            calls.add(label, VERSIONS[label](4096, 4096, 4096))
+        calls.add_library("cuBLAS", cublas)
+        return calls.by_label
+
+    print(table_of(profiled("matmul/register_tiles", "counters", chosen_versions)))
+
+
+# %% [markdown]
+# ## A bound from the SASS
+#
+# The \SASS, NVIDIA's machine code, bounds each version's rate. Count the instructions in the main loop: each scheduler issues
+# one per cycle. Count the loads and stores, times four, because the four schedulers share one LSU pipe. With one warp on each
+# scheduler, an iteration takes at least as many cycles as the larger of the two counts. The FFMAs divided by that count are
+# the fraction of the peak, {{ start.peak | .1f }} TFLOP/s (data sheet), that no run can exceed.
 
 # %% fold="Code of the bound and the table"
 MEMORY = ("LDS", "STS", "LDG", "STG", "LDGSTS")
@@ -863,11 +897,7 @@ publish(
 )
 
 # %% [markdown]
-# Here is a bound that you can read off the \SASS, the machine code. In the main loop, count all instructions, and count the loads and stores four
-# times over. With one warp on each of the four schedulers, an iteration takes at least the larger count in cycles. Divide the number of FFMAs by
-# that count, multiply by the peak, {{ start.peak | .1f }} TFLOP/s (data sheet), and no run can be faster.
-#
-# Up to the shared-memory tile, the loads are the larger count. (There are fewer than two per FFMA, because the compiler merges
+# Up to the shared-memory tile, the loads and stores bound the rate. (There are fewer than two per FFMA, because the compiler merges
 # some into 16-byte loads.) From the 1-D register tile on, it's all instructions together, and the bound rises towards the peak.
 
 # %% [markdown]
@@ -908,6 +938,11 @@ if available() is None:
     [built] = compile_kernel(launch.kernel, ["sm_90"])
     resident = occupancy(256, built.registers, built.shared_bytes + launch.shared_bytes)
     taken = {"registers": built.registers, "warps": resident.warps_per_sm}
+    launch = VERSIONS["warp tiles"](4096, 4096, 4096)
+    [built] = compile_kernel(launch.kernel, ["sm_90"])
+    assert occupancy(256, built.registers, built.shared_bytes).blocks_per_sm == 2, (
+        "the text says the other block"
+    )
 publish(
     takes=taken,
     rate={slug: RATE[name] for name, slug in SLUGS.items()},
@@ -918,15 +953,14 @@ publish(
 )
 
 # %% [markdown]
-# The two register tiles bring the largest gain, {{ tile.times | .1f }}× together. After them, the bound hardly moves, and what's left to remove is
-# waiting. Warp tiles cut wavefronts from {{ counted.float4 | .2f }} to {{ counted.warp_tiles | .2f }} per FFMA
+# The two register tiles gain most, {{ tile.times | .1f }}× together. After them, the bound hardly moves, and the other steps
+# bring the kernel closer to it. Warp tiles cut wavefronts from {{ counted.float4 | .2f }} to {{ counted.warp_tiles | .2f }} per FFMA
 # and gain {{ gain.warp_tiles | .2f }}×. Double buffering gains {{ gain.double_buffered | .2f }}×, and padding, which removes the 8-way conflicts,
 # another {{ gain.double_buffered_padded | .2f }}×. We are now at {{ of_cublas.double_buffered_padded | .0%}} of cuBLAS.
 #
-# The rest is in the registers themselves: a wider tile, and an order of FFMAs that avoids register bank conflicts. That's the
-# subject of the Further page, [Register banks and operand reuse](register_tiles_banks.py). It takes
-# the kernel to {{ of_cublas.three_stages | .0% }} of cuBLAS. A second page measures it at [other sizes, and with K
-# split](register_tiles_sizes.py) among blocks.
+# A wider register tile, and an order of FFMAs that avoids register bank conflicts, take the kernel to
+# {{ of_cublas.three_stages | .0% }} of cuBLAS: see the Further page, [Register banks and operand reuse](register_tiles_banks.py).
+# A second one measures the kernel at [other sizes, and with K split](register_tiles_sizes.py) among blocks.
 #
 # ??? definition "Register bank | register banks"
 #     One of the two parts of a scheduler's register file, for even and for odd register numbers. Each delivers one register
@@ -935,8 +969,9 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# With 64 accumulators per thread and everything that keeps them busy, the kernel reaches {{ of_cublas.double_buffered_padded | .0% }} of cuBLAS, up from
-# {{ of_cublas.shared_memory_tile | .0% }} with one accumulator. With 128 accumulators in a good order it's {{ of_cublas.three_stages | .0% }}, or
+# With 64 accumulators per thread, 16-byte loads, warp tiles and double buffering, the kernel reaches
+# {{ of_cublas.double_buffered_padded | .0% }} of cuBLAS, up from {{ of_cublas.shared_memory_tile | .0% }} in the same recording with
+# one accumulator. With the steps of the Further page it's {{ of_cublas.three_stages | .0% }}, or
 # {{ rate.three_stages | .0f }} TFLOP/s. cuBLAS itself reaches {{ of_peak.cublas | .0% }} of the peak.
 
 # %% [markdown]

@@ -96,10 +96,10 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
 # ## Register banks and the reuse flag
 #
 # An FFMA reads three registers: an element of A, one of B and the accumulator. The register file of a scheduler has two
-# *banks*, one for even and one for odd register numbers, and each delivers one register per cycle (for a whole warp). Three operands need at least two of the
-# same bank, so an FFMA that reads all of them from the register file needs an extra cycle.
+# *banks*, one for even and one for odd register numbers, and each delivers one register per cycle (for a whole warp). Of three
+# operands, at least two are in the same bank, so an FFMA that reads all three from the register file needs an extra cycle.
 #
-# The way out is a small cache. Each operand position can keep the register it has just read, and the next instruction
+# A small cache avoids that. Each operand position can keep the register it has just read, and the next instruction
 # takes it from there. The compiler marks such operands `.reuse` in the \SASS:
 
 # %% fold="Code of the listing"
@@ -128,8 +128,8 @@ if FFMA:
 # #define TWO_COLS(j) COL_DOWN(j) COL_UP(j + 1)  // New: COL_UP instead of COL_DOWN
 # ```
 #
-# The compiler chooses the final order and the registers. The source can only suggest. Run the kernel with all of this page's steps; it's
-# published, so you can import it.
+# The source can only suggest an order: the compiler chooses the final one, and the registers. You can import the kernel with all of this
+# page's steps and run it:
 
 
 # %%
@@ -254,8 +254,8 @@ publish(
 # ## Stages and blocks per SM
 #
 # Two settings were chosen before the order was, so try them again. The tile with 128 accumulators has four stages. Three are
-# enough, and free a quarter of the shared memory. And with 64 accumulators, snake order and free registers, *two* blocks share an SM, so one multiplies while the other
-# waits at its barrier. That version reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. On smaller matrices it's the
+# enough, and free a quarter of the shared memory. And with snake order and free accumulators, the lesson's 8 × 8 tile, of which
+# two blocks share an SM, reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. With few tiles or odd sizes it's the
 # [better choice](register_tiles_sizes.py).
 
 # %% fold="Code of the table"

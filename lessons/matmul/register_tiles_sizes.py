@@ -13,7 +13,7 @@
 # reaches {{ size.wide_1024 | .0%}}. Nothing in its loop has changed. There just aren't enough tiles: with tiles of 128 × 256 the
 # result has {{ size.tiles_wide }}, and the GPU has {{ size.sms }} SMs.
 #
-# Small matrices are common: a projection in a model with few tokens, or the products inside attention. Two remedies
+# Small results are common: a projection in a model with few tokens, or the GEMMs inside attention. Two remedies
 # are cheap to try, smaller tiles and *\split-K*.
 
 # %% fold="Imports, and code of the figure"
@@ -169,22 +169,27 @@ publish(
         "best_8192": max(SQUARE[8192]),
         "odd": rate("128 × 256 tiles", 4095, 4095, 4095),
         "even": recorded(AT_4096.format("three_stages")),
+        "tiles_4097": blocks(4097, 256),
+        "odd_4097": rate("128 × 256 tiles", 4097, 4097, 4097),
     }
 )
+assert [ceil_div(blocks(n, 256), GPU.sms) for n in (4095, 4097)] == [4, 5], "the text says a fifth wave"
+
 
 # %% [markdown]
-# At 2,048 the better of the two reaches {{ size.best_2048 | .0% }} of cuBLAS, and at 8,192 {{ size.best_8192 | .0% }}. At 1,024 the smaller
+# At 2,048 and 8,192, the better of the two reaches {{ size.best_2048 | .0% }} and {{ size.best_8192 | .0% }} of cuBLAS. At 1,024 the smaller
 # tiles are the better choice, because there are {{ size.tiles_narrow }} of them instead of {{ size.tiles_wide }}. They still reach only
 # {{ size.narrow_1024 | .0% }}: half of the SMs get nothing.
 #
 # Odd sizes cost something else. At 4,095 the rows of B start at any multiple of 4 bytes, so the kernel is compiled with copies and
-# stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s, instead of {{ size.even | .0f }} at 4,096.
+# stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s, instead of {{ size.even | .0f }} at 4,096. At
+# 4,097, {{ size.tiles_4097 }} wide tiles need a fifth [\wave](tiles_and_waves.py), and it's {{ size.odd_4097 | .0f }}.
 
 # %% [markdown]
 # ## Split-K: several blocks per tile
 #
 # If there are too few tiles, divide K as well. With *\split-K*, several blocks compute the same tile of C, each for its own part of K. Each writes a
-# partial result, and a second launch adds the partial results up. All SMs get work; the price is writing and reading each
+# partial result, and a second launch adds them up. All SMs get work; the price is writing and reading each
 # partial result once.
 
 
@@ -317,10 +322,9 @@ publish(
 # %% [markdown]
 # Four parts make {{ parts.blocks_4 }} blocks for {{ parts.slots }} slots, two per SM, and bring the \GEMM to {{ parts.four | .0% }} of
 # cuBLAS. With eight parts, {{ parts.blocks_8 }} blocks no longer fit at once, and twice as many partial results have to be
-# written, read and added. For large matrices, \split-K has nothing to win: at 4,097, two parts lower the rate
-# from {{ parts.whole_4097 | .0f }} to {{ parts.split_4097 | .0f }} TFLOP/s.
-#
-# The lesson on [Stream-K](shared_tiles.py) goes on from here: it splits only the tiles of the last \wave.
+# written, read and added. With many tiles, \split-K has little to win: at 4,097, two parts lower the rate
+# from {{ parts.whole_4097 | .0f }} to {{ parts.split_4097 | .0f }} TFLOP/s. [Stream-K](shared_tiles.py) splits only the tiles of
+# the last \wave.
 
 # %% [markdown]
 # ## The answer
@@ -333,7 +337,7 @@ publish(
 #
 # - A \GEMM with fewer tiles than SMs leaves SMs idle. Use smaller tiles, or split K.
 # - \Split-K trades memory traffic for parallelism: each part writes a partial result, and another launch adds them up.
-# - Choose as many parts as fill the GPU once, and don't split large matrices.
+# - Choose as many parts as fill the GPU once. If the tiles alone fill it, don't split K.
 
 # %% [markdown]
 # ## In your own kernel
@@ -379,12 +383,13 @@ def parts_tests(answer):
 exercise(
     "How many parts",
     """
-    Tiles are 128 × 128, two blocks fit on an SM, and a part of K is a whole number of steps of 32. Write
-    `parts_of_k(M, N, K, sms)`: the largest number of parts for which all blocks fit at once and no part is empty, if every
-    part but the last has the same number of steps, the fewest that suffice for the parts you started from. Never fewer than one part.
+    Tiles are 128 × 128, two blocks fit on an SM, and a part of K is a whole number of steps of 32. Take the largest number of
+    parts for which all blocks fit at once, but at least one part and at most one per step. All parts get the same number of
+    steps, rounded up, and the last one may get fewer. Then some parts at the end may have no steps left. Write
+    `parts_of_k(M, N, K, sms)`, which returns the number of parts that do have steps.
     """,
     answer=parts_of_k,
     tests=parts_tests,
     wrong=[allows_empty_parts, forgets_short_k],
-    hint="Start from min(2 * sms // tiles, steps). Divide the steps by it and round up: how many parts of that length does K have?",
+    hint="Start from min(2 * sms // tiles, steps), or 1. Divide the steps by it and round up: how many parts of that length does K have?",
 )

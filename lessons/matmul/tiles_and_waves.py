@@ -13,8 +13,8 @@
 # The result grows by {{ ask.more | .1% }}, but it takes {{ ask.tiles_more }} tiles to cover it. How much slower does the
 # multiplication get?
 #
-# Start with the second half of the answer. The figure shows how many blocks each SM of an H100 ran, for launches of 128 to
-# 265 blocks. Move the slider from 132 to 133.
+# Two effects add up: the number of tiles grows, and it grows past the number of SMs. Start with the second one. The figure shows
+# how many blocks each SM of an H100 ran, for launches of 128 to 265 blocks. Move the slider from 132 to 133.
 
 # %% fold="Code of the figure"
 import re
@@ -74,15 +74,15 @@ if RAN:
     )
 
 # %% [markdown]
-# You'll run into this effect whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked fine
+# You'll run into both effects whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked fine
 # on another GPU. NVIDIA's
 # [Matrix Multiplication Background User's Guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#dim-quantization)
-# calls its two halves *tile quantisation* and *wave quantisation*.
+# calls them *tile quantisation* and *wave quantisation*.
 
 # %% [markdown]
 # ## Tile quantisation: whole tiles only
 #
-# A block computes a whole tile or nothing. Where the matrix ends inside a tile, the threads beyond the edge
+# A block always computes a whole tile. Where the matrix ends inside a tile, the threads beyond the edge
 # run the same loop over $k$, and a bounds check at the end keeps them from storing. Their work is wasted.
 #
 # Try tiles of 4 × 4 and a result of 8 rows. With 8 columns, 4 tiles cover it exactly. What does a ninth column cost? Move
@@ -268,7 +268,7 @@ if STAIRS:
             y="time [µs]",
             y_range=(0, 6 * BLOCK_US),
             title="Each wave adds one step",
-            caption="Launches of 12 to 540 blocks that all wait equally long, on 132 SMs, with room for one, two or four blocks per SM. Dashed: whole waves times the time of a block.",
+            caption="Launches of 12 to 540 blocks that all wait equally long, on 132 SMs, with room for one, two or four blocks per SM. Dashed: the launch, plus whole waves times the time of a block.",
         )
     )
 publish(
@@ -285,8 +285,9 @@ publish(
 )
 
 # %% [markdown]
-# {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and one more takes {{ stand.at_133 | .0f }} µs. With two blocks per SM, the step
-# moves to {{ stand.two }} blocks. No recorded time differs from the model by more than {{ stand.worst | .1%}}.
+# {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per SM, the step
+# moves to {{ stand.two }} blocks. If we take the time of the launch from the shortest run, no recorded time differs from the
+# model by more than {{ stand.worst | .1%}}.
 #
 # So does higher occupancy help a GEMM in the same way? If two tiles fit on an SM, {{ stand.two }} tiles would run
 # in a single wave.
@@ -361,7 +362,7 @@ agree(product, PRODUCT, [multiplied(33, 65, 40), multiplied(50, 31, 7)], rtol=1e
 # %% [markdown]
 # There are two models. If slots are what counts, {{ fit.slots }} tiles are one wave and take as long as one tile. But a tile
 # keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per multiply-add, and both tiles use the same pipe.
-# If that pipe is what counts, two tiles on an SM take as long as one after the other. Then the tiles of the
+# If that pipe is what counts, two tiles at once finish no earlier than two in a row. Then the tiles of the
 # busiest SM matter, resident or not: $\lceil n / S \rceil$, with a step after {{ ask.sms }} tiles already.
 #
 # To tell the two apart, we also launch the same kernel with so much dynamic shared memory that only one
@@ -473,14 +474,15 @@ if complete(US):
 
 # %% [markdown]
 # From 384 to 385 columns the work grows by {{ work.more | .1% }}. With one block per SM, the time grows by {{ work.step | .0% }}; a
-# full second wave would double it. A block whose tile has a single useful column loads almost nothing of $B$, so it finishes
+# full second wave would double it. A block whose tile has a single useful column loads almost nothing of $B$, so it can finish
 # earlier. At 512 columns, where the last tiles are whole, the increase is {{ work.whole_step | .0% }}.
 #
 # With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but it's lower:
 # {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster than one. The truth is between the
-# models: a second block fills the gaps in which the first one waits, and for the rest of the time the two share a pipe.
+# models: a second block can fill the gaps in which the first one waits, and for the rest of the time the two share a pipe.
 #
-# To the left of the first step, the curve is flat: 384 columns take the same time as 128, for three times{from: 384 / 128} the work. The library takes only {{ work.library_step | .0% }} more at 385 columns. cuBLAS has kernels for many tile
+# Up to the first step, the time hardly changes: 384 columns take as long as 128, for three times{from: 384 / 128} the work. cuBLAS takes only
+# {{ work.library_step | .0% }} more at 385 columns than at 384. It has kernels for many tile
 # sizes and can also split $K$ among blocks, and its heuristics choose for each size.
 
 # %% [markdown]
@@ -491,13 +493,13 @@ if complete(US):
 # %% [markdown]
 # ## Choosing a tile
 #
-# Together, both losses decide which fraction of the SMs' time goes into elements of the result:
+# Together, the two losses determine what fraction of the SMs' time goes into elements of the result:
 #
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
 # Small tiles lose less of either kind, but a large tile reuses each element more often. So you trade waste against memory
-# traffic, and the best tile depends on the size. Move the sliders: at which sizes does an A100 with its {{ a100 }} SMs lose most, and which of those
-# sizes are harmless on an H100?
+# traffic, and the best tile depends on the size. Move the sliders: at which sizes does an A100, with its {{ a100 }} SMs, lose
+# the most, and which of those are harmless on an H100?
 
 
 # %% fold="Code of the figure"
@@ -563,6 +565,7 @@ assert used(2049, "256 × 128", SMS)[3] < 0.6 * used(2048, "256 × 128", SMS)[3]
 
 # %% fold="Code of the numbers"
 before, after = (tiles_of(n, n, 256, 128)[0] for n in (1792, 1793))
+AT_4096, AT_4097 = (waves(tiles_of(n, n, 256, 128)[0], SMS).waves for n in (4096, 4097))
 publish(
     a100=A100_SMS,
     puzzle={
@@ -572,6 +575,7 @@ publish(
         "ratio": waves(after, A100_SMS).waves / waves(before, A100_SMS).waves,
         "here": waves(after, SMS).waves,
     },
+    next={"waves": AT_4096, "waves_more": AT_4097, "more": AT_4097 / AT_4096 - 1},
 )
 assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the text says so"
 
@@ -581,25 +585,24 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # {{ puzzle.after }}, which is {{ puzzle.last }} more than it has SMs. By the model, the time doubles. An H100 runs
 # both in one wave.
 #
-# No size is good on every GPU, but a rule helps: aim for a number of tiles just below a
+# A size that suits one GPU may not suit the next, but a rule helps: aim for a number of tiles just below a
 # multiple of the number of SMs, or for many waves. In a launch of $w$ waves, the last one costs at most $1/w$ of the
-# time. \Stream-K (Osama et al., [2023](https://arxiv.org/abs/2301.03598)) removes the problem by splitting the last tiles; a
-# [later lesson](shared_tiles.py) builds it.
+# time. A later lesson builds [Stream-K](shared_tiles.py) (Osama et al., [2023](https://arxiv.org/abs/2301.03598)), which splits
+# the last tiles.
 
 # %% [markdown]
 # ## The answer
 #
 # By the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on {{ ask.sms }} SMs are one
-# wave, and {{ ask.tiles_more }} are two. With one block more than
-# SMs, blocks that only wait take {{ stand.ratio | .1f }}× the time. The tiled GEMM with one block per SM
+# wave, and {{ ask.tiles_more }} are two. With one more block than
+# there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× the time. The tiled GEMM with one block per SM
 # takes {{ work.step | .0% }} more from 132 to 143 tiles, not quite double, because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A result is rounded up to whole tiles, and a launch to whole waves. One row or column more can cost a whole wave.
-# - Two resident blocks share an SM's pipes. The second one fills gaps, which made this GEMM {{ work.gain | .1f }}×
-#   faster, far from a doubling.
+# - Two resident blocks share an SM's pipes. The second one made this GEMM only {{ work.gain | .1f }}× faster.
 # - Many waves make the last one cheap. Small tiles give you more waves but more memory traffic.
 
 # %% [markdown]
@@ -663,5 +666,6 @@ exercise(
 )
 
 # %% [markdown]
-# By this model, 4,096 and 4,097 rows and columns hardly differ, and yet the second GEMM can be several times slower.
-# One more column also changes the address at which each row begins: see [alignment](alignment.py).
+# With 4,097 rows and columns instead of 4,096, this model predicts {{ next.waves_more }} waves of 256 × 128 tiles instead of
+# {{ next.waves }}, which is {{ next.more | .0% }} more time. Yet the second GEMM can be several times slower:
+# one more column also changes the address at which each row begins. See [alignment](alignment.py).

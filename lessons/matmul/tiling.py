@@ -16,8 +16,7 @@
 # loaded only {{ answer.loads }} times. That divides the loads by {{ answer.less | .0f }}. How much faster does the
 # multiplication get? Guess before you read on; it's a good deal less than {{ answer.less | .0f }}×.
 #
-# Even so, tiling is the idea that this part of the course is built on. Every fast matrix multiplication uses it, from
-# the kernel on this page to cuBLAS, and so does FlashAttention.
+# Even so, this part of the course is built on tiling: every fast matrix multiplication uses it, and so does FlashAttention.
 
 # %% fold="Imports, and numbers of the question"
 from math import ceil
@@ -125,8 +124,8 @@ print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
 # The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and they all read the same
-# element of $A$. But each multiply-add needs two loads. If every load came from device memory, the
-# {{ far.gigabytes | .0f }} GB would take {{ far.us | us }} at peak bandwidth. The arithmetic takes only
+# element of $A$. But each multiply-add needs two loads of 4 bytes, {{ far.gigabytes | .0f }} GB in all. If they all came from
+# device memory, they would take {{ far.us | us }} at peak bandwidth. The arithmetic takes only
 # {{ far.arithmetic_us | us }} at its peak (both from the data sheet). Caches will catch many of the loads, but we
 # can cut their number without relying on cache hits.
 
@@ -147,8 +146,8 @@ publish(
 #
 # Draw each multiply-add as a small cube at position $(i, j, k)$. The whole GEMM is then a box of
 # $M \times N \times K$ cubes, its *iteration space*. Element $A_{ik}$ is needed by a whole line of cubes along
-# $j$, and $B_{kj}$ by a line along $i$. A thread of the naive kernel walks along $k$, across all those lines,
-# so it uses everything it loads exactly once.
+# $j$, and $B_{kj}$ by a line along $i$. A thread of the naive kernel computes one line of cubes along $k$. No two of these
+# cubes need the same element, so the thread uses everything it loads exactly once.
 #
 # Cut out a cube with $T$ multiply-adds on each side instead. It contains $T^3$ multiply-adds but needs only $T^2$ elements
 # of $A$ and $T^2$ of $B$. If a block loads those two tiles into shared memory, it can use every element
@@ -402,9 +401,9 @@ for edge in (8, 16):
     )
 
 # %% [markdown]
-# Now trace a small one: 8 × 8 matrices in 4 × 4 tiles, the first of four blocks. Watch the line that multiplies. A
-# thread reads along its row of `smem_a` and down its column of `smem_b`, and so do the other threads of that row and column.
-# That's where every element is used four times.
+# Now trace a small launch, 8 × 8 matrices in 4 × 4 tiles, and the first of its four blocks. Watch the line that multiplies. A
+# thread reads a row of `smem_a` and a column of `smem_b`. Three other threads read the same row, and three the same
+# column, so every element is used four times.
 
 # %% fold="Code of the figure"
 small = tiled(4).on(product(8, 8, 8, edge=4))
@@ -430,10 +429,9 @@ show(
 # ## Why does each step need two barriers?
 #
 # The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one
-# keeps a fast warp from overwriting tiles that a slow warp is still reading. Leave out the second, and the
-# simulator reports a race on the marked line. Leave out the first, and it reports a read of uninitialised
-# shared memory. The last report below comes from a version whose threads
-# beyond the edge return early.
+# keeps a fast warp from overwriting tiles that a slow warp is still reading. Without the second, the
+# simulator reports a race on the marked line. Without the first, it reports a read of uninitialised
+# shared memory, and so it does if threads beyond the edge return early (the last report).
 
 # %%
 NO_SECOND_BARRIER = Kernel(r"""
@@ -489,15 +487,32 @@ EARLY_RETURN = Kernel(
 expect_hazard(EARLY_RETURN.on(product(8, 20, 32, edge=16)), "uninitialised", line_with="acc +=")
 
 # %% [markdown]
+# Run the four versions with $K$ = 32. At which sizes is the early return harmless?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    lambda M, N: product(M, N, 32, edge=16),
+    {
+        "both barriers": tiled(16),
+        "without the first barrier": NO_FIRST_BARRIER,
+        "without the second barrier": NO_SECOND_BARRIER,
+        "early return": EARLY_RETURN,
+    },
+    M=(1, 32, 64),
+    N=(1, 32, 64),
+)
+
+# %% [markdown]
 # ## Global loads fall by a factor of the tile size
 #
 # Start with two 4 × 4 matrices. Without tiles, 64 multiply-adds need {{ puzzle.one }} loads. With 2 × 2 tiles,
 # each element is used twice, and {{ puzzle.two }} loads remain. With a single 4 × 4 tile every
 # element is loaded once: {{ puzzle.four }} loads.
 #
-# In general, the walk along $K$ has $K/T$ steps, and in each of them the block loads $2T^2$ elements for its
-# $T^2$ results. Over all $MN/T^2$ blocks that makes $2MNK/T$ loads, instead of $2MNK$. Does the simulator
-# count the same?
+# In general, a block takes $K/T$ steps and loads $2T^2$ elements in each. Over all $MN/T^2$ blocks that makes
+# $2MNK/T$ loads, instead of $2MNK$. Does the simulator count the same?
 
 
 # %% fold="Code of the figure"
@@ -541,8 +556,8 @@ publish(
 )
 
 # %% [markdown]
-# Loads fall by a factor of exactly $T$. Sectors fall by less, because a warp of the naive kernel already shares: its 32 lanes
-# need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's {{ fewer.naive_step }}
+# Loads fall by a factor of exactly $T$. Sectors fall by less, because the lanes of a naive warp already share theirs:
+# all 32 need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's {{ fewer.naive_step }}
 # sectors. With $T$ = 32, a warp loads one row of each tile in that time, {{ fewer.tiled_step }} sectors, which is
 # {{ fewer.sectors_32 | .0f }}× fewer. Tiles of 2 even request {{ fewer.sectors_2 | .1f }}× as many
 # sectors as no tiles at all: a row of two elements fills only a quarter of a sector.
@@ -550,7 +565,7 @@ publish(
 # %% [markdown]
 # ## Shared memory becomes the bottleneck
 #
-# The loads haven't disappeared. They moved to shared memory, still two per multiply-add. An SM can issue four
+# The loads haven't disappeared: a thread still reads two elements per multiply-add, now from shared memory. An SM can issue four
 # warp-wide multiply-adds per cycle, but its shared memory serves only one wavefront per cycle. With two
 # wavefronts per multiply-add, an SM reaches an eighth of its peak.
 #
@@ -584,6 +599,10 @@ def per_fma(kernel, name=""):
     return count / loop["FFMA.FTZ"] if loop else np.nan
 
 
+if LOOPS:
+    assert round(per_fma("naive"), 1) == round(per_fma(8), 1), "the text says as many"
+    assert (per_fma(8, "BAR"), per_fma(32, "BAR")) == (1 / 4, 1 / 16), "the text says how often"
+
 # Nsight Compute's count, of the two GEMMs of Kernel 5, which have the same loop
 COUNTED_WAVEFRONTS = recorded("attention_tiled.kernel_5_tiles.n_64_d_32.counters.shared_load_wavefronts") / (
     2 * 64 * 64 * 32 / 32
@@ -595,7 +614,6 @@ publish(
         "wide": LOOPS.get(32, {}).get("LDS.128", np.nan),
         "narrow": LOOPS.get(32, {}).get("LDS", np.nan),
         "fma": LOOPS.get(32, {}).get("FFMA.FTZ", np.nan),
-        "naive": per_fma("naive"),
         "of_8": per_fma(8),
         "of_32": per_fma(32),
     },
@@ -610,12 +628,11 @@ publish(
 )
 
 # %% [markdown]
-# A 16-byte load takes two wavefronts, even though all its lanes read the same address. That makes 1 + 2/4 =
+# A 4-byte load whose lanes all read one address takes one wavefront, but a 16-byte load takes at least two, and here it
+# serves four multiply-adds. That makes 1 + 2/4 =
 # {{ predicted.wavefronts }} wavefronts per multiply-add, and Nsight Compute counts the same {{ counted.wavefronts | .1f }}
-# in [a kernel with the same loop](tiling_attention.py).
-
-# %% [markdown]
-# For {{ ask.n | , }} rows and columns, we can now estimate each resource on its own:
+# in [a kernel with the same loop](tiling_attention.py). For {{ ask.n | , }} rows and columns, we can now estimate each
+# resource on its own:
 #
 # - Arithmetic, at its peak: {{ far.arithmetic_us | us }}.
 # - Device memory with $T$ = 32, if no cache helped: {{ predicted.memory_32_us | us }}.
@@ -697,21 +714,17 @@ if np.isfinite(TILED_US):
 # 32 × 32 tiles take {{ seen.tiled_us | us }} instead of {{ seen.naive_us | us }}. That's only {{ seen.gain | .1f }}×
 # faster, with {{ fewer.loads_32 | .0f }}× fewer loads. The caches had already caught most of the naive kernel's
 # loads: from device memory they'd have taken {{ far.us | us }}. Tiling relieves L2 and device memory, but the pipe to
-# shared memory and L1 stays nearly as busy as before.
+# shared memory and L1 still handles {{ predicted.wavefronts }} wavefronts per multiply-add instead of 2.
 #
-# 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, and 8 × 8 tiles are {{ seen.slow_8 | .0%}} slower.
-
-# %% [markdown]
-# A small tile spreads the cost of its loads, stores and barriers over few multiply-adds. By the \SASS, the loop with 8 × 8 tiles issues
-# {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the naive kernel
-# ({{ loop.naive | .1f }}), with a barrier every four multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }}, with a
-# barrier every sixteen.
-
-# %% [markdown]
+# 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, but 8 × 8 tiles are {{ seen.slow_8 | .0%}} slower.
+# A small tile spreads the cost of its loads, stores and barriers over few multiply-adds. By the \SASS, the loop with 8 × 8
+# tiles issues {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the naive kernel, and has a barrier every four
+# multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }} and has a barrier every sixteen.
+#
 # The best version still takes {{ seen.times_predicted | .1f }}× the time of its wavefronts. Part of the difference is
 # waiting: while a block loads its tiles or waits at a barrier, only the other resident block keeps shared memory busy. Limited
 # to one resident block per SM, [this kernel is {{ seen.alone | .1f }}× slower](tiles_and_waves.py#two-resident-blocks-share-one-sm).
-# At best, we reach {{ seen.of_cublas | .0% }} of cuBLAS's speed.
+# In this recording, we reach {{ seen.of_cublas | .0% }} of cuBLAS's speed at best.
 
 # %% [markdown]
 # ## How large would a tile have to be?
@@ -720,8 +733,9 @@ if np.isfinite(TILED_US):
 # byte: {{ edge.at_32 | .0f }} at $T$ = 32. The GPU's ridge point is at {{ edge.ridge | .0f }}, so $T$ must be at least
 # {{ edge.needed | .0f }} before the kernel is compute-bound without any help from caches.
 #
-# In general, a tile of $C$ has rows and columns, and the steps along $k$ have a depth. Rows and columns raise
-# the intensity. The depth cancels out: it only costs shared memory. Move the sliders.
+# Tiles needn't be square. Let a block compute a tile of $C$ with some number of rows and columns, in steps of some depth
+# along $k$. More rows and columns raise the intensity. The depth cancels out: a deeper step means fewer barriers, but it
+# costs shared memory. Move the sliders.
 #
 # ??? definition "Shared-memory budget"
 #     The shared memory that a block may use. It limits the tiles that a block can hold and how many blocks
@@ -755,7 +769,7 @@ show(
             Meter("shared memory, KiB", 128, "", "shared", ".1f"),
             Meter("accumulators per thread, 1,024 threads", 64, "", "registers", ".2f"),
         ],
-        title="Rows and columns raise the intensity; depth only costs shared memory",
+        title="Rows and columns raise the intensity; depth costs shared memory",
         caption="A block that computes a tile of C with the chosen numbers of rows and columns, in steps of a given depth along k. The last meter divides the results among 1,024 threads, the largest block. A model.",
     )
 )
@@ -765,7 +779,7 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 
 # %% [markdown]
 # A block has at most 1,024 threads, so with one result per thread, $T$ can't exceed 32. Larger tiles need several
-# results per thread. [Register tiling](register_tiles.py) provides them, and it relieves shared memory too.
+# results per thread: [register tiling](register_tiles.py).
 
 # %% [markdown]
 # ## The answer
@@ -781,16 +795,16 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 #   a factor of exactly $T$.
 # - Each step needs two barriers, one before the tiles are read and one before they are overwritten. Zeros
 #   beyond the edges make the kernel correct at every size.
-# - The intensity grows with the tile, $T/4$ FLOP per byte. The number of shared-memory reads per multiply-add stays
-#   the same, and their wavefronts account for most of this kernel's time.
+# - The intensity grows with the tile, $T/4$ FLOP per byte. The number of shared-memory reads per multiply-add doesn't
+#   change, and by the estimate their wavefronts are most of this kernel's time.
 
 # %% [markdown]
 # ## In your own kernel
 #
 # If a loop loads the same values in several threads of a block, stage them in shared memory, and check with compute-sanitizer's
-# `racecheck` tool that no barrier is missing. Then compare Nsight Compute's
-# `l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed` with
-# `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active`: if the first is higher, give each thread more results.
+# `racecheck` tool that no barrier is missing. Then compare two pipes in Nsight Compute:
+# `l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed` and
+# `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_elapsed`. If the first is busier, give each thread more results.
 #
 # The same kernel computes attention's two GEMMs in
 # [Kernel 5: attention with tiled GEMMs](tiling_attention.py).
@@ -894,5 +908,5 @@ exercise(
 )
 
 # %% [markdown]
-# In the exercise, an element of $B$ that was read once from shared memory serves two accumulators. That's reuse one
-# level further in, in registers, and the subject of [register tiling](register_tiles.py).
+# In the exercise, an element of $B$ that was read once from shared memory serves two accumulators. That's reuse in
+# registers, the subject of [register tiling](register_tiles.py).

@@ -19,7 +19,7 @@
 #
 # $PV$ is the GEMM of the lesson as it is. $QK^\top$ differs, because $Q$ and $K$ are both stored along $k$: column $j$
 # of $K^\top$ is row $j$ of $K$. So a block loads tiles of rows from both arrays, both coalesced. Then each thread
-# multiplies a row of the one tile with a row of the other.
+# multiplies a row of one tile by a row of the other.
 #
 # That's where bank conflicts lurk. The lanes of a warp have neighbouring $j$, so they read down a column of the tile of $K$.
 # If its rows are 32 words long, all elements of a column are in the same bank. One word of padding per row removes the conflict.
@@ -98,8 +98,8 @@ print(np.allclose(S, 0.125 * Q @ K.T, atol=1e-4))
 # %% [markdown]
 # ## Softmax with one warp per row
 #
-# Softmax gets one warp per row, like a variant of [Kernel 4](../memory/reductions.py). The lanes walk along the row together,
-# and combine first their maxima and then their sums by shuffles.
+# Softmax gets one warp per row instead of [Kernel 4's block](../memory/reductions.py). The lanes read the row together, and
+# combine their maxima and then their sums by shuffles.
 
 
 # %% tab="Pseudocode"
@@ -134,7 +134,7 @@ void softmax_by_warp(const float* S, float* P, int N) {
 
 
 # %% [markdown]
-# $PV$ is the tiled GEMM under attention's names. The three kernels are checked together against NumPy in 64 bits.
+# The kernel of $PV$ is the lesson's tiled GEMM with other names. All three kernels together are checked against NumPy in 64 bits.
 
 # %% fold="The kernel of PV"
 WEIGHTED_SUM_TILED = Kernel(r"""
@@ -210,12 +210,13 @@ check(arrays["O"], attended(**inputs)["O"], rtol=1e-4, atol=1e-5, name="Kernel 5
 # ## Estimate: wavefronts of both GEMMs
 #
 # Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add, as in the lesson: one for the
-# element of $V$, and two per four multiply-adds for the 16-byte load along $P$. In $QK^\top$ the padding
-# has a price. Rows of 33 words aren't 16-byte aligned, so the elements of $K$ still take one wavefront each, and those of
-# $Q$ a half: 1.5 again. Together, that's {{ fifth.gemms_us | us }}.
+# element of $V$, and two per four multiply-adds for the 16-byte load along $P$. $QK^\top$ needs 1.5 as well: one for the
+# element of $K$, and a half for that of $Q$. Together, that's {{ fifth.gemms_us | us }}. The padding costs no wavefronts, only
+# instructions: rows of 33 words aren't 16-byte aligned, so each element of $K$ needs a load of its own.
 #
-# Softmax reads the scores three times and writes them once, {{ fifth.megabytes | .0f }} MB each time. At the peak bandwidth of device
-# memory that's {{ fifth.softmax_us | us }}, although most of it goes to L2. In all we estimate {{ fifth.all_us | us }}.
+# Softmax reads the scores three times and writes its result once, {{ fifth.megabytes | .0f }} MB each time. At the peak
+# bandwidth of device memory that's {{ fifth.softmax_us | us }}, and less as far as L2 serves it. In all we estimate
+# {{ fifth.all_us | us }}.
 
 
 # %% fold="Code of the estimate"
@@ -296,7 +297,7 @@ show(
     Table(
         ["step", "Kernel 3, µs", "Kernel 5, µs", "estimate by wavefronts, µs"],
         [[name, third_us[name], step_us[name], us] for name, us in estimate_us.items()],
-        caption="The steps at N = 1,024, d = 128, recorded on an {machine} as differences between runs with one step more each. Kernel 3 also transposes three arrays.",
+        caption="The steps at N = 1,024, d = 128, recorded on an {machine}, each as the difference between a run with that step and one without it. Kernel 3 also transposes three arrays.",
     )
 )
 VERSIONS = (
@@ -324,6 +325,10 @@ counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]
 COUNTED_WAVEFRONTS = counted.get("shared_load_wavefronts", np.nan) / (2 * 64 * 64 * 32 / 32)
 if np.isfinite(COUNTED_WAVEFRONTS):
     assert COUNTED_WAVEFRONTS == WAVEFRONTS, "the text says that the counter agrees"
+ONE_AND_TWO_BLOCKS_US = [
+    recorded(f"tiles_of_a_product.{slug}_per_sm.m_352_n_768_k_4096.median")
+    for slug in ("one_block", "two_blocks")
+]
 if np.isfinite(FIFTH_US):
     assert gemms_us < step_us["QKᵀ"] + step_us["PV"], "the estimate by wavefronts is not beaten"
     assert step_us["QKᵀ"] < step_us["PV"], "the text says that PV is slower"
@@ -334,8 +339,8 @@ publish(
         "times": UNTIL_3[-1] / FIFTH_US,
         "wavefronts": COUNTED_WAVEFRONTS,
         "gemms_us": step_us["QKᵀ"] + step_us["PV"],
-        "scores_us": step_us["QKᵀ"],
-        "sum_us": step_us["PV"],
+        "more": f"{step_us['PV'] / step_us['QKᵀ'] - 1:.0%}",
+        "alone": f"{np.divide(*ONE_AND_TWO_BLOCKS_US) - 1:.0%}",
     },
 )
 
@@ -349,7 +354,7 @@ if np.isfinite(FIFTH_US):
             x="time [µs]",
             form=".0f",
             title="PV takes longer than QKᵀ, with an eighth of its blocks",
-            caption="The three steps of Kernel 5 at N = 1,024, d = 128, on an {machine}. Both GEMMs have equally many multiply-adds.",
+            caption="The three steps of Kernel 5 at N = 1,024, d = 128, on an {machine}. Both GEMMs do the same number of multiply-adds.",
         )
     )
 assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
@@ -360,14 +365,14 @@ assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
 # %% [markdown]
 # ## Too few blocks
 #
-# Kernel 5 takes {{ fifth_seen.us | us }}, more than our estimate of {{ fifth.all_us | us }}. The two GEMMs alone take
-# {{ fifth_seen.gemms_us | us }}. The estimate leaves out the launches, the barriers and the first loads of each block, and a block of
-# $QK^\top$ runs only four steps of the loop. $PV$ is the slower one, {{ fifth_seen.sum_us | us }} against
-# {{ fifth_seen.scores_us | us }}, although both have equally many multiply-adds.
+# Kernel 5 takes {{ fifth_seen.us | us }}, and the two GEMMs alone {{ fifth_seen.gemms_us | us }}. The estimate leaves out the
+# launches, the barriers and the first loads of each block, and a block of $QK^\top$ runs only four steps of the loop.
 #
-# That difference is in the grid. $QK^\top$ has 1,024 blocks, but $PV$ has only {{ fifth.sum_blocks }} for
-# {{ fifth.sms }} SMs. So each SM has at most one block of $PV$, and while that block loads its tiles or waits at a
-# barrier, its SM computes nothing. At N = 256 the two GEMMs have only {{ fifth.small_blocks }} blocks, and Kernel 4 is faster.
+# $PV$ takes {{ fifth_seen.more }} longer than $QK^\top$, although both do the same number of multiply-adds. What differs is the
+# grid: $QK^\top$ has 1,024 blocks, but $PV$ has only {{ fifth.sum_blocks }} for {{ fifth.sms }} SMs. So each SM has at most one block
+# of $PV$, and while that block waits at a barrier for its tiles, its SM computes nothing. The lesson's kernel loses about as
+# much, {{ fifth_seen.alone }}, if [only one block fits on an SM](tiles_and_waves.py#two-resident-blocks-share-one-sm). At
+# N = 256 the two GEMMs have only {{ fifth.small_blocks }} blocks, and Kernel 4 is faster.
 
 # %% [markdown]
 # ## The answer
@@ -379,8 +384,9 @@ assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
 # ## Takeaways
 #
 # - $QK^\top$ reads rows of both arrays, so the tile of $K$ is read by columns and needs one word of padding per row.
-# - Padding to 33 words breaks the alignment of 16-byte loads. A swizzle would keep it.
-# - The number of tiles limits the parallelism: with one block per SM, nothing hides the barriers.
+# - Padding to 33 words breaks the alignment of 16-byte loads. A [swizzle](matrix_units.py#why-ldmatrix-conflicts-an-8-way-bank-conflict)
+#   keeps it.
+# - The number of tiles limits the parallelism: with one block per SM, no other block computes while it waits at a barrier.
 
 # %% [markdown]
 # ## In your own kernel

@@ -13,9 +13,9 @@
 # each with an address to compute and a bounds check. The *Tensor Memory Accelerator* (TMA) does the same work
 # while a single thread issues {{ task.tma }} instructions.
 #
-# Why {{ task.tma }} instructions rather than two, one for A and one for B? And how does a thread know that the bytes
-# have arrived? This lesson answers both questions, starting from the smallest kernel that uses the TMA. You'll need
-# the answers for every fast kernel on Hopper and later.
+# Why isn't it two, one for A and one for B? And how does a thread know that the bytes
+# have arrived? This lesson answers both questions, starting from a very small kernel that uses the TMA. The GEMM and
+# attention kernels for Hopper in this course build on the answers.
 #
 # ??? definition "TMA | Tensor Memory Accelerator"
 #     The unit of a Hopper SM that copies tiles of arrays between global and shared memory. One thread issues
@@ -110,7 +110,7 @@ LOAD_TILE(tensor_map(array, box=(8, 32)), out, 4, 1, grid=1, block=32)  # x = 4,
 print(out[0, :4], "= row 1 from column 4 on")
 
 # %% [markdown]
-# Note who does what. Thread 0 issues four instructions: it initialises the mbarrier, makes it visible to the TMA,
+# Thread 0 issues four instructions: it initialises the mbarrier, makes it visible to the TMA,
 # announces the bytes and starts the copy. Then it waits like all the others. For the load, no thread computes an
 # address, no register holds data in flight, and there's no bounds check. Only the loop at the end, which writes the
 # tile to `out`, is ordinary code.
@@ -211,7 +211,7 @@ show(
 assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 
 # %% [markdown]
-# Four rules catch everybody out once:
+# Four rules are easy to miss:
 #
 # - The axes are listed *fastest first*, the reverse of a NumPy shape.
 # - The base address and every stride must be multiples of 16 bytes. So there's no tensor map for a matrix with 1,001 BF16
@@ -222,9 +222,10 @@ assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 #
 # ## Out-of-bounds tiles: zeros instead of bounds checks
 #
-# What happens at the edge of the array? The TMA knows the array's extents. In a load, elements outside the array
+# The TMA knows the array's extents. In a load, elements outside the array
 # arrive as zeros, and they count towards the announced bytes like any others; a store skips them. So a kernel that
-# loads and stores through the TMA needs no bounds check at all. In a load, coordinates may even be negative.
+# loads and stores through the TMA needs no bounds check at all. In a load, coordinates may even be negative, and a box
+# may lie outside the array altogether.
 #
 # In the figure, a box of 4 × 8 elements moves over an array of 6 × 10. Each step runs the kernel.
 
@@ -314,7 +315,7 @@ chunk_map = heat_map(
     form=".0f",
     height=420,
     title="A swizzle spreads the same chunk of eight rows over all banks",
-    caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. The number and the colour say which chunk of its row of the tile each one is; chunks below each other are in the same four banks. Rows of the tile are 128 bytes long, or as long as the swizzle's span. Each map was read back by a run of load_tile.",
+    caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. Each cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Rows of the tile are 128 bytes long, or as long as the swizzle's span. Each map was read back by a run of load_tile.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
 COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line/0.45"]
@@ -324,7 +325,7 @@ chunk_map.spec["data"][0]["colorscale"] = [
 show(chunk_map)
 
 # %% [markdown]
-# `ldmatrix` reads the same chunk of eight rows at once: eight cells of one colour. Without a swizzle, all of them are in one column of the map,
+# `ldmatrix` reads eight cells of one colour at once. Without a swizzle, all of them are in one column of the map,
 # and the read takes eight wavefronts. With the 128-byte swizzle they're in eight columns, and one wavefront is
 # enough.
 #
@@ -387,12 +388,12 @@ class Mbarrier:
 
 
 # %% [markdown]
-# Read `try_wait` twice: it's the part that everybody gets wrong. You don't wait for a phase *number*. You test
+# Read `try_wait` twice. You don't wait for a phase *number*. You test
 # whether the phase of a given *parity* is over. On a fresh mbarrier, the current phase is 0. So `try_wait(0)` is
 # false until phase 0 completes, and `try_wait(1)` is true at once, as if a phase before phase 0 had just completed.
 #
-# Step through two loads of 8,192 bytes, each delivered in two halves. Notice why the mbarrier needs an arrival at
-# all: as long as one is pending, the phase can't complete, even though no bytes have been announced yet.
+# Step through two loads of 8,192 bytes, each delivered in two halves. Why does the mbarrier need an arrival at
+# all? As long as one is pending, the phase can't complete, even if no bytes have been announced yet.
 # `arrive.expect_tx` announces the bytes first and then arrives, so the phase can't end too early, no matter how fast
 # the TMA is.
 
@@ -448,8 +449,8 @@ show(
 # With one buffer, the kernel can only load, wait, compute, and load again. To overlap loads with computation, use
 # several buffers, the *stages* of a ring, and split the roles: a *producer* thread only issues loads, and *consumers*
 # only compute. Each stage has two mbarriers. A phase of `full` completes when the stage's bytes have arrived; a phase
-# of `empty` completes when all consumers have read them. Tile *t* goes into stage `t % STAGES`, and it's use number
-# `u = t / STAGES` of that stage, rounded down. So:
+# of `empty` completes when all consumers have read them. Tile *t* goes into stage `t % STAGES`. It's the `u`-th tile in that
+# stage, counted from 0, with `u = t / STAGES` rounded down. So:
 #
 # - the consumer waits until phase `u` of `full` is complete: parity `u % 2`;
 # - the producer waits until the *previous* use has been read, which is phase `u - 1` of `empty`: parity `u % 2 ^ 1`.
@@ -502,10 +503,28 @@ show(
 parities(40, 3)
 
 # %% [markdown]
+# ## The shared header
+#
+# Every Hopper kernel in this course needs these instructions. So each of them is one small function in a header,
+# `hopper.cuh`, which a kernel includes. Here are the mbarriers and the load; you've seen each of the instructions
+# above.
+
+# %%
+from tilewise import Header
+
+HOPPER = Header("hopper.cuh")
+HOPPER.region("mbarrier")
+
+# %%
+HOPPER.region("tma_load")
+
+# %% [markdown]
 # The next kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer. Each lane of the consumer
 # sums one row with eight `float4` loads per tile. In each of these loads, the lanes read chunks from 32 different
-# rows; without the swizzle, that would be an 8-way bank conflict. Every Hopper kernel in this course starts with the
-# small functions at the top.
+# rows; without the swizzle, that would be an 8-way bank conflict.
+#
+# From the split of the roles on, nobody may call `__syncthreads()` any more, because the other role never arrives.
+# The producer may return while its loads are in flight: the consumers wait for every one of them.
 
 
 # %% tab="Pseudocode"
@@ -525,36 +544,7 @@ def row_sums(x, out):
 # %% tab="CUDA C"
 ROW_SUMS = Kernel(
     r"""
-typedef unsigned long long u64;
-struct __align__(128) TensorMap { u64 opaque[16]; };
-
-static __device__ unsigned smem_addr(const void* p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-static __device__ void mbarrier_init(u64* bar, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
-}
-static __device__ void mbarrier_init_fence() {  // the TMA may use them from here on
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-static __device__ void mbarrier_arrive(u64* bar) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(smem_addr(bar)) : "memory");
-}
-static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
-}
-static __device__ void mbarrier_wait(u64* bar, int parity) {
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
-}
-static __device__ void tma_load_2d(void* to, const TensorMap* map, int x, int y, u64* bar) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y) : "memory");
-}
+#include "hopper.cuh"
 
 #define TILE_BYTES 4096  // 32 x 32 floats
 
@@ -656,8 +646,8 @@ assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavef
 # %% [markdown]
 # ## Missing pieces, and the hazards they cause
 #
-# Every synchronisation in that kernel is there for a reason. Remove one, and the simulator shows what goes wrong. On
-# a GPU, you'd see a hang, or a wrong sum now and then.
+# Remove any synchronisation from that kernel, and the simulator shows what goes wrong. On
+# a GPU, you might see a hang, or a wrong sum now and then.
 
 # %% fold="Code of the table"
 FAULTS = {
@@ -717,6 +707,14 @@ show(
 # ??? definition "Async proxy | generic proxy"
 #     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
 #     `fence.proxy.async` makes a thread's writes through the generic proxy visible to the async proxy.
+#
+# The header has a function for each of the four instructions, in the order in which a kernel needs them:
+
+# %%
+HOPPER.region("tma_store")
+
+# %% [markdown]
+# Between the fence and the store, there has to be a barrier, so that all threads have written:
 
 
 # %% tab="Pseudocode"
@@ -728,14 +726,9 @@ def scale_tiles(x, y, alpha):
 
 
 # %% tab="CUDA C"
-HELPERS, _, _ = ROW_SUMS.source.partition("#define TILE_BYTES")
 SCALE_TILES = Kernel(
-    HELPERS
-    + r"""
-static __device__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 :: "l"(map), "r"(smem_addr(from)), "r"(x), "r"(y) : "memory");
-}
+    r"""
+#include "hopper.cuh"
 
 // y = alpha * x, one tile of 32 x 32 floats per block.
 // Grid: ceil(columns / 32) x ceil(rows / 32). Block: 128 threads. No bounds check: the TMA has both extents.
@@ -753,12 +746,12 @@ scale_tiles(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
     __syncthreads();
     mbarrier_wait(&full, 0);
     for (int i = threadIdx.x; i < 32 * 32; i += 128) tile[i] *= alpha;
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // each thread, for what it wrote
-    __syncthreads();  // all threads have written, and fenced
+    fence_proxy_async();  // each thread, for what it wrote
+    __syncthreads();      // all threads have written, and fenced
     if (threadIdx.x == 0) {
         tma_store_2d(&y_map, tile, col, row);
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the tile has been read
+        tma_store_commit();
+        tma_store_wait_read();
     }
 }
 """,
@@ -783,16 +776,8 @@ def scaling(rows, cols):
 
 
 agree(scale_tiles, SCALE_TILES, [scaling(32, 32).case, scaling(50, 100).case], rtol=0.0)
-for old, kind in (
-    (
-        '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // each thread, for what it wrote\n',
-        "proxy",
-    ),
-    (
-        '        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the tile has been read\n',
-        "overwritten",
-    ),
-):
+for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", "overwritten")):
+    assert SCALE_TILES.source.count(old) == 1
     spoilt = Kernel(SCALE_TILES.source.replace(old, ""), options=OPTIONS)
     expect_hazard(spoilt.on(scaling(50, 100).case), kind)
 
@@ -810,10 +795,11 @@ for old, kind in (
 # | TMA load | ordinary load | wait on the mbarrier |
 # | ordinary store | TMA store, or `wgmma` that reads it | `fence.proxy.async` by each writer, then a barrier |
 # | ordinary load | TMA load into the same stage | the consumers' arrival on `empty`; no fence |
+# | `wgmma` that reads a stage | TMA load into the same stage | the wait for the `wgmma`, then the arrival on `empty`; no fence |
 # | TMA store | ordinary store into the same buffer | `cp.async.bulk.wait_group.read`, then a barrier |
 # | `mbarrier.init` | TMA load that reports to it | `fence.mbarrier_init` by the initialising thread |
 #
-# The third row surprises many people. A fence makes *writes* visible, but here the consumer has only read, and the
+# Why does the third row need no fence? A fence makes *writes* visible, but here the consumer has only read, and the
 # mbarrier already orders those reads before the next load.
 
 # %% [markdown]
@@ -878,11 +864,47 @@ if DONE:
         )
     )
 
+# %% fold="Code that times other lengths on a GPU" needs="gpu" record="lengths"
+from tilewise import gpu_here
+
+if gpu_here():
+    from tilewise.measurements.side_by_side import Calls, timed_lines
+
+    for rows in (ROWS, 32):  # a block on each SM, and one block alone
+        for cols in (1024, 2048, 4096, 8192, 16384, 32768):
+            calls = Calls()
+            for stages in (1, 2, 4, 8, 16):
+                calls.add(f"{stages} stages", summing(stages, rows, cols))
+            print(timed_lines(f"{rows} rows, {cols} columns", calls.by_label, 30))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.side_by_side import printed_times
+
+length_us = printed_times("matmul/tma", "lengths")  # recorded on an H200
+
+
+def tile_us(rows, stages):
+    """Microseconds per tile of 32 columns, from the slope between two lengths."""
+    short, long = (length_us[f"{rows} rows, {cols} columns", f"{stages} stages"] for cols in (8192, 32768))
+    return (long - short) / ((32768 - 8192) / 32)
+
+
+publish(
+    alone={"tile_1": tile_us(32, 1), "gain": tile_us(32, 1) / tile_us(32, 4)},
+    together={
+        "gain": tile_us(ROWS, 1) / tile_us(ROWS, 4),
+        "fixed": length_us[f"{ROWS} rows, 8192 columns", "4 stages"] - 8192 / 32 * tile_us(ROWS, 4),
+    },
+)
+assert not tile_us(32, 1) < 3.7 * tile_us(32, 4), "the text says that a block alone gains nearly four times"
+assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latency rises with the load"
+
 # %% [markdown]
 # One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take
-# {{ tma_ring_stages._4_stages.median | us }}, which is a third rather than a quarter. So part of the time doesn't
-# shrink with more stages. The likely cause is the consumer's own work on each tile, which we haven't measured
-# separately. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums the matrix in
+# {{ tma_ring_stages._4_stages.median | us }}, which is a third rather than a quarter. The reason is that latency rises with
+# the load. A block alone on the GPU gets a tile every {{ alone.tile_1 | .2f }} µs with one stage and
+# {{ alone.gain | .1f }}× as often with four; with a block on each SM it's {{ together.gain | .1f }}×. Launch and first tile
+# cost only {{ together.fixed | .0f }} µs, whatever the length. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums the matrix in
 # {{ tma_ring_stages._16_stages.median | us }}; PyTorch takes {{ tma_ring_stages.torch.median | us }}.
 
 # %% [markdown]
@@ -908,8 +930,9 @@ if DONE:
 from tilewise import exercise
 
 UNSWIZZLE = Kernel(
-    HELPERS
-    + r"""
+    r"""
+#include "hopper.cuh"
+
 extern "C" __global__
 void load_unswizzled(const __grid_constant__ TensorMap map, int* out) {
     __shared__ __align__(1024) int tile[16 * 32];
@@ -952,7 +975,7 @@ exercise(
     "Undo the swizzle",
     """
     Write `load_unswizzled(map, out)`: it loads a box of 16 × 32 integers with a 128-byte swizzle and copies it to `out` in
-    row-major order. The tests compare every element. You can reuse the small functions from `row_sums`.
+    row-major order. The tests compare every element. Include `hopper.cuh`, as `row_sums` does.
     """,
     answer=UNSWIZZLE,
     tests=unswizzle_tests,

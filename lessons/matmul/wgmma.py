@@ -9,14 +9,15 @@
 
 # %% [markdown]
 # With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} warp instructions, and four
-# warps need at least {{ task.ldmatrix }} more to load their fragments from shared memory. Hopper's `wgmma` needs {{ task.wgmma }}. It reads
+# warps need at least {{ task.ldmatrix }} more to load their fragments from shared memory. Hopper's `wgmma` needs {{ task.wgmma }},
+# each issued by all four warps together. It reads
 # its operands directly from shared memory, where the [TMA](tma.py) put them, and it runs in the background while the
 # warps do something else.
 #
 # Only `wgmma` reaches the full rate of Hopper's tensor cores, so you can't avoid it in a fast kernel. But it's
-# famous for being hard to get right: with one wrong value in a 64-bit *descriptor*, the result is garbage, and no
-# error is reported. This lesson takes the descriptor, the register layout and the ordering rules apart, one at a
-# time, with a kernel that fits on a page.
+# hard to get right: with one wrong value in a 64-bit *descriptor*, the result is usually garbage, and no
+# error is reported. This lesson explains the descriptor, the register layout and the ordering rules one at a
+# time, with a short kernel.
 #
 # ??? definition "Warpgroup | warpgroups"
 #     Four consecutive warps of a block, 128 threads in all; the number of the first warp is a multiple of 4.
@@ -55,61 +56,13 @@ from tilewise import Kernel
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
 ONE_TILE = Kernel(
     r"""
-typedef unsigned long long u64;
-struct __align__(128) TensorMap { u64 opaque[16]; };
+#include "hopper.cuh"
 
-static __device__ unsigned smem_addr(const void* p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-static __device__ void mbarrier_init(u64* bar, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
-}
-static __device__ void mbarrier_wait(u64* bar, int parity) {
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
-}
-static __device__ void tma_load_2d(void* to, const TensorMap* map, int x, int y, u64* bar) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// Where wgmma finds an operand with a 128-byte swizzle: its address and two byte offsets.
-static __device__ u64 descriptor(const void* p, int leading, int stride) {
-    return (u64)((smem_addr(p) & 0x3ffff) >> 4)  // bits 0 to 13: start address / 16
-         | (u64)(leading >> 4) << 16             // bits 16 to 29: leading byte offset / 16
-         | (u64)(stride >> 4) << 32              // bits 32 to 45: stride byte offset / 16
-         | 1ull << 62;                           // bits 62 and 63: 128-byte swizzle
-}
-#define R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
-// d += A B: 64 x 16 times 16 x 128, in the background. accumulate = 0: d = A B.
-static __device__ void wgmma_m64n128k16(float (&d)[64], u64 a, u64 b, int accumulate) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
-        "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
-        "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, "
-        "%41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, "
-        "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, p, 1, 1, 0, %67;\n}"
-        : R16(0), R16(16), R16(32), R16(48)
-        : "l"(a), "l"(b), "r"(accumulate), "n"(B_IS_MN_MAJOR));
-}
-static __device__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-static __device__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Wait until at most N groups are in flight. Names d, so that no use of it moves before the wait.
-template <int N> static __device__ void wgmma_wait(float (&d)[64]) {
-    asm volatile("wgmma.wait_group.sync.aligned %64;"
-        : R16(0), R16(16), R16(32), R16(48) : "n"(N) : "memory");
-}
+#if B_IS_MN_MAJOR
+#define wgmma wgmma_m64n128k16_mn
+#else
+#define wgmma wgmma_m64n128k16
+#endif
 
 // D = A B for one tile: A M x K, B K x N, D M x N floats, row-major; A and B in BF16. M and K up
 // to 64, N up to 128: what is missing arrives as zeros.
@@ -122,6 +75,7 @@ one_tile(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tensor
     __shared__ u64 full;
     if (threadIdx.x == 0) {
         mbarrier_init(&full, 1);
+        mbarrier_init_fence();
         mbarrier_arrive_expect_tx(&full, sizeof(a) + sizeof(b));
         tma_load_2d(a, &a_map, 0, 0, &full);
         tma_load_2d(b, &b_map, 0, 0, &full);
@@ -134,13 +88,13 @@ one_tile(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tensor
     wgmma_fence();
     #pragma unroll
     for (int k = 0; k < 4; ++k)
-        wgmma_m64n128k16(acc, descriptor(a + 32 * k, 16, 1024),
-                         B_IS_MN_MAJOR ? descriptor(b + 2048 * k, 8192, 1024)
-                                       : descriptor(b + 32 * k, 16, 1024), k > 0);
+        wgmma(acc, descriptor(a + 32 * k, 16, 1024),
+              B_IS_MN_MAJOR ? descriptor(b + 2048 * k, 8192, 1024)
+                            : descriptor(b + 32 * k, 16, 1024), k > 0);
     wgmma_commit();
     wgmma_wait<0>(acc);
     // multiply]
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     #pragma unroll
     for (int i = 0; i < 64; ++i) {
         int row = 16 * warp + lane / 4 + i / 2 % 2 * 8;
@@ -171,7 +125,17 @@ ONE_TILE(a_map, b_map, D, 64, 128, grid=1, block=128)
 print(D[0, 0], D[63, 127], "= 64 times 1 times 0.5")
 
 # %% [markdown]
-# The name and operands of the instruction say everything about it. Read them from left to right:
+# The instruction itself is one of the functions in [`hopper.cuh`](tma.py#the-shared-header). `HOPPER_R64` is the list
+# of registers, `%0` to `%63`, and `HOPPER_D64` passes them `d[0]` to `d[63]`:
+
+# %%
+from tilewise import Header
+
+HOPPER = Header("hopper.cuh")
+HOPPER.region("wgmma_k_major")
+
+# %% [markdown]
+# Read its name and operands from left to right:
 
 # %% fold="Code of the tables, the checks, and numbers for the text"
 from tilewise import (
@@ -256,7 +220,13 @@ publish(task={"mma": MMA, "ldmatrix": LDMATRIX, "wgmma": 64 // 16})
 # | 49 to 51 | base offset | 0 if the buffer is aligned to 1,024 bytes |
 # | 62, 63 | swizzle mode | 1 for 128 bytes, 2 for 64, 3 for 32, 0 for none |
 #
-# The key is to think in *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, that is 1,024
+# `descriptor` puts the fields together for the 128-byte swizzle:
+
+# %%
+HOPPER.region("descriptor")
+
+# %% [markdown]
+# Think in *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, that is 1,024
 # contiguous bytes, and a tile is a grid of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO
 # only say how far it is from one atom to the next, in each of the two directions.
 #
@@ -276,14 +246,18 @@ def outcome(old, new, transposed=True, kernel=None):
     kernel = kernel or ONE_TILE
     assert kernel.source.count(old) == 1, old
     spoilt = Kernel(kernel.source.replace(old, new), defines=kernel.defines, options=OPTIONS)
+    launch = spoilt.on(tile_case(transposed))
+    got = launch.case.make()
     try:
-        got = spoilt.on(tile_case(transposed)).run()
+        launch.simulate(arrays=got)
     except HazardError as error:
         return error.hazard.kind
     wrong = got["D"] != exact(got)
     return f"{wrong.mean():.0%} of D wrong" if wrong.any() else "correct"
 
 
+INCLUDE = '#include "hopper.cuh"\n'
+MODE = "#define descriptor(p, lbo, sbo) (descriptor(p, lbo, sbo) & ~(3ull << 62) | {})\n"
 A_DESCRIPTOR = "descriptor(a + 32 * k, 16, 1024)"
 TRIED = {
     "LBO 16, SBO 1,024": (A_DESCRIPTOR, A_DESCRIPTOR),
@@ -292,8 +266,8 @@ TRIED = {
     "LBO 16, SBO 512": (A_DESCRIPTOR, "descriptor(a + 32 * k, 16, 512)"),
     "LBO 1,024, SBO 16": (A_DESCRIPTOR, "descriptor(a + 32 * k, 1024, 16)"),
     "K step of 16 bytes": (A_DESCRIPTOR, "descriptor(a + 16 * k, 16, 1024)"),
-    "no swizzle": ("| 1ull << 62;", ";"),
-    "64-byte swizzle": ("| 1ull << 62;", "| 2ull << 62;"),
+    "no swizzle": (INCLUDE, INCLUDE + MODE.format("0ull")),
+    "64-byte swizzle": (INCLUDE, INCLUDE + MODE.format("2ull << 62")),
 }
 K_MAJOR = {name: outcome(*edit) for name, edit in TRIED.items()}
 show(
@@ -330,8 +304,7 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 # - **LBO** = 8,192: from 64 columns of N to the next 64, which is from one sub-tile to the next.
 # - The step along K is 16 rows of 128 bytes, **2,048** bytes.
 #
-# The kernels of this course use these values for B. They use them for V in FlashAttention as well, except that a
-# sub-tile of V has one row of 128 bytes per key, so LBO = 128 × the number of keys.
+# LBO depends on the sub-tile: it's 128 bytes times the rows of K that one load covers, here 64.
 
 # %% fold="Code of the check and of the table"
 MN_MAJOR = Kernel(ONE_TILE.source, defines={"B_IS_MN_MAJOR": 1}, options=OPTIONS)
@@ -344,7 +317,7 @@ TRIED_MN = {
     "LBO 16": (B_DESCRIPTOR, "descriptor(b + 2048 * k, 16, 1024)"),
     "LBO and SBO exchanged": (B_DESCRIPTOR, "descriptor(b + 2048 * k, 1024, 8192)"),
     "step of 32 bytes": (B_DESCRIPTOR, "descriptor(b + 32 * k, 8192, 1024)"),
-    "transpose bit 0": ('"n"(B_IS_MN_MAJOR)', '"n"(0)'),
+    "transpose bit 0": ("#define wgmma wgmma_m64n128k16_mn", "#define wgmma wgmma_m64n128k16"),
 }
 MN = {name: outcome(*edit, transposed=False, kernel=MN_MAJOR) for name, edit in TRIED_MN.items()}
 show(
@@ -428,7 +401,8 @@ show(
 # elements each, and it expects them in the layout that D already has. A lane holds its part of columns 16 *k* to 16
 # *k* + 15 of D in registers 8 *k* to 8 *k* + 7. Converted to BF16 and packed in pairs, these are exactly the four
 # registers of A for step *k*. So two matrix multiplications in a row, (A B) C, need no shared memory in between.
-# That's how FlashAttention multiplies the softmax of $QK^\top$ by V.
+# That's how [FlashAttention-3](../attention/hopper.py) multiplies the softmax of $QK^\top$ by V. `wgmma_m64n128k16_rs_mn` takes A
+# from registers, and B MN-major.
 
 
 # %% tab="Pseudocode"
@@ -438,28 +412,9 @@ def chain(A, Bt, C, E):
 
 
 # %% tab="CUDA C"
-SETUP, _, _ = ONE_TILE.source.partition("// D = A B for one tile")
 CHAIN = Kernel(
-    SETUP
-    + r"""
-// d += A B with A in registers: 64 x 16 times 16 x 128.
-static __device__ void wgmma_m64n128k16_rs(float (&d)[64], const unsigned (&a)[4], u64 b, int accumulate) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
-        "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
-        "%28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, "
-        "%41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, "
-        "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
-        : R16(0), R16(16), R16(32), R16(48)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
-}
-static __device__ unsigned pack_bf16x2(float low, float high) {
-    unsigned bits;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-    return bits;
-}
+    r"""
+#include "hopper.cuh"
 
 // E = (A B) C: A M x 64, B transposed in memory 128 x 64, C 128 x N row-major (MN-major for wgmma),
 // E M x N floats, M up to 64 and N up to 128.
@@ -472,6 +427,7 @@ chain(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap
     unsigned char *a = smem, *b = a + 8192, *c = b + 16384;
     if (threadIdx.x == 0) {
         mbarrier_init(&full, 1);
+        mbarrier_init_fence();
         mbarrier_arrive_expect_tx(&full, 8192 + 16384 + 32768);
         tma_load_2d(a, &a_map, 0, 0, &full);
         tma_load_2d(b, &b_map, 0, 0, &full);
@@ -497,7 +453,7 @@ chain(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap
     wgmma_fence();  // orders the writes of p before the first wgmma that reads them
     #pragma unroll
     for (int k = 0; k < 8; ++k)
-        wgmma_m64n128k16_rs(e, p[k], descriptor(c + 2048 * k, 16384, 1024), k > 0);
+        wgmma_m64n128k16_rs_mn(e, p[k], descriptor(c + 2048 * k, 16384, 1024), k > 0);
     wgmma_commit();
     wgmma_wait<0>(e);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -508,7 +464,6 @@ chain(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap
     }
 }
 """,
-    defines={"B_IS_MN_MAJOR": 0},
     options=OPTIONS,
 )
 
@@ -554,8 +509,22 @@ agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rto
 # - **`wgmma.wait_group N`** waits until at most the N latest groups are still in flight. Until a `wgmma` is complete,
 #   no thread may read or write its accumulators or overwrite its operands.
 #
+# The header has a function for each. `wgmma_wait` names the accumulators, so that the compiler moves no use of them
+# before the wait:
+
+# %%
+HOPPER.region("wgmma_order")
+
+# %% [markdown]
 # Consecutive `wgmma` instructions that accumulate into the same registers need no fence between them, because the
-# hardware keeps their order.
+# hardware keeps their order. In a loop over K tiles, put one `wgmma_fence()` at the start of each iteration all the same:
+# without it, `ptxas` inserts one and says so (C7519). From the second tile on, every `wgmma` accumulates, so the last
+# argument becomes `t > 0 || k > 0`.
+#
+# To keep the tensor cores busy in such a loop, wait one tile late. After you've committed tile *t*, `wgmma_wait<1>(acc)` returns
+# when tile *t* − 1 is complete, so release the stage of tile *t* − 1. After the loop, `wgmma_wait<0>(acc)`. This needs a ring
+# of at least two stages. Naming the accumulators in the wait costs no instruction. The next lesson shows such a loop, with
+# [two consumer warpgroups](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) that multiply different rows of A by the same B.
 #
 # Leave out a wait or the commit, and the simulator reports it. Without the commit, there's no group to wait for, so
 # the wait returns at once:
@@ -571,7 +540,7 @@ for name, (old, new) in LEFT_OUT.items():
     assert ONE_TILE.source.count(old) == 1
     spoilt = Kernel(ONE_TILE.source.replace(old, new), defines=ONE_TILE.defines, options=OPTIONS)
     try:
-        spoilt.on(tile_case()).run()
+        spoilt.on(tile_case()).simulate()
         ORDER[name] = "nothing"
     except HazardError as error:
         ORDER[name] = f"{error.hazard}"
@@ -591,7 +560,7 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 assert "nothing" not in ORDER.values()
 
 # %% [markdown]
-# On a GPU, the compiler is another trap. A branch, a function call that isn't inlined or a shortage of registers can
+# On a GPU, also watch the compiler. A branch, a function call that isn't inlined or a shortage of registers can
 # keep it from proving that the accumulators stay untouched between a `wgmma` and its wait. It then *serialises* the `wgmma` instructions:
 # it inserts a wait after every `wgmma`. The result is correct, but the kernel is slow. `ptxas` prints warning C7510,
 # "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the \SASS, a healthy
@@ -602,8 +571,8 @@ assert "nothing" not in ORDER.values()
 # The accumulators of a 64 × 256 tile alone take 128 registers per thread. An SM has 65,536 registers. With one
 # producer warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at
 # most {{ budget.even }}, since register counts are multiples of 8. That's far more than the producer needs for its
-# loop, and tight for the consumers. `setmaxnreg` redistributes registers at run time: the producer goes down to 24,
-# and each consumer goes up to 240.
+# loop, and it leaves a consumer {{ budget.left }} besides its accumulators. `setmaxnreg` redistributes registers at run time:
+# the producer goes down to 24, and each consumer goes up to 240.
 
 # %% fold="Code of the table"
 EVEN = 65536 // 384 // 8 * 8
@@ -618,10 +587,11 @@ show(
     )
 )
 assert 128 * 24 + 256 * 240 <= 384 * EVEN <= 65536, "what is taken was given back before"
-publish(budget={"even": EVEN})
+publish(budget={"even": EVEN, "left": EVEN - 128})
 
 # %% [markdown]
-# There are three conditions. The counts are multiples of 8 between 24 and 256. All warps of the warpgroup execute the
+# The producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");`, and each consumer the same with `inc` and 240,
+# right after the roles split. There are three conditions. The counts are multiples of 8 between 24 and 256. All warps of the warpgroup execute the
 # instruction. And the kernel is compiled for a known number of registers per thread, for example through
 # `__launch_bounds__`, because a block can only redistribute the registers that it got at its launch. `setmaxnreg.inc`
 # blocks until enough registers are free, so it needs the producer's `setmaxnreg.dec` to proceed.
@@ -660,7 +630,7 @@ for old, new in (
     ),
     ("k < 4; ++k", "k < 8; ++k"),
     ("descriptor(a + 32 * k, 16, 1024)", "descriptor(a + 8192 * (k / 4) + 32 * (k % 4), 16, 1024)"),
-    (": descriptor(b + 32 * k, 16, 1024)", ": descriptor(b + 16384 * (k / 4) + 32 * (k % 4), 16, 1024)"),
+    ("descriptor(b + 32 * k, 16, 1024)", "descriptor(b + 16384 * (k / 4) + 32 * (k % 4), 16, 1024)"),
 ):
     assert TALL.count(old) == 1, old
     TALL = TALL.replace(old, new)

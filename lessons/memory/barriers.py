@@ -10,7 +10,7 @@
 # %% [markdown]
 # Delete one line, a barrier, from a kernel that adds up 256 values per block. On a GPU, {{ lost.loop.least | , }} to
 # {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums come out wrong, different ones in every launch, and nothing is
-# reported. That's a *race*, and most kernels that use shared memory have had one at some point.
+# reported. That's a *race*, and it's easy to write one.
 #
 # This lesson builds the kernel that needs those barriers. How often do 256 threads have to wait for each other to add up 256 values?
 # Where exactly? And how do you find the barrier that you forgot?
@@ -258,13 +258,13 @@ show(
         extent=64,
         start=3,
         title="Each step reads what the previous step wrote",
-        caption="The tree with 64 values, one block of two warps, line by line as the simulator ran it. Of the 256 elements of smem, a block of 64 threads uses the first 64.",
+        caption="The tree with 64 values, one block of two warps, line by line as the simulator ran it. A block of 64 threads uses 64 of the 256 elements of smem.",
     )
 )
 
 # %% [markdown]
-# Barriers divide a run into intervals. Within an interval, warps may run in any order. Each thread executes
-# {{ tree.barriers }} barriers here: one after the stores, and one after each of the {{ tree.steps }} steps. The last
+# Barriers divide a run into intervals. Within an interval, warps may run in any order. In a block of 256,
+# each thread executes {{ tree.barriers }} barriers: one after the stores, and one after each of the {{ tree.steps }} steps. The last
 # one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ needed.barriers }} are enough.
 #
 # From interval {{ tree.alone_from }} on, only one warp adds; the other seven just go from one barrier to the next.
@@ -391,6 +391,23 @@ void sum_by_warp(const float* x, float* sums, int n) {
 expect_hazard(NO_SYNCWARP.on(summing(64, 32)), "race", line_with="smem[t] += smem[t + h]")
 
 # %% [markdown]
+# Run the tree with and without its barriers, at any block size up to 256. Which sizes lose elements?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    summing,
+    {
+        "both barriers": SUM_BY_TREE,
+        "without the first barrier": NO_FIRST_BARRIER,
+        "without the barrier in the loop": NO_BARRIER_IN_THE_LOOP,
+    },
+    n=(1, 300, 1024),
+    block=(1, 64, 256),
+)
+
+# %% [markdown]
 # Would you notice on a GPU? The cell below was run on one. It launches each version a hundred times on 2²⁴ values and
 # compares every block's sum with the correct one. Which of the three broken versions do you expect to fail?
 
@@ -424,7 +441,7 @@ if gpu_here():
 # %% fold="Code of the numbers"
 import re
 
-from tilewise.measurements import medians_us, recorded_device, text_record
+from tilewise.measurements import medians_us, recorded, recorded_device, text_record
 
 said = text_record("memory/barriers", "lost_sums")
 lost = {}
@@ -552,7 +569,8 @@ show(
 #
 # Once only one warp has work left, the other warps can return, because no block-wide barrier follows. The lanes of
 # the last warp synchronise with `__syncwarp()`. That leaves {{ fewer.barriers }} of the {{ tree.barriers }}
-# block-wide barriers.
+# block-wide barriers. Even the last of these could be a `__syncwarp()`, because only one warp adds in the step before
+# it, with `h` at 32. The kernel keeps it so that all steps of the first loop are alike.
 
 # %%
 WARP_AT_THE_END = Kernel(r"""
@@ -676,11 +694,13 @@ price_ns = {
     for (label, threads), us in met_us.items()
     if label == "no barrier"
 }
+FMA_NS = 1000 * recorded("tasks_on_the_gpu.one_thread_per_task.tasks_1_steps_131072.median") / 131_072
 publish(
     price={f"at_{threads}": ns for threads, ns in price_ns.items()}
     | {
         "a_warp": (price_ns[1024] - price_ns[32]) / 31,
-        "steps": price_ns[256] / (1000 * met_us["no barrier", 256] / 8192),
+        "steps": price_ns[256] / FMA_NS,
+        "fma_ns": FMA_NS,
     },
 )
 show(
@@ -696,7 +716,8 @@ show(
 
 # %% [markdown]
 # A barrier for 256 threads takes {{ price.at_256 | .0f }} ns, about as long as {{ price.steps | .0f }} dependent
-# multiply-adds, and each additional warp adds about {{ price.a_warp | .1f }} ns.
+# multiply-adds, which take {{ price.fma_ns | .0f }} ns [each](../machine/throughput.py). Each additional warp adds
+# about {{ price.a_warp | .1f }} ns.
 #
 # Now the sums themselves, of 2²⁶ values in blocks of 256. Reading every value once takes at least
 # {{ sums_model.memory_us | us }}. A single thread per block needs 255 additions in a row, and the tree needs only 8
@@ -740,7 +761,7 @@ block_sums = measure(
     library={"torch.sum": torch_row_sums, "cupy.sum": cupy_row_sums},
     reference=lambda x: {"sums": x.reshape(-1, 256).sum(axis=1)},
     tolerance=0.0,
-    counts=("sectors", "wavefronts"),
+    counts=(),
     reasons={"*": "The cost of a barrier"},
     guess=Guess(
         "How much faster is the tree than one thread that adds alone?",
@@ -785,9 +806,10 @@ block_sums = measure(
 #
 # ## In your own kernel
 #
-# Run `compute-sanitizer --tool racecheck` on every kernel that uses shared memory before you tune it, and run a small launch on the
-# simulator to find barriers that some threads skip. If barriers are the
-# bottleneck, Nsight Compute shows it as the \stall reason `smsp__average_warps_issue_stalled_barrier_per_issue_active`: let each thread combine more values in registers before it synchronises.
+# Run `compute-sanitizer --tool racecheck` on every kernel that uses shared memory before you tune it, and run a small
+# launch on the simulator to find barriers that some threads skip. If Nsight Compute shows *Stall Barrier*
+# (`smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio`) as the largest \stall, let each thread combine
+# more values in registers before it synchronises.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise

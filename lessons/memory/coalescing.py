@@ -1,20 +1,21 @@
 # ---
 # title: "Memory coalescing: thirty-two addresses, one request"
 # needs: [speed/roofline, machine/warps]
-# summary: "Two kernels sum equally many integers with the same loads and additions. How much faster is reading by columns than by rows?"
+# summary: "Two kernels sum the same number of integers with the same loads and additions. How much faster is reading by columns than by rows?"
 # description: "What a warp's 32 addresses cost: sectors, strides, offsets and alignment, shown lane by lane, counted, and measured. Row-wise against column-wise access."
 # date: 2026-11-23
 # tags: [coalescing, sectors, alignment]
 # ---
 
 # %% [markdown]
-# Two kernels sum {{ lists.numbers | , }} integers each, {{ lists.length }} per thread. They execute the same
+# Two kernels sum 2²⁵ integers each, {{ lists.length }} per thread. They execute the same
 # loads and the same additions with the same number of threads. In the first kernel, each thread reads a row of a
 # row-major matrix from left to right, as you'd write it for a CPU. In the second, each thread reads a column from top
 # to bottom, which is the worst you can do on a CPU. How much faster is the second one?
 #
-# The answer is called *coalescing*, and it's the first thing to check in any kernel that is limited by
-# memory. Get it wrong, and up to {{ sectors.useless | .1% }} of what you fetch is wasted. No compiler fixes it for you.
+# The reason is called *coalescing*, and it's the first thing to check in any kernel that is limited by
+# memory. Get it wrong, and with 4-byte elements up to {{ sectors.useless | .1% }} of every sector you request is
+# wasted. No compiler fixes it for you.
 
 # %% [markdown]
 # ## Lanes, sectors and cache lines
@@ -52,7 +53,7 @@ from tilewise import (
     show,
 )
 from tilewise.figures import Series, line_chart, sector_map, stepped
-from tilewise.measurements import medians_us, recorded
+from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import sectors_of_stride
 
 show(
@@ -151,11 +152,27 @@ for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 3
 agree(pick, PICK, cases, rtol=0.0)
 
 # %% [markdown]
+# Move the stride and the offset, and watch the sectors of the load.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def picking(stride, offset):
+    x = integers(offset + 1024 * stride, low=0, high=10, dtype="int32")
+    return case(
+        x=x, partial=output(256, dtype="int32"), n=1024, stride=stride, offset=offset, grid=1, block=256
+    )
+
+
+try_it(picking, PICK, stride=(1, 1, 32), offset=(0, 0, 31))
+
+# %% [markdown]
 # ## Strides cost time; offsets hardly do
 #
 # Every variant uses the same number of bytes, so if sectors set the pace, a stride of 8 should take
 # {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element
-# {{ sectors.times_offset | .2f }}×. Which of the two predictions do you trust less?
+# {{ sectors.times_offset | .2f }}×. One of the two predictions fails:
 
 # %% fold="Code of the figure"
 STRIDES, COUNT = (1, 2, 4, 8, 16, 32, 64), 2**23
@@ -197,16 +214,18 @@ publish(
 )
 
 # %% [markdown]
-# The strides behave as predicted. A stride of 8 takes {{ seen.times_8 | .1f }}× as long as a stride of 1, less than
-# {{ sectors.times_8 | .0f }}× because every launch also pays a fixed {{ seen.fixed_us | .1f }} µs.
+# Apart from a fixed cost, the strides behave as predicted. A stride of 8 takes {{ seen.times_8 | .1f }}× as long as a
+# stride of 1 rather than {{ sectors.times_8 | .0f }}×, because every launch also pays about
+# {{ seen.fixed_us | .1f }} µs.
 #
 # The offsets don't. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs, against
 # {{ seen.one_us | .1f }} µs without an offset. The reason is that a warp's fifth sector is also the first sector of
 # the next warp. It's requested twice, but it comes from memory only once, because the second request finds it in a
 # cache. In a stream of reads, misalignment makes work for the caches, not for the memory.
 #
-# And from 8 to 16 the time grows {{ seen.times_16 | .1f }}×, although the sectors stay the same. There the L2
-# cache fetches more than anyone requested: see [the L2's fetch granularity](coalescing_fetch_granularity.py).
+# The strides hold one more surprise: from a stride of 8 to a stride of 16 the time grows {{ seen.times_16 | .1f }}×,
+# although the number of sectors stays the same. Beyond a stride of 8, the L2 cache fetches more than anyone requested:
+# see [the L2's fetch granularity](coalescing_fetch_granularity.py).
 
 # %% [markdown]
 # ## Column-wise access: lanes side by side
@@ -405,26 +424,35 @@ walks = measure(
             "sectors per request": sectors_of_stride(128) / sectors_of_stride(1),
             "perfect caches": 1.0,
         },
-        because="Both kernels use every byte of every sector in the end; what differs is whether the sector is still in a cache by then.",
+        because="Both kernels use every byte of every sector in the end; what differs is whether the sector is still in a cache by then, and how many cache lines each request has to look up.",
     ),
 )
 
 # %% fold="Code of the numbers"
+GPU = recorded_device()
 walks_us = medians_us(walks)
+LOOK_UPS_US = 2**25 / GPU.sms / GPU.boost_mhz  # row-wise: one line per element, one line per cycle and SM
+if np.isfinite(walks_us["row-wise"]):
+    assert 0.8 < LOOK_UPS_US / walks_us["row-wise"] < 1, (
+        "the text says that look-ups may take most of the time"
+    )
 publish(
     walked={
         "times": walks_us["row-wise"] / walks_us["column-wise (coalesced)"],
         "wide_times": walks_us["row-wise, int4 loads"] / walks_us["column-wise (coalesced)"],
         "wide_gain": walks_us["row-wise"] / walks_us["row-wise, int4 loads"],
         "wide_sectors": sectors_of_stride(32, 16),
+        "look_ups_us": LOOK_UPS_US,
     },
-    lists={"length": 128, "threads": 2048, "numbers": 128 * 2**18},
+    lists={"length": 128, "threads": 2048},
 )
+assert 128 * 2**18 == 2**25, "the first sentence says so"
 
 # %% [markdown]
 # Column-wise access is {{ walked.times | .1f }}× faster: {{ walks.column_wise_coalesced.median | us }} instead of
-# {{ walks.row_wise.median | us }}. So the caches keep much of what was fetched, but the row-wise kernel still pays
-# for sectors that are evicted too early, and for looking up 32 of them in every request.
+# {{ walks.row_wise.median | us }}. So the caches keep much of what was fetched, but the row-wise kernel still has to
+# look up 32 cache lines in every request. If an SM's L1 looks up one line per cycle, that alone takes
+# {{ walked.look_ups_us | us }}. Sectors that are evicted too early may add to it.
 #
 # With `int4` loads, the row-wise kernel is {{ walked.wide_gain | .1f }}× faster than before. Each request still needs
 # {{ walked.wide_sectors }} sectors, but it uses half of each at once, and there are only a quarter as

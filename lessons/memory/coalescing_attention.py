@@ -17,16 +17,17 @@
 # %% [markdown]
 # ## Which loads are uncoalesced?
 #
-# In those kernels, the lanes of a warp run along the keys, `j`. For the scores, they read `K[j, k]` at one `k`. That's a
-# column of a row-major matrix, so it takes {{ sectors.stride_8 }} sectors. In the softmax kernel, each lane reads along its own row
-# of $S$: {{ sectors.stride_8 }} sectors again. Only the weighted sum is coalesced.
+# In the scores kernel, the lanes of a warp run along the keys, `j`. They read `K[j, k]` at one `k`. That's a
+# column of a row-major matrix, so it takes {{ sectors.stride_8 }} sectors. In the softmax kernel, the lanes run along the
+# queries, `i`, and each reads along its own row of $S$: {{ sectors.stride_8 }} sectors again. Only the weighted sum is
+# coalesced.
 #
-# Let the lanes run along the queries, `i`, instead, and store $Q^\top$, $S^\top$ and $P^\top$. Now each lane has a
+# Let the lanes of the scores kernel run along the queries, too, and store $Q^\top$, $S^\top$ and $P^\top$. Now each lane has a
 # column of its own, and neighbouring lanes read neighbouring elements. `K[j, k]` is the same element for the whole
 # warp, so it takes a single sector.[^broadcast] The price is one small extra launch that transposes $Q$.
 #
-# [^broadcast]: A common misconception: in a matrix multiplication the row operand is read uncoalesced. If the lanes run
-#     along the columns, all of them need the same element of the row operand, and one sector serves them all.
+# [^broadcast]: A common misconception: in a matrix product $AB$, the reads of $A$ are uncoalesced. If the lanes run
+#     along the columns of the result, all of them need the same element of $A$, and one sector serves them all.
 
 # %% [markdown]
 # ## Four kernels
@@ -268,7 +269,6 @@ publish(
     sectors={"stride_8": sectors_of_stride(8)},
     third={
         "fewer": before["scores"] / after["scores"],
-        "lines": 33 / 2,
         "expected_us": expected_us,
         "before_us": until[-1],
     },
@@ -375,17 +375,71 @@ show(
     )
 )
 
+# %% fold="Code that counts look-ups in L1 on a GPU" needs="gpu" record="lookups"
+from tilewise import gpu_here
+
+if gpu_here():
+    from tilewise.kernels.from_lesson import from_lesson
+    from tilewise.measurements.profiling import LIMITS, STALLED, STALLS, profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def step_by_step():
+        """Calls of each kernel of both versions, alone."""
+        kernel_2, inputs = from_lesson("kernels/serial_attention", "kernel_2", "attention")
+        calls = Calls()
+        for version, launches in (
+            ("strided", kernel_2(inputs(1024, 128))),
+            ("coalesced", kernel_3(attention(1024, 128))),
+        ):
+            for launch in launches:
+                calls.add(f"{version}, {launch.kernel.name}", launch)
+        return calls.by_label
+
+    COUNTED = (
+        *LIMITS,
+        "smsp__inst_executed.sum",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "l1tex__t_set_accesses_pipe_lsu_mem_global_op_ld.sum",
+        "l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum",
+        "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
+        "l1tex__data_pipe_lsu_wavefronts.sum",
+        *(STALLED.format(reason) for reason in STALLS),
+    )
+    print(table_of(profiled("memory/coalescing_attention", "lookups", step_by_step, COUNTED)))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import printed_profiles, stall_fractions
+
+LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+looked_up = printed_profiles("memory/coalescing_attention", "lookups")
+l1 = {}
+for when, scores, softmax in (
+    ("before", "strided, scores", "strided, softmax_rows"),
+    ("now", "coalesced, scores_turned", "coalesced, softmax_columns"),
+):
+    counted = looked_up[scores]
+    l1[f"lookups_{when}"] = counted[LOADS.format("set_accesses")] / counted[LOADS.format("requests")]
+    l1[f"busy_{when}"] = counted["l1tex__throughput.avg.pct_of_peak_sustained_active"] / 100
+    l1[f"waits_{when}"] = stall_fractions(looked_up[softmax])["long_scoreboard"]
+publish(l1=l1)
+assert not abs(l1["lookups_before"] / l1["lookups_now"] - 33 / 2) > 0.01, "the text: one look-up per line"
+assert not l1["busy_before"] < 0.95, "the text says that L1 was busy"
+assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a load takes longer"
+
 # %% [markdown]
 # The coalesced kernels take {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, which is less than
 # predicted and {{ third_gain.times | .1f }}× faster than before. Transposing $Q$ costs only {{ third_turn.us | .1f }}
 # µs of that.
 #
-# The scores gain {{ step.scores.times | .1f }}×, more than the sectors predict. A request also costs one L1 look-up per
-# cache line. Before, its 33 sectors were in 33 lines; now its 5 sectors are in 2. That ratio is
-# {{ third.lines | .1f }}×, and the measured gain is between the two.
+# The scores gain {{ step.scores.times | .1f }}×, more than the sectors predict, because a request costs one L1 look-up
+# per cache line. On an H200, a request took {{ l1.lookups_before | .1f }} look-ups before and takes
+# {{ l1.lookups_now | .0f }} now. L1 was busy in {{ l1.busy_before | .0% }} of the cycles with the strided kernel and is in
+# {{ l1.busy_now | .0% }} with the coalesced one, so the gain is smaller than that ratio.
 #
 # Softmax gains {{ step.softmax.times | .1f }}×, although its chain is as long as before. Each iteration waits for its
-# load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one. Softmax is now
+# load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one: a warp waited for
+# loads {{ l1.waits_before | .0% }} of the time, and now {{ l1.waits_now | .0% }}. Softmax is now
 # the slowest step, because its {{ third_turn.rows | , }} threads are too few to keep the GPU busy.
 
 # %% [markdown]
@@ -394,8 +448,8 @@ show(
 # - With the lanes along the queries and three matrices transposed, attention is {{ third_gain.times | .1f }}× faster with
 #   the same operations.
 # - If all lanes need the same element, one sector serves the whole warp.
-# - Coalescing shortens a chain of dependent loads too: a request for one cache line returns earlier than a
-#   request for {{ sectors.stride_8 }}.
+# - Coalescing also speeds up a chain of dependent operations that wait for loads: a request for one cache line
+#   returns earlier than a request for {{ sectors.stride_8 }}.
 
 # %% [markdown]
 # ## In your own kernel

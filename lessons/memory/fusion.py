@@ -351,8 +351,8 @@ show(
 )
 
 # %% [markdown]
-# This result doesn't prove much: a kernel that only writes ones would give it too. The folded checks therefore
-# compare each of the five steps with its pseudocode, on random inputs: `case` describes a launch, `output` marks the
+# This result doesn't prove much: a kernel that only writes ones would give it too. So the checks in the collapsed cells
+# above compare each of the five steps with its pseudocode, on random inputs: `case` describes a launch, `output` marks the
 # array that the kernel writes, and `agree` compares the results.
 #
 # You can also fuse part of a chain. Say you split ours into two kernels. If you cut after sine and
@@ -374,7 +374,7 @@ show(
 # counts is [launch overhead](../speed/launches.py): five launches against one.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements import medians_us, printed, recorded, recorded_device, text_record
+from tilewise.measurements import medians_us, printed, printed_numbers, recorded, recorded_device, text_record
 
 GPU = recorded_device()
 least_us = {name: 4 * moved[name] * MANY / (GPU.memory_gb_per_s * 1e3) for name in ("five", "fused")}
@@ -501,7 +501,7 @@ squares = measure(
         at={"n": 2**26},
         between=(0.5, 50.0),
         models={"values moved": 11 / 2, "launches": 5.0},
-        because="The count of values holds as long as both versions use the memory equally well.",
+        because="Counting values predicts the ratio only if both versions use the memory equally well.",
     ),
 )
 
@@ -527,8 +527,8 @@ publish(counted=counted)
 # {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So it's mostly
 # the memory accesses: one 4-byte load per thread [doesn't keep enough bytes in flight](../speed/roofline.py).
 #
-# PyTorch uses the memory about equally well in both modes, {{ took.eager_tb_per_s | .1f }} TB/s eager and
-# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. So PyTorch is the fairer test of our prediction, and there fusion
+# PyTorch uses the memory about equally well in both modes: it reaches {{ took.eager_tb_per_s | .1f }} TB/s eager and
+# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. That makes it the fairer test of our prediction, and there fusion
 # gains {{ took.compiled_ratio | .1f }}×.
 
 # %% fold="Code of the figure and of the numbers"
@@ -599,7 +599,109 @@ if np.isfinite(list(TOOK.values())).all():
 # In PyTorch, `torch.compile` makes the chain *slower* here: {{ sum_of_squares_with_host.torch_compile.median | us }}
 # instead of {{ sum_of_squares_with_host.pytorch_eager.median | us }}. Before each call, a compiled function checks
 # that its input still matches what it was compiled for. For such cases, `torch.compile(mode="reduce-overhead")` uses
-# CUDA graphs. These times vary with the host and from run to run, but we saw the same ranking on two machines.
+# CUDA graphs.
+#
+# Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
+# {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls followed
+# one another and wrote to existing arrays. An H200's host takes {{ apart.five | .0f }} µs per operation in a loop of
+# five like ours, and {{ apart.add | .1f }} µs for additions in a row. Allocating the result accounts for
+# {{ apart.new | .1f }} µs of the difference, and waiting for the GPU after every five for {{ apart.wait | .1f }} µs. An
+# idle GPU costs nothing more, but a host that was busy otherwise takes {{ apart.busy | .1f }} µs longer. These times also
+# vary with the host and from run to run, but we saw the same ranking on two machines.
+
+# %% needs="gpu torch" record="eager_calls" fold="Code that takes the eager calls apart on a GPU"
+from importlib.util import find_spec
+
+if gpu_here() and find_spec("torch"):
+    import time
+
+    import torch
+
+    def take_apart():
+        """Time the host's part of each of five operations, by what ran before and where results go."""
+        x = torch.randn(2**12, device="cuda")
+        a, b, c = (torch.empty_like(x) for _ in range(3))
+        large = torch.zeros(2**28, device="cuda")
+
+        def five_allocating():
+            return x.sin() ** 2 + x.cos() ** 2
+
+        def five_in_place():
+            torch.sin(x, out=a)
+            torch.pow(a, 2, out=a)
+            torch.cos(x, out=b)
+            torch.pow(b, 2, out=b)
+            torch.add(a, b, out=c)
+
+        def adds_allocating():
+            return [x + x for _ in range(5)]
+
+        def adds_in_place():
+            for _ in range(5):
+                torch.add(x, x, out=c)
+
+        def after_nothing():
+            torch.cuda.synchronize()
+
+        def after_a_spin():
+            torch.cuda.synchronize()
+            until = time.perf_counter() + 2e-3
+            while time.perf_counter() < until:
+                pass
+
+        def after_a_read():
+            large.sum()
+            torch.cuda.synchronize()
+
+        for label, work in (
+            ("five operations, new results", five_allocating),
+            ("five operations, existing results", five_in_place),
+            ("five additions, new results", adds_allocating),
+            ("five additions, existing results", adds_in_place),
+        ):
+            for _ in range(50):
+                work()
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(1000):
+                work()
+            host_us = (time.perf_counter() - start) * 1e6 / 1000
+            torch.cuda.synchronize()
+            print(f"{label}, one after another: {host_us:.2f} us of the host per call")
+            for before in (after_nothing, after_a_spin, after_a_read):
+                enqueued, done = [], []
+                for _ in range(200):
+                    before()
+                    start = time.perf_counter()
+                    result = work()
+                    enqueued.append(time.perf_counter() - start)
+                    torch.cuda.synchronize()
+                    done.append(time.perf_counter() - start)
+                    del result
+                host_us, all_us = (1e6 * float(np.median(one)) for one in (enqueued, done))
+                name = before.__name__.replace("_", " ")
+                print(f"{label}, {name}: {host_us:.2f} us of the host, {all_us:.2f} us until done")
+        for before in (after_nothing, after_a_read):  # operation by operation
+            spans = []
+            for _ in range(200):
+                before()
+                at = [time.perf_counter()]
+                s = x.sin()
+                at.append(time.perf_counter())
+                s = s**2
+                at.append(time.perf_counter())
+                t = x.cos()
+                at.append(time.perf_counter())
+                t = t**2
+                at.append(time.perf_counter())
+                s = s + t
+                at.append(time.perf_counter())
+                spans.append(np.diff(at))
+                torch.cuda.synchronize()
+            each = ", ".join(f"{1e6 * one:.2f}" for one in np.median(spans, axis=0))
+            print(f"each operation, {before.__name__.replace('_', ' ')}: {each} us")
+
+    take_apart()
 
 # %% fold="Code of the measurement"
 with_host = measure(
@@ -622,6 +724,35 @@ with_host = measure(
     reasons={"*": "Short arrays: launch overhead on the host"},
 )
 host_us = medians_us(with_host)
+publish(
+    host={
+        "each_us": host_us["PyTorch eager"] / 5,
+        "add_us": recorded("launch_pieces.torch_add_per_piece.n_4096.median") / 4096,
+    }
+)
+# recorded on an H200's host: five calls, by what they are and by what ran before
+CALLS_US = printed_numbers("memory/fusion", "eager_calls", r"^(.+): ([\d.]+) us of the host")
+DONE_US = printed_numbers("memory/fusion", "eager_calls", r"^(.+): .* ([\d.]+) us until done$")
+OURS, ADDITIONS = "five operations, new results", "five additions, existing results"
+apart = {
+    "five": DONE_US[f"{OURS}, after nothing"] / 5,
+    "add": CALLS_US[f"{ADDITIONS}, one after another"] / 5,
+    "new": (
+        CALLS_US[f"{OURS}, one after another"]
+        - CALLS_US["five operations, existing results, one after another"]
+    )
+    / 5,
+    "wait": (DONE_US[f"{OURS}, after nothing"] - CALLS_US[f"{OURS}, after nothing"]) / 5,
+    "busy": (DONE_US[f"{OURS}, after a spin"] - DONE_US[f"{OURS}, after nothing"]) / 5,
+}
+publish(apart=apart)
+assert not abs(apart["new"] + apart["wait"] - apart["five"] + apart["add"]) > 0.5, (
+    "the text explains the difference"
+)
+assert not CALLS_US[f"{OURS}, after nothing"] > CALLS_US[f"{OURS}, one after another"], (
+    "the text says that an idle GPU costs nothing"
+)
+assert not apart["busy"] < 1, "the text says that a busy host takes longer"
 if np.isfinite(list(host_us.values())).all():
     assert host_us["torch.compile"] > host_us["PyTorch eager"], "the text says that compiling is slower"
     assert min(host_us, key=host_us.get) == "five kernels, CUDA graph"
@@ -785,7 +916,7 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 #     is a black box: apart from the few operations that the library lets you append, nothing can be fused
 #     into it, so a compiler that fuses more has to generate a matrix multiplication of its own. And a
 #     compiler doesn't invent algorithms. TorchInductor can
-#     [generate online softmax](../toolbox/compilers.py#a-softmax-generated), but only because people
+#     [generate online softmax](../toolbox/compilers.py#online-softmax-a-rule-not-a-discovery), but only because people
 #     built in the online-softmax identity, published by [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).
 
 # %% [markdown]
@@ -873,5 +1004,6 @@ exercise(
 )
 
 # %% [markdown]
-# A fused kernel keeps its intermediates on the chip. What if a later kernel needs them again? It can
-# [load a stored copy or recompute them](recomputation.py) from `x`, and again, counting bytes tells you which is faster.
+# A fused kernel keeps its intermediates on the chip. What if a later kernel needs them, too? It can
+# [load a stored copy or recompute them](recomputation.py) from `x`. To see which is faster, start by counting bytes
+# once more.

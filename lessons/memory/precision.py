@@ -607,7 +607,8 @@ show(
 
 # %% [markdown]
 # The exponential turns this residual into a factor. With logits up to a thousand it's harmless; up to a million, the
-# largest softmax weight is off by {{ residual.large | .1%}}. With still larger logits the exponential overflows.
+# largest exponential is off by {{ residual.large | .1%}}. All exponentials of a row are off by about the same factor,
+# so most of it cancels when softmax divides by their sum. But with still larger logits the exponential overflows.
 # That's how FlashAttention came to [return NaN in PyTorch](https://github.com/pytorch/pytorch/issues/121558), and why
 # it got [an option to avoid the instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
 #
@@ -887,8 +888,8 @@ show(
 # %% [markdown]
 # FP16 is only {{ matvec.ratio_16 | .1f }}× faster than FP32, and INT8 only {{ matvec.ratio_8 | .1f }}×, although INT8 reads
 # a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
-# remains is about the same for all three: {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }} for
-# INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters. An empty
+# remains is similar for all three: {{ conversion.rest_32 | us }} for FP32, {{ conversion.rest_16 | us }} for FP16 and
+# {{ conversion.rest_8 | us }} for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters. An empty
 # launch accounts for {{ matvec_8bit.ceilings.launch_us | us }} of it.
 #
 # Could the conversions from INT8 be to blame?
@@ -939,11 +940,43 @@ measure(
 )
 publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e3 for bits, us in US.items()})
 
+# %% fold="Code that times other sizes on a GPU" needs="gpu" record="sizes"
+from tilewise import gpu_here
+
+if gpu_here():
+    from tilewise.measurements.side_by_side import Calls, timed_lines
+
+    for rows in (1024, 2048, 4096, 8192):
+        calls = Calls()
+        for bits, kernel in ((32, MATVEC_FLOAT), (16, MATVEC_HALF), (8, MATVEC)):
+            calls.add(NAMED[bits], kernel.on(product(rows, 8192, bits)))
+        print(timed_lines(f"{rows} rows", calls.by_label))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.side_by_side import printed_times
+
+rows_us = printed_times("memory/precision", "sizes")  # recorded on an H200
+few_us = {bits: rows_us["1024 rows", NAMED[bits]] for bits in (32, 16, 8)}
+publish(
+    short={
+        "rows": LARGE["rows"],
+        "all_8": rows_us["8192 rows", "INT8"],
+        "few_8": few_us[8],
+        "few_32": few_us[32],
+        "steps": LARGE["columns"] // 4 // 32,
+    }
+)
+assert not few_us[8] < 0.5 * rows_us["8192 rows", "INT8"], (
+    "the text says that time hardly falls with the rows"
+)
+assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
+
 # %% [markdown]
 # That saves a little: {{ matvec_without_conversions.magic_number.median | us }} instead of
 # {{ matvec_without_conversions.conversion_instruction.median | us }}. FP32 needs no conversion and has the same
-# \overhead. So neither bytes nor conversions explain it. A likely cause is the time it takes to fill and drain
-# the memory pipeline at each launch, which we haven't measured separately.
+# \overhead. So neither bytes nor conversions explain it. It's latency: on an H200, INT8 takes {{ short.all_8 | us }} for
+# all {{ short.rows | , }} rows and still {{ short.few_8 | us }} for an eighth of them, FP32 {{ short.few_32 | us }}. With all
+# three formats, a warp walks along its row in {{ short.steps }} steps, and only a few of their loads are in flight at once.
 #
 # On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row by
 # an *outlier* of 100, and the outlier determines the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the
@@ -952,8 +985,9 @@ publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e
 # {{ matvec.outlier_groups | .1% }}. In FP8 E4M3 each weight has its own exponent, and the error is
 # {{ matvec.outlier_fp8 | .1% }}.[^outliers]
 #
-# [^outliers]: Outliers are real: [Dettmers et al.](https://arxiv.org/abs/2208.07339) found them in the inputs that large
-#     language models multiply with their weights.
+# [^outliers]: In practice, outliers are mainly a problem of \activations:
+#     [Dettmers et al.](https://arxiv.org/abs/2208.07339) found them in the inputs that large language models multiply
+#     with their weights. If you quantise those too, the same remedies apply.
 
 # %% [markdown]
 # ## Peak throughput by format
@@ -1040,8 +1074,8 @@ show(
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: a shorter format speeds up only a kernel
-# where it's high, and if it falls after the change, widen your loads. Compare with a float64 reference on real data, and
+# In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: shorter storage alone speeds up only a
+# kernel where it's high, and if it falls after the change, widen your loads. Compare with a float64 reference on real data, and
 # look for FP16 arithmetic in long sums with `smsp__sass_thread_inst_executed_op_hadd_pred_on.sum` and
 # `smsp__sass_thread_inst_executed_op_hfma_pred_on.sum`.
 

@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: memory"
 # needs: [memory/reductions]
-# summary: "Seven kernels that move data between global and shared memory: how close can you get to the fewest sectors, wavefronts and barriers?"
+# summary: "Seven kernels whose cost is data movement: how close can you get to the fewest sectors, wavefronts and barriers?"
 # description: "GPU puzzles: warp scan, row sums, float4 loads, stencil, transpose, tree reduction and histogram in CUDA C, each with a budget, checked without a GPU."
 # date: 2026-11-21
 # tags: [puzzle, shared memory, barrier, coalescing]
@@ -38,8 +38,8 @@ puzzle("memory/row_sums")
 # %% [markdown]
 # ## float4 loads and stores
 #
-# A `float4` load moves 16 bytes per lane, provided that the address is aligned and the array is long enough. Check
-# both.
+# A `float4` load moves 16 bytes per lane. The address must be aligned, which holds here, and the array must be long
+# enough, which you have to check.
 
 # %%
 puzzle("memory/vectors")

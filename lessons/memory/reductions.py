@@ -9,7 +9,7 @@
 
 # %% [markdown]
 # A sum reads every element once and does one addition with it, so it should run at memory speed. At the data
-# sheet's peak bandwidth, reading {{ task.numbers | , }} floats takes {{ task.least_us | us }}. The [tree
+# sheet's peak bandwidth, reading 2²⁸ floats takes {{ task.least_us | us }}. The [tree
 # reduction](barriers.py) takes {{ task.tree_times | .1f }}× as long as reading its bytes would. How close to the peak
 # can a sum get?
 #
@@ -46,7 +46,6 @@ H100 = device("H100 SXM")  # an H200 has as many SMs
 MANY = 2**28
 publish(
     task={
-        "numbers": MANY,
         "least_us": bound(stated(GPU), bytes_moved=4 * MANY).time_us,
         "tree_times": 1 / recorded("block_sums_by_shuffles.tree.share_of_bound"),
     }
@@ -290,7 +289,8 @@ measure(
 # {{ block_sums_by_shuffles.tree.median | us }}. But the bytes need only
 # {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all instructions only
 # {{ block.shuffles.issue_us | us }}. So neither explains most of the time. It's spent waiting: a warp issues one
-# load, waits for the element, waits at the barrier, and no new block starts loading until the whole block is done.
+# load, waits for the element and waits at the barrier, and no new block can take its block's place until all eight
+# warps are done.
 
 # %% [markdown]
 # ## Partial warps: guard the last step
@@ -331,7 +331,8 @@ check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), rtol=0.0, name="9
 # %% [markdown]
 # Blocks of 100 threads fail even with the guard. The fourth warp has four lanes, but the mask names 32, and the result
 # of a shuffle is undefined if a lane named in the mask doesn't execute it. Also, `100 / 32` is 3, so the sum of the fourth
-# warp would be dropped. Launch reductions with whole warps, and give lanes without an element a zero.
+# warp would be dropped. Launch reductions with whole warps, and give lanes without an element a zero. The hazard that
+# the check below reports is the first shuffle of thread 96: it reads lane 16 of its warp, which doesn't exist.
 #
 # *A common misconception:* `__activemask()` supplies the right mask. In fact, it returns the lanes that happen to be
 # active at that instruction, not those that will arrive. Another one: a shuffle makes earlier stores visible to the
@@ -341,11 +342,24 @@ check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), rtol=0.0, name="9
 expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shfl_down_sync")
 
 # %% [markdown]
+# Find the block sizes at which each version works. The tree is there for comparison.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    summing,
+    {"shuffles": SUM_BY_SHUFFLES, "shuffles without the guard": NO_GUARD, "tree": SUM_BY_TREE},
+    n=(1, 960, 2000),
+    block=(1, 96, 256),
+)
+
+# %% [markdown]
 # ## Grid-stride loop and float4 loads: keep the memory busy
 #
 # If waiting is the problem, wait less often. Launch only as many blocks as fit on the GPU at once,
-# {{ sum_model.blocks | , }} of 256 threads, and let each thread sum {{ sum_model.each | , }} elements in a grid-stride
-# loop. Each block then synchronises once for {{ answer.numbers | , }} elements instead of once for 256.
+# {{ sum_model.blocks | , }} of 256 threads, and let each thread sum about {{ sum_model.each | , }} elements in a grid-stride
+# loop. Each block then synchronises once for about {{ answer.numbers | , }} elements instead of once for 256.
 #
 # What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} kB.
 # With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have {{ sum_model.narrow_kb | .0f }} kB in
@@ -570,7 +584,7 @@ publish(
     answer={"numbers": MANY // BLOCKS},
     sum_model={
         "blocks": BLOCKS,
-        "each": MANY // (BLOCKS * 256),
+        "each": round(MANY / (BLOCKS * 256)),
         "warps": WARPS,
         "flight_kb": bytes_in_flight(GPU.memory_gb_per_s, LATENCY_NS) / GPU.sms / 1000,
         "one_kb": WARPS * 32 * 16 / 1000,
@@ -583,7 +597,8 @@ publish(
 # %% [markdown]
 # ## Benchmark: sums against CUB and torch.sum
 #
-# All versions sum the same integers stored as floats, so every order of additions gives the exact result. Three variants
+# All versions sum the same integers from −8 to 8, stored as floats. Positive and negative ones nearly cancel, so the
+# partial sums of each version stay below 2²⁴, and its result is exact. Three variants
 # test the design: half as many blocks, one block per tile instead of a loop over tiles, and sixteen loads instead of four.
 # CUB is called through CuPy.
 
@@ -652,6 +667,7 @@ publish(
         "best_us": sum_us[best],
         "times_least": sum_us[best] / bound(stated(GPU), bytes_moved=4 * MANY).time_us,
         "tiles_less": 1 - sum_rate["4 x float4, one block per tile"] / sum_rate["4 x float4"],
+        "tile": 4 * 16 * 256,
         "many_blocks": ceil_div(MANY, 4 * 16 * 256),
         "of_cub": sum_rate[best] / recorded("sums.cub_through_cupy_sum.gb_per_s"),
         "of_stated": sum_rate[best] / GPU.memory_gb_per_s,
@@ -670,8 +686,9 @@ if sum_us[best] > 0:
 # block per tile costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier,
 # and that was the problem at the start.
 #
-# Letting the last block add up the sums is as fast as a second launch. It only hurts with one block per tile, where the last
-# block has {{ sum_seen.many_blocks | , }} sums to add up by itself. torch.sum takes {{ sums.torch_sum.median | us }}, CUB
+# Letting the last block add up the sums is as fast as a second launch. It only hurts with one block per tile. With tiles
+# of {{ sum_seen.tile | , }} elements, sixteen `float4`s per thread, the last block has {{ sum_seen.many_blocks | , }}
+# sums to add up by itself. torch.sum takes {{ sums.torch_sum.median | us }}, CUB
 # {{ sums.cub_through_cupy_sum.median | us }}. The best kernel here matches CUB. It reaches
 # {{ sum_seen.of_stated | .0% }} of peak bandwidth and {{ sum_seen.of_read | .0% }} of the fastest plain read that we recorded.
 
@@ -679,12 +696,12 @@ if sum_us[best] > 0:
 # ## Order of summation: rounding and reproducibility
 #
 # Floating-point addition rounds, so the order of additions determines the last digits. The more additions are
-# chained, the more rounding errors pile up. A running sum of {{ task.numbers | , }} elements chains that many additions; `sum_wide` chains at
+# chained, the more rounding errors pile up. A running sum of 2²⁸ elements chains that many additions; `sum_wide` chains at
 # most {{ order.wide | , }}.[^chain] Try it with {{ order.numbers | , }} values between 0 and 1: the running sum in FP32 is off
 # by a relative error of {{ order.serial_error | .1e }}, `sum_wide` by {{ order.wide_error | .1e }}.
 #
-# [^chain]: Per accumulator of a thread, plus combining the four accumulators, the lanes, the warps, and the blocks in the second
-#     launch.
+# [^chain]: This counts the additions in one accumulator of a thread, plus those that combine the four accumulators,
+#     the lanes, the warps and, in the second launch, the blocks.
 
 # %% fold="Code of the two sums"
 few = {"x": uniform(2**18), "sums": output(8), "total": output(1), "blocks": 8}
@@ -767,8 +784,8 @@ COUNTED = re.findall(r"(\S.*): (\d+) different sums", record.text if record else
 publish(orders={name.replace(" ", "_"): int(many) for name, many in COUNTED})
 
 # %% [markdown]
-# In 20 runs over the same {{ task.numbers | , }} floats, two launches and the last-block version each gave
-# {{ orders.two_launches }} result. Atomics in order of arrival gave {{ orders.by_arrival }} different ones.
+# In 20 runs over the same 2²⁸ floats, the two-launch version and the last-block version each gave the same result every
+# time. Atomics in order of arrival gave {{ orders.by_arrival }} different results.
 
 # %% [markdown]
 # ## The dot product: two loads instead of one
@@ -895,7 +912,7 @@ dots = measure(
 # ## The answer
 #
 # With one barrier per {{ answer.numbers | , }} elements, `float4` loads and several of them in flight, the best sum takes
-# {{ sum_seen.best_us | us }} for {{ task.numbers | , }} floats. That's {{ sum_seen.times_least | .2f }}× the
+# {{ sum_seen.best_us | us }} for 2²⁸ floats. That's {{ sum_seen.times_least | .2f }}× the
 # {{ task.least_us | us }} that peak bandwidth allows, and as fast as CUB.
 
 # %% [markdown]
@@ -1037,5 +1054,5 @@ exercise(
 
 # %% [markdown]
 # Two Further pages build on this lesson: [atomic contention](reductions_atomics.py), which asks what it costs when every thread
-# adds to one address, and [attention with one block per row](reductions_attention.py). The core track continues with [tiled matrix
-# multiplication](../matmul/tiling.py).
+# adds to one address, and [attention with one block per row](reductions_attention.py). Next come the [puzzles](puzzles.py) of this
+# part, and after them [tiled matrix multiplication](../matmul/tiling.py).

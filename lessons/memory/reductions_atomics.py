@@ -9,7 +9,7 @@
 # ---
 
 # %% [markdown]
-# The shortest reduction in CUDA is one line: `atomicAdd(total, x[i])`. It's correct, and for {{ tallied.numbers | , }} floats it
+# The shortest reduction in CUDA is one line: `atomicAdd(total, x[i])`. It's correct, and for 2²² floats it
 # takes {{ contention.float_one_atomic_per_thread.median | us }}. With integers instead of floats, the same line is far faster. How much faster?
 #
 # You meet this pattern in every histogram, counter and loss that many threads update. Knowing what its cost depends on
@@ -166,7 +166,7 @@ tallies = measure(
         at={"n": TALLIED},
         between=(0.1, 100),
         models={"equally many atomics": 1.0, "the compiler sums each warp first": 32.0},
-        because="Integer addition gives the same result in any order, so the compiler may sum each warp first. On top of that, one integer atomic is faster than one float atomic.",
+        because="Integer addition gives the same result however it's grouped, so the compiler may sum each warp first. On top of that, one integer atomic is faster than one float atomic.",
     ),
 )
 
@@ -175,7 +175,6 @@ tally_us = medians_us(tallies)
 issued = {row["variant"]: (row["counted"] or {}).get("instructions", np.nan) / 256 for row in tallies.rows}
 publish(
     tallied={
-        "numbers": TALLIED,
         "each_ns": 1000 * tally_us["float, one atomic per thread"] / TALLIED,
         "warp_ns": 1000 * tally_us["float, one atomic per warp"] / (TALLIED / 32),
         "integer_ns": 1000 * tally_us["integer, one atomic per thread"] / (TALLIED / 32),
@@ -206,7 +205,7 @@ if np.isfinite(list(tally_us.values())).all():
 # {{ tallied.integer_times | .0f }}× faster than floats. Nsight Compute's counters show
 # {{ tallied.integer_issued | .0f }} instructions per warp instead of {{ tallied.float_issued | .0f }}. The compiler
 # sums each warp first and then issues a single atomic. It's allowed to do that for integers, whose sum doesn't depend
-# on the order. Besides, one integer atomic takes only {{ tallied.integer_ns | .2f }} ns, and one float atomic
+# on how the additions are grouped. Besides, one integer atomic takes only {{ tallied.integer_ns | .2f }} ns, and one float atomic
 # {{ tallied.warp_ns | .2f }} ns.
 
 # %% [markdown]
@@ -214,13 +213,15 @@ if np.isfinite(list(tally_us.values())).all():
 #
 # - Atomics on one address are serialised, so their cost follows the number of atomics per address.
 # - Sum within the warp or the block first, and execute one atomic for the result.
-# - The compiler aggregates integer atomics within a warp. It can't do that for floats, because the order of additions
-#   would change the result.
+# - The compiler aggregates integer atomics within a warp. It can't do that for floats, because they round after
+#   each addition: grouping the additions can give a result that no order of single atomics would.
 #
 # ## In your own kernel
 #
 # In Nsight Compute, compare `smsp__inst_executed_op_global_red.sum` and `smsp__sass_inst_executed_op_global_atom.sum` with the number of results that you
-# really have to combine. If there are far more, reduce in registers or shared memory first.
+# really have to combine. Both count warp instructions, so multiply them by the number of lanes that take part: one
+# instruction of `tally_floats` executes 32 atomics, one of `tally_by_warps` a single one. If there are far more atomics
+# than results, reduce in registers or shared memory first.
 
 # %%
 from tilewise import exercise

@@ -2,7 +2,7 @@
 # title: "Attention with one block per row"
 # needs: [memory/reductions]
 # further: memory/reductions
-# summary: "Softmax with one thread per row uses a quarter of a warp per SM. How much does a block per row gain, and what limits attention then?"
+# summary: "Softmax with one thread per row keeps only one warp busy for every four SMs. How much does a block per row gain, and what limits attention then?"
 # description: "Kernel 4 of attention: softmax as a block reduction with __shfl_xor_sync, and a weighted sum split over the warps of a block. Predicted, measured, and one limit left."
 # date: 2026-11-23
 # tags: [attention, softmax, reduction]
@@ -10,7 +10,7 @@
 
 # %% [markdown]
 # The softmax of [coalesced attention](coalescing_attention.py), our Kernel 3, has one thread per row. With
-# {{ fourth.rows | , }} rows that's {{ fourth.warps_per_sm | .2f }} warps per SM, and it takes
+# {{ fourth.rows | , }} rows that's {{ fourth.warps }} warps for {{ fourth.sms }} SMs, and it takes
 # {{ fourth.columns_us | us }}; the bytes alone need {{ fourth.softmax_us | .1f }} µs. How much of that does one block
 # per row win back?
 #
@@ -162,7 +162,7 @@ expect_hazard(
 # %% [markdown]
 # ## The weighted sum: split the keys over eight warps
 #
-# In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products in a row, and only half of the GPU's thread slots are filled. Let
+# In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products, one after another, and only half of the GPU's thread slots are filled. Let
 # each of the eight warps of a block take every eighth key, for the same 32 columns. Their partial sums are
 # combined in shared memory.
 
@@ -319,8 +319,8 @@ agree(weighted_sum_shared, WEIGHTED_SUM_SHARED, [part("sum", *size) for size in 
 # ## Predict, then measure
 #
 # Start from Kernel 3's recorded steps. The scores don't change: {{ fourth.scores_us | us }}. The weighted sum now has as many
-# requests, sectors and threads as the scores, so it should take as long. Softmax shortens its longest chain from
-# {{ fourth.column_passes | , }} steps to {{ fourth.block_passes }}, so its bytes should set the time: {{ fourth.softmax_us | .1f }} µs.
+# requests, sectors and threads as the scores, so it should take as long. Softmax cuts its loops from
+# {{ fourth.column_passes | , }} iterations per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so its bytes should set the time: {{ fourth.softmax_us | .1f }} µs.
 # Together that makes {{ fourth.expected_us | us }}, versus {{ fourth.before_us | us }} for Kernel 3.
 
 # %% fold="Code of the prediction"
@@ -356,16 +356,18 @@ expected_us = third_us["turn"] + 2 * third_us["scores"] + softmax_us
 publish(
     fourth={
         "rows": ROWS,
-        "warps_per_sm": ROWS / 32 / GPU.sms,
+        "warps": ROWS // 32,
+        "sms": GPU.sms,
         "column_passes": 3 * ROWS,
         "block_passes": 3 * ROWS // 256,
+        "shuffles": 2 * 2 * 5,  # a maximum and a sum, within the warps and across them, in five steps each
         "scores_us": third_us["scores"],
         "sum_us": third_us["sum"],
         "columns_us": third_us["softmax"],
         "softmax_us": softmax_us,
         "expected_us": expected_us,
         "requests_us": 2 * 2 * ROWS * ROWS * 128 / 32 / GPU.sms / GPU.boost_mhz,
-        "before_us": until[-1],
+        "before_us": recorded("attention_coalesced.kernel_3_coalesced.n_1024_d_128.median"),
     }
 )
 
@@ -458,17 +460,64 @@ if np.isfinite([*fourth_us.values(), *third_us.values()]).all():
         )
     )
 publish(
-    fourth_seen={"launch_us": recorded("attention_reduced_steps.ceilings.launch_us")}
+    fourth_seen={
+        "another_us": (
+            recorded("sum_of_squares.five_kernels.n_4096.median")
+            - recorded("sum_of_squares.fused.n_4096.median")
+        )
+        / 4
+    }
     | {f"{name}_us": us for name, us in fourth_us.items()}
 )
 
+# %% fold="Code that profiles its kernels on a GPU" needs="gpu" record="counters"
+from tilewise import gpu_here
+
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def kernels_of_4():
+        """Calls of each kernel of Kernel 4 alone, and of softmax by warps."""
+        calls = Calls()
+        for label, launches in (
+            ("by blocks", kernel_4(attention(ROWS, 128))),
+            ("by warps", kernel_4(attention(ROWS, 128), "warps")[2:3]),
+        ):
+            for launch in launches:
+                calls.add(f"{launch.kernel.name}, {label}", launch)
+        return calls.by_label
+
+    print(table_of(profiled("memory/reductions_attention", "counters", kernels_of_4)))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import printed_profiles, stall_fractions
+
+softmax_alone = printed_profiles("memory/reductions_attention", "counters")["softmax_by_blocks, by blocks"]
+waits = stall_fractions(softmax_alone)
+alone = {
+    "issue_us": softmax_alone["smsp__inst_executed.sum"] / (4 * GPU.sms) / GPU.boost_mhz,
+    "loads": waits["long_scoreboard"],
+    "barriers": waits["barrier"],
+}
+publish(alone=alone)
+assert not alone["issue_us"] < softmax_us, "the text says that issuing takes longer than the bytes"
+assert not max(set(waits.values()) - {alone["loads"]}, default=0) > alone["loads"], (
+    "the text: waits for loads"
+)
+assert not alone["barriers"] > 0.1, "the text says that barriers hardly matter"
+
 # %% [markdown]
 # Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and one warp per row is no faster. Softmax takes
-# {{ fourth_seen.softmax_us | us }}: the prediction left out the launch, which costs {{ fourth_seen.launch_us | us }} even for an empty kernel.
+# {{ fourth_seen.softmax_us | us }}. The prediction left out what one more kernel adds to the time of a stream, about
+# {{ fourth_seen.another_us | .1f }} µs for the short kernels of [kernel fusion](fusion.py). It also left out the
+# instructions: to issue them, the schedulers of an H200 need {{ alone.issue_us | .1f }} µs, longer than the bytes take. The
+# barriers hardly matter. A warp waits for loads {{ alone.loads | .0% }} of the time, at barriers {{ alone.barriers | .0% }}.
 #
 # The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It has as many requests as the scores, but fewer of them in flight: the
-# compiler unrolls this loop by four and the other by sixteen. Unrolling it by sixteen cuts the time of this
-# kernel alone from {{ weighted_sums.as_in_kernel_4.median | us }} to {{ weighted_sums.unrolled_by_16.median | us }}.
+# compiler unrolls this loop by four and the other by sixteen. Timed on its own, with its launch and without the earlier
+# steps to warm the L2, the kernel takes {{ weighted_sums.as_in_kernel_4.median | us }}; unrolled by sixteen,
+# {{ weighted_sums.unrolled_by_16.median | us }}.
 #
 # Both matrix multiplications still issue two load requests per multiply-add of a warp. At one request per cycle on each SM, that alone
 # takes {{ fourth.requests_us | us }}. Loading each value once and using it many times is what
@@ -550,7 +599,7 @@ show(
 #
 # - One block per row fills the GPU; one thread per row left most of it idle.
 # - `__shfl_xor_sync` gives the result of a warp's reduction to every lane, which softmax needs twice per row.
-# - Two reductions in a row need two shared arrays, or another barrier between them.
+# - Two successive reductions need two shared arrays, or another barrier between them.
 #
 # ## In your own kernel
 #

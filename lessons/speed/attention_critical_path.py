@@ -12,7 +12,7 @@
 # This is a Further page of [Attention with one thread per query](../kernels/serial_attention.py). There we
 # turned attention's independent loops into threads. How much does that gain?
 #
-# For 256 queries, one GPU thread has to run {{ path.one_256 | , }} loop iterations in sequence. If you split the work
+# For 256 queries, one GPU thread has to run {{ path.one_256_millions | .0f }} million loop iterations in sequence. If you split the work
 # into three kernels with up to {{ path.threads_256 | , }} threads, the longest sequence has only
 # {{ path.two_256 | , }} iterations, about {{ gain.at_256 | ,.0f }}× fewer. Is this version that much faster?
 
@@ -189,7 +189,7 @@ check(arrays["O"], reference(**inputs)["O"], rtol=0.0, atol=2e-6, name="Kernel 2
 # $Q$, $K$, $V$ and $O$, and takes at least {{ work.memory_us | us }}.
 #
 # Neither knows about dependencies. A third limit does: the *critical path*, the longest sequence of iterations in
-# which each has to wait for the one before. No number of threads makes it shorter. If all steps take equally long,
+# which each has to wait for the one before. No number of threads makes it shorter. If all steps take the same time,
 # nothing else costs time, and no processor idles while a step is ready (a *greedy schedule*), [Brent's
 # theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$ processors, counted in steps:
 #
@@ -234,7 +234,7 @@ show(
     Table(
         ["kernel", "threads", "iterations per thread", "operations"],
         [
-            ["Kernel 1", 1, chain["one thread"], operations],
+            ["Kernel 1", 1, chain["one thread"], operations + 5 * N * N],
             ["Kernel 2: scores", N * N, chain["scores"], operations // 2],
             ["Kernel 2: softmax", N, chain["softmax"], 5 * N * N],
             ["Kernel 2: weighted sum", N * d, chain["weighted sum"], operations // 2],
@@ -245,7 +245,7 @@ show(
 publish(
     work={"arithmetic_us": least.arithmetic_us, "memory_us": least.memory_us},
     path={
-        "one_256": iterations(256, d)["one thread"],
+        "one_256_millions": iterations(256, d)["one thread"] / 1e6,
         "two_256": path_of_kernel_2(256, d),
         "threads_256": 256 * 256,
         "scores": chain["scores"],
@@ -259,7 +259,7 @@ publish(
 # %% [markdown]
 # ## Predict, then measure
 #
-# If every iteration took equally long and there were enough processors, Kernel 2 would be faster by the ratio of the
+# If every iteration took the same time and there were enough processors, Kernel 2 would be faster by the ratio of the
 # paths, {{ gain.at_256 | ,.0f }}× at N = 256. And softmax, which has {{ gain.softmax_fraction | .0% }} of Kernel 2's
 # path at N = 1,024, would take most of its time. Make your own guess before you look.
 
@@ -295,7 +295,7 @@ timed = measure(
     library={"torch, three operations": torch_three_operations},
     reference=reference,
     tolerance=1e-4,
-    reasons={"*": "Iterations are not equally long"},
+    reasons={"*": "Not all iterations take the same time"},
     note="Kernel 1 is timed at small N only, because its time grows with the square of N.",
     fold="All rows of the measurement",
     guess=Guess(
@@ -308,7 +308,7 @@ timed = measure(
             "ratio of the critical paths": iterations(256, d)["one thread"] / path_of_kernel_2(256, d),
             "threads in the largest launch": 256 * 256,
         },
-        because="The iterations of Kernel 1 and those of Kernel 2 don't take equally long.",
+        because="An iteration of Kernel 2 doesn't take the same time as one of Kernel 1.",
     ),
 )
 
@@ -330,7 +330,7 @@ large = measure(
     library={"torch, three operations": torch_three_operations},
     reference=reference,
     tolerance=1e-4,
-    reasons={"*": "Iterations are not equally long"},
+    reasons={"*": "Not all iterations take the same time"},
     fold="All rows of the measurement",
 )
 
@@ -345,14 +345,14 @@ show(
     Table(
         ["version", "how it runs", "N = 256, µs", "N = 1024, µs"],
         [[name, what, *(us.get((name, N)) for N in (256, 1024))] for name, what in SO_FAR.items()],
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
+        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. Kernel 1 wasn't timed at N = 1,024.",
     )
 )
 one_us, two_us = us["Kernel 1: one thread", 256], us["Kernel 2: three kernels", 256]
 publish(seen={"one_ms": one_us / 1000, "times": round(float(one_us / two_us), -2)})
 
 # %% [markdown]
-# ## Iterations are not equally long
+# ## Not all iterations take the same time
 #
 # Divide each recorded time by its number of iterations. For the three steps of Kernel 2, use the times from
 # [the lesson](../kernels/serial_attention.py#same-multiply-adds-different-time-sectors).
@@ -432,7 +432,7 @@ publish(
 # ## Takeaways
 #
 # - The critical path is a lower bound on time that no number of threads changes.
-# - It predicts the time only if steps are equally long and there are enough processors. With too few
+# - It predicts the time only if steps take the same time and there are enough processors. With too few
 #   processors, work divided by processors adds to it; with unequal steps, neither term predicts the time.
 # - Count loads as work, too. The scores touch 33 lines per warp and iteration. At one line per cycle, that would
 #   account for nearly all of their time.

@@ -299,19 +299,20 @@ if np.isfinite(list(TIMES.values())).all():
             log_y=True,
             marks=[Mark("a single launch", y=plain[-1], role="measured")],
             title="Below a million additions per piece, launches set the time",
-            caption=f"{TOTAL:,} additions on an {{machine}}, in pieces of n, with the host's work included. Dashed: the model with the recorded cost per launch.",
+            caption="2²⁴ additions on an {machine}, in pieces of n, with the host's work included. Dashed: the model with the recorded cost per launch.",
         )
     )
 
 # %% [markdown]
-# A launch through CuPy costs {{ cost.plain | .1f }} µs and a call of `torch.add` {{ cost.torch | .1f }} µs. In
+# A launch through CuPy costs {{ cost.plain | .1f }} µs and a call to `torch.add` {{ cost.torch | .1f }} µs. In
 # the graph, {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs depend on
 # the host, its driver and its Python version, so measure your own.
 #
 # The formula predicts a sharp corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
 # measured curve bends gradually: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time
-# of a single launch. Part of that isn't the host's fault. Even in the graph, each such piece adds
-# {{ in_pieces.graph_extra_us | .1f }} µs, since a kernel starts only when the previous one has finished.
+# of a single launch. Part of that isn't the host's fault. Even in the graph, each of the sixteen pieces
+# takes {{ in_pieces.graph_extra_us | .1f }} µs longer than a sixteenth of the single launch, since a kernel starts
+# only when the previous one has finished.
 
 # %% [markdown]
 # ## Five bottlenecks and their cures
@@ -576,7 +577,43 @@ if np.isfinite(LOAD):
 # [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. `chains`, from the
 #     [roofline lesson](roofline.py), has the same loop and reaches {{ loading.chains_of_peak | .0% }}. Compiled for
 #     an H100, each multiply-add of `train` reads three \registers; those of `chains` read two and a constant.
-#     That's probably the reason, but we haven't measured it on its own.
+#     That's the reason: on an H200, the kernel takes {{ operands.registers | us }}, and with a constant as the
+#     factor {{ operands.constant | us }}.
+
+# %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
+OF_ARGUMENTS = "v = v * factor + addend;"
+OPERANDS = {
+    "factor and addend in registers": OF_ARGUMENTS,
+    "factor a constant": "v = v * 0.999755859375f + addend;",
+    "addend a constant": "v = v * factor + 0.000244140625f;",
+    "both constants": "v = v * 0.999755859375f + 0.000244140625f;",
+}
+assert TRAIN.source.count(OF_ARGUMENTS) == 1
+
+if gpu_here():
+    from tilewise.measurements.side_by_side import Calls, timed_lines
+
+    for count in (2**22, 2**25):
+        calls = Calls()
+        for label, line in OPERANDS.items():
+            calls.add(label, Kernel(TRAIN.source.replace(OF_ARGUMENTS, line)).on(batches(8192, count)))
+        print(timed_lines(f"{count} elements, 8192 multiply-adds", calls.by_label, 30))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.side_by_side import printed_times
+
+operands_us = printed_times("speed/launches", "operands")
+SHORTER = f"{2**22} elements, 8192 multiply-adds"
+publish(
+    operands={
+        "registers": operands_us[SHORTER, "factor and addend in registers"],
+        "constant": operands_us[SHORTER, "factor a constant"],
+    }
+)
+for label in ("factor a constant", "addend a constant", "both constants"):
+    assert not operands_us[SHORTER, label] > 0.55 * operands_us[SHORTER, "factor and addend in registers"], (
+        "the text says that a constant is the reason"
+    )
 
 # %% needs="nvrtc nvdisasm" fold="Code of the check"
 import re
@@ -839,13 +876,13 @@ show(
                 network="Nothing leaves the machine.",
             ),
             bottleneck_card(
-                "You train on images. At the start of each step the GPU idles for a while, and every core of the host is busy decoding JPEG files. With random images generated on the GPU, a step takes half the time.",
+                "You train on images from the local disk. At the start of each step the GPU idles for a while, and every core of the host is busy decoding JPEG files. With random images generated on the GPU, a step takes half the time.",
                 "data loading",
                 arithmetic="Random images need the same arithmetic.",
                 device_memory="Random images move the same bytes on the device.",
                 overhead="Random images need the same launches.",
                 data_loading="Only the source of the data has changed. Prefetch, decode once and keep the result, or decode on the GPU.",
-                network="The files are on this machine.",
+                network="The files are on this machine's own disk.",
             ),
             bottleneck_card(
                 "A program multiplies large square matrices in 16 bits. It reaches four fifths of the tensor cores' peak, and it slows down when the GPU lowers its clock.",

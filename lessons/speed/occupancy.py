@@ -94,17 +94,15 @@ show(
 # ## Little's law: bytes in flight
 #
 # If two customers per minute walk into a café and each stays for ten minutes, there are 20 customers
-# inside. That's [Little's law](https://doi.org/10.1287/opre.9.3.383), which John Little proved in 1961.
-# It holds for any queue in a steady state. For memory, it reads
+# inside. That's Little's law again, from the lesson on [latency and
+# throughput](../machine/throughput.py). [John Little](https://doi.org/10.1287/opre.9.3.383) proved in 1961
+# that it holds for any queue in a steady state. For memory, it reads
 #
 # $$\text{bytes in flight} = \text{bandwidth} \times \text{latency}$$
 #
 # The fastest read measured on the H100 reaches {{ little.gb_per_s | ,.0f }} GB/s. Multiply that by
 # {{ latency.ns | .0f }} ns, and you get the {{ little.megabytes | .3g }} MB that must be in flight at any
-# time, or {{ little.kilobytes | .2g }} KB on each of {{ little.sms }} SMs.
-#
-# ??? definition "Little's law"
-#     The amount in flight equals throughput times latency.
+# time, or {{ little.kilobytes | .2g }} kB on each of {{ little.sms }} SMs.
 
 # %% [markdown]
 # One 4-byte load per lane is {{ little.warp_bytes }} bytes per warp, so saturating the memory takes
@@ -288,7 +286,8 @@ for pseudocode, kernel, rows, sizes in (
 # ## Bandwidth by resident warps
 #
 # To control how many warps are resident, give each block shared memory that it never uses. An SM has
-# {{ shared.kibibytes | .0f }} KiB in total, so if each block takes half of that, only two blocks are resident.
+# {{ shared.kibibytes | .0f }} KiB in total, and the system reserves 1 KiB for each block on top of the block's
+# own. So if each block requests {{ shared.half | .0f }} KiB, only two are resident.
 
 
 # %% fold="Code of the measurement"
@@ -351,7 +350,11 @@ RATES = {
 small, _, wide = RATES.values()
 publish(
     answer={"kilobytes": 64 * 128 / 1000},
-    shared={"kibibytes": HOPPER.shared_bytes / 1024, "most": HOPPER.shared_bytes_per_block / 1024},
+    shared={
+        "kibibytes": HOPPER.shared_bytes / 1024,
+        "most": HOPPER.shared_bytes_per_block / 1024,
+        "half": shared_for(4) / 1024,
+    },
     flying={
         "wide_at_16": wide[16] / 1000,
         "one_at_64": small[64] / 1000,
@@ -408,9 +411,9 @@ if np.isfinite(small[64]):
     assert np.ceil(BLOCKS / (SMS * 24)) == np.ceil(BLOCKS / (SMS * 16)) == 2, "both need two waves"
 
 # %% [markdown]
-# So the answer is no. With one 4-byte load per lane, 64 warps have {{ answer.kilobytes | .2g }} KB in
+# So the answer is no. With one 4-byte load per lane, 64 warps have {{ answer.kilobytes | .2g }} kB in
 # flight per SM and reach {{ flying.one_share | .0% }} of the fastest read. With float4 loads, they reach
-# {{ flying.wide_share | .0% }}, and you don't even need that many: 16 warps with float4 loads reach
+# {{ flying.wide_share | .0% }}. Even 16 warps with float4 loads reach
 # {{ flying.wide_at_16 | .2g }} TB/s, nearly the {{ flying.one_at_64 | .2g }} TB/s of 64 warps with float
 # loads.
 
@@ -661,7 +664,7 @@ show(
             ]
             for label in LABELS
         ],
-        caption="The best score of each of 2¹⁸ queries among 256 keys, recorded on an {machine} with different caps on registers per thread. The fastest in each column is marked.",
+        caption="Time to find the best score of each of 2¹⁸ queries among 256 keys on an {machine}, with different caps on registers per thread. The fastest in each column is marked.",
     )
 )
 WARPS_AT = {key: occupancy(128, registers).warps_per_sm for key, (registers, _) in TAKEN.items()}
@@ -684,7 +687,7 @@ publish(
 
 # %% [markdown]
 # In every column, the version with the *fewest* warps is fastest. A cap of 32 registers allows an
-# occupancy of 100 %, yet at D = 128 it's {{ caps.full_128 | .2g }}× slower than no cap, because the
+# occupancy of 100%, yet at D = 128 it's {{ caps.full_128 | .2g }}× slower than no cap, because the
 # spilled values have to be reloaded for every key. At D = 64, a cap of 128 lowers the resident warps from
 # {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets
 # {{ caps.gain_64 | .2g }}× faster.
@@ -692,7 +695,7 @@ publish(
 # %% [markdown]
 # Vasily Volkov made this point in 2010, in his talk [*Better performance at lower
 # occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf): ILP hides latency just as well
-# as more warps do. A later lesson [counts the loads](../toolbox/machine_code.py#where-the-loads-stand) that
+# as more warps do. A later lesson [counts the loads](../toolbox/machine_code.py#loads-in-flight-counted-in-the-listing) that
 # our kernel issues ahead of their use, and explains why a cap of 64 beats one of 128 at D = 128.
 #
 # All versions stay far below the arithmetic peak, because each multiply-add needs a load from `K`. An SM of
@@ -703,7 +706,7 @@ publish(
 # ## Takeaways
 #
 # - By Little's law, bytes in flight = bandwidth × latency. An H100 needs
-#   {{ little.kilobytes | .2g }} KB in flight per SM, more than {{ little.most }} warps have with one 4-byte
+#   {{ little.kilobytes | .2g }} kB in flight per SM, more than {{ little.most }} warps have with one 4-byte
 #   load per lane.
 # - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
 #   between resident warps is free.

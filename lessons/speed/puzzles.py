@@ -8,7 +8,7 @@
 # ---
 
 # %% [markdown]
-# In these four puzzles, the obvious kernel is correct but over budget. It stores intermediate results, loads the same coefficient four
+# In these four puzzles, the obvious kernel is correct but over budget. It stores an intermediate result, loads the same coefficient four
 # times, reads an array twice, or diverges in every warp. The *naive* column of each table shows what that costs. In which of the
 # four can you remove the waste, and in which do you only trade it for another cost?
 #
@@ -18,8 +18,9 @@
 # %% [markdown]
 # ## Registers instead of intermediate stores
 #
-# The obvious kernel has three simple steps, each on a line that loads and stores. Its arithmetic intensity is
-# low, far to the left on the roofline.
+# The obvious kernel has three simple steps, and each is a line that writes to `out`. The compiler removes one of
+# the three stores and every reload of `out`, but an unnecessary store remains. So the arithmetic intensity is lower
+# than it has to be, further to the left on the roofline.
 
 # %%
 from tilewise import puzzle

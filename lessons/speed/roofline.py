@@ -123,7 +123,7 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 # - A program that does 400 operations and moves 25 bytes has an intensity of {{ high.intensity }}. Moving its
 #   data takes {{ high.bytes_s }} s and its arithmetic {{ high.flop_s }} s: it is *compute-bound*.
 #
-# At {{ toy.ridge }} operations per byte, data and arithmetic take equally long. Move the slider past it and watch the
+# At {{ toy.ridge }} operations per byte, data and arithmetic take the same time. Move the slider past it and watch the
 # valves trade places.
 #
 # ??? definition "Arithmetic intensity | intensity | intensities"
@@ -362,8 +362,8 @@ publish(
 )
 
 # %% [markdown]
-# From the P100 to the B200, of the two arithmetic rates only that of the \tensor cores outpaced memory
-# bandwidth. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the {{ moved.memory | .0f }}× of
+# Of the two arithmetic rates, only \FP16 outpaced memory bandwidth from the P100 to the B200, and it did so
+# on \tensor cores. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the {{ moved.memory | .0f }}× of
 # memory bandwidth, so the \FP32 ridge stayed between {{ moved.fp32_least | .0f }} and
 # {{ moved.fp32_most | .0f }} FLOP per byte.
 # \FP16 arithmetic grew {{ moved.fp16 | .0f }}×, and its ridge moved from
@@ -380,8 +380,8 @@ publish(
 #
 # ??? question "Is arithmetic intensity a property of the task, the program or the machine?"
 #     Of the program. The task sets an upper limit: its operations divided by its compulsory traffic. How
-#     close you get is up to you; attention that stores $S$ and $P$ falls short of the limit by a factor of
-#     {{ intensity.ratio | .0f }}. The machine's ridge has the same unit, but it's a ratio of two rates. It
+#     close you get is up to you; in the table below, attention that stores $S$ and $P$ falls short of the
+#     limit by a factor of {{ intensity.ratio | .0f }}. The machine's ridge has the same unit, but it's a ratio of two rates. It
 #     tells you what intensity you need, not what you have.
 #
 # ??? definition "Compulsory traffic"
@@ -409,7 +409,13 @@ for task, flop, elements, matrices in TASKS:
     rows.append([task, INTENSITY[task, "fp32"], f"{CAP[task, 'fp32']:.1%}", *tensor])
 show(
     Table(
-        ["task", "FP32 [FLOP/B]", "of FP32 peak at most", "FP16 [FLOP/B]", "of tensor-core peak at most"],
+        [
+            "task",
+            "FP32 [FLOP/B]",
+            "attainable fraction of FP32 peak",
+            "FP16 [FLOP/B]",
+            "attainable fraction of tensor-core peak",
+        ],
         rows,
         caption="Intensity and the H100's roofline at N = 1024, d = 128. ReLU's comparison counts as one operation; attention counts its two GEMMs only.",
     )
@@ -672,6 +678,50 @@ in_pairs = measure(
     reasons={"16-byte loads": "Measuring the knees"},
     fold="All 7 rows: FP16 storage, half2 arithmetic",
 )
+# %% fold="Code that profiles the arithmetic on a GPU" needs="gpu" record="pipes"
+from tilewise import gpu_here
+
+if gpu_here():
+    from tilewise.measurements.profiling import STALLED, STALLS, profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def three_arithmetics():
+        """Calls with 512 multiply-adds per element: FP32, and FP16 in pairs, and two further forms of it."""
+        calls = Calls()
+        in_pairs_512 = variant_of(MANY, 16, "fma in pairs", 512)
+        calls.add("FP32", variant_of(MANY, 32, "fma", 512))
+        calls.add("half2", in_pairs_512)
+        source = in_pairs_512.kernel.source
+        fma = "__hfma2(pairs[j], __float2half2_rn(0.5f), __float2half2_rn(0.25f))"
+        assert source.count(fma) == 1
+        for label, other in (
+            ("half2, three registers", "__hfma2(pairs[j], pairs[(j + 1) % 4], pairs[(j + 2) % 4])"),
+            ("half2, multiply", "__hmul2(pairs[j], __float2half2_rn(0.5f))"),
+            ("half2, add", "__hadd2(pairs[j], __float2half2_rn(0.25f))"),
+        ):
+            kernel = Kernel(source.replace(fma, other), defines=in_pairs_512.kernel.defines)
+            calls.add(label, kernel.on(in_pairs_512.case))
+        return calls.by_label
+
+    PIPES = ("alu", "fma", "fmaheavy", "fmalite", "fp16", "fp64", "tensor", "xu", "lsu", "uniform")
+    COUNTED = (
+        "gpu__time_duration.sum",
+        "sm__cycles_active.avg",
+        "smsp__inst_executed.sum",
+        "smsp__inst_issued.sum",
+        "smsp__issue_active.avg.pct_of_peak_sustained_active",
+        *(f"sm__inst_executed_pipe_{pipe}.sum" for pipe in PIPES),
+        *(f"sm__inst_executed_pipe_{pipe}.avg.pct_of_peak_sustained_active" for pipe in PIPES),
+        "sm__inst_executed_pipe_fma_type_fp16.sum",
+        "sm__inst_executed_pipe_fma_type_fp16.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_active",
+        "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+        "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+        *(STALLED.format(reason) for reason in STALLS),
+    )
+    print(table_of(profiled("speed/roofline", "pipes", three_arithmetics, COUNTED)))
 
 
 # %% fold="Code of the figure"
@@ -760,7 +810,7 @@ publish(
 )
 
 # %% [markdown]
-# With 16-byte loads, the curves have the model's shape. The \FP32 time stays flat within 3 % up to
+# With 16-byte loads, the curves have the model's shape. The \FP32 time stays flat to within 3% up to
 # {{ seen.flat }} multiply-adds. Extend the flat start and the final slope, and they cross at {{ seen.knee_32 | .0f }};
 # the model says {{ knee.at_32 | .0f }}. With \FP16 storage they cross at {{ seen.knee_16 | .0f }}, where the
 # model says {{ knee.at_16 | .0f }}. The multiply-only kernel keeps the \FP32 knee, at
@@ -786,18 +836,32 @@ publish(
 #
 # [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements.
 #     This kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }}
-#     TFLOP/s, half of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores. Extra
-#     instructions aren't the reason: compiled for an H100, the loop is almost nothing but `HFMA2`. An
-#     \SM starts {{ half.per_cycle | .0f }} of them per cycle, and the peak would require
-#     {{ half.peak_per_cycle | .0f }}. We don't know what holds it back.
+#     TFLOP/s, half of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores. An \SM
+#     starts {{ half.per_cycle | .0f }} `HFMA2` per cycle, and the peak would require
+#     {{ half.peak_per_cycle | .0f }}. One pipe can't do that: on an H200, the FMA pipe is busy
+#     {{ half.fma | .0% }} of the time. The other half has to go to the tensor pipe, as `HFMA2.MMA`, but with
+#     two constants the compiler doesn't use it. With `__hmul2` it alternates between the two, and as many
+#     instructions take {{ half.multiply | .0% }} of the time.
 
 
 # %% fold="Code of the numbers"
+from tilewise.measurements.profiling import PEAK, printed_profiles
+
+
 def hfma2_per_sm_cycle(tflop_per_s):
     """How many HFMA2 each SM starts per cycle; one of them is 4 FLOP."""
     return tflop_per_s * 1e6 / (4 * H100.sms * H100.boost_mhz)
 
 
+profiles = printed_profiles("speed/roofline", "pipes")
+TIME, TENSOR = "gpu__time_duration.sum", "sm__inst_executed_pipe_tensor.sum"
+ISSUED = "smsp__inst_executed.sum"
+if profiles:
+    one, both = profiles["half2"], profiles["half2, multiply"]
+    assert one[f"sm__inst_executed_pipe_fmaheavy{PEAK}active"] > 95, "the text says that the FMA pipe is busy"
+    assert one[TENSOR] < 0.01 * one[ISSUED], "the text says that the tensor pipe isn't used"
+    assert 0.45 < both[TENSOR] / both[ISSUED] < 0.55, "the text says that the two pipes alternate"
+    assert both[TIME] < 0.55 * one[TIME] and abs(both[ISSUED] / one[ISSUED] - 1) < 0.01
 publish(
     four={"tb_per_s": recorded("repeat_32bit._4_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
     sixteen={"tb_per_s": recorded("repeat_32bit._16_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
@@ -807,6 +871,8 @@ publish(
             recorded("repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s")
         ),
         "peak_per_cycle": hfma2_per_sm_cycle(ROOF.tflop_per_s["fp16"]),
+        "fma": profiles["half2"][f"sm__inst_executed_pipe_fmaheavy{PEAK}active"] / 100,
+        "multiply": profiles["half2, multiply"][TIME] / profiles["half2"][TIME],
     },
 )
 
@@ -988,15 +1054,16 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
     )
 
 # %% [markdown]
-# The sum reaches {{ ends.sum_cap | .0% }} of what the roofline allows. The three launches of `chains` have
-# the same intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach
+# The sum reaches {{ ends.sum_cap | .0% }} of the bandwidth of the fastest memory probe, the slope in the figure, and
+# {{ sum_strided.grid_stride_sum.share_of_bound | .0% }} of the data sheet's bandwidth, the bound in the table. The
+# three launches of `chains` have the same intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach
 # {{ ends.many_cap | .0% }}. A single chain uses one of the GPU's thousands of arithmetic units, and even
 # that one mostly waits, because every step needs the result of the previous one.
 #
 # So a low rate has one of two causes. Either the kernel is on the slope of its roofline, and only a higher
 # intensity helps. Or it's below the roofline: then look for too few threads, exposed \latency or the cost
-# of the launch. The next lessons cover those. [One roofline](../../all-kernels.md) shows every kernel of the
-# course.
+# of the launch. The next lessons cover those. A separate page, [One
+# roofline](../../all-kernels.md), plots every kernel of the course.
 
 # %% [markdown]
 # ## The answer
@@ -1012,13 +1079,13 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # %% [markdown]
 # ## Takeaways
 #
-# - Two divisions bound every kernel: bytes over bandwidth, and FLOP over the arithmetic rate. The two
-#   overlap, so the longer one sets the bound.
+# - Two divisions bound every kernel: bytes over bandwidth, and FLOP over the arithmetic rate. Data
+#   movement and arithmetic overlap, so the longer of the two sets the bound.
 # - The ridge of an H100 is at {{ h100.ridge | .0f }} FLOP per byte in \FP32 and at
 #   {{ h100.tensor_ridge | .0f }} for \FP16 on \tensor cores. Left of it, save bytes; right of it, save
 #   operations.
 # - Intensity is partly your choice. Storing $S$ and $P$ divides attention's intensity by
-#   {{ intensity.ratio | .0f }}, but that costs time only if the intensity ends up left of the
+#   $1 + N/d$, but that costs time only if the intensity ends up left of the
 #   ridge.
 
 # %% [markdown]

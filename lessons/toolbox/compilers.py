@@ -1,17 +1,19 @@
 # ---
-# title: What a compiler can do
+# title: "torch.compile: what a compiler fuses"
 # needs: [toolbox/front_ends, memory/fusion, matmul/alignment, attention/softmax]
-# summary: "Attention in four lines of PyTorch. How many kernels does torch.compile make of it, and why not one?"
-# description: "What torch.compile makes of softmax, of a product with an epilogue and of attention: fusion, padding, autotuning, and the limit of each."
+# summary: "torch.compile makes four lines of attention many times faster. One more operation in the middle, and most of that is gone. What does the compiler do?"
+# description: "What torch.compile does with a softmax, a GEMM with an epilogue and attention: fusion, rules, padding, autotuning, and the limits of each."
 # date: 2026-11-21
 # tags: [torch.compile, TorchInductor, Triton, autotuning, attention]
 # ---
 
 # %% [markdown]
-# Attention can be written in four lines of PyTorch, each of them an operation on a whole matrix. Run
-# as they stand they write and read a matrix of scores, one number for each pair of a query and a key,
-# {{ attention.passes.eager }} times in all. [Fusion](../memory/fusion.py) is what a compiler is good at.
-# How many of the {{ attention.passes.eager }} does it save, and who saves the rest?
+# Attention takes four lines of PyTorch. `torch.compile` makes them {{ took.gain | .1f }}× faster, without a line of
+# CUDA. It looks as if the compiler had invented FlashAttention.
+#
+# Now add one operation: a `tanh` that limits the scores, as Gemma 2 does with its *soft cap*. Compiled, this version is only
+# {{ took.capped_gain | .1f }}× faster than in eager mode, and {{ took.lost | .1f }}× slower than attention without it. What does the compiler
+# do to one program and not to the other?
 
 # %% fold="Imports"
 import re
@@ -38,23 +40,44 @@ from tilewise import (
 from tilewise.figures import bars
 from tilewise.frameworks import tl, torch, triton
 from tilewise.measurements import Numbers, medians_us, printed, printed_numbers, recorded
+from tilewise.outputs import Cell
 
 HERE = "toolbox/compilers"
+
+# %% fold="Code of the figure"
+TOOK = printed_numbers(HERE, "attention", r"^([a-z ,]+): (\d+) us")
+TOOK_MB = printed_numbers(HERE, "attention", r"^([a-z ,]+): \d+ us, (\d+) MB")
+WAYS = {  # by their names in the record
+    "attention, line by line": "attention, eager",
+    "attention, compiled": "attention, torch.compile",
+    "bent attention, line by line": "soft-capped, eager",
+    "bent attention, compiled": "soft-capped, torch.compile",
+}
+EAGER_US, ATTENTION_US, CAP_US, CAPPED_US = (TOOK[way] for way in WAYS)
+if TOOK:
+    assert EAGER_US > 5 * ATTENTION_US and CAPPED_US > 5 * ATTENTION_US, "the title"
+    show(
+        bars(
+            {label: TOOK[way] / 1000 for way, label in WAYS.items()},
+            x="time [ms]",
+            form=".1f",
+            title="A soft cap on the scores takes away most of what the compiler gained",
+            caption="Attention in PyTorch on an H100, with and without a soft cap on the scores: 2 × 16 heads of 4,096 queries and keys, head dimension 64, BF16.",
+        )
+    )
 
 # %% [markdown]
 # ## Three programs
 #
-# In the first, elements of a row need its sum. In the second a product of matrices is followed by
-# operations that are pointwise; what is done to a product's results before they are stored is called
-# its epilogue. The third is attention, for one head: two products with a softmax of rows between them.
+# In a *softmax*, the elements of a row depend on each other. In a *linear layer*, pointwise operations follow a GEMM; such
+# operations are its *epilogue*. *Attention* has a softmax between two GEMMs.
 #
 # ??? definition "Epilogue | epilogues"
-#     What a kernel for a product does to its results before it stores them: a bias, an \activation, a
+#     What a GEMM kernel does to its results before it stores them, such as adding a bias, an \activation or a
 #     conversion.
 
+
 # %%
-
-
 def softmax_of_rows(x):
     e = torch.exp(x - x.amax(-1, keepdim=True))
     return e / e.sum(-1, keepdim=True)
@@ -72,40 +95,50 @@ def attention(q, k, v):
 
 
 # %% [markdown]
-# ## Predict: passes over the large array
+# ## Predict: sweeps over memory
 #
-# Count how often the largest array of each program is read or written, broadcast arrays left out.
-# Run line by line, every operation reads what it needs and writes what it makes. A compiler that
-# merges neighbours keeps what a pointwise operation makes, and what the rows of a block make. It has
-# to stop at a product, if that comes from a library.
+# The programs are memory-bound, so count *sweeps*: how often the largest array is read or written as a whole. The softmax
+# in eager mode has eight of them:
+#
+# | operation | sweeps |
+# |---|---|
+# | `x.amax` | 1 read |
+# | `x - ...` | 1 read, 1 write |
+# | `torch.exp` | 1 read, 1 write |
+# | `e.sum` | 1 read |
+# | `e / ...` | 1 read, 1 write |
+#
+# [TorchInductor](../memory/fusion.py#torchcompile-fusion-by-a-compiler), the compiler behind `torch.compile`, fuses neighbours: pointwise operations, and
+# reductions of a row that fits on chip. The softmax should become one read and one write. A GEMM from a
+# library is a closed kernel, so fusion stops there.
 
 # %% fold="Code of the figure"
-PASSES = {
-    "softmax": {"line by line": 8, "neighbours merged": 2, "one kernel": 2},
-    "product with epilogue": {"line by line": 5, "neighbours merged": 3, "one kernel": 1},
-    "attention": {"line by line": 6, "neighbours merged": 4, "one kernel": 0},
+SWEEPS = {
+    "softmax": {"eager": 8, "neighbours fused": 2, "by hand": 2},
+    "linear layer": {"eager": 5, "neighbours fused": 3, "by hand": 1},
+    "attention": {"eager": 6, "neighbours fused": 4, "by hand": 0},
 }
 publish(
-    attention={"passes": {"eager": 6, "merged": 4}, "saved": 6 - 4},
+    sweeps={"eager": 6, "capped": 6 + 4, "left": 4},
     softmax={"eager": 8, "merged": 2},
 )
 show(
     bars(
-        PASSES,
-        x="passes over the largest array",
-        roles={"line by line": "waste", "neighbours merged": "predicted", "one kernel": "block"},
-        title="Merging neighbours is enough for a softmax, and for nothing that holds a product",
-        caption="How often the rows, the product's results or the matrix of scores cross the memory interface, by count. One kernel: what somebody who writes all of it by hand can reach.",
+        SWEEPS,
+        x="sweeps over the largest array",
+        roles={"eager": "waste", "neighbours fused": "predicted", "by hand": "block"},
+        title="Fusing neighbours is enough for a softmax, but not around a GEMM",
+        caption="How often the rows of the softmax, the output of the GEMM or the score matrix are read or written, by count. By hand: what a kernel written for the whole program can reach.",
         form=".0f",
     )
 )
 
 # %% [markdown]
-# ## What really runs
+# ## Profile: which kernels really run?
 #
-# The profiler's names of the kernels that each program starts, as it stands and compiled, on the
-# recorded machine. A fourth program is attention with a bend in it: scores pass through `tanh` before
-# the softmax, as in some models. Names that begin with `triton` were generated.
+# `torch.profiler` lists the kernels. A name with `triton` is generated, `nvjet` is cuBLAS, and
+# `at::native` is PyTorch's own. In the recorded output, *line by line* is eager mode, *product with epilogue* the linear layer, and
+# *bent* attention has the soft cap.
 
 # %% needs="gpu torch" record="what_runs" fold="Code that compiles the programs and lists their kernels"
 if gpu_here() and find_spec("torch"):
@@ -156,46 +189,66 @@ if gpu_here() and find_spec("torch"):
             print(f"{name}, {way}: {len(names)} kernels: {', '.join(map(short, names))}")
             print(f"    off by {off.item():.1e} of the largest result")
 
-# %% fold="Code of the numbers"
+# %% fold="Code of the table"
 RAN = printed_numbers(HERE, "what_runs", r"^([a-z ]+), ([^:]+): (\d+) kernels")
 PROGRAMS = {
     "softmax": "softmax",
-    "linear": "product with epilogue",
+    "linear layer": "product with epilogue",
     "attention": "attention",
-    "bent": "bent attention",
+    "soft-capped attention": "bent attention",
 }
+NAMES = dict(re.findall(r"(?m)^([a-z ]+), compiled: \d+ kernels: (.*)$", printed(HERE, "what_runs")))
+
+
+def shortened(name):
+    """A kernel's name up to where it stops being words that a reader looks for."""
+    return re.sub(r"_sm90.*|_fused_(?:div|_softmax).*(?=softmax_online)|__softmax.*", "…", name)
+
+
+if NAMES:
+    show(
+        Table(
+            ["program", "eager", "compiled", "kernels when compiled"],
+            [
+                [
+                    program,
+                    RAN[name, "line by line"],
+                    RAN[name, "compiled"],
+                    Cell(", ".join(map(shortened, NAMES[name].split(", "))), None, None, "code"),
+                ]
+                for program, name in PROGRAMS.items()
+            ],
+            caption="Kernels per call in eager mode and compiled, as recorded by torch.profiler on an {machine}; names shortened.",
+        )
+    )
 publish(
-    ran={
-        name: {"eager": RAN[program, "line by line"], "compiled": RAN[program, "compiled"]}
-        for name, program in PROGRAMS.items()
-    },
     tuned=RAN["product with epilogue", "compiled, product in Triton"],
-    flash="a flash kernel of cuDNN"
+    flash="the flash kernel of cuDNN"
     if re.search("(?m)^attention, compiled: .*cudnn.*flash", printed(HERE, "what_runs"))
     else "not that of a known flash kernel",
 )
 
 # %% [markdown]
-# The softmax goes from {{ ran.softmax.eager }} kernels to {{ ran.softmax.compiled }}. The product with
-# its epilogue goes from {{ ran.linear.eager }} to {{ ran.linear.compiled }}: the library's kernel is
-# closed, so what follows it gets a launch of its own, and only if the product is written in Triton as
-# well does it become {{ tuned }}. Attention goes from {{ ran.attention.eager }} to
-# {{ ran.attention.compiled }}, the bent one from {{ ran.bent.eager }} to {{ ran.bent.compiled }}. The
-# names tell how, and we come back to that.[^nameless]
+# The softmax becomes one kernel, and the linear layer two, as predicted. TorchInductor can also fuse the epilogue if it generates the GEMM itself, with
+# `max_autotune`; then the linear layer is {{ tuned }} kernel. Soft-capped attention keeps its two library GEMMs, with one generated
+# kernel in between.
 #
-# [^nameless]: One name is empty where attention runs line by line: torch's kernel for the softmax. Its name begins
-#     with a parenthesis, at which names were cut.
+# But attention without the cap is a single kernel, {{ flash }}. No fusion of neighbours can produce
+# that. We'll come back to it.
 
 # %% [markdown]
-# ## A softmax, generated
+# ## Online softmax: a rule, not a discovery
 #
-# This is what TorchInductor wrote for rows of 1,024 numbers, and what it wrote for rows of 65,536 is
-# counted below it.[^logs] A row of the first kind is held by one program instance: one load, one store,
-# and between them `max` and `sum` along the row. A row that no instance holds has to be walked in pieces.
+# The softmax kernel's name contains `softmax_online`. For rows of 1,024 elements, a program instance holds the whole row: one load, one
+# store, and `max` and `sum` in between. Longer rows don't fit. Then [online softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass)
+# saves a read, since it computes maximum and sum together.
 #
-# [^logs]: `TORCH_LOGS=output_code` prints such text, `TORCH_LOGS=fusion` says what was merged and what
-#     was not. [Where the sources differ](../../conventions.md#the-sources): the blog post sets it after
-#     `import torch`, and by then it has been read.
+# That a running sum can be rescaled isn't visible in the program's text. People taught the compiler this identity, as a rule for the pattern
+# "maximum, then sum of exponentials". The identity was published by
+# [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).[^learnt]
+#
+# [^learnt]: *A common misconception:* a compiler finds online softmax by itself. It applies a rule that people wrote, and the
+#     switch `TORCHINDUCTOR_ONLINE_SOFTMAX` turns that rule on and off.
 
 # %% needs="gpu torch" record="generated" fold="Code that prints what was generated"
 if gpu_here() and find_spec("torch"):
@@ -217,56 +270,41 @@ if gpu_here() and find_spec("torch"):
         )
 
 # %% fold="Code of the numbers"
-LONG = re.search(
-    r"rows of 65536: (\d+) kernels, (\d+) loads, \d+ loops, (\d+) stores", printed(HERE, "generated")
-)
-KERNELS, LOADS, STORES = map(int, LONG.groups()) if LONG else (np.nan,) * 3
+LONG = re.search(r"rows of 65536: (\d+) kernels, (\d+) loads", printed(HERE, "generated"))
+KERNELS, LOADS = map(int, LONG.groups()) if LONG else (np.nan,) * 2
 publish(
     walks={
         "rows": 2**24 // 65536,
         "long_kernels": KERNELS,
         "long_loads": LOADS,
-        "long_stores": STORES,
-        "others": LOADS - 3,
     }
 )
 
 # %% [markdown]
-# The name of that kernel has `online` in it, and so has the one for rows of 4,096 further up: that is
-# [online softmax](../attention/softmax.py), maximum and sum in one walk along the row. It is mathematics;
-# that a sum can be rescaled does not follow from the program's text. People taught the compiler this identity, as a rule about
-# the pattern "maximum, then sum of exponentials".[^learnt]
+# A rule applies only where its pattern survives. For {{ walks.rows }} rows of 65,536 elements, TorchInductor generates
+# {{ walks.long_kernels }} kernels with {{ walks.long_loads }} loads: there are too few rows to fill the GPU, so it splits each row among several
+# program instances, and then the rule is off, as a warning says. The row is read three times again. The [long-row
+# softmax](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads it once.[^logs]
 #
-# [^learnt]: [Where the sources differ](../../conventions.md#the-sources): the blog post says that a
-#     compiler cannot find it. It did not find it, it was told; the switch
-#     `TORCHINDUCTOR_ONLINE_SOFTMAX` turns the rule on and off.
+# [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch, and it prints the generated code; `TORCH_LOGS=fusion` prints
+#     what was fused and what wasn't.
 
 # %% [markdown]
-# For the long rows the rule should leave two loads of the row, one to sum and one to divide. What was written is
-# {{ walks.long_kernels }} kernels with {{ walks.long_loads }} loads and {{ walks.long_stores }} stores. There are
-# only {{ walks.rows }} such rows, so TorchInductor splits each among several program instances, and then the rule
-# is off, as a warning says.[^split] The counts are those of the formula as it stands: maxima of pieces, the row's
-# maximum, sums of pieces, the row's sum, the quotients. By that the row is read three times again.
+# ## Epilogue fusion in a GEMM
 #
-# [^split]: "Online softmax is disabled on the fly since Inductor decides to split the reduction." The other
-#     {{ walks.others }} loads are then maxima and sums. A kernel that keeps long rows on chip reads them once.
-
-# %% [markdown]
-# ## A product that takes its epilogue in
-#
-# By hand the epilogue is part of the line that stores. The tabs show a product with a bias and ReLU;
-# the same without the two, and two kernels of a line each, are the version in three launches.
+# By hand, an epilogue is part of the line that stores. The fused kernel adds the bias and applies ReLU to its accumulator, so the result
+# is written once and never read back.
 
 
 # %% tab="Pseudocode"
 def product_bias_relu(A, B, b, C):
     (M, K), N = A.shape, B.shape[1]
     for i, j in parallel(M, N):
-        s = 0.0
+        acc = 0.0
         for k in range(K):
-            s += A[i, k] * B[k, j]
+            acc += A[i, k] * B[k, j]
         # [epilogue
-        C[i, j] = max(s + b[j], 0.0)
+        C[i, j] = max(acc + b[j], 0.0)
         # epilogue]
 
 
@@ -274,61 +312,76 @@ def product_bias_relu(A, B, b, C):
 LINEAR = r"""
 #define T 16
 
-__device__ float one_sum(const float* A, const float* B, int M, int N, int K) {
-    __shared__ float a[T][T], b[T][T];
+// This thread's element of A B. All row-major: A is M x K, B is K x N. Any sizes.
+// Block: 16 x 16 threads. Grid: ceil(N / 16) x ceil(M / 16) blocks.
+__device__ float gemm_element(const float* A, const float* B, int M, int N, int K) {
+    __shared__ float smem_a[T][T], smem_b[T][T];
     int x = threadIdx.x, y = threadIdx.y;
     int i = blockIdx.y * T + y, j = blockIdx.x * T + x;
-    float s = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += T) {
-        a[y][x] = i < M && k0 + x < K ? A[i * K + k0 + x] : 0.0f;
-        b[y][x] = k0 + y < K && j < N ? B[(k0 + y) * N + j] : 0.0f;
-        __syncthreads();  // both tiles are there
-        for (int k = 0; k < T; ++k) s += a[y][k] * b[k][x];
-        __syncthreads();  // nobody needs them any more
+        smem_a[y][x] = i < M && k0 + x < K ? A[i * K + k0 + x] : 0.0f;
+        smem_b[y][x] = k0 + y < K && j < N ? B[(k0 + y) * N + j] : 0.0f;
+        __syncthreads();  // both tiles are complete
+        for (int k = 0; k < T; ++k) acc += smem_a[y][k] * smem_b[k][x];
+        __syncthreads();  // everyone has read them
     }
-    return s;
+    return acc;
 }
 
+// C = ReLU(A B + b), launched as above.
 extern "C" __global__
 void product_bias_relu(const float* A, const float* B, const float* b, float* C,
                        int M, int N, int K) {
-    float s = one_sum(A, B, M, N, K);
+    float acc = gemm_element(A, B, M, N, K);
     int i = blockIdx.y * T + threadIdx.y, j = blockIdx.x * T + threadIdx.x;
     // [epilogue
-    if (i < M && j < N) C[i * N + j] = fmaxf(s + b[j], 0.0f);
+    if (i < M && j < N) C[i * N + j] = fmaxf(acc + b[j], 0.0f);
     // epilogue]
 }
+"""
+FUSED = Kernel(LINEAR)
 
+# %%
+M, N, K = 37, 41, 29
+A, B, b = (np.ones(shape, np.float32) for shape in ((M, K), (K, N), (N,)))
+C = np.zeros((M, N), np.float32)
+FUSED(A, B, b, C, M, N, K, grid=(3, 3), block=(16, 16))
+print((C == K + 1).all())
+
+
+# %% fold="The same in three launches; code of the checks"
+UNFUSED = r"""
+// P = A B, launched as above.
 extern "C" __global__
 void product_alone(const float* A, const float* B, float* P,
                    int M, int N, int K) {
-    float s = one_sum(A, B, M, N, K);
+    float acc = gemm_element(A, B, M, N, K);
     int i = blockIdx.y * T + threadIdx.y, j = blockIdx.x * T + threadIdx.x;
-    if (i < M && j < N) P[i * N + j] = s;
+    if (i < M && j < N) P[i * N + j] = acc;
 }
 
+// S = P + b, one thread per element, M N below 2^31.
 extern "C" __global__
 void add_bias(const float* P, const float* b, float* S, int M, int N) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < M * N) S[at] = P[at] + b[at % N];
 }
 
+// C = ReLU(S), one thread per element.
 extern "C" __global__
 void relu(const float* S, float* C, int M, int N) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < M * N) C[at] = fmaxf(S[at], 0.0f);
 }
 """
-FUSED = Kernel(LINEAR, "product_bias_relu")
-
-# %% fold="The three launches, the cases and the checks"
-PRODUCT = FUSED.named("product_alone")
-ADD_BIAS = FUSED.named("add_bias")
-RELU = FUSED.named("relu")
+PRODUCT = Kernel(LINEAR + UNFUSED, "product_alone")
+ADD_BIAS = PRODUCT.named("add_bias")
+RELU = PRODUCT.named("relu")
 
 
 def layer(M, N, K, pointwise=False):
-    """A product of M by K and K by N with a bias: a block a tile of 16, or 256 results a block."""
+    """A linear layer of M by K and K by N: blocks of 16 by 16 threads, or of 256 for the pointwise kernels."""
     tiled = {"grid": (ceil_div(N, 16), ceil_div(M, 16)), "block": (16, 16)}
     return case(
         A=normal(M, K),
@@ -375,57 +428,59 @@ def layer_in_torch(compiled, exact=True):
 timed = measure(
     "epilogues",
     variants={
-        "three launches": in_three,
-        "one launch": lambda M, N, K: FUSED.on(layer(M, N, K)),
+        "three kernels": in_three,
+        "fused epilogue": lambda M, N, K: FUSED.on(layer(M, N, K)),
     },
     cases=[{"M": 8192, "N": 4096, "K": 128}],
     count_case={"M": 64, "N": 64, "K": 32},
     bytes=lambda M, N, K: 4 * (M * K + K * N + N + M * N),
     flop=lambda M, N, K: 2 * M * N * K,
-    library={"torch, line by line": layer_in_torch(False), "torch.compile": layer_in_torch(True)},
+    library={"PyTorch, eager": layer_in_torch(False), "torch.compile": layer_in_torch(True)},
     reference=lambda A, B, b: {"C": np.maximum(A @ B + b, 0)},
     tolerance=1e-4,
-    reasons={"*": "A product that takes its epilogue in"},
+    reasons={"*": "Epilogue fusion in a GEMM"},
+    fold="All four rows",
     guess=Guess(
-        "How many times as fast as line by line is the compiled program?",
+        "How much faster is the compiled layer than eager PyTorch?",
         of="torch.compile",
-        over="torch, line by line",
+        over="PyTorch, eager",
         at={"M": 8192, "N": 4096, "K": 128},
         between=(0.5, 6),
-        models={"passes over the result": 5 / 3},
-        because="The product itself takes as long as before; what is saved are two of five passes over its results.",
+        models={"sweeps over the result": 5 / 3},
+        because="The GEMM itself takes as long as before. Fusion saves two of five sweeps over its result.",
     ),
 )
 us = medians_us(timed)
+PASS_US = 4 * 8192 * 4096 / recorded("epilogues.ceilings.probes.copy_gb_per_s") / 1e3
+BY_COMPILER = (us["PyTorch, eager"] - us["torch.compile"]) / 2
 publish(
     layer={
-        "three": us["three launches"],
-        "one": us["one launch"],
-        "eager": us["torch, line by line"],
+        "eager": us["PyTorch, eager"],
         "compiled": us["torch.compile"],
-        "pass_us": 4 * 8192 * 4096 / recorded("epilogues.ceilings.probes.copy_gb_per_s") / 1e3,
-        "by_compiler": (us["torch, line by line"] - us["torch.compile"]) / 2,
-        "by_hand": (us["three launches"] - us["one launch"]) / 4,
+        "pass_us": PASS_US,
+        "by_compiler": BY_COMPILER,
+        "more": BY_COMPILER / PASS_US - 1,
     }
 )
+by_hand = (us["three kernels"] - us["fused epilogue"]) / 4
+if np.isfinite(by_hand):
+    assert abs(by_hand / BY_COMPILER - 1) < 0.25, "the text says about the same length"
+    assert us["fused epilogue"] > us["PyTorch, eager"], "the text says that ours can't keep up"
 
 # %% [markdown]
-# A pass over the result of this product, {{ layer.pass_us | .0f }} µs at the rate of a copy, is short
-# beside a slow product and long beside a fast one. By hand the three launches take
-# {{ layer.three | us }} and the one {{ layer.one | us }}; torch takes {{ layer.eager | us }} line by
-# line and {{ layer.compiled | us }} compiled. The compiler saves two of five passes, {{ layer.by_compiler | us }} for each,
-# and the hand four, {{ layer.by_hand | us }} for each: more than a copy would take. But the
-# compiler's product is the library's, and ours is one of the first of [its ladder](../matmul/register_tiles.py).
-
-# %% [markdown]
-# ## Padding
+# Fusion pays if the GEMM is short. Here $K$ = 128 makes it so. Compiling takes the layer from {{ layer.eager | us }} to
+# {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }} each. At a copy's rate, a sweep
+# would take {{ layer.pass_us | us }}, so each one saves {{ layer.more | .0% }} more than that. Our own kernels save four sweeps of about the same length.
 #
-# [Rows that begin anywhere](../matmul/alignment.py) made a product with {{ pad.words | , }} columns
-# several times as slow as one with {{ pad.round | , }}. Can a compiler repair that? It cannot change
-# the shape of what the program returns, but it can add columns of zeros before the product and cut
-# them off behind it. That costs copies, so TorchInductor times both ways while it compiles. Predicted
-# from the lesson's record of an H100: the aligned product, {{ pad.aligned_was | .1f }} ms, and at most a copy of
-# the result, {{ pad.copy | .1f }} ms, against {{ pad.odd_was | .1f }} ms.
+# Compare within each pair only. Ours use the [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is far slower than
+# cuBLAS, so even the fused one can't keep up with eager PyTorch.
+
+# %% [markdown]
+# ## Padding at compile time
+#
+# A GEMM with {{ pad.words | , }} columns was [several times slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one with
+# {{ pad.round | , }}, because its rows aren't aligned. A compiler can't change the shape of a result, but it can pad the weights
+# first. Padding costs copies, so TorchInductor times both ways at compile time.
 
 # %% needs="gpu torch" record="padding" fold="Code that compiles a product with an odd number of columns"
 if gpu_here() and find_spec("torch"):
@@ -458,38 +513,33 @@ if gpu_here() and find_spec("torch"):
 # %% fold="Code of the numbers"
 WORDS, ROUND = 50257, 50304
 PAD_MS = printed_numbers(HERE, "padding", r"^(\w+): ([\d.]+) ms")
-FORWARD_US = printed_numbers("matmul/alignment", "projection", r"^(\d{5}): forward (\d+) us")
 RAN_PADDED = re.search(r"(?m)^kernels for .*", printed(HERE, "padding"))
 publish(
     pad={
         "words": WORDS,
         "round": ROUND,
-        "odd_was": FORWARD_US[WORDS] / 1000,
-        "aligned_was": FORWARD_US[ROUND] / 1000,
-        "copy": 2 * 2 * 16384 * WORDS / 3000e6,
         "eager": PAD_MS["eager"],
         "compiled": PAD_MS["compiled"],
-        "kernels": len(RAN_PADDED[0].split(", ")) if RAN_PADDED else np.nan,
         "even": PAD_MS["even"],
     }
 )
+if RAN_PADDED:
+    assert len(RAN_PADDED[0].split(", ")) == 2, "the text says: a copy of the weights and the GEMM"
 
 # %% [markdown]
-# Recorded on an H100: {{ pad.eager | .1f }} ms as it stands, {{ pad.compiled | .2f }} ms compiled, and
-# {{ pad.even | .2f }} ms with {{ pad.round | , }} columns. TorchInductor pads, and the copy of the result that we
-# allowed for is not made: {{ pad.kernels }} kernels ran, a generated one that copies the weights into wider rows, and
-# the product. What is too much can stay where it is, for a view of the rest is a result as good. Padding the
-# vocabulary by hand, once, when the model is made, needs no copy at all.
+# It pads: {{ pad.eager | .1f }} ms become {{ pad.compiled | .2f }} ms. A generated kernel copies the weights into wider rows, and the result isn't
+# copied at all, since a view of its first {{ pad.words | , }} columns serves as the result. With {{ pad.round | , }} columns from the
+# start, you'd save the copy too, and it takes {{ pad.even | .2f }} ms.
 
 # %% [markdown]
-# ## Autotuning
+# ## Autotuning: try the tile sizes
 #
-# Which tile is best? A compiler can reason about it, or try. Trying several settings on the real
-# machine and keeping the fastest is autotuning. Here is Triton's product with everything open that one
-# can choose: the tile's edges, the warps of a block, and how many tiles are fetched ahead.
+# Which tile is best? A compiler can reason, or it can *autotune*: time several settings on the GPU and keep
+# the fastest. This is a GEMM in Triton with everything left open: tile sizes, warps per block, and
+# stages, the tiles in flight.
 #
 # ??? definition "Autotuning"
-#     Trying several settings of a kernel on the machine at hand and keeping the fastest.
+#     Timing several settings of a kernel on the machine at hand and keeping the fastest.
 
 
 # %% tab="Triton" needs="torch triton"
@@ -526,11 +576,10 @@ def product_torch(A, B, P):
 
 
 # %% [markdown]
-# A tile of $T_M \times T_N$ loads $1/T_M + 1/T_N$ numbers for each multiply-add, so the larger the
-# better, until a block no longer fits: its sums lie in \registers, its tiles in \shared memory. A tile
-# of {{ tune.edge }} × {{ tune.edge }} among {{ tune.threads }} threads is {{ tune.sums }} sums for each,
-# and a thread may have {{ tune.most }} registers: that one should spill and fall far behind. Nine
-# settings were tried, on BF16 matrices of {{ tune.side | , }} rows.
+# A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, until it no longer fits. A tile of
+# {{ tune.edge }} × {{ tune.edge }} with {{ tune.threads }} threads has {{ tune.accumulators }} accumulators per thread, and a thread has at most
+# {{ tune.most }} registers. So that one should spill. Here are nine settings, for BF16 matrices of
+# {{ tune.side | , }} × {{ tune.side | , }}.
 
 # %% needs="gpu torch triton" record="choices" fold="Code that tries nine settings"
 if gpu_here() and find_spec("triton") and find_spec("torch"):
@@ -584,60 +633,62 @@ publish(
         "side": 4096,
         "edge": 256,
         "threads": 8 * 32,
-        "sums": 256 * 256 // (8 * 32),
+        "accumulators": 256 * 256 // (8 * 32),
         "most": 255,
         "best": BEST,
-        "which": max(settings, key=settings.get, default="none yet"),
         "times": BEST / WORST,
         "cublas": RATES["cuBLAS"],
-        "unfit_names": "; ".join(UNFIT) or "None",
-        "smallest": next(iter(settings.values()), np.nan),
-        "last": min(settings, key=settings.get, default="none yet"),
         "spilled": int(SPILLED[LARGEST]) if SPILLED else np.nan,
-        "largest": RATES[LARGEST],
-        "own": 2 * 4096**3 / OWN_US / 1e6,
+        "of_cublas": BEST / RATES["cuBLAS"],
+        "own": recorded("hopper_ladder.cublas.m_4096_n_4096_k_4096.median") / OWN_US,
     }
 )
+
+
+def written(label):
+    """A setting in the words of the page."""
+    return label.replace(" ahead", " stages").replace(" x ", " × ")
+
+
 if RATES:
     assert BEST > 5 * WORST, "the title says far apart"
+    assert RATES[LARGEST] == WORST and len(UNFIT) == 1, "the text says so"
     assert RATES["cuBLAS"] > BEST, "a takeaway says that the library's product is faster"
     show(
         bars(
-            RATES,
+            {written(label): rate for label, rate in RATES.items()},
             x="rate [TFLOP/s]",
-            roles=dict.fromkeys(RATES, "measured") | {"cuBLAS": "block"},
-            title="Of the settings that fit, the best and the worst are far apart",
-            caption="A product of BF16 matrices of 4,096 rows in Triton, tile of the result × depth of a step, on an {machine}, with cuBLAS beside it. One that did not fit stands in the text above.",
+            form=".0f",
+            roles=dict.fromkeys((written(label) for label in RATES), "measured") | {"cuBLAS": "block"},
+            title="The best setting and the worst are far apart; cuBLAS is ahead of both",
+            caption="BF16 GEMM of 4,096 × 4,096 matrices in Triton on an {machine}, by tile size M × N × K, warps and stages, with cuBLAS for comparison.",
         )
     )
 
 # %% [markdown]
-# From the worst to the best the rate goes up {{ tune.times | .1f }} times, to {{ tune.best | .0f }} TFLOP/s with
-# {{ tune.which }}. The worst is not the smallest tile, which has {{ tune.smallest | .0f }}, but
-# {{ tune.last }}: {{ tune.spilled }} registers of a thread are spilled, and {{ tune.largest | .0f }} TFLOP/s are left.
-# {{ tune.unfit_names }} did not fit into shared memory. cuBLAS has {{ tune.cublas | .0f }}, and the last kernel of
-# [GEMM on Hopper](../matmul/hopper.py), with all that is done by hand in it, had
-# {{ tune.own | .0f }}. Autotuning finds the best entry of a list. What is not in the list, it does not find.
+# The best setting is {{ tune.times | .0f }}× faster than the worst, and the worst isn't the smallest tile but the largest,
+# with {{ tune.spilled }} spilled registers per thread. One setting needed more shared memory than there is. The best reaches
+# {{ tune.best | .0f }} TFLOP/s, {{ tune.of_cublas | .0%}} of cuBLAS in the same recording. This course's
+# [GEMM on Hopper](../matmul/hopper.py) reaches {{ tune.own | .0%}} of cuBLAS in its own.
+#
+# Autotuning finds the best entry of a list. A structure that isn't on the list, such as other roles for the warps, it never
+# finds.
 
 # %% [markdown]
-# ## What is not fused
+# ## Pattern matching: why attention becomes one kernel
 #
-# Back to attention. Its second product needs a whole row of weights, and a row of weights needs a
-# whole row of scores, for its sum. Merging neighbours stops here, not for want of trying: in the
-# order in which the program does things, no weight is known before the last score of its row. Another
-# order exists, [flash attention](../attention/flash_forward.py), which multiplies with weights that
-# are wrong by a factor and repairs the result. It computes other numbers in between, and no rule about
-# neighbours leads there.
-
-# %% [markdown]
-# So look at the names above once more. Compiled, attention is one kernel, by its name
-# {{ flash }}. TorchInductor recognised the four lines: it has a list of the ways in which
-# people write attention, and puts a call of a kernel in their place that people wrote. A bend in the
-# scores, and the program is not on the list: there are two products of the library again, and a generated
-# kernel between them.[^flex] How much that costs, in time and in memory:
+# The second GEMM of attention needs a row's softmax weights, and those need all scores of the row. In the order in which the program computes,
+# no weight is known before the last score. So fusing neighbours stops here, however clever the compiler.
 #
-# [^flex]: For such cases PyTorch has `flex_attention`: a flash kernel with a gap, into which the
-#     compiler puts what is to be done to each score. Again the order of work was written by hand.
+# Another order exists. [FlashAttention](../attention/flash_forward.py), by [Tri Dao and others](https://arxiv.org/abs/2205.14135), multiplies with
+# preliminary weights and corrects the result later. No rule about neighbours leads there. So how did TorchInductor
+# get a flash kernel? By *pattern matching*: it has a list of ways in which people write attention, recognises the
+# four lines, and replaces them with a call of `scaled_dot_product_attention`, whose kernel people wrote.
+#
+# With a soft cap, the program isn't on the list.[^flex]
+#
+# [^flex]: For such cases, PyTorch has `flex_attention`: a flash kernel with a gap, into which the compiler puts what you do to
+#     each score. Here too, people wrote the order of work.
 
 # %% needs="gpu torch" record="attention" fold="Code of the comparison"
 if gpu_here() and find_spec("torch"):
@@ -665,87 +716,50 @@ if gpu_here() and find_spec("torch"):
         for one in time_contenders(calls, Plan(repetitions=15)):
             print(f"{one.label}: {one.median:.0f} us, {megabytes[one.label]:.0f} MB besides the inputs")
 
-# %% fold="Code of the figure"
-TOOK = printed_numbers(HERE, "attention", r"^([a-z ,]+): (\d+) us")
-TOOK_MB = printed_numbers(HERE, "attention", r"^([a-z ,]+): \d+ us, (\d+) MB")
-EAGER_US, BENT_US, MERGED_US, ONE_US = (
-    TOOK[way]
-    for way in (
-        "attention, line by line",
-        "bent attention, line by line",
-        "bent attention, compiled",
-        "attention, one call",
-    )
-)
+# %% fold="Code of the numbers"
+COPY_GB_PER_S = recorded("epilogues.ceilings.probes.copy_gb_per_s")
 SCORES_MB = 2 * 2 * 16 * 4096**2 / 1e6
-PASS_US = 1e3 * SCORES_MB / 3000
+SWEEP_MS = SCORES_MB / COPY_GB_PER_S
 publish(
-    scores={
-        "mb": SCORES_MB,
-        "pass_ms": PASS_US / 1e3,
-        "bend": 4 * PASS_US,
-        "eager": 6 * PASS_US,
-        "merged": 4 * PASS_US,
-    },
+    scores={"mb": SCORES_MB, "sweep_ms": SWEEP_MS, "cap_ms": 4 * SWEEP_MS, "merged_ms": 4 * SWEEP_MS},
     took={
-        "eager": EAGER_US,
-        "compiled": TOOK["attention, compiled"],
-        "bent": BENT_US,
-        "bent_compiled": MERGED_US,
-        "one": ONE_US,
-        "bent_ratio": BENT_US / MERGED_US,
-        "bend": BENT_US - EAGER_US,
-        "softmax": EAGER_US - MERGED_US - 2 * PASS_US,
-        "mb_bent": TOOK_MB["bent attention, compiled"],
+        "gain": EAGER_US / ATTENTION_US,
+        "capped_gain": CAP_US / CAPPED_US,
+        "lost": CAPPED_US / ATTENTION_US,
+        "cap_ms": (CAP_US - EAGER_US) / 1000,
+        "capped_ms": CAPPED_US / 1000,
+        "mb_capped": TOOK_MB["bent attention, compiled"],
         "mb_one": TOOK_MB["attention, one call"],
     },
 )
 if TOOK:
-    assert BENT_US > 2 * MERGED_US, "the title says: merged"
-    assert TOOK_MB["bent attention, compiled"] > SCORES_MB, "the title says that the matrix of scores stays"
-    show(
-        bars(
-            {name: time_us / 1000 for name, time_us in TOOK.items()},
-            x="time [ms]",
-            title="A compiler merges the steps of the bent softmax; the matrix of scores stays",
-            caption="Attention for 2 × 16 heads of 4,096 queries and keys, 64 numbers each, BF16, on an H100. Bent: with tanh on the scores. One call: scaled_dot_product_attention.",
-        )
-    )
+    assert TOOK["attention, one call"] < 1.05 * ATTENTION_US, "the text says that it is the same kernel"
+    assert TOOK_MB["bent attention, compiled"] > SCORES_MB, "the text says that the score matrix stays"
 
 # %% [markdown]
-# The matrix of scores has {{ scores.mb | ,.0f }} MB here, so a pass over it takes about
-# {{ scores.pass_ms | .2f }} ms at the rate of an H100's copy. Bent attention takes {{ took.bent | us }} line by line and
-# {{ took.bent_compiled | us }} compiled, {{ took.bent_ratio | .1f }} times as fast, and still needs
-# {{ took.mb_bent | ,.0f }} MB beside its inputs, a matrix of scores and the result. The call of a flash kernel
-# takes {{ took.one | us }} and {{ took.mb_one | ,.0f }} MB. The straight program takes {{ took.eager | us }} line
-# by line and {{ took.compiled | us }} compiled, as much as the call.
-
-# %% [markdown]
-# Are passes all there is to these times? The bend is two pointwise kernels, so four passes, and they cost
-# {{ took.bend | us }} where the count says {{ scores.bend | us }}. But the
-# {{ attention.passes.eager }} of the straight program should be {{ scores.eager | us }}, and the
-# {{ attention.passes.merged }} that the compiler leaves of the bent one {{ scores.merged | us }}. The products are the
-# same kernels in both, by their names above, and the generated kernel needs its two passes. So torch's softmax
-# takes some {{ took.softmax | us }} more than its own two; the rest lies with the products, or with the
-# generated kernel.
-
-# %% [markdown]
-# ## What to expect
+# Memory shows the same. Compiled, soft-capped attention still needs {{ took.mb_capped | ,.0f }} MB besides its inputs, since the score matrix
+# alone has {{ scores.mb | ,.0f }}. The flash kernel needs {{ took.mb_one | .0f }}.
 #
-# The table sums up what compilers did on this page and in the lessons before it.
+# And time? At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms. The cap adds two pointwise kernels, four
+# sweeps, so it should cost {{ scores.cap_ms | .1f }} ms in eager mode. It costs {{ took.cap_ms | .1f }}. For the four sweeps of the compiled version the count gives
+# {{ scores.merged_ms | .1f }} of {{ took.capped_ms | .1f }} ms. The rest is in the GEMMs and in the softmax kernel itself; to see in which,
+# [profile them](profiles.py).
+
+# %% [markdown]
+# ## What to leave to a compiler
 
 # %% fold="Code of the table"
 WHO = """
-pointwise chains | merges them |
-rows: maximum, sum | one kernel, by rules it was taught; a few long rows in several | a long row kept on chip
-a product's epilogue | if the product is its own | the fastest product and its epilogue at once
-odd shapes | pads, with a copy, if that is faster | choosing another shape
-tiles, warps, stages | tries a list | the list; other structures, such as roles of warps
-softmax between products | recognises known programs | finding the other order
+pointwise chains | fuses them |
+maximum and sum of a row | fuses them, by rules; splits a few long rows | a long row kept on chip
+epilogue of a GEMM | fuses it, if it generates the GEMM | the fastest GEMM and its epilogue in one
+odd shapes | pads, with a copy, if that's faster | another shape
+tile sizes, warps, stages | tries a list | the list, and other structures
+softmax between two GEMMs | recognises known programs | another order of computation
 """
 show(
     Table(
-        ["", "a compiler", "still a person"],
+        ["", "compiler", "still you"],
         [[entry.strip() for entry in line.split("|")] for line in WHO.strip().splitlines()],
         caption="What to leave to a compiler, and what not to wait for.",
     )
@@ -754,31 +768,37 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# Of {{ attention.passes.eager }} passes over the scores, merging neighbours saves
-# {{ attention.saved }}; {{ attention.passes.merged }} remain, since the softmax stands between two
-# products. The rest was saved by people: they found an order in which the scores never leave the chip,
-# wrote a kernel for it, and taught the compiler what programs it may stand in for.
+# Attention has {{ sweeps.eager }} sweeps over its scores in eager mode, and {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in
+# either case, and that's all that the compiler can do for the soft-capped version. The {{ took.gain | .1f }}× come from people. They found an order in which the
+# scores never leave the chip, wrote a kernel for it, and taught the compiler which programs it may replace.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A compiler keeps the order of a program and merges neighbours: what is pointwise, and what concerns
-#   one row. {{ softmax.eager }} passes of a softmax become {{ softmax.merged }}.
-# - A library's kernel is a wall: nothing is fused into it. A generated product can take its epilogue
-#   in; the best of nine here had {{ tune.best | .0f }} TFLOP/s, the library's {{ tune.cublas | .0f }}.
-# - Rules that change the order, online softmax or attention, are mathematics that people put in. Look at
-#   the kernels' names to see whether a rule matched: a bend in the scores or a split row, and it does not.
-# - Padding and tiles are chosen by trying. The list of what is tried is written by people.
+# - A compiler keeps your program's order and fuses neighbours: pointwise operations and reductions of one row. The softmax goes
+#   from {{ softmax.eager }} sweeps to {{ softmax.merged }}.
+# - A library GEMM stops fusion. A generated GEMM can fuse its epilogue, but here it reached
+#   {{ tune.best | .0f }} TFLOP/s, and cuBLAS {{ tune.cublas | .0f }}.
+# - Online softmax and FlashAttention change the order of computation. People put them in as rules, and a small change of
+#   your program can switch a rule off.
+#
+# ## In your own kernel
+#
+# List the kernels before and after `torch.compile` with `torch.profiler`, and read their names: `flash`, `online` and `fused` show which rules
+# matched. If `dram__bytes_write.sum` in Nsight Compute is still larger by a whole matrix than what your algorithm has to write,
+# fusion hasn't removed that matrix; change the order of the computation.
+#
+# For a summary of this part, see the [recap](../../recap.md#toolbox).
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 
-def merged(steps):
+def sweeps(steps):
     total = 0
     held = False  # is the array on chip when the next step begins?
     for kind in steps:
-        if kind == "product":  # reads what it consumes, writes what it makes; nothing stays
+        if kind == "gemm":  # reads or writes the array; nothing stays on chip
             total += 1
             held = False
         elif not held:
@@ -787,44 +807,40 @@ def merged(steps):
     return total
 
 
-def products_are_free(steps):
-    return merged([kind for kind in steps if kind != "product"])
+def gemms_are_free(steps):
+    return sweeps([kind for kind in steps if kind != "gemm"])
 
 
-def never_merges(steps):
-    return sum(1 if kind == "product" else 2 for kind in steps)
+def never_fuses(steps):
+    return sum(1 if kind == "gemm" else 2 for kind in steps)
 
 
-def merges_across_products(steps):
-    return steps.count("product") + (2 if set(steps) - {"product"} else 0)
+def fuses_across_gemms(steps):
+    return steps.count("gemm") + (2 if set(steps) - {"gemm"} else 0)
 
 
-def merged_tests(answer):
+def sweep_tests(answer):
     for steps, right in (
         (["pointwise"] * 5, 2),
-        (["product", "pointwise", "row", "product"], 4),
-        (["product", "pointwise", "product", "pointwise", "row"], 6),
-        (["product", "product"], 2),
-        (["row", "pointwise", "product", "row", "pointwise", "product", "pointwise"], 8),
+        (["gemm", "pointwise", "row", "gemm"], 4),
+        (["gemm", "pointwise", "gemm", "pointwise", "row"], 6),
+        (["gemm", "gemm"], 2),
+        (["row", "pointwise", "gemm", "row", "pointwise", "gemm", "pointwise"], 8),
     ):
         given = answer(list(steps))
-        assert given == right, f"{' → '.join(steps)}: {given} passes, not {right}"
+        assert given == right, f"{' → '.join(steps)}: {given} sweeps, not {right}"
 
 
 exercise(
-    "Passes that merging leaves",
+    "Sweeps that fusion leaves",
     """
-    A program is a list of steps on one large array: `"pointwise"`, `"row"` (a softmax or a sum of a row, which
-    fits on chip) or `"product"`. A product is a library's kernel; count one pass for each, since it either makes
-    the array or uses it up. Neighbouring steps of the other kinds share one kernel, which reads the array once
-    and writes it once. Write `merged(steps)`, the number of passes.
+    A program is a list of steps on one large array: `"pointwise"`, `"row"` (a softmax or a sum of a row that
+    fits on chip) or `"gemm"`. A GEMM is a library kernel and counts as one sweep, since it either writes the array
+    or reads it. Neighbouring steps of the other kinds are fused into one kernel, which reads the array once
+    and writes it once. Write `sweeps(steps)`, the number of sweeps.
     """,
-    answer=merged,
-    tests=merged_tests,
-    wrong=[products_are_free, never_merges, merges_across_products],
-    hint="Walk through the list and remember whether the step before was one that can be merged with.",
+    answer=sweeps,
+    tests=sweep_tests,
+    wrong=[gemms_are_free, never_fuses, fuses_across_gemms],
+    hint="Go through the list and remember whether the previous step can be fused with.",
 )
-
-# %% [markdown]
-# The names of kernels said more here than any model did. A profiler says more than names:
-# [Reading a profile](profiles.py) has it beside what the simulator counts.

@@ -1,16 +1,18 @@
 # ---
-# title: One kernel, many front ends
-# needs: [toolbox/machine_code, memory/fusion, memory/reductions]
-# summary: "The same addition in CUDA C, Numba, Triton and PyTorch. Does the GPU notice which one it was written in, and does the host?"
-# description: "Vector add, softmax and a product in CUDA C, NVRTC, Numba, Triton and PyTorch: machine code, launches, and who decides what."
+# title: "CUDA C, Numba, Triton and PyTorch: one kernel, many front ends"
+# needs: [toolbox/machine_code, memory/fusion, memory/reductions, matmul/register_tiles]
+# summary: "One addition, written in five ways. On the GPU, they're almost equally fast. How far apart are their launches on the host?"
+# description: "Vector addition, softmax and a GEMM in CUDA C, Numba, Triton and PyTorch: what each leaves to the compiler, the SASS that comes out, and the launch overhead."
 # date: 2026-11-21
 # tags: [Numba, Triton, PyTorch, NVRTC, SASS]
 # ---
 
 # %% [markdown]
-# An addition of {{ ask.n | , }} numbers can be written in CUDA C, in Numba, in Triton, in PyTorch, and
-# in PyTorch with a compiler behind it. Five languages, one task, one GPU. How far apart are the fastest
-# and the slowest of the five while the GPU adds, and how far apart while the host launches?
+# You can write a GPU kernel in CUDA C, in Numba, in Triton, or not at all, as a line of PyTorch. Which one is fastest? The
+# figure shows five versions of an addition of 2²⁶ elements. The GPU hardly cares which one it runs.
+#
+# But a program is more than its kernels. Before the GPU starts, the host has to launch, and each
+# front end does its own work there. How far apart are the cheapest and the most expensive launch?
 
 # %% fold="Imports"
 import re
@@ -33,26 +35,48 @@ from tilewise import (
     show,
     tiles,
 )
+from tilewise.figures import bars
 from tilewise.frameworks import cuda, tl, torch, triton
 from tilewise.measurements import Numbers, medians_us, printed, recorded
 from tilewise.measurements.slugs import name_slug
 
 MANY, PIECE, PIECES = 2**26, 2**12, 256
 SIZE = 1024  # elements of a program instance
-publish(ask={"n": MANY, "piece": PIECE, "pieces": PIECES})
+publish(ask={"piece": PIECE, "pieces": PIECES})
+
+# %% fold="Code of the figure"
+HOOK = {
+    label: recorded(f"front_ends.{name_slug(label)}.n_{MANY}.median")
+    for label in ("CUDA C", "Numba", "Triton", "torch.add", "torch.compile")
+}
+HOOK = {label: us for label, us in HOOK.items() if np.isfinite(us)}
+if HOOK:
+    assert max(HOOK.values()) < 1.35 * min(HOOK.values()), "the title says nearly"
+    show(
+        bars(
+            HOOK,
+            x="time on the GPU [µs]",
+            form=".0f",
+            title="One addition in five front ends: nearly the same time on the GPU",
+            caption="Adding two vectors of 2²⁶ floats on an {machine}.",
+        )
+    )
 
 # %% [markdown]
-# ## Five ways to write an addition
+# ## Thread, block or array: what you write for
 #
-# What turns a program's text into something that a compiler can work on is its front end. The tabs
-# show [the first kernel](../kernels/first_kernel.py) through four of them; the fifth is PyTorch's line,
-# given to `torch.compile`. Numba's text is a kernel as in CUDA C: it says what one thread does.
-# Triton's says what one program instance does, and that has a whole range of elements in hand: `i`
-# holds `SIZE` = {{ adds.size | , }} numbers, and so do `own` and the sum. No line says which thread
-# takes which of them. PyTorch's says only what is to be computed.
+# A *front end* is the part of a compiler that reads your language. The tabs show
+# [vector addition](../kernels/first_kernel.py) in four of them; the fifth is PyTorch's line given to `torch.compile`. They differ in the
+# unit that you write for:
+#
+# - **CUDA C and Numba: one thread.** `i` is one index.
+# - **Triton: one block**, an idea of
+#   [Tillet, Kung and Cox](https://www.eecs.harvard.edu/~htk/publication/2019-mapl-tillet-kung-cox.pdf). A *program instance* is Triton's name for it. `i` is a range of `SIZE` = {{ adds.size | , }} indices, and `own` and
+#   `s` have as many elements. No line says which thread handles which element.
+# - **PyTorch: whole arrays.** You only say what to compute.
 #
 # ??? definition "Front end | front ends"
-#     The part of a compiler that reads a language: its words and rules, before anything about a machine.
+#     The part of a compiler that reads a language: its words and rules, before anything specific to a machine.
 
 
 # %% tab="Pseudocode"
@@ -65,6 +89,8 @@ def vec_add(a, b, c):
 from tilewise import Kernel
 
 VEC_ADD = Kernel(r"""
+// c = a + b, n elements each.
+// One-dimensional grid of at least n threads, any block size.
 extern "C" __global__
 void vec_add(const float* a, const float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -100,18 +126,22 @@ def vec_add_torch(a, b, c):
     torch.add(a, b, out=c)
 
 
+# %%
+a, b = np.arange(20_000, dtype=np.float32), np.full(20_000, 0.5, np.float32)
+c = np.zeros(20_000, np.float32)
+VEC_ADD(a, b, c, 20_000, grid=79, block=256)  # n
+print((c == a + b).all())
+
 # %% [markdown]
-# Each of them is compared with the kernel in CUDA C, on lengths that divide nothing. Where this page
-# was built there was no GPU, so CUDA C ran on this course's simulator, Numba's kernel on Numba's own,
-# and the others ran where PyTorch and Triton are installed: Triton comes with an interpreter, which
-# carries out a kernel in NumPy, without compiling it.[^interpreter]
+# All versions are compared with the CUDA kernel, at lengths that no block size divides. You don't need a GPU for that: CUDA C
+# runs on this course's simulator, Numba's kernel on Numba's own, and Triton's in *interpreter mode*, where NumPy
+# executes it without compiling.[^interpreter]
 #
-# [^interpreter]: `TRITON_INTERPRET=1` chooses it, and has to be set before Triton is imported. Python's
-#     debugger and `print` work in it. It runs the program instances one after the other, so it finds a
-#     wrong index and no race.
+# [^interpreter]: Set `TRITON_INTERPRET=1` before you import Triton. Python's debugger and `print` work in it. It runs
+#     program instances one after the other, so it finds a wrong index, but no race.
 #
 # ??? definition "Interpreter mode"
-#     Running a kernel line by line on the host, with arrays in place of blocks, to look for mistakes.
+#     Running a kernel line by line on the host, with arrays instead of blocks, to look for mistakes.
 
 
 # %% fold="Code of the checks"
@@ -128,21 +158,20 @@ agree(vec_add_torch, VEC_ADD, FEW, rtol=0.0, by="PyTorch")
 publish(adds={"size": SIZE})
 
 # %% [markdown]
-# ## Compiled while the program runs
+# ## JIT compilation: PTX, then the driver
 #
-# `torch.add` was compiled when PyTorch was built. The other four compile when the program is running
-# already; that is called just-in-time. For CUDA C NVRTC does it. Behind CuPy's `RawKernel` stand its
-# calls and then those of the driver: make a program of the text, compile it, ask for the log, load what
-# came out, launch. The package `cuda-python`[^name] has all of them, one function for each of C's. This
-# is the whole way, with the architecture named and the compiler asked to report.
+# `torch.add` was compiled when PyTorch was built. The other four are compiled *just in time* (JIT), when your program
+# already runs and knows its types and sizes. For CUDA C, NVRTC does it: create a program from the text,
+# compile it, get the binary. Then the driver loads and launches it. The package `cuda-python` has a
+# function for each of these steps.
 #
-# [^name]: [Where the sources differ](../../conventions.md#the-sources): the notes call it python-cuda.
-#     The package is `cuda-python`, and what is imported is `cuda.bindings`.
+# Numba and Triton have compilers of their own for the first half, which produce PTX. The second half, from PTX to
+# SASS, is the same for all.
 #
 # ??? definition "JIT | just-in-time"
 #     Compiling a piece of a program while the program runs, when its types and sizes are known.
 
-# %% needs="gpu" record="by_nvrtc"
+# %% needs="gpu" record="by_nvrtc" fold="Each step with cuda-python: compile, load, launch"
 if gpu_here() and find_spec("cuda"):
     import ctypes
 
@@ -187,57 +216,10 @@ if gpu_here() and find_spec("cuda"):
     print("equal to CuPy:", bool((c == a + b).all()))
 
 # %% [markdown]
-# `-arch=sm_90` asks for machine code, so NVRTC does both steps of [Reading machine
-# code](machine_code.py). Numba and Triton have compilers of their own for the first step; they write
-# PTX, and the second step is the same for all. However a kernel was written, from PTX on the way is
-# one.
-
-# %% [markdown]
-# ## One array, three owners
+# ## Softmax: who writes the barriers?
 #
-# Arrays need not be copied when they go from one package to another. CuPy's arrays and PyTorch's
-# tensors state their address, shape and type in an attribute, the CUDA array interface, and Numba
-# takes whatever has it. Here Numba's kernel writes into a tensor; the addresses were printed on the
-# recorded machine as equal or not, since the numbers themselves say nothing.[^row_stack]
-#
-# [^row_stack]: The recorded machine had Numba 0.68.0 beside NumPy 2.5, which has dropped `row_stack`, a name
-#     that this version of Numba asks for. It was given back as an alias of `vstack` before Numba was
-#     imported. The versions that this course pins do without.
-#
-# ??? definition "CUDA array interface"
-#     An attribute, `__cuda_array_interface__`, in which an array on the GPU states its address, shape and
-#     type, so that another package can use it without a copy.
-
-# %% needs="gpu torch numba" record="one_array"
-if gpu_here() and find_spec("torch") and find_spec("numba"):
-    import cupy
-
-    n = 20_000
-    a = cupy.arange(n, dtype=np.float32)  # CuPy's
-    b = torch.full((n,), 0.5, device="cuda")  # PyTorch's
-    c = torch.full((n,), torch.nan, device="cuda")
-    vec_add_numba[ceil_div(n, 256), 256](a, b, c)
-    torch.cuda.synchronize()
-
-    def seen_by_numba(array):
-        return cuda.as_cuda_array(array).device_ctypes_pointer.value
-
-    seen_by_torch = torch.as_tensor(a, device="cuda")
-    print("PyTorch sees what Numba wrote:", torch.equal(c, seen_by_torch + b))
-    pointers = {
-        "CuPy's in Numba": (a.data.ptr, seen_by_numba(a)),
-        "PyTorch's in Numba": (c.data_ptr(), seen_by_numba(c)),
-        "CuPy's in PyTorch": (a.data.ptr, seen_by_torch.data_ptr()),
-    }
-    for name, (own, seen) in pointers.items():
-        print(f"{name}: {'the same address' if own == seen else 'another address'}")
-
-# %% [markdown]
-# ## A row of softmax
-#
-# An addition hides what a language does for you, since its elements do not need each other. A softmax
-# of rows does not: the maximum of a row and the sum of its exponentials concern a whole block. Look
-# for the array in shared memory and for the barriers: they stand in two of the five texts.
+# An addition hides what a front end does for you, since its elements are independent. In a softmax, the maximum and the sum of
+# a row concern a whole block. Look for the shared memory and the barriers: they're in two of the tabs.
 
 
 # %% tab="Pseudocode"
@@ -251,9 +233,10 @@ def softmax_row(X, Y):
 SOFTMAX_ROW = Kernel(r"""
 #define THREADS 128
 
+// Y = softmax of each row of X, both rows x cols, row-major. One block of 128 threads per row.
 extern "C" __global__
 void softmax_row(const float* X, float* Y, int cols) {
-    __shared__ float box[THREADS];
+    __shared__ float box[THREADS];  // one partial maximum or sum per thread
     const float* x = X + (long long)blockIdx.x * cols;
     float* y = Y + (long long)blockIdx.x * cols;
     int t = threadIdx.x;
@@ -266,7 +249,7 @@ void softmax_row(const float* X, float* Y, int cols) {
     }
     __syncthreads();
     m = box[0];
-    __syncthreads();  // all have read it
+    __syncthreads();  // everyone has read it
     for (int c = t; c < cols; c += THREADS) z += expf(x[c] - m);
     box[t] = z;
     for (int half = THREADS / 2; half > 0; half /= 2) {
@@ -278,10 +261,11 @@ void softmax_row(const float* X, float* Y, int cols) {
 }
 """)
 
+
 # %% tab="Numba" needs="numba"
 from math import exp
 
-ZERO, LEAST = np.float32(0), np.float32(-np.inf)  # 0.0 would be 64 bits wide
+ZERO, LEAST = np.float32(0), np.float32(-np.inf)  # 0.0 would have 64 bits
 
 
 @cuda.jit
@@ -327,7 +311,7 @@ def softmax_elements(X, Y, cols, SIZE: tl.constexpr):
 
 def softmax_row_triton(X, Y):
     rows, cols = X.shape
-    whole = triton.next_power_of_2(cols)  # a block's size must be one
+    whole = triton.next_power_of_2(cols)  # as a block's size must be
     softmax_elements[(rows,)](X, Y, cols, SIZE=whole)
 
 
@@ -337,10 +321,9 @@ def softmax_row_torch(X, Y):
 
 
 # %% [markdown]
-# In Triton `tl.max` and `tl.sum` say what is wanted, and how threads put a row together is the
-# compiler's affair. The price is in the next line above: the row must fit into one program instance,
-# in a size that is a power of two. Numba's version has CUDA's structure line by line, and one trap of
-# its own. It takes the types of Python's numbers as they are, and those have 64 bits.
+# In Triton you write `tl.max` and `tl.sum`, and the compiler decides how threads combine their values. In exchange, the row must fit
+# into one program instance, whose size is a power of two. Numba's version follows the CUDA line by
+# line, with one trap: a Python `0.0` has 64 bits, and so has every sum that starts with it.
 
 
 # %% fold="Code of the checks"
@@ -357,18 +340,15 @@ agree(softmax_row_triton, SOFTMAX_ROW, ROWS, **close, by="Triton")
 agree(softmax_row_torch, SOFTMAX_ROW, ROWS, **close, by="PyTorch")
 
 # %% [markdown]
-# ## A product of matrices
+# A GEMM shows the same difference. In CUDA C and Numba, you load [tiles into shared memory](../matmul/tiling.py#the-tiled-kernel), synchronise and
+# multiply. In Triton, a tile is a variable. Where it's stored and who waits for whom is up to the compiler, and what
+# `tl.dot` becomes depends on one argument.[^tf32]
 #
-# The kernel of [A tile of each matrix](../matmul/tiling.py) once more, with tiles of
-# {{ product.tile }}. In CUDA C one fetches tiles into shared memory, waits, multiplies, and waits;
-# Numba's text would be the same again. In Triton a tile is a variable. Where it lies and who waits
-# for whom is nowhere said, and what `tl.dot` becomes depends on one argument.[^tf32]
-#
-# [^tf32]: Without `input_precision="ieee"` Triton gives matrices of 32-bit floats to the matrix units,
-#     which keep only \TF32 of each number: a decision about accuracy, made by default.
+# [^tf32]: By default, Triton gives FP32 matrices to the tensor cores, which keep only the \TF32 part of each element. `input_precision="ieee"`
+#     keeps all of FP32. That's a default that changes your results.
 
 
-# %% tab="Pseudocode"
+# %% fold="Pseudocode of the tiled GEMM"
 def product_tiled(A, B, C):
     (M, K), N = A.shape, B.shape[1]
     for rows in tiles(M, 32):
@@ -385,6 +365,8 @@ def product_tiled(A, B, C):
 # %% tab="CUDA C"
 PRODUCT_TILED = Kernel(
     r"""
+// C = A B, all row-major: A is M x K, B is K x N.
+// Block: T x T threads. Grid: ceil(N / T) x ceil(M / T) blocks.
 extern "C" __global__
 void product_tiled(const float* A, const float* B, float* C,
                    int M, int N, int K) {
@@ -395,9 +377,9 @@ void product_tiled(const float* A, const float* B, float* C,
     for (int k0 = 0; k0 < K; k0 += T) {
         a[y][x] = i < M && k0 + x < K ? A[i * K + k0 + x] : 0.0f;
         b[y][x] = k0 + y < K && j < N ? B[(k0 + y) * N + j] : 0.0f;
-        __syncthreads();  // both tiles are there
+        __syncthreads();  // both tiles are complete
         for (int k = 0; k < T; ++k) s += a[y][k] * b[k][x];
-        __syncthreads();  // nobody needs them any more
+        __syncthreads();  // everyone has read them
     }
     if (i < M && j < N) C[i * N + j] = s;
 }
@@ -411,8 +393,8 @@ void product_tiled(const float* A, const float* B, float* C,
 def product_elements(
     A, B, C, M, N, K: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr
 ):  # fmt: skip
-    i = (tl.program_id(1) * T + tl.arange(0, T))[:, None]  # a column of rows
-    j = (tl.program_id(0) * T + tl.arange(0, T))[None, :]  # a row of columns
+    i = (tl.program_id(1) * T + tl.arange(0, T))[:, None]  # a column
+    j = (tl.program_id(0) * T + tl.arange(0, T))[None, :]  # a row
     s = tl.zeros((T, T), tl.float32)
     for k0 in range(0, K, T):
         k = k0 + tl.arange(0, T)
@@ -429,11 +411,6 @@ def product_triton(A, B, C):
     product_elements[grid](A, B, C, M, N, K, T=32, PRECISION="ieee")
 
 
-# %% tab="PyTorch" needs="torch"
-def product_torch(A, B, C):
-    torch.matmul(A, B, out=C)
-
-
 # %% fold="Code of the checks"
 def product(M, N, K):
     arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
@@ -444,16 +421,12 @@ SOME = [product(37, 41, 29), product(65, 33, 70)]
 near = {"rtol": 1e-5, "atol": 1e-5}
 agree(product_tiled, PRODUCT_TILED, SOME, **near)
 agree(product_triton, PRODUCT_TILED, SOME, **near, by="Triton")
-agree(product_torch, PRODUCT_TILED, SOME, **near, by="PyTorch")
-publish(product={"tile": 32})
 
 # %% [markdown]
-# ## What they become
+# ## SASS: what the compilers made of it
 #
-# The next table was read from machine code, as each compiler made it on the recorded machine for
-# arrays of {{ ask.n | , }} numbers, rows of {{ made.cols | , }} and matrices of {{ made.side | , }}:
-# how wide a load from device memory is at most, what a block takes, and how many instructions of some
-# kinds stand in the text. It says nothing of how often they run.
+# Now read what each compiler produced, with the names from [the phrase book](machine_code.py#a-phrase-book-for-sass). The table counts instructions in the
+# text of the SASS, not how often they run.
 
 # %% needs="gpu torch triton" record="machine_code" fold="Code that compiles, disassembles and counts"
 if gpu_here() and all(map(find_spec, ("cuda", "torch", "triton"))):
@@ -519,104 +492,134 @@ for task, by, rest in re.findall(
 ):
     MADE |= {(task, by, word): int(value) for word, value in re.findall(r"(\w+) (\d+)", rest)}
 KINDS = {
-    "registers": "registers a thread",
+    "registers": "registers per thread",
     "block": "shared memory, bytes",
     "widest": "widest load, bytes",
     "barriers": "barriers",
-    "shared": "accesses to shared memory",
-    "copies": "copies ahead",
-    "matrix": "on matrix units",
+    "shared": "shared-memory accesses",
+    "copies": "async copies",
+    "matrix": "tensor-core instructions",
 }
+TASKS = {"addition of one less": "addition, n odd", "product": "GEMM"}
 if MADE:
     show(
         Table(
-            ["task", "written in", *KINDS.values()],
+            ["kernel", "front end", *KINDS.values()],
             [
-                [task, by.replace(" ", "\N{NO-BREAK SPACE}"), *(MADE[task, by, kind] for kind in KINDS)]
+                [
+                    TASKS.get(task, task),
+                    by.replace(" ", "\N{NO-BREAK SPACE}"),
+                    *(MADE[task, by, kind] for kind in KINDS),
+                ]
                 for task, by in dict.fromkeys((task, by) for task, by, _ in MADE)
             ],
-            caption="What stands in the machine code of each kernel for an H100, counted in its text. Copies ahead: from device memory to shared memory without a register, while the threads go on.",
+            caption="Counts in the SASS of each kernel for an H100, for 2²⁶ elements, rows of 4,096 and matrices of 4,096 × 4,096. Async copies: from global to shared memory, without a register (LDGSTS). n odd: one element less.",
         )
     )
 publish(
     made={
         "cols": 4096,
-        "side": 4096,
         "wide": MADE["addition", "Triton", "widest"],
         "narrow": MADE["addition", "CUDA C", "widest"],
         "less": MADE["addition of one less", "Triton", "widest"],
-        "box": MADE["softmax", "Triton", "block"],
+        "smem": MADE["softmax", "Triton", "block"],
         "barriers": MADE["softmax", "Triton", "barriers"],
         "copies": MADE["product", "Triton, ieee", "copies"],
     }
 )
 
 # %% [markdown]
-# Triton's addition loads {{ made.wide }} bytes at a time, where the other two load
-# {{ made.narrow }}. It may, since it looked at the arguments: addresses and length are multiples of
-# 16, and a version for that was compiled. With one number less it loads {{ made.less }}. Its softmax
-# has {{ made.box }} bytes of shared memory and {{ made.barriers }} barriers that nobody wrote, and its
-# product {{ made.copies }} copies ahead.
+# Three things stand out:
+#
+# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. Triton looks at the
+#   arguments: if addresses and length are multiples of 16, it compiles a version for that. With one element less, it loads
+#   {{ made.less }}.
+# - **Barriers that nobody wrote.** Triton's softmax has {{ made.barriers }} of them and {{ made.smem }} bytes of shared memory, and it uses shuffles.
+# - **Asynchronous copies.** Triton's GEMM loads the next tiles with {{ made.copies }} copies that run while it multiplies.
 
 # %% [markdown]
-# ## Who decides what
-#
-# So the languages differ in what they leave to you. What the first four columns say can be read from
-# the texts above and from what they became; [What a compiler can do](compilers.py) shows the last.
+# ## Who decides what?
 
 # %% fold="Code of the table"
 DECISIONS = """
 what a block works on | you | you | you | compiler
-index arithmetic | you | you; arrays keep their shape | you, for whole blocks | compiler
+index arithmetic | you | you; arrays know their shape | you, for whole blocks | compiler
 bounds | you: if | you: if | you: masks | compiler
 which thread loads what, how wide | you | you | compiler | compiler
 shared memory, barriers | you | you | compiler | compiler
-order of loads and arithmetic | you, then the assembler | as in CUDA C | compiler | compiler
-types of values in between | you | Python's rules: 64 bits | you | as in PyTorch
-matrix units | you | by CUDA C that is linked in | compiler, for tl.dot | library or Triton
-sizes of tiles, warps in a block | you | you | you, or a list to try | compiler, or a list to try
-what shares a launch | you | you | you | compiler
+order of loads and arithmetic | you, then ptxas | as in CUDA C | compiler | compiler
+types of intermediate values | you | Python's rules: 64 bits | you | as in PyTorch
+tensor cores | you | only through linked CUDA C | compiler, for tl.dot | library or Triton
+tile sizes, warps per block | you | you | you, or autotuning | compiler, or autotuning
+what is fused into one launch | you | you | you | compiler
 """
 show(
     Table(
         ["decision", "CUDA C", "Numba", "Triton", "torch.compile"],
         [line.split(" | ") for line in DECISIONS.strip().splitlines()],
-        caption="Who decides. Order among blocks is nobody's: the hardware starts them as it can, in every column.",
+        caption="Who decides. The order of blocks is nobody's decision: the hardware schedules them, in every column.",
     )
 )
 
 # %% [markdown]
-# What of this moves to another maker's GPU is in a note of
-# [Kernel fusion](../memory/fusion.py#torchcompile-fusion-by-a-compiler). One part of
-# `torch.compile` has no row here: AOT Autograd, which records what training needs besides, is in
-# [recomputation](../memory/recomputation.py#measured-traffic-and-time).
+# What of this carries over to other makers' GPUs is a question that
+# [the lesson on fusion](../memory/fusion.py#torchcompile-fusion-by-a-compiler) answers.
 
 # %% [markdown]
-# ## Predict
+# ## Arrays cross packages without a copy
 #
-# Once they run, additions are bytes. All five move {{ host.bytes_per }} of them for each element, so
-# on {{ ask.n | , }} elements they should take the same time, but for the width of the loads, which
-# [the roofline](../speed/roofline.py) has seen cost some. Before they run, they differ. Every front
-# end is a Python function that ends in one call of the driver, and on the way it has work to do:
+# You can mix front ends, because arrays don't have to be copied between them. CuPy arrays and PyTorch tensors publish their
+# address, shape and type in an attribute, the *CUDA array interface*, and Numba takes any object that has it. The fold below passes a CuPy
+# array and two tensors to Numba's kernel and compares addresses.[^row_stack]
+#
+# [^row_stack]: On the recorded machine, Numba 0.68.0 ran with NumPy 2.5, which has dropped `row_stack`, a name that
+#     this version of Numba uses. It was defined as an alias of `vstack` before Numba was imported. The versions that
+#     this course pins don't need that.
+#
+# ??? definition "CUDA array interface"
+#     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
+#     that another package can use it without a copy.
 
-# %% fold="Code of the table"
-BEFORE = {
-    "the driver, by cuda-python": "put four values into an array of arguments",
-    "CuPy's RawKernel": "the same, from array objects",
-    "torch.add": "find the operation for these types and this device, in C++",
-    "Triton": "look at every argument's type and its divisibility by 16; find the version compiled for that",
-    "torch.compile": "check that inputs are what the function was compiled for; then Triton's launch",
-    "Numba": "look up the version compiled for these types; take each array apart into address, sizes and strides",
-    "Numba, CuPy's arrays": "ask each array for its interface first, and make an array of Numba's of it",
-}
-show(Table(["launched through", "before the driver is called"], BEFORE.items()))
+# %% needs="gpu torch numba" record="one_array" fold="One array in CuPy, Numba and PyTorch"
+if gpu_here() and find_spec("torch") and find_spec("numba"):
+    import cupy
+
+    n = 20_000
+    a = cupy.arange(n, dtype=np.float32)  # CuPy's
+    b = torch.full((n,), 0.5, device="cuda")  # PyTorch's
+    c = torch.full((n,), torch.nan, device="cuda")
+    vec_add_numba[ceil_div(n, 256), 256](a, b, c)
+    torch.cuda.synchronize()
+
+    def seen_by_numba(array):
+        return cuda.as_cuda_array(array).device_ctypes_pointer.value
+
+    seen_by_torch = torch.as_tensor(a, device="cuda")
+    print("PyTorch sees what Numba wrote:", torch.equal(c, seen_by_torch + b))
+    pointers = {
+        "CuPy's in Numba": (a.data.ptr, seen_by_numba(a)),
+        "PyTorch's in Numba": (c.data_ptr(), seen_by_numba(c)),
+        "CuPy's in PyTorch": (a.data.ptr, seen_by_torch.data_ptr()),
+    }
+    for name, (own, seen) in pointers.items():
+        print(f"{name}: {'the same address' if own == seen else 'another address'}")
 
 # %% [markdown]
-# In [Five bottlenecks](../speed/launches.py) a launch through CuPy cost {{ host.cupy_before | .1f }} µs
-# and a call of `torch.add` {{ host.torch_before | .1f }} µs on the recorded host. The more Python there
-# is in the row of a table, the more it should cost; by how much is a guess. The experiment is the one of
-# that lesson: {{ ask.pieces }} launches for pieces of {{ ask.piece | , }} elements, from an idle device,
-# with the host's work in the time.
+# ## Launch overhead per front end
+#
+# Every launch starts with a Python call and ends in one driver call, `cuLaunchKernel`. On the way there, each library does its
+# own work:
+#
+# - **cuda-python** puts four values into an argument array.
+# - **CuPy's RawKernel** does the same from array objects.
+# - **torch.add** finds the operation for these types and this device, in C++.
+# - **Triton** checks each argument's type and its divisibility by 16, and looks up the version compiled for that.
+# - **torch.compile** checks that the inputs are what it compiled for, then launches through Triton.
+# - **Numba** looks up the version for these types and unpacks each array into address, sizes and strides. From CuPy's arrays,
+#   it first makes arrays of its own.
+#
+# The more Python runs per launch, the more it should cost. To measure it, launch {{ ask.pieces }} additions of {{ ask.piece | , }} elements each on an idle GPU, with the host's
+# work included in the time.
 
 
 # %% fold="Code of the contenders"
@@ -749,17 +752,7 @@ timed = measure(
     library={label: CONTENDERS[label] for label in ("Numba", "Triton", "torch.add", "torch.compile")},
     reference=lambda a, b: {"c": a + b},
     tolerance=1e-6,
-)
-timed_rows = measure(
-    "front_end_rows",
-    variants={"CUDA C": lambda rows, cols: SOFTMAX_ROW.on(rows_of(rows, cols))},
-    cases=[{"rows": 4096, "cols": 4096}],
-    count_case={"rows": 4, "cols": 1024},
-    bytes=lambda rows, cols: 8 * rows * cols,
-    library={"Numba": rows_by_numba, "Triton": rows_by_triton, "torch.softmax": rows_by_torch},
-    reference=softmax_reference,
-    tolerance=1e-6,
-    reasons={"*": "The answer"},
+    fold="All five rows",
 )
 launched = measure(
     "front_end_launches",
@@ -771,116 +764,135 @@ launched = measure(
     reference=lambda a, b: {"c": a + b},
     tolerance=1e-6,
     with_host=True,
-    reasons={"*": "Predict"},
+    reasons={"*": "Launch overhead per front end"},
+    fold="All eight rows",
     guess=Guess(
-        "How many times as fast are 256 launches through CuPy as the same through Triton?",
+        "How much faster are 256 launches through CuPy than through Triton?",
         of="CuPy",
         over="Triton",
         at={"n": PIECE, "all": PIECE * PIECES},
         between=(0.3, 30),
-        because="Triton looks at every argument anew in each launch, in Python and in C.",
+        because="Triton inspects every argument again in each launch, in Python and in C.",
     ),
-    note="The first row is one launch through this course's Kernel, for comparison; the others are 256 launches.",
+    note="The first row is a single launch for all elements, for comparison; the others are 256 launches.",
 )
 
 
 # %% fold="Code of the figure"
-from tilewise.figures import bars
-from tilewise.models.occupancy import occupancy
-
-ON_DEVICE, HOSTED, ROWS_US = medians_us(timed), medians_us(launched), medians_us(timed_rows)
+ON_DEVICE, HOSTED = medians_us(timed), medians_us(launched)
 EACH = {label: HOSTED[label] / PIECES for label in CONTENDERS if label in HOSTED}
-REGISTERS = {by: MADE["softmax", by, "registers"] for by in ("CUDA C", "Numba")}
-BLOCKS = {by: occupancy(128, many, 512).blocks_per_sm for by, many in REGISTERS.items() if MADE}
 publish(
     host={
-        "bytes_per": 12,
         "cupy_before": recorded("launch_pieces.one_launch_per_piece.n_4096.median") / 4096,
-        "torch_before": recorded("launch_pieces.torch_add_per_piece.n_4096.median") / 4096,
         "each": {name_slug(label): HOSTED[label] / PIECES for label in CONTENDERS},
         "ratio": max(EACH.values(), default=np.nan) / min(EACH.values(), default=np.nan),
-        "slowest": max(EACH, key=EACH.get, default="none yet"),
-        "fastest": min(EACH, key=EACH.get, default="none yet"),
+        "least": min(EACH.values(), default=np.nan),
+        "most": max(EACH.values(), default=np.nan),
     },
-    rows={
-        "cuda": ROWS_US["CUDA C"],
-        "numba": ROWS_US["Numba"],
-        "triton": ROWS_US["Triton"],
-        "torch": ROWS_US["torch.softmax"],
-        "times": ROWS_US["CUDA C"] / ROWS_US["Triton"],
-        "passes": 4,
-        "one_pass": 2,
-        "registers": REGISTERS["CUDA C"],
-        "registers_numba": REGISTERS["Numba"],
-        "blocks": BLOCKS.get("CUDA C", np.nan),
-        "blocks_numba": BLOCKS.get("Numba", np.nan),
-    },
-    gpu={
-        "ratio": max(ON_DEVICE.values()) / min(ON_DEVICE.values()),
-        "narrow": ON_DEVICE["CUDA C"],
-        "wide": ON_DEVICE["Triton"],
-        "numba": ON_DEVICE["Numba"],
-    },
+    gpu={"more": max(ON_DEVICE.values()) / min(ON_DEVICE.values()) - 1},
+    numba_launch=(
+        f"Numba's launch takes {EACH['Numba']:.0f} µs, or {most_numba:.0f} µs with CuPy's arrays."
+        if (most_numba := EACH.get("Numba, CuPy's arrays"))
+        else ""
+    ),
 )
 if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
-    assert min(EACH, key=EACH.get) == "cuda-python", "the answer says that cuda-python is the fastest"
-    assert 2 * EACH["CuPy"] < EACH["Triton"] < EACH["torch.compile"], "the title says: the more it looks at"
+    assert min(EACH, key=EACH.get) == "cuda-python", "the text says so"
+    assert 2 * EACH["CuPy"] < EACH["Triton"] < EACH["torch.compile"], "the title"
     show(
         bars(
             EACH,
-            x="time for each launch [µs]",
-            title="The same kernel costs the host more, the more a front end looks at",
-            caption=f"{PIECES} launches of {PIECE:,} additions each, from an idle {{machine}}, over their number; the small kernels are in the time.",
+            x="time per launch [µs]",
+            form=".1f",
+            title="The more a front end inspects, the more a launch costs",
+            caption=f"{PIECES} launches of {PIECE:,} additions each, on an idle {{machine}}, divided by their number. The time of the small kernels is included.",
         )
     )
 
 # %% [markdown]
-# On {{ ask.n | , }} elements the slowest takes {{ gpu.ratio | .2f }} times as long as the
-# fastest. CUDA C with a number a thread takes {{ gpu.narrow | us }}, and Triton's with wide loads
-# {{ gpu.wide | us }}. A launch costs
-# {{ host.each.cuda_python | .1f }} µs through the driver's own call, {{ host.each.cupy | .1f }} µs
-# through CuPy, {{ host.each.torch_add | .1f }} µs as `torch.add`, {{ host.each.triton | .1f }} µs
-# through Triton and {{ host.each.torch_compile | .1f }} µs through `torch.compile`. These are prices of
-# one host and its Python, and a CUDA graph takes them away from all of them alike.
+# Through cuda-python, a launch takes {{ host.least | .1f }} µs. CuPy and `torch.add` are close to that. Triton takes
+# {{ host.each.triton | .0f }} µs and `torch.compile` {{ host.each.torch_compile | .0f }}. {{ numba_launch }}
 #
-# The H100's record has Numba as well. Its version of CUDA C's kernel takes {{ gpu.numba | us }}, and a launch
-# {{ host.each.numba | .1f }} µs, or {{ host.each.numba_cupy_s_arrays | .1f }} µs if the arrays are CuPy's.
+# Compare these times only with each other: they're for one host, and when we launched 4,096 times in a row instead of
+# {{ ask.pieces }}, a launch through CuPy
+# [took {{ host.cupy_before | .1f }} µs](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host). A CUDA graph removes
+# this cost for all front ends alike, and a kernel that runs longer than its launch hides it.
 
 # %% [markdown]
-# And the softmax, on rows of {{ made.cols | , }}, on an H100? CUDA C and Numba walk over a row three times and
-# write it, {{ rows.passes }} passes; Triton holds it, {{ rows.one_pass }} passes. They take
-# {{ rows.cuda | us }} and {{ rows.numba | us }}, and Triton {{ rows.triton | us }}, a factor of
-# {{ rows.times | .2f }}; `torch.softmax` takes {{ rows.torch | us }}. It is not that CUDA C cannot hold
-# a row: [the lesson on softmax](../attention/softmax.py) does it, in forty lines. In Triton it was the
-# way that suggested itself. That Numba's version of the same text takes longer fits its registers,
-# {{ rows.registers_numba }} a thread for {{ rows.registers }}: an SM holds {{ rows.blocks_numba }} of
-# its blocks in place of {{ rows.blocks }}, so fewer loads are on their way. That this is the reason is
-# not shown here.
+# ## Row softmax: the algorithm, not the language
+
+# %% fold="Code of the measurement"
+timed_rows = measure(
+    "front_end_rows",
+    variants={"CUDA C": lambda rows, cols: SOFTMAX_ROW.on(rows_of(rows, cols))},
+    cases=[{"rows": 4096, "cols": 4096}],
+    count_case={"rows": 4, "cols": 1024},
+    bytes=lambda rows, cols: 8 * rows * cols,
+    library={"Numba": rows_by_numba, "Triton": rows_by_triton, "torch.softmax": rows_by_torch},
+    reference=softmax_reference,
+    tolerance=1e-6,
+    reasons={"*": "Row softmax: the algorithm, not the language"},
+    fold="All four rows",
+)
+
+# %% fold="Code of the numbers"
+from tilewise.models.occupancy import occupancy
+
+ROWS_US = medians_us(timed_rows)
+REGISTERS = {by: MADE["softmax", by, "registers"] for by in ("CUDA C", "Numba")}
+BLOCKS = {by: occupancy(128, many, 512).blocks_per_sm for by, many in REGISTERS.items() if MADE}
+FUSED_US = recorded("softmax_rows.fused_16_elements_per_thread.rows_4096_cols_4096.median")
+if np.isfinite(FUSED_US) and np.isfinite(ROWS_US["Triton"]):
+    assert abs(FUSED_US / ROWS_US["Triton"] - 1) < 0.05, "the text says that CUDA C can do that too"
+publish(
+    rows={
+        "cuda": ROWS_US["CUDA C"],
+        "numba": ROWS_US["Numba"],
+        "triton": ROWS_US["Triton"],
+        "fused": FUSED_US,
+        "passes": 4,
+        "one_pass": 2,
+    },
+    numba_softmax=(
+        f"Numba's version, the same text as the CUDA C, takes {ROWS_US['Numba']:.0f} µs. Its SASS has as many barriers and shared-memory accesses, but "
+        f"{REGISTERS['Numba']} registers per thread instead of {REGISTERS['CUDA C']}. So only {BLOCKS['Numba']} of its blocks fit on an SM, "
+        f"instead of {BLOCKS['CUDA C']}, and fewer loads can be in flight. That's one likely reason; we haven't isolated it."
+        if BLOCKS and np.isfinite(ROWS_US["Numba"])
+        else ""
+    ),
+)
+
+# %% [markdown]
+# On 4,096 rows of {{ made.cols | , }} elements, the tabs differ: Triton takes {{ rows.triton | us }}, CUDA C {{ rows.cuda | us }}. Is
+# Triton faster? No: it runs another algorithm. Our CUDA C reads each row three times and writes it once,
+# {{ rows.passes }} sweeps over memory. Triton keeps the row in registers and makes {{ rows.one_pass }}. In CUDA C you can do
+# that too: the [fused kernel of the softmax lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
+#
+# {{ numba_softmax }}
 
 # %% [markdown]
 # ## The answer
 #
-# While the GPU adds, all that were recorded lie within a factor of {{ gpu.ratio | .2f }}, and what is left of that is
-# the width of a load. While the host launches, the factor is {{ host.ratio | .1f }}, from
-# {{ host.fastest }} to {{ host.slowest }}; it matters for kernels shorter than a launch.
-#
-# On a softmax the texts differed in more than their language, and it showed: a factor of
-# {{ rows.times | .2f }} on an H100. The language decides none of the three directly. It decides who chooses:
-# the width of loads, the place of a tile, the size of a block.
+# On the GPU, the slowest version takes only {{ gpu.more | .0% }} longer than the fastest, probably because of narrower loads. On the
+# host, the most expensive launch costs {{ host.ratio | .1f }}× as much as the cheapest. That matters only for kernels shorter than their launch.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Every front end ends in SASS, most by way of PTX; the machine code shows what was decided, whoever
-#   decided it.
-# - CUDA C and Numba say what a thread does, Triton what a block does, PyTorch what is wanted. The
-#   compiler decides what the text leaves open.
-# - Arrays go from CuPy to PyTorch to Numba without a copy, by address.
-# - Launching costs the host {{ host.each.cuda_python | .1f }} to {{ host.ratio | .1f }} times that,
-#   depending on the front end. Kernels that run longer than their launch hide it.
-# - Defaults are decisions too: 64-bit numbers in Numba, \TF32 in `tl.dot`.
+# - Every front end ends in SASS. Look there to see what was decided, whoever decided it.
+# - In CUDA C and Numba you write for a thread, in Triton for a block, in PyTorch for whole arrays. What you leave open,
+#   the compiler decides: load width, shared memory, barriers.
+# - A launch costs the host {{ host.least | .0f }} to {{ host.most | .0f }} µs, depending on the front end. Kernels that run
+#   longer than that hide it.
+# - Defaults are decisions too: 64-bit sums in Numba, \TF32 in `tl.dot`.
+#
+# ## In your own kernel
+#
+# If a kernel is slower in one language than in another, compare the SASS first: width of `LDG`, number of `BAR`, use of `LDGSTS`
+# or tensor cores. If the SASS is alike, compare the gaps between kernels in Nsight Systems, where the difference is
+# launch overhead.
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 MEAN_SOURCE = r"""
@@ -920,8 +932,8 @@ def port_tests(kernel):
 exercise(
     "From Numba to CUDA C",
     """
-    Write this kernel of Numba's in CUDA C, as `mean_of_three(const float* x, float* y, int rows, int cols)`.
-    It is launched in both with blocks of 8 by 4 threads, and with enough of them for `rows` by `cols`.
+    Write this Numba kernel in CUDA C, as `mean_of_three(const float* x, float* y, int rows, int cols)`.
+    Both are launched in blocks of 8 by 4 threads, enough to cover `rows` by `cols`.
 
         @cuda.jit
         def mean_of_three(x, y):
@@ -929,15 +941,15 @@ exercise(
             if i < x.shape[0] - 2 and j < x.shape[1]:
                 y[i, j] = (x[i, j] + x[i + 1, j] + x[i + 2, j]) / 3
 
-    Which of the two indices runs along the lanes of a warp, and what would you change about that?
+    Which of the two indices varies along the lanes of a warp, and what would you change about that?
     """,
     answer=MEAN_OF_THREE,
     tests=port_tests,
     wrong=[SWAPPED, BY_ROWS, ONE_MORE_ROW],
-    hint="The first number of cuda.grid(2) comes from threadIdx.x, and it counts rows here.",
-    explanation="Lanes run along i, down a column, so they are not coalesced in either language; swapping the roles of x and y, in the launch as well, repairs that. Numba computes the division in 64 bits, since its 3 is a 64-bit integer.",
+    hint="The first result of cuda.grid(2) comes from threadIdx.x, and it's the row here.",
+    explanation="Lanes vary along i, down a column, so the accesses are uncoalesced in both languages; swap the roles of x and y, in the launch as well. Numba divides in 64 bits, because its 3 is a 64-bit integer.",
 )
 
 # %% [markdown]
-# Front ends leave decisions to compilers. How good are those, and where do they end?
-# [The next page](compilers.py) gives three programs to one and reads what comes out.
+# Front ends leave decisions to compilers. How good are those, and where do they end? [The next lesson](compilers.py) gives
+# PyTorch programs to one and reads what comes out.

@@ -1,61 +1,115 @@
 # ---
-# title: Reading machine code
-# needs: [kernels/first_kernel, speed/occupancy]
-# summary: "A line with one multiplication and one addition is written out 64 times. How many instructions does a warp issue for it, and for which of them does it wait?"
-# description: "From CUDA C to PTX to machine code without a GPU: registers, spills, wide loads, predicates, and how far ahead of their use loads stand."
+# title: Reading PTX and SASS
+# needs: [kernels/first_kernel, speed/occupancy, toolbox/profiles]
+# summary: "With more registers per thread, a kernel gets much faster, although fewer warps fit on an SM. At which instructions does a warp wait?"
+# description: "From CUDA C to PTX to SASS without a GPU: instruction counts, scoreboards, loads in flight, predicates, wide loads and spills."
 # date: 2026-11-21
 # tags: [PTX, SASS, registers, compilers]
 # ---
 
 # %% [markdown]
-# The lesson on [occupancy](../speed/occupancy.py#register-pressure-and-spills) left a puzzle. Its kernel
-# multiplies and adds 64 pairs of numbers for each key. Allowed 128 registers a thread in place of the
-# {{ puzzle.free_64 }} that the compiler took by itself, it became {{ puzzle.gain_64 | .2f }} times as
-# fast, with fewer warps on an SM. The compiler's report could not say why. The instructions can, and
-# one may read them without a GPU. How many does a warp issue for one key, and for which does it wait?
+# [The lesson on occupancy](../speed/occupancy.py#register-pressure-and-spills) left a puzzle. Its kernel computes dot products of
+# 64 elements, and by default the compiler gives each thread {{ puzzle.free_64 }} registers. With up to 128 it got
+# {{ puzzle.gain_64 | .1f }}× faster, although fewer warps fit on an SM. The compiler's report doesn't say why.
+#
+# The instructions do. Here's how the loop over the keys starts in both builds. `LDG` loads an element, and `FFMA`
+# is a multiply-add. How many instructions does a warp issue per key, and at which of them does it wait?
+
+# %% fold="Imports, and the kernel of the lesson on occupancy"
+import re
+from collections import Counter
+
+import numpy as np
+
+from tilewise import Kernel, Table, agree, case, ceil_div, kernels, normal, output, parallel, publish, show
+from tilewise.figures import Series, line_chart
+from tilewise.kernel.machine_code import available, machine_code, machine_codes, side_by_side
+from tilewise.measurements import Archive, recorded, recorded_device
+from tilewise.measurements.archive import lesson_root
+from tilewise.models.occupancy import occupancy
+from tilewise.outputs import Cell
+
+BEST_SCORE = r"""
+extern "C" __global__
+void best_score(const float* Q, const float* K, float* best,
+                int N, int M) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= N) return;
+    float q[D];  // private: in registers, as long as they last
+    #pragma unroll
+    for (int c = 0; c < D; ++c) q[c] = Q[i * D + c];
+    float most = -INFINITY;
+    #pragma unroll 1
+    for (int j = 0; j < M; ++j) {
+        float s = 0.0f;
+        #pragma unroll
+        for (int c = 0; c < D; ++c) s += q[c] * K[j * D + c];
+        most = fmaxf(most, s);
+    }
+    best[i] = most;
+}
+"""
+
+
+def held_to(d, cap):
+    """The kernel for rows of d numbers, with at most so many registers per thread."""
+    spilling = cap is not None and cap < d + 16
+    source = BEST_SCORE + ("// spills: to show what a cap costs\n" if spilling else "")
+    options = [f"--maxrregcount={cap}"] if cap else []
+    return Kernel(source, defines={"D": d}, options=options)
+
+
+# %% needs="nvrtc nvdisasm" fold="Code of the listings"
+HERE = available() is None  # NVRTC and nvdisasm are installed
+CAPS = (None, 128, 64, 48, 32)
+WIDTHS = (64, 128)
+KINDS = [(d, cap) for d in WIDTHS for cap in CAPS]
+BUILDS = dict(zip(KINDS, machine_codes(held_to(*kind) for kind in KINDS))) if HERE else {}
+if HERE:
+    by_default, more_registers = BUILDS[64, None].loop(), BUILDS[64, 128].loop()
+    show(
+        side_by_side(
+            by_default[:12],
+            more_registers[:12],
+            (f"{BUILDS[64, None].resources.registers} registers", "up to 128"),
+        )
+    )
 
 # %% [markdown]
-# ## Three texts
+# ## From CUDA C to PTX to SASS
 #
-# A kernel passes two compilers. The first turns CUDA C into PTX, an assembly language for a machine
-# that does not exist: it has as many registers as one likes, all of them typed, and it is the same for
-# all GPUs. The second makes of it the machine code of one generation of GPUs, SASS, whose registers are
-# those of the hardware. NVIDIA's NVRTC does both in a library that needs neither GPU nor
-# driver,[^explorer] and its `nvdisasm` writes machine code out in words.
+# Two compilers work on a kernel. The first translates CUDA C into *PTX*, an assembly language for a virtual GPU
+# with as many registers as you like. The second, `ptxas`, translates PTX into *SASS*, the machine code of
+# one GPU generation. SASS uses the hardware's registers and is what runs.
 #
-# [^explorer]: The same can be had in a browser, for a line pasted from any of these pages: the
-#     [road map](../../road-map.md#to-look-up) leads to Compiler Explorer, and to NVIDIA's list of
-#     the names of its instructions. With NVIDIA's compiler `nvcc -Xptxas -v` prints registers and spills.
+# You don't need a GPU for either. *NVRTC* is both compilers in a library, and `nvdisasm` prints SASS as text. Compiler Explorer
+# does the same in [the browser](../../road-map.md#to-look-up), and `cuobjdump -sass` for a finished program.
 #
 # ??? definition "PTX"
-#     The assembly language into which CUDA C is compiled first. It has unlimited registers and is
-#     common to all of NVIDIA's GPUs; none of them executes it as it stands.
+#     NVIDIA's virtual assembly language, into which CUDA C is compiled first. It has unlimited typed registers and
+#     is common to all NVIDIA GPUs; none of them executes it directly.
 #
 # ??? definition "SASS"
-#     The machine code of one generation of NVIDIA's GPUs, written out in words: the instructions that
-#     are executed, with the registers of the hardware.
+#     The machine code of one generation of NVIDIA GPUs in text form: the instructions that are executed, with the
+#     registers of the hardware.
 #
 # ??? definition "NVRTC"
-#     NVIDIA's compiler as a library, which a program calls at run time with a string of CUDA C. CuPy
-#     compiles with it, and so do this course's tests.
+#     NVIDIA's CUDA C compiler as a library, which a program calls at run time with a string of CUDA C.
 
 # %% [markdown]
-# Begin with the kernel that you know best, [the first](../kernels/first_kernel.py).
+# Start with the kernel that you know best, [vector addition](../kernels/first_kernel.py).
 
 
 # %% tab="Pseudocode"
-from tilewise import parallel
-
-
 def vec_add(a, b, c):
     for i in parallel(len(a)):
         c[i] = a[i] + b[i]
 
 
 # %% tab="CUDA C"
-from tilewise import Kernel
-
 VEC_ADD = Kernel(r"""
+// c = a + b, n elements each.
+// One-dimensional grid of at least n threads, any block size.
 extern "C" __global__
 void vec_add(const float* a, const float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -63,13 +117,8 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 }
 """)
 
+
 # %% fold="Code of the check"
-import numpy as np
-
-from tilewise import Table, agree, case, ceil_div, normal, output, publish, show
-from tilewise.kernel.machine_code import available, machine_code, machine_codes, side_by_side
-
-
 def addition(n, block=256):
     """One addition of n elements: inputs, an output to be written, and the launch."""
     arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
@@ -77,13 +126,12 @@ def addition(n, block=256):
 
 
 agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
-HERE = available() is None  # NVRTC and nvdisasm are installed
 if not HERE:
     print(available())
 
 # %% [markdown]
-# `machine_code` compiles a kernel for an H100, as CuPy would, and asks for line numbers, so that each
-# instruction can stand below the line it comes from.
+# `machine_code` compiles a kernel for an H100. `beside` prints PTX and SASS below the line of CUDA C that they
+# come from.
 
 # %% needs="nvrtc nvdisasm"
 if HERE:
@@ -91,41 +139,43 @@ if HERE:
     show(added.beside())
 
 # %% [markdown]
-# On the right the name of an instruction comes first, then where its result goes, then what it reads.
-# `R9` is a register of each lane, `UR4` one that the warp has in common, `RZ` always zero. `P0` is a
-# predicate, one bit a lane, and `PT` is always true. `c[0x0][0x210]` is a place in constant memory:
-# the kernel's arguments lie there.
+# Read a SASS instruction from left to right: its name, the destination, then the sources.
+#
+# - `R9` is a register, one per lane. `UR4` is a *uniform* register, one per warp. `RZ` always reads as zero.
+# - `c[0x0][0x210]` is \constant memory. The kernel's arguments are there.
+# - `P0` is a predicate, one bit per lane. `@P0 EXIT` ends only the lanes whose `P0` is set.
+# - `desc[UR4][R2.64]` is the address in the register pair `R2`, `R3`.
+#
+# The index takes one `IMAD`, an integer multiply-add. Each address takes one `IMAD.WIDE`, which multiplies `i` by 4
+# bytes and adds a 64-bit pointer; PTX needs two instructions for that. The `if` is no longer a branch, only a
+# predicated `EXIT`. Of {{ first.instructions }} instructions, one `FADD` does the actual work.
 
 # %% [markdown]
-# Now the lines. The index takes one multiply-add of integers, `IMAD`. An address takes one more, since
-# `IMAD.WIDE` multiplies `i` by the four bytes of a float and adds a 64-bit pointer, for which PTX needs
-# two instructions. The `if` has become no branch: PTX jumps over the rest, the machine code ends the
-# lanes for which `P0` is set, by `@P0 EXIT`. Of {{ first.instructions }} instructions one, `FADD`, does
-# what the kernel is for.
-
-# %% [markdown]
-# And where would a warp wait? Not at a load. `LDG` asks for a number and the warp goes on; a scoreboard
-# notes which register is yet to come, and the warp stops at the first instruction that reads it. Here
-# both loads are issued before `FADD` needs them, so their latencies overlap. The order on the page is
-# the order of issue.
+# ## Scoreboards: a warp waits at the first use
+#
+# Where does a warp wait? Not at a load. `LDG` sends its request, and the warp goes on to the next instruction. A
+# *scoreboard* records that the destination register is pending. The warp stalls at the first instruction that reads the
+# register. In the listing both `LDG`s come before the `FADD` that needs them, so their latencies overlap.
+#
+# That's how you find waiting in a listing: look for the first use of a loaded register, then count how many other
+# loads are issued before it.
 #
 # ??? definition "Scoreboard"
-#     The marks by which a warp scheduler knows which registers still wait for a result. An instruction
-#     that reads or writes one of them is not issued before it has come.
+#     The marks by which a warp scheduler knows which registers still wait for a result. An instruction that
+#     uses such a register isn't issued before the result has arrived.
 
 # %% [markdown]
-# ## Predict from the count
+# ## Issue bound: instructions per warp as time
 #
-# A scheduler issues one instruction in a cycle, so instructions are time. For {{ first.n | , }} elements
-# there are {{ first.warps | , }} warps with {{ first.instructions }} instructions each. Shared out over
-# the {{ first.schedulers }} schedulers of an H100, at its recorded clock, that is
-# {{ first.issue_us | .0f }} µs. The bytes need {{ first.bytes_us | .0f }} µs at the peak bandwidth (data sheet), and
-# {{ first.recorded_us | .0f }} µs were recorded. {{ first.share | .0%}} of the time would do to issue
-# everything: the {{ first.others }} instructions around one addition are free here.
+# A warp scheduler issues at most one instruction per cycle. With $W$ warps of $I$ instructions each and $S$ schedulers,
+# issuing takes at least $WI/S$ cycles. An H100 has {{ first.schedulers }} schedulers. For 2²⁶ elements, that's
+# {{ first.warps_e6 | .1f }} million × {{ first.instructions }} / {{ first.schedulers }} cycles, or {{ first.issue_us | .0f }} µs.
+#
+# The addition takes {{ first.recorded_us | .0f }} µs, so issuing fills only {{ first.fraction | .0% }} of its time. The
+# {{ first.others }} instructions around one `FADD` cost little here, because the kernel is memory-bound. In a compute-bound
+# kernel, each of them would count.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements import recorded, recorded_device
-
 GPU = recorded_device()
 SCHEDULERS = 4 * GPU.sms
 N_ADDED = 67_108_864
@@ -136,24 +186,22 @@ publish(
     first={
         "instructions": first,
         "others": first - 1,
-        "n": N_ADDED,
-        "warps": N_ADDED // 32,
+        "warps_e6": N_ADDED // 32 / 1e6,
         "schedulers": SCHEDULERS,
         "issue_us": added_issue_us,
-        "bytes_us": 12 * N_ADDED / GPU.memory_gb_per_s / 1e3,
         "recorded_us": added_us,
-        "share": added_issue_us / added_us,
+        "fraction": added_issue_us / added_us,
     }
 )
 
 # %% [markdown]
-# ## A phrase book
+# ## A phrase book for SASS
 #
-# Most of what one looks for is a handful of names. This kernel has a line for each; it is compiled and
-# never run.
+# A handful of names answers most questions. This kernel has a line for each; it's compiled, but never run.
 
 # %%
 PHRASES = Kernel(r"""
+// Compiled only, to look at its machine code.
 extern "C" __global__
 void phrases(const float* x, float* y, float a) {
     __shared__ float s[256];
@@ -175,25 +223,20 @@ void phrases(const float* x, float* y, float a) {
 """)
 
 # %% fold="Code of the table"
-from collections import Counter
-
-from tilewise import kernels
-from tilewise.outputs import Cell
-
-SOUGHT = [  # a line of the kernel, the names to look for in it, and what they say
-    ("a * x[i]", ("FFMA",), "one rounding, one instruction"),
-    ("__expf", ("FMUL", "MUFU"), "an approximation by the special units"),
-    (" expf", ("FFMA", "MUFU"), "the same units, and more digits around them"),
-    ("a / x", ("MUFU", "FFMA", "CALL"), "an approximation, steps that repair it, a call for rare cases"),
-    ("? x[i", ("FSETP", "FSEL"), "both values are there, one is taken: no branch"),
-    ("if (x", ("FSETP", "STG"), "a store under a predicate: no branch"),
-    ("float4", ("LDG", "STG"), "16 bytes a lane: look for the 128"),
-    ("s[i] =", ("STS",), "a store to shared memory"),
-    ("__syncthreads", ("BAR",), "a barrier of the block"),
-    ("s[255", ("LDS",), "a load from shared memory"),
-    ("__shfl", ("SHFL",), "from lane to lane"),
-    ("__threadfence", ("MEMBAR",), "a memory fence for the whole GPU"),
-    ("atomicAdd", ("ATOMG", "REDG"), "an atomic sum in global memory"),
+SOUGHT = [  # words of a line of the kernel, how to call it, the names to look for, and what they mean
+    ("a * x[i]", "a * x + y", ("FFMA",), "fused multiply-add: one rounding"),
+    ("__expf", "__expf(x)", ("FMUL", "MUFU"), "approximation by the special-function units"),
+    (" expf", "expf(x)", ("FFMA", "MUFU"), "the same, with more digits"),
+    ("a / x", "a / x", ("MUFU", "FFMA", "CALL"), "approximation, refinement, and a call for rare cases"),
+    ("? x[i", "p ? x : y", ("FSETP", "FSEL"), "select: both values are computed, no branch"),
+    ("if (x", "if (p) y = a", ("FSETP", "STG"), "predicated store: no branch"),
+    ("float4", "float4 copy", ("LDG", "STG"), "16 bytes per lane: look for .128"),
+    ("s[i] =", "smem store", ("STS",), "store to shared memory"),
+    ("s[255", "smem load", ("LDS",), "load from shared memory"),
+    ("__syncthreads", "__syncthreads", ("BAR",), "barrier of the block"),
+    ("__shfl", "__shfl_xor_sync", ("SHFL",), "shuffle between lanes"),
+    ("__threadfence", "__threadfence", ("MEMBAR",), "memory fence for the whole GPU"),
+    ("atomicAdd", "atomicAdd", ("ATOMG", "REDG"), "atomic in global memory"),
 ]
 
 
@@ -208,102 +251,43 @@ def named(instructions, names):
 
 
 if HERE:
-    book, apart, units = machine_codes(
-        [PHRASES, Kernel(PHRASES.source, options=["-fmad=false"]), kernels.matmul_bf16]
-    )
+    book, tensor = machine_codes([PHRASES, kernels.matmul_bf16])
     lines = PHRASES.source.splitlines()
     rows = []
-    for words, names, says in SOUGHT:
-        number = 1 + next(at for at, line in enumerate(lines) if words in line)
-        found = book.from_line(number)
-        rows.append([number, named(found, names), len(found), says])
-        if words == "a * x[i]":
-            split = apart.from_line(number)
-            twice = "two roundings, with the option -fmad=false"
-            rows.append(["5, unfused", named(split, ("FMUL", "FADD", "FFMA")), len(split), twice])
-    multiplied = named([one for one in units.loop() if one.name.startswith("HGMMA")], ("HGMMA",))
-    rows.append(["the Hopper machine", multiplied, "", "a product of matrices by a warpgroup"])
+    for words, called, names, meaning in SOUGHT:
+        found = book.from_line(1 + next(at for at, line in enumerate(lines) if words in line))
+        rows.append([Cell(called, None, None, "code"), named(found, names), meaning])
+    multiplied = named([one for one in tensor.loop() if one.name.startswith("HGMMA")], ("HGMMA",))
+    rows.append(["tensor cores", multiplied, "matrix multiply-add on Hopper; HMMA before"])
     show(
         Table(
-            ["line", "look for", "instructions", "what it says"],
+            ["CUDA C", "look for", "meaning"],
             rows,
-            caption="What became of each line of the kernel above, compiled for an H100: names to look for, and how many instructions come from the line, those for addresses that it is the first to need among them. Last, the loop of the BF16 product of the lesson on Hopper.",
+            caption="SASS for each line of the kernel above, compiled for an H100, without instructions for addresses. Last row: the inner loop of the course's BF16 kernel.",
         )
     )
 publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE else np.nan})
 
 # %% [markdown]
-# Two of them deserve a second look. A division is no instruction: beside its own line it brings a
-# subroutine of {{ book.repair }} instructions for very large and very small numbers. And a name without
-# its modifiers says little: `LDG.E` moves 4 bytes a lane and `LDG.E.128` moves 16.
+# Two of them deserve a second look. Division isn't one instruction: after an approximation it may call a subroutine of
+# {{ book.repair }} instructions, for very large and very small numbers. And always read the suffix. `LDG.E` loads 4 bytes per
+# lane, `LDG.E.128` loads 16.
 
 # %% [markdown]
-# ## Where the loads stand
+# ## Loads in flight, counted in the listing
 #
-# Now the puzzle. This is the kernel: each thread keeps a query of `D` numbers in registers, goes through
-# the keys, and keeps the largest sum of products.
-
-# %% fold="The kernel of the lesson on occupancy"
-BEST_SCORE = r"""
-extern "C" __global__
-void best_score(const float* Q, const float* K, float* best,
-                int N, int M) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= N) return;
-    float q[D];  // private: in registers, as long as they last
-    #pragma unroll
-    for (int c = 0; c < D; ++c) q[c] = Q[i * D + c];
-    float most = -INFINITY;
-    #pragma unroll 1
-    for (int j = 0; j < M; ++j) {
-        float s = 0.0f;
-        #pragma unroll
-        for (int c = 0; c < D; ++c) s += q[c] * K[j * D + c];
-        most = fmaxf(most, s);
-    }
-    best[i] = most;
-}
-"""
-CAPS = (None, 128, 64, 48, 32)
-WIDTHS = (64, 128)
-
-
-def held_to(d, cap):
-    """The kernel for rows of d numbers, with at most so many registers a thread."""
-    spilling = cap is not None and cap < d + 16
-    source = BEST_SCORE + ("// spills: to show what a cap costs\n" if spilling else "")
-    options = [f"--maxrregcount={cap}"] if cap else []
-    return Kernel(source, defines={"D": d}, options=options)
-
-
-KINDS = [(d, cap) for d in WIDTHS for cap in CAPS]
-BUILDS = dict(zip(KINDS, machine_codes(held_to(*kind) for kind in KINDS))) if HERE else {}
-
-# %% [markdown]
-# The inner loop ends with a jump back, `BRA`, to a label above it. `loop` finds it. This is how
-# it begins at D = 64, as the compiler makes it by itself and with 128 registers allowed.
-
-# %% needs="nvrtc nvdisasm"
-if HERE:
-    by_itself, allowed_more = BUILDS[64, None].loop(), BUILDS[64, 128].loop()
-    show(side_by_side(by_itself[:16], allowed_more[:16], ("no cap", "at most 128")))
-
-# %% [markdown]
-# The loop over `c` is gone: it was unrolled, and every load has its distance from the row's beginning
-# written into it. Without a cap {{ loops.ahead_free }} loads are issued, then comes a multiply-add that
-# reads the first of them, and there the warp waits. With more registers {{ loops.ahead_128 }} loads are
-# issued before the first multiply-add: each needs a register of its own to arrive in. Both loops
-# have about as many instructions, {{ loops.free_64 }} and {{ loops.at_128 }}.
-
-# %% [markdown]
-# So count two things. The instructions of the loop, as before. And for every multiply-add, how many
-# loads of its thread are at most under way when it needs its number: those that were issued from that
-# load on.
+# Now solve the puzzle. The two loops are almost equally long, {{ loops.free_64 }} and {{ loops.at_128 }} instructions per key: 64 loads,
+# 64 multiply-adds and a few others. In the first one, {{ loops.ahead_free }} loads are issued, and then an `FFMA` reads the first
+# of them. There the warp waits. With more registers, {{ loops.ahead_128 }} loads come before the first `FFMA`, because each
+# of them has a register of its own to arrive in.
+#
+# So the number to count is the loads in flight: for each load, how many are issued from there until its first use,
+# averaged over all loads of the loop.
 
 
 # %%
-def loads_under_way(instructions):
-    """Loads issued from a load on until it is needed, on average."""
+def loads_in_flight(instructions):
+    """Loads issued from a load until its first use, itself included, on average."""
     loads, issued_at, ahead = 0, {}, []
     for one in instructions:
         registers = one.registers()
@@ -317,19 +301,13 @@ def loads_under_way(instructions):
 
 
 # %% [markdown]
-# Times the resident warps, that is how many loads an SM has under way. What can be predicted from it? If
-# an SM issues one memory instruction in a cycle, since its maker draws it with 32 units for them,
-# the loads at D = 64 take {{ loops.least_64 | .0f }} µs at least. Where few are under way it
-# should take longer, by Little's law; where many are, that much. {{ loops.same }} of the
-# {{ loops.builds }} builds below take as many registers and bytes of local memory as the recorded ones,
-# though a newer compiler made them.
+# Multiply by the resident warps, and you have the loads in flight per SM. An SM has 32 load/store units, so it
+# should issue at most one load per cycle. At D = 64 that gives a lower bound of {{ loops.least_64 | .0f }} µs. By Little's law, a build with few loads
+# in flight should take longer.
+#
+# To test that, compile the kernel with five register caps, for D = 64 and D = 128, and compare with the recorded times.
 
 # %% fold="Code of the figure"
-from tilewise.figures import Series, line_chart
-from tilewise.measurements import Archive
-from tilewise.measurements.archive import lesson_root
-from tilewise.models.occupancy import occupancy
-
 QUERIES, KEYS = 2**18, 256
 WARP_KEYS = QUERIES // 32 * KEYS  # how often all warps together go through the loop
 CLOCK_MHZ = recorded("register_caps.sm_clock_mhz")
@@ -357,14 +335,16 @@ for (d, cap), made in BUILDS.items():
         "spilled": of(loop, "LDL", "STL"),
         "local_bytes": made.resources.stack_bytes,
         "kilobytes": made.resources.stack_bytes * 32 * warps / 1000,
-        "thread": loads_under_way(loop),
-        "sm": loads_under_way(loop) * warps,
+        "thread": loads_in_flight(loop),
+        "sm": loads_in_flight(loop) * warps,
         "cycles": cycles / memory,
+        "issue": len(loop) / 4 / cycles,
     }
 
 record = Archive(lesson_root()).record("register_caps")
 taken = record.method.get("resources", []) if record else []
 known = {(one["registers"], one["local_bytes"]) for one in taken}
+same = sum((one["registers"], one["local_bytes"]) in known for one in READ.values())
 if HERE and record:
     show(
         line_chart(
@@ -378,11 +358,11 @@ if HERE and record:
                 )
                 for d, role in ((64, "block"), (128, "registers"))
             ]
-            + [Series("one a cycle", [80, 860], [1, 1], role="predicted", marks=False)],
-            x="loads under way on an SM",
-            y="cycles of an SM a memory instruction",
-            title="With few loads under way each costs more; the builds that spill most stand apart",
-            caption=f"{len(READ)} builds of one kernel: recorded time on an {{machine}} by memory instructions of the loop, over the loads under way on an SM, counted in the machine code. Dashed: the least that the units allow.",
+            + [Series("lower bound", [80, 860], [1, 1], role="predicted", marks=False)],
+            x="loads in flight per SM",
+            y="SM cycles per memory instruction",
+            title="Below 300 loads in flight, each costs more; the two builds with the most spills stand out",
+            caption=f"{len(READ)} builds of one kernel: recorded time on an {{machine}} per memory instruction of the loop, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. For {same} of {len(READ)} builds, the SASS counted here uses as many registers and as much local memory as the recorded one.",
         )
     )
 
@@ -393,18 +373,18 @@ if HERE:
         Table(
             [
                 "D",
-                "registers allowed",
-                "warps",
+                "register cap",
+                "warps per SM",
                 "instructions",
-                "of them for spills",
-                "loads under way, thread",
-                "loads under way, SM",
+                "spill instructions",
+                "loads in flight per thread",
+                "per SM",
                 "recorded, µs",
             ],
             [
                 [
                     d,
-                    cap or "no cap",
+                    cap or "none",
                     *(READ[d, cap][key] for key in ("warps", "instructions", "spilled")),
                     round(READ[d, cap]["thread"], 1),
                     round(READ[d, cap]["sm"]),
@@ -412,7 +392,7 @@ if HERE:
                 ]
                 for d, cap in QUESTION.values()
             ],
-            caption="The four builds in question: what is counted in the machine code of the loop, for one key, and the time recorded on an {machine}.",
+            caption="Four of the ten builds: counts from the SASS of the loop, per key, and times recorded on an {machine}.",
         )
     )
 
@@ -429,10 +409,13 @@ heavy = [key for key, one in READ.items() if one["sm"] > 300 and one["cycles"] >
 near = [one["cycles"] for key, one in READ.items() if one["sm"] > 300 and key not in heavy] or [np.nan]
 far = [one["cycles"] for key, one in READ.items() if one["sm"] < 300] or [np.nan]
 if HERE and np.isfinite([one["cycles"] for one in READ.values()]).all():
-    assert max(near) < min(far), "the title says that with few loads under way each costs more"
-    assert len(heavy) == 2 and min(READ[key]["cycles"] for key in heavy) > 1.5 * max(near), (
-        "the title says that the builds that spill most stand apart"
-    )
+    assert max(near) < min(far), "the title says that with few loads in flight each costs more"
+    assert heavy == [(128, 48), (128, 32)], "the text names them"
+    assert min(READ[key]["cycles"] for key in heavy) > 1.5 * max(near), "the title: they stand out"
+    most_spilled = sorted(READ, key=lambda key: READ[key]["spilled"])[-2:]
+    assert set(most_spilled) == set(heavy), "the text says that they spill most"
+L1_KB = 256 * 1.024  # of an H100's SM, shared memory included; NVIDIA's H100 white paper
+assert not heavy or min(READ[key]["kilobytes"] for key in heavy) > 2 * L1_KB, "the text says twice"
 publish(
     puzzle={
         "free_64": read_of(64, None, "registers"),
@@ -446,74 +429,59 @@ publish(
         "ahead_128": before_the_first(BUILDS[64, 128].loop()) if HERE else np.nan,
         "least_64": WARP_KEYS * 64 / GPU.sms / CLOCK_MHZ,
         "recorded_64": recorded_us(64, 128),
-        "builds": len(BUILDS),
-        "same": sum((one["registers"], one["local_bytes"]) in known for one in READ.values()),
         "near_least": min(near),
         "near_most": max(near),
         "far_least": min(far),
         "far_most": max(far),
-        "heavy_caps": " and ".join(f"D = {d} with a cap of {cap}" for d, cap in heavy),
         "around": read_of(64, None, "instructions") - 2 * 64,
-        "heavy_kb": min((READ[key]["kilobytes"] for key in heavy), default=np.nan),
+        "issue": read_of(64, 128, "issue"),
+        "spills_48": read_of(128, 48, "spilled"),
+        "of_48": read_of(128, 48, "instructions"),
         "light_kb": max((one["kilobytes"] for key, one in READ.items() if key not in heavy), default=np.nan),
     },
-    thread={name: read_of(*build, "thread") for name, build in QUESTION.items()},
     sm={name: read_of(*build, "sm") for name, build in QUESTION.items()}
     | {"warps_128": read_of(128, 128, "warps"), "warps_64": read_of(128, 64, "warps")},
 )
 
 # %% [markdown]
-# At D = 64 a thread has {{ thread.free_64 | .1f }} loads under way without a cap and
-# {{ thread.at_128_64 | .1f }} with 128 registers; fewer warps and all, the SM has
-# {{ sm.at_128_64 | .0f }} in place of {{ sm.free_64 | .0f }}. A second question of that lesson is
-# answered with it, why at D = 128 a cap of 64 beat one of 128 in spite of its spills. A thread has about
-# as many loads under way in either, {{ thread.at_64_128 | .1f }} and {{ thread.at_128_128 | .1f }}, but
-# {{ sm.warps_64 }} warps are resident in place of {{ sm.warps_128 }}, and the SM has
-# {{ sm.at_64_128 | .0f }} under way in place of {{ sm.at_128_128 | .0f }}.
-
-# %% [markdown]
-# Where some hundreds of loads are under way, a memory instruction takes {{ loops.near_least | .2f }} to
-# {{ loops.near_most | .2f }} cycles of the SM; where there are fewer than 300, {{ loops.far_least | .2f }}
-# to {{ loops.far_most | .2f }}. That the least is not one, the count does not explain. Nor does it explain
-# the builds far above the rest, {{ loops.heavy_caps }}. They spill most: all warps of an SM together
-# {{ loops.heavy_kb | .0f }} KB and more, which is more than L1 holds. But so are the
-# {{ loops.light_kb | .0f }} KB of a build that lies with the others.
-
-# %% [markdown]
-# ## What a cap costs
+# That solves the puzzle. With up to 128 registers, an SM has {{ sm.at_128_64 | .0f }} loads in flight instead of
+# {{ sm.free_64 | .0f }}, despite fewer warps. It also solves a second one. At D = 128, a cap of 64 beats one of 128 in spite of its
+# spills: a thread has about as many loads in flight, but {{ sm.warps_64 }} warps fit instead of {{ sm.warps_128 }}, so
+# the SM has {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
 #
-# Spills show in the machine code as `STL` and `LDL`, stores and loads of local memory. A cap takes a
-# number out of its register and puts one of them into every pass of the loop.
-
-# %% fold="Code of the figure"
-if HERE:
-    shown = CAPS[:0:-1]
-    show(
-        line_chart(
-            [
-                Series(f"D = {d}, {what}", shown, [READ[d, cap][key] for cap in shown], role=role)
-                for d, role in ((128, "registers"), (64, "block"))
-                for what, key in (("all", "instructions"), ("for spills", "spilled"))
-            ],
-            x="registers allowed to a thread",
-            y="instructions of the loop",
-            title="What a cap takes out of registers comes back as loads and stores",
-            caption="Instructions of the loop for one key, and those of them that store or load spilled numbers, by the registers allowed to a thread; from the machine code for an H100.",
-        )
-    )
+# With more than 300 loads in flight, a memory instruction takes {{ loops.near_least | .1f }} to {{ loops.near_most | .1f }} cycles,
+# and with fewer, more than {{ loops.far_least | .1f }}. It never gets down to one. The issue slots aren't the
+# reason, since only {{ loops.issue | .0% }} of them are used, and more loads in flight don't help. So the limit must be in the memory path
+# itself, which a listing doesn't show.
 
 # %% [markdown]
-# ## A loop of multiply-adds
+# ## Spills: LDL and STL in the loop
 #
-# The fastest 32-bit product of the course has another loop. Of its {{ product.instructions | , }}
-# instructions {{ product.fma | , }} are `FFMA`, so {{ product.most | .0% }} of the cycles are left to
-# them, and no kernel with this loop can pass that share of the peak. {{ product.recorded | .0% }} were
-# recorded. What is between the two is waiting, which no count of instructions contains. Of the
-# multiply-adds {{ product.reuse | .0% }} carry `.reuse` at a register: its value is kept for the next
-# instruction, which [spares a read](../matmul/register_tiles_banks.py#snake-order-reuse-an-operand-at-every-turn).
+# Two builds are far off the curve: D = 128 with a cap of 48 or 32. In SASS, spills are `STL` and `LDL`, stores and loads of local memory.
+# With a cap of 48, they are {{ loops.spills_48 }} of {{ loops.of_48 }} instructions in the loop. All resident
+# warps together then spill more than twice what L1 can hold.
+#
+# That isn't a sharp limit. Another build spills {{ loops.light_kb | .0f }} KB per SM, also more than L1's 256 KiB, and it's on the
+# curve. Whether spills hit in L1 is a question for [a profile](profiles.py#memory-traffic-is-it-more-than-the-task-needs).
+
+# %% [markdown]
+# ## FP32 GEMM: how much of the loop is FFMA?
+#
+# In a compute-bound kernel, the mix of instructions is a bound by itself. The inner loop of the course's fastest
+# \FP32 \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. An `FFMA` can be issued in at most
+# {{ product.most | .0% }} of the cycles, so no kernel with this loop exceeds that fraction of the peak.
+# Measured, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only a profile shows: on an H200, the
+# schedulers issue nothing in {{ product.idle | .0% }} of the cycles, mostly because of dispatch stalls and values from
+# shared memory, and SMs are idle for {{ product.tail | .0% }} of the time while others finish the last tiles.
+#
+# Another detail is `.reuse`, on {{ product.reuse | .0% }} of the `FFMA`s. It keeps an operand for the next instruction, which
+# [saves a register read](../matmul/register_tiles_banks.py#snake-order-reuse-an-operand-at-every-turn).
 
 # %% fold="Code of the numbers"
+from tilewise.measurements.profiling import NO_STALL, printed_profiles, stall_fractions
+
 product_us = recorded("fp32_ladder.three_stages.m_4096_n_4096_k_4096.median")
+staged = printed_profiles("matmul/register_tiles", "counters")["three stages"]
 peak = GPU.peak_tflop_per_s["fp32"]
 inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
 fma = [one for one in inner if one.name.startswith("FFMA")]
@@ -524,34 +492,41 @@ publish(
         "most": len(fma) / len(inner) if inner else np.nan,
         "recorded": 2 * 4096**3 / product_us / 1e6 / peak,
         "reuse": np.mean(["reuse" in one.operands for one in fma]) if fma else np.nan,
+        "idle": 1 - staged["smsp__issue_active.avg.pct_of_peak_sustained_active"] / 100,
+        "tail": 1 - staged["sm__cycles_active.avg"] / staged["sm__cycles_active.max"],
     }
 )
+waits = stall_fractions(staged)
+most = sorted(set(waits) - set(NO_STALL), key=waits.get, reverse=True)[:2]
+assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text names them"
 
 # %% [markdown]
 # ## The answer
 #
-# {{ loops.free_64 }} instructions for a key: 64 loads, 64 multiply-adds, {{ loops.around }} others. The warp
-# waits for none of the loads as such, but at the first multiply-add that needs one. The build
-# with {{ loops.ahead_free }} loads before it takes {{ puzzle.free_us | ,.0f }} µs, the one with
-# {{ loops.ahead_128 }} takes {{ loops.recorded_64 | .0f }}.
+# A warp issues {{ loops.free_64 }} instructions per key: 64 loads, 64 multiply-adds and {{ loops.around }} others. It waits at the first
+# multiply-add that needs a loaded value. With {{ loops.ahead_free }} loads before that one, the kernel takes
+# {{ puzzle.free_us | us }}; with {{ loops.ahead_128 }}, {{ loops.recorded_64 | us }}.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - PTX is a text for no machine; registers, spills and the order of loads stand in the machine code only,
-#   and NVRTC and nvdisasm show it without a GPU.
-# - Instructions are time at one a cycle for each scheduler. Where the bytes take longer, they are free.
-# - A warp waits where a loaded number is used. Count how many loads stand between, times the warps.
-# - Look for `.128` at loads, `LDL` and `STL` for spills, `@P` for branches that are none, `MUFU` and `CALL`
-#   for functions that cost more than they look.
-# - A count is a bound. What lies above it is waiting, and only a measurement shows how much.
+# - PTX is for a virtual GPU. Registers, spills and the order of loads are visible only in SASS, and NVRTC with
+#   `nvdisasm` prints it without a GPU.
+# - A warp waits at the first use of a loaded register. Count the loads issued before it and multiply by
+#   the resident warps.
+# - A scheduler issues one instruction per cycle, so a count of instructions gives a lower bound for the time. It
+#   doesn't contain any waiting.
 #
-# What do other languages make of the same kernel? [One kernel, many front ends](front_ends.py) reads their machine code, too.
+# ## In your own kernel
+#
+# On Nsight Compute's *Source* page, choose SASS and look for the instructions with the most *long scoreboard* samples: each is the first use of
+# a load. If only a few `LDG`s come before it, unroll the loop, allow more registers or use 16-byte loads; if you find `LDL` and
+# `STL` in the loop, allow more registers or keep fewer values.
+#
+# What do other languages make of the same kernel? [CUDA C, Numba, Triton and PyTorch](front_ends.py) compares their SASS.
 
 
-# %% fold="The whole cell, with two wrong answers that the tests turn down"
-import re
-
+# %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
 
 
@@ -614,28 +589,25 @@ NESTED = """
 def loop_tests(answer):
     lines = NESTED.strip("\n").splitlines()
     given = answer(lines)
-    assert given == (7, 2), f"the listing of the task: {given}, not (7, 2)"
+    assert given == (7, 2), f"the listing NESTED: {given}, not (7, 2)"
     longer = [*lines[:6], *["     FADD.FTZ R0, R0, R2"] * 5, *lines[6:]]
     given = answer(longer)
     assert given == (12, 2), f"five more instructions in the inner loop: {given}, not (12, 2)"
     forward = ["@P0  BRA `(.L_x_9)", *["     NOP"] * 20, ".L_x_9:", *lines]
     given = answer(forward)
-    assert given == (7, 2), f"a jump forward, over twenty instructions, before it: {given}, not (7, 2)"
+    assert given == (7, 2), f"a forward branch over twenty instructions before it: {given}, not (7, 2)"
 
 
 exercise(
     "Find the loop",
     """
-    Write `inner_loop(lines)` for the lines of a listing: how many instructions the longest loop without another
-    loop in it has, its jump included, and how many of them load or store spilled numbers. Labels stand on lines
-    of their own and end with a colon; a predicate may stand before an instruction. `machine_code(kernel).text()`
-    is such a listing, of any kernel, where NVRTC and nvdisasm are installed.
+    Write `inner_loop(lines)` for the lines of a listing. Return two numbers for the longest loop that contains no
+    other loop: its instructions, the branch included, and how many of them load or store spilled values. A label has a
+    line of its own and ends with a colon; an instruction may start with a predicate. `machine_code(kernel).text()`
+    is such a listing of any kernel, if NVRTC and nvdisasm are installed.
     """,
     answer=inner_loop,
     tests=loop_tests,
     wrong=[takes_any_jump, counts_every_line],
-    hint="A jump to a label above itself ends a loop. One that goes down is a branch.",
+    hint="A branch to a label above itself ends a loop. A branch to a label below it doesn't.",
 )
-
-# %% [markdown]
-# What a line becomes changes with the compiler. Look again when its version does.

@@ -1,17 +1,19 @@
 # ---
-# title: Reading a profile
-# needs: [memory/banks, speed/occupancy, matmul/tiles_and_waves, toolbox/machine_code]
-# summary: "Eight launches do one task, and most of them waste time, each in another way. How many of a profile's numbers does it take to tell them apart?"
-# description: "Nsight Compute and torch's profiler on kernels with known faults: in which order to read, and what each number says beside a count."
+# title: Reading an Nsight Compute profile
+# needs: [memory/banks, memory/reductions, memory/fusion, speed/occupancy]
+# summary: "Eight launches of a matrix transpose are correct, and six of them waste time, each for a different reason. How many of a profile's metrics tell them apart?"
+# description: "Speed of Light, the roofline, memory traffic, L2 hit rate, stall reasons and the source view of Nsight Compute, on eight transposes with known faults."
 # date: 2026-11-21
 # tags: [profiling, Nsight Compute, torch.profiler, stalls]
 # ---
 
 # %% [markdown]
-# Eight launches transpose a matrix. All of them are right. Some take about as long as their bytes do, and
-# the others waste time, each in a way of its own. Nsight Compute, NVIDIA's profiler, knows
-# {{ profiler.known | , }} counters, each with several ways to sum it up. How many numbers does one have to
-# read to tell these eight apart, and in which order?
+# Seven of the eight launches below transpose the same matrix of {{ ask.side | , }} × {{ ask.side | , }} floats, and the eighth
+# a small one. All are correct. At peak bandwidth (data sheet) the bytes take {{ ask.bytes_us | us }}, and two of the launches come close.
+# The slowest takes {{ ask.slowest_us | us }}. If you can't see why from the code, you need a profiler.
+#
+# Nsight Compute, NVIDIA's kernel profiler, knows {{ profiler.known | , }} metrics.
+# How many do you have to read to find what's wrong with each launch, and in which order?
 
 # %% fold="Imports"
 import hashlib
@@ -27,6 +29,7 @@ from tilewise import (
     agree,
     case,
     ceil_div,
+    check,
     gpu_here,
     normal,
     output,
@@ -35,22 +38,65 @@ from tilewise import (
     show,
     tiles,
 )
-from tilewise.figures import bars, timeline
-from tilewise.kernel.nvrtc import available, compile_kernel
-from tilewise.measurements import Numbers, printed, recorded, recorded_device
-from tilewise.models import occupancy
-from tilewise.outputs import Column
+from tilewise.figures import Series, bars, heat_map, line_chart, timeline
+from tilewise.measurements import Numbers, printed, recorded_device
+from tilewise.models import stated
+from tilewise.outputs import Cell, Column
+
+GPU = recorded_device()
+PEAKS = stated(GPU)
+PROFILED = printed("toolbox/profiles", "profiles")
+TIMED = {name: float(us) for name, us in re.findall(r"(?m)^timed ([a-z ]+): ([\d.]+),", PROFILED)}
+LABELS = {  # by their names in the record
+    "padded": "padded tile",
+    "in registers": "register shuffles",
+    "no box": "naive",
+    "no padding": "unpadded tile",
+    "spilling": "24-register cap",
+    "dividing": "64-bit division",
+    "few warps": "one block per SM",
+    "small": "small matrix",
+}
+SIX = [name for name in LABELS if name not in ("padded", "in registers")]
+
+# %% fold="Code of the figure"
+LARGE = {label: TIMED[name] for name, label in LABELS.items() if name in TIMED and name != "small"}
+if LARGE:
+    assert (
+        max(LARGE["padded tile"], LARGE["register shuffles"])
+        < 1.4 * 8 * 8192**2 / PEAKS.memory_gb_per_s / 1e3
+    )
+    assert min(LARGE[LABELS[name]] for name in SIX[:-1]) > 1.5 * LARGE["padded tile"], "five are slow"
+    show(
+        bars(
+            LARGE,
+            x="time [µs]",
+            roles={
+                label: "measured" if us < 1.1 * LARGE["padded tile"] else "waste"
+                for label, us in LARGE.items()
+            },
+            form=",.0f",
+            title="Seven transposes of one matrix: two are fast, five aren't",
+            caption="Transposing a matrix of 8,192 × 8,192 floats on an {machine}. Hatched: the launches with a fault.",
+        )
+    )
+publish(
+    ask={
+        "side": 8192,
+        "bytes_us": 8 * 8192**2 / PEAKS.memory_gb_per_s / 1e3,
+        "slowest_us": max(LARGE.values(), default=np.nan),
+    }
+)
 
 # %% [markdown]
-# ## Eight launches
+# ## Eight transposes, six of them with a fault
 #
-# The task is the one of [Shared-memory bank conflicts](../memory/banks.py), and so are the first kernels: a tile goes
-# into a box in shared memory by rows and leaves by columns. With `PAD` = 1 that is a good kernel; with
-# `PAD` = 0 it has \bank conflicts. The third does without a box, and its stores are not \coalesced.
+# The first kernel is the padded transpose from [the lesson on bank conflicts](../memory/banks.py). A block loads
+# a tile of 32 × 32 elements into shared memory row by row and stores it column by column.
 
 
 # %% tab="Pseudocode"
-def turn_tile(A, B):
+def transpose_tiled(A, B):
     R, C = A.shape
     for rows in tiles(R, 32):
         for columns in tiles(C, 32):
@@ -61,54 +107,72 @@ def turn_tile(A, B):
 # %% tab="CUDA C"
 PADDED = Kernel(
     r"""
+// B = A transposed. A: R x C; B: C x R; both row-major; R * C < 2^31.
+// Block: 32 x 8 threads. Grid: ceil(C / 32) x ceil(R / 32) blocks.
+// PAD: unused words at the end of each row of the tile.
 extern "C" __global__
-void turn_tile(const float* A, float* B, int R, int C) {
-    __shared__ float box[32][32 + PAD];
+void transpose_tiled(const float* A, float* B, int R, int C) {
+    __shared__ float box[32][32 + PAD];  // the tile
     int left = 32 * blockIdx.x, top = 32 * blockIdx.y, x = threadIdx.x;
     #pragma unroll
     for (int y = threadIdx.y; y < 32; y += 8)
         if (top + y < R && left + x < C)
-            box[y][x] = A[(top + y) * C + left + x];
-    __syncthreads();  // the tile is there
+            box[y][x] = A[(top + y) * C + left + x];  // a row of the tile
+    __syncthreads();  // the tile is complete
     #pragma unroll
     for (int y = threadIdx.y; y < 32; y += 8)
         if (left + y < C && top + x < R)
-            B[(left + y) * R + top + x] = box[x][y];  // a column of the box
+            B[(left + y) * R + top + x] = box[x][y];  // a column of the tile
 }
 """,
     defines={"PAD": 1},
 )
 
-# %% fold="Without padding, and without a box"
+# %%
+A = np.arange(48 * 64, dtype=np.float32).reshape(48, 64)
+B = np.zeros((64, 48), np.float32)
+PADDED(A, B, 48, 64, grid=(2, 2), block=(32, 8))  # R, C
+print((B == A.T).all())
+
+# %% [markdown]
+# Each of the other seven launches changes one thing:
+#
+# - *register shuffles*: no shared memory. A warp loads 32 × 32 elements into registers and transposes them with
+#   \warp shuffles. It's as fast as the padded tile.
+# - *naive*: no tile, so the stores are uncoalesced.
+# - *unpadded tile*: `PAD` = 0, so reading a column has \bank conflicts.
+# - *24-register cap*: the shuffle kernel, compiled with `--maxrregcount`, for at most {{ launch.cap }} registers per
+#   thread, so it spills.
+# - *64-bit division*: the tile's side is an argument, and every index needs a 64-bit division.
+# - *one block per SM*: each block of the padded kernel reserves {{ launch.ballast | , }} bytes of shared memory that
+#   it doesn't use, so an SM holds one block instead of eight.
+# - *small matrix*: the padded kernel on {{ launch.small }} × {{ launch.small }} elements.
+
+# %% fold="The kernels without a tile, without padding, and in registers"
 CONFLICTS = Kernel(PADDED.source, defines={"PAD": 0})
 
 DIRECT = Kernel(r"""
+// B = A transposed. Two-dimensional grid and block that cover C columns (x) and R rows (y).
 extern "C" __global__
-void turn_reading(const float* A, float* B, int R, int C) {
+void transpose_naive(const float* A, float* B, int R, int C) {
     int c = blockIdx.x * blockDim.x + threadIdx.x;  // lanes along the rows of A
     int r = blockIdx.y * blockDim.y + threadIdx.y;
     if (r < R && c < C) B[c * R + r] = A[r * C + c];
 }
 """)
 
-# %% [markdown]
-# The next one needs no shared memory either. A warp reads a tile into registers, 32 numbers a lane, and
-# turns it by \warp shuffles: lanes whose numbers differ in one bit exchange half of what they hold, five
-# times, once for each bit. A lane then has a column. Compiled for at most {{ cap }} registers
-# a thread it becomes another launch, one that \spills.
 
-
-# %% tab="Pseudocode"
-def turn_registers(A, B):
+def transpose(A, B):
     R, C = A.shape
     for r, c in parallel(R, C):
         B[c, r] = A[r, c]
 
 
-# %% tab="CUDA C"
 REGISTERS = Kernel(r"""
+// B = A transposed, one 32 x 32 tile per warp. Block: 32 x W threads, W warps.
+// Grid: ceil(C / (32 W)) x ceil(R / 32) blocks.
 extern "C" __global__
-void turn_registers(const float* A, float* B, int R, int C) {
+void transpose_shuffles(const float* A, float* B, int R, int C) {
     int lane = threadIdx.x, top = 32 * blockIdx.y;
     int left = 32 * (blockDim.y * blockIdx.x + threadIdx.y);
     float v[32];  // a column of the tile, in registers
@@ -118,7 +182,7 @@ void turn_registers(const float* A, float* B, int R, int C) {
         v[y] = inside ? A[(top + y) * C + left + lane] : 0.0f;
     }
     #pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
+    for (int step = 16; step > 0; step /= 2) {  // lanes that differ in one bit exchange half of v
         bool upper = lane & step;
         #pragma unroll
         for (int y = 0; y < 32; ++y) {
@@ -135,13 +199,9 @@ void turn_registers(const float* A, float* B, int R, int C) {
 }
 """)
 
-# %% [markdown]
-# The last kernel has the box, padded, and a tile whose side is known only when it runs. Each place in the
-# tile is found by a division and a remainder of 64-bit numbers, twice for each element.
 
-
-# %% tab="Pseudocode"
-def turn_divided(A, B, side):
+# %% fold="The kernel with 64-bit divisions; code of the launches and of the checks"
+def transpose_divided(A, B, side):
     R, C = A.shape
     for rows in tiles(R, side):
         for columns in tiles(C, side):
@@ -151,19 +211,20 @@ def turn_divided(A, B, side):
                     B[columns[x], rows[y]] = A[rows[y], columns[x]]
 
 
-# %% tab="CUDA C"
 DIVIDED = Kernel(r"""
+// B = A transposed in tiles of side x side elements; side: 32.
+// One-dimensional block of any size. Grid: ceil(C / 32) x ceil(R / 32) blocks.
 extern "C" __global__
-void turn_divided(const float* A, float* B, int R, int C,
+void transpose_divided(const float* A, float* B, int R, int C,
                   long long side) {
     __shared__ float box[32][33];
     int left = 32 * blockIdx.x, top = 32 * blockIdx.y;
     for (long long i = threadIdx.x; i < side * side; i += blockDim.x) {
-        int y = i / side, x = i % side;  // New: nobody knows side
+        int y = i / side, x = i % side;  // New: side isn't known at compile time
         if (top + y < R && left + x < C)
             box[y][x] = A[(top + y) * C + left + x];
     }
-    __syncthreads();  // the tile is there
+    __syncthreads();  // the tile is complete
     for (long long i = threadIdx.x; i < side * side; i += blockDim.x) {
         int y = i / side, x = i % side;
         if (left + y < C && top + x < R)
@@ -172,7 +233,6 @@ void turn_divided(const float* A, float* B, int R, int C,
 }
 """)
 
-# %% fold="Code of the launches and of the checks"
 SIDE, SMALL, CAP, BALLAST = 8192, 256, 24, 200_000
 SPILLING = Kernel(
     REGISTERS.source + "// spills: to show what that looks like in a profile\n",
@@ -218,17 +278,17 @@ def fingerprint():
     return hashlib.sha256(json.dumps(every).encode()).hexdigest()[:12]
 
 
-def turning(name, R, C):
+def launch_of(name, R, C):
     """A launch of that name for a matrix of R rows and C columns."""
     kernel, (wide, high), block, ballast = LAUNCHES[name]
-    numbers = {"side": 32} if kernel is DIVIDED else {}
+    more = {"side": 32} if kernel is DIVIDED else {}
     return kernel.on(
         case(
             A=normal(R, C),
             B=output(C, R),
             R=R,
             C=C,
-            **numbers,
+            **more,
             grid=(ceil_div(C, wide), ceil_div(R, high)),
             block=block,
             shared_bytes=ballast,
@@ -238,159 +298,57 @@ def turning(name, R, C):
 
 SHAPES = ((5, 3), (77, 50), (36, 68), (130, 64))
 for pseudocode, names in (
-    (turn_tile, ("padded", "no padding")),
-    (turn_registers, ("no box", "in registers", "spilling")),
-    (turn_divided, ("dividing",)),
+    (transpose_tiled, ("padded", "no padding")),
+    (transpose, ("no box", "in registers", "spilling")),
+    (transpose_divided, ("dividing",)),
 ):
     for name in names:
-        cases = [turning(name, *shape).case for shape in SHAPES]
+        cases = [launch_of(name, *shape).case for shape in SHAPES]
         agree(pseudocode, LAUNCHES[name][0], cases, rtol=0.0)
+assert list(LAUNCHES) == list(LABELS)
+publish(launch={"cap": CAP, "ballast": BALLAST, "small": SMALL})
 
 # %% [markdown]
-# Two more launches need no kernel of their own. In *few warps* each block of the good kernel asks for
-# {{ ballast | , }} bytes of shared memory that nobody uses, so one fits on an SM where eight did. And
-# *small* is the good kernel on a matrix of {{ small_side }} × {{ small_side }}, where all others have
-# {{ side | , }} × {{ side | , }}.
-
-# %% [markdown]
-# ## What needs no profile
+# ## Taking a profile
 #
-# A profiler is the last tool, not the first. The simulator has counted requests and passes, the compiler
-# has said what it spills, and a division tells how many warps fit. Together with three rates of the
-# device they make a prediction: bytes at the rate of a copy, one pass over the banks a cycle for each SM, and
-# four instructions a cycle. The longest of the three should be the time.
-
-# %% fold="Code of the table"
-GPU = recorded_device()
-COPY = recorded("transposes.ceilings.probes.copy_gb_per_s")
-PROFILED = printed("toolbox/profiles", "profiles")
-COUNTED = {name: turning(name, 128, 128).simulate().counts for name in LAUNCHES}
-TIMED = {name: float(us) for name, us in re.findall(r"(?m)^timed ([a-z ]+): ([\d.]+),", PROFILED)}
-
-
-def resources(name):
-    """Warps on an SM, and bytes that a thread spills; NaN without NVIDIA's compiler."""
-    kernel, _, block, ballast = LAUNCHES[name]
-    if available() is not None:
-        return np.nan, np.nan
-    [found] = compile_kernel(kernel, ["sm_90"])
-    warps = occupancy(int(np.prod(block)), found.registers, found.shared_bytes + ballast).warps_per_sm
-    return warps, found.spill_store_bytes + found.spill_load_bytes
-
-
-def counted_by_us(name):
-    """Sectors a load and a store, passes a shared load, instructions a number, and microseconds of three clocks."""
-    counts, numbers = COUNTED[name], side_of(name) ** 2
-    instructions = 32 * counts.issued / 128**2
-    passes = (counts.shared_load.wavefronts + counts.shared_store.wavefronts) / 128**2
-    a_cycle = GPU.sms * GPU.boost_mhz
-    warps, spilled = resources(name)
-    ours = {
-        "load": counts.global_load.sectors / counts.global_load.requests,
-        "store": counts.global_store.sectors / counts.global_store.requests,
-        "passes": counts.shared_load.wavefronts / max(counts.shared_load.requests, 1),
-        "instructions": instructions,
-        "warps": warps,
-        "spilled": spilled,
-        "bytes_us": 8 * numbers / COPY / 1e3,
-        "passes_us": passes * numbers / a_cycle,
-    }
-    issue_us = instructions * numbers / (4 * 32 * a_cycle)
-    return ours | {"predicted": max(ours["bytes_us"], ours["passes_us"], issue_us)}
-
-
-def a_table(values, columns, caption):
-    """A row for each launch: headings, and how each number is written."""
-    if values:
-        show(
-            Table(
-                ["launch", *(Column(heading, align="right") for heading, _, _ in columns)],
-                [
-                    [unbroken(name), *(format(values[name][key], form) for _, key, form in columns)]
-                    for name in LAUNCHES
-                ],
-                caption=caption,
-            )
-        )
-
-
-def unbroken(words):
-    """Words that stay on one line."""
-    return words.replace(" ", "\u00a0")
-
-
-OURS = {name: counted_by_us(name) for name in LAUNCHES}
-a_table(
-    OURS,
-    (
-        ("sectors a load", "load", ".0f"),
-        ("a store", "store", ".0f"),
-        ("passes a shared load", "passes", ".0f"),
-        ("PTX instructions a number", "instructions", ".0f"),
-        ("warps on an SM", "warps", ".0f"),
-        ("bytes spilled a thread", "spilled", ".0f"),
-        ("predicted [µs]", "predicted", ".1f"),
-    ),
-    "Before anything is timed: the simulator's counts, the compiler's report for an H100, and the longest of three clocks.",
-)
-publish(
-    cap=CAP,
-    ballast=BALLAST,
-    side=SIDE,
-    small_side=SMALL,
-    before={
-        "bytes_us": OURS["padded"]["bytes_us"],
-        "passes_us": OURS["no padding"]["passes_us"],
-        "least": OURS["few warps"]["warps"],
-        "sectors": OURS["no box"]["store"],
-        "conflict": OURS["no padding"]["passes"],
-        "spilled": OURS["spilling"]["spilled"],
-        "blocks": ceil_div(SMALL, 32) ** 2,
-        "sms": GPU.sms,
-    },
-    earlier={
-        "padded": recorded("transposes.tile_padded.side_8192.median"),
-        "conflicts": recorded("transposes.tile.side_8192.median"),
-        "direct": recorded("transposes.lanes_along_the_rows_read.side_8192.median"),
-    },
-)
-
-# %% [markdown]
-# Five of the six faults stand in this table: {{ before.sectors | .0f }} sectors a store, {{ before.conflict | .0f }} passes a
-# load, {{ before.least | .0f }} warps, {{ before.spilled | .0f }} bytes spilled, and {{ before.blocks }} blocks of a small
-# matrix for {{ before.sms }} SMs. How much time a fault costs is another matter. Three times were recorded with
-# the lesson on banks: the padded tile takes {{ earlier.padded | us }}, near the {{ before.bytes_us | .0f }} µs of its
-# bytes; without padding it takes {{ earlier.conflicts | us }}, near the {{ before.passes_us | .0f }} of its passes;
-# but without a box it takes {{ earlier.direct | us }}, and no clock of the three says so. For such a
-# residual one takes a profile.
-
-# %% [markdown]
-# ## How a profile is taken
+# Profile one launch, after a warm-up launch, with everything that Nsight Compute can collect:
 #
-# An SM has only a few counters, and each can count one thing at a time. So Nsight Compute runs the launch
-# again and again, each time with other counters, and puts memory back in between. That is kernel replay. It
-# runs each launch alone and with cold caches, so it shows what the kernel does and nothing of the program
-# around it.[^clock]
+# ```sh
+# ncu --set full --kernel-name regex:transpose --launch-skip 1 --launch-count 1 \
+#     -o report python transpose.py
+# ```
 #
-# [^clock]: By default it also holds the clock at a fixed rate, so that runs compare; times are then longer than in the
-#     program. Here it was told not to, with `--clock-control none`.
+# Open `report.ncu-rep` in the graphical interface, or print it with `ncu --import report.ncu-rep`. An SM has few
+# hardware counters, so Nsight Compute runs the kernel many times, counts something else in each run, and
+# restores memory in between. It calls this *kernel replay*. By default it also flushes the caches and fixes the clock.
+# Counts from a profile are therefore reliable, but its times aren't your program's times.[^clock]
+#
+# [^clock]: The profiles on this page were taken with `--clock-control none`, so their times are close to those of
+#     a plain run.
 #
 # ??? definition "Profile | profiles"
-#     Numbers about a run that the hardware and the driver took while it ran.
-#
-# ??? definition "Metric | metrics"
-#     One number of a profile, with a name that says where and how it was taken.
+#     A report on a run, made of counts that the hardware and the driver took while it ran.
 #
 # ??? definition "Kernel replay"
-#     To run a launch again from the same state of memory, to count what did not fit into the run before.
+#     Running a kernel several times from the same state of memory, to count what doesn't fit into one run.
 
 # %% [markdown]
-# The names look forbidding and are regular. `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` begins with
-# the unit, the L1 cache; then comes what is counted, sectors of stores to global memory; then how the
-# values of all units become one: `sum`, `avg`, `max`. A name may go on with what it is divided by:
-# `.per_cycle_active`, `.pct_of_peak_sustained_elapsed`. Knowing the units is most of it: `dram` the memory,
-# `lts` the L2, `l1tex` the L1 with shared memory, `smsp` a quarter of an SM with its scheduler, `launch` what
-# the driver knew before.
+# The report has sections, and each section shows a few *metrics*. Their names follow a pattern.
+# `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` starts with the hardware unit, L1. Then comes what is counted:
+# sectors of global stores. The suffix says how the units' values are combined: `sum`, `avg` or `max`, perhaps as a
+# percentage of the unit's peak, `.pct_of_peak_sustained_elapsed`. You'll meet these units:
+#
+# | unit | what it is |
+# |---|---|
+# | `dram` | device memory |
+# | `lts` | L2, a slice of it |
+# | `l1tex` | L1 and shared memory |
+# | `sm`, `smsp` | an SM; one of its four partitions, with a warp scheduler |
+# | `launch` | the launch: grid, block, registers |
+#
+# ??? definition "Metric | metrics"
+#     One number of a profile. Its name says which unit it's about, what is counted and how the units' values
+#     are combined.
 
 # %% needs="gpu" record="profiles" fold="Code that times and profiles the launches"
 if gpu_here():
@@ -530,323 +488,444 @@ for one in json.load(open(sys.argv[1])):
     for name in WANTED:
         print(f"{name} | {' | '.join(format(one.get(name, np.nan), '.8g') for one in found)}")
 
-# %% [markdown]
-# ## In which order to read
-#
-# Sum up first, then go down: is the device full, which unit is near its limit, does that unit do more than it
-# must, and only then, what is waited for. A number further down means nothing before those above it are known.
-# Kernels that stand at their roof have stalled warps too: they stall because they wait for a busy memory.
-
 # %% fold="Code that reads the record"
 ROWS = [line.split(" | ") for line in PROFILED.splitlines() if " | " in line]
 METRICS = {row[0]: dict(zip(ROWS[0][1:], map(float, row[1:]), strict=True)) for row in ROWS[1:]}
-MADE_OF = re.search(r"(?m)^launches (\w+)$", PROFILED)
-if MADE_OF and not gpu_here():
-    assert MADE_OF[1] == fingerprint(), "the profiles are of other launches: record them anew"
 KNOWN = re.search(r"(\d+) metrics known", PROFILED)
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
 
 
-def told(launch):
-    """What this page reads of a profile, in the order in which it is read."""
+def stalls_of(launch):
+    """Of a warp's cycles, the fraction spent in each stall reason, `selected` included."""
+    stalls = {
+        found[1].replace("_", " "): values[launch]
+        for name, values in METRICS.items()
+        if (found := STALL.fullmatch(name)) and np.isfinite(values[launch])
+    }
+    whole = sum(stalls.values())
+    return {reason: cycles / whole for reason, cycles in stalls.items()}
+
+
+def profile_of(launch):
+    """What this page reads of a profile, in the order in which it's read."""
     of = Numbers({name: values[launch] for name, values in METRICS.items()})
 
     def both(name):
         return of[name.format("ld")] + of[name.format("st")]
 
     def per_request(op):
-        return of[f"{own.format(op)}"] / of[own.format(op).replace("sectors", "requests")]
+        return of[sectors.format(op)] / of[sectors.format(op).replace("sectors", "requests")]
 
-    own, local = (f"l1tex__t_sectors_pipe_lsu_mem_{where}_op_{{}}.sum" for where in ("global", "local"))
-    passes = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+    sectors, local = (f"l1tex__t_sectors_pipe_lsu_mem_{where}_op_{{}}.sum" for where in ("global", "local"))
+    wavefronts = of["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"]
     shared_loads = of["smsp__inst_executed_op_shared_ld_pred_on_any.sum"]
-    moved = of["dram__bytes_read.sum"] + of["dram__bytes_write.sum"]
-    stalls = {
-        found[1].replace("_", " "): value
-        for name, value in of.items()
-        if (found := STALL.fullmatch(name)) and np.isfinite(value)
-    }
+    bytes_moved = of["dram__bytes_read.sum"] + of["dram__bytes_write.sum"]
+    reads, writes = (of[f"lts__t_sectors_op_{op}.sum"] for op in ("read", "write"))
+    stalls = stalls_of(launch)
     longest = max(set(stalls) - {"selected"}, key=stalls.get, default="")
+    peak = ".avg.pct_of_peak_sustained_"
     return {
         "waves": of["launch__waves_per_multiprocessor"],
-        "memory": of["dram__throughput.avg.pct_of_peak_sustained_elapsed"] / 100,
-        "moved": moved / (2 * 4 * side_of(launch) ** 2),
-        "l2": of["lts__throughput.avg.pct_of_peak_sustained_elapsed"] / 100,
-        "issue": of["smsp__issue_active.avg.pct_of_peak_sustained_active"] / 100,
+        "sm": of[f"sm__throughput{peak}elapsed"] / 100,
+        "l1": of[f"l1tex__throughput{peak}active"] / 100,
+        "l2": of[f"lts__throughput{peak}elapsed"] / 100,
+        "dram": of[f"dram__throughput{peak}elapsed"] / 100,
+        "moved": bytes_moved / (2 * 4 * side_of(launch) ** 2),
         "load": per_request("ld"),
         "store": per_request("st"),
-        "passes": of[passes.format("ld")] / shared_loads if shared_loads else 0.0,
-        "box": both(passes) / GPU.sms / of["sm__cycles_elapsed.max"],
-        "local": both(local) / both(own),
-        "occupancy": of["sm__warps_active.avg.pct_of_peak_sustained_active"] / 100,
+        "wavefronts": wavefronts / shared_loads if shared_loads else 0.0,
+        "local": both(local) / both(sectors),
+        "hits": of["lts__t_sector_hit_rate.pct"] / 100,
+        "hits_model": writes / (reads + writes),
+        "issue": of[f"smsp__issue_active{peak}active"] / 100,
+        "alu": of[f"sm__inst_executed_pipe_alu{peak}active"] / 100,
+        "xu": of[f"sm__inst_executed_pipe_xu{peak}active"] / 100,
+        "occupancy": of[f"sm__warps_active{peak}active"] / 100,
         "waits": longest,
-        "waiting": stalls.get(longest, np.nan) / (sum(stalls.values()) or np.nan),
+        "waiting": stalls.get(longest, np.nan),
         "instructions": 32 * of["smsp__inst_executed.sum"] / side_of(launch) ** 2,
-        "us": of["gpu__time_duration.sum"] / 1000,
-        "predicted": OURS[launch]["predicted"],
+        "per_transaction": of["smsp__inst_executed.sum"] / (bytes_moved / 32),
+        "rate": of["smsp__inst_executed.sum"] / of["gpu__time_duration.sum"],  # per ns
         "timed": TIMED.get(launch, np.nan),
     }
 
 
-TOLD = {name: told(name) for name in LAUNCHES}
-if METRICS:
-    for name in ("no box", "few warps"):
-        busiest = max(TOLD[name][unit] for unit in ("memory", "issue", "box"))
-        assert busiest < 0.4, "the title says that something is waited for where no bar is long"
+SEEN = {name: profile_of(name) for name in LAUNCHES}
+for name in ("padded", "no box", "no padding", "dividing"):
+    if METRICS:  # the simulator counts the same sectors
+        counts = launch_of(name, 128, 128).simulate().counts
+        for key, counted in (("load", counts.global_load), ("store", counts.global_store)):
+            check(
+                counted.sectors / counted.requests,
+                SEEN[name][key],
+                rtol=0.001,
+                name=f"{name}, sectors per {key}",
+            )
 publish(
     profiler={"known": int(KNOWN[1]) if KNOWN else np.nan},
-    told={name.replace(" ", "_"): values for name, values in TOLD.items()},
-    spilling={"ratio": TOLD["spilling"]["timed"] / TOLD["padded"]["timed"]},
-    stalled={
-        "alike": sum(one["waits"] == TOLD["few warps"]["waits"] for one in TOLD.values()),
-        "faster": TOLD["few warps"]["timed"] / TOLD["padded"]["timed"],
-    },
+    seen={name.replace(" ", "_"): values for name, values in SEEN.items()},
 )
 
 # %% [markdown]
-# **Is the device full, and which roof is near?** A \wave is as many blocks as fit on all SMs at once. Below one
-# wave nothing further is worth reading: *small* has {{ told.small.waves | .2f }}. Then the busy shares: of the
-# memory's bandwidth, of the issue slots of the schedulers, of the cycles in which the L1 passes something
-# between lanes and banks.
+# ## Speed of Light: which unit is busy?
 #
-# ??? definition "Issue slot | issue slots"
-#     A cycle of a warp scheduler, in which it can issue one instruction; busy if it does.
+# Start with the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a
+# percentage of its peak. A unit above about 80% limits the kernel. If all are below 60%, the kernel is latency-bound.
+#
+# Before that, make sure that the GPU is full at all. `launch__waves_per_multiprocessor` divides the number of blocks by
+# how many fit on the GPU at once. For the small matrix it is {{ seen.small.waves | .2f }}, so most SMs have
+# nothing to do. Nothing else in that profile matters.
+#
+# ??? definition "Speed of Light"
+#     Nsight Compute's name for utilisation: what a unit achieved as a percentage of the most it can sustain.
 
-# %% fold="Code of the table and the figure"
-a_table(
-    METRICS and TOLD,
-    (
-        ("waves", "waves", ".2f"),
-        ("predicted [µs]", "predicted", ".1f"),
-        ("timed [µs]", "timed", ".1f"),
-        ("under the profiler [µs]", "us", ".1f"),
-    ),
-    "From the record of Nsight Compute on an {machine}.",
-)
-UNITS = {"memory": "memory", "issue slots": "issue", "banks": "box"}
+# %% fold="Code of the figure"
+UNITS = {"sm": "SM", "l1": "L1, shared", "l2": "L2", "dram": "DRAM"}
+
+
+def by_launch(table, columns, caption, title, alt):
+    """A heat map with a row per launch: percentages, or colours alone where there are many."""
+    drawn = heat_map(
+        {"% of peak" if len(columns) < 5 else "% of a warp's cycles": 100 * np.array(table)},
+        x="",
+        y="",
+        ranges={"% of peak": (0, 100), "% of a warp's cycles": (0, 100)},
+        form=".0f",
+        height=400,
+        title=title,
+        caption=caption,
+        alt=alt,
+    )
+    drawn.spec["data"][0] |= {
+        "x": columns,
+        "y": list(LABELS.values()),
+        "hovertemplate": "%{y}, %{x}: %{z:.0f}%<extra></extra>",
+    }
+    drawn.spec["layout"]["yaxis"] |= {"automargin": True}
+    return drawn
+
+
 if METRICS:
+    for name in LAUNCHES:
+        busiest = max(SEEN[name][unit] for unit in UNITS)
+        assert busiest < 0.4 if name in ("few warps", "small") else busiest > 0.6, name
     show(
-        bars(
-            {name: {what: 100 * TOLD[name][key] for what, key in UNITS.items()} for name in LAUNCHES},
-            roles={"memory": "global", "issue slots": "read", "banks": "shared"},
-            x="busy [% of the most]",
-            value_range=(0, 100),
-            form=".0f",
-            title="Where one bar is long, that unit sets the time; where none is, something is waited for",
-            caption="Busy shares of three units during eight transposes, by Nsight Compute on an {machine}. Banks: passes of shared memory, as a share of an SM's cycles.",
+        by_launch(
+            [[SEEN[name][unit] for unit in UNITS] for name in LAUNCHES],
+            list(UNITS.values()),
+            "Speed of Light of eight transposes, by Nsight Compute on an {machine}: utilisation of four units.",
+            "Six kernels keep one unit busy; the last two keep none",
+            "A table of eight launches by four units: SM, L1 with shared memory, L2 and DRAM, in percent of peak.",
         )
     )
 
 # %% [markdown]
-# *Padded* keeps the memory {{ told.padded.memory | .0% }} busy and moves {{ told.padded.moved | .2f }} times the
-# bytes that it must: nothing inside the kernel can gain more than the rest.[^below] *Dividing* has {{ told.dividing.issue | .0% }}
-# of its issue slots busy, and *no padding* {{ told.no_padding.box | .0% }} of the banks' cycles. Those two are
-# found. *Spilling* keeps the memory {{ told.spilling.memory | .0% }} busy and takes
-# {{ spilling.ratio | .1f }} times as long as *padded*. In *no box* and *few warps* none of the three is busy.
+# Most of the diagnosis is in this figure. Three kernels keep DRAM busy, but only the first two are fast. The naive
+# kernel keeps L2 busy, the unpadded tile shared memory, and the 64-bit division the SM itself, with
+# instructions. One block per SM keeps nothing busy, so its warps must be waiting.
 #
-# [^below]: Less than 1: what it reads comes from the memory to the last byte, but of what it stores some is
-#     missing. The L2 can still hold that when the launch ends.
+# A unit can be busy with work that the task needs, or with waste. The next sections tell the two apart.
 
 # %% [markdown]
-# **Does it do more than it must?** Set what was moved beside what the task needs, level by level: bytes at the
-# memory against eight for each number, sectors against four for a request of 32 floats side by side, passes
-# against one, and local memory against nothing at all.
+# ## Instruction roofline: memory or instructions?
+#
+# Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a transpose
+# has none. For such kernels, Nan Ding and Samuel Williams proposed an
+# [instruction roofline](https://escholarship.org/uc/item/7q73n52w), and transposes are among their examples.
+# It plots warp instructions per second against warp instructions per memory transaction of 32 bytes.
+#
+# The horizontal roof is the issue rate. Each of the {{ roof.schedulers }} warp schedulers issues at most one instruction per
+# cycle, which makes {{ roof.issue_g | ,.0f }} billion per second. The slope is the peak bandwidth.
+
+# %% fold="Code of the figure"
+ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
+TRANSACTIONS_G = PEAKS.memory_gb_per_s / 32
+publish(roof={"schedulers": 4 * GPU.sms, "issue_g": ISSUE_G, "ridge": ISSUE_G / TRANSACTIONS_G})
+if METRICS:
+    at = {name: (SEEN[name]["per_transaction"], SEEN[name]["rate"]) for name in LAUNCHES}
+    for name, (x, y) in at.items():
+        assert y < min(ISSUE_G, TRANSACTIONS_G * x), f"{name} is above the roofline"
+    COLOURS = {
+        "no box": "l2",
+        "no padding": "shared",
+        "spilling": "registers",
+        "dividing": "write",
+        "few warps": "lane",
+        "small": "muted",
+    }
+    ends = [1.3, ISSUE_G / TRANSACTIONS_G, 40]
+    show(
+        line_chart(
+            [
+                Series(LABELS[name], [x], [y], role=COLOURS.get(name, "measured"), line=False)
+                for name, (x, y) in at.items()
+            ]
+            + [
+                Series(
+                    "roofline",
+                    ends,
+                    [min(ISSUE_G, TRANSACTIONS_G * x) for x in ends],
+                    role="predicted",
+                    marks=False,
+                )
+            ],
+            x="warp instructions per 32-byte DRAM transaction",
+            y="10⁹ warp instructions per second",
+            log_x=True,
+            log_y=True,
+            title="The fast kernels are close to the memory slope; most slow ones are far below the roofline",
+            caption="Instruction roofline of an {machine} with eight transposes, from Nsight Compute's counts. Dashed: peak bandwidth (data sheet) and the issue rate at the boost clock.",
+        )
+    )
+
+# %% [markdown]
+# The padded tile and the register shuffles are close to the slope: only fewer bytes would make them faster. The 64-bit
+# division is farthest right, with {{ seen.dividing.instructions | .0f }} instructions per element instead of
+# {{ seen.padded.instructions | .0f }}. Two kernels are straight below the padded tile. They execute the same instructions for
+# the same bytes, and wait more.
+#
+# For a busy SM, the section *Compute Workload Analysis* says which pipe is busy. Here it's integer arithmetic: ALU
+# {{ seen.dividing.alu | .0% }}, and XU, the pipe for special functions and conversions, {{ seen.dividing.xu | .0% }}. Together with the rest, they fill
+# {{ seen.dividing.issue | .0% }} of the issue slots. A matrix multiplication on tensor cores should show
+# a high `sm__inst_executed_pipe_tensor` there; these kernels never use that pipe.
+#
+# ??? definition "Issue slot | issue slots"
+#     A cycle of a warp scheduler. It's used if the scheduler issues an instruction in it.
+
+# %% [markdown]
+# ## Memory traffic: is it more than the task needs?
+#
+# Now compare what was moved with what had to move, level by level. A transpose needs 8 bytes of DRAM traffic per
+# element. A warp's load or store of 32 floats needs four sectors, and a shared-memory load needs one wavefront. Local
+# memory isn't needed at all. The section *Memory Workload Analysis* has all of these.
 
 # %% fold="Code of the table"
-a_table(
-    METRICS and TOLD,
-    (
-        ("bytes moved, needed = 1", "moved", ".2f"),
-        ("L2 busy", "l2", ".0%"),
-        ("sectors a load", "load", ".1f"),
-        ("a store", "store", ".1f"),
-        ("passes a shared load", "passes", ".1f"),
-        ("local sectors, global = 1", "local", ".2f"),
-        ("machine instructions a number", "instructions", ".0f"),
-    ),
-    "From the same record. Sectors and passes are those that the simulator counts too.",
+COLUMNS = (
+    ("DRAM bytes, minimum = 1", "moved", ".2f"),
+    ("sectors per load", "load", ".0f"),
+    ("per store", "store", ".0f"),
+    ("wavefronts per shared load", "wavefronts", ".0f"),
+    ("local sectors, global = 1", "local", ".1f"),
+    ("L2 hit rate", "hits", ".0%"),
 )
-
-# %% [markdown]
-# *No box* writes {{ told.no_box.store | .0f }} sectors for a request where *padded* writes
-# {{ told.padded.store | .0f }}. They meet again in the L2: the memory moves only {{ told.no_box.moved | .2f }} times the
-# bytes that it must, and is {{ told.no_box.memory | .0%}} busy, while the L2 is {{ told.no_box.l2 | .0%}} busy, more than in
-# any other of the eight. So its roof is the L2's. *Spilling* touches {{ told.spilling.local | .1f }} times
-# as many sectors of local memory as of the matrices, and {{ told.spilling.moved | .2f }} times the bytes reach the
-# memory: busy, with bytes that nobody asked for. Neither needs a stall reason to be found.
-
-# %% [markdown]
-# **What is waited for?** Only now, and only where no unit is busy and nothing is done twice. Each cycle the
-# schedulers note why each of their warps does not issue. The reasons have names: *long scoreboard* waits for
-# global or local memory, *short scoreboard* for shared memory, *barrier* for other warps, *lg* and *mio throttle*
-# for a place in a queue of requests, *math pipe throttle* for a unit, *drain* for its last stores to be gone,
-# *not selected* for nothing: it was ready, and another warp was issued.[^nan]
-#
-# [^nan]: For one more reason, `branch_resolve`, the recorded tool gave no number (`nan` in its output); it is left out.
-#
-# ??? definition "Stall reason | stall reasons"
-#     What keeps a resident warp from issuing its next instruction in a cycle.
-
-# %% fold="Code of the table"
-a_table(
-    METRICS and TOLD,
-    (
-        ("warps, most = 1", "occupancy", ".0%"),
-        ("waits for", "waits", ""),
-        ("share of the waiting", "waiting", ".0%"),
-    ),
-    "From the same record: the achieved occupancy, and the stall reason with the largest share.",
-)
-
-# %% [markdown]
-# *Few warps* waits for its loads, {{ told.few_warps.waiting | .0% }} of the time, with {{ told.few_warps.occupancy | .0%}}
-# of the warps that fit. But {{ stalled.alike }} of the eight name the same reason. *Padded* waits for
-# *{{ told.padded.waits }}* {{ told.padded.waiting | .0%}} of the time, a larger share than *few warps*, and is
-# {{ stalled.faster | .1f }} times as fast. That is why this table comes last. The remedy follows from the rest: with few warps,
-# [more bytes in flight](../speed/occupancy.py#littles-law-bytes-in-flight); at the roof, [fewer bytes](../memory/fusion.py).
-# Two reasons do tell something: in *no box* warps have nothing left to do and wait for
-# their stores (*{{ told.no_box.waits }}*), in *no padding* for a place in the banks' queue (*{{ told.no_padding.waits }}*).
-
-# %% [markdown]
-# ## The order as a program
-#
-# Written down, the order is {{ order.questions }} questions. Each names the numbers it reads, and the first that is answered
-# with yes ends the reading. [From symptom to lesson](../../from-symptom-to-lesson.md) goes on from there.
-
-# %%
-QUESTIONS = (
-    ("too little work for the device", ("waves",), lambda p: p["waves"] < 1),
-    (
-        "at the roof of the memory",
-        ("memory", "moved"),
-        lambda p: p["memory"] > 0.8 and p["moved"] < 1.1,
-    ),
-    ("lanes out of order", ("load", "store"), lambda p: max(p["load"], p["store"]) > 5),
-    ("bank conflicts", ("passes",), lambda p: p["passes"] > 1.25),
-    ("registers spilled", ("local",), lambda p: p["local"] > 0.1),
-    ("too many instructions", ("issue",), lambda p: p["issue"] > 0.6),
-    ("too little under way", ("occupancy", "waits"), lambda p: "long" in p["waits"]),
-)
-
-
-def read(p):
-    """What a profile shows, and how many of its numbers were read until then."""
-    numbers = 0
-    for finding, names, holds in QUESTIONS:
-        numbers += len(names)
-        if holds(p):
-            return finding, numbers
-    return "nothing of these", numbers
-
-
-# %% fold="Code of the table"
-FOUND = {name: read(TOLD[name]) for name in LAUNCHES} if METRICS else {}
+SHOWN = [name for name in LAUNCHES if name not in ("in registers", "few warps", "small")]
 if METRICS:
     show(
         Table(
-            ["launch", "what its profile shows", "numbers read"],
-            [[name, finding, numbers] for name, (finding, numbers) in FOUND.items()],
-            caption="The questions, put to the recorded profiles in their order.",
+            ["launch", *(Column(heading, align="right") for heading, _, _ in COLUMNS)],
+            [
+                [
+                    LABELS[name].replace(" ", "\u00a0").replace("-", "\u2011"),
+                    *(format(SEEN[name][key], form) for _, key, form in COLUMNS),
+                ]
+                for name in SHOWN
+            ],
+            caption="Traffic of five launches by level, from the same profiles. Register shuffles and one block per SM move what the padded tile moves.",
+        )
+    )
+    for name in ("in registers", "few warps"):
+        for key in ("moved", "load", "store", "local", "hits"):
+            assert abs(SEEN[name][key] - SEEN["padded"][key]) < 0.05, (name, key)
+    for name in ("padded", "in registers", "no box", "no padding", "dividing", "few warps"):
+        assert abs(SEEN[name]["hits"] - SEEN[name]["hits_model"]) < 0.015, "the rule that the text gives"
+    assert max(SEEN, key=lambda name: SEEN[name]["hits"]) == "no box" and TIMED["no box"] == max(
+        TIMED.values()
+    )
+publish(
+    write_more={
+        "l2": METRICS["lts__t_sectors_op_write.sum"]["no box"]
+        / METRICS["lts__t_sectors_op_write.sum"]["padded"]
+        if METRICS
+        else np.nan
+    }
+)
+
+# %% [markdown]
+# Three faults are in plain view. The naive kernel's stores touch {{ seen.no_box.store | .0f }} sectors per request instead of
+# {{ seen.padded.store | .0f }}, so L2 gets {{ write_more.l2 | .1f }}× the writes. L2 combines them before they reach
+# DRAM, which moves only {{ seen.no_box.moved | .2f }}× the minimum. The unpadded tile needs
+# {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load. And the register cap adds
+# {{ seen.spilling.local | .1f }} local sectors for each global one. Some of them reach DRAM,
+# which moves {{ seen.spilling.moved | .1f }}× the minimum. DRAM is busy, but with waste.[^below]
+#
+# [^below]: The padded tile moves slightly less than the minimum, because some of what it stored stays in L2 when the kernel
+#     ends.
+
+# %% [markdown]
+# **Why is the hit rate of the slowest kernel the best?** In L2, the padded tile has {{ seen.padded.hits | .0% }} hits and the
+# naive kernel {{ seen.no_box.hits | .0% }}. The counts of both fit a simple rule: every read misses, because each element
+# is read once, and every write hits, because L2 accepts it without fetching anything. With as many reads as
+# writes, the rule gives {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times, so there are more hits:
+# the rule gives {{ seen.no_box.hits_model | .0% }}. A hit rate is a ratio, and you can improve it by adding useless hits. Look at the
+# traffic that goes with it.
+
+# %% [markdown]
+# ## Source view: which line is it?
+#
+# Nsight Compute's *Source* page attributes counters and stall samples to lines of your code, if you compile with `-lineinfo`. Sort by
+# what the previous sections found to be too large, such as *L1 Wavefronts Shared*. The simulator counts the same
+# traffic per line, without a GPU. Here is the unpadded tile.
+
+# %%
+lines = launch_of("no padding", 128, 128).simulate().lines
+
+# %% fold="Code of the table"
+STORE, LOAD = (
+    next(at for at, text in enumerate(CONFLICTS.source.splitlines(), 1) if words in text)
+    for words in ("box[y][x] =", "= box[x][y]")
+)
+texts = ["", *(text.split("  //")[0].strip() for text in CONFLICTS.source.splitlines())]
+rows = [
+    [
+        at,
+        Cell(texts[at], None, None, "code"),
+        of.issued,
+        of.global_load.sectors + of.global_store.sectors or None,
+        of.shared_load.wavefronts + of.shared_store.wavefronts or None,
+    ]
+    for at, of in sorted(lines.items())
+    if STORE - 2 <= at <= LOAD
+]
+show(
+    Table(
+        ["line", "source", "warp instructions", "global sectors", "shared wavefronts"],
+        rows,
+        caption="What the simulator counts for each line of the loops of the unpadded kernel, on 128 × 128 elements.",
+    )
+)
+culprit, other = lines[LOAD], lines[STORE]
+assert other.shared_store.wavefronts == other.shared_store.requests, "the text says one"
+publish(line={"number": LOAD, "wavefronts": culprit.shared_load.wavefronts / culprit.shared_load.requests})
+
+# %% [markdown]
+# Line {{ line.number }} is the culprit: `box[x][y]` takes {{ line.wavefronts | .0f }} wavefronts per load. The store to the tile takes one. What the simulator can't show is the stall samples: how often a warp was found waiting at each line.
+
+# %% [markdown]
+# ## Stall reasons: read them last
+#
+# In each cycle, a resident warp either issues an instruction or has a *stall reason*. The section *Warp State
+# Statistics* adds up the cycles by reason:
+#
+# - *long \scoreboard*: waits for a value from global or local memory
+# - *short \scoreboard*: waits for a value from shared memory or a shuffle
+# - *barrier*: waits for other warps at `__syncthreads`
+# - *MIO throttle*: the queue for shared-memory instructions and shuffles is full
+# - *LG throttle*: the queue for global and local memory instructions is full
+# - *drain*: has finished, but waits for its last stores to be accepted
+# - *not selected*: is ready, but the scheduler picked another warp
+#
+# ??? definition "Stall reason | stall reasons"
+#     Why a resident warp doesn't issue its next instruction in a given cycle.
+
+# %% fold="Code of the figure"
+REASONS = ["long scoreboard", "short scoreboard", "barrier", "mio throttle", "lg throttle", "drain"]
+if METRICS:
+    every = {name: stalls_of(name) for name in LAUNCHES}
+    of_warps = by_launch(
+        [
+            [of[reason] for reason in REASONS] + [1 - sum(of[reason] for reason in REASONS)]
+            for of in every.values()
+        ],
+        ["long sb.", "short sb.", "barrier", "MIO", "LG", "drain", "other"],
+        "Where the cycles of a resident warp go, by stall reason, in eight profiles from an {machine}. sb.: scoreboard; MIO and LG: throttle; other: not selected, issued and the rest.",
+        "The fast kernel and the slow one wait for the same thing",
+        "A table of eight launches by seven stall reasons, in percent of a warp's cycles.",
+    )
+    show(of_warps)
+    assert SEEN["padded"]["waits"] == SEEN["few warps"]["waits"] == "long scoreboard", "the title"
+    assert SEEN["padded"]["waiting"] > SEEN["few warps"]["waiting"], "the text says although"
+publish(
+    stalled={
+        "alike": sum(one["waits"] == "long scoreboard" for one in SEEN.values()),
+        "slower": SEEN["few warps"]["timed"] / SEEN["padded"]["timed"],
+    }
+)
+
+# %% [markdown]
+# Read this figure first and you'd be misled. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is long
+# \scoreboard. The padded tile spends {{ seen.padded.waiting | .0% }} of its warps' cycles in it, and one block per SM
+# {{ seen.few_warps.waiting | .0% }}, although the latter is {{ stalled.slower | .1f }}× slower. Warps of a memory-bound kernel *should* wait for
+# memory.
+#
+# Stall reasons are useful when no unit is busy, as with one block per SM. Its warps wait for loads, and its achieved
+# occupancy is only {{ seen.few_warps.occupancy | .0% }}. By [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight)
+# it needs more bytes in flight. Two other rows confirm what we know: the unpadded tile stalls on a full shared-memory queue
+# (MIO throttle), the naive kernel on its stores (drain).
+
+# %% [markdown]
+# ## The order of reading as a program
+#
+# Here's the order as {{ order.questions }} questions. Each names the metrics it needs, and the first "yes" ends the
+# reading. The thresholds were chosen before anything was recorded.
+
+# %%
+QUESTIONS = (
+    ("too few blocks", ("waves",), lambda p: p["waves"] < 1),
+    (
+        "at peak bandwidth",
+        ("dram", "moved"),
+        lambda p: p["dram"] > 0.8 and p["moved"] < 1.1,
+    ),
+    ("uncoalesced", ("load", "store"), lambda p: max(p["load"], p["store"]) > 5),
+    ("bank conflicts", ("wavefronts",), lambda p: p["wavefronts"] > 1.25),
+    ("register spills", ("local",), lambda p: p["local"] > 0.1),
+    ("too many instructions", ("issue",), lambda p: p["issue"] > 0.6),
+    ("too few bytes in flight", ("occupancy", "waits"), lambda p: "long" in p["waits"]),
+)
+
+
+def diagnose(p):
+    """What limits the kernel, and how many metrics were read until then."""
+    read = 0
+    for finding, names, holds in QUESTIONS:
+        read += len(names)
+        if holds(p):
+            return finding, read
+    return "none of these", read
+
+
+# %% fold="Code of the table"
+FOUND = {name: diagnose(SEEN[name]) for name in LAUNCHES} if METRICS else {}
+if METRICS:
+    show(
+        Table(
+            ["launch", "diagnosis", "metrics read"],
+            [[LABELS[name], finding, read] for name, (finding, read) in FOUND.items()],
+            caption="The program's diagnosis for each recorded profile.",
         )
     )
 RIGHT = {
-    "padded": "at the roof of the memory",
-    "in registers": "at the roof of the memory",
-    "no box": "lanes out of order",
+    "padded": "at peak bandwidth",
+    "in registers": "at peak bandwidth",
+    "no box": "uncoalesced",
     "no padding": "bank conflicts",
-    "spilling": "registers spilled",
+    "spilling": "register spills",
     "dividing": "too many instructions",
-    "few warps": "too little under way",
-    "small": "too little work for the device",
+    "few warps": "too few bytes in flight",
+    "small": "too few blocks",
 }
 publish(
     order={
         "questions": len(QUESTIONS),
-        "most": max((numbers for _, numbers in FOUND.values()), default=np.nan),
+        "most": max((read for _, read in FOUND.values()), default=np.nan),
         "right": sum(FOUND[name][0] == fault for name, fault in RIGHT.items()) if FOUND else np.nan,
         "of": len(RIGHT),
     }
 )
 
 # %% [markdown]
-# The program names {{ order.right | .0f }} of {{ order.of }} rightly and reads at most {{ order.most | .0f }}
-# numbers. Its limits were written down before anything was recorded; *in registers*, with
-# {{ told.in_registers.memory | .0%}} of the memory busy, comes closest to one. It is no oracle: a kernel with two
-# faults shows the first, and one looks again after its cure.
+# It's right for {{ order.right | .0f }} of {{ order.of }}, but it has limits. The 80% threshold is tight: the register shuffles
+# reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the first, so profile again after each fix.
+# [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
 #
-# On an H200 *padded* and *in registers* miss the limit for the memory's roof and are found to have too little under
-# way: its memory is faster, and kernels that fill an H100's do not fill this one.
+# On an H200, whose memory is faster, the two fast kernels stay below the threshold, and the program recommends more bytes
+# in flight.
 
 # %% [markdown]
-# ## Beside the simulator
+# ## Before the profile, a timeline: is it the kernel at all?
 #
-# Where a profile and the simulator count the same thing they should agree, for both do it in front of the L1.
-# What the simulator cannot know is what the next tool makes of the kernel: it runs PTX, so spills are not in its
-# counts, and instructions are those of PTX.
-
-# %% fold="Code of the table"
-COMPARED = {"sectors a load": "load", "sectors a store": "store", "passes a shared load": "passes"}
-DIFFERENT = [
-    (name, what)
-    for name in LAUNCHES
-    for what, key in COMPARED.items()
-    if not abs(TOLD[name][key] - OURS[name][key]) < 0.005
-]
-if METRICS:
-    rows = [[*row, COMPARED[row[1]], ".2f", "not explained"] for row in DIFFERENT]
-    rows += [
-        [name, "instructions a number", "instructions", ".0f", unbroken("PTX against machine code")]
-        for name in ("padded", "in registers", "spilling", "dividing")
-    ]
-    SPILLED = f"{TOLD['spilling']['local'] * 2 / 8:.2f}"
-    show(
-        Table(
-            [
-                *("launch", "what"),
-                *(Column(where, align="right") for where in ("simulator", "profile")),
-                "why they differ",
-            ],
-            [
-                [name, what, *(format(count[name][key], form) for count in (OURS, TOLD)), why]
-                for name, what, key, form, why in rows
-            ]
-            + [
-                ["spilling", "local sectors a number", "0.00", SPILLED, unbroken("spills are made after PTX")]
-            ],
-            caption="What differs between the simulator's counts and the recorded profile; equal ratios are left out.",
-        )
-    )
-BOXED = [name for name in LAUNCHES if OURS[name]["passes"]]
-publish(
-    beside={
-        "more": sum(what.startswith("passes") for _, what in DIFFERENT),
-        "sectors": 2 * len(LAUNCHES) - sum(what.startswith("sectors") for _, what in DIFFERENT),
-        "of_sectors": 2 * len(LAUNCHES),
-        "most": max(TOLD[name]["passes"] / OURS[name]["passes"] for name in BOXED) - 1,
-        "ptx": {name.replace(" ", "_"): ours["instructions"] for name, ours in OURS.items()},
-    }
-)
-
-# %% [markdown]
-# Of {{ beside.of_sectors }} ratios of sectors {{ beside.sectors }} are equal. Passes are up to {{ beside.most | .0% }} more in
-# {{ beside.more }} launches, and exactly as simulated in *few warps*, which is the kernel of *padded* with fewer warps at
-# a time. So it is not the pattern that makes them more; what does is not explained. [What the simulator
-# counts](../../what-the-simulator-counts.md) compares every kernel of this course.
-
-# %% [markdown]
-# Instructions are another matter. *In registers* has {{ beside.ptx.in_registers | .0f }} of PTX for a number and *padded*
-# {{ beside.ptx.padded | .0f }}; the machine executes {{ told.in_registers.instructions | .0f }} and
-# {{ told.padded.instructions | .0f }}, the other way round. *Dividing* stands out in both,
-# {{ beside.ptx.dividing | .0f }} and {{ told.dividing.instructions | .0f }}. A count of PTX compares two versions of one
-# kernel; for what different kernels cost, look at a profile.
-
-# %% [markdown]
-# ## Between the launches
-#
-# All of this was about one launch at a time. If the device idles between launches, no metric of a launch says
-# so. For that there are profilers of the timeline, such as `torch.profiler`: it lets the program run once, as it
-# is, and notes when each call of the host and each kernel began and ended. Here it looks at a chain of torch
-# operations, eager and compiled, on few rows and on many.
+# A kernel's profile doesn't show the time between kernels. A timeline does: Nsight Systems, or in Python
+# `torch.profiler`. Here it recorded a chain of PyTorch operations on 256 rows, eager and compiled.
 
 # %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
 if gpu_here() and find_spec("torch"):
@@ -889,7 +968,7 @@ if gpu_here() and find_spec("torch"):
                     device_us = getattr(one, "self_device_time_total", 0)
                     print(f"  table {one.count} {one.self_cpu_time_total:.1f} {device_us:.1f} {one.key[:60]}")
 
-# %% fold="Code of the timelines"
+# %% fold="Code of the figure"
 CHAINS = {}
 for part in re.split(r"(?m)^(?=\d+ rows, )", printed("toolbox/profiles", "chain")):
     if head := re.match(r"(\d+ rows, \w+)\n", part):
@@ -904,13 +983,10 @@ def of_chain(rows, mode):
     spans = CHAINS.get(f"{rows} rows, {mode}", [])
     kernels = [(start, end) for what, start, end, _ in spans if what == "kernel"]
     if not kernels:
-        return {"kernels": 0, "busy": np.nan, "whole": np.nan, "share": np.nan}
+        return {"kernels": 0, "busy": np.nan, "whole": np.nan, "utilisation": np.nan}
     busy = sum(end - start for start, end in kernels)
     whole = max(end for _, end in kernels) - min(start for start, _ in kernels)
-    return {"kernels": len(kernels), "busy": busy, "whole": whole, "share": busy / whole}
-
-
-CALLS_US = [[end - start for what, start, end, _ in spans if what == "launch"] for spans in CHAINS.values()]
+    return {"kernels": len(kernels), "busy": busy, "whole": whole, "utilisation": busy / whole}
 
 
 FEW = []
@@ -920,7 +996,7 @@ for mode in ("eager", "compiled"):
     numbered = {"launch": 0, "kernel": 0}
     for what, start, end, _ in noted:
         numbered[what] += 1
-        row, role = ("host", "warp") if what == "launch" else ("device", "measured")
+        row, role = ("host", "warp") if what == "launch" else ("GPU", "measured")
         if start >= origin:
             FEW.append((f"{mode}: {row}", start - origin, end - origin, f"{numbered[what]}", role))
 if FEW:
@@ -928,8 +1004,8 @@ if FEW:
         timeline(
             FEW,
             unit="µs",
-            title="On few rows the device waits for the host to launch the next operation",
-            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an {machine}, numbered, as torch.profiler noted them. Time begins with the first kernel; its launch is left out.",
+            title="On few rows, the GPU waits for the host to launch the next kernel",
+            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an {machine}, numbered, as recorded by torch.profiler. Time starts with the first kernel; its launch is left out.",
         )
     )
 publish(
@@ -938,86 +1014,82 @@ publish(
         for size, rows in (("few", 256), ("many", 65536))
         for mode in ("eager", "compiled")
     },
-    launching={
-        "first": min((calls[0] for calls in CALLS_US), default=np.nan),
-        "later": max((us for calls in CALLS_US for us in calls[1:]), default=np.nan),
-    },
 )
 
 # %% [markdown]
-# On few rows the eager chain has {{ chain.eager_few.kernels }} kernels, which together take
-# {{ chain.eager_few.busy | .1f }} of the {{ chain.eager_few.whole | .0f }} µs from the first one's start to the last one's end: a
-# device that is {{ chain.eager_few.share | .0% }} busy, with nothing wrong in any kernel.[^first] Compiled it is
-# {{ chain.compiled_few.kernels }} kernel of {{ chain.compiled_few.busy | .1f }} µs. On many rows the device is busy
-# {{ chain.eager_many.share | .0% }} of the time in eager code too, and what the compiler saves is bytes:
-# {{ chain.eager_many.busy | .0f }} µs become {{ chain.compiled_many.busy | .0f }}. So before a kernel's profile comes the
-# program's timeline; it says which kernel is worth one.
+# The eager chain's {{ chain.eager_few.kernels }} kernels keep the GPU busy for only {{ chain.eager_few.utilisation | .0% }} of the
+# time. No profile of a kernel would tell you: each one is fine. Fused by the compiler, the chain is
+# {{ chain.compiled_few.kernels }} kernel of {{ chain.compiled_few.busy | .1f }} µs. On 65,536 rows the GPU is
+# {{ chain.eager_many.utilisation | .0% }} busy in eager mode too, and it's worth profiling its kernels.[^overhead]
 #
-# [^first]: A profiler of timelines costs time as well, on the host. In each of the four calls the first launch took at least
-#     {{ launching.first | .0f }} µs, where no later one took more than {{ launching.later | .0f }}, and
-#     without a profiler launches take [a few](../speed/launches.py). So the gaps are there, but not as long.
+# [^overhead]: Recording a timeline slows down the host, so without it the gaps are shorter. But they're there:
+#     [a launch takes a few microseconds](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host).
 
 # %% [markdown]
 # ## The answer
 #
-# At most {{ order.most | .0f }} numbers of {{ profiler.known | , }}: waves, the memory's busy share and its bytes,
-# sectors of loads and stores, passes, local sectors, issue slots, and at the very end the warps and what they wait for.
+# At most {{ order.most | .0f }} of {{ profiler.known | , }} metrics are enough: \waves per SM, DRAM throughput and bytes, sectors per request for loads
+# and stores, wavefronts, local sectors, used issue slots, and last the occupancy and the top stall reason.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Timeline first, then one kernel: a profile of a launch says nothing about the gaps between launches.
-# - Busy shares before stall reasons. At a roof warps stall as well, and rightly.
-# - Set every count beside what the task needs: bytes, sectors, passes, instructions for each number.
-# - Sectors are the same in simulator and profiler, passes nearly. Spills exist only in machine code, and a count of
-#   PTX is none of its instructions.
-# - A profiler replays launches alone, with cold caches: take times from the program, reasons from the profile.
+# - Take a timeline first, then profile one kernel. In its profile, start with Speed of Light: it names the busy unit.
+# - Compare each count with what the task needs: DRAM bytes, sectors per request, wavefronts, instructions per element.
+#   A busy unit may be busy with waste.
+# - Read stall reasons last, and only if no unit is busy. Warps of a kernel at peak bandwidth also wait for memory.
 #
-# What this part has shown, claim by claim: [recap](../../recap.md#toolbox).
+# ## In your own kernel
+#
+# Run `ncu --set full` on one launch and look at `launch__waves_per_multiprocessor` first: below 1, launch more blocks. Then
+# compare `dram__throughput`, `lts__throughput`, `l1tex__throughput` and `sm__throughput`. If all four are below 60%, go to the
+# stall reasons; otherwise divide the busiest unit's traffic by what your task needs. Profiles of whole ladders are in the
+# lessons on [GEMM](../matmul/hopper.py#measured-which-steps-pay) and on
+# [attention](../attention/hopper_measured.py#where-the-rest-goes).
 
-# %% fold="The whole cell, with three wrong answers that the tests turn down"
+# %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
 
 
-def least_us(p, sms, mhz, gb_per_s):
-    cycles = max(p["instructions"] / (4 * sms), p["passes"] / sms)
+def lower_bound_us(p, sms, mhz, gb_per_s):
+    cycles = max(p["instructions"] / (4 * sms), p["wavefronts"] / sms)
     return max(cycles / mhz, p["bytes"] / gb_per_s / 1e3)
 
 
 def one_after_the_other(p, sms, mhz, gb_per_s):
-    return (p["instructions"] / (4 * sms) + p["passes"] / sms) / mhz + p["bytes"] / gb_per_s / 1e3
+    return (p["instructions"] / (4 * sms) + p["wavefronts"] / sms) / mhz + p["bytes"] / gb_per_s / 1e3
 
 
 def one_scheduler(p, sms, mhz, gb_per_s):
-    return max(p["instructions"] / sms / mhz, p["passes"] / sms / mhz, p["bytes"] / gb_per_s / 1e3)
+    return max(p["instructions"] / sms / mhz, p["wavefronts"] / sms / mhz, p["bytes"] / gb_per_s / 1e3)
 
 
 def bytes_alone(p, sms, mhz, gb_per_s):
     return p["bytes"] / gb_per_s / 1e3
 
 
-def least_tests(answer):
+def bound_tests(answer):
     for p, us in (
-        ({"instructions": 4e6, "passes": 1e5, "bytes": 1e5}, 100.0),
-        ({"instructions": 4e5, "passes": 1e6, "bytes": 1e5}, 100.0),
-        ({"instructions": 4e5, "passes": 1e5, "bytes": 3e8}, 150.0),
-        ({"instructions": 2e6, "passes": 4e5, "bytes": 8e7}, 50.0),
+        ({"instructions": 4e6, "wavefronts": 1e5, "bytes": 1e5}, 100.0),
+        ({"instructions": 4e5, "wavefronts": 1e6, "bytes": 1e5}, 100.0),
+        ({"instructions": 4e5, "wavefronts": 1e5, "bytes": 3e8}, 150.0),
+        ({"instructions": 2e6, "wavefronts": 4e5, "bytes": 8e7}, 50.0),
     ):
         given = answer(p, 10, 1000.0, 2000.0)
-        assert abs(given - us) < 1e-6 * us, f"{p}: {given:.4g} µs in place of {us:.4g}"
+        assert abs(given - us) < 1e-6 * us, f"{p}: {given:.4g} µs instead of {us:.4g}"
 
 
 exercise(
-    "What a cure can bring",
+    "Is the fix worth the work?",
     """
-    Before a fault is cured one would like to know what limits the kernel next. Write `least_us(p, sms, mhz, gb_per_s)`:
-    the least time in microseconds for a launch whose profile `p` has `instructions` of warps, `passes` over the banks of
-    shared memory and `bytes` of device memory, each summed over the device. Each of `sms` SMs issues four
-    instructions and makes one pass a cycle of a clock of `mhz`; the memory moves `gb_per_s`. All three go on at
-    the same time. With the counts as they will be after the cure it says whether the cure is worth the work.
+    Before you fix a fault, estimate what limits the kernel next. Write `lower_bound_us(p, sms, mhz, gb_per_s)`,
+    a lower bound in microseconds for a launch whose profile `p` has `instructions` (of warps), shared-memory
+    `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four instructions and serves
+    one wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap. Called with the counts
+    that you expect after the fix, it tells you how fast the kernel could become.
     """,
-    answer=least_us,
-    tests=least_tests,
+    answer=lower_bound_us,
+    tests=bound_tests,
     wrong=[one_after_the_other, one_scheduler, bytes_alone],
-    hint="Things that go on at the same time take as long as the longest of them.",
+    hint="Activities that overlap take as long as the longest of them.",
 )

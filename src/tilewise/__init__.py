@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from tilewise.figures import Figure
     from tilewise.gpu.device import gpu_here
     from tilewise.kernel.comparison import agree, check
+    from tilewise.kernel.header import Header
     from tilewise.kernel.kernel import Kernel
     from tilewise.kernel.pseudocode import lanes, parallel, tiles
+    from tilewise.kernel.try_it import try_it
     from tilewise.measurements import Guess, measure
     from tilewise.outputs import Table, exercise, publish, show
     from tilewise.puzzles import puzzle
@@ -27,6 +29,7 @@ _HOME = {
     "Figure": "tilewise.figures.figure",
     "Guess": "tilewise.measurements",
     "HazardError": "tilewise.simulator",
+    "Header": "tilewise.kernel.header",
     "Kernel": "tilewise.kernel.kernel",
     "LessonError": "tilewise.errors",
     "Table": "tilewise.outputs",
@@ -50,6 +53,7 @@ _HOME = {
     "show": "tilewise.outputs",
     "tensor_map": "tilewise.cuda.tensor_map",
     "tiles": "tilewise.kernel.pseudocode",
+    "try_it": "tilewise.kernel.try_it",
     "uniform": "tilewise.cuda.cases",
 }
 
@@ -57,6 +61,7 @@ __all__ = [
     "Figure",
     "Guess",
     "HazardError",
+    "Header",
     "Kernel",
     "LessonError",
     "Table",
@@ -80,6 +85,7 @@ __all__ = [
     "show",
     "tensor_map",
     "tiles",
+    "try_it",
     "uniform",
 ]
 

@@ -58,18 +58,32 @@ def parser() -> argparse.ArgumentParser:
     trace = commands.add_parser(
         "trace", help="simulate a kernel of any CUDA file, and write its stepped page"
     )
-    trace.add_argument("file", metavar="FILE", help='CUDA C with an extern "C" __global__ function')
-    trace.add_argument("--grid", required=True, metavar="X[,Y[,Z]]", help="blocks")
-    trace.add_argument("--block", required=True, metavar="X[,Y[,Z]]", help="threads a block")
+    trace.add_argument("file", metavar="FILE", help="a CUDA file; its host code is left out")
+    trace.add_argument(
+        "--grid",
+        metavar="X[,Y[,Z]]",
+        help="blocks; without --grid and --block, the file's kernels are listed",
+    )
+    trace.add_argument("--block", metavar="X[,Y[,Z]]", help="threads per block")
     trace.add_argument(
         "--arg",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="x=f32[1024] (random), y=out:f32[32,32] (poisoned), z=zeros:i32[8], k=arange:f64[9], n=1000; "
-        "one for each parameter",
+        help="x=f32[1024] (random), y=out:f32[32,32] (poisoned), z=zeros:i32[8], k=arange:f64[9], "
+        "w=file.npy, n=1000; one for each parameter",
     )
-    trace.add_argument("--kernel", metavar="NAME", help="which kernel, where the file has several")
+    trace.add_argument("--kernel", metavar="NAME", help="which kernel: add, ns::add or 'sgemm<32, 64>'")
+    trace.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a macro, before the file's first line",
+    )
+    trace.add_argument(
+        "--max-steps", type=int, metavar="N", help="warp instructions after which a kernel counts as endless"
+    )
     trace.add_argument(
         "--shared-bytes", "--shared", type=int, default=0, metavar="N", help="dynamic shared memory"
     )
@@ -86,6 +100,10 @@ def parser() -> argparse.ArgumentParser:
     child.add_argument("lesson")
     child.add_argument("--manifest", required=True)
     child.add_argument("--experiment", action="append", default=[])
+    profile = commands.add_parser("profile-child", help="(used by text records with a profile)")
+    profile.add_argument("lesson")
+    profile.add_argument("--record", required=True)
+    profile.add_argument("--labels", required=True)
     one = commands.add_parser("round-child", help="(used by record)")
     one.add_argument("lesson")
     one.add_argument("--experiment", required=True)
@@ -124,6 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tilewise.cli.record import round_child
 
             return round_child(given.lesson, given.experiment, given.out, (given.round, given.of))
+        if given.command == "profile-child":
+            from tilewise.cli.record import profile_child
+
+            return profile_child(given.lesson, given.record, given.labels)
         if given.command == "count-child":
             from tilewise.cli.record import count_child
 
@@ -147,6 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 name=given.kernel,
                 shared_bytes=given.shared_bytes,
                 out=given.out,
+                max_steps=given.max_steps,
+                defines=given.define,
             )
         if given.command == "puzzle":
             from tilewise.cli.puzzle import puzzle

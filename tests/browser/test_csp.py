@@ -27,7 +27,7 @@ FIGURE = """
 # %%
 from tilewise.figures import block_grid
 
-show(block_grid((2, 2), (4, 2), title="Eight threads per block", caption="Four blocks, in space too."))
+show(block_grid((2, 2, 2), (4, 2), title="Eight threads per block", caption="Eight blocks, in space too."))
 """
 
 

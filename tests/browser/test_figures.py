@@ -6,12 +6,13 @@ The page here holds only figures and cards; stepped figures have a page of their
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tilewise.figures import (
     Answer,
@@ -97,7 +98,32 @@ def figures() -> dict[str, Figure]:
             title="Crowded",
             caption="c",
         ),
+        "copies": timeline(
+            [("memory", 200 * at, 200 * at + 60, f"copy {at + 1}", "read") for at in range(8)],
+            unit="µs",
+            title="Copies",
+            caption="c",
+        ),
+        "roles": timeline(
+            [
+                *(("consumer", 100 * at, 100 * at + 60, "GEMMs") for at in range(8)),
+                *(("consumer", 100 * at + 60, 100 * at + 100, "softmax", "tile") for at in range(8)),
+            ],
+            unit="arbitrary units",
+            title="Roles",
+            caption="c",
+        ),
         "lines": line_chart(lines, x="n", y="time [µs]", log_x=True, title="Lines", caption="c"),
+        "key": line_chart(
+            [
+                *(Series(f"kernel {at}", [1, 2], [at, 2 * at]) for at in range(1, 6)),
+                Series("model", [1, 2], [1, 3], "predicted"),
+            ],
+            x="n",
+            y="time [µs]",
+            title="Key",
+            caption="c",
+        ),
         "bars": bars(
             {"one thread": 9e5, "many threads of a grid": 50.0},
             x="time of one launch, the copies left out [µs]",
@@ -279,20 +305,27 @@ def test_sliders_change_the_launch(open_page: Callable[..., Page]) -> None:
     set_slider(grid, "blockDim.z", 2)
     expect(grid.locator(".tw-launch")).to_have_text("<<<(2, 2), (4, 4, 2)>>>")
     expect(grid.locator("[data-k]")).to_have_count(128)
+    set_slider(grid, "data col", 4)
+    set_slider(grid, "data row", 3)
+    expect(grid.locator(".tw-cell")).to_have_count(12)
+    expect(grid.locator(".tw-stage-note")).to_contain_text("116 of them idle")
+    grid.locator('[data-k="16"]').click()
+    expect(grid.locator(".tw-readout")).to_contain_text("Idle: z = 1 is not below 1.")
 
 
 def test_a_launch_that_is_large_or_refused_says_so(open_page: Callable[..., Page]) -> None:
     large = drawn(open_page(), "large")
-    expect(large.locator("[data-k]")).to_have_count(4096)
-    expect(large).to_contain_text("The first 4,096 of 8,192 threads are drawn.")
+    expect(large.locator("[data-k]")).to_have_count(1024)
+    expect(large).to_contain_text("The first 1,024 of 8,192 threads are drawn.")
     set_slider(large, "blockDim.y", 8)
     set_slider(large, "blockDim.z", 4)
     expect(large).to_contain_text("CUDA refuses this launch: 128 · 8 · 4 = 4,096 threads")
 
 
 def test_selection_launch_and_height_outlive_the_switch(open_page: Callable[..., Page]) -> None:
-    grid = drawn(open_page(), "grid")
-    set_slider(grid, "gridDim.x", 2)
+    grid = drawn(open_page(), "space")
+    switch(grid, "2-D")
+    set_slider(grid, "gridDim.x", 1)
     grid.locator('[data-k="22"]').click()
     before = (grid.locator(".tw-readout").inner_text(), grid.bounding_box())
     switch(grid, "3-D")
@@ -301,8 +334,16 @@ def test_selection_launch_and_height_outlive_the_switch(open_page: Callable[...,
     assert (grid.locator(".tw-readout").inner_text(), grid.bounding_box()) == before
     set_slider(grid, "step", 30)
     switch(grid, "2-D")
-    expect(grid.locator(".tw-stepper output")).to_have_text("31 of 64")
-    expect(grid.locator(".tw-launch")).to_have_text("<<<(2, 2), (4, 4)>>>")
+    expect(grid.locator(".tw-stepper output")).to_have_text("31 of 32")
+    expect(grid.locator(".tw-launch")).to_have_text("<<<(1, 2, 2), (2, 2, 2)>>>")
+
+
+def test_a_launch_without_a_third_axis_is_flat(open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    for name in ("grid", "large"):
+        figure = drawn(page, name)
+        expect(figure.locator(".tw-cell").first).to_be_visible()
+        expect(figure.locator('input[value="3d"]')).to_have_count(0)
 
 
 def test_a_click_in_space_selects_the_cube_under_it(open_page: Callable[..., Page]) -> None:
@@ -313,6 +354,73 @@ def test_a_click_in_space_selects_the_cube_under_it(open_page: Callable[..., Pag
         click_inside(space.locator(".tw-space"), across, down)
         chosen.add(space.locator(".tw-stepper output").inner_text())
     assert len(chosen) > 1
+
+
+IN_SPACE = ("block_grid", "stepped", "floor_plan")
+"""The kinds that can be seen in space."""
+
+
+@pytest.mark.sweep("src/tilewise/figures", "src/tilewise/site/web/figures", "lessons")
+def test_a_click_on_any_figure_of_the_course_in_space_is_answered_within_a_second(
+    open_context: Callable[..., BrowserContext], built: Path, site: str
+) -> None:
+    kinds = re.compile('data-kind="(?:' + "|".join(IN_SPACE) + ')"')
+    found = [file for file in built.rglob("index.html") if kinds.search(file.read_text())]
+    seen = []
+    for file in sorted(found):
+        page = open_context(viewport={"width": 1440, "height": 900}).new_page()
+        page.goto(site + file.parent.relative_to(built).as_posix())
+        for figure in page.locator(", ".join(f".tw-figure[data-kind={kind}]" for kind in IN_SPACE)).all():
+            figure.scroll_into_view_if_needed()
+            expect(figure).to_have_attribute("data-state", "drawn")
+            if not figure.locator('input[value="3d"]').count():
+                continue  # flat, or a model without threads
+            switch(figure, "3-D")
+            figure.locator(".tw-space canvas").first.wait_for()
+            page.wait_for_timeout(400)
+            seen.append(f"{file.parent.name}: {figure.locator('.tw-figure-title').inner_text()}")
+            must_answer_a_click(figure, seen[-1])
+        page.close()
+    assert len(seen) >= 5, seen
+
+
+def must_answer_a_click(figure: Locator, name: str) -> None:
+    """A click on a mark selects it, and after each click the page goes on.
+
+    The second is one of the page's own work: a machine that draws without a GPU for several tests at a time
+    takes longer by the clock. A plan has nothing to select.
+    """
+    is_plan = figure.get_attribute("data-kind") == "floor_plan"
+    page, space = figure.page, figure.locator(".tw-space")
+    readout = figure.locator(".tw-readout, .tw-step-words").first
+    space.scroll_into_view_if_needed()
+    box = space.bounding_box()
+    assert box
+    counters = page.context.new_cdp_session(page)
+    counters.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy_s() -> float:
+        metrics = counters.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+    before = readout.inner_text()
+    places = [(0.1 * across, 0.1 * down) for down in (5, 6, 4, 7, 3) for across in (5, 4, 6, 3, 7, 2, 8)]
+    for across, down in places[: 3 if is_plan else None]:
+        page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=3)
+        page.wait_for_timeout(100)
+        worked = busy_s()
+        page.mouse.down()
+        page.wait_for_timeout(100)
+        page.mouse.up()
+        page.wait_for_function(
+            "new Promise((done) => requestAnimationFrame(() => done(true)))", timeout=10_000
+        )
+        assert busy_s() - worked < 1, f"{name}: a click keeps the page busy for {busy_s() - worked:.1f} s"
+        page.mouse.move(box["x"] + 2, box["y"] + 2)
+        page.wait_for_timeout(100)
+        if readout.inner_text() != before:
+            return
+    assert is_plan, f"{name}: no click selects anything"
 
 
 def test_without_webgl_the_flat_view_says_why(open_page: Callable[..., Page], address: str) -> None:
@@ -366,6 +474,27 @@ def test_no_name_of_a_timeline_stands_on_another(open_page: Callable[..., Page])
     room = line.bounding_box()
     assert room is not None
     assert max(box["x"] + box["width"] for box in boxes) <= room["x"] + room["width"]
+
+
+def test_names_that_a_phone_has_no_room_for_are_numbers_or_a_key(open_page: Callable[..., Page]) -> None:
+    page = open_page(360)
+    names = drawn(page, "copies").locator(".tw-span-label")
+    assert names.all_text_contents() == [str(at) for at in range(1, 9)]
+    roles = drawn(page, "roles")
+    assert roles.locator(".tw-key > span").all_text_contents() == [" GEMMs", " softmax"]
+    expect(roles.locator(".tw-span-label")).to_have_count(0)
+    wide = open_page(1440)
+    assert drawn(wide, "copies").locator(".tw-span-label").first.text_content() == "copy 1"
+    expect(drawn(wide, "roles").locator(".tw-key")).to_be_hidden()
+
+
+def test_no_two_entries_of_a_phones_key_look_alike(open_page: Callable[..., Page]) -> None:
+    key = drawn(open_page(360), "key").locator(".tw-key")
+    expect(key.locator("svg")).to_have_count(6)
+    assert key.locator("> span").last.text_content() == " model"
+    signs = key.locator("svg").evaluate_all("signs => signs.map((sign) => sign.outerHTML)")
+    assert len(set(signs)) == 6
+    assert "undefined" not in "".join(signs)
 
 
 def test_a_stepped_chart_shows_the_data_of_its_step(open_page: Callable[..., Page]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-FIRST, GRIDS = "lessons/kernels/first_kernel/", "lessons/kernels/grids/"
+FIRST, OPEN = "lessons/kernels/first_kernel/", "lessons/memory/coalescing/"
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
 
 
@@ -46,7 +50,7 @@ def said(table: Locator) -> str:
 
 
 def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(page: Page, site: str) -> None:
-    page.goto(site + GRIDS)
+    page.goto(site + OPEN)
     panel = page.locator(".tw-guess")
     expect_covered(page, True)
     compare = panel.get_by_role("button", name="Compare with the measurement")
@@ -69,7 +73,7 @@ def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(p
 
 
 def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
-    page.goto(site + GRIDS)
+    page.goto(site + OPEN)
     page.get_by_role("button", name="Skip the guess").click()
     expect_covered(page, False)
     assert "You guessed" not in page.locator(".tw-guess-verdict").inner_text()
@@ -88,9 +92,58 @@ def test_a_chart_after_the_guess_waits_for_it(page: Page, site: str) -> None:
     expect(page.locator(".tw-figure-title", has_text=title)).to_be_visible()
 
 
+def test_no_chart_in_view_tells_the_answer_before_the_guess(page: Page, site: str, built: Path) -> None:
+    """By its recorded values, and by any value or quotient of two that is the answer."""
+    asked = [file.parent for file in built.rglob("index.html") if 'class="tw-guess"' in file.read_text()]
+    assert len(asked) > 20
+    for folder in sorted(asked):
+        address = f"{folder.relative_to(built).as_posix()}/"
+        page.goto(site + address, wait_until="domcontentloaded")
+        page.locator(".tw-guess[data-state]").first.wait_for()
+        for name, answer, charts in page.evaluate(SEEN_BEFORE):
+            for chart in charts:
+                assert name not in chart["recorded"].split(), f"{address}: {chart['title']} draws {name}"
+                made = json.loads((folder / chart["data"]).read_text())
+                told = tells(float(answer), made["spec"])
+                assert not told, f"{address}: {chart['title']} tells the answer to {name}: {told}"
+
+
+SEEN_BEFORE = """[...document.querySelectorAll(".tw-guess")].map((panel) => [
+    panel.dataset.guess,
+    panel.dataset.answer,
+    [...document.querySelectorAll("article .tw-figure[data-kind=chart]:not(.tw-waits)")]
+        .filter((one) => one.compareDocumentPosition(panel) & Node.DOCUMENT_POSITION_FOLLOWING)
+        .map((one) => ({
+            title: one.querySelector(".tw-figure-title").textContent,
+            recorded: one.dataset.recorded ?? "",
+            data: one.dataset.figure,
+        })),
+])"""
+
+
+def tells(answer: float, spec: dict[str, Any]) -> str:
+    """Which values of a chart give an answer away; empty where none do. Whole numbers are counts or sizes."""
+    lists = [series.get(axis) for series in spec.get("data", ()) for axis in ("x", "y")]
+    flat = {float(one) for values in lists for one in values or () if isinstance(one, int | float) and one}
+    values = [value for value in flat if value != round(value)]
+    for one in values:
+        if any(abs(one / scale / answer - 1) < 2e-6 for scale in (1, 100)):
+            return f"{one:g}"
+    for one, other in itertools.permutations(values, 2):
+        if abs(one / other / answer - 1) < 2e-6:
+            return f"{one:g} / {other:g}"
+    return ""
+
+
+def test_a_chart_that_gives_the_answer_is_found() -> None:
+    spec = {"data": [{"x": ["a", "b"], "y": [226.4, 1555.6]}]}
+    assert tells(1555.6 / 226.4, spec) and not tells(7.0, spec)
+    assert tells(0.6871, {"data": [{"x": [68.71, None], "y": ["a", "b"]}]})
+
+
 def test_nothing_moves_when_the_table_appears(open_context: Callable[..., BrowserContext], site: str) -> None:
     page = open_context(viewport={"width": 360, "height": 800}).new_page()
-    page.goto(site + GRIDS)
+    page.goto(site + OPEN)
     page.wait_for_load_state("networkidle")
     page.locator(".tw-guess [data-value]").first.click()
     places = """[...document.querySelectorAll('.tw-measurement:has(.tw-guess) :is(table, td, details)')].map(
@@ -108,7 +161,7 @@ def test_nothing_moves_when_the_table_appears(open_context: Callable[..., Browse
 def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     page: Page, site: str
 ) -> None:
-    page.goto(site + GRIDS)
+    page.goto(site + OPEN)
     page.locator(".tw-guess [data-value]").first.click()
     assert kept(page) is None, "something was stored before the guess was compared"
     page.locator(".tw-guess [data-do=compare]").click()
@@ -118,7 +171,7 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     page.locator(".tw-guess [data-value]").first.click()
     page.locator(".tw-guess [data-do=compare]").click()
     expect(page.locator(".tw-guess-score")).to_contain_text("2 guesses so far")
-    page.goto(site + GRIDS)
+    page.goto(site + OPEN)
     expect_covered(page, False)
     page.get_by_role("button", name="Clear my guesses").click()
     assert kept(page) is None
@@ -126,7 +179,7 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
 
 
 def test_in_print_the_table_is_there_without_the_question(page: Page, site: str) -> None:
-    page.goto(site + GRIDS)
+    page.goto(site + OPEN)
     expect_covered(page, True)
     page.emulate_media(media="print")
     expect_covered(page, False, told=False)
@@ -137,6 +190,6 @@ def test_without_script_the_table_is_there_without_the_question(
     open_context: Callable[..., BrowserContext], site: str
 ) -> None:
     page = open_context(java_script_enabled=False).new_page()
-    page.goto(site + GRIDS)
+    page.goto(site + OPEN)
     expect_covered(page, False)
     expect(page.locator(".tw-guess")).to_be_hidden()

@@ -47,6 +47,23 @@ def test_a_missing_page_shows_the_way(built: Path, page: Page, site: str) -> Non
     assert page.locator("article a").first.is_visible()
 
 
+def test_back_to_top_covers_no_link_of_the_footer(page: Page, site: str) -> None:
+    page.goto(site + LESSONS[1])
+    page.evaluate("window.scrollTo({ top: document.documentElement.scrollHeight, behavior: 'instant' })")
+    page.mouse.move(720, 400)
+    top, following = page.locator(".md-top"), page.locator(".md-footer__link--next")
+    page.wait_for_timeout(500)
+    page.mouse.wheel(0, -40)  # the button is there once a reader scrolls up
+    expect(top).not_to_have_attribute("hidden", "")
+    button, link = top.bounding_box(), following.bounding_box()
+    assert button and link
+    assert button["height"] < 60
+    assert button["y"] + button["height"] <= link["y"]
+    following.click(trial=True, timeout=2000)
+    top.click()
+    page.wait_for_function("scrollY === 0")
+
+
 def test_contents_follow_and_fold_also_by_keyboard(page: Page, site: str) -> None:
     page.goto(site + LESSONS[0])
     contents = page.locator(".md-sidebar--primary .tw-contents")
@@ -73,8 +90,10 @@ def test_in_a_phones_drawer_the_contents_are_whole(
     page.locator("label[for=__toc].md-nav__link").click()
     expect(page.locator(".tw-contents > summary")).to_be_hidden()
     last = page.locator(".tw-contents").get_by_role("link").last
-    last.click()  # scrolls to it
-    expect(page).to_have_url(site + LESSONS[0] + last.evaluate("(link) => link.hash"))
+    place = last.evaluate("(link) => link.hash")
+    last.click()  # scrolls to it, and closes the drawer
+    expect(page).to_have_url(site + LESSONS[0] + place)
+    expect(last).to_have_count(0)  # nobody steps through what is closed
 
 
 def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_steps(page: Page, site: str) -> None:
@@ -86,6 +105,27 @@ def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_steps(pag
     expect(figure).to_contain_text("1 of 3")
     figure.locator("button", has_text="›").click()
     expect(figure).to_contain_text("2 of 3")
+
+
+def test_a_phones_first_screen_has_the_ladders_shape_and_a_kernel_that_steps(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(viewport={"width": 390, "height": 844}).new_page()
+    page.goto(site)
+    sketch = page.locator(".tw-ladder-sketch").first
+    expect(sketch).to_be_in_viewport(ratio=1)
+    expect(sketch).to_contain_text("times faster")
+    heights = sketch.locator("i").evaluate_all(
+        "(bars) => bars.map((bar) => bar.getBoundingClientRect().height)"
+    )
+    assert heights == sorted(heights) and heights[0] > 2
+    figure = page.locator(".tw-hero-figure")
+    expect(figure.locator(".tw-line[aria-current=step] .tw-line-number")).to_be_in_viewport(ratio=1)
+    expect(figure.locator("[data-k]").first).to_be_in_viewport(ratio=1)
+    figure.locator("button", has_text="›").click()
+    expect(figure).to_contain_text("2 of 3")
+    sketch.click()
+    expect(page.locator(".tw-ladder .tw-figure-title").first).to_be_in_viewport()
 
 
 def test_the_front_page_has_margins_and_no_scrolling_sideways_at_any_width(page: Page, site: str) -> None:

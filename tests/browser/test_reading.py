@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,14 +62,25 @@ def test_the_kernel_and_its_pseudocode_stand_beside_each_other_where_there_is_ro
     expect(blocks.nth(1)).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [1440, 1240, 1024])
+def test_no_name_of_a_tab_is_cut_on_a_screen(page: Page, site: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(site + "lessons/toolbox/front_ends/")
+    names = page.locator(".tabbed-labels")
+    expect(names.first.locator("label")).to_have_count(5)
+    page.wait_for_load_state("networkidle")
+    assert names.evaluate_all("all => all.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
+
+
 def test_the_folds_under_an_output_are_one_line_and_open_in_place(page: Page, site: str) -> None:
     page.goto(site + FIRST)
     line = page.locator("article .tw-measurement > .tw-folds:has(> details:nth-child(3))").first
     summaries = line.locator("> details > summary")
     assert any(said.startswith("Recorded on NVIDIA H") for said in summaries.all_inner_texts())
 
-    def tops() -> list[float]:
-        return [round(one.bounding_box()["y"]) for one in summaries.all()]  # type: ignore[index]
+    def tops() -> list[int]:
+        """Where each title begins, in whole pixels."""
+        return summaries.evaluate_all("all => all.map((one) => Math.round(one.getBoundingClientRect().y))")
 
     assert len(set(tops())) == 1
     summaries.first.focus()
@@ -84,12 +96,12 @@ def test_the_checks_of_a_page_are_one_badge_that_opens_their_list(page: Page, si
     page.goto(site + FIRST)
     badge = page.locator("article details.tw-checks")
     checks = badge.locator("ul").first.locator("li")
+    badge.locator("summary").click()
+    expect(checks.first).to_be_visible()
     expect(badge.locator("summary")).to_have_text(
         re.compile(rf"^✓\s+{checks.count()} checks? passed in this build$")
     )
     assert page.locator("article .tw-check").count() == 0
-    badge.locator("summary").click()
-    expect(checks.first).to_be_visible()
     checks.first.locator("a").last.click()
     assert page.evaluate("document.querySelector(location.hash).matches('h2, h3')")
 

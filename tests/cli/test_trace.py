@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,9 @@ def test_a_hazard_is_named_with_its_line_and_fails(file: str, capsys: pytest.Cap
     ("given", "said"),
     [
         (["none.cu", "--grid", "1", "--block", "1"], "none.cu: there is no such file."),
+        (["scale.cu", *arguments(1), "--define", "2=1"], '"2=1" is no macro. Write --define NAME=VALUE.'),
+        (["scale.cu", *arguments(1, "none.npy")], "x: none.npy cannot be read"),
+        (["scale.cu", *arguments(100), "--max-steps", "3"], "still running after 3 warp instructions"),
         (["scale.cu", "--grid", "1", "--block", "1"], "there is no x. Add --arg x=f32[1024]."),
         (["scale.cu", *arguments(1), "--arg", "z=1"], "scale has no parameter z. It takes x, y, n, by."),
         (["scale.cu", *arguments(1, "f7[1]")], 'x: there is no type "f7". Known: f16, f32'),
@@ -165,3 +169,39 @@ def test_a_large_launch_is_shown_in_part_and_counted_whole(
     assert "The figure shows block 0 of 400; the table counts all." in text
     assert "12,500" in text
     assert len(gzip.compress(json.dumps(figure).encode())) < 200_000
+
+
+HOST = """#include <cstdio>
+#ifndef BY
+#define BY 2
+#endif
+template <int N> __global__ void spread(const float* x, float* y, int n) {
+    for (int i = threadIdx.x; i < n; i += N) y[i] = BY * x[i];
+}
+__global__ void fill(int* y, int rows, int cols) { y[threadIdx.x] = rows * cols; }
+int main() { spread<32><<<1, 32>>>(nullptr, nullptr, 5); }
+"""
+
+
+def test_without_a_launch_the_kernels_of_a_file_are_listed(
+    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "host.cu").write_text(HOST, encoding="utf-8")
+    assert main(["trace", "host.cu"]) == 0
+    said = capsys.readouterr().out
+    assert "host.cu has 2 kernels. Try:" in said
+    assert "fill(int* y, int rows, int cols)" in said
+    commands = [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("  tilewise trace")]
+    assert len(commands) == 2
+    for command in commands:  # what is proposed runs
+        assert main(command) == 0, command
+    assert "spread<32><<<4, 256>>>" in capsys.readouterr().out
+
+
+def test_macros_and_saved_arrays_are_taken(file: str, tmp_path: Path) -> None:
+    (tmp_path / "host.cu").write_text(HOST, encoding="utf-8")
+    np.save(tmp_path / "x.npy", np.ones(40, np.float32))
+    given = ["--kernel", "spread<32>", "--grid", "1", "--block", "32", "--define", "BY=0.5f"]
+    arrays = ["--arg", "x=x.npy", "--arg", "y=out:f32[40]", "--arg", "n=40"]
+    assert main(["trace", "host.cu", *given, *arrays]) == 0
+    assert (value_of("host.cu", "x", "x.npy") == 1).all()

@@ -7,17 +7,15 @@ import re
 import numpy as np
 import pytest
 
-from tilewise.cuda.arguments import check_arguments, check_launch, parameter
-from tilewise.cuda.kernel_source import KernelError, global_functions, known_type
+from tilewise.cuda.arguments import check_arguments, check_launch, parameters_of
+from tilewise.cuda.kernel_source import KernelError, global_functions
 
 (FUNCTION,) = global_functions(
     'extern "C" __global__ void __launch_bounds__(512) __cluster_dims__(2) f('
     "const float* x, float* y, int n, unsigned long long big, float scale, half small, bool flag, "
     "const float4* wide, Pair pair, float2 two) {}"
 )
-PARAMETERS = {
-    one.name: parameter(FUNCTION, at, known_type(one)) for at, one in enumerate(FUNCTION.declarations)
-}
+PARAMETERS = {one.name: one for one in parameters_of(FUNCTION)}
 
 
 def passed(name, value):
@@ -73,8 +71,10 @@ def test_numbers_become_the_declared_type(name, value, expected):
          "Pass np.float32(...) or a Python number."),
         ("small", 65536.0, "is 65536.0, which does not fit half. Pass a smaller number."),
         ("flag", 2, "is 2, outside 0 to 1 of bool. Pass a smaller number or declare a wider type."),
-        ("x", 3, "is of type int, and const float* is a pointer. Pass an array."),
-        ("x", [1.0], "is of type list, and const float* is a pointer. Pass an array."),
+        ("x", 3, "is of type int, and const float* is a pointer. "
+         "Pass an array, or None for a null pointer."),
+        ("x", [1.0], "is of type list, and const float* is a pointer. "
+         "Pass an array, or None for a null pointer."),
         ("x", np.zeros(3), "has dtype float64, and const float* takes float32. "
          'Make the array with dtype="float32" or convert it with .astype.'),
         ("x", np.zeros(3, ">f4"), "has dtype >f4, and const float* takes float32. "

@@ -79,7 +79,9 @@ def test_cases_that_differ_have_different_fingerprints(other):
 
 
 def test_what_is_neither_recipe_nor_array_nor_number_is_refused():
-    with pytest.raises(TypeError, match=r'^case: "x" is a list. Give a recipe .* or a number\.$'):
+    with pytest.raises(
+        TypeError, match=r'^case: "x" is a list. Give a recipe .* or None for a null pointer\.$'
+    ):
         case(x=[1, 2])
 
 

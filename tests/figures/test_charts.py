@@ -92,7 +92,7 @@ def test_steps_share_their_axes() -> None:
     charts = [line_chart([Series("a", [0, 1], [1, top])], x="n", y="t", **WORDS) for top in (2, 8)]
     figure = stepped(charts, ["low", "high"], step_name="load", start=1, **WORDS)
     assert figure.spec["layout"]["yaxis"]["range"] == [0, 8.48]
-    assert figure.spec["layout"]["meta"] == {"step_name": "load", "start": 1}
+    assert figure.spec["layout"]["meta"] == {"step_name": "load", "are_names": True, "start": 1}
     assert [frame["name"] for frame in figure.spec["frames"]] == ["low", "high"]
     assert figure.steps == ("load low: a: 0: 1; 1: 2", "load high: a: 0: 1; 1: 8")
 

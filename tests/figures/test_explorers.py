@@ -17,7 +17,7 @@ def test_the_block_grid_of_a_small_launch() -> None:
         "caption": "What it shows.",
         "alt": "A grid of 2 blocks, each of 2 by 2 threads: 2 blocks, 8 threads, 1 warp in each block. "
         "The problem has 3 by 2 cells: 6 threads work, 2 are idle.",
-        "height": 492,
+        "height": 518,
         "narrow_height": 768,
         "spec": {
             "grid": [2, 1, 1],
@@ -25,8 +25,8 @@ def test_the_block_grid_of_a_small_launch() -> None:
             "extent": [3, 2, 1],
             "axes": ["col", "row", "z"],
             "view": "2d",
-            "most": {"grid": [8, 4, 3], "block": [16, 8, 4]},
-            "max_threads": 4096,
+            "most": {"grid": [8, 4, 3], "block": [16, 8, 4], "extent": [20, 12, 6]},
+            "max_threads": 1024,
         },
         "steps": [
             "Block (0, 0): col 0 to 1, row 0 to 1; 0 of 4 threads idle.",

@@ -111,6 +111,17 @@ def test_a_bank_conflict_is_said() -> None:
     assert said.endswith(" in 8 wavefronts instead of 1.")
 
 
+def test_short_values_stand_32_to_a_row_and_unused_shared_memory_is_left_out() -> None:
+    large = Kernel(TREE.replace("s[64]", "s[256]"))
+    ones = case(x=np.ones(64, np.float32), out=output(1), n=64, grid=1, block=64)
+    figure = stepped(large.on(ones).simulate(trace=Trace()), launch=large.on(ones), **WORDS)
+    shared = next(one for one in figure.spec["arrays"] if one["space"] == "shared")
+    assert (shared["shape"], shared["used"], 32 * shared["wide"] <= 690) == ([256], 64, True)
+    launch, run = tree()
+    fractions = next(one for one in stepped(run, launch=launch, **WORDS).spec["arrays"] if one["name"] == "s")
+    assert "wide" not in fractions and "used" not in fractions
+
+
 def test_shapes_come_from_launch_and_source() -> None:
     source = r"""
 extern "C" __global__ void tile(const float* A, float* B) {

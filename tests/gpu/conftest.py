@@ -67,6 +67,8 @@ class FakeCupy:
     """Values of max_dynamic_shared_size_bytes that were set."""
     carveouts: list[int] = field(default_factory=list)
     """Values of preferred_shared_memory_carveout that were set."""
+    variables: dict[str, DeviceArray] = field(default_factory=dict)
+    """Bytes of the variables of its modules, by symbol."""
     body: Callable[..., None] = lambda *args: None
     """What a kernel does with its arguments; device arrays come as their memory."""
 
@@ -103,11 +105,20 @@ class FakeCupy:
 
     def raw_module(self, *, code: str, options: tuple[str, ...] = ()) -> Any:
         self.made.append(("RawModule", (code, options)))
-        return SimpleNamespace(get_function=self._get_function)
+        return SimpleNamespace(get_function=self._get_function, get_global=self._get_global)
 
     def _get_function(self, name: str) -> Any:
         self.made.append(("get_function", (name,)))
         return self.function(name)
+
+    def _get_global(self, name: str) -> Any:
+        if name not in self.variables:
+            raise CUDADriverError("CUDA_ERROR_NOT_FOUND: named symbol not found")
+        return SimpleNamespace(mem=SimpleNamespace(size=self.variables[name].memory.nbytes), name=name)
+
+    def ndarray(self, shape: int, dtype: Any, memptr: Any) -> DeviceArray:
+        assert (shape, dtype) == (self.variables[memptr.name].memory.nbytes, np.uint8)
+        return self.variables[memptr.name]
 
     def asarray(self, value: Any) -> DeviceArray:
         if isinstance(value, DeviceArray):
@@ -124,6 +135,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
     module.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     module.__version__ = "0"
     module.asarray = fake.asarray
+    module.ndarray = fake.ndarray
     module.asnumpy = lambda value: value.memory.copy()
     module.RawKernel = fake.raw_kernel
     module.RawModule = fake.raw_module

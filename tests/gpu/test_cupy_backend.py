@@ -180,3 +180,28 @@ def test_a_kernel_that_fails_says_what_to_do_and_leaves_the_arrays(cupy):
         "Run it with .simulate(...), which names the line and the thread."
     )
     assert np.isnan(c).all()
+
+
+COUNTED = Kernel(
+    "__device__ unsigned seen; __constant__ float taps[2];\n"
+    'extern "C" __global__ void count(float* y) { seen += 1; y[0] = taps[seen % 2]; }'
+)
+
+
+def test_variables_are_read_and_set_in_the_module_that_is_launched(cupy):
+    for symbol, size in (("seen", 4), ("taps", 8)):
+        cupy.variables[symbol] = cupy.asarray(np.zeros(size, np.uint8))
+    COUNTED(np.zeros(1, np.float32), grid=1, block=1)
+    COUNTED.variables["seen"] = 5
+    assert COUNTED.variables["seen"] == 5
+    COUNTED.variables["taps"] = [0.5, 1.5]
+    assert cupy.variables["taps"].memory.view(np.float32).tolist() == [0.5, 1.5]
+    assert [what for what, _ in cupy.made] == ["RawModule", "get_function"]
+    COUNTED.variables.reset()
+    COUNTED(np.zeros(1, np.float32), grid=1, block=1)
+    assert cupy.made[-2][0] == "RawModule" and cupy.made[-2][1][0].endswith("// loaded anew 1\n")
+
+
+def test_a_variable_that_the_module_does_not_show(cupy):
+    with pytest.raises(KernelError, match="gives no access to seen"):
+        COUNTED.variables["seen"]

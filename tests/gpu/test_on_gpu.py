@@ -85,3 +85,24 @@ extern "C" __global__ void broken(float* y) {
         f'{__file__}:{broken.origin[1] + 1}: kernel "broken" does not compile: '
         'identifier "missing" is undefined.'
     )
+
+
+def test_variables_keep_their_values_and_are_read_and_set_by_name():
+    kernel = Kernel(
+        "__device__ unsigned seen; __device__ int start = 3; __constant__ float taps[2][2];\n"
+        "namespace own { __device__ double factor = 0.5; }\n"
+        'extern "C" __global__ void count(float* y) {\n'
+        "atomicAdd(&seen, 1u); if (threadIdx.x == 0) { start += 1; own::factor *= 2; }\n"
+        "y[threadIdx.x] = taps[threadIdx.x / 2][threadIdx.x % 2]; }"
+    )
+    y, taps = np.zeros(4, np.float32), np.arange(4, dtype=np.float32).reshape(2, 2)
+    kernel.variables["taps"] = taps
+    for _ in range(3):
+        kernel(y, grid=1, block=4)
+    assert np.array_equal(y, taps.reshape(-1))
+    assert (kernel.variables["seen"], kernel.variables["own::factor"]) == (12, 4.0)
+    kernel.variables.reset()
+    kernel(y, grid=1, block=4)
+    assert kernel.variables["seen"] == 4
+    assert not y.any()
+    assert kernel.variables["start"] == 4

@@ -77,7 +77,7 @@ def test_the_origin_is_right_in_a_cell_that_a_runner_executes(tmp_path):
 @pytest.mark.parametrize(
     ("source", "name", "options", "message"),
     [
-        ("", None, (), 'the source has no kernel. Write: extern "C" __global__ void name(...) { ... }'),
+        ("", None, (), 'the source has no kernel. Write: __global__ void name(...) { ... }'),
         (TWO, None, (), "the source has several kernels: one, two. Say which: Kernel(..., name=...)."),
         (TWO, "three", (), 'the source has no kernel "three"; it has one, two. Correct the name.'),
         (TWO, "one", "-fmad=false", "options is the text '-fmad=false'. Give a tuple of texts: "

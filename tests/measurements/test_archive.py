@@ -38,6 +38,17 @@ def test_the_first_device_by_name_is_shown_unless_another_is_asked_for(
     assert device() == "NVIDIA H200"
 
 
+def test_on_a_gpu_its_own_records_come_first(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, other = archive.devices[:2]
+    monkeypatch.setattr("tilewise.measurements.archive.gpu_here", lambda: True)
+    for name, expected in ((other, other), ("NVIDIA A10", home)):
+        monkeypatch.setattr("tilewise.measurements.archive.device_name", lambda name=name: name)
+        assert Archive(archive.root).wanted == expected
+    monkeypatch.setenv("TILEWISE_RECORDED_ON", home)
+    monkeypatch.setattr("tilewise.measurements.archive.device_name", lambda: other)
+    assert Archive(archive.root).wanted == home
+
+
 def test_an_experiment_without_a_record_is_none(archive: Archive) -> None:
     assert archive.record("other") is None
     assert archive.lookup("other") is None
@@ -135,7 +146,7 @@ def test_names_are_spelt_for_files_and_look_ups() -> None:
     assert name_slug("16 x 16") == "_16_x_16"
     assert case_slug({"n": 1048576, "rate": 0.5, "kind": "FP-16"}) == "n_1048576_rate_0_5_kind_fp_16"
     assert case_slug({}) == "only"
-    assert case_text({"n": 1048576, "d": 64}) == "n = 1,048,576, d = 64"
+    assert case_text({"n": 2**20, "m": 1_000_000, "d": 64}) == "n = 2²⁰, m = 1,000,000, d = 64"
 
 
 def test_a_lesson_finds_its_folder_and_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,38 @@ def test_what_a_cell_printed_holds_after_a_rename_in_the_kernels_that_it_uses(
     assert renewed_text(made, PRINTING, [HELPER]) == made
 
 
+def text_record(kernel: str) -> TextRecord:
+    made = TextRecord("a/b", "sass", text_key(PRINTING), {}, "MOV", uses_key(PRINTING, [kernel]))
+    return renewed_text(made, PRINTING, [kernel])
+
+
+MADE = HELPER.replace('"1.0f"', "str(1.0)")
+"""No literal: what its text is, only a run says."""
+
+
 def test_names_that_macros_put_together_are_not_renamed() -> None:
-    pasted = HELPER.replace("#pragma", "#define JOIN(a, b) a##b\n    #pragma")
-    made = TextRecord("a/b", "sass", text_key(PRINTING), {}, "MOV", uses_key(PRINTING, [pasted]))
-    assert renewed_text(made, PRINTING, [pasted]).nameless == ""
+    pasted = MADE.replace("#pragma", "#define JOIN(a, b) a##b\n    #pragma")
+    assert text_record(pasted).nameless == ""
+
+
+@pytest.mark.parametrize("text", [HELPER, MADE])
+def test_where_a_helper_stands_does_not_count_where_the_kernel_is_literal(text: str) -> None:
+    own = text.replace("HELPERS + r", "r").replace('"""\nextern', '"""\n' + text.split('"""')[1] + "\nextern")
+    assert own.count("twice(float") == 2
+    held = text_record(text)
+    assert text_holds(held, PRINTING, [own]) is (text == HELPER)
+    unused = own.replace("static __device__ float half_of(float f) { return f / 2.0f; }\n", "")
+    assert text_holds(held, PRINTING, [unused]) is (text == HELPER)
+    assert not text_holds(held, PRINTING, [own.replace("2.0f * f", "f * 2.0f")])
+    assert not text_holds(held, PRINTING, [own + "\nKERNEL = changed(KERNEL)"])
+
+
+def test_a_text_record_rests_on_the_header_that_its_kernel_includes() -> None:
+    body = """extern "C" __global__ void at(unsigned* out) { __shared__ int x; *out = smem_addr(&x); }"""
+    helper = (
+        "static __device__ unsigned smem_addr(const void* p) {return (unsigned)__cvta_generic_to_shared(p);}"
+    )
+    own = f"KERNEL = Kernel(r'''\n{helper}\n{body}\n''')"
+    included = f"KERNEL = Kernel(r'''\n#include \"hopper.cuh\"\n{body}\n''')"
+    assert text_holds(text_record(own), PRINTING, [included])
+    assert not text_holds(text_record(own), PRINTING, [included.replace("*out =", "*out = 1 +")])

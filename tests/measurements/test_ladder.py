@@ -35,5 +35,16 @@ def test_bars_grow_and_stand_on_the_axis() -> None:
     assert own == sorted(own) and own[0] > 0 and own[-1] < 100
 
 
+def test_the_sketch_has_the_headline_and_a_bar_for_each_of_our_kernels() -> None:
+    made = ladder.sketch(Archive(ROOT))
+    first = made.split("<template")[0]
+    heights = [float(height) for height in re.findall(r'style="height:([\d.]+)%"', first)]
+    assert len(heights) == len(ladder.STEPS) - 1 and heights == sorted(heights)
+    title = re.findall(
+        r"Eight attention kernels: [\d.]+ million times faster", ladder.fragment(Archive(ROOT), {})
+    )
+    assert title[0] in first
+
+
 def test_without_the_records_there_is_no_picture(tmp_path: Path) -> None:
-    assert ladder.fragment(Archive(tmp_path), {}) == ""
+    assert ladder.fragment(Archive(tmp_path), {}) == ladder.sketch(Archive(tmp_path)) == ""

@@ -33,10 +33,19 @@ MADE = Measurement(
 def test_a_table_has_units_and_no_empty_column() -> None:
     heads = [(column.name, column.unit) for column in MADE.table().columns]
     assert heads == [
-        ("variant", ""), ("n", ""), ("bound", "µs"), ("recorded", "µs"), ("share of the bound", "%"),
-        ("rate", "GB/s"),
+        ("variant", ""), ("bound", "µs"), ("recorded", "µs"), ("bound / recorded", "%"), ("rate", "GB/s"),
     ]  # fmt: skip
-    assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 1000, 3.0, 10.0, 30.0, 1.235]
+    assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 3.0, 10.0, 30.0, 1.235]
+
+
+def test_a_parameter_that_is_the_same_in_all_rows_is_in_the_caption_alone() -> None:
+    assert MADE.table().caption == "All rows: n = 1,000."
+    large = {"n": 2**26, "d": 64}
+    made = replace(MADE, rows=(row("a", parameters=large), row("b", parameters=large | {"d": 128}))).table()
+    assert made.caption == "All rows: n = 2²⁶."
+    assert [column.name for column in made.columns][:2] == ["variant", "d"]
+    alone = replace(MADE, rows=(row("a"),)).table()
+    assert alone.caption is None and [column.name for column in alone.columns][:2] == ["variant", "n"]
 
 
 def test_here_and_counted_stand_where_there_is_something_to_say() -> None:
@@ -131,9 +140,9 @@ def test_it_survives_the_way_through_json() -> None:
 
 
 def test_a_terminal_shows_the_spread_too() -> None:
-    heading = MADE.text().splitlines()[1]
-    assert "recorded [µs]  spread [%]" in heading
-    assert MADE.text().splitlines()[3].split() == ["plain", "1,000", "3", "10", "20", "30", "1.235"]
+    lines = MADE.text().splitlines()
+    assert "recorded [µs]  spread [%]" in lines[1]
+    assert lines[3].split() == ["plain", "3", "10", "20", "30", "1.235"]
 
 
 def test_a_long_table_is_folded_under_its_words_on_a_page_and_printed_whole() -> None:

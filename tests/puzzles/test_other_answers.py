@@ -27,6 +27,41 @@ OTHERS = {
         "memory/scan",
         [("int sum = i < n ? in[i] : 0;", "if (i >= n) return;\n    int sum = in[i];")],
     ),
+    "uses counted instead of a phase": (
+        "matmul/phase",
+        [
+            ("int phase = 0;", "int uses = 0;"),
+            ("mbarrier_wait(&full, phase);\n            phase ^= 1;", "mbarrier_wait(&full, uses++ % 2);"),
+        ],
+    ),
+    "a stage and a parity that run along": (
+        "matmul/stages",
+        [
+            ("float acc = 0.0f;", "float acc = 0.0f;\n    int now = 0, parity = 0;"),
+            (
+                "mbarrier_wait(&full[t % STAGES], t / STAGES % 2);\n"
+                "        const float4* tile = (const float4*)(smem + t % STAGES * TILE_BYTES);",
+                "mbarrier_wait(&full[now], parity);\n"
+                "        const float4* tile = (const float4*)(smem + now * TILE_BYTES);\n"
+                "        if (++now == STAGES) now = 0, parity ^= 1;",
+            ),
+        ],
+    ),
+    "an arrival of every lane, and as many expected": (
+        "matmul/deadlock",
+        [
+            ("min(3, (rows - row0 + 31) / 32)", "32 * min(3, (rows - row0 + 31) / 32)"),
+            ("__syncwarp();\n        if (lane == 0) mbarrier_arrive", "mbarrier_arrive"),
+        ],
+    ),
+    "any leading byte offset for a K-major operand": (
+        "matmul/descriptors",
+        [("descriptor(a + 32 * k, 16, 1024)", "descriptor(a + 32 * k, 0, 1024)")],
+    ),
+    "masks from a table": (
+        "matmul/multicast",
+        [("3 << 2 * y, same_x = 5 << x", "y ? 12 : 3, same_x = x ? 10 : 5")],
+    ),
     "a tile without spare words, each row turned": (
         "memory/transpose",
         [

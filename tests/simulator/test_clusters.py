@@ -159,7 +159,7 @@ def test_multicast_gives_each_block_all_halves() -> None:
         ("total;\n" + SYNC, "total;\n", ("cluster",), "arrive_at(mapa"),
         ("fence_init(); }\n" + SYNC, "fence_init(); }\n__syncthreads();\n", ("cluster",), "load_2d_to(s"),
         (" fence_init(); }", " }", ("proxy",), "load_2d_to(s"),
-        ("expect(&full, 2048)", "expect(&full, 1024)", ("uninitialised",), "total += s[k]"),
+        ("expect(&full, 2048)", "expect(&full, 1024)", ("race",), "load_2d_to(s"),
     ],
 )
 def test_planted_bugs_in_a_cluster_s_pipeline(

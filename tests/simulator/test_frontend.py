@@ -134,8 +134,10 @@ def test_a_machine_that_does_not_load_is_built_anew(
         return damaged
 
     monkeypatch.setattr(machine, "prepare", prepare)
+    monkeypatch.setattr(machine, "_compiled", prepare)
     assert machine._loaded().tw_run
     monkeypatch.setattr(machine, "prepare", lambda: tmp_path / "nothing.so")
+    monkeypatch.setattr(machine, "_compiled", lambda: tmp_path / "nothing.so")
     with pytest.raises(machine.MachineError, match="does not load"):
         machine._loaded()
 
@@ -161,5 +163,5 @@ __device__ __noinline__ int steps(int n, int k) {
 }
 extern "C" __global__ void k(int* y) { y[threadIdx.x] = steps(y[threadIdx.x], 0); }
 """
-    with pytest.raises(LessonError, match="recursive call"):
+    with pytest.raises(LessonError, match="steps calls itself"):
         simulate(source, np.zeros(32, np.int32))

@@ -18,6 +18,7 @@ RACES = {
         "__syncwarp(); s[i] = x[i];\ny[i] = s[other]; __syncwarp();", 5, 4
     ),
     "eight bytes and four": ("((int2*)s)[i] = make_int2(x[i], i);\ny[i] = s[(2 * i + 3) % 64];", 5, 4),
+    "volatile, as before Volta": ("volatile int* v = s; v[i] = x[i];\ny[i] = v[other];", 5, 4),
     "two bytes": ("((short*)s)[i] = x[i];\ny[i] = ((short*)s)[other];", 5, 4),
     "a loop that goes round without one": (
         "for (int k = 0; k < 3; ++k) {\ns[i] = x[i] + k;\n__syncwarp(); y[i] = s[other]; }", 5, 6
@@ -59,7 +60,6 @@ RIGHT = {
         "if (i == 0) { flag = 0; s[0] = 0; } __syncwarp(); for (int k = 0; k < 32; ++k) if (k == i) {"
         " while (atomicCAS(&flag, 0, 1)); s[0] += i; __threadfence_block(); atomicExch(&flag, 0); }"
     ),
-    "volatile": "volatile int* v = s; v[i] = x[i]; y[i] = v[other];",
     "another word": "((short*)s)[2 * i] = x[i]; y[i] = x[other];",
 }
 

@@ -121,7 +121,7 @@ def test_a_wait_counts_once_however_long_it_takes() -> None:
             "if (i == 0) { init(&bar, 3);\narrive_many(&bar, 4); }",
             "mbarrier",
             "arrive_many(&bar, 4)",
-            "3 more arrivals in this phase, too often",
+            "too often at bar, which expects 3 more arrivals",
         ),
         (
             "if (i == 0) { init(&bar, 1);\n*(int*)&bar = 1; }",

@@ -53,7 +53,7 @@ def test_every_block_hears_every_block_again_and_again() -> None:
         ("expect(bar, 32)", "expect(bar, 40)", ("deadlock",), "wait(bar"),
         ("if (i < 4)\nsend", "if (i < 3)\nsend", ("deadlock",), "wait(bar"),
         ("box[2][4]; ", "box[1][4]; ", ("out of bounds",), "send(&box"),
-        ("heard[n % 2]", "heard[0]", ("uninitialised",), "total += box"),
+        ("heard[n % 2]", "heard[0]", ("undelivered",), "total += box"),
         ("[n % 2][rank()]", "[0][rank()]", ("overwritten", "race", "undelivered"), ""),
         ("fence_init(); }\n" + SYNC, "fence_init(); }\n__syncthreads();\n", ("cluster",), "send(&box"),
         (" fence_init(); }", " }", ("proxy",), "send(&box"),

@@ -13,6 +13,7 @@ import pytest
 import synthetic
 from sites import link_assets
 
+from tilewise.site.folded import FILE
 from tilewise.site.publishing import finish
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +50,8 @@ def published(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Path
 
 
 def pages(site: Path) -> dict[str, str]:
-    return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    found = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    return {name: text for name, text in found.items() if not name.endswith(FILE)}
 
 
 def test_every_page_is_described_and_addressed(published: Path) -> None:
@@ -104,6 +106,21 @@ def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_pat
         for line in (' data-line="7"', "")
     ]
     assert text.endswith(f'{data}{"".join(plain)}<table class="b"></table>')
+
+
+def test_listings_and_many_rows_say_how_long_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.css").write_text("a{}")
+    listing = "<pre><span></span><code><span>a\n</span><span>b\n</span></code></pre>"
+    rows = "<tr></tr>" * 300
+    measured = '<tr><td data-provenance="x"></td></tr>'
+    tables = f"<table>{rows}</table><table>{rows}</table><table>{measured}</table>"
+    head = '<head><link rel="stylesheet" href="a.css"></head>'
+    (tmp_path / "index.html").write_text(f"{head}{listing}{tables}")
+    finish(tmp_path, "a.css", "/", lambda css, _: css)
+    text = (tmp_path / "index.html").read_text()
+    assert '<pre style="--tw-lines:2"><span></span><code>' in text
+    assert text.count(' style="--tw-rows:300"') == 2
+    assert "--tw-rows:1" not in text
 
 
 def test_the_404_page_works_from_any_depth(published: Path) -> None:

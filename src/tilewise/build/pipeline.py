@@ -25,10 +25,9 @@ from tilewise.course.mask import spans
 from tilewise.course.order import Course, Navigation, Part
 from tilewise.course.rules import checked_course, form_faults, run_faults
 from tilewise.errors import LessonError, raise_all
-from tilewise.measurements import every_kernel, ladder, validation
+from tilewise.measurements import compiled_kernels, every_kernel, ladder, validation
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import list_faults, read_pending, text_name
 from tilewise.measurements.slugs import name_slug
@@ -89,19 +88,23 @@ class CourseView:
         have = {
             "course": list(COURSE),
             "hardware": [*validation.FRAGMENTS, *validation.PLAIN],
-            "measurements": [*measured_page.FRAGMENTS, "roofline", "ladder"],
+            "measurements": [*measured_page.FRAGMENTS, "roofline", "ladder", "ladder_sketch"],
         }[family]
         if name not in have and not (family == "measurements" and name.startswith(measured_page.MISS)):
             message = f'there is no "{family}.{name}".'
             raise LessonError(path, line, message, f"There is {', '.join(have)}.")
         if family == "course":
             return COURSE[name](Quoted(self.course, self.parts, self.pages, package))
+        if name == "resources":
+            return compiled_kernels.page_table(self.root.parent, *self._named())
         if family == "hardware":
             return validation.fragment(name, self.root.parent)
+        if name == "ladder_sketch":
+            return ladder.sketch(archive)
         if name == "ladder":
             return ladder.fragment(archive, self._named()[1])
         if name == "roofline":
-            return every_kernel.fragment(archive, *self._named())
+            return every_kernel.fragment(archive, *self._named(), self.measured)
         try:
             return measured_page.fragment(name, measured_page.Lessons(self.measured, *self._named()), archive)
         except KeyError as error:
@@ -115,7 +118,7 @@ class CourseView:
 
     def figure_files(self) -> dict[str, bytes]:
         """The data of figures on pages that are no lessons, by path from the site's root."""
-        return every_kernel.data_files(Archive(self.root), self._named()[0])
+        return every_kernel.data_files(Archive(self.root), self._named()[0], self.measured)
 
 
 class PageRenderer:
@@ -229,7 +232,7 @@ class Lessons:
         for lesson in course.lessons:
             warnings += run_faults(lesson, runs[lesson.id], stops=False)
         warnings += pending_faults(view.root, course.lessons, runs)
-        warnings += kernel_faults(
+        warnings += compiled_kernels.kernel_faults(
             view.root, {lesson.id: runs[lesson.id].launches for lesson in course.lessons}
         )
         return BuiltCourse(view, executed, tuple(warnings))

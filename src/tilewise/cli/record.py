@@ -21,8 +21,10 @@ from tilewise.gpu.device import gpu_fault, gpu_wanted
 from tilewise.measurements.archive import Archive, lesson_root
 from tilewise.measurements.counter_process import CountingChild, count_lesson, with_counters
 from tilewise.measurements.problems import RecordingStopped
+from tilewise.measurements.profiling import ProfileOver, observing
 from tilewise.measurements.record import write_record
 from tilewise.measurements.recorder import GpuSession, Recorder
+from tilewise.measurements.report import assemble
 from tilewise.measurements.round_process import RoundChild, RoundOver
 from tilewise.measurements.session import handled_by
 
@@ -178,6 +180,22 @@ def round_child(lesson: str, experiment: str, out: str, part: tuple[int, int]) -
     with handled_by(child), suppress(RoundOver):
         _print_failures(play(found, wanted=lambda text: False))
     return 0 if Path(out).is_file() else 1
+
+
+def profile_child(lesson: str, record: str, labels: str) -> int:
+    """The child of ``profiled``: play a lesson up to one text record's cell, whose calls are observed."""
+    root = lesson_root()
+    found, archive = find_lesson(lesson, root), Archive(root)
+
+    def shown(experiment: Experiment) -> Measurement:
+        return assemble(experiment, archive.record(experiment.name))
+
+    with handled_by(shown), observing(Path(labels)):
+        try:
+            _print_failures(play(found, wanted=lambda name: name == record))
+        except ProfileOver:
+            return 0
+    return 1
 
 
 def _print_failures(failures: Sequence[Failure]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,25 +30,30 @@ def trace(
     file: str,
     arguments: Sequence[str],
     *,
-    grid: str,
-    block: str,
+    grid: str | None = None,
+    block: str | None = None,
     name: str | None = None,
     shared_bytes: int = 0,
     out: str | None = None,
+    max_steps: int | None = None,
+    defines: Sequence[str] = (),
 ) -> int:
     """Simulate a launch, print what it counted and which hazards it met, and write its page.
 
     Args:
-        file: a file of CUDA C.
-        arguments: one for each parameter: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``, ``scale=0.5``.
-        grid: blocks, e.g. ``4`` or ``4,2``.
+        file: a CUDA file; its host code is left out.
+        arguments: one for each parameter: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``, ``scale=0.5``,
+            ``z=file.npy``.
+        grid: blocks, e.g. ``4`` or ``4,2``; without a grid and a block, the file's kernels are listed.
         block: threads a block, likewise.
-        name: the kernel, where the file has several.
+        name: the kernel, where the file has several: ``add``, ``sgemm<32, 64>``.
         shared_bytes: dynamic shared memory a block.
         out: where the page goes; by default beside the caller, named after the file.
+        max_steps: warp instructions after which the kernel counts as endless.
+        defines: macros, as ``NAME=VALUE``.
 
     Returns:
-        0 where no hazard was met, else 1.
+        0 where no hazard was met, or kernels were listed; else 1.
 
     Raises:
         LessonError: the file is missing or does not compile, an argument or the launch does not fit, or the
@@ -57,12 +62,19 @@ def trace(
     path = Path(file)
     if not path.is_file():
         raise LessonError(file, 0, "there is no such file.")
+    macros = _macros(file, defines)
+    text = _text(file, path)
+    if grid is None or block is None:
+        from tilewise.cli.trace_proposals import proposals
+
+        print("\n".join(proposals(file, path, text, macros)))
+        return 0
     target = Path(out) if out else Path(f"{path.stem}.trace.html")
     if not target.parent.is_dir():
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
-    launch = _launch(file, path, arguments, grid, block, name, shared_bytes)
+    launch = _launch(file, text, path, arguments, grid, block, name, shared_bytes, macros)
     try:
-        run = launch.simulate(hazards="collect")
+        run = launch.simulate(hazards="collect", max_steps=max_steps)
     except (ValueError, TypeError, RuntimeError) as error:
         raise _as_error(file, error) from None
     except LessonError as error:
@@ -71,32 +83,49 @@ def trace(
         run = error.run  # it ran into something that cannot be passed over; what it counted so far stands
     print(run.text())
     for hazard in run.hazards:
-        print(hazard, file=sys.stderr)
+        print(f"{file}:{hazard.line}: {hazard}{hazard.place}.", file=sys.stderr)
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
     _write_page(target, run, launch, facts)
     return 1 if run.hazards else 0
 
 
+def _text(file: str, path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        text = path.read_bytes().decode("latin-1")
+        if "__global__" not in text:
+            raise LessonError(file, 0, "the file is no text.", "Give CUDA C source.") from None
+    if not text.strip():
+        raise LessonError(file, 0, "the file is empty.")
+    return text
+
+
+def _macros(file: str, defines: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for one in defines:
+        name, _, value = one.partition("=")
+        if not name.isidentifier():
+            raise LessonError(file, 0, f'"{one}" is no macro.', "Write --define NAME=VALUE.")
+        found[name] = value
+    return found
+
+
 def _launch(
     file: str,
+    text: str,
     path: Path,
     arguments: Sequence[str],
     grid: str,
     block: str,
     name: str | None,
     shared_bytes: int,
+    defines: Mapping[str, str],
 ) -> Launch:
     from tilewise.kernel.kernel import Kernel
 
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise LessonError(file, 0, "the file is no UTF-8 text.", "Give CUDA C source.") from None
-    if not text.strip():
-        raise LessonError(file, 0, "the file is empty.")
-    try:
-        kernel = Kernel(text, name=name)
-        kernel.origin = (file, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))
+        kernel = Kernel(text, name=name, defines=defines, folder=path.resolve().parent, origin=(file, 1))
         inputs = case_of(file, kernel, arguments)
         return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
     except (ValueError, TypeError) as error:

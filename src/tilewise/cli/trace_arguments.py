@@ -33,14 +33,15 @@ FILLS = ("random", "arange", "zeros", "ones", "out")
 MOST_BYTES = 1 << 30
 
 _ARRAY = re.compile(r"(?:(?P<fill>[a-z]+)[:\s]\s*)?(?P<type>[a-z]+\d*)\[(?P<shape>[\d\s,x]*)\]")
-_HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32] or out:i32[8]."
+_HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32], out:i32[8] or file.npy."
 
 
 def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
-    """Return the inputs that a command line gives a kernel.
+    """Return the inputs that a command line gives a kernel; variables of its source are set.
 
     Raises:
         LessonError: an argument is missing, unknown, given twice, or cannot be read.
+        KernelError: a variable's value does not fit it.
     """
     given: dict[str, str] = {}
     for text in texts:
@@ -51,8 +52,9 @@ def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
             raise LessonError(file, 0, f"{name} is given twice.", "Give each parameter once.")
         given[name] = value
     wanted = [parameter.name for parameter in kernel.parameters]
-    if unknown := [name for name in given if name not in wanted]:
-        near = difflib.get_close_matches(unknown[0], wanted, 1)
+    kept = [name for name in given if name not in wanted and name in kernel.variables]
+    if unknown := [name for name in given if name not in (*wanted, *kept)]:
+        near = difflib.get_close_matches(unknown[0], [*wanted, *kernel.variables], 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         takes = f"It takes {', '.join(wanted)}." if wanted else "It takes nothing."
         raise LessonError(file, 0, f"{kernel.name} has no parameter {unknown[0]}.", takes + meant)
@@ -64,18 +66,25 @@ def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
             f"{kernel.name} takes {', '.join(wanted)}; there is no {missing[0].name}.",
             f"Add --arg {missing[0].name}={example}.",
         )
+    held = Case(MappingProxyType({name: value_of(file, name, given[name]) for name in kept})).make()
+    for name, made in held.items():
+        kernel.variables.simulated[name] = made
     values: dict[str, Any] = {name: value_of(file, name, given[name]) for name in wanted}
     return Case(MappingProxyType(values))
 
 
-def value_of(file: str, name: str, text: str) -> Recipe | np.ndarray[Any, Any] | int | float:
-    """Return what one argument says: a number, or how to make an array.
+def value_of(file: str, name: str, text: str) -> Recipe | np.ndarray[Any, Any] | int | float | None:
+    """Return what one argument says: a number, how to make an array, or None for ``null``.
 
     Raises:
         LessonError: it is neither, or the array is of an unknown type, empty, or larger than a gigabyte.
     """
     if match := _ARRAY.fullmatch(text):
         return _array(file, name, match)
+    if text.endswith(".npy"):
+        return _loaded(file, name, text)
+    if text.lower() in ("none", "null", "nullptr"):
+        return None
     if text.lower() in ("true", "false"):
         return int(text.lower() == "true")
     for read in (lambda one: int(one, 0), float):
@@ -84,6 +93,20 @@ def value_of(file: str, name: str, text: str) -> Recipe | np.ndarray[Any, Any] |
         except ValueError:
             continue
     raise LessonError(file, 0, f'{name}: "{text}" is neither a number nor an array.', _HOW)
+
+
+def _loaded(file: str, name: str, path: str) -> np.ndarray[Any, Any]:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise LessonError(
+            file, 0, f"{name}: {path} cannot be read: {error}.", "Save it with numpy.save."
+        ) from None
+    if not isinstance(array, np.ndarray) or array.nbytes > MOST_BYTES or not array.size:
+        raise LessonError(
+            file, 0, f"{name}: {path} holds no array of up to a gigabyte.", "Save a smaller one."
+        )
+    return np.ascontiguousarray(array)
 
 
 def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[Any, Any]:

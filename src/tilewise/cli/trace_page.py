@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewise.simulator.results.hazards import repair_of
+from tilewise.outputs.base import with_code
 
 if TYPE_CHECKING:
     from tilewise.figures import Figure
@@ -90,13 +90,11 @@ def _hazards(run: Any) -> str:
     found = []
     for hazard in run.hazards:
         times = f", {hazard.count:,} times" if hazard.count > 1 else ""
-        at = (
-            f"line {hazard.line}{times}: <code>{escape(hazard.source_line.strip())}</code>"
-            if hazard.line
-            else ""
-        )
+        near = "near " if hazard.is_near else ""
+        code = escape(hazard.source_line.strip())
+        at = f"{near}line {hazard.line}{times}: <code>{code}</code>" if hazard.line else ""
         found.append(
-            f'<div class="tw-found"><strong>{escape(hazard.kind)}.</strong> {escape(hazard.message)}<br>'
-            f"{at}<br>{escape(repair_of(hazard.kind))}</div>"
+            f'<div class="tw-found"><strong>{escape(hazard.kind)}.</strong> {with_code(hazard.message)}<br>'
+            f"{at}<br>{escape(hazard.repair)}</div>"
         )
     return "<h2>Hazards</h2>\n" + "\n".join(found)

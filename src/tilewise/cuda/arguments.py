@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewise.cuda.c_types import CType
 from tilewise.cuda.cases import Dim3, Extent, dim3
-from tilewise.cuda.kernel_source import GlobalFunction, KernelError
+from tilewise.cuda.kernel_source import Declaration, GlobalFunction, KernelError, known_type
 from tilewise.cuda.tensor_map import TensorMap
 
 Argument: TypeAlias = Any
-"""A NumPy array or scalar, or an array of another package with `__cuda_array_interface__`."""
+"""A NumPy array or scalar, an array of another package with `__cuda_array_interface__`, None for null."""
 
 GRID_LIMITS: Dim3 = (2**31 - 1, 65_535, 65_535)
 BLOCK_LIMITS: Dim3 = (1024, 1024, 64)
@@ -49,9 +48,13 @@ class Parameter:
     """Elements a value: 4 for float4 and float4*."""
 
 
-def parameter(function: GlobalFunction, index: int, known: CType | None) -> Parameter:
-    """The parameter that a declaration stands for."""
-    declared = function.declarations[index]
+def parameters_of(function: GlobalFunction) -> tuple[Parameter, ...]:
+    """The parameters that a kernel's declarations stand for."""
+    return tuple(_parameter(declared) for declared in function.declarations)
+
+
+def _parameter(declared: Declaration) -> Parameter:
+    known = known_type(declared)
     return Parameter(
         declared.name,
         declared.ctype,
@@ -175,8 +178,13 @@ def _short(extents: Dim3) -> str:
 def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
     if isinstance(value, TensorMap):
         return _map(kernel, one, value)
+    if one.ctype.endswith("&"):
+        raise _wrong(
+            kernel, one, f"is a reference, {one.ctype}", "Have the kernel take a value or a pointer instead"
+        )
     if one.is_pointer:
-        _check_array(kernel, one, value)
+        if value is not None:
+            _check_array(kernel, one, value)
         return value
     if isinstance(value, np.ndarray) and value.dtype.names is not None:
         return _structure(kernel, one, value)
@@ -217,7 +225,10 @@ def _check_array(kernel: str, one: Parameter, value: Any) -> None:
         writable = not interface["data"][1]
     else:
         raise _wrong(
-            kernel, one, f"is of type {type(value).__name__}, and {one.ctype} is a pointer", "Pass an array"
+            kernel,
+            one,
+            f"is of type {type(value).__name__}, and {one.ctype} is a pointer",
+            "Pass an array, or None for a null pointer",
         )
     if one.dtype is not None and dtype != one.dtype:
         bits = " (the bits of bf16)" if "bfloat16" in one.ctype else ""

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from tilewise import bf16
 
 Array: TypeAlias = npt.NDArray[Any]
-Scalar: TypeAlias = "int | float | bool | np.generic"
+Scalar: TypeAlias = "int | float | bool | np.generic | None"
+"""A number, or None for a null pointer."""
 Extent: TypeAlias = "SupportsIndex | tuple[SupportsIndex, ...] | list[SupportsIndex]"
 Dim3: TypeAlias = tuple[int, int, int]
 
@@ -184,19 +185,23 @@ def case(
             kept = value.copy()
             kept.flags.writeable = False
             checked[name] = kept
-        elif isinstance(value, Recipe | np.generic | bool | int | float) or _maps_by_name(value):
+        elif (
+            value is None
+            or isinstance(value, Recipe | np.generic | bool | int | float)
+            or _maps_by_name(value)
+        ):
             checked[name] = value
         else:
             raise TypeError(
                 f'case: "{name}" is a {type(value).__name__}. '
-                "Give a recipe such as normal(64, 32), a tensor_map of a named array, a NumPy array "
-                "or a number."
+                "Give a recipe such as normal(64, 32), a tensor_map of a named array, a NumPy array, "
+                "a number, or None for a null pointer."
             )
     return Case(
         MappingProxyType(checked),
         None if grid is None else dim3(grid, "grid"),
         None if block is None else dim3(block, "block"),
-        operator.index(shared_bytes),
+        _whole(shared_bytes),
     )
 
 
@@ -271,7 +276,7 @@ def dim3(value: Extent, what: str) -> Dim3:
     try:
         if not 1 <= len(given) <= 3 or any(isinstance(one, bool) for one in given):
             raise TypeError
-        extents = [operator.index(one) for one in given]
+        extents = [_whole(one) for one in given]
     except TypeError:
         raise ValueError(
             f"{what} is {value!r}. Give a whole number or a tuple of one to three of them, in x, y, z."
@@ -285,8 +290,13 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) if shape else "scalar"
 
 
+def _whole(extent: SupportsIndex) -> int:
+    """The whole number; what is more than one, such as a size that a page may change, stays as it is."""
+    return extent if isinstance(extent, int) and not isinstance(extent, bool) else operator.index(extent)
+
+
 def _shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    extents = tuple(operator.index(extent) for extent in shape)
+    extents = tuple(_whole(extent) for extent in shape)
     if any(extent < 0 for extent in extents):
         raise ValueError(f"shape {extents} has a negative extent.")
     return extents

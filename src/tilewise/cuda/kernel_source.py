@@ -7,7 +7,7 @@ read; whether the rest compiles is left to the compilers, and checking arguments
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tilewise.cuda.c_types import CType, c_type
@@ -70,26 +70,33 @@ _WITH_PARENTHESES = {
 _QUALIFIERS = {"const", "volatile", "restrict", "__restrict__", "__restrict", "__grid_constant__", "struct"}
 
 
-def without_comments(source: str) -> str:
-    """The source with each comment replaced by a space; line numbers stay."""
+def without_comments(source: str, *, in_columns: bool = False) -> str:
+    """The source with each comment replaced by a space; line numbers stay, and on demand columns too."""
 
     def blank(match: re.Match[str]) -> str:
         text = match[0]
+        if in_columns and text.startswith("/"):
+            return re.sub(r"[^\n]", " ", text)
         return " " + "\n" * text.count("\n") if text.startswith("/") else text
 
     return _COMMENT_OR_STRING.sub(blank, source)
 
 
-def check_includes(source: str) -> None:
-    """Refuse every file but the two that both backends have.
+def check_includes(source: str, own: Iterable[str] = ()) -> None:
+    """Refuse every file but those that both backends have.
+
+    Args:
+        source: CUDA C.
+        own: names of the course's own headers.
 
     Raises:
         KernelError: the source includes, imports or embeds another one.
     """
+    files = (*_HEADERS, *(f'"{name}"' for name in own))
     for number, line in enumerate(without_comments(source).split("\n"), start=1):
         found = _TAKES_A_FILE.match(line)
-        if found is not None and found["file"].strip() not in _HEADERS:
-            known = " and ".join(_HEADERS)
+        if found is not None and found["file"].strip() not in files:
+            known = f"{', '.join(files[:-1])} and {files[-1]}"
             raise KernelError(
                 f"line {number}: a kernel may include {known} only. Take this out: {line.strip()}"
             )
@@ -123,9 +130,7 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
         KernelError: a `__global__` function is a template, is not `extern "C"`, or has unreadable parameters.
     """
     text = without_comments(source)
-    macros = dict(defines or {}) | dict(
-        re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", text, re.M)
-    )
+    macros = dict(defines or {}) | _macros(text)
     aliases = _aliases(text) | macros
     text = re.sub(
         r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda match: "\n" * match[0].count("\n"), text, flags=re.M
@@ -161,7 +166,7 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
             GlobalFunction(
                 name=name,
                 line=text.count("\n", 0, name_at) + 1,
-                declarations=tuple(_declaration(one, name, aliases) for one in _split(parameters)),
+                declarations=tuple(_declaration(one, name, aliases) for one in split(parameters)),
                 max_threads=bounds[0] if bounds else None,
                 cluster=_three(cluster),
             )
@@ -194,6 +199,16 @@ def define_text(name: str, value: object) -> str:
     if isinstance(value, str) and "\n" not in value:
         return value
     raise KernelError(f"defines: {name} is {value!r}. Give a number, a truth value or a one-line text.")
+
+
+def known_types(source: str) -> dict[str, str]:
+    """What names of types and macros of a source stand for, to read the declarations of another by."""
+    text = without_comments(source)
+    return _aliases(text) | _macros(text)
+
+
+def _macros(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", text, re.M))
 
 
 def _aliases(text: str) -> dict[str, str]:
@@ -239,7 +254,8 @@ def _signature(text: str, at: int) -> tuple[str, int, dict[str, str], str] | Non
     return None
 
 
-def _split(parameters: str) -> list[str]:
+def split(parameters: str) -> list[str]:
+    """The parts of a list of parameters or declarators, cut at commas that are in no brackets."""
     parts, depth, start = [], 0, 0
     for position, sign in enumerate(parameters):
         if sign in "([{<":

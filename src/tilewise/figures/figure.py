@@ -97,7 +97,7 @@ class Figure:
         """
         name = f' id="{escape(element_id)}"' if element_id else ""
         style = f"--tw-figure-height:{self.height}px;--tw-figure-height-narrow:{self.narrow_height}px"
-        recorded = " data-recorded" if self.spec.get("layout", {}).get("meta", {}).get("paths") else ""
+        recorded = self._recorded()
         rows = "".join(f"<li>{escape(step)}</li>" for step in self.steps)
         listed = f'<ol tabindex="0">{rows}</ol>' if rows else ""
         return (
@@ -111,6 +111,12 @@ class Figure:
             f"<p>{escape(self.alt)}</p>{listed}</details></div>\n"
             "</figure>"
         )
+
+    def _recorded(self) -> str:
+        """An attribute that names the experiments whose recorded values a chart draws; empty for none."""
+        parts = self.spec.get("layout", {}).get("meta", {}).get("paths") or ()
+        names = dict.fromkeys(path.split(".")[0] for part in parts for path in part["paths"] if path)
+        return f' data-recorded="{escape(" ".join(names))}"' if names else ""
 
     def plotly(self, scheme: Scheme = "light") -> dict[str, Any]:
         """A chart as Plotly takes it.

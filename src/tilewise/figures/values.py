@@ -83,7 +83,7 @@ def _rounded(value: float) -> float | int | None:
 
 
 def are_names(texts: Sequence[str]) -> bool:
-    """Whether a control's values are names, which have no order: buttons show them (``controls.js``)."""
+    """Whether a control's values are names, which have no order: buttons then, and no slider."""
     return 1 < len(texts) <= _MOST_NAMES and any(not _NUMERIC.match(text) for text in texts)
 
 

@@ -19,6 +19,7 @@ from tilewise.cuda.cases import Dim3
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.options import carveout, for_compiler
 from tilewise.cuda.tensor_map import TensorMap
+from tilewise.cuda.variables import symbols
 
 PRELUDE = """\
 #ifndef INFINITY
@@ -51,6 +52,7 @@ def compiled(code: str, name: str, options: tuple[str, ...], as_module: bool) ->
         as_module: through `RawModule`, which keeps an architecture with a letter (sm_90a) and shares its
             compilation between several kernels, rather than `RawKernel`.
     """
+    code = _fresh(code, options)
     return _from_module(code, name, options) if as_module else _alone(code, name, options)
 
 
@@ -58,6 +60,56 @@ def own_text(code: str, options: tuple[str, ...]) -> str:
     """The code, with a last line that keeps kernels of different carveouts from sharing a function."""
     share = carveout(options)
     return code if share is None else f"{code}// carveout {share}\n"
+
+
+_FORGOTTEN: dict[tuple[str, tuple[str, ...]], int] = {}
+"""How often a module's variables were reset: as often it was loaded anew."""
+
+
+def forget(code: str, options: tuple[str, ...]) -> None:
+    """Load a module anew for its next launch, so that its variables begin as the source says."""
+    _FORGOTTEN[code, options] = _FORGOTTEN.get((code, options), 0) + 1
+
+
+def read_variable(code: str, options: tuple[str, ...], kernel: str, name: str) -> np.ndarray[Any, Any]:
+    """The bytes of a `__device__` or `__constant__` variable in the GPU's memory.
+
+    Raises:
+        KernelError: the module has none of that name that can be reached from outside.
+    """
+    cupy = importlib.import_module("cupy")
+    memory = _variable(cupy, code, options, kernel, name)
+    return np.frombuffer(
+        cupy.asnumpy(cupy.ndarray(memory.mem.size, dtype=np.uint8, memptr=memory)).tobytes(), np.uint8
+    ).copy()
+
+
+def write_variable(
+    code: str, options: tuple[str, ...], kernel: str, name: str, data: np.ndarray[Any, Any]
+) -> None:
+    """Set the bytes of a variable in the GPU's memory; as `read_variable`."""
+    cupy = importlib.import_module("cupy")
+    memory = _variable(cupy, code, options, kernel, name)
+    cupy.ndarray(memory.mem.size, dtype=np.uint8, memptr=memory)[...] = cupy.asarray(data)
+
+
+def _variable(cupy: Any, code: str, options: tuple[str, ...], kernel: str, name: str) -> Any:
+    module = _module(_fresh(code, options), options)
+    for symbol in symbols(name):
+        try:
+            return module.get_global(symbol)
+        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError):
+            continue
+    raise KernelError(
+        f'kernel "{kernel}": the compiled module gives no access to {name}. Is it used by a kernel? '
+        "If it is static, leave that word out."
+    )
+
+
+def _fresh(code: str, options: tuple[str, ...]) -> str:
+    """The code, with a last line that tells a module loaded anew from those before."""
+    times = _FORGOTTEN.get((code, options))
+    return f"{code}// loaded anew {times}\n" if times else code
 
 
 def _with_carveout(function: Any, options: tuple[str, ...]) -> Any:
@@ -202,6 +254,8 @@ def _written(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> 
 def _pass(cupy: Any, one: Parameter, value: Argument, on_device: dict[tuple[int, int], Any]) -> Any:
     if isinstance(value, TensorMap):
         return value.encoded(int(_there(cupy, value.source, on_device).data.ptr))
+    if value is None:
+        return np.uint64(0)
     return _there(cupy, value, on_device) if one.is_pointer else value
 
 

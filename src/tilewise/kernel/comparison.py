@@ -241,8 +241,9 @@ def _run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: in
 
 def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
     """Names of the arrays that a kernel may write: its pointers that are not const, outputs with maps."""
-    plain = tuple(one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
-    maps = [case.values[one.name] for one in kernel.parameters]
+    pointers = (one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
+    plain = tuple(name for name in pointers if case.values[name] is not None)
+    maps: list[Any] = [case.values[one.name] for one in kernel.parameters]
     mapped = (value.name for value in maps if isinstance(value, TensorMap))
     return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
 

@@ -6,9 +6,12 @@ where it is simulated. `kernel_source` reads the source, `arguments` checks, the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +22,11 @@ from tilewise.cuda.arguments import (
     check_launch,
     check_shared,
     is_device_array,
-    parameter,
+    parameters_of,
 )
 from tilewise.cuda.cases import Case, Dim3, Extent
+from tilewise.cuda.headers import names as header_names
+from tilewise.cuda.headers import with_headers
 from tilewise.cuda.kernel_source import (
     GlobalFunction,
     KernelError,
@@ -29,20 +34,25 @@ from tilewise.cuda.kernel_source import (
     define_lines,
     define_text,
     global_functions,
-    known_type,
+    known_types,
     tokens,
+    without_comments,
 )
 from tilewise.cuda.options import architecture, check_options
 from tilewise.cuda.regions import regions
+from tilewise.cuda.variables import shown_name
 from tilewise.errors import LessonError
 from tilewise.gpu import cupy_backend
 from tilewise.kernel.backend import backend
 from tilewise.kernel.launch import Hazards, Launch
 from tilewise.kernel.launches import copied, launch_log
 from tilewise.kernel.origin import origin_of
+from tilewise.kernel.variables import Variables
 
 if TYPE_CHECKING:
-    from tilewise.simulator import Run, Trace
+    import numpy as np
+
+    from tilewise.simulator import DevicePart, Entry, LeftOut, Module, Run, State, Trace
 
 
 @dataclass(frozen=True)
@@ -65,21 +75,28 @@ class Kernel:
     """A kernel in CUDA C.
 
     Args:
-        source: CUDA C with one or more `extern "C" __global__` functions.
-        name: which of them; required where there are several.
+        source: CUDA C with one or more `__global__` functions, or a whole CUDA file: its host code is left
+            out. `#include "hopper.cuh"` works.
+        name: which of them, such as `add`, `ns::add` or `sgemm<32, 64>`; required where there are several.
         defines: names and values for `#define` lines before the source.
         options: for the compiler: `-std=`, `-fmad=`, `--use_fast_math`, `--maxrregcount=`, `-arch=sm_90a`.
+        folder: where the headers are that a whole file includes by name; the source is a file then, with the
+            lines that it has there.
+        origin: the file that has the source, and the line of its first line; None: the caller's.
 
     Attributes:
-        source: the text without the blank lines around it; its first line is line 1 everywhere.
+        source: the text without the blank lines around it (a file keeps those above); its first line is
+            line 1 everywhere.
         name: the kernel's name.
         defines: as given.
         options: as given.
         parameters: what it takes.
         origin: the file that made it and the line of the source's first line there.
+        left_out: what of a whole file could not be compiled and is not needed here.
 
     Raises:
-        KernelError: there is no such kernel, it is not launchable by name, or an option is unknown.
+        KernelError: there is no such kernel, or an option is unknown.
+        CompileError: clang refuses the kernel of a whole file.
     """
 
     source: str
@@ -95,18 +112,57 @@ class Kernel:
         name: str | None = None,
         defines: Mapping[str, int | float | str] | None = None,
         options: Iterable[str] = (),
+        folder: Path | None = None,
+        origin: tuple[str, int] | None = None,
     ) -> None:
-        self.source = _trimmed(source)
+        self.source = _trimmed(source) if folder is None else source.rstrip() + "\n"
         self.defines = MappingProxyType(dict(defines or {}))
         self.options = check_options(options)
-        self.origin = origin_of(self.source)
+        self.origin = origin or origin_of(self.source)
         texts = {key: define_text(key, value) for key, value in self.defines.items()}
         self._define_lines = define_lines(self.defines)
-        self._functions = {one.name: one for one in global_functions(self.source, texts)}
-        check_includes(self.source)
+        self._part: DevicePart | None = None
+        try:
+            if is_whole_file(self.source):
+                raise KernelError("the source is a whole file.")
+            check_includes(self.source, header_names())
+            self._whole = with_headers(self.source)
+            known = known_types(self._whole) | texts if self._whole != self.source else texts
+            self._functions = {one.name: one for one in global_functions(self.source, known)}
+        except KernelError as error:
+            self._read_file(name, folder, error)
         regions(self.source)
         self._choose(name)
         self._log()
+
+    def _read_file(self, name: str | None, folder: Path | None, error: KernelError) -> None:
+        """Let clang find the kernels, where the text alone does not say enough."""
+        from tilewise.simulator import ToolchainError, device_part
+
+        prelude = self._define_lines.removesuffix("#line 1\n")
+        try:
+            self._part = device_part(
+                self.source, name, options=self.options, prelude=prelude, folder=folder, origin=self.origin
+            )
+        except ToolchainError:
+            raise error from None
+        self._whole = self._part.text
+        self._functions = {key: one.function for key, one in self._part.kernels.items()}
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What of a whole file could not be compiled and is not needed here."""
+        return self._part.left_out if self._part else ()
+
+    @property
+    def templates(self) -> Mapping[str, tuple[str, ...]]:
+        """Kernels of a whole file that are templates, with the arguments that its own launches give them."""
+        return self._part.templates if self._part else {}
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name for a linker."""
+        return self._part.kernels[self.name].symbol if self._part else self.name
 
     def _log(self) -> None:
         log = launch_log()
@@ -115,22 +171,34 @@ class Kernel:
 
     def _choose(self, name: str | None) -> None:
         names = ", ".join(self._functions)
-        if not self._functions:
-            raise KernelError('the source has no kernel. Write: extern "C" __global__ void name(...) { ... }')
+        if not self._functions and not self.templates:
+            raise KernelError("the source has no kernel. Write: __global__ void name(...) { ... }")
+        if name is None and self.templates and not self._functions:
+            proposed = [*chain.from_iterable(self.templates.values())] or [
+                f"{next(iter(self.templates))}<...>"
+            ]
+            raise KernelError(
+                f'the kernel is a template. Say which: Kernel(..., name="{proposed[0]}").'
+                + (f" The file launches {', '.join(proposed)}." if len(proposed) > 1 else "")
+            )
         if name is None:
-            if len(self._functions) > 1:
+            if len(self._functions) + len(self.templates) > 1:
+                every = ", ".join([*self._functions, *self.templates])
                 raise KernelError(
-                    f"the source has several kernels: {names}. Say which: Kernel(..., name=...)."
+                    f"the source has several kernels: {every}. Say which: Kernel(..., name=...)."
                 )
             name = next(iter(self._functions))
+        template = name.partition("<")[0].strip()
+        if name not in self._functions and template in self.templates:
+            raise KernelError(
+                f'kernel "{name}" is a template. Say with which arguments, as in '
+                f'name="{next(iter(self.templates[template]), f"{template}<...>")}". One that takes a lambda '
+                "has no name: make the lambda a struct with operator() and name that."
+            )
         if name not in self._functions:
             raise KernelError(f'the source has no kernel "{name}"; it has {names}. Correct the name.')
         self.name = name
-        function = self._functions[name]
-        self.parameters = tuple(
-            parameter(function, index, known_type(declared))
-            for index, declared in enumerate(function.declarations)
-        )
+        self.parameters = parameters_of(self.function)
 
     @property
     def function(self) -> GlobalFunction:
@@ -144,23 +212,62 @@ class Kernel:
 
     @property
     def preprocessed(self) -> str:
-        """`#define` lines, `#line 1` and the source: what a compiler gets."""
-        return self._define_lines + self.source
+        """`#define` lines, `#line 1` and the source with its headers: what a compiler gets."""
+        return self._define_lines + self._whole
+
+    @property
+    def whole(self) -> str:
+        """The source with the text of the headers that it includes in place."""
+        return self._whole
 
     @property
     def gpu_source(self) -> str:
         """What NVRTC gets: two constants that it lacks, then `preprocessed`."""
-        return cupy_backend.PRELUDE + (self._define_lines or "#line 1\n") + self.source
+        own = self._whole if self._part else with_headers(self.source, Path(self.origin[0]).name)
+        return cupy_backend.PRELUDE + (self._define_lines or "#line 1\n") + own
 
     @property
     def wants_module(self) -> bool:
         """Whether it goes through `cupy.RawModule` rather than `cupy.RawKernel`."""
-        return architecture(self.options) is not None or len(self._functions) > 1
+        return (
+            architecture(self.options) is not None
+            or len(self._functions) > 1
+            or self._part is not None
+            or bool(self.variables)
+        )
+
+    @cached_property
+    def variables(self) -> Variables:
+        """Its source's `__device__` and `__constant__` variables; they keep their values between launches."""
+        return Variables(self, self.state.declared)
+
+    @cached_property
+    def state(self) -> State:
+        """What the simulator keeps of them: one state for all kernels of one text."""
+        from tilewise.simulator import state_of
+
+        return state_of(self._define_lines + self.source, self._define_lines + self._whole, self.options)
+
+    def simulated_variable(self, name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The bytes of a variable on the simulator.
+
+        Raises:
+            KernelError: nothing in the source uses it, so that the compiler has left it out.
+        """
+        from tilewise.simulator.engine.memory import initial_bytes
+
+        for variable in self._module.ptx.variables:
+            if shown_name(variable.name) == name:
+                return self.state.begin(variable, initial_bytes(variable))
+        raise KernelError(
+            f'kernel "{self.name}": {name} is not in the compiled source, since no kernel uses it. '
+            "Use it, or leave it alone."
+        )
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
-        """The source's tokens: comments, white space, regions and `#line` do not count."""
-        return tokens(self.source)
+        """The tokens of `whole`: comments, white space, regions and `#line` do not count."""
+        return tokens(self.whole)
 
     def fingerprint(self) -> str:
         """Text that is equal for kernels that compile to the same: tokens, defines, options and name."""
@@ -181,7 +288,9 @@ class Kernel:
     def named(self, other: str) -> Kernel:
         """Another kernel of the same source, which shares the compilation."""
         made = object.__new__(Kernel)
-        made.__dict__.update({key: value for key, value in self.__dict__.items() if key != "tokens"})
+        made.__dict__.update(
+            {key: value for key, value in self.__dict__.items() if key not in ("tokens", "variables")}
+        )
         made._choose(other)
         made._log()
         return made
@@ -229,7 +338,7 @@ class Kernel:
         arguments = check_arguments(self.name, self.parameters, args)
         blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
         if backend() == "gpu":
-            function = cupy_backend.compiled(self.gpu_source, self.name, self.options, self.wants_module)
+            function = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
             cupy_backend.launch(
                 function,
                 self.parameters,
@@ -253,6 +362,7 @@ class Kernel:
         hazards: Hazards = "raise",
         trace: Trace | None = None,
         max_steps: int | None = None,
+        ignore: Sequence[str] = (),
     ) -> Run:
         """Run on the simulator, whatever this machine has; outputs are written in place.
 
@@ -265,13 +375,28 @@ class Kernel:
             trace: what to record of each access; None keeps counts only.
             max_steps: warp instructions after which the kernel counts as endless; None takes the
                 simulator's own limit, some ten seconds.
+            ignore: kinds of hazards that are none here, such as `("uninitialised",)`: also `race`,
+                `shuffle`, `undelivered`, `overwritten` and `proxy`.
 
         Returns:
             Counts, hazards and accesses.
         """
         arguments = check_arguments(self.name, self.parameters, args)
         blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
-        return self._simulate(arguments, blocks, threads, size, hazards, trace, max_steps)
+        return self._simulate(arguments, blocks, threads, size, hazards, trace, max_steps, ignore)
+
+    @property
+    def _module(self) -> Module:
+        from tilewise import simulator
+
+        return simulator.compile_kernel(
+            self.preprocessed, options=self.options, origin=self.origin, shown=self.source
+        )
+
+    @property
+    def entry(self) -> Entry:
+        """The kernel as the simulator has compiled it."""
+        return replace(self._module.entry(self.symbol), function=self.function)
 
     def _simulate(
         self,
@@ -282,11 +407,11 @@ class Kernel:
         hazards: Hazards,
         trace: Trace | None,
         max_steps: int | None,
+        ignore: Sequence[str] = (),
     ) -> Run:
         from tilewise import simulator
 
-        module = simulator.compile_kernel(self.preprocessed, options=self.options, origin=self.origin)
-        entry = module.entry(self.name)
+        entry = self.entry
         check_shared(self.name, entry.program.shared_bytes, shared_bytes)
         host = [
             cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
@@ -304,6 +429,8 @@ class Kernel:
                 hazards=hazards,
                 trace=trace,
                 max_steps=simulator.MAX_STEPS if max_steps is None else max_steps,
+                ignore=ignore,
+                state=self.state,
             )
         except LessonError:
             if log is not None:
@@ -320,6 +447,14 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}, {self.origin[0]}:{self.origin[1]})"
+
+
+_HOST = re.compile(r"\bmain\s*\(|<<<|\bcuda[A-Z]\w*\s*\(|\bstd::|\bnamespace\b")
+
+
+def is_whole_file(source: str) -> bool:
+    """Whether a text has host code, so that clang must say what of it is for the device."""
+    return bool(_HOST.search(without_comments(source)))
 
 
 def _trimmed(source: str) -> str:

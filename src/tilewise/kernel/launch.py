@@ -6,7 +6,7 @@ kernel is compiled and run is left to `kernel`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -60,10 +60,11 @@ class Launch:
         trace: Trace | None = None,
         arrays: Mapping[str, Array | Scalar] | None = None,
         max_steps: int | None = None,
+        ignore: Sequence[str] = (),
     ) -> Run:
-        """Run on the simulator, with values made afresh unless given."""
+        """Run on the simulator, with values made afresh unless given; the rest as `Kernel.simulate`."""
         made = dict(self.case.make() if arrays is None else arrays)
-        with self._logged(own=arrays is None and hazards == "raise"):
+        with self._logged(own=arrays is None and hazards == "raise" and not ignore):
             return self.kernel.simulate(
                 *self.arguments(made),
                 grid=self.grid,
@@ -72,6 +73,7 @@ class Launch:
                 hazards=hazards,
                 trace=trace,
                 max_steps=max_steps,
+                ignore=ignore,
             )
 
     @contextmanager

@@ -126,7 +126,7 @@ def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tupl
         CompileGateError: NVRTC is missing or refuses the source.
     """
     found = []
-    for target in targets or architectures(kernel.source, kernel.options):
+    for target in targets or architectures(kernel.whole, kernel.options):
         log, _ = _compile(kernel, target)
         found.append(_resources(kernel.name, target, log))
     return tuple(found)

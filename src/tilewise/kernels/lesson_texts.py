@@ -9,58 +9,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from tilewise.cuda.headers import whole_text
 from tilewise.cuda.regions import is_marker
 from tilewise.errors import LessonError
+from tilewise.kernel.literals import KernelText, Literals
 from tilewise.kernels.published import PUBLISHED, Published
 
 REWRITE = "python -m tilewise.kernels"
 """The command that writes the files."""
 _NEW_IN_THIS_VERSION = re.compile(r"[ \t]*// New$", re.M)
-
-
-@dataclass(frozen=True)
-class KernelText:
-    """What a lesson gives to ``Kernel``."""
-
-    source: str
-    """CUDA C."""
-    name: str | None = None
-    """Which of its kernels; None where there is one."""
-    defines: Mapping[str, Any] | None = None
-    """Settings."""
-    options: tuple[str, ...] = ()
-    """For the compiler."""
-
-
-class _Constants:
-    """The constants of a lesson's file, evaluated as far as they are literal."""
-
-    def __init__(self, text: str) -> None:
-        self.assigned = {
-            target.id: statement.value
-            for statement in ast.parse(text).body
-            if isinstance(statement, ast.Assign)
-            for target in statement.targets
-            if isinstance(target, ast.Name)
-        }
-
-    def value(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Name() if node.id in self.assigned:
-                return self.value(self.assigned[node.id])
-            case ast.BinOp(op=ast.Add()):
-                return self.value(node.left) + self.value(node.right)
-            case ast.Attribute(attr="source" | "defines" | "options"):
-                return getattr(self.value(node.value), node.attr)
-            case ast.Call(func=ast.Name(id="Kernel")):
-                given = {word.arg: self.value(word.value) for word in node.keywords if word.arg}
-                in_order = ("source", "name", "defines", "options")
-                return KernelText(**dict(zip(in_order, map(self.value, node.args), strict=False)), **given)
-        return ast.literal_eval(node)
 
 
 def files(lessons: Path, published: Mapping[str, Published] = PUBLISHED) -> dict[str, str]:
@@ -78,16 +37,17 @@ def files(lessons: Path, published: Mapping[str, Published] = PUBLISHED) -> dict
 
 
 def _file(lessons: Path, name: str, entry: Published) -> str:
-    constants = _Constants((lessons / f"{entry.lesson}.py").read_text(encoding="utf-8"))
+    text = (lessons / f"{entry.lesson}.py").read_text(encoding="utf-8")
+    constants = Literals(ast.parse(text).body)
     node = constants.assigned.get(entry.constant, ast.Constant(None))
     try:
-        text = constants.value(node)
+        kernel = constants.value(node)
     except ValueError:
-        text = None
+        kernel = None
     if (
-        not isinstance(text, KernelText)
-        or set(text.defines or {}) - set(entry.defines)
-        or tuple(text.options) != entry.options
+        not isinstance(kernel, KernelText)
+        or set(kernel.defines or {}) - set(entry.defines)
+        or tuple(kernel.options) != entry.options
     ):
         raise LessonError(
             f"lessons/{entry.lesson}.py",
@@ -95,7 +55,7 @@ def _file(lessons: Path, name: str, entry: Published) -> str:
             f"{entry.constant} is published as {name}, and is not read as such a kernel.",
             "Write it as Kernel(...) of literals, with the settings and options of kernels/published.py.",
         )
-    return _written(text.source, entry)
+    return _written(whole_text(kernel.source), entry)
 
 
 def _written(source: str, entry: Published) -> str:

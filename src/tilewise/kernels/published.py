@@ -48,8 +48,8 @@ def _transpose(R: int, C: int) -> Case:  # noqa: N803 - as the kernel names them
 
 def _product(
     M: int,  # noqa: N803 - as the kernel names them
-    N: int,  # noqa: N803
-    K: int,  # noqa: N803
+    N: int,  # noqa: N803 - likewise
+    K: int,  # noqa: N803 - likewise
     aligned: int,
     columns: int,
     stages: int,

@@ -23,6 +23,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewise.gpu.device import device_name, gpu_here
 from tilewise.measurements.current import text_holds
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.record import Record, Row, TextRecord, read_record, read_text_record
@@ -120,8 +121,17 @@ class Archive:
 
     @property
     def wanted(self) -> str:
-        """The folder of the device that is wanted: ``TILEWISE_RECORDED_ON``, else ``home``."""
-        return wanted_machine() or self.home
+        """The folder of the device that is wanted.
+
+        ``TILEWISE_RECORDED_ON``, else that of the GPU on which kernels run here, else ``home``.
+        """
+        return wanted_machine() or self._here or self.home
+
+    @cached_property
+    def _here(self) -> str:
+        """The folder of the GPU on which kernels run here; empty without one, or without records of it."""
+        name = device_slug(device_name()) if gpu_here() else ""
+        return name if name in self.devices else ""
 
     def _order(self, device: str | None) -> dict[str, None]:
         """The folders to look in, the wanted one first."""

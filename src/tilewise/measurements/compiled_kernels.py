@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from tilewise.cuda.headers import with_headers
 from tilewise.cuda.kernel_source import define_text, tokens
 from tilewise.cuda.options import architecture
 from tilewise.errors import LessonError
@@ -27,6 +29,8 @@ FORM = ("resources", 1)
 """What kind of record it is, and the version of its schema."""
 FILE = "resources.json"
 """The record."""
+_EXCLUDED = " data-search-exclude"
+"""Keeps the rows out of the site's own search."""
 _NAMED = 3
 """How many kernels a message names."""
 
@@ -75,7 +79,7 @@ def _text(source: str, options: tuple[str, ...]) -> str:
     """A hash of what the kernels of a source share; kept, since a build asks for hundreds of keys."""
     own = architecture(options)
     flags = [compile_gate.flags(options, target) for target in ((own,) if own else ARCHITECTURES)]
-    return digest({"prelude": PRELUDE, "tokens": "\0".join(tokens(source)), "flags": flags})
+    return digest({"prelude": PRELUDE, "tokens": "\0".join(tokens(with_headers(source))), "flags": flags})
 
 
 def encoded_key(kernel: Mapping[str, Any]) -> str:
@@ -114,7 +118,10 @@ def kernel_faults(root: Path, made: Mapping[str, Sequence[Mapping[str, Any]]]) -
             line, message = fault
             yield LessonError(f"lessons/{lesson}.py", line, message, RENEW)
         lines = {key: one["line"] for key, one in zip(keys, kernels, strict=True)}
+        spill_somewhere = {row.spills for row in rows if row.spilling}
         for row in rows:
+            if row.spills and row.spills in spill_somewhere and not row.spilling:
+                continue  # another size of the source spills, as it declares
             if row.key in lines and (wrong := spill_fault(row)):
                 yield LessonError(f"lessons/{lesson}.py", lines[row.key], *wrong)
 
@@ -184,10 +191,32 @@ def _row(data: Mapping[str, Any]) -> ResourceRow:
     return ResourceRow(data["kernel"], str(data["key"]), data.get("spills", ""), data.get("needs", ""), taken)
 
 
-def page_table(project: Path) -> str:
-    """The table, lesson by lesson, in Markdown."""
+def page_table(
+    project: Path, titles: Mapping[str, str] | None = None, urls: Mapping[str, str] | None = None
+) -> str:
+    """The kernels lesson by lesson: a fold each, which the site's script searches and filters.
+
+    Args:
+        project: the project's folder.
+        titles: the lessons' titles by their ids, in reading order; an id stands for itself without one.
+        urls: the lessons' pages relative to the site's root.
+    """
     lessons = load_resources(project).lessons
-    return "\n\n".join(f"### {lesson}\n\n{_table(rows)}" for lesson, rows in lessons.items())
+    titles, urls = titles or {}, urls or {}
+    order = [lesson for lesson in titles if lesson in lessons]
+    order += [lesson for lesson in lessons if lesson not in titles]
+    folds = [_fold(lesson, titles.get(lesson, lesson), urls.get(lesson), lessons[lesson]) for lesson in order]
+    return "\n".join([f'<div class="tw-search-in" data-search="kernels"{_EXCLUDED}>', *folds, "</div>"])
+
+
+def _fold(lesson: str, title: str, url: str | None, rows: Sequence[ResourceRow]) -> str:
+    count = f"{len(rows)} {'kernel' if len(rows) == 1 else 'kernels'}"
+    link = f'<p><a href="../{escape(url)}">Open the lesson</a></p>\n' if url else ""
+    summary = f"<summary>{escape(title)} <small>{count}</small></summary>"
+    return (
+        f'<details class="tw-group" id="{escape(lesson)}" data-group="{escape(title)}">{summary}\n'
+        f"{link}{_table(rows)}\n</details>"
+    )
 
 
 def _table(rows: Sequence[ResourceRow]) -> str:

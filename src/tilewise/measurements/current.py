@@ -138,9 +138,9 @@ def text_holds(record: TextRecord, cell: str, before: Sequence[str]) -> bool:
 
 
 def _nameless(record: TextRecord, cell: str, before: Sequence[str]) -> str:
-    from tilewise.measurements.kernel_code import reserved
+    from tilewise.measurements.kernel_code import hashes_of, reserved
 
-    return nameless_key(cell, before if record.uses else (), reserved())
+    return nameless_key(cell, before if record.uses else (), reserved(), hashes_of)
 
 
 def renewed_text(record: TextRecord, cell: str, before: Sequence[str]) -> TextRecord:

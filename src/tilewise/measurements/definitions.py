@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TypeGuard
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 from tilewise.cuda.kernel_source import tokens
+from tilewise.kernel.literals import KernelText, Literals
 from tilewise.measurements.key import cell_tree, digest, python_tree
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -39,25 +41,33 @@ def uses_key(cell: str, before: Iterable[str]) -> str:
     )
 
 
-def nameless_key(cell: str, before: Iterable[str], reserved: Collection[str]) -> str:
+def nameless_key(
+    cell: str,
+    before: Iterable[str],
+    reserved: Collection[str],
+    code: Callable[[KernelText], Mapping[str, str]],
+) -> str:
     """The key of a cell and of all that it uses, whatever the names in their CUDA C.
 
-    Each name has the number of its first place instead. Names keep themselves that mean something outside of
-    the CUDA C: reserved ones, those with an underscore in front, and those that occur in the Python.
+    A kernel whose text is literal counts by what its text says, wherever in it a helper stands. In other CUDA
+    C, each name has the number of its first place instead. Names keep themselves that mean something outside
+    of the CUDA C: reserved ones, those with an underscore in front, and those that occur in the Python.
 
     Args:
         cell: the cell's text.
         before: the texts of the cells before it, in order.
         reserved: the words of the language and of the headers.
+        code: what a literal kernel's text says, by its entry points; empty where that is not known.
 
     Returns:
         A SHA-256 digest; empty where macros put names together, or where attributes or pragmas have words
         that nobody knows.
     """
     statements = [statement for text in before for statement in ast.parse(text).body]
-    found = _reached(ast.parse(cell), statements)
+    kernels = _literal_kernels(statements, code)
+    found = _reached(ast.parse(cell), statements, leaves=kernels)
     own, imports = cell_tree(cell)
-    trees = [*(statements[at] for at in sorted(found)), own]
+    trees = [*(statements[at] for at in sorted(found - kernels.keys())), own]
     texts = "\n".join(str(one.value) for tree in trees for one in ast.walk(tree) if _is_cuda(one))
     if {*re.findall(r"pragma\W+(\w+)", texts, re.IGNORECASE)} - {"unroll"}:
         return ""
@@ -71,7 +81,32 @@ def nameless_key(cell: str, before: Iterable[str], reserved: Collection[str]) ->
         return [numbers.setdefault(one, f"${len(numbers)}") if one in names else one for one in tokens(text)]
 
     shown = [python_tree(_Layout(numbered).visit(tree)) for tree in trees]
-    return digest({"imports": imports, "trees": shown})
+    by_code = [kernels[at] for at in sorted(found & kernels.keys())]
+    return digest({"imports": imports, "kernels": by_code, "trees": shown})
+
+
+def _literal_kernels(
+    statements: Sequence[ast.stmt], code: Callable[[KernelText], Mapping[str, str]]
+) -> dict[int, list[Any]]:
+    """Which statements bind a name to a literal kernel, and what stands for them in a key."""
+    literals = Literals(statements)
+    times = Counter(name for one in statements for name in bound(one))
+    found: dict[int, list[Any]] = {}
+    for at, one in enumerate(statements):
+        if not isinstance(one, ast.Assign) or not isinstance(one.value, ast.Call):
+            continue
+        try:
+            kernel = literals.value(one.value)
+        except (ValueError, TypeError):
+            continue
+        used = {node.id for node in ast.walk(one) if isinstance(node, ast.Name)} - {"Kernel"}
+        if not isinstance(kernel, KernelText) or any(times[name] != 1 for name in used):
+            continue
+        if says := code(kernel):
+            entries = sorted(says.items()) if len(says) > 1 else [*says.values()]
+            chosen = kernel.name if len(says) > 1 else None
+            found[at] = [ast.unparse(one.targets[0]), chosen, entries, sorted(kernel.options)]
+    return found
 
 
 def _words(trees: Iterable[ast.AST]) -> Iterator[str]:
@@ -94,8 +129,14 @@ def functions_reached(cell: str, before: Iterable[str]) -> set[str]:
     return {one.name for one in reached if isinstance(one, ast.FunctionDef)}
 
 
-def _reached(own: ast.Module, statements: list[ast.stmt]) -> set[int]:
-    """Which of the statements a cell rests on."""
+def statements_reached(names: Iterable[str], statements: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a module that names rest on, at first or second hand, in their order."""
+    found = _reached(ast.parse("\n".join(names)), statements)
+    return [statements[at] for at in sorted(found)]
+
+
+def _reached(own: ast.Module, statements: Sequence[ast.stmt], leaves: Container[int] = ()) -> set[int]:
+    """Which of the statements a cell rests on, but nothing that only the leaves rest on."""
     binding: dict[str, list[int]] = {}
     for at, statement in enumerate(statements):
         for name in bound(statement):
@@ -104,7 +145,7 @@ def _reached(own: ast.Module, statements: list[ast.stmt]) -> set[int]:
     while wanted:
         new = set(binding.get(wanted.pop(), ())) - found
         found |= new
-        wanted += [name for at in new for name in _needed([statements[at]])]
+        wanted += [name for at in new if at not in leaves for name in _needed([statements[at]])]
     return found
 
 

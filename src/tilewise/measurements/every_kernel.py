@@ -1,18 +1,22 @@
 """All kernels on one roofline: every recorded row with bytes and operations, under the roof of its device.
 
-In: the archive. Out: a figure, the file that holds its data, and a table for a page at the site's root. A row
-that says nothing of its bytes or operations, or whose time holds the host's work, has no place on a roof.
+In: the archive. Out: for each device a figure, the file that holds its data, and a table for a page at the
+site's root. A row that says nothing of its bytes or operations, or whose time holds the host's work, has no
+place on a roof.
 """
 
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewise.figures import Figure, Series, line_chart
 from tilewise.measurements.archive import Archive, ceilings_of
+from tilewise.measurements.machines import beside_each_other, machines
+from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Record
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
@@ -20,13 +24,18 @@ from tilewise.models.roofline import Ceilings, attainable_tflop_per_s, stated
 from tilewise.outputs.table import Cell, Column, Table
 
 FOLDER = "assets/figures"
-"""Where the figure's data lie, from the site's root."""
+"""Where the figure's data are, from the site's root."""
+
+Measured = Mapping[str, Sequence[Measurement]]
+"""What each lesson measures, by its id."""
 
 
 @dataclass(frozen=True)
 class Point:
     """A row of a record, placed under its roof."""
 
+    device: str
+    """The device that it was recorded on, as its driver names it."""
     lesson: str
     """The lesson's id."""
     experiment: str
@@ -47,28 +56,44 @@ class Point:
     """The rate as a share of the roof above its intensity."""
 
 
-def first_device(archive: Archive) -> str:
-    """The device whose records the course shows: the one of the first record found."""
-    return next((record.provenance["device"] for record in archive.records()), "")
+def points(
+    archive: Archive, titles: Mapping[str, str], measured: Measured | None = None
+) -> dict[str, tuple[Point, ...]]:
+    """Every row that has a place under the roof of its device, by lesson and experiment.
+
+    Args:
+        archive: the records.
+        titles: the lessons' titles by their ids; rows of other lessons are left out.
+        measured: what the lessons measure now; rows that no longer hold are left out.
+
+    Returns:
+        The points of each device that has some, by the folder of its records, the course's own device first.
+    """
+    every = {one["id"]: _points_on(archive, one["id"], titles, measured) for one in machines(archive)}
+    return {folder: found for folder, found in every.items() if found}
 
 
-def points(archive: Archive) -> tuple[Point, ...]:
-    """Every row that has a place under the roof of the course's device, by lesson and experiment."""
-    chosen = first_device(archive)
+def _points_on(
+    archive: Archive, folder: str, titles: Mapping[str, str], measured: Measured | None
+) -> tuple[Point, ...]:
     found: list[Point] = []
-    for record in archive.records():
-        if record.provenance["device"] != chosen or str(record.method.get("lead_in", "")).startswith("none"):
+    for record in archive.records(folder):
+        if record.lesson not in titles or str(record.method.get("lead_in", "")).startswith("none"):
             continue
+        current = None if measured is None else _current(measured, record.provenance["device"])
         ceilings = _roof(record)
         if record.arithmetic not in ceilings.tflop_per_s:
             continue
         for row in record.rows:
             if not (row.bytes and row.flop and row.median):
                 continue
+            if current is not None and (record.experiment, row.variant) not in current:
+                continue
             intensity, rate = row.flop / row.bytes, row.flop / row.median / 1e6
             share = rate / attainable_tflop_per_s(ceilings, intensity, record.arithmetic)
             found.append(
                 Point(
+                    device=record.provenance["device"],
                     lesson=record.lesson,
                     experiment=record.experiment,
                     label=row.variant,
@@ -83,6 +108,26 @@ def points(archive: Archive) -> tuple[Point, ...]:
     return tuple(sorted(found, key=lambda one: (one.lesson, one.experiment)))
 
 
+def _current(measured: Measured, chosen: str) -> set[tuple[str, str]]:
+    """Experiments and labels whose rows on a device hold for the lessons as they are now."""
+    return {
+        (made.name, row["variant"])
+        for several in measured.values()
+        for made in several
+        for row in made.rows
+        if (chosen, row["variant"]) not in made.outdated
+    }
+
+
+def best_of_lessons(every: Sequence[Point]) -> tuple[Point, ...]:
+    """Of each lesson the kernel that comes closest to its roof; libraries don't count."""
+    best: dict[str, Point] = {}
+    for one in every:
+        if one.role == "variant" and (one.lesson not in best or one.share > best[one.lesson].share):
+            best[one.lesson] = one
+    return tuple(best.values())
+
+
 def _roof(record: Record) -> Ceilings:
     measured = ceilings_of(record.provenance)
     known = device(record.provenance["device"])
@@ -91,35 +136,36 @@ def _roof(record: Record) -> Ceilings:
     return stated(known)
 
 
-def figure(archive: Archive, titles: Mapping[str, str]) -> Figure:
-    """The points of all lessons under the roofs of the device that they were recorded on.
+def figure(archive: Archive, titles: Mapping[str, str], every: Sequence[Point]) -> Figure:
+    """Points under the roofs of the one device that they were recorded on.
 
     Args:
         archive: the records.
-        titles: the lessons' titles by their ids; rows of other lessons are left out.
-
-    Raises:
-        ValueError: no row has a place under a roof.
+        titles: the lessons' titles by their ids.
+        every: the points, at least one.
     """
-    every = [one for one in points(archive) if one.lesson in titles]
-    if not every:
-        raise ValueError("no recorded row has both bytes and operations")
     low = min(one.intensity for one in every) / 2
     high = max(64.0, max(one.intensity for one in every) * 2)
     series: list[Series] = []
-    chosen = next(one for one in archive.records() if one.provenance["device"] == first_device(archive))
-    ceilings = _roof(chosen)
+    where = every[0].device
+    ceilings = _roof(next(archive.records(where)))
     for kind in sorted({one.arithmetic for one in every}):
         ridge = ceilings.ridge_flop_per_byte(kind)
         heights = [attainable_tflop_per_s(ceilings, x, kind) for x in (low, ridge, max(high, ridge * 2))]
         ends = [low, ridge, max(high, ridge * 2)]
-        series.append(Series(f"peak (data sheet), {kind}", ends, heights, role="predicted", marks=False))
-    for role, colour, label in (("variant", "block", "kernels"), ("library", "warp", "libraries")):
-        mine = [one for one in every if one.role == role]
+        series.append(Series(_roof_name(kind), ends, heights, role="predicted", marks=False))
+    best = best_of_lessons(every)
+    others = [one for one in every if one.role == "variant" and one not in best]
+    libraries = [one for one in every if one.role == "library"]
+    for label, role, mine, size in (
+        ("other kernels", "waste", others, 6),
+        ("libraries", "lane", libraries, 6),
+        ("best of each lesson", "block", best, 11),
+    ):
         if mine:
             x, y = [one.intensity for one in mine], [one.tflop_per_s for one in mine]
-            series.append(Series(label, x, y, role=colour, line=False))
-    where = first_device(archive)
+            names = [_name(one, titles) for one in mine]
+            series.append(Series(label, x, y, role=role, line=False, names=names, size=size))
     return line_chart(
         series,
         x="intensity [FLOP/B]",
@@ -127,48 +173,96 @@ def figure(archive: Archive, titles: Mapping[str, str]) -> Figure:
         log_x=True,
         log_y=True,
         height=520,
-        title="Every kernel of the course under the roof of the device that it was recorded on",
-        caption=f"{len(every):,} rows of the course's records on an {where}: operations per byte by the "
-        "lesson's own formulas, and the rate reached. The roofs are the peaks of its data sheet.",
+        title="The best kernel of each lesson, and all others, under one roof",
+        caption=f"{len(every):,} rows recorded on an {where}: operations per byte by the lessons' formulas "
+        "and the rate reached. The roofs are the peaks of its data sheet. Point at a mark or tap it to see "
+        "which kernel it is.",
     )
 
 
-def data_files(archive: Archive, titles: Mapping[str, str]) -> dict[str, bytes]:
-    """The figure's data by path from the site's root; nothing where no row has a place under a roof."""
-    if not any(one.lesson in titles for one in points(archive)):
-        return {}
-    content = figure(archive, titles).json_bytes()
-    return {f"{FOLDER}/{hashlib.sha256(content).hexdigest()[:16]}.json": content}
+def _roof_name(kind: str) -> str:
+    """``BF16 tensor cores`` for ``bf16_matrix``."""
+    name, _, unit = kind.partition("_")
+    return f"{name.upper()}{' tensor cores' if unit == 'matrix' else ''}"
 
 
-def fragment(archive: Archive, titles: Mapping[str, str], urls: Mapping[str, str]) -> str:
-    """The figure and the table, as HTML for a page one level below the site's root.
+def _name(one: Point, titles: Mapping[str, str]) -> str:
+    """The kernel, its size and its lesson, in lines short enough for a phone."""
+    size = case_text(one.case)
+    lines = [f"{one.label}{', ' if size else ''}{size}", titles[one.lesson], f"{one.share:.0%} of the roof"]
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, 38))
+
+
+def data_files(
+    archive: Archive, titles: Mapping[str, str], measured: Measured | None = None
+) -> dict[str, bytes]:
+    """The figures' data by path from the site's root; nothing where no row has a place under a roof."""
+    contents = [
+        figure(archive, titles, every).json_bytes() for every in points(archive, titles, measured).values()
+    ]
+    return {_path(content): content for content in contents}
+
+
+def _path(content: bytes) -> str:
+    return f"{FOLDER}/{hashlib.sha256(content).hexdigest()[:16]}.json"
+
+
+def fragment(
+    archive: Archive,
+    titles: Mapping[str, str],
+    urls: Mapping[str, str],
+    measured: Measured | None = None,
+) -> str:
+    """The figure and the tables of each device, as HTML for a page one level below the site's root.
 
     Args:
         archive: the records.
         titles: the lessons' titles by their ids.
         urls: the lessons' pages relative to the site's root, by their ids.
+        measured: what the lessons measure now, as in ``points``.
+
+    Returns:
+        HTML without blank lines, with what belongs to further devices beside the first one's; empty where no
+        row has a place under a roof.
     """
-    made = figure(archive, titles)
-    [address] = data_files(archive, titles)
-    rows = [_row(one, titles, urls) for one in points(archive) if one.lesson in titles]
+    return beside_each_other(
+        {
+            folder: _on_one_device(archive, titles, urls, every)
+            for folder, every in points(archive, titles, measured).items()
+        }
+    )
+
+
+def _on_one_device(
+    archive: Archive, titles: Mapping[str, str], urls: Mapping[str, str], every: Sequence[Point]
+) -> str:
+    made = figure(archive, titles, every)
+    address = _path(made.json_bytes())
+    order = list(titles)
+    best = sorted(best_of_lessons(every), key=lambda one: order.index(one.lesson))
+    columns = (
+        Column("lesson", "", "left"),
+        Column("kernel or library", "", "left"),
+        Column("size", "", "left"),
+        Column("intensity", "FLOP/B", "right"),
+        Column("rate", "TFLOP/s", "right"),
+        Column("of the roof", "%", "right"),
+    )
     table = Table(
-        [
-            Column("lesson", "", "left"),
-            Column("kernel or library", "", "left"),
-            Column("size", "", "left"),
-            Column("intensity", "FLOP/B", "right"),
-            Column("rate", "TFLOP/s", "right"),
-            Column("share of the roof", "%", "right"),
-        ],
-        rows,
-        caption="How far each row reaches towards the roof above it.",
+        columns,
+        [_row(one, titles, urls) for one in every],
+        caption="How close each row comes to the roof above it.",
     )
     folded = (
-        f'<details class="tw-rows"><summary>The {len(rows):,} rows as a table</summary>\n'
+        f'<details class="tw-rows"><summary>The {len(every):,} rows as a table</summary>\n'
         f"{table.html()}\n</details>"
     )
-    return f"{made.html(f'../{address}', 'every-kernel')}\n\n{folded}"
+    closest = Table(
+        [columns[0], Column("best kernel", "", "left"), *columns[2:]],
+        [_row(one, titles, urls) for one in best],
+        caption="The kernel of each lesson that comes closest to the roof above it.",
+    )
+    return f"{made.html(f'../{address}', 'every-kernel')}\n{closest.html()}\n{folded}"
 
 
 def _row(one: Point, titles: Mapping[str, str], urls: Mapping[str, str]) -> Sequence[Any]:

@@ -61,10 +61,13 @@ def every_row(found: Sequence[Line], lessons: Lessons, own: str) -> str:
             )
         bodies.append("</tbody>")
     chosen = f' data-first-device="{escape(own)}"' if own else ""
+    if found:  # one lesson at a time, until the reader asks for more
+        chosen += f' data-first-lesson="{escape(lessons.titles[found[0].lesson])}"'
     return "\n".join([
+        '<div class="tw-search-in" data-search="measurements">',
         '<div class="tw-table tw-all-rows" tabindex="0" role="group" aria-label="All measurements">',
         f'<table class="tw-sortable" data-filters="lesson device"{chosen}><thead><tr>{heads}</tr></thead>',
-        *bodies, "</table></div>",
+        *bodies, "</table></div></div>",
     ])  # fmt: skip
 
 

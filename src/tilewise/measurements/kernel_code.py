@@ -21,7 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tilewise.cuda.kernel_source import without_comments
+from tilewise.cuda.headers import as_written, with_headers
+from tilewise.cuda.kernel_source import define_lines, without_comments
+from tilewise.kernel.literals import KernelText
 from tilewise.simulator.compile.compiler import HEADERS, CompileError, place
 from tilewise.simulator.compile.toolchain import ToolchainError, cache_folder, clang, keep, zig
 
@@ -103,11 +105,28 @@ def code_hash(
         CompileError: clang refuses the source, or would not pass on all that it says.
         ToolchainError: clang is missing or broken, and the cache does not hold this source.
     """
-    standard = next((one.replace("c++", "gnu++") for one in options if one.startswith("-std=")), "")
-    found = _hashes(source, standard, origin, release())
+    found = _hashes(source, _standard(options), origin, release())
     if name not in found:
         raise CompileError(*place(origin, 1), f'the compiler made no kernel "{name}" of this source.')
     return found[name]
+
+
+def hashes_of(kernel: KernelText) -> Mapping[str, str]:
+    """The hash of each entry point of a literal kernel; empty where clang would not pass on all that it says.
+
+    Raises:
+        ToolchainError: clang is missing or broken, and the cache does not hold this source.
+    """
+    source = define_lines(kernel.defines or {}) + with_headers(kernel.source.strip("\n"))
+    try:
+        return _hashes(source, _standard(kernel.options), None, release())
+    except CompileError:
+        return {}
+
+
+def _standard(options: Sequence[str]) -> str:
+    """The option that names the standard of C++, for clang; empty where none does."""
+    return next((one.replace("c++", "gnu++") for one in options if one.startswith("-std=")), "")
 
 
 @cache
@@ -136,7 +155,7 @@ def _check(source: str, origin: tuple[str, int] | None) -> None:
         what = f"{found[0]} of something else than a parameter, which clang ignores"
     else:
         return
-    own = source.partition("#line 1\n")[2] or source
+    own = as_written(source)
     line = own.count("\n", 0, max(own.find(found[0].split()[-1]), 0)) + 1
     raise CompileError(*place(origin, line), f"the kernel has {what}.")
 

@@ -2,7 +2,7 @@
 
 In: the archive. Out: HTML for a page at the site's root: a bar for each kernel on a logarithmic axis, its
 name linked to its lesson, for every machine that has all the records. A kernel's own size is beside its bar,
-since no size suits both ends.
+since no size suits both ends. The sketch is its headline and its shape, for a screen without room for more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.machines import machines
+from tilewise.measurements.machines import beside_each_other, machines
 from tilewise.measurements.record import Row
 
 _LOW, _HIGH = 1e-4, 1e3
@@ -75,6 +75,15 @@ STEPS = (
 """The kernels, slowest first. Labels of variants are not named here, so that lessons may change them."""
 
 
+def sketch(archive: Archive) -> str:
+    """The picture's headline and its bars alone, as a link to the picture; empty where there is none.
+
+    Args:
+        archive: the records.
+    """
+    return _for_each_machine(archive, lambda bars, _: _sketch(bars))
+
+
 def fragment(archive: Archive, urls: Mapping[str, str]) -> str:
     """The picture, for a page at the site's root.
 
@@ -86,21 +95,13 @@ def fragment(archive: Archive, urls: Mapping[str, str]) -> str:
         HTML without blank lines, with the further machines' pictures beside the first one's; empty where no
         machine has all the records.
     """
+    return _for_each_machine(archive, lambda bars, name: _picture(bars, name, urls))
+
+
+def _for_each_machine(archive: Archive, draw: Callable[[Sequence[_Bar], str], str]) -> str:
     names = {one["id"]: one["name"] for one in machines(archive)}
-    made = {
-        folder: _picture(bars, name, urls)
-        for folder, name in names.items()
-        if (bars := _bars(archive, folder))
-    }
-    if not made:
-        return ""
-    first, *others = made
-    templates = [
-        f'<template data-machine="{escape(folder)}" data-search-exclude>\n{made[folder]}\n</template>'
-        for folder in others
-    ]
-    return "\n".join(
-        [f'<div class="tw-machines" data-shown="{escape(first)}">', made[first], *templates, "</div>"]
+    return beside_each_other(
+        {folder: draw(bars, name) for folder, name in names.items() if (bars := _bars(archive, folder))}
     )
 
 
@@ -122,14 +123,28 @@ def _bars(archive: Archive, folder: str) -> list[_Bar]:
     return bars
 
 
-def _picture(bars: Sequence[_Bar], machine: str, urls: Mapping[str, str]) -> str:
+def _headline(bars: Sequence[_Bar]) -> str:
     last = max((bar for bar in bars if not bar.is_library), key=lambda bar: bar.rate)
-    times = last.rate / bars[0].rate
+    return f"Eight attention kernels: {_two_digits(last.rate / bars[0].rate)} times faster"
+
+
+def _sketch(bars: Sequence[_Bar]) -> str:
+    own = [bar for bar in bars if not bar.is_library]
+    shape = "".join(f'<i style="height:{_share(bar.rate):.1f}%"></i>' for bar in own)
+    ends = f"<span>{_rate(own[0].rate)}</span><span>log scale</span><span>{_rate(own[-1].rate)}</span>"
+    return (
+        f'<a class="tw-ladder-sketch" href="#ladder"><b>{_headline(bars)}</b>'
+        f'<span class="tw-ladder-shape" aria-hidden="true">{shape}</span>'
+        f'<span class="tw-ladder-ends">{ends}</span></a>'
+    )
+
+
+def _picture(bars: Sequence[_Bar], machine: str, urls: Mapping[str, str]) -> str:
     ticks = "".join(f'<span style="left:{_share(at):.1f}%">{text}</span>' for at, text in _TICKS.items())
     return "\n".join(
         [
             '<figure class="tw-ladder">',
-            f'<p class="tw-figure-title">Eight attention kernels: {_two_digits(times)} times faster</p>',
+            f'<p class="tw-figure-title">{_headline(bars)}</p>',
             "<ol>",
             *(_entry(bar, urls) for bar in bars),
             "</ol>",

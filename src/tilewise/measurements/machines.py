@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 
 from tilewise.measurements.archive import MACHINES, Archive, lesson_root
@@ -23,6 +25,24 @@ def machines(archive: Archive) -> list[dict[str, str]]:
     return [
         {"id": folder, "name": drivers[folder] if name in several else name} for folder, name in names.items()
     ]
+
+
+def beside_each_other(made: Mapping[str, str]) -> str:
+    """HTML of several machines as one block, of which a page shows that of the machine chosen.
+
+    Args:
+        made: each machine's HTML by its folder, the one that is shown at first first.
+    """
+    if not made:
+        return ""
+    first, *others = made
+    templates = [
+        f'<template data-machine="{escape(folder)}" data-search-exclude>\n{made[folder]}\n</template>'
+        for folder in others
+    ]
+    return "\n".join(
+        [f'<div class="tw-machines" data-shown="{escape(first)}">', made[first], *templates, "</div>"]
+    )
 
 
 def recorded_device(file: str | Path | None = None) -> Device:

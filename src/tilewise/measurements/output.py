@@ -31,7 +31,7 @@ _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 _VALUES = {
     "bound": "bound",
     "recorded": "median",
-    "share of the bound": "share_of_bound",
+    "bound / recorded": "share_of_bound",
     "GB/s": "gb_per_s",
     "TFLOP/s": "tflop_per_s",
 }
@@ -115,7 +115,7 @@ class Measurement(Output):
         if spreads:
             builder.spread("recorded")
         builder.plain(
-            Column("share of the bound", "%", "right"),
+            Column("bound / recorded", "%", "right"),
             lambda row: _rounded(100 * row["share"], 3) if row.get("share") else None,
         )
         rate = "gb_per_s" if any(row.get("limited_by") == "memory" for row in self.rows) else "tflop_per_s"
@@ -126,7 +126,17 @@ class Measurement(Output):
         builder.times("here", lambda row: _median(row.get("here")), _here_title, lambda row: "measured")
         if spreads:
             builder.spread("here")
-        return Table(builder.columns, builder.rows())
+        same = self.same()
+        return Table(builder.columns, builder.rows(), f"All rows: {case_text(same)}." if same else None)
+
+    def same(self) -> dict[str, Any]:
+        """The parameters that all of several rows have with the same value: the caption says them once."""
+        cases = [row["parameters"] for row in self.rows]
+        if len(cases) < 2:
+            return {}
+        return {
+            name: value for name, value in cases[0].items() if all(case.get(name) == value for case in cases)
+        }
 
     def _mark(self, row: Mapping[str, Any]) -> str:
         return "stale" if self.stale and row.get("stale", True) else "measured"
@@ -318,6 +328,8 @@ class _Columns:
             lambda row: Cell(row["variant"], "library") if row["role"] == "library" else row["variant"],
         )
         names = dict.fromkeys(name for row in self._made.rows for name in row["parameters"])
+        for name in self._made.same():
+            del names[name]
         for name in names:
             self.plain(Column(name, "", "right"), lambda row, name=name: row["parameters"].get(name))
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def device_slug(name: str) -> str:
     """The folder of a device's records."""
@@ -30,7 +32,7 @@ def case_slug(case: Mapping[str, Any]) -> str:
 
 
 def case_text(case: Mapping[str, Any]) -> str:
-    """A case's parameters for a reader, e.g. ``n = 1,024, d = 64``."""
+    """A case's parameters for a reader, e.g. ``n = 1,024, d = 64``; a large power of two as 2²⁶."""
     return ", ".join(f"{name} = {_shown(value)}" for name, value in case.items())
 
 
@@ -46,4 +48,8 @@ def _number(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return str(value)
+    if value >= 2**20 and value.bit_count() == 1:
+        return "2" + str(value.bit_length() - 1).translate(_RAISED)
+    return f"{value:,}"

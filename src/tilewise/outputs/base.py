@@ -8,10 +8,12 @@ The kinds live in the neighbouring modules, in ``tilewise.measurements`` and whe
 from __future__ import annotations
 
 import dataclasses
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from html import escape
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, Self
 
@@ -110,6 +112,11 @@ def encode(output: Output) -> dict[str, Any]:
     """An output as a JSON object that names its class."""
     home = type(output)
     return {"class": f"{home.__module__}:{home.__qualname__}", "data": output.to_dict()}
+
+
+def with_code(text: str) -> str:
+    """A sentence as HTML, what is between back ticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
 
 
 def decode(encoded: Mapping[str, Any]) -> Output:

@@ -12,7 +12,7 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tilewise.outputs.base import Context, Output
+from tilewise.outputs.base import Context, Output, with_code
 from tilewise.outputs.table import number
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class HazardOutput(Output):
         return context.html_block(
             f'<div class="tw-hazard" data-hazard="{escape(self.hazard)}">'
             f"<strong>Hazard: {escape(self.hazard, quote=False)}.</strong> "
-            f"{escape(self.message, quote=False)}{where}\n</div>"
+            f"{with_code(self.message)}{where}\n</div>"
         )
 
 

@@ -7,12 +7,13 @@ a cell that needs another form is given as a string.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar, Self
 
-from tilewise.outputs.base import Context, Output
+from tilewise.outputs.base import Context, Output, with_code
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Column:
     unit: str = ""
     """The unit of its numbers, e.g. ``GB/s``; printed small beside the name."""
     align: str = ""
-    """``left``, ``right`` or ``center``; empty: right where the column holds numbers, else left."""
+    """``left``, ``right`` or ``center``; empty: right where all cells are numbers, else left."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class Cell:
     origin: str | None = None
     """The id of the list that says where a recorded number comes from; ``title`` is then its spread."""
 
+
+_WRITTEN = re.compile(r"[≈<>]?\s?[+−-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?\s?[%×]?")
+"""A number that is given as a string: `73%`, `1.3×`."""
 
 Entry = str | int | float | None | Cell
 
@@ -155,7 +159,7 @@ class Table(Output):
         return f'<th scope="col" class="tw-{self._align(at)}"{data}>{shown}</th>'
 
     def _body(self, at: int, cell: Cell) -> str:
-        shown = escape(_shown(cell.text), quote=False)
+        shown = with_code(_shown(cell.text))
         if cell.href:
             shown = f'<a href="{escape(cell.href)}">{shown}</a>'
         if cell.origin:
@@ -212,7 +216,9 @@ def _scalar(value: Any) -> str | int | float:
 
 def _is_number(entry: Any) -> bool:
     value = _cell(entry).text
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, str):
+        return _WRITTEN.fullmatch(value) is not None
+    return not isinstance(value, bool)
 
 
 def _is_empty(entry: Any) -> bool:

@@ -28,8 +28,15 @@ if TYPE_CHECKING:
 _REPAIRS = {
     "out of bounds": "Add a bounds check, or correct the index.",
     "steps": "Check the loop's condition and its increment.",
+    "mbarrier": "Compare the arrivals of a phase with the number that init set, and wait for a phase to end "
+    "before you arrive for the next one.",
+    "tensor map": "Give coordinates in elements, x first; x is a multiple of 16 bytes.",
 }
 """What to do about a hazard, where the usual words offer what a puzzle does not."""
+_TWICE = (
+    "Two copies write to the same place. Check the destinations and the mask, or wait for the first copy."
+)
+"""What to do where a copy writes over one that is in flight."""
 MAX_STEPS = 2_000_000
 """Warp instructions after which an answer counts as endless; every solution needs far fewer."""
 
@@ -139,7 +146,7 @@ def _right(puzzle: Puzzle, kernel: Kernel) -> list[tuple[Trial, Values, Run]]:
         try:
             run = kernel.on(trial.case).simulate(arrays=arrays, max_steps=MAX_STEPS)
         except HazardError as error:
-            raise LessonError(error.path, error.line, *_said(error, at)) from None
+            raise LessonError(error.path, _line(error), *_said(error, at)) from None
         except (ValueError, TypeError) as error:
             raise LessonError(path, 0, f"{_end(str(error))} {at}") from None
         for name, right in puzzle.expected(values).items():
@@ -151,10 +158,19 @@ def _right(puzzle: Puzzle, kernel: Kernel) -> list[tuple[Trial, Values, Run]]:
     return runs
 
 
+def _line(error: HazardError) -> int:
+    """The line of the kernel itself: where a hazard is in a function that it calls, that of the call."""
+    return error.line - error.hazard.line + error.hazard.caller if error.hazard.caller else error.line
+
+
 def _said(error: HazardError, at: str) -> tuple[str, str]:
     """A hazard in words that fit a line; and the launch that met it, with what to do about it."""
     repair = _REPAIRS.get(error.hazard.kind, error.repair)
-    whole = error.message if len(error.message) <= LONGEST_LINE else f"{error.hazard}."
+    if error.hazard.kind == "undelivered" and " writes " in error.hazard.message:
+        repair = _TWICE
+    caller = error.hazard.caller_line.strip()
+    message = f"{error.hazard}, in `{caller}`." if caller else error.message
+    whole = message if len(message) <= LONGEST_LINE else f"{error.hazard}."
     return whole, f"{at} {repair}"
 
 

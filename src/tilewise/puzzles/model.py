@@ -75,6 +75,14 @@ COUNTERS: Mapping[str, Counter] = {
         "arrivals of warps at barriers",
         "Keep a barrier only where one thread reads or overwrites what another used.",
     ),
+    "bulk_load.requests": Counter("TMA loads", "TMA loads", "Let one thread load each box once."),
+    "bulk_load.sectors": Counter(
+        "sectors loaded by TMA",
+        "sectors that the TMA loads from global memory",
+        "Load each part of a tile in one block, and multicast it to the others that need it.",
+    ),
+    "bulk_store.requests": Counter("TMA stores", "TMA stores", "Let one thread store each box once."),
+    "wgmma": Counter("wgmma", "wgmma instructions", "Issue one for every 16 elements along K."),
     "divergent_branches": Counter(
         "divergent branches",
         "divergent branches",
@@ -158,7 +166,8 @@ class Puzzle:
     def solution(self) -> str:
         """The kernel with its gaps filled."""
         lines = self.code.strip("\n").split("\n")
-        return "\n".join(line for line in lines if not _OPENS.match(line) and not _CLOSES.match(line)) + "\n"
+        kept = [line for line in lines if not _OPENS.match(line) and not _CLOSES.match(line)]
+        return "\n".join(kept) + "\n"
 
     @cached_property
     def gaps(self) -> str:

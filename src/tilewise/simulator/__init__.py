@@ -6,10 +6,14 @@ In: a kernel's text, NumPy arrays and a launch shape. Out: arrays written as a G
 Hazards that stop a run, or are collected:
 
 - `out of bounds`, `misaligned`, `read-only`: by the array passed, the shared variable, the local array.
-- `barrier`, `shuffle`: live threads that never come, lanes of a warp that part at a barrier, or lanes other
-  than those named (matrix instructions need all). Threads that have exited are not waited for, which
-  ``Run.notes`` says.
-- `uninitialised`: a read of shared memory that nobody wrote.
+- `barrier`: live threads that never come, or lanes of a warp that part at a barrier; warps may meet at
+  different ones. Threads that have exited are not waited for, which ``Run.notes`` says.
+- `shuffle`: lanes that are not those named in the mask (matrix instructions need all), or a value from a lane
+  that does not take part.
+- `uninitialised`: shared memory that nobody wrote, or a `__constant__` variable that nobody set. A word, and
+  what a shuffle takes from an absent lane, is a hazard where its value reaches a store, an address or a
+  branch; until then it travels through registers and local memory. The hazard's line is that of the read.
+- `null`: an access through a null pointer, such as an argument that was passed as None.
 - `race`: two warps of a block touch one word of shared or global memory with no barrier in between, or two
   blocks one word of global memory, and one of them stores; or lanes of one instruction store different
   values to one word of global memory. Two atomics do not race, nor an atomic and a read; volatile, relaxed,
@@ -29,8 +33,8 @@ Hazards that stop a run, or are collected:
 - `assert`, `trap`, `steps`: the kernel's own checks, and the limit on warp instructions.
 
 A `race` is also met by two lanes of one warp, in different instructions, on one word of shared memory, with
-nothing in between that lanes do together: lockstep hides a missing `__syncwarp`, a GPU need not. Shuffles,
-votes, atomics, fences and volatile accesses count as such things here, though CUDA promises order by
+nothing in between that lanes do together: lockstep hides a missing `__syncwarp`, a GPU need not, volatile or
+not. Shuffles, votes, atomics and fences count as such things here, though CUDA promises order by
 `__syncwarp` and barriers alone, so that no right kernel is accused.
 
 Not found: races between lanes of one warp through global memory, through what `cp.async` brought, or in
@@ -43,35 +47,44 @@ changed under a wgmma.
 may differ.
 `cp.async` counts as a load from global memory and a store to shared memory where it is issued. `printf`
 writes in the order of blocks and warps, at most a megabyte. With `--use_fast_math` the
-single-precision functions become their `__` forms.
+single-precision functions become their `__` forms. A kernel with `grid.sync()` runs with all its blocks at
+once, up to 128 of them.
 """
 
 from tilewise.simulator.compile.compiler import CompileError
 from tilewise.simulator.compile.toolchain import ToolchainError
+from tilewise.simulator.compile.whole_file import DevicePart, LeftOut
+from tilewise.simulator.engine.state import State, state_of
 from tilewise.simulator.engine.trace import Accesses, Trace, Watched
-from tilewise.simulator.frontend import Entry, Module, compile_kernel
+from tilewise.simulator.frontend import Entry, Module, compile_kernel, device_part
 from tilewise.simulator.results.counts import BulkCounts, Counts, GlobalCounts, SharedCounts
 from tilewise.simulator.results.hazards import ExpectationError, Hazard, HazardError, expect_hazard
-from tilewise.simulator.run import MAX_STEPS, Run, launch
+from tilewise.simulator.run import IGNORABLE, MAX_STEPS, Run, launch
 
 __all__ = [
+    "IGNORABLE",
     "MAX_STEPS",
     "Accesses",
     "BulkCounts",
     "CompileError",
     "Counts",
+    "DevicePart",
     "Entry",
     "ExpectationError",
     "GlobalCounts",
     "Hazard",
     "HazardError",
+    "LeftOut",
     "Module",
     "Run",
     "SharedCounts",
+    "State",
     "ToolchainError",
     "Trace",
     "Watched",
     "compile_kernel",
+    "device_part",
     "expect_hazard",
     "launch",
+    "state_of",
 ]

@@ -9,13 +9,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from pathlib import Path
 
-from tilewise.cuda.kernel_source import global_functions
+from tilewise.cuda.headers import as_written
+from tilewise.cuda.kernel_source import GlobalFunction, global_functions
+from tilewise.cuda.variables import reachable
 from tilewise.errors import LessonError
+from tilewise.simulator.compile import whole_file
 from tilewise.simulator.compile.compiler import CompileError, place, ptx_text
 from tilewise.simulator.compile.toolchain import clang
+from tilewise.simulator.compile.whole_file import DevicePart
 from tilewise.simulator.decode.operands import UnknownInstructionError
 from tilewise.simulator.decode.program import Program, decode
+from tilewise.simulator.engine.state import State, state_of
 from tilewise.simulator.ptx.blocks import in_order
 from tilewise.simulator.ptx.ptx import Ptx, PtxError, Variable
 from tilewise.simulator.ptx.ptx_parser import parse
@@ -34,7 +40,7 @@ class Module:
     origin: tuple[str, int] | None
     """The lesson's file and the line of the source's first line."""
     source: str = ""
-    """The source without the lines in front of ``#line 1``."""
+    """The source as it is written."""
     compiled: str = ""
     """The source with them."""
     options: tuple[str, ...] = ()
@@ -55,8 +61,14 @@ class Module:
             raise LessonError(
                 path,
                 line,
-                f'the simulator does not carry out "{error.text}".',
-                "Write it another way, or report it with this line and the kernel.",
+                error.what,
+                error.repair,
+            ) from None
+        except (ValueError, LookupError, StopIteration, TypeError) as error:
+            raise LessonError(
+                *self.place(1),
+                f'the simulator cannot read the compiled kernel "{name}": {error!r}.',
+                "Report it with the kernel.",
             ) from None
 
     def _must_hold(self, name: str) -> None:
@@ -100,7 +112,12 @@ class Module:
         text, names = watching(self.compiled)
         if not names:
             return self, ()
-        return compile_kernel(text, options=self.options, origin=self.origin), names
+        return compile_kernel(text, options=self.options, origin=self.origin, shown=self.source), names
+
+    @property
+    def state(self) -> State:
+        """What its variables hold between launches."""
+        return state_of(self.source, self.compiled, self.options)
 
     def place(self, line: int) -> tuple[str, int]:
         """The lesson's file and line of a line of the source."""
@@ -114,7 +131,14 @@ class Entry:
     module: Module
     """The source it belongs to."""
     name: str
-    """Its name."""
+    """Its name in the PTX."""
+    function: GlobalFunction | None = None
+    """What its source declares, where that is known from elsewhere."""
+
+    @property
+    def title(self) -> str:
+        """Its name in the source."""
+        return self.function.name if self.function else self.name
 
     @property
     def parameters(self) -> tuple[Variable, ...]:
@@ -124,16 +148,22 @@ class Entry:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """The names of its parameters in the source; empty where the source hides them in a macro."""
-        return tuple(name for name, _ in _declared(self.module, self.name))
+        return tuple(name for name, _ in self._declared)
 
     @property
     def read_only(self) -> tuple[bool, ...]:
         """Of each parameter whether it points to what is const; empty as ``parameter_names`` is."""
-        return tuple(is_const for _, is_const in _declared(self.module, self.name))
+        return tuple(is_const for _, is_const in self._declared)
+
+    @property
+    def _declared(self) -> tuple[tuple[str, bool], ...]:
+        return _parameters(self.function) if self.function else _declared(self.module, self.name)
 
     @property
     def cluster(self) -> tuple[int, int, int]:
         """Blocks of a cluster in x, y, z, as ``__cluster_dims__`` says; the compiler does not pass it on."""
+        if self.function:
+            return self.function.cluster or (1, 1, 1)
         return _cluster(self.module, self.name)
 
     @property
@@ -152,8 +182,12 @@ def _decoded(module: Module, name: str) -> Program:
 def _declared(module: Module, name: str) -> tuple[tuple[str, bool], ...]:
     for function in global_functions(module.source):
         if function.name == name:
-            return tuple((one.name, one.is_pointer and one.is_const) for one in function.declarations)
+            return _parameters(function)
     return ()
+
+
+def _parameters(function: GlobalFunction) -> tuple[tuple[str, bool], ...]:
+    return tuple((one.name, one.is_pointer and one.is_const) for one in function.declarations)
 
 
 @cache
@@ -165,7 +199,11 @@ def _cluster(module: Module, name: str) -> tuple[int, int, int]:
 
 
 def compile_kernel(
-    source: str, *, options: tuple[str, ...] = (), origin: tuple[str, int] | None = None
+    source: str,
+    *,
+    options: tuple[str, ...] = (),
+    origin: tuple[str, int] | None = None,
+    shown: str = "",
 ) -> Module:
     """Compile CUDA C for the simulator.
 
@@ -173,22 +211,39 @@ def compile_kernel(
         source: CUDA C, with its ``#define`` lines and ``#line 1`` in front where it has defines.
         options: as ``Kernel`` takes them; ``-std`` and ``-fmad`` and ``--use_fast_math`` reach clang.
         origin: the lesson's file and the line of the first source line, for messages.
+        shown: the source as it is written, where headers have been put in place or host code left out.
 
     Raises:
         CompileError: clang refuses the source.
         ToolchainError: clang is missing or broken, and the cache does not hold this source.
     """
-    return _module(source, options, origin, clang())
+    return _module(source, options, origin, shown, clang())
+
+
+def device_part(
+    source: str,
+    name: str | None,
+    *,
+    options: tuple[str, ...] = (),
+    prelude: str = "",
+    folder: Path | None = None,
+    origin: tuple[str, int] | None = None,
+) -> DevicePart:
+    """What of a whole CUDA file is for the device; as ``whole_file.device_part``, with a kernel's options."""
+    flags = clang_flags(options)
+    return whole_file.device_part(source, name, flags=flags, prelude=prelude, folder=folder, origin=origin)
 
 
 @cache
-def _module(source: str, options: tuple[str, ...], origin: tuple[str, int] | None, compiler: str) -> Module:
-    flags = _options(options)
-    text = ptx_text(source, flags, origin, compiler)
+def _module(
+    source: str, options: tuple[str, ...], origin: tuple[str, int] | None, shown: str, compiler: str
+) -> Module:
+    flags = clang_flags(options)
+    text = ptx_text(reachable(source), flags, origin, compiler)
     file_number = _file_number(text)
     try:
         module = _in_order(parse(text, file_number))
-    except PtxError as error:
+    except (PtxError, ValueError, LookupError) as error:
         path, line = place(origin, 1)
         raise LessonError(
             path,
@@ -200,7 +255,7 @@ def _module(source: str, options: tuple[str, ...], origin: tuple[str, int] | Non
         module,
         not any(flag.endswith("-fno-cuda-flush-denormals-to-zero") for flag in flags),
         origin,
-        source.partition("#line 1\n")[2] or source,
+        shown or as_written(source),
         source,
         options,
     )
@@ -231,7 +286,7 @@ def _in_order(module: Ptx) -> Ptx:
     return replace(module, functions={name: in_order(one) for name, one in module.functions.items()})
 
 
-def _options(options: tuple[str, ...]) -> tuple[str, ...]:
+def clang_flags(options: tuple[str, ...]) -> tuple[str, ...]:
     """What of the options reaches clang; the rest concerns machine code that the simulator does not make."""
     # Honouring pragmas: the headers forbid it between operators of halves, which NVIDIA's keep apart, too.
     flags = ["-fcuda-flush-denormals-to-zero", "-ffp-contract=fast-honor-pragmas"]

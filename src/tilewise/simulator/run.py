@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,8 @@ import numpy as np
 from tilewise.errors import LessonError
 from tilewise.simulator.engine import machine
 from tilewise.simulator.engine.memory import Memory, shared_owners, watched_values
-from tilewise.simulator.engine.shared import COUNTERS, HAZARD, Launch
+from tilewise.simulator.engine.shared import COUNTERS, HAZARD, HAZARD_KINDS, Launch
+from tilewise.simulator.engine.state import State
 from tilewise.simulator.engine.trace import WATCH, Accesses, Trace, Watched
 from tilewise.simulator.frontend import Entry
 from tilewise.simulator.results.async_findings import Describer
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 MAX_STEPS = 80_000_000
 """Warp instructions after which a launch counts as endless: some ten seconds of this machine."""
 SM_COUNT = 132
+_MOST_TOGETHER = 128
 _MAX_HAZARDS = 64
 _MAX_NOTES = 8
+IGNORABLE = ("uninitialised", "race", "shuffle", "undelivered", "overwritten", "proxy")
+"""Kinds of hazards that a launch may be told to pass over: those about values, not about where it goes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +104,8 @@ def launch(
     hazards: Literal["raise", "collect"] = "raise",
     trace: Trace | None = None,
     max_steps: int = MAX_STEPS,
+    ignore: Sequence[str] = (),
+    state: State | None = None,
 ) -> Run:
     """Run a kernel on the simulator.
 
@@ -113,24 +119,30 @@ def launch(
         hazards: ``raise`` stops at the first; ``collect`` goes on with what this schedule gives.
         trace: which accesses to keep; none by default.
         max_steps: warp instructions after which the kernel counts as endless.
+        ignore: kinds of hazards that are none in this launch; ``IGNORABLE`` names them.
+        state: what the source's variables hold; by default the module's own.
 
     Raises:
         HazardError: with ``hazards="raise"``; arrays keep their contents.
-        ValueError: ``hazards`` or ``max_steps`` is none.
+        ValueError: ``hazards``, ``max_steps`` or ``ignore`` is none.
         LessonError: the kernel uses something that the simulator does not carry out, or runs out of memory.
     """
     if hazards not in ("raise", "collect"):
         raise ValueError(f'hazards is {hazards!r}; it can be "raise" or "collect".')
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps is {max_steps!r}; it is a whole number from 1.")
+    if isinstance(ignore, str) or not set(ignore) <= set(IGNORABLE):
+        kinds = ", ".join(IGNORABLE)
+        raise ValueError(f'ignore is {ignore!r}; it can have {kinds}, as in ignore=("uninitialised",).')
     compiled = entry
     watched_names: tuple[str, ...] = ()
     if trace is not None:
         module, watched_names = entry.module.watched
-        compiled = module.kernels[entry.name]
+        compiled = replace(module.kernels[entry.name], function=entry.function)
     program = compiled.program
+    state = state or entry.module.state
     try:
-        memory = Memory(program, entry.parameters, arguments, entry.parameter_names, entry.read_only)
+        memory = Memory(program, entry.parameters, arguments, entry.parameter_names, entry.read_only, state)
     except MemoryError:
         raise _no_memory(entry) from None
     counts = np.zeros((len(program.lines) or 1, len(COUNTERS)), np.uint64)
@@ -139,7 +151,7 @@ def launch(
     warps = _marked(trace.warps, 32) if trace else None
     releases = np.zeros(grid[0] * grid[1] * grid[2], np.uint16) if program.fences else None
     owners = shared_owners(program, shared_bytes)
-    cluster = compiled.cluster
+    cluster = _together(compiled, grid) if program.grid_sync else compiled.cluster
     description = Launch(
         code=program.code.ctypes.data,
         n_code=len(program.code),
@@ -171,6 +183,7 @@ def launch(
         max_trace_steps=trace.max_steps if trace else 0,
         sm_count=SM_COUNT,
         cluster=(ctypes.c_int32 * 3)(*cluster),
+        ignored=sum(1 << number for number, kind in HAZARD_KINDS.items() if kind in ignore),
         agents=int(program.agents or cluster != (1, 1, 1)),
     )
     status, accesses, printed = machine.run(description)
@@ -179,7 +192,7 @@ def launch(
         raise _no_memory(entry)
     describer = Describer(entry, program, memory, grid, block, max_steps, shared_bytes)
     run = Run(
-        kernel=entry.name,
+        kernel=entry.title,
         grid=grid,
         block=block,
         counts=Counts.of(counts.sum(axis=0)),
@@ -198,6 +211,27 @@ def launch(
         raise HazardError(*entry.module.place(hazard.line), hazard, run)
     memory.write_back()
     return run
+
+
+def _together(entry: Entry, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The blocks of a grid that waits for all of itself: one cluster, as the machine sees it."""
+    path, line = entry.module.place(1)
+    if entry.cluster != (1, 1, 1):
+        raise LessonError(
+            path,
+            line,
+            f'kernel "{entry.title}" has clusters and waits for the whole grid, too.',
+            "The simulator does either: take one of them out.",
+        )
+    blocks = grid[0] * grid[1] * grid[2]
+    if blocks > _MOST_TOGETHER:
+        raise LessonError(
+            path,
+            line,
+            f'kernel "{entry.title}" waits for the whole grid, which has {blocks} blocks.',
+            f"The simulator runs up to {_MOST_TOGETHER} blocks at once: launch a smaller grid.",
+        )
+    return grid
 
 
 def _no_memory(entry: Entry) -> LessonError:

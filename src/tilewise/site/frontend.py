@@ -1,9 +1,9 @@
 """Build the site's styles, scripts and fonts with Node.
 
 In: the sources in ``tilewise/site/web`` and ``tilewise/figures/kinds``, the colours of
-``tilewise.figures.theme``, the device table. Out: a folder under ``.cache/tilewise/web`` named by a hash of
-all of these, built when it is absent. What a page does with the files is left to the MkDocs plugin; which
-files there are is left to ``web/build.mjs``.
+``tilewise.figures.theme``, the device table, the simulator. Out: a folder under ``.cache/tilewise/web`` named
+by a hash of all of these, built when it is absent. What a page does with the files is left to the MkDocs
+plugin; which files there are is left to ``web/build.mjs``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from tilewise.simulator.compile.toolchain import ToolchainError
+from tilewise.simulator.engine.machine import MachineError, prepare_wasm, wasm_key
+
 WEB = Path(__file__).parent / "web"
 KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 """A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
-_OUTPUTS = ("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "figures.js", "plotly.js")
+_OUTPUTS = (
+    *("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "run.js", "run_worker.js", "machine.wasm"),
+    *("figures.js", "plotly.js"),
+)
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
 
@@ -42,9 +48,7 @@ def _unmentioned(_: str) -> AbstractContextManager[None]:
 
 def assets_folder(root: Path) -> Path:
     """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
-    from tilewise.figures import theme
-
-    return _cache(root) / inputs_hash(theme.css() + peaks(), WEB, KINDS)
+    return _cache(root) / inputs_hash("\0".join([*_generated().values(), wasm_key()]), WEB, KINDS)
 
 
 def build_assets(root: Path, during: During = _unmentioned) -> Path:
@@ -58,8 +62,6 @@ def build_assets(root: Path, during: During = _unmentioned) -> Path:
     Raises:
         FrontendError: no Node was found, its packages could not be fetched, or a source does not compile.
     """
-    from tilewise.figures import theme
-
     assets = assets_folder(root)
     if assets.is_dir():
         return assets
@@ -70,9 +72,32 @@ def build_assets(root: Path, during: During = _unmentioned) -> Path:
             node = find_node()
             with during("Fetching the packages of the site's scripts from npm"):
                 packages = _packages(node, cache)
+            with during("Compiling the simulator for browsers"):
+                wasm = _wasm()
             with during("Bundling the site's styles and scripts"):
-                _bundle(node, packages, {"theme.css": theme.css(), "devices.json": peaks()}, assets)
+                _bundle(node, packages, _generated(), wasm, assets)
     return assets
+
+
+def _generated() -> dict[str, str]:
+    """What Python hands to the scripts and styles, by the file's name."""
+    from tilewise.figures import theme
+    from tilewise.simulator.browser import sentences
+    from tilewise.simulator.browser.layout import layout
+
+    return {
+        "theme.css": theme.css(),
+        "devices.json": peaks(),
+        "layout.json": json.dumps(layout()),
+        "sentences.js": sentences.script(),
+    }
+
+
+def _wasm() -> Path:
+    try:
+        return prepare_wasm()
+    except (MachineError, ToolchainError) as error:
+        raise FrontendError(f"The simulator could not be compiled for browsers: {error}") from None
 
 
 def purge(root: Path, css: str, words: Collection[str]) -> str:
@@ -223,7 +248,7 @@ def _packages(node: Path, cache: Path, source: Path = WEB) -> Path:
     return folder
 
 
-def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Path) -> None:
+def _bundle(node: Path, packages: Path, generated: Mapping[str, str], wasm: Path, assets: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bundle-", dir=assets.parent) as name:
         fresh, folder = Path(name) / "assets", Path(name)
         for file, text in generated.items():
@@ -246,6 +271,7 @@ def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Pa
             "esbuild could not bundle src/tilewise/site/web and the kinds of figures. "
             "Repair the file it names.",
         )
+        shutil.copyfile(wasm, fresh / "machine.wasm")
         missing = [output for output in outputs() if not (fresh / output).is_file()]
         if missing:
             raise FrontendError(

@@ -1,7 +1,7 @@
 """The last step of a build: every page lighter.
 
-In: the folder of a finished build. Out: the same folder, where pages have one stylesheet and leaner listings.
-``mkdocs serve`` skips it.
+In: the folder of a finished build. Out: the same folder, where pages have one stylesheet and leaner listings,
+and what they fold away stands in files beside them. ``mkdocs serve`` skips it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tilewise.site.folded import lightened
+
 _STYLESHEET = re.compile(r'\s*<link rel="stylesheet" href="([^"]+)">')
 _WORD = re.compile(rb"[A-Za-z0-9_-]+")
 _PLAIN_TOKEN = re.compile(r'<span class="(?:n|w)">([^<]*)</span>')
@@ -22,6 +24,10 @@ _EASED = (
     (".tabbed-labels>:", ".tabbed-labels>label:"),
 )
 """Selectors that would restyle all of the page when <html> gets a class, and what stands in for them."""
+_LISTING = re.compile(r"<pre>(<span></span><code>.*?</code></pre>)", re.DOTALL)
+_BOX = re.compile(r'<div class="md-typeset__scrollwrap">(?=(.*?)</table>)', re.DOTALL)
+_MANY_ROWS = 400
+"""From how many rows on a page's tables are laid out only where they are near the screen."""
 _SWITCHING = re.compile(r"\[data-md-color-switching\] \*,[^{}]*\{[^{}]*\}")
 """Restyles the page twice whenever it is opened; site/palette.js does its work when the theme is switched."""
 _URL = re.compile(r"url\(\s*(['\"]?)(?!data:|[a-z]+:|/|#)([^)'\"]+)\1\s*\)")
@@ -44,10 +50,16 @@ def finish(site: Path, own_styles: str, root: str, purge: Purge) -> None:
     sheets = _stylesheets(site)
     one = _merged(site, sheets, own_styles, purge) if sheets else ""
     for path, text in pages.items():
-        lean = _PLAIN_TOKEN.sub(r"\1", text)
+        lean = _LISTING.sub(_with_lines, _PLAIN_TOKEN.sub(r"\1", text))
         if one:
             lean = _PLAIN_TABLE.sub(_in_its_box, lean)
+            if lean.count("<tr") > _MANY_ROWS:
+                lean = _BOX.sub(_with_rows, lean)
             lean = _with_one(lean, posixpath.join(_base(path, site, root), one).removeprefix("./"))
+        if path.name == "index.html":
+            lean, files = lightened(lean)
+            for name, text_beside in files.items():
+                path.with_name(name).write_text(text_beside, encoding="utf-8")
         path.write_text(lean, encoding="utf-8")
 
 
@@ -106,6 +118,17 @@ def _in_its_box(match: re.Match[str]) -> str:
         return match[0]
     table = f'<table class="tw-plain"{match[1]}>{match[2]}</table>'
     return f'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">{table}</div></div>'
+
+
+def _with_rows(match: re.Match[str]) -> str:
+    """A table's box that says how many rows it has, unless facts of numbers are shown over its edges."""
+    rows = match[1].count("<tr")
+    return match[0] if "data-provenance" in match[1] else f'{match[0][:-1]} style="--tw-rows:{rows}">'
+
+
+def _with_lines(match: re.Match[str]) -> str:
+    """A listing that says how many lines it has, from which styles/code.css knows its height."""
+    return f'<pre style="--tw-lines:{match[1].count(chr(10))}">{match[1]}'
 
 
 def _with_one(text: str, href: str) -> str:

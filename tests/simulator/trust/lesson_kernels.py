@@ -14,6 +14,7 @@ import numpy as np
 from tilewise.build.run import Runner
 from tilewise.course.lesson import read
 from tilewise.cuda.arguments import check_arguments
+from tilewise.cuda.kernel_source import define_lines
 from tilewise.cuda.tensor_map import TensorMap
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernel.launch import Launch
@@ -78,7 +79,7 @@ def _subject(launch: Launch) -> Subject:
 
     return Subject(
         kernel.name,
-        kernel.preprocessed,
+        define_lines(kernel.defines) + kernel.source,
         make,
         expected,
         launch.grid,

@@ -14,6 +14,7 @@ import pytest
 
 from tests.simulator.kernels import ORIGIN, simulate
 from tests.sweeps import SIMULATOR
+from tilewise.cuda.headers import with_headers
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import TensorMap, with_array
 from tilewise.simulator import CompileError, HazardError, Run
@@ -79,7 +80,7 @@ class Subject:
     def launch(self, given: Arguments, source: str | None = None, more_shared_bytes: int = 0) -> Run:
         """Run a source on arguments, which it writes."""
         return simulate(
-            source or self.source,
+            with_headers(source or self.source),
             *(with_array(given[name], given) for name in self.parameters or given),
             grid=self.grid,
             block=self.block,

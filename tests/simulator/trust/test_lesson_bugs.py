@@ -1,4 +1,4 @@
-"""Bugs planted into the kernels of the lessons: 65 % of each lesson's are caught, and 90 % of all."""
+"""Bugs planted into the kernels of the lessons: 70 % of each lesson's are caught, and 90 % of all."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .lesson_kernels import LESSONS, from_lesson
 from .operators import Mutant
 from .planting import SWEEP, Outcome, Subject, outcome, planted
 
-ELSEWHERE = ("matmul/register_tiles_banks", "matmul/register_tiles_sizes")
-"""Lessons whose kernels are those of another one, which is not counted twice."""
+ELSEWHERE = ("matmul/register_tiles_banks", "matmul/register_tiles_sizes", "attention/softmax_long")
+"""Further pages whose kernels are those of their lesson, where bugs are planted into them."""
 LESSONS_WITH_KERNELS = [
     pytest.param(name, id=name, marks=pytest.mark.sweep(f"lessons/{name}.py"))
     for name in (file.relative_to(LESSONS).with_suffix("").as_posix() for file in LESSONS.glob("*/*.py"))
@@ -20,18 +20,29 @@ LESSONS_WITH_KERNELS = [
 ]
 MOST = 24
 """Bugs planted into a kernel of a lesson; of more, every so many-th."""
-LEAST, LEAST_OF_ALL = 0.65, 0.9
+LEAST, LEAST_OF_ALL = 0.7, 0.9
 """The fraction of planted bugs that is caught under the right name and line, or by the output: of a lesson,
 and of all."""
 
 
 def _by_text(lesson: str) -> dict[str, list[tuple[Subject, ...]]]:
-    """A lesson's kernels by text: those that differ in defines stand together, the most launched first."""
+    """A lesson's kernels by text: those that differ in defines stand together, the most launched first.
+
+    A kernel with one other line, as a lesson shows what the line is for, is the same kernel.
+    """
     found: dict[tuple[str | None, str], tuple[str, list[tuple[Subject, ...]]]] = {}
     for name, subjects in from_lesson(lesson).items():
         text = subjects[0].source.rpartition("#line 1\n")[2]
-        found.setdefault((subjects[0].entry, text), (name, []))[1].append(subjects)
+        entry = subjects[0].entry
+        if any(_one_line_apart(text, other) for other_entry, other in found if other_entry == entry):
+            continue
+        found.setdefault((entry, text), (name, []))[1].append(subjects)
     return {name: sorted(variants, key=len, reverse=True) for name, variants in found.values()}
+
+
+def _one_line_apart(text: str, other: str) -> bool:
+    lines, others = text.split("\n"), other.split("\n")
+    return len(lines) == len(others) and sum(one != two for one, two in zip(lines, others, strict=True)) == 1
 
 
 def _of_lesson(variants: list[tuple[Subject, ...]]) -> list[tuple[Mutant, Outcome]]:

@@ -9,6 +9,7 @@ what it made, and so does the bookkeeping of an open one: its calls of ``publish
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from html import escape
@@ -29,6 +30,8 @@ _TASKS = frozenset({"exercise", "puzzle"})
 """Functions whose calls hold an answer, which readers see in a fold only."""
 _SHOWING = _TASKS | {"agree", "check", "expect_hazard", "measure", "print", "show"}
 """Functions that show something."""
+_FOR_FORMATTERS = re.compile(r"[ \t]*# fmt: (?:skip|off|on)$", re.M)
+"""Comments that say nothing to a reader."""
 
 
 def code_cell(
@@ -165,7 +168,7 @@ def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bo
     while body and not body[0].strip():
         body.pop(0)
         first += 1
-    text = "\n".join(body).rstrip()
+    text = _FOR_FORMATTERS.sub("", "\n".join(body)).rstrip()
     if not text or (is_cuda and _only_imports(text)):
         return []
     shown, regions, markers = without_markers(text, blank=False)

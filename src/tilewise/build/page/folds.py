@@ -60,9 +60,8 @@ def _tree(html: str) -> _Node:
     for found in _TAG.finditer(html):
         if not found[1]:
             classes = _CLASS.search(found[3])
-            node = _Node(
-                found[2], frozenset(classes[1].split() if classes else ()), found.start(), found.end()
-            )
+            names = frozenset(classes[1].split() if classes else ())
+            node = _Node(found[2], names, found.start(), found.end())
             open_nodes[-1].children.append(node)
             open_nodes.append(node)
         elif len(open_nodes) > 1 and open_nodes[-1].tag == found[2]:
@@ -74,28 +73,28 @@ def _tree(html: str) -> _Node:
     return root
 
 
-def _walk(node: _Node) -> Iterator[_Node]:
+def _walk(node: _Node, hidden: bool = False) -> Iterator[tuple[_Node, bool]]:
+    """The nodes below one, each with whether it is in a template, where another machine's outputs are."""
     for child in node.children:
-        yield child
-        if child.tag != "template":
-            yield from _walk(child)
+        yield child, hidden
+        yield from _walk(child, hidden or child.tag == "template")
 
 
 def _with_badge(html: str) -> str:
     """The checks in one list; where there is no lesson's head, they stay where they are."""
     root = _tree(html)
-    head = next((node for node in _walk(root) if "tw-lesson" in node.classes), None)
+    head = next((node for node, hidden in _walk(root) if not hidden and "tw-lesson" in node.classes), None)
     if head is None:
         return html
     headings = [(found.start(), found[1], found[2]) for found in _HEADING.finditer(html)]
     passed: list[str] = []
     left_out: list[str] = []
     cuts: list[tuple[int, int]] = []
-    for node in _all(root):
+    for node, hidden in _walk(root):
         if not node.classes & {"tw-check", "tw-lack"}:
             continue
         cuts.append((node.start, node.end))
-        if _in_template(root, node):
+        if hidden:
             continue
         inside = html[node.inside : node.until].strip()
         above = [heading for heading in headings if heading[0] < node.start]
@@ -134,18 +133,6 @@ def _badge(passed: list[str], left_out: list[str]) -> str:
     )
 
 
-def _all(node: _Node) -> Iterator[_Node]:
-    for child in node.children:
-        yield child
-        yield from _all(child)
-
-
-def _in_template(root: _Node, wanted: _Node) -> bool:
-    return any(
-        node.tag == "template" and node.start < wanted.start and wanted.end <= node.end for node in _all(root)
-    )
-
-
 def _with_rows(html: str) -> str:
     """Neighbouring folds as one line each."""
     return _rewritten(html, _tree(html)).text
@@ -160,8 +147,8 @@ class _Inside:
     """Where in the text the line of the output just before ends; -1 where there is none."""
     shared: bool = False
     """Whether that output has those of further machines beside it."""
-    run: list[tuple[str, str]] = field(default_factory=list)
-    """Folds that are not written yet: opening tag and HTML."""
+    run: list[tuple[frozenset[str], str]] = field(default_factory=list)
+    """Folds that are not written yet: classes and HTML."""
 
     def close(self) -> None:
         """Write the folds: into the line of the output before them, or as a line of their own."""
@@ -172,7 +159,7 @@ class _Inside:
             mark = '<details data-kept=""' if self.shared else "<details"
             added = "".join(entry.replace("<details", mark, 1) for entry in entries)
             self.text = self.text[: self.line] + added + self.text[self.line :]
-        elif len(self.run) == 1 and _classes(self.run[0][0]) & _ALONE:
+        elif len(self.run) == 1 and self.run[0][0] & _ALONE:
             self.text += self.run[0][1]
         else:
             self.text += f'<div class="tw-folds">{"".join(entries)}</div>'
@@ -199,7 +186,7 @@ def _rewritten(html: str, node: _Node) -> _Inside:
         whole = opening + inside.text + html[child.until : child.end]
         at = child.end
         if is_entry:
-            made.run.append((opening, whole))
+            made.run.append((child.classes, whole))
             continue
         made.close()
         if child.tag != "template":
@@ -221,20 +208,12 @@ def _can_lend(node: _Node) -> bool:
     return node.tag == "figure" or is_plain or bool(node.classes & _OUTPUTS)
 
 
-def _classes(opening: str) -> frozenset[str]:
-    found = _CLASS.search(opening)
-    return frozenset(found[1].split() if found else ())
-
-
-def _merged(run: list[tuple[str, str]]) -> list[str]:
+def _merged(run: list[tuple[frozenset[str], str]]) -> list[str]:
     """The entries of a line, in order; code without a title of its own is one entry."""
     entries: list[str] = []
     code = -1
-    for opening, whole in run:
-        if not _classes(opening) & {"code"}:
-            entries.append(whole)
-            continue
-        summary = _SUMMARY.search(whole)
+    for classes, whole in run:
+        summary = _SUMMARY.search(whole) if "code" in classes else None
         if summary is None or not _CODE.match(summary[1]):
             entries.append(whole)
             continue

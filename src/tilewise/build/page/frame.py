@@ -19,6 +19,7 @@ from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
 from tilewise.course.terms import Term
 from tilewise.cuda.capability import HOSTED, named, needed
+from tilewise.cuda.headers import with_headers
 from tilewise.outputs import Output
 from tilewise.outputs.kinds import folded
 
@@ -45,10 +46,11 @@ def hardware(run: LessonRun) -> str:
     kernels = [kernel for found in run.kernels.values() for kernel in found.values()]
     if not kernels:
         return ""
-    most = max(needed(kernel.source, kernel.options) for kernel in kernels)
+    most = max(needed(with_headers(kernel.source), kernel.options) for kernel in kernels)
     if most <= HOSTED:
         return "The notebook runs on a hosted T4, and without a GPU on the simulator."
-    own = ", ".join(sorted({one.name for one in kernels if needed(one.source, one.options) > HOSTED}))
+    demanding = {one.name for one in kernels if needed(with_headers(one.source), one.options) > HOSTED}
+    own = ", ".join(sorted(demanding))
     return (
         f"On a GPU the notebook needs {named(most)} for {own}: more than a hosted T4 has. "
         "Without a GPU it runs on the simulator."
@@ -67,7 +69,7 @@ def head(
     Args:
         lesson: the lesson.
         course: the course.
-        runs_on: a sentence on the GPU that its notebook needs.
+        runs_on: a sentence on the GPU that its notebook needs, for where a link opens it on a hosted one.
         outputs: what its cells showed, for the time that its exercises take.
         package: where its notebook comes from.
     """
@@ -100,7 +102,7 @@ def head(
     )
     colab = package.colab(lesson.id) if package else ""
     hosted = f', or <a href="{escape(colab)}">open it in Colab</a>' if colab else ""
-    needs = f' <span class="tw-hosted">{escape(runs_on, quote=False)}</span>' if runs_on else ""
+    needs = f' <span class="tw-hosted">{escape(runs_on, quote=False)}</span>' if runs_on and colab else ""
     lines.append(
         f'<p class="tw-downloads">Run it: <code>python {escape(lesson.path)}</code>. '
         f"Download {downloads}{hosted}.{needs}</p>"
@@ -121,7 +123,7 @@ def further(lesson: Lesson, course: Course) -> str:
 
 
 def terms(lesson: Lesson, course: Course) -> str:
-    """The terms that a lesson adds and, folded, all so far; empty where there are none."""
+    """Folded: the terms that a lesson adds, and all so far; empty where there are none."""
     so_far = course.terms_so_far(lesson.id)
     if not so_far:
         return ""
@@ -132,7 +134,8 @@ def terms(lesson: Lesson, course: Course) -> str:
             f"- [{term.title}](#{term.anchor}){{ .tw-term-entry }}: {term.first_sentence_markdown}"
             for term in added
         ]
-        parts += ["New in this lesson:", "\n".join(entries)]
+        many = "One term" if len(added) == 1 else f"{len(added)} terms"
+        parts.append(folded(f"{many} new in this lesson", "terms", "\n".join(entries)))
     else:
         parts.append("This lesson introduces no new terms.")
     glossary = page_link(lesson.id, GLOSSARY)

@@ -1,4 +1,4 @@
-"""Attention forward in one kernel, within the traffic of one reading of K and V for each block."""
+"""FlashAttention forward in one kernel; each block of queries may load K and V once."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ _HEAD = """
 extern "C" __global__
 void attention(const float* Q, const float* K, const float* V,
                float* O, int N, float scale) {
-    __shared__ float rows[QUERIES * (D + 1)];
+    __shared__ float smem[QUERIES * (D + 1)];
     int first = blockIdx.x * QUERIES, t = threadIdx.x;
     for (int i = t; i < QUERIES * D; i += QUERIES)
-        rows[i / D * (D + 1) + i % D] =
+        smem[i / D * (D + 1) + i % D] =
             first + i / D < N ? Q[first * D + i] : 0.0f;
     __syncthreads();
     float q[D], o[D] = {}, m = -INFINITY, z = 0.0f;
-    for (int c = 0; c < D; ++c) q[c] = scale * rows[t * (D + 1) + c];
+    for (int c = 0; c < D; ++c) q[c] = scale * smem[t * (D + 1) + c];
 """
 _TAIL = """
-    for (int c = 0; c < D; ++c) rows[t * (D + 1) + c] = o[c] / z;
+    for (int c = 0; c < D; ++c) smem[t * (D + 1) + c] = o[c] / z;
     __syncthreads();
     for (int i = t; i < QUERIES * D; i += QUERIES)
-        if (first + i / D < N) O[first * D + i] = rows[i / D * (D + 1) + i % D];
+        if (first + i / D < N) O[first * D + i] = smem[i / D * (D + 1) + i % D];
 }
 """
 CODE = (
     _HEAD
     + """\
-    // [gap walk over the keys in tiles: m, z and o take in each of them
+    // [gap loop over tiles of keys and update m, z and o
     __shared__ float k[KEYS][D], v[KEYS][D];
-    for (int from = 0; from < N; from += KEYS) {
-        int here = min(KEYS, N - from);
-        for (int i = t; i < here * D; i += QUERIES) {
-            k[i / D][i % D] = K[from * D + i];
-            v[i / D][i % D] = V[from * D + i];
+    for (int j0 = 0; j0 < N; j0 += KEYS) {
+        int count = min(KEYS, N - j0);
+        for (int i = t; i < count * D; i += QUERIES) {
+            k[i / D][i % D] = K[j0 * D + i];
+            v[i / D][i % D] = V[j0 * D + i];
         }
         __syncthreads();
-        for (int j = 0; j < here; ++j) {
+        for (int j = 0; j < count; ++j) {
             float s = 0.0f;
             for (int c = 0; c < D; ++c) s += q[c] * k[j][c];
-            float higher = fmaxf(m, s);
-            float fade = expf(m - higher), p = expf(s - higher);
-            for (int c = 0; c < D; ++c) o[c] = fade * o[c] + p * v[j][c];
-            z = fade * z + p;
-            m = higher;
+            float new_max = fmaxf(m, s);
+            float alpha = expf(m - new_max), p = expf(s - new_max);
+            for (int c = 0; c < D; ++c) o[c] = alpha * o[c] + p * v[j][c];
+            z = alpha * z + p;
+            m = new_max;
         }
         __syncthreads();
     }
@@ -65,16 +65,16 @@ PLAIN = (
     for (int j = 0; j < N; ++j) {
         float s = 0.0f;
         for (int c = 0; c < D; ++c) s += q[c] * K[j * D + c];
-        float higher = fmaxf(m, s);
-        float fade = expf(m - higher), p = expf(s - higher);
-        for (int c = 0; c < D; ++c) o[c] = fade * o[c] + p * V[j * D + c];
-        z = fade * z + p;
-        m = higher;
+        float new_max = fmaxf(m, s);
+        float alpha = expf(m - new_max), p = expf(s - new_max);
+        for (int c = 0; c < D; ++c) o[c] = alpha * o[c] + p * V[j * D + c];
+        z = alpha * z + p;
+        m = new_max;
     }"""
     + _TAIL
 )
 DEPTH = 16
-"""Numbers of a query, of a key and of a value."""
+"""Elements of a query, of a key and of a value."""
 
 
 def _trial(n: int, scale: float = 1.0) -> Trial:
@@ -92,27 +92,27 @@ def _expected(v: Any) -> dict[str, Any]:
 
 
 def _sectors(v: Values) -> int:
-    """Two sectors a row: Q once, K and V once for each block."""
+    """Two sectors per row: Q once, K and V once per block."""
     n = int(v["N"])
     return 2 * n * (1 + 2 * ceil_div(n, 64))
 
 
 def _requests(v: Values) -> int:
-    """Of the 32 lanes of a warp, one number each: Q once, K and V once for each block."""
+    """One element per lane: Q once, K and V once per block."""
     blocks = ceil_div(v["N"], 64)
     return 32 * blocks + 2 * blocks * 8 * ceil_div(v["N"], 16)
 
 
 PUZZLE = Puzzle(
     name="attention/flash",
-    title="Attention without its matrix",
+    title="A small FlashAttention kernel",
     task="""
-    Write softmax(scale Q K^T) V to `O` for `N` queries, keys and values of 16 numbers each, all row-major.
-    A thread has one query: its numbers, already scaled, are in `q`; it keeps the running maximum `m`, the
-    normaliser `z` and the unnormalised output `o`. The kernel divides by z and stores. No score may travel
-    to global memory, and a block of 64 queries may read K and V once.
+    Write softmax(scale Q K^T) V to `O` for `N` queries, keys and values of 16 elements each, all
+    row-major. Each thread processes one query. Its elements, already scaled, are in `q`. Update the running
+    maximum `m`, the sum `z` and the unnormalised output `o`; the kernel divides by z and stores. No score
+    may be written to global memory, and a block of 64 queries may load K and V only once.
     """,
-    launch="blocks of 64 threads, a thread a query.",
+    launch="blocks of 64 threads, one thread per query.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(128), _trial(1), _trial(70), _trial(33, 8.0), _trial(100)),
@@ -121,27 +121,27 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             _sectors,
-            "a row of 16 floats fills 2 sectors; Q is read once, K and V once for each block of 64 queries",
+            "a row of 16 floats fills 2 sectors; Q is read once, K and V once per block of 64 queries",
         ),
         Limit(
             "global_load.requests",
             _requests,
-            "32 lanes fetch 32 numbers with one request, and share them through shared memory",
+            "32 lanes load 32 elements with one request and share them through shared memory",
         ),
         Limit("global_store.sectors", lambda v: 2 * v["N"], "only the output is stored, once"),
     ),
     hints=(
-        "All 64 threads of a block need the same keys and values. Let them fetch 16 of each together, side "
-        "by side, into shared memory.",
-        "For each key: the score s, the higher of m and s, and two factors: exp(m - higher) for what z and "
-        "o hold already, exp(s - higher) for what they take in.",
-        "Threads whose query is past the end must fetch and wait with the others. The last tile may hold "
-        "fewer than 16 keys: loop over those alone. A barrier after filling the tiles, another before they "
-        "are filled again.",
+        "All 64 threads of a block need the same keys and values. Let them load 16 of each together, "
+        "coalesced, into shared memory.",
+        "For each key, compute the score s, the new maximum and two factors: exp(m - new) rescales z and o, "
+        "and exp(s - new) is the weight of the key.",
+        "Threads without a query must load and synchronise with the others. The last tile may have fewer "
+        "than 16 keys, so loop only over those. You need a barrier after the loads and another before the "
+        "next tile overwrites this one.",
     ),
     after="""
-    The N by N scores have never been anywhere but in registers. Each block reads K and V once; with twice
-    the queries to a block there are half as many blocks, and half the traffic.
+    The N by N scores never leave the registers. Each block loads K and V once. With twice as many queries
+    per block, there are half as many blocks, and so half the traffic.
     """,
     rtol=1e-4,
     atol=1e-5,

@@ -1,4 +1,4 @@
-"""Maximum and normaliser of a row in one pass, shares joined between lanes."""
+"""The online softmax step: maximum and sum of exponentials of a row in one sweep, combined across lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 _HEAD = """
 extern "C" __global__
-void normaliser(const float* S, float* most, float* total,
+void normaliser(const float* S, float* row_max, float* row_sum,
                 int rows, int cols) {
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     int lane = threadIdx.x % 32;
@@ -24,26 +24,26 @@ CODE = (
     + """\
     for (int col = lane; col < cols; col += 32) {
         float s = S[row * cols + col];
-        // [gap let m and z take in s
-        float higher = fmaxf(m, s);
-        if (higher > -INFINITY)
-            z = z * expf(m - higher) + expf(s - higher);
-        m = higher;
+        // [gap update m and z with the score s
+        float new_max = fmaxf(m, s);
+        if (new_max > -INFINITY)
+            z = z * expf(m - new_max) + expf(s - new_max);
+        m = new_max;
         // gap]
     }
     for (int d = 16; d > 0; d /= 2) {
         float m2 = __shfl_xor_sync(0xffffffff, m, d);
         float z2 = __shfl_xor_sync(0xffffffff, z, d);
-        // [gap join the other lane's share, m2 and z2, to this one's
-        float higher = fmaxf(m, m2);
-        if (higher > -INFINITY)
-            z = z * expf(m - higher) + z2 * expf(m2 - higher);
-        m = higher;
+        // [gap combine m and z with the other lane's, m2 and z2
+        float new_max = fmaxf(m, m2);
+        if (new_max > -INFINITY)
+            z = z * expf(m - new_max) + z2 * expf(m2 - new_max);
+        m = new_max;
         // gap]
     }
     if (lane == 0) {
-        most[row] = m;
-        total[row] = z;
+        row_max[row] = m;
+        row_sum[row] = z;
     }
 }
 """
@@ -59,8 +59,8 @@ PLAIN = (
         if (m > -INFINITY) z += expf(S[row * cols + col] - m);
     for (int d = 16; d > 0; d /= 2) z += __shfl_xor_sync(0xffffffff, z, d);
     if (lane == 0) {
-        most[row] = m;
-        total[row] = z;
+        row_max[row] = m;
+        row_sum[row] = z;
     }
 }
 """
@@ -69,9 +69,9 @@ PLAIN = (
 
 def _trial(rows: int, cols: int, scale: float = 1.0, *, masked: bool = False) -> Trial:
     drawn = constant(rows * cols, value=-np.inf) if masked else normal(rows * cols, scale=scale)
-    arrays: dict[str, Any] = {"S": drawn, "most": output(rows), "total": output(rows)}
-    said = ", all of them minus infinity" if masked else f", values up to {scale:g} or so" * (scale > 1)
-    label = f"rows = {rows}, cols = {cols}{said}"
+    arrays: dict[str, Any] = {"S": drawn, "row_max": output(rows), "row_sum": output(rows)}
+    what = ", all minus infinity" if masked else f", scores with standard deviation {scale:g}" * (scale > 1)
+    label = f"rows = {rows}, cols = {cols}{what}"
     return Trial(label, case(ceil_div(rows, 4), 128, rows=rows, cols=cols, **arrays))
 
 
@@ -80,19 +80,19 @@ def _expected(v: Any) -> dict[str, Any]:
     most = scores.max(axis=1)
     shift = np.where(np.isfinite(most), most, 0.0)
     total = np.exp(scores - shift[:, None]).sum(axis=1)
-    return {"most": most.astype(np.float32), "total": total.astype(np.float32)}
+    return {"row_max": most.astype(np.float32), "row_sum": total.astype(np.float32)}
 
 
 PUZZLE = Puzzle(
     name="attention/normaliser",
-    title="A maximum that may still rise",
+    title="The online softmax step",
     task="""
-    For each row of scores `S` write its maximum to `most`, and to `total` the sum of exp(score - maximum).
-    A \\warp has one row and reads it once: each lane keeps the maximum so far and the sum that belongs to
-    it, and at the end the lanes join their shares. A row may hold minus infinity only, as a mask leaves it;
-    its sum is 0.
+    For each row of scores `S`, write its maximum to `row_max` and the sum of exp(score - maximum) to
+    `row_sum`. One warp processes a row and reads it once. Each lane keeps the maximum `m` of the scores
+    it has seen and the sum `z` relative to that maximum; at the end, the lanes combine their pairs. A row
+    may contain nothing but minus infinity, as when a mask hides every key. Its sum is then 0.
     """,
-    launch="blocks of 4 warps, just enough warps for the rows.",
+    launch="blocks of 4 warps, one warp per row.",
     code=CODE,
     plain=PLAIN,
     trials=(
@@ -108,20 +108,19 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: row_sectors(v["rows"], v["cols"]),
-            "32 floats side by side lie in at most 5 sectors, and nothing is read twice",
+            "32 adjacent floats are in at most 5 sectors, and nothing is read twice",
         ),
     ),
     hints=(
-        "z was summed up with the old maximum in the exponents. What must it be multiplied by when the "
-        "maximum rises from m to a higher value?",
-        "exp(a - higher) = exp(a - m) exp(m - higher), for each term of z. Joining two lanes is the same "
-        "step with z2 in place of 1.",
-        "Minus infinity less minus infinity is no number. Where the higher of both maxima is still minus "
-        "infinity, there is nothing to add up.",
+        "z is relative to the old maximum. Which factor makes it relative to the new one?",
+        "exp(a - new) = exp(a - m) exp(m - new), for each term of z. To combine two lanes, take the same "
+        "step with z2 exp(m2 - new) instead of exp(s - new).",
+        "Minus infinity minus itself is NaN. If the new maximum is still minus infinity, there's nothing to "
+        "add yet.",
     ),
     after="""
-    Two pairs (maximum, sum) join to one, in any order: that is all flash attention needs of the softmax. A
-    lane without a column keeps (minus infinity, 0), which joins without changing anything.
+    Two pairs (maximum, sum) combine into one, in any order, and that's all FlashAttention needs from
+    softmax. A lane without a column keeps (minus infinity, 0), which changes nothing when it is combined.
     """,
     rtol=2e-5,
 )

@@ -45,7 +45,7 @@ PUZZLE = Puzzle(
         Limit(
             "global_store.sectors",
             lambda v: sectors(v["n"]),
-            "one array is written once, and a sector holds 8 floats",
+            "one array is written once",
         ),
     ),
     hints=(

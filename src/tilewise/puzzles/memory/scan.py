@@ -56,8 +56,8 @@ PUZZLE = Puzzle(
     task="""
     Each run of 32 elements belongs to one warp. Set `out[i]` to the sum of its run from the first
     element up to and including element i. `__shfl_up_sync(0xffffffff, value, d)` returns the `value`
-    of the lane d positions before; the first d lanes get their own value back. Every lane of the warp
-    that is still running must execute the call.
+    of the lane d positions before; the first d lanes get their own value back. Every lane that hasn't
+    returned must execute the call, and no lane may read from one that has.
     """,
     launch="blocks of 64 or 96 threads, and as many as n needs.",
     code=CODE,
@@ -66,8 +66,8 @@ PUZZLE = Puzzle(
     expected=_expected,
     limits=(
         Limit("global_load.sectors", lambda v: sectors(v["n"]), "each element is loaded once, 8 to a sector"),
-        Limit("barriers", lambda v: 0, "a shuffle needs no barrier"),
-        Limit("shared_store.requests", lambda v: 0, "a shuffle needs no shared memory"),
+        Limit("barriers", lambda v: 0, "a shuffle needs neither a barrier nor shared memory"),
+        Limit("shared_store.requests", lambda v: 0, "a shuffle needs neither a barrier nor shared memory"),
     ),
     hints=(
         (

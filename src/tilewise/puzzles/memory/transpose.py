@@ -75,7 +75,7 @@ PUZZLE = Puzzle(
         Limit(
             "shared_store.wavefronts",
             lambda v: v["rows"] * runs(v["cols"]),
-            "one wavefront per row of a tile, without bank conflicts",
+            "one wavefront per row of a tile",
         ),
         Limit(
             "shared_load.wavefronts",

@@ -88,7 +88,8 @@ PUZZLE = Puzzle(
         Limit(
             "shared_load.wavefronts",
             lambda v: ceil_div(v["n"], THREADS) * _wavefronts(),
-            "two loads per active warp and step, without bank conflicts",
+            "two loads per active warp and step, without bank conflicts, "
+            "and one load of the result per block",
         ),
     ),
     hints=(

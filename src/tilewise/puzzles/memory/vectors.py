@@ -42,7 +42,9 @@ def _requests(n: int) -> int:
     return runs(n // 4) + n % 4
 
 
-_WHY = "a warp moves 128 floats per request, and each of up to 3 left over may need one more"
+_WHY = (
+    "a warp moves 128 floats per request, and each of the up to 3 floats left over may need one more request"
+)
 
 PUZZLE = Puzzle(
     name="memory/vectors",

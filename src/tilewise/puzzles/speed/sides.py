@@ -91,7 +91,10 @@ PUZZLE = Puzzle(
         Limit(
             "divergent_branches",
             lambda v: 2 if v["n"] % 64 else 0,
-            "only the last warp of each kind may diverge, at the end of the array",
+            (
+                "at most the last warp of each kind has to diverge, at the end of the array, and "
+                "neither does if n is a multiple of 64"
+            ),
         ),
         Limit(
             "global_load.sectors",

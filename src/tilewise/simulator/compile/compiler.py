@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from tilewise.errors import LessonError
@@ -31,16 +32,32 @@ _FLAGS = (
     "-S",
     "-gline-tables-only",
     "-fno-unroll-loops",
+    "-fno-delete-null-pointer-checks",  # a test of a pointer behind its first use stays
     "-fno-strict-aliasing",  # NVIDIA's compiler reloads an int after a store of a float, too
     "-mllvm",
     "-simplifycfg-sink-common=false",  # and leaves a store in each of two branches
     "-nostdinc",
     "-w",
+    "-Wno-register",
     "-std=c++17",
 )
 
 
 _REPAIR = "Install the wheel again: pip install --force-reinstall ziglang; or correct TILEWISE_ZIG."
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that clang refuses."""
+
+    file: str
+    """The file, as the source names it."""
+    line: int
+    """The line in it."""
+    message: str
+    """What clang says."""
+    repair: str = ""
+    """What one can do, where that is known."""
 
 
 class CompileError(LessonError):
@@ -69,7 +86,7 @@ def ptx_text(source: str, flags: tuple[str, ...], origin: tuple[str, int] | None
             cannot be written.
     """
     header = (HEADERS / "tilewise_cuda.h").read_text()
-    extra = "".join(path.read_text() for path in sorted(HEADERS.glob("*.h")))
+    extra = "".join(path.read_text() for path in sorted(HEADERS.rglob("*")) if path.is_file())
     key = "\0".join((source, *flags, header, extra, *_FLAGS, compiler))
     name = hashlib.sha256(key.encode()).hexdigest()[:24]
     kept = cache_folder() / "ptx" / f"{name}.ptx"
@@ -91,26 +108,7 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
         compiler = zig()
     except ToolchainError as error:
         raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cu"
-        path.write_text(source, encoding="utf-8")
-        command = [
-            str(compiler),
-            "clang",
-            *_FLAGS,
-            *flags,
-            "-isystem",
-            str(HEADERS),
-            "-include",
-            str(HEADERS / "tilewise_cuda.h"),
-            "-o",
-            "-",
-            "kernel.cu",
-        ]
-        try:
-            done = subprocess.run(command, capture_output=True, cwd=folder, check=False, env=_environment())
-        except OSError as error:
-            raise ToolchainError(f"{compiler} cannot be run: {error.strerror}. {_REPAIR}") from None
+    done = _run(compiler, (*_FLAGS, *flags), source)
     said, made = (part.decode("utf-8", "replace") for part in (done.stderr, done.stdout))
     if done.returncode < 0:
         raise ToolchainError(f"{compiler} was ended by signal {-done.returncode}. Is memory short? {_REPAIR}")
@@ -121,6 +119,81 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
     if not _is_ptx(made):
         raise ToolchainError(f"{compiler} made no PTX of a kernel. {_REPAIR}")
     return made
+
+
+def _run(compiler: Path, flags: tuple[str, ...], source: str) -> subprocess.CompletedProcess[bytes]:
+    """Run clang on a source, which is called ``kernel.cu``, with the headers that every kernel has."""
+    own = ("-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h"), "-o", "-", "kernel.cu")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "kernel.cu").write_text(source, encoding="utf-8")
+        command = [str(compiler), "clang", *flags, *own]
+        try:
+            return subprocess.run(command, capture_output=True, cwd=folder, check=False, env=_environment())
+        except OSError as error:
+            raise ToolchainError(f"{compiler} cannot be run: {error.strerror}. {_REPAIR}") from None
+
+
+_FAULT = re.compile(r"^(?P<place>[^\n]*?):(?P<line>\d+):\d+: (?:fatal )?error: (?P<says>[^\n]*)", re.M)
+
+
+def faults_of(source: str, flags: tuple[str, ...]) -> list[Fault]:
+    """Everything that clang refuses in a source; empty where it compiles.
+
+    Raises:
+        ToolchainError: clang is missing or broken.
+    """
+    done = _run(zig(), (*_FLAGS, *flags, "-fsyntax-only", "-ferror-limit=0"), source)
+    said = done.stderr.decode("utf-8", "replace")
+    found = []
+    for one in re.finditer(
+        r"^(?P<place>[^\n]*?):(?P<line>\d+):\d+: (?:fatal )?error: (?P<says>[^\n]*)", said, re.M
+    ):
+        file, line = one["place"].replace("./", ""), int(one["line"])
+        if str(HEADERS) in file:  # of ours, met in what the source asked for
+            rest = said[one.end() :].partition("error: ")[0]
+            if called := re.search(r"^([^\n:]+):(\d+):\d+: note: [^\n]*requested here", rest, re.M):
+                file, line = called[1], int(called[2])
+        found.append(Fault(file, line, one["says"].rstrip("."), repair_of(one["says"])))
+    if done.returncode and not found:
+        raise ToolchainError(f"clang failed and named no line: {said.strip()[:300]}. {_REPAIR}")
+    return found
+
+
+def syntax_tree(source: str, flags: tuple[str, ...]) -> bytes:
+    """Clang's syntax tree of a source that compiles, as JSON."""
+    tree = ("-fsyntax-only", "-Xclang", "-ast-dump=json")
+    return _run(zig(), (*_FLAGS, *flags, *tree), source).stdout
+
+
+_REPAIRS = (
+    ("texture|surface|tex[123]D|surf[123]D", "Textures and surfaces are not simulated: read an array."),
+    (r"\bcu(?:blas|fft|dnn|sparse|solver)", "Libraries for hosts cannot be called from a kernel."),
+    ("thrust|cute|cutlass", "Write that part as plain CUDA, or trace a kernel that does without it."),
+    (
+        "global function|kernel launch|cudaDeviceSynchronize",
+        "Launch both kernels from the host, one after the other: a kernel cannot launch another here.",
+    ),
+    ("host function .* in __(?:global|device)", "Make it a __device__ function."),
+    (
+        "'new'|operator (?:new|delete)|'(?:malloc|free)'",
+        "Give the kernel an array to work in: it cannot allocate.",
+    ),
+    ("file not found", "Put the header beside the file."),
+    (
+        r"namespace 'std'|\bstd::",
+        "Pass pointers and numbers: classes of the host's library have no device code.",
+    ),
+)
+"""What one can do about what clang says, by words in it."""
+
+
+def repair_of(*texts: str) -> str:
+    """What one can do, by what clang says or else by the line that it says it of; empty if unknown."""
+    for text in texts:
+        for pattern, repair in _REPAIRS:
+            if re.search(pattern, text, re.I):
+                return repair
+    return ""
 
 
 def _environment() -> dict[str, str]:
@@ -139,4 +212,5 @@ def _error(message: str, origin: tuple[str, int] | None) -> CompileError:
     path, line = place(origin, int(found[1]))
     code = re.sub(r"^\s*\d*\s*\|\s*", "", found[4]).strip()
     shown = f", in `{code}`" if code else ""
-    return CompileError(path, line, f"the kernel does not compile: {found[3].rstrip('.')}{shown}.")
+    says = f"the kernel does not compile: {found[3].rstrip('.')}{shown}."
+    return CompileError(path, line, says, repair_of(found[3], code))

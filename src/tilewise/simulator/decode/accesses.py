@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from tilewise.simulator.decode.operands import SIGNED, SPACES, SYNC, Assembler, Handlers
+from tilewise.simulator.decode.operands import SIGNED, SPACES, SYNC, VOLATILE, Assembler, Handlers
 from tilewise.simulator.engine.shared import NO_SLOT, numbers
 from tilewise.simulator.ptx.ptx import type_bytes
 
@@ -72,7 +72,9 @@ def _memory(
         wide = _stored_width(asm, names, size)
     asm.emit(
         op,
-        flags=(SIGNED if kind.startswith("s") else 0) | (0 if _ORDERING.isdisjoint(asm.opcode) else SYNC),
+        flags=(SIGNED if kind.startswith("s") else 0)
+        | (0 if _ORDERING.isdisjoint(asm.opcode) else SYNC)
+        | (VOLATILE if "volatile" in asm.opcode else 0),
         sub=vector,
         type=SPACES[space],
         type2=size,

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewise.simulator.decode.operands import Assembler, Handlers
+from tilewise.simulator.decode.operands import ONE_BIT, Assembler, Handlers
 from tilewise.simulator.ptx.ptx import type_bytes
 
 
 def _logic(asm: Assembler, name: str) -> None:
     kind = asm.opcode[-1]
-    asm.emit_operands(f"{name}_{64 if type_bytes(kind) == 8 else 32}", kind, kind)
+    flags = ONE_BIT if kind == "pred" else 0
+    asm.emit_operands(f"{name}_{64 if type_bytes(kind) == 8 else 32}", kind, kind, flags=flags)
 
 
 def _not(asm: Assembler) -> None:

@@ -12,6 +12,7 @@ from tilewise.simulator.decode.operands import (
     Assembler,
     Handlers,
     UnknownInstructionError,
+    source_name,
 )
 from tilewise.simulator.engine.shared import NO_SLOT, numbers
 from tilewise.simulator.ptx.ptx import Function, Variable, type_bytes
@@ -145,7 +146,12 @@ def _return(asm: Assembler) -> None:
 
 
 def _watch(asm: Assembler) -> None:
-    """``tw.watch.f32 number, value``: what the header's ``tw_watch`` leaves for a trace."""
+    """``tw.watch.f32 number, value``: what the header's ``tw_watch`` leaves for a trace; ``tw.grid.sync``."""
+    if asm.opcode[1] == "grid":
+        asm.agents = asm.grid_sync = True
+        asm.emit("cluster_arrive")
+        asm.emit("cluster_wait")
+        return
     kind = asm.opcode[-1]
     number, value = asm.operands
     asm.emit(
@@ -210,12 +216,44 @@ def _struct_offsets(asm: Assembler, *places: tuple[str, str]) -> dict[int, str]:
     return found
 
 
+def _undefined(asm: Assembler, name: str) -> UnknownInstructionError:
+    if name in _ALLOCATIONS:
+        return UnknownInstructionError(
+            name,
+            asm.instruction.line,
+            "the kernel allocates memory by itself, with new or malloc, which the simulator does not do.",
+            "Give it an array to work in, or a local array of a fixed size.",
+        )
+    return UnknownInstructionError(
+        name,
+        asm.instruction.line,
+        f"the kernel calls {source_name(name)}, which its source declares and does not define.",
+        "Put the function's definition into the source, or include the file that has it.",
+    )
+
+
+_ALLOCATIONS = {
+    "_Znwm",
+    "_Znam",
+    "_Znwj",
+    "_Znaj",
+    "_ZdlPv",
+    "_ZdaPv",
+    "_ZdlPvm",
+    "_ZdaPvm",
+    "malloc",
+    "free",
+}
+
+
 def _call_math(asm: Assembler, name: str, given: list[str], answers: list[str]) -> None:
     plain = _MATH_ALIASES.get(name, name)
     single = plain.endswith("f") and plain[:-1] in numbers("MATH") and plain not in ("erf",)
     base = plain[:-1] if single else plain
+    if name.startswith("%"):
+        raise asm.pointer_to_function()
     if base not in numbers("MATH") or len(answers) != 1:
-        raise UnknownInstructionError(f"a call of {name}, which is not defined", asm.instruction.line)
+        raise _undefined(asm, name)
     kind = "f32" if single else "f64"
     slots = [asm.parameter_slot(part, 0, kind) for part in given]
     slots += [slots[0]] * (3 - len(slots))

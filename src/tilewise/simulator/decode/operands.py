@@ -16,10 +16,17 @@ import numpy as np
 from tilewise.simulator.engine.shared import NO_SLOT, numbers, values
 from tilewise.simulator.ptx.ptx import Function, Instruction, Ptx, Variable, type_bytes
 
-NEGATED, FTZ, SATURATE, SIGNED, OTHER_NEGATED, SYNC, RELAXED = (
+NEGATED, FTZ, SATURATE, SIGNED, OTHER_NEGATED, SYNC, RELAXED, ONE_BIT, VOLATILE = (
     values("FLAG")[name]
-    for name in ("NEGATED", "FTZ", "SATURATE", "SIGNED", "OTHER_NEGATED", "SYNC", "RELAXED")
-)
+    for name in (
+        "NEGATED", "FTZ", "SATURATE", "SIGNED", "OTHER_NEGATED", "SYNC", "RELAXED", "ONE_BIT", "VOLATILE"
+    )
+)  # fmt: skip
+_USES = {field: values("FLAG")[f"USES_{field.upper()}"] for field in "abce"}
+_NEAR_LINE = values("FLAG")["NEAR_LINE"]
+_USES_TARGETS = values("FLAG")["USES_D"]
+_STORES = ("st", "stmatrix")
+"""Operations whose places for results hold what they store."""
 SPACES = {name.lower(): number for name, number in numbers("SPACE").items()}
 SPACES |= {"": SPACES["generic"], "param": SPACES["const"]}
 """The number of a state space by its name in PTX, none for a generic address."""
@@ -28,9 +35,21 @@ SPACES |= {"": SPACES["generic"], "param": SPACES["const"]}
 class UnknownInstructionError(Exception):
     """An instruction that the simulator does not carry out."""
 
-    def __init__(self, text: str, line: int) -> None:
+    def __init__(self, text: str, line: int, what: str = "", repair: str = "") -> None:
         super().__init__(text)
         self.text, self.line = text, line
+        self.what = what or f'the simulator does not carry out "{text}".'
+        self.repair = repair or "Write it another way, or report it with this line and the kernel."
+
+
+def source_name(symbol: str) -> str:
+    """What a function is called in the source, by its name in the PTX, as far as that says it."""
+    found = re.match(r"_ZN?K?(\d+)(?=\D)", symbol)
+    return symbol[found.end() : found.end() + int(found[1])] if found else symbol
+
+
+class Register(int):
+    """The slot of a register, as against that of a constant or a plain number."""
 
 
 class Assembler:
@@ -45,7 +64,7 @@ class Assembler:
         self.module, self.entry, self.ftz = module, entry, ftz
         self.op, self.types, self.rounding = numbers("OP"), numbers("TYPE"), numbers("ROUNDING")
         self.rows: list[dict[str, int]] = []
-        self.slots: dict[tuple[str, str], int] = {}
+        self.slots: dict[tuple[str, str], Register] = {}
         self.units = 0
         self.constants: list[np.ndarray] = []
         self.constant_slots: dict[tuple[int, int], int] = {}
@@ -55,6 +74,7 @@ class Assembler:
         self.grain, self.global_grain = 4, 4
         self.fences = False
         self.agents = False
+        self.grid_sync = False
         self.fixups: list[tuple[int, str]] = []
         self.starts: dict[str, int] = {}
         self.tables: list[np.ndarray] = []
@@ -64,6 +84,16 @@ class Assembler:
     def unknown(self) -> UnknownInstructionError:
         """That the simulator does not carry the instruction out."""
         return UnknownInstructionError(self.instruction.text, self.instruction.line)
+
+    def pointer_to_function(self) -> UnknownInstructionError:
+        """That a function is called, or taken, by its address."""
+        return UnknownInstructionError(
+            self.instruction.text,
+            self.instruction.line,
+            "the kernel uses a pointer to a device function, as a table of functions or a virtual function "
+            "has it, and the simulator calls functions by name only.",
+            "Choose the function with if or switch, or make it a template parameter.",
+        )
 
     def _line(self) -> int:
         return self.line_rows.setdefault(self.instruction.line, len(self.line_rows))
@@ -79,8 +109,10 @@ class Assembler:
             row["pred"] = self.slot(instruction.predicate)
             flags |= NEGATED if instruction.negated else 0
         row["e"] = 0
-        row["flags"] = flags
         row.update(fields)
+        flags |= sum(flag for field, flag in _USES.items() if isinstance(row[field], Register))
+        flags |= _NEAR_LINE if instruction.is_near else 0
+        row["flags"] = flags | (_USES_TARGETS if op in _STORES else 0)
         self.rows.append(row)
         return len(self.rows) - 1
 
@@ -97,12 +129,12 @@ class Assembler:
             return registers[scoped[1] + scoped[2]]
         raise self.unknown()
 
-    def slot(self, name: str, type_name: str | None = None) -> int:
+    def slot(self, name: str, type_name: str | None = None) -> Register:
         """The slot of a register in the warp's register file."""
         key = (self.function.name, name)
         if key not in self.slots:
             kind = type_name or self.register_type(name)
-            self.slots[key] = self.units
+            self.slots[key] = Register(self.units)
             self.units += 2 if type_bytes(kind) == 8 else 1
         return self.slots[key]
 
@@ -158,6 +190,8 @@ class Assembler:
             return self.constant(self.symbols[match[1]] + int(match[2]), type_bytes(type_name))
         if text in ("true", "false"):
             return self.constant(int(text == "true"), 4)
+        if text in self.module.functions or text in self.module.externs:
+            raise self.pointer_to_function()
         special = self._special(text)
         return special if special is not None else self.slot(text)
 
@@ -194,7 +228,7 @@ class Assembler:
     def emit_operands(self, op: str, *kinds: str, **fields: int) -> None:
         """Emit a row with the first operand as target, and the others, of these types, as a, b, c, e."""
         target, *sources = self.operands
-        row = {"d0": self.slot(target)}
+        row: dict[str, int] = {"d0": self.slot(target)}
         for field, source, kind in zip("abce", sources, kinds, strict=False):
             row[field] = self.value(source, kind)
         self.emit(op, **row, **fields)
@@ -231,11 +265,11 @@ class Assembler:
         parts = self.opcode
         return next((part.split("::")[0] for part in parts[1:] if part.split("::")[0] in SPACES), "")
 
-    def parameter_slot(self, name: str, offset: int, kind: str, function: str | None = None) -> int:
+    def parameter_slot(self, name: str, offset: int, kind: str, function: str | None = None) -> Register:
         """The slot of a part of a parameter of a function."""
         key = (function or self.function.name, f"param {name} {offset}")
         if key not in self.slots:
-            self.slots[key] = self.units
+            self.slots[key] = Register(self.units)
             self.units += 2
         return self.slots[key]
 

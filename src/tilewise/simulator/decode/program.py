@@ -21,8 +21,8 @@ from tilewise.simulator.decode import (
     matrices,
     warpgroups,
 )
-from tilewise.simulator.decode.operands import Assembler, Handlers, UnknownInstructionError
-from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, INSTRUCTION
+from tilewise.simulator.decode.operands import Assembler, Handlers, UnknownInstructionError, source_name
+from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, INSTRUCTION, numbers, values
 from tilewise.simulator.ptx.ptx import Function, Instruction, Ptx, Variable, type_bytes
 
 HANDLERS: Handlers = {
@@ -81,10 +81,20 @@ class Program:
     """Whether it has fences, or loads and stores that stand for one."""
     agents: bool
     """Whether something beside warps touches shared memory, or blocks that of others."""
+    grid_sync: bool
+    """Whether all blocks of the grid wait for each other, so that they have to run together."""
     lines: tuple[int, ...]
     """Source line of each row of counters."""
     tables: list[np.ndarray] = field(default_factory=list)
     """Branch tables, kept alive for the machine."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has accesses by which blocks tell each other something."""
+        return bool(
+            (self.code["op"] == numbers("OP")["atom"]).any()
+            or (self.code["flags"] & values("FLAG")["SYNC"]).any()
+        )
 
 
 def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: int = 0) -> Program:
@@ -168,7 +178,13 @@ class _Decoder(Assembler):
         for instruction in self.module.functions[name].instructions:
             callee = self._callee(instruction) if instruction.opcode[0] == "call" else ""
             if callee in (*callers, name):
-                raise UnknownInstructionError(f"{instruction.text} (a recursive call)", instruction.line)
+                raise UnknownInstructionError(
+                    instruction.text,
+                    instruction.line,
+                    f"{source_name(callee)} calls itself, and the simulator keeps one set of registers for "
+                    "each function.",
+                    "Write it as a loop, with a stack of its own in a local array.",
+                )
             if callee in self.module.functions:
                 self._refuse_recursion(callee, (*callers, name))
 
@@ -206,6 +222,7 @@ class _Decoder(Assembler):
             global_grain=self.global_grain,
             fences=self.fences,
             agents=self.agents,
+            grid_sync=self.grid_sync,
             lines=tuple(self.line_rows),
             tables=self.tables,
         )

@@ -48,7 +48,7 @@ def _product(asm: Assembler, shape_text: str, d: str, a: str, b: str) -> None:
     if len(results) != n // 8 * (2 if d == "f16" else 4) or len(fragments) != (4 if in_registers else 1):
         raise asm.unknown()
     how = _immediates(asm, [int(part, 0) for part in immediates], a, in_registers)
-    slots = [asm.slot(name) for name in results]
+    slots: list[int] = [asm.slot(name) for name in results]
     slots += [asm.value(name, "b32" if in_registers else "b64") for name in fragments]
     slots += [asm.value(second, "b64"), asm.value(scale, "pred")]
     table = np.array(slots, np.int32)

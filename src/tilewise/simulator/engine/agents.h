@@ -115,7 +115,8 @@ static void order_agents(Block *B, Block *T, const Ins *in, int w, int lane, u64
             conflict(B, in, w, lane, H_PENDING, here, size, write, s->write_warp, s->write_line);
             continue;
         }
-        if (kind != KIND_STORE && !s->initialised) {
+        if (kind == KIND_LOAD && !by->proxy && !s->initialised) B->unwritten = 1;
+        else if (kind != KIND_STORE && !s->initialised) {
             Hazard *h = hazard(B, in, w, lane, H_UNINITIALISED);
             if (h) {
                 h->address = here;

@@ -70,23 +70,25 @@ static int release(Block *B) {
         }
     for (; named; named &= named - 1) {
         const int id = __builtin_ctz(named);
-        int here = 0, counted = B->came[id], wanted = EVERYBODY, warp = -1, lane = 0, other = -1;
+        int here = 0, counted = B->came[id], wanted = EVERYBODY, warp = -1, lane = 0, other = -1, parted = 0;
         for (int w = 0; w < B->n_warps; w++) {
+            int first = -1;
             counted += counted_at(&B->warps[w], id);
             for (u32 r = waiting_at(&B->warps[w], id); r; r &= r - 1) {
                 Warp *W = &B->warps[w]; const int l = __builtin_ctz(r);
                 here++; wanted = W->bar_count[l];
                 if (warp < 0) { warp = w; lane = l; }
-                else if (W->bar_line[l] != B->warps[warp].bar_line[lane]) other = w * 32 + l;
+                if (first < 0) first = l;
+                else if (other < 0 && W->bar_line[l] != W->bar_line[first]) { other = w * 32 + l; parted = first; }
             }
         }
         if (warp < 0 || (wanted == EVERYBODY ? here < live && counted < B->threads : counted < wanted))
             continue;
-        if (id == 0 && other >= 0) {  // __syncthreads in two places
-            Ins where = {0}; where.line = B->warps[warp].bar_line[lane];
-            Hazard *h = hazard(B, &where, warp, lane, H_BARRIER);
-            if (h) { h->index = other; h->size = -1; h->other_line =
-                B->warps[other / 32].bar_line[other % 32]; }
+        if (id == 0 && other >= 0) {  // lanes of one warp at __syncthreads in two places; warps may be
+            const Warp *W = &B->warps[other / 32];
+            Ins where = {0}; where.line = W->bar_line[parted];
+            Hazard *h = hazard(B, &where, other / 32, parted, H_BARRIER);
+            if (h) { h->index = other; h->size = -1; h->other_line = W->bar_line[other % 32]; }
             if (B->stop) return 0;
         }
         if (wanted == EVERYBODY && live < B->threads)

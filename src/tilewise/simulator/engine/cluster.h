@@ -76,6 +76,12 @@ static int meet(Cluster *C) {
     C->meeting++;
     C->events++;
     for (int rank = 0; rank < C->size; rank++) C->blocks[rank].interval++;
+    Launch *L = C->L;  // where the whole grid has met, nothing before races with anything after
+    if (C->size == (s64)L->grid[0] * L->grid[1] * L->grid[2])
+        for (s64 i = 0; i < L->n_buffers; i++) {
+            const Buffer *one = &L->buffers[i]; const u64 grain = (u64)L->global_grain;
+            if (one->words) memset(one->words, 0, (size_t)((one->size + grain - 1) / grain) * sizeof(Word));
+        }
     return 1;
 }
 

@@ -4,8 +4,8 @@
 // a race.
 //
 // To be sure of never alarming wrongly, more begins an epoch than CUDA promises: __syncwarp and barriers, but
-// also shuffles, votes and matrix instructions, atomics, fences and volatile accesses, whichever lanes take
-// part. Not races: a store of the value that is there already, a lane's own value read back that others
+// also shuffles, votes and matrix instructions, atomics and fences, whichever lanes take part. A volatile
+// access is no such thing: it made code like this right before Volta, and does so no more. Not races: a store of the value that is there already, a lane's own value read back that others
 // stored too, and stores of one instruction. Copies and kernels with mbarriers or clusters are not looked at.
 
 typedef struct Lanes {
@@ -40,7 +40,7 @@ static inline void order_lanes(Block *B, const Ins *in, int w, int lane, u64 off
     Warp *W = &B->warps[w];
     const int shift = __builtin_ctz((u32)B->L->shared_grain), atomic = kind == KIND_ATOMIC;
     const u32 now = W->epoch << 5 | (u32)w, me = 1u << lane;
-    if (B->L->agents || (in->flags & SYNC)) return;
+    if (B->L->agents || (in->flags & (SYNC | VOLATILE)) == SYNC) return;
     if (kind != KIND_LOAD && !idle && W->stored != W->epoch) { W->stored = W->epoch; settle_loads(B, w); }
     for (u64 at = offset >> shift; at <= (offset + (u64)size - 1) >> shift; at++) {
         Lanes *s = &B->lanes[at];

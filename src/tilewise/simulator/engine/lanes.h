@@ -64,9 +64,18 @@ static int gathered(Block *B, Warp *W, int w, const Ins *in, s32 pc, u32 mask) {
     }
     W->forced = 0;
     EACH(W->expected[l] = 0)
-    if (absent || (mask & ~named)) hazard(B, in, w, __builtin_ctz(absent ? absent
-        : mask & ~named), H_SHUFFLE);
+    if (absent || (mask & ~named)) {
+        const int here = __builtin_ctz(absent ? mask : mask & ~named);
+        Hazard *h = hazard(B, in, w, here, H_SHUFFLE);
+        if (h) { h->index = absent ? __builtin_ctz(absent) : -1; h->address = named; }
+    }
     return 1;
+}
+
+// An instruction of whole warps that some lanes carry out alone.
+static void not_whole(Block *B, const Ins *in, int w, u32 mask) {
+    Hazard *h = hazard(B, in, w, __builtin_ctz(mask), H_SHUFFLE);
+    if (h) { h->index = -2; h->size = __builtin_popcount(mask); }
 }
 
 // Lanes that were on their way to an instruction when the lanes of `mask` began to wait there.
@@ -103,7 +112,7 @@ static int release_waiting(Block *B, int w) {
 static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     const u32 *a = REG(in->a), *b = REG(in->b), *c = REG(in->c);
-    u32 value[32], ok[32];
+    u32 value[32], ok[32], absent = 0; u8 source[32];
     EACH({
         int top = (int)(c[l] & 31), seg = (int)(c[l] >> 8 & 31), by = (int)(b[l] & 31), low = l & seg,
             high = (l & seg) | (top & ~seg), from = 0, inside = 0;
@@ -114,20 +123,49 @@ static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         case X_idx: from = low | (by & ~seg); inside = from <= high; break; }
         if (!inside) from = l;
         value[l] = a[from & 31]; ok[l] = (u32)inside;
-        if (inside && !(mask >> from & 1)) { hazard(B, in, w, l, H_SHUFFLE); value[l] = (u32)POISON; }
+        source[l] = (u8)(from & 31);
+        if (inside && !(mask >> from & 1)) { absent |= 1u << l; value[l] = (u32)POISON; }
     })
     EACH({ REG(in->d[0])[l] = value[l]; if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = ok[l]; })
+    if (W->poisoned || absent) follow_shuffle(B, W, w, in, mask, source, absent,
+        live_lanes(L, W));
 }
 
 // match.any and, with in->sub, match.all: the lanes whose value is the same.
 static void match(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
-    u64 value[32]; u32 same[32];
+    u64 value[32]; u32 same[32]; const u32 *named = REG(in->e);  // parts of a warp may be here at once
     EACH(value[l] = in->type == T_u64 ? REG64(in->a)[l] : REG(in->a)[l])
-    EACH({ same[l] = 0; for (int k = 0; k < 32; k++) if ((mask >> k & 1)
+    EACH({ same[l] = 0; for (int k = 0; k < 32; k++) if ((mask & named[l]) >> k & 1
         && value[k] == value[l]) same[l] |= 1u << k; })
-    EACH({ const int all = same[l] == mask;
+    EACH({ const int all = same[l] == (mask & named[l]);
            if (in->d[0] != NO_SLOT) REG(in->d[0])[l] = in->sub && !all ? 0 : same[l];
            if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = (u32)all; })
+}
+
+// redux.sync: each lane gets what the lanes that it names make.
+static void reduce_lanes(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
+    const u32 *a = REG(in->a), *named = REG(in->e); u32 result[32], done = 0;
+    const int is_signed = in->type == T_s32;
+    EACH({
+        if (done >> l & 1) continue;
+        const u32 members = mask & named[l];
+        u32 r = a[l];
+        for (u32 rest = members & ~(1u << l); rest; rest &= rest - 1) {
+            const u32 v = a[__builtin_ctz(rest)];
+            switch ((enum atomic)in->sub) {
+            case A_add: r += v; break; case A_and: r &= v; break; case A_or: r |= v; break;
+            case A_xor: r ^= v; break;
+            case A_min: r = (is_signed ? (s32)v < (s32)r : v < r) ? v : r; break;
+            case A_max: r = (is_signed ? (s32)v > (s32)r : v > r) ? v : r; break;
+            default: break;
+            }
+        }
+        for (u32 rest = members | 1u << l; rest; rest &= rest - 1) {
+            const int k = __builtin_ctz(rest);
+            if (named[k] == named[l]) { result[k] = r; done |= 1u << k; }
+        }
+    })
+    EACH(REG(in->d[0])[l] = result[l])
 }
 
 // A cluster's barrier: lanes arrive and, with OP_cluster_wait, wait; the lanes that have to sleep.

@@ -166,6 +166,7 @@ typedef struct {
     s32 registers;       // as setmaxnreg left them, 0 before
     struct Wgmma *wgmma; // null until the first
     u32 skipped;         // lanes that ran past a barrier at which others of the warp wait
+    s32 poisoned;        // whether its registers hold values that nobody made: poison.h
     u32 epoch, stored;   // how often its lanes did something together; when it last stored to shared memory
 } Warp;
 #define MAX_DEPTH 64
@@ -198,6 +199,8 @@ typedef struct Block {
     u32 *files; s32 *stacks;
     s32 came[16];        // threads that arrived at a barrier without waiting (bar.arrive)
     u32 *came_vc;        // and what their warps knew, 16 clocks
+    // poison.h; unwritten: the last load met bytes of shared memory that nobody wrote
+    struct Poison *poison; struct Origin *origins; u8 *local_origin; s32 n_origins, unwritten;
 } Block;
 
 // Blocks that run together; one where the kernel has no clusters.
@@ -253,6 +256,7 @@ static u16 f32_to_bf16(f32 v) {
 
 static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     Launch *L = B->L;
+    if (L->ignored >> kind & 1) return 0;
     for (s64 i = 0; i < L->n_hazards; i++)
         if (L->hazards[i].kind == kind && L->hazards[i].line == in->line) {
             L->hazards[i].count++;
@@ -265,7 +269,7 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     memset(h, 0, sizeof *h);
     h->kind = kind; h->line = in->line; h->block = (s32)B->block; h->warp = warp; h->lane = lane;
     h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1;
-    h->caller = in->caller;
+    h->caller = in->caller; h->near_line = (in->flags & NEAR_LINE) != 0;
     return h;
 }
 

@@ -10,6 +10,7 @@
 #include "ordering.h"
 #include "agents.h"
 #include "lane_order.h"
+#include "poison.h"
 #include "memory.h"
 #include "atomics.h"
 #include "functions.h"
@@ -81,6 +82,8 @@ static void begin_block(Block *B) {
     const s32 x = L->grid[0], y = L->grid[1];
     B->block_x = (s32)(B->block % x); B->block_y = (s32)(B->block / x % y);
     B->block_z = (s32)(B->block / ((s64)x * y));
+    B->n_origins = 0; B->unwritten = 0;
+    if (B->local_origin) memset(B->local_origin, 0, (size_t)B->n_warps * 32 * (size_t)L->local_bytes);
     B->interval = 0; B->fenced = 0; B->acquired = 0; B->finished = 0;
     memset(B->came, 0, sizeof B->came); memset(B->came_vc, 0, 16 * (size_t)B->clocks * 4);
     memset(B->clock_store, 0, (size_t)B->n_warps * (size_t)B->clocks * 4);
@@ -146,6 +149,7 @@ int tw_run(Launch *L) {
 static void end_block(Block *B) {
     for (int w = 0; B->copies && w < B->n_warps; w++) free(B->copies[w].list);
     if (B->L && B->L->agents) end_agents(B);
+    end_poison(B);
     free(B->copies); free(B->files); free(B->warps); free(B->stacks); free(B->clock_store); free(B->came_vc);
     free(B->shared); free(B->shadow); free(B->lanes); free(B->loads); free(B->local);
 }

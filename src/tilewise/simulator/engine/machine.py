@@ -12,9 +12,9 @@ import ctypes
 import hashlib
 import os
 import platform
-import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewise.simulator.compile.toolchain import ToolchainError, cache_folder, unwritable, zig
-from tilewise.simulator.engine.shared import ACCESS, ENGINE, Launch, numbers
+from tilewise.simulator.engine import built
+from tilewise.simulator.engine.shared import ACCESS, Launch, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,17 +36,12 @@ STOPPED, NO_MEMORY, TOO_MANY_STEPS = (_STATUS[name] for name in ("STOPPED", "NO_
 """What ``tw_run`` returns, beside a run to the end."""
 SLICE = 5_000_000
 """Warp instructions between two looks at Python's signals."""
-_FLAGS = (
-    "-O2",
-    "-mcpu=native",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-std=gnu11",
-    "-shared",
-    "-fPIC",
-    "-g0",
-    "-fno-sanitize=all",
+_CALLS = ("tw_run", "tw_end", "calloc", "free")
+_WASM = (
+    *("-target", "wasm32-wasi", "-mexec-model=reactor", "-Wl,--strip-all"),
+    *(f"-Wl,--export={name}" for name in _CALLS),
 )
+"""No SIMD: it brings nothing here, and every browser runs this. The module imports nothing."""
 
 
 class MachineError(RuntimeError):
@@ -53,16 +49,41 @@ class MachineError(RuntimeError):
 
 
 def prepare() -> Path:
-    """Build the machine if the cache has none for this source and processor; the library's path.
+    """The library's path: the one that the wheel carries, else one compiled once for source and processor.
 
     Raises:
         MachineError: the compiler failed; its message is given.
-        ToolchainError: there is no compiler and no built machine.
+        ToolchainError: there is no compiler and no compiled engine.
     """
-    sources = [path.read_text() for path in sorted(ENGINE.glob("*.[chd]*"))]
-    key = "\0".join((*sources, *_FLAGS, platform.machine(), _processor()))
-    name = hashlib.sha256(key.encode()).hexdigest()[:16]
-    target = cache_folder() / f"machine-{name}.so"
+    return built.library() or _compiled()
+
+
+def prepare_wasm() -> Path:
+    """The same as WebAssembly, for pages: the path of ``machine.wasm``.
+
+    Raises:
+        MachineError: the compiler failed; its message is given.
+        ToolchainError: there is no compiler and no compiled engine.
+    """
+    return _prepared(".wasm", _WASM)
+
+
+def wasm_key() -> str:
+    """A hash of all that decides ``machine.wasm``."""
+    return _key(_WASM)
+
+
+def _compiled() -> Path:
+    processor = () if os.environ.get("TILEWISE_ANY_PROCESSOR") else ("-mcpu=native",)
+    return _prepared(".so", (*built.LIBRARY, *processor), platform.machine(), _processor())
+
+
+def _key(options: Sequence[str], *others: str) -> str:
+    return hashlib.sha256("\0".join((built.sources_hash(), *options, *others)).encode()).hexdigest()[:16]
+
+
+def _prepared(suffix: str, options: Sequence[str], *others: str) -> Path:
+    target = cache_folder() / f"machine-{_key(options, *others)}{suffix}"
     if target.exists():
         return target
     compiler = zig()
@@ -72,7 +93,7 @@ def prepare() -> Path:
         raise unwritable(target.parent, error) from None
     with _lock(target.with_suffix(".lock")):
         if not target.exists():
-            _build(compiler, target)
+            _compile(compiler, target, options)
     return target
 
 
@@ -87,31 +108,20 @@ def _processor() -> str:
     return platform.processor()
 
 
-def _build(compiler: Path, target: Path) -> None:
+def _compile(compiler: Path, target: Path, options: Sequence[str]) -> None:
+    started = time.monotonic()
+    place = "the pages" if target.suffix == ".wasm" else "this machine"
+    print(f"tilewise: compiling the simulator's engine for {place}, once (about 20 s) …", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder) / "machine.so"
-        flags = [
-            flag
-            for flag in _FLAGS
-            if not (os.environ.get("TILEWISE_ANY_PROCESSOR") and flag == "-mcpu=native")
-        ]
-        command = [
-            str(compiler),
-            "cc",
-            *flags,
-            "-Werror=switch",
-            "-o",
-            str(made),
-            str(ENGINE / "machine.c"),
-            "-lm",
-        ]
+        made = Path(folder) / f"machine{target.suffix}"
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = built.compile_engine(compiler, made, *options)
         except OSError as error:
             raise ToolchainError(f"{compiler} cannot be run: {error.strerror}.") from None
         if done.returncode:
-            raise MachineError(f"the simulator's machine does not compile:\n{done.stderr.strip()}")
+            raise MachineError(f"the simulator's engine does not compile:\n{done.stderr.strip()}")
         made.replace(target)
+    print(f"tilewise: the engine is ready after {time.monotonic() - started:.0f} s.", file=sys.stderr)
 
 
 @contextmanager
@@ -127,16 +137,20 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _loaded() -> ctypes.CDLL:
-    """The library; a file that is no library, such as one cut short, is built anew, once."""
+    """The library; a file that does not load here is replaced by one compiled here, once.
+
+    That is one cut short, or one of a wheel on a system with another C library.
+    """
     path = prepare()
     try:
         return ctypes.CDLL(str(path))
     except OSError:
-        path.unlink(missing_ok=True)
+        if path.parent != built.FOLDER:
+            path.unlink(missing_ok=True)
     try:
-        return ctypes.CDLL(str(prepare()))
+        return ctypes.CDLL(str(_compiled()))
     except OSError as error:
-        raise MachineError(f"the simulator's machine does not load: {error}") from None
+        raise MachineError(f"the simulator's engine does not load: {error}") from None
 
 
 @cache

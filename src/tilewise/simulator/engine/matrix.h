@@ -22,10 +22,41 @@ static f64 element(u32 word, int i, int type) {
 // A's elements, type2 that of B's, in->c that of D's, in->b that of C's. The products and their sum with C
 // are exact or nearly so (in double); the result is rounded once, to nearest. A GPU adds in a narrower format
 // of its own, truncating, so last bits may differ.
-static void multiply_matrices(const Warp *W, const Launch *L, const Ins *in) {
+//
+// A row of D is made of values that nobody made if its row of A has one, a column if its column of B has one,
+// and an element if that of C is one.
+static void follow_product(Block *B, Warp *W, int w, const Ins *in, int a_words, int b_words, int c_words,
+    int d_words) {
+    const s32 *slots = (const s32 *)(uintptr_t)in->imm; Poison *p = &B->poison[w];
+    u32 rows = 0, columns = 0, made[4] = {0}; int origin = 0;
+    for (int r = 0; r < a_words + b_words; r++) {
+        u32 on = tainted(B, W, w, slots[d_words + r]);
+        if (on) origin = p->origin[slots[d_words + r]];
+        for (; on; on &= on - 1) {
+            const int group = __builtin_ctz(on) >> 2;
+            if (r < a_words) rows |= 1u << (group + 8 * (r & 1)); else columns |= 1u << group;
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        const s32 c = slots[d_words + a_words + b_words + (c_words == 2 ? i >> 1 : i)];
+        u32 on = tainted(B, W, w, c);
+        if (on) origin = p->origin[c];
+        for (int l = 0; l < 32; l++)
+            on |= (rows >> ((l >> 2) + 8 * (i >> 1)) & 1 || columns >> ((l & 3) * 2 + (i & 1)) & 1) << l;
+        made[d_words == 2 ? i >> 1 : i] |= on;
+    }
+    for (int i = 0; i < d_words; i++) {
+        p->lanes[slots[i]] = made[i];
+        if (made[i]) p->origin[slots[i]] = (u8)origin;
+    }
+}
+
+static void multiply_matrices(Block *B, Warp *W, int w, const Ins *in) {
+    const Launch *L = B->L;
     const int k = in->sub, per = in->type == T_f32 ? 1 : in->type == T_f16 || in->type == T_bf16 ? 2 : 4;
     const int a_words = k / (2 * per), b_words = k / (4 * per), d_words = in->c == T_f16 ? 2 : 4;
     const int c_words = in->b == T_f16 ? 2 : 4;
+    if (W->poisoned) follow_product(B, W, w, in, a_words, b_words, c_words, d_words);
     f64 a[16][32], b[32][8], sum[16][8];
     for (int l = 0; l < 32; l++) {
         const int group = l >> 2, t = l & 3;
@@ -82,6 +113,9 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
         order_shared(B, in, w, l, address[l], 16, kind);
         if (B->stop) return;
     }
+    const int unwritten = B->unwritten && kind == KIND_LOAD;
+    B->unwritten = 0;
+    if (kind == KIND_LOAD && W->poisoned) settle_results(&B->poison[w], in, FULL, 0, 0);
     for (int m = 0; m < in->sub; m++) for (int l = 0; l < 32; l++) {
         u32 *word = &REG(in->d[m])[l], got = 0;
         for (int i = 0; i < 2; i++) {
@@ -92,6 +126,10 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
             const u64 bits = kind == KIND_STORE ? *word >> 16 * i & 0xffff : at ? fetch(at, 2)
                 : POISON & 0xffff;
             got |= (u32)bits << 16 * i;
+            if (unwritten && at) {
+                u64 offset = address[8 * m + row] + 2 * (u64)column; const Block *T = owner_of(B, &offset);
+                if (T) taint_unwritten(B, T, W, w, l, in, in->d[m], offset, 2);
+            }
             if (L->tracing && at) {
                 const u64 where = address[8 * m + row] + 2 * (u64)column;
                 trace_access(B, in, w, l, SPACE_SHARED, kind, 2, -1, where, (s64)where, bits);

@@ -18,7 +18,8 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
                 h->index = (s64)offset; h->other_line = s->write_line; h->other_warp = s->write_warp; }
             continue;
         }
-        if (kind != KIND_STORE && !s->initialised) {
+        if (kind == KIND_LOAD && !s->initialised) B->unwritten = 1;
+        if (kind == KIND_ATOMIC && !s->initialised) {
             Hazard *h = hazard(B, in, w, lane, H_UNINITIALISED);
             if (h) { h->address = offset; h->size = size; h->index = (s64)offset; }
             s->initialised = WRITTEN;
@@ -101,9 +102,21 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
     }
     if (space == SPACE_SHARED) address = within_own(B, address);
     *found = space;
-    if (address & (u64)(size - 1)) {
+    const int global = space != SPACE_SHARED && space != SPACE_LOCAL;
+    const u64 near = 1ull << (GLOBAL_SHIFT - 1);  // an address so close to an array, or to null, is meant for it
+    const u64 k = (address - GLOBAL_BASE + near) >> GLOBAL_SHIFT;
+    const int in_buffer = global && address >= GLOBAL_BASE - near && k < (u64)L->n_buffers;
+    if (global && address + near < 2 * near) {
+        Hazard *h = hazard(B, in, w, lane, H_NULL_POINTER);
+        if (h) { h->address = address; h->size = size; h->write = kind != KIND_LOAD; h->index = (s64)address; }
+        return 0;
+    }
+    const u64 skew = in_buffer ? (u64)L->buffers[k].skew : 0;
+    if ((address + skew) & (u64)(size - 1)) {
         Hazard *h = hazard(B, in, w, lane, H_MISALIGNED);
-        if (h) { h->address = address; h->size = size; h->write = kind != KIND_LOAD; }
+        if (h) { h->address = address; h->size = size; h->write = kind != KIND_LOAD;
+            if (in_buffer) { h->buffer = L->buffers[k].id;
+                h->index = (s64)(address - GLOBAL_BASE - (k << GLOBAL_SHIFT)); } }
         return 0;
     }
     if (space == SPACE_SHARED) {
@@ -117,8 +130,7 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
         if (address < (u64)L->local_bytes && address + (u64)size <= (u64)L->local_bytes)
             return B->local + ((s64)(w * 32 + lane)) * L->local_bytes + address;
     } else {
-        u64 k = (address - GLOBAL_BASE + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
-        if (address >= GLOBAL_BASE - (1ull << (GLOBAL_SHIFT - 1)) && k < (u64)L->n_buffers) {
+        if (in_buffer) {
             s64 offset = (s64)(address - GLOBAL_BASE - (k << GLOBAL_SHIFT));
             if (L->buffers[k].id < 0) *found = SPACE_CONST;  // the launch's parameters
             *buffer = L->buffers[k].id; *index = offset;
@@ -129,6 +141,12 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
                         h->index = *index; }
                     return 0;
                 }
+                if (L->buffers[k].unset && kind != KIND_STORE) {
+                    Hazard *h = hazard(B, in, w, lane, H_UNINITIALISED);
+                    if (h) { h->address = address; h->size = size; h->buffer = *buffer; h->index = *index; }
+                    if (B->stop) return 0;
+                }
+                if (kind != KIND_LOAD) L->buffers[k].unset = 0;
                 return L->buffers[k].data + offset;
             }
         }
@@ -162,12 +180,17 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         if (B->stop) return 1;
         order_lane_words(B, W, in, w, mask, kind, address, data);
         if (B->stop) return 1;
+        if (B->unwritten) {
+            B->unwritten = 0;
+            EACH(taint_unwritten(B, B, W, w, l, in, in->d[0], address[l], 4))
+        }
         at = B->shared;
     } else {
         u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE
             + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
         if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0
-            || L->buffers[k].size < 4) return 0;
+            || L->buffers[k].size < 4 || L->buffers[k].unset
+            || (L->buffers[k].skew & 3)) return 0;
         if (kind != KIND_LOAD && !L->buffers[k].writable) return 0;
         low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
         if (lanes_outside(address, low, L->buffers[k].size) & mask) return 0;
@@ -199,6 +222,11 @@ static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const
     return 1;
 }
 
+// Whether a load or store goes to shared memory.
+static int is_shared(const Ins *in, u64 address) {
+    return in->type == SPACE_SHARED || (in->type == SPACE_GENERIC && address - SHARED_BASE < WINDOW);
+}
+
 static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind) {
     Launch *L = B->L;
     int size = in->type2, vector = in->sub, whole = size * vector;
@@ -206,7 +234,10 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     u64 address[32]; u32 global = 0, shared = 0, local = 0;
     Count *c = &L->counts[in->line];
     for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
-    if (in->flags & SYNC) { synchronise(B, in, kind); W->epoch++; }
+    if (in->flags & SYNC) {
+        synchronise(B, in, kind);
+        if (!(in->flags & VOLATILE) || !mask || !is_shared(in, address[__builtin_ctz(mask)])) W->epoch++;
+    }
     if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED
         && move_words(B, W, w, in, mask, kind, address)) {
         if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind);
@@ -220,6 +251,12 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
         if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type ==
             SPACE_GENERIC) address[l] -= SHARED_BASE;
             if (p) { order_shared(B, in, w, l, address[l], whole, kind); if (B->stop) return; }
+            if (B->unwritten) {
+                u64 offset = address[l]; const Block *T = owner_of(B, &offset);
+                B->unwritten = 0;
+                for (int v = 0; v < vector && T; v++)
+                    taint_unwritten(B, T, W, w, l, in, in->d[v], offset + (u64)(v * size), size);
+            }
             if (p) { order_lanes(B, in, w, l, address[l], whole, kind,
                 kind == KIND_STORE && changes_nothing(L, W, in, l, p)); if (B->stop) return; } }
         else if (space == SPACE_LOCAL) local |= 1u << l; else if (space == SPACE_GLOBAL) global |= 1u << l;
@@ -240,6 +277,8 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
                 if (B->stop) return;
                 if (p) put(p + v * size, bits, size);
             }
+            if (p && space == SPACE_LOCAL && (W->poisoned || B->local_origin))
+                follow_local(B, W, w, l, in->d[v], p + v * size, size, kind);
             if (L->tracing) trace_access(B, in, w, l, space, kind, size, buffer, address[l] + (u64)(v * size),
                 index + v * size, bits);
         }

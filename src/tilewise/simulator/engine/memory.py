@@ -7,15 +7,18 @@ machine's rows of accesses turned into elements and values. Bounds are checked i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import MAP_BYTES, TensorMap
+from tilewise.cuda.variables import shown_name
 from tilewise.simulator.decode.program import Program
 from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYTES, Buffer, numbers
+from tilewise.simulator.engine.state import State
 from tilewise.simulator.engine.trace import GLOBAL, SHARED, Accesses, Watched
 from tilewise.simulator.ptx.ptx import Variable, type_bytes
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 _WITHIN_BLOCK = np.uint64((1 << 24) - 1)
 """Bits of an address of shared memory that say where in its block; those above say which of the cluster."""
 
-_MOST_WATCHED = 1 << 23
+MOST_WATCHED = 1 << 23
 """Words of an array beyond which it is not watched for races, for the sake of memory."""
 
 
@@ -40,8 +43,10 @@ class Memory:
         arguments: Sequence[Any],
         parameter_names: Sequence[str] = (),
         read_only: Sequence[bool] = (),
+        state: State | None = None,
     ) -> None:
         self.program = program
+        self.state = state or State({})
         self.arrays: list[Any] = list(arguments)
         self.copies: dict[int, NDArray[np.uint8]] = {}
         self.shown: list[np.dtype[Any] | None] = []
@@ -55,6 +60,9 @@ class Memory:
             if isinstance(value, TensorMap):
                 raw = self._map(number, value, declared[number], by_pointer, entries)
                 self.parameters[at : at + len(raw)] = raw
+            elif value is None:
+                entries.append((0, None, 0))
+                self.shown.append(None)
             elif _is_pointer(value):
                 key = (value.ctypes.data, value.nbytes)
                 if key not in by_pointer:
@@ -70,18 +78,28 @@ class Memory:
                 entries.append((0, None, 0))
                 self.shown.append(None)
         self.variables: list[NDArray[np.uint8]] = []
-        for variable in program.module_variables:
-            data = _initial(variable)
+        places = {
+            variable.name: GLOBAL_BASE + (number << GLOBAL_SHIFT)
+            for number, variable in enumerate(program.module_variables, start=len(arguments))
+        }
+        self.initial = [initial_bytes(variable, places) for variable in program.module_variables]
+        for variable, initial in zip(program.module_variables, self.initial, strict=True):
+            data = self.state.begin(variable, initial.copy())
             self.variables.append(data)
             entries.append((len(data), data.ctypes.data, int(variable.space == "global")))
-            self.shown.append(None)
+            declared_one = self.state.declared.get(shown_name(variable.name))
+            self.shown.append(declared_one.dtype if declared_one else None)
         self.table = (Buffer * (len(entries) + 1))()
         for number, (length, pointer, writable) in enumerate(entries):
             self.table[number] = Buffer(length, pointer, writable, number)
+            if number in self.copies:
+                self.table[number].skew = skew(self.arrays[number])
+        for number, variable in enumerate(program.module_variables, start=len(arguments)):
+            self.table[number].unset = int(self.state.needs_a_value(variable))
         self._watch(len(arguments), read_only)
         self.table[len(entries)] = Buffer(size, self.parameters.ctypes.data, 0, -1)
         given = parameter_names or [f"argument {number}" for number in range(len(declared))]
-        self.global_names = tuple(given) + tuple(one.name for one in program.module_variables)
+        self.global_names = tuple(given) + tuple(shown_name(one.name) for one in program.module_variables)
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
 
     def _map(
@@ -116,7 +134,7 @@ class Memory:
         for number, buffer in enumerate(self.table):
             constant = number < arguments and number < len(read_only) and read_only[number]
             words = -(-buffer.size // self.program.global_grain)
-            if buffer.data and buffer.writable and not constant and words <= _MOST_WATCHED:
+            if buffer.data and buffer.writable and not constant and words <= MOST_WATCHED:
                 written.setdefault(buffer.data, np.zeros(words * WORD_BYTES, np.uint8))
         for buffer in self.table:
             if buffer.data in written:
@@ -124,11 +142,39 @@ class Memory:
         self.watched = written
 
     def write_back(self) -> None:
-        """Copy what the kernel left into the arrays given."""
+        """Copy what the kernel left into the arrays given, and keep its variables for the next launch."""
+        every = zip(self.program.module_variables, self.variables, self.initial, strict=True)
+        for variable, data, initial in every:
+            self.state.keep(variable, data, initial)
         for number, copy in self.copies.items():
             array = self.arrays[number]
             if array.flags.writeable:
                 array.reshape(-1).view(np.uint8)[...] = copy
+
+    @property
+    def pointers(self) -> list[str]:
+        """Names of the arguments that may hold pointers."""
+        return [
+            name
+            for name, value in zip(self.names, self.arrays, strict=False)
+            if isinstance(value, np.ndarray) and (value.dtype.names is not None or value.dtype == np.uint64)
+        ]
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the arguments that were passed as None."""
+        return [name for name, value in zip(self.names, self.arrays, strict=False) if value is None]
+
+    def begins(self, number: int) -> int:
+        """How many bytes past a multiple of 16 an argument begins; 0 for what is no argument."""
+        return int(self.table[number].skew) if 0 <= number < len(self.arrays) else 0
+
+    def elements(self, number: int) -> int:
+        """How many elements an array or a variable has."""
+        if number < len(self.arrays):
+            return int(self.arrays[number].size)
+        dtype = self.shown[number]
+        return len(self.variables[number - len(self.arrays)]) // (dtype.itemsize if dtype is not None else 1)
 
     def text_at(self, address: int) -> str:
         """The string that ends with a zero byte, in a module variable at an address."""
@@ -188,6 +234,20 @@ def _values(bits: NDArray[np.uint64], dtype: np.dtype[Any]) -> NDArray[np.float6
     return np.ascontiguousarray(whole[:, : dtype.itemsize]).view(dtype).reshape(-1).astype(np.float64)
 
 
+def skew(array: Any) -> int:
+    """Bytes by which an array begins beyond a multiple of 16, for a kernel that is given its address.
+
+    A view such as ``x[1:]`` begins where it does in the array that it is taken from, which stands for an
+    allocation. Where the host's own address is a multiple of 16, the view counts as aligned.
+    """
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    if array.ctypes.data % 16 == 0:
+        return 0
+    return int(array.ctypes.data - whole.ctypes.data) % 16
+
+
 def _is_pointer(value: Any) -> bool:
     return (
         isinstance(value, np.ndarray)
@@ -196,11 +256,17 @@ def _is_pointer(value: Any) -> bool:
     )
 
 
-def _initial(variable: Variable) -> NDArray[np.uint8]:
+def initial_bytes(variable: Variable, places: Mapping[str, int] = MappingProxyType({})) -> NDArray[np.uint8]:
+    """What a variable holds before the first launch, with the addresses of others that are known."""
     data = np.zeros(max(variable.size_bytes, 1), np.uint8)
     size = type_bytes(variable.type)
     for number, element in enumerate(variable.initial):
-        raw = (element & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+        if isinstance(element, str):
+            name, _, offset = element.rpartition("+")
+            number_of = places[name] + int(offset) if name in places else 0
+        else:
+            number_of = element
+        raw = (number_of & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
         data[number * size : (number + 1) * size] = np.frombuffer(raw, np.uint8)
     return data
 

@@ -19,11 +19,13 @@ static void say(Launch *L, const char *text, int length) {
 static u64 peek(Block *B, const Ins *in, int w, int l, u64 address, int size) {
     int space, buffer; s64 index;
     const u8 *p = resolve(B, in, w, l, address, size, SPACE_GENERIC, KIND_LOAD, &space, &buffer, &index);
+    if (p && space == SPACE_LOCAL && B->local_origin && B->local_origin[p - B->local])
+        used(B, in, w, B->local_origin[p - B->local], 1u << l, TO_OTHER);
     return p ? fetch(p, size) : 0;
 }
 
-// One conversion, "%...", whose text of `length` characters stands in `spec`; *at is where its argument lies,
-// and moves on.
+// One conversion, "%...", whose text of `length` characters stands in `spec`, with "ll" where its integer has
+// 64 bits; *at is where its argument lies, and moves on.
 static void convert_argument(Block *B, const Ins *in, int w, int l, char *spec, int length, u64 *at) {
     char text[512]; int made; const char last = spec[length - 1];
     if (last == 's') {
@@ -38,9 +40,12 @@ static void convert_argument(Block *B, const Ins *in, int w, int l, char *spec, 
         *at = (*at + 7) & ~7ull;
         made = snprintf(text, sizeof text, spec, as_f64(peek(B, in, w, l, *at, 8)));
         *at += 8;
-    } else if (last == 'p' || strpbrk(spec, "ljzt")) {
+    } else if (last == 'p' || strstr(spec, "ll")) {
         *at = (*at + 7) & ~7ull;
-        made = snprintf(text, sizeof text, spec, peek(B, in, w, l, *at, 8));
+        const u64 value = peek(B, in, w, l, *at, 8);
+        if (last == 'p') memcpy(spec + length - 1, value ? "#llx" : "s", value ? 5 : 2);
+        made = last != 'p' || value ? snprintf(text, sizeof text, spec, value)
+            : snprintf(text, sizeof text, spec, "(nil)");
         *at += 8;
     } else {
         *at = (*at + 3) & ~3ull;
@@ -54,7 +59,7 @@ static void convert_argument(Block *B, const Ins *in, int w, int l, char *spec, 
 static u32 print(Block *B, const Ins *in, int w, int l, u64 format, u64 arguments) {
     u32 taken = 0;
     for (char c; !B->stop && (c = (char)peek(B, in, w, l, format, 1)); format++) {
-        char spec[32] = "%"; int length = 1;
+        char spec[40] = "%"; int length = 1, wide = 0;
         if (c != '%') { say(B->L, &c, 1); continue; }
         while ((c = (char)peek(B, in, w, l, ++format, 1)) && strchr("0123456789+- #.*hljzt", c)
             && length < 24) {
@@ -63,10 +68,12 @@ static u32 print(Block *B, const Ins *in, int w, int l, u64 format, u64 argument
                 const s32 given = (s32)peek(B, in, w, l, arguments, 4);
                 length += snprintf(spec + length, sizeof spec - (size_t)length, "%d", given);
                 arguments += 4; taken++;
-            } else spec[length++] = c;
+            } else if (strchr("ljzt", c)) wide = 1;
+            else spec[length++] = c;
         }
         if (!c) return taken;
         if (c == '%') { say(B->L, "%", 1); continue; }
+        if (wide && strchr("diouxX", c)) { spec[length++] = 'l'; spec[length++] = 'l'; }
         spec[length++] = c; spec[length] = 0;
         if (!strchr("diouxXcspfFeEgGaA", c)) { say(B->L, spec, length); continue; }
         convert_argument(B, in, w, l, spec, length, &arguments);

@@ -16,7 +16,7 @@ import numpy as np
 
 ENGINE = Path(__file__).parent
 """The machine's sources."""
-_SCALARS: dict[str, Any] = {
+SCALARS: dict[str, Any] = {
     "u8": ctypes.c_uint8,
     "u16": ctypes.c_uint16,
     "s32": ctypes.c_int32,
@@ -24,6 +24,7 @@ _SCALARS: dict[str, Any] = {
     "s64": ctypes.c_int64,
     "u64": ctypes.c_uint64,
 }
+"""The types of fields that are no pointers."""
 
 
 @cache
@@ -50,13 +51,21 @@ def values(macro: str) -> dict[str, int]:
     return {name: int(value, 0) for name, value in _entries(macro)}
 
 
+def fields(macro: str) -> list[tuple[str, str, int]]:
+    """The fields of a structure: C type, name, and how many, of an array more than 1."""
+    found = []
+    for kind, declared in _entries(macro):
+        name, _, count = declared.partition("[")
+        found.append((kind, name, int(count.rstrip("]") or 1)))
+    return found
+
+
 def _members(macro: str) -> list[tuple[str, Any]]:
     """The fields of a structure with their ctypes."""
     members = []
-    for kind, declared in _entries(macro):
-        name, _, count = declared.partition("[")
-        scalar = ctypes.c_void_p if "*" in kind else _SCALARS[kind]
-        members.append((name, scalar * int(count.rstrip("]")) if count else scalar))
+    for kind, name, count in fields(macro):
+        scalar = ctypes.c_void_p if "*" in kind else SCALARS[kind]
+        members.append((name, scalar * count if count > 1 else scalar))
     return members
 
 

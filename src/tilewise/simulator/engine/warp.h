@@ -11,11 +11,13 @@ static void out_of_steps(Block *B, int w, const Ins *in, u32 group, u32 mask, s3
     B->stop = PAUSED;
 }
 
-// Behind the limit of steps: the slice is over, or this warp has results of wgmma to be watched. Whether to
-// stop.
+// Behind the limit of steps: the slice is over, or this warp has results of wgmma or values that nobody made,
+// which are to be watched. Whether to stop.
 static int beyond(Block *B, int w, const Ins *in, u32 group, u32 mask, s32 pc) {
-    if (B->warps[w].wgmma) {
-        if (B->L->steps <= B->L->last) watch_registers(B, w, in, mask);
+    Warp *W = &B->warps[w];
+    if (W->wgmma || W->poisoned) {
+        if (B->L->steps <= B->L->last && W->wgmma) watch_registers(B, w, in, mask);
+        if (B->L->steps <= B->L->last && W->poisoned && !B->stop) follow_poison(B, W, w, in, group, mask);
         if (B->stop || B->L->steps <= B->L->last) return B->stop;
     }
     out_of_steps(B, w, in, group, mask, pc);
@@ -34,7 +36,7 @@ static void sleep_at(Block *B, int w, const Ins *in, u32 group, u32 asleep, u32 
 // Runs a warp until each of its lanes has exited or waits at a barrier.
 static void run_warp(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; const Ins *code = L->code;
-    L->limit = W->wgmma ? 0 : L->last;
+    L->limit = W->wgmma || W->poisoned ? 0 : L->last;
     while (!B->stop) {
         s32 pc = INT32_MAX, next = INT32_MAX;
         u32 mask = lowest_lanes(W, lanes_in(W, LANE_RUNNING), &pc, &next);
@@ -62,8 +64,8 @@ static void run_warp(Block *B, int w) {
             case OP_atom: atomic_memory(B, W, w, in, mask); break;
             case OP_mma: case OP_ldmatrix: case OP_stmatrix: {
                 GATHER if (!mask) break;
-                if (mask != FULL) { hazard(B, in, w, __builtin_ctz(mask), H_SHUFFLE); if (B->stop) return; }
-                if (in->op == OP_mma) multiply_matrices(W, L, in);
+                if (mask != FULL) { not_whole(B, in, w, mask); if (B->stop) return; }
+                if (in->op == OP_mma) multiply_matrices(B, W, w, in);
                 else move_matrices(B, W, w, in, in->op == OP_ldmatrix ? KIND_LOAD : KIND_STORE);
                 W->epoch++;
                 break; }
@@ -79,20 +81,14 @@ static void run_warp(Block *B, int w) {
                 - LOCAL_BASE < WINDOW ? SPACE_LOCAL : SPACE_GLOBAL; d[l] = (u32)(s == in->sub)); break; }
             case OP_warp_sync: GATHER break;
             case OP_shfl: GATHER shuffle(B, W, w, in, mask); break;
-            case OP_vote: { GATHER A32; D32; u32 on = 0, all, named = mask;
-                EACH(on |= ((a[l] & 1) ^ (in->flags & OTHER_NEGATED ? 1 : 0)) << l) on &= named;
-                all = named & mask;
-                u32 r = in->sub == 0 ? on == all : in->sub == 1 ? on != 0 : in->sub == 2 ? on == 0
-                    || on == all : on; EACH(d[l] = r) break; }
+            case OP_vote: { GATHER A32; D32; const u32 *named = REG(in->e); u32 on = 0;
+                EACH(on |= ((a[l] & 1) ^ (in->flags & OTHER_NEGATED ? 1 : 0)) << l)
+                EACH({ const u32 all = mask & named[l], own = on & all;
+                    d[l] = in->sub == 0 ? own == all : in->sub == 1 ? own != 0 : in->sub == 2 ? own == 0
+                        || own == all : own; }) follow_together(B, W, w, in, mask); break; }
             case OP_activemask: { D32; u32 m = mask; EACH(d[l] = m) break; }
-            case OP_match: { GATHER match(L, W, in, mask); break; }
-            case OP_redux: { GATHER A32; D32; u32 r = 0; int first = 1;
-                EACH({ u32 v = a[l]; if (first) { r = v; first = 0; } else switch ((enum atomic)in->sub) {
-                case A_add: r += v; break; case A_and: r &= v; break; case A_or: r |= v; break;
-            case A_xor: r ^= v; break;
-                case A_min: r = in->type == T_s32 ? ((s32)v < (s32)r ? v : r) : v < r ? v : r; break;
-                case A_max: r = in->type == T_s32 ? ((s32)v > (s32)r ? v : r) : v > r ? v : r; break;
-                default: break; } }) EACH(d[l] = r) break; }
+            case OP_match: { GATHER match(L, W, in, mask); follow_together(B, W, w, in, mask); break; }
+            case OP_redux: { GATHER reduce_lanes(L, W, in, mask); follow_together(B, W, w, in, mask); break; }
             case OP_bar: {
                 W->epoch++;
                 L->counts[in->line].barriers++;
@@ -184,7 +180,7 @@ static void run_warp(Block *B, int w) {
             case OP_wgmma: case OP_wgmma_fence: case OP_wgmma_commit: case OP_wgmma_wait:
             case OP_setmaxnreg: {
                 GATHER if (!mask) break;
-                if (mask != FULL) { hazard(B, in, w, __builtin_ctz(mask), H_SHUFFLE); if (B->stop) return; }
+                if (mask != FULL) { not_whole(B, in, w, mask); if (B->stop) return; }
                 Wgmma *g = in->op == OP_setmaxnreg ? 0 : wgmma_of(B, W);
                 if (B->stop) return;
                 if (in->op == OP_setmaxnreg) set_registers(B, in, w);

@@ -259,6 +259,8 @@ static void multiply_groups(Block *B, int w, const Ins *in, s32 pc) {
         const int keep = (int)(operand(L, W, in, d_words + a_words + 1)[0] & 1);
         for (int i = 0; i < d_words + (in_registers ? 4 : 0) && !B->stop; i++) {
             if (slots[i] < 0) continue;
+            if (W->poisoned && i >= d_words) use_register(B, in, W, first + part, slots[i], FULL, TO_OTHER);
+            if (W->poisoned && i < d_words && !keep) B->poison[first + part].lanes[slots[i]] = 0;
             const int of_a = i >= d_words, dirty = g->touched[slots[i]] && !g->fenced;
             if (of_a && g->group[slots[i]]) early(B, in, first + part, FULL, READ_EARLY);
             else if (dirty || (!g->used && !g->fenced)) early(B, in, first + part, FULL, NO_FENCE);

@@ -28,8 +28,8 @@ class Variable:
     """Elements; 1 for a scalar and 0 for an array of unknown length (dynamic shared memory)."""
     align: int
     """Alignment in bytes."""
-    initial: tuple[int, ...] = ()
-    """Initial elements as integers; missing ones are zero."""
+    initial: tuple[int | str, ...] = ()
+    """Initial elements as integers, or ``name+8`` for an address; missing ones are zero."""
 
     @property
     def size_bytes(self) -> int:
@@ -55,6 +55,8 @@ class Instruction:
     """The instruction as printed, for messages."""
     caller: int = 0
     """Line that the function was called from which has this instruction, where that was inlined; else 0."""
+    is_near: bool = False
+    """Whether the compiler has moved or merged it and says no line: ``line`` is one nearby then."""
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,18 @@ def variable(match: re.Match[str]) -> Variable:
     count = 1
     for size in re.findall(r"\[(\d*)\]", dims):
         count *= int(size or 0)
-    values: tuple[int, ...] = ()
+    values: tuple[int | str, ...] = ()
     if initial:
-        values = tuple(_integer(part) for part in re.findall(r"[-\w]+", initial))
+        values = tuple(_element(part.strip()) for part in initial.strip("{} \n").split(","))
     return Variable(name, space, kind, count, int(align or type_bytes(kind)), values)
+
+
+def _element(text: str) -> int | str:
+    """A number, or the address of a variable or a function, with an offset."""
+    found = re.fullmatch(r"(?:generic\()?([A-Za-z_$][\w$.]*)\)?(?:\s*\+\s*(\d+))?", text)
+    if found and not text.startswith(("0f", "0F", "0d", "0D")):
+        return f"{found[1]}+{found[2] or 0}"
+    return _integer(text)
 
 
 def _integer(text: str) -> int:
@@ -63,7 +71,7 @@ class Body:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.targets: dict[str, tuple[str, ...]] = {}
-        self.line, self.caller = 0, 0
+        self.line, self.caller, self.is_near = 0, 0, False
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
 
@@ -115,6 +123,7 @@ class Body:
         if not match:
             return
         number, line, outer_file, outer_line = match.groups()
+        self.is_near = not int(line) and not outer_line
         if int(number) == self.source_file and int(line):
             self.line = int(line)
             self.caller = int(outer_line) if outer_file and int(outer_file) == self.source_file else 0
@@ -185,6 +194,7 @@ class Body:
                 self.line,
                 " ".join(piece.split()),
                 self.caller,
+                self.is_near,
             )
         )
 

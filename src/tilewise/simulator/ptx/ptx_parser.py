@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tilewise.simulator.ptx.lines import with_lines
 from tilewise.simulator.ptx.ptx import Function, Ptx, PtxError, Variable
 from tilewise.simulator.ptx.ptx_body import VARIABLE, Body, closing, variable
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-_CALLED = re.compile(r"(\.loc\s+\d+\s+\d+\s+\d+)[ \t]*//[^\n]*@\[ kernel\.cu:(\d+):\d+[ \]]+(?=\n)")
-"""Where clang says in a comment which line of the kernel called the function that a line is in."""
+_INLINED = re.compile(r"\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+\d+[ \t]*//(?P<calls>[^\n]*@\[[^\n]*)")
+"""A line in a function that was inlined; clang says in a comment where it was called, innermost first."""
+_CALL = re.compile(r"@\[ kernel\.cu:(\d+):")
 
 
 def parse(text: str, source_file: int = 1) -> Ptx:
@@ -27,7 +29,7 @@ def parse(text: str, source_file: int = 1) -> Ptx:
     Raises:
         PtxError: a directive or a type that is not known.
     """
-    body = _CALLED.sub(rf"\1, function_name $f, inlined_at {source_file} \2 0", text)
+    body = _INLINED.sub(lambda found: _in_the_source(found, source_file), text)
     body = _COMMENT.sub("", body)
     functions: dict[str, Function] = {}
     externs: set[str] = set()
@@ -47,6 +49,18 @@ def parse(text: str, source_file: int = 1) -> Ptx:
         ):
             raise PtxError(f"unknown directive: {head[:80]}")
     return Ptx(functions, frozenset(externs - functions.keys()), tuple(variables))
+
+
+def _in_the_source(found: re.Match[str], source_file: int) -> str:
+    """The ``.loc`` of an inlined line: the innermost line of the source, and where the kernel called that."""
+    lines = _CALL.findall(found["calls"])
+    if int(found["file"]) == source_file:
+        lines.insert(0, found["line"])
+    if not lines:
+        return found[0]
+    own, *outer = lines
+    called = f", function_name $f, inlined_at {source_file} {outer[-1]} 0" if outer else ""
+    return f".loc {source_file} {own} 0{called}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,7 @@ def _function(head: str, body: str | None, source_file: int) -> Function:
         declared(results),
         parsed.registers,
         tuple(parsed.variables),
-        tuple(parsed.instructions),
+        with_lines(parsed.instructions),
         parsed.labels,
         parsed.targets,
     )

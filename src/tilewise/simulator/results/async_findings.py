@@ -35,7 +35,7 @@ class Describer(Findings):
         what = {
             0: f"uses {name} as an mbarrier, and it has not been initialised",
             1: f"initialises {name}, which is an mbarrier in use since line {self._line_of(row)}",
-            2: f"arrives at {name}, which waits for {index} more arrivals in this phase, too often",
+            2: f"arrives too often at {name}, which expects {index or 'no'} more arrivals in this phase",
             3: f"initialises {name} for {index} arrivals; 1 to 1048575 are possible",
             4: f"leaves {name} waiting for {index} bytes; less than 1048576 are possible either way",
             5: f"uses {name}, and no barrier since {self._at(row)[3:]} tells it that it is initialised",
@@ -57,12 +57,13 @@ class Describer(Findings):
                 missing.append(f"{int(row['other_warp'])} more arrivals")
             if row["index"] > 0:
                 missing.append(f"{int(row['index'])} more bytes")
-            elif row["index"] < 0:
-                missing.append(f"{-int(row['index'])} bytes to be expected that have come already")
+            states = [f"lacks {' and '.join(missing)}"] if missing else []
+            if row["index"] < 0:
+                states.append(f"has received {-int(row['index'])} more bytes than were announced")
             return (
                 f"{self._who(row)} waits at {self._object(int(row['address']))}, set up {self._at(row)}, "
-                f"whose phase {int(row['other_block'])} lacks {' and '.join(missing) or 'nothing'}, "
-                "and nobody can go on"
+                f"whose phase {int(row['other_block'])} {' and '.join(states) or 'lacks nothing'}, "
+                "and no thread can go on"
             )
         if what == 1:
             missing_thread = f"{self._thread(int(row['index']))} of {self._block(int(row['other_block']))}"
@@ -89,8 +90,9 @@ class Describer(Findings):
     def _proxy(self, row: Any) -> str:
         if int(row["agent"]) == BY_OBJECT:
             return (
-                f"{self._who(row)} lets a copy tell {self._object(int(row['address']))}, which warp "
-                f"{int(row['other_warp'])} initialised {self._at(row)} with no fence for copies since"
+                f"{self._who(row)} starts a copy that reports to {self._object(int(row['address']))}, "
+                f"which warp {int(row['other_warp'])} initialised {self._at(row)}, "
+                "with no fence.mbarrier_init since"
             )
         word = self._shared(int(row["address"]), int(row["size"]))
         return (

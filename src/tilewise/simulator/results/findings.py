@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewise.cuda.variables import shown_name
 from tilewise.simulator.decode.program import Program
 from tilewise.simulator.engine.memory import Memory, short_name
 from tilewise.simulator.engine.shared import HAZARD_KINDS, numbers
 from tilewise.simulator.frontend import Entry
-from tilewise.simulator.results.hazards import Hazard
+from tilewise.simulator.results.hazards import Hazard, repair_of
 
 _, BY_BULK, BY_GROUP, BY_OBJECT = numbers("AGENT").values()
 """Who did it: the sorts of agents of ``engine/agents.h``."""
+
+
+_USES = ("", "a store", "an address", "a branch", "an atomic", "printf or a copy")
+_ABSENT = ("is elsewhere in the kernel", "has exited", "does not exist in this warp")
 
 
 class Findings:
@@ -48,7 +53,23 @@ class Findings:
             text,
             caller,
             self.lines[caller - 1] if 0 < caller <= len(self.lines) else "",
+            self._repair(kind, row),
+            bool(row["near_line"]),
         )
+
+    def _repair(self, kind: str, row: Any) -> str:
+        if kind == "uninitialised" and row["buffer"] >= 0:
+            name = self.memory.names[int(row["buffer"])]
+            return (
+                f'Set it before the launch, kernel.variables["{name}"] = ..., as cudaMemcpyToSymbol does; '
+                f"tilewise trace takes --arg {name}=..."
+            )
+        if kind == "steps" and self.program.waits:
+            return (
+                "Check the loop's condition, or allow more steps with max_steps. A block may wait for a "
+                "later one only in a cooperative launch, with grid.sync()."
+            )
+        return repair_of(kind)
 
     def _who(self, row: Any) -> str:
         return f"{self._thread(int(row['thread']))} of {self._block(int(row['block']))}"
@@ -71,7 +92,7 @@ class Findings:
         if number == -2:
             return self._shared(int(row["address"]), size)
         if number == -3:
-            return f"byte {int(row['address'])} of local memory"
+            return f"{size} bytes at byte {_signed(int(row['address']))} of its local arrays"
         return f"address {int(row['address']):#x}"
 
     def _at(self, row: Any) -> str:
@@ -100,17 +121,36 @@ class Findings:
     def _out_of_bounds(self, row: Any) -> str:
         number = int(row["buffer"])
         if number >= 0 and self.memory.shown[number] is not None:
-            held = self.memory.arrays[number].size
+            held = self.memory.elements(number)
             extent = f"; {self.memory.names[number]} has {held} element{'s' if held != 1 else ''}"
         elif number == -2:
             extent = self._extent(int(row["address"]), int(row["size"]))
+        elif number == -3:
+            extent = f", which have {self.program.local_bytes} bytes from 0 on"
         else:
-            extent = ", which belongs to no array"
+            extent = f", which belongs to no array{self._inner_pointers()}"
         return f"{self._who(row)} {self._verb(row)} {self._what(row)}{extent}"
 
+    def _inner_pointers(self) -> str:
+        """That an argument may hold pointers, of which the simulator knows nothing."""
+        if not self.memory.pointers:
+            return ""
+        return (
+            f": if {' or '.join(self.memory.pointers)} holds pointers, the simulator does not know where "
+            "they lead, so pass each array as a parameter of its own"
+        )
+
     def _misaligned(self, row: Any) -> str:
-        size = int(row["size"])
-        return f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
+        size, number = int(row["size"]), int(row["buffer"])
+        begins, name = self.memory.begins(number), self.memory.names[number] if number >= 0 else ""
+        part = f": {name} was passed as a part of an array, {begins} bytes past a multiple of 16"
+        said = f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
+        return f"{said}{part if begins else ''}"
+
+    def _null(self, row: Any) -> str:
+        missing = self.memory.missing
+        what = f", and {' and '.join(missing)} was passed as None" if missing else self._inner_pointers()
+        return f"{self._who(row)} {self._verb(row)} byte {int(row['index'])} from a null pointer{what}"
 
     def _barrier(self, row: Any) -> str:
         if row["size"] == -2:
@@ -121,8 +161,8 @@ class Findings:
         if row["size"] < 0:
             other = self.program.lines[int(row["other_line"])]
             return (
-                f"{self._who(row)} waits here and {self._thread(int(row['index']))} at line {other}: "
-                "a barrier must be the same one for all threads of a block"
+                f"{self._who(row)} waits here and {self._thread(int(row['index']))} of the same warp at line "
+                f"{other}: the lanes of a warp must come to one barrier together"
             )
         block, wanted = self._block(int(row["block"])), int(row["address"])
         if row["index"] < 0:
@@ -150,8 +190,20 @@ class Findings:
         )
 
     def _shuffle(self, row: Any) -> str:
-        lane = int(row["lane"])
-        return f"{self._who(row)} and the lanes named in the mask are not those that are there (lane {lane})"
+        if row["agent"]:
+            why = _ABSENT[int(row["write"])]
+            return (
+                f"{self._who(row)} takes a value from lane {int(row['index'])}, which {why}{self._use(row)}"
+            )
+        if row["index"] == -2:
+            return (
+                f"{self._who(row)} is one of {int(row['size'])} lanes that come here, and the instruction is "
+                "for all 32 of a warp"
+            )
+        mask = f"the mask {int(row['address']):#010x}"
+        if row["index"] < 0:
+            return f"{self._who(row)}, lane {int(row['lane'])}, is not named in {mask}"
+        return f"{self._who(row)} names lane {int(row['index'])} in {mask}, and that lane does not come here"
 
     def _race(self, row: Any) -> str:
         if row["buffer"] >= 0:
@@ -212,8 +264,26 @@ class Findings:
         return f"; {short_name(found[0])} has {count} element{'s' if count != 1 else ''} of that size"
 
     def _uninitialised(self, row: Any) -> str:
+        if row["buffer"] >= 0:
+            variable = self.program.module_variables[int(row["buffer"]) - len(self.memory.arrays)]
+            sort = "__constant__" if variable.space == "const" else "__device__"
+            name = shown_name(variable.name)
+            return f"{self._who(row)} reads {name}, a {sort} variable that nobody has given a value"
         word = self._shared(int(row["address"]), int(row["size"]))
-        return f"{self._who(row)} reads {word}, which nobody wrote"
+        return f"{self._who(row)} reads {word}, which nobody wrote{self._use(row)}"
+
+    def _use(self, row: Any) -> str:
+        """Where a value went that nobody made."""
+        where = _USES[int(row["agent"])]
+        if not where:
+            return ""
+        line = self.program.lines[int(row["other_line"])]
+        thread = 32 * int(row["other_warp"]) + int(row["other_lane"]) - 1
+        who = "" if thread == int(row["thread"]) else f" of {self._thread(thread)}"
+        text = self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
+        quoted = f" (`{text}`)" if text and line != self.program.lines[int(row["line"])] else ""
+        place = "here" if line == self.program.lines[int(row["line"])] else f"at line {line}{quoted}"
+        return f"; the value reaches {where}{who} {place}"
 
     def _undelivered(self, row: Any) -> str:
         other = self.program.lines[int(row["other_line"])]
@@ -229,7 +299,11 @@ class Findings:
 
     def _steps(self, row: Any) -> str:
         block = self._block(int(row["block"]))
-        return f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
+        said = f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
+        last = self.grid[0] * self.grid[1] * self.grid[2] - 1
+        if int(row["block"]) == last or not self.program.waits:
+            return said
+        return f"{said}, and the blocks after it have not begun: here they run one after another"
 
     def _assert(self, row: Any) -> str:
         condition = self.memory.text_at(int(row["address"]))
@@ -240,6 +314,10 @@ class Findings:
 
     def _read_only(self, row: Any) -> str:
         return f"{self._who(row)} writes {self._what(row)}, which is read-only"
+
+
+def _signed(address: int) -> int:
+    return address - (1 << 64) if address >= 1 << 63 else address
 
 
 def _place(place: tuple[int, int, int], dims: tuple[int, int, int]) -> str:

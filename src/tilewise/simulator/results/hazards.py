@@ -35,6 +35,19 @@ class Hazard:
     """Where the line is in a function that was inlined: the line that called it; else 0."""
     caller_line: str = ""
     """That line's text."""
+    repair: str = ""
+    """What one can do about it."""
+    is_near: bool = False
+    """Whether the compiler has moved the instruction, so that ``line`` is one nearby."""
+
+    @property
+    def place(self) -> str:
+        """The code at its line: ``, in `y[i] = 1;```; with the line that called it where that is another."""
+        where = f", near line {self.line}," if self.is_near else ", in"
+        code = f"{where} `{self.source_line.strip()}`" if self.source_line else ""
+        if self.caller:
+            code += f", called at line {self.caller}, `{self.caller_line.strip()}`"
+        return code
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -48,10 +61,7 @@ class HazardError(LessonError):
     """
 
     def __init__(self, path: str, line: int, hazard: Hazard, run: Run) -> None:
-        code = f", in `{hazard.source_line.strip()}`" if hazard.source_line else ""
-        if hazard.caller:
-            code += f", called at line {hazard.caller}, `{hazard.caller_line.strip()}`"
-        super().__init__(path, line, f"{hazard.kind}: {hazard.message}{code}.", repair_of(hazard.kind))
+        super().__init__(path, line, f"{hazard.kind}: {hazard.message}{hazard.place}.", hazard.repair)
         self.hazard = hazard
         self.run = run
 
@@ -78,6 +88,7 @@ _REPAIRS = {
     "barrier.",
     "accumulator": "Use wgmma.fence before the first product, and wgmma.wait_group before its results.",
     "cluster": "Put a barrier.cluster.arrive and .wait before the first access and after the last.",
+    "null": "Pass an array, or have the kernel test the pointer before it uses it.",
     "tensor map": "Take it as const __grid_constant__ TensorMap and pass a tensor_map(...).",
 }
 
@@ -98,7 +109,7 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
         launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
         kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``,
             ``steps``, ``trap``, ``read-only``, ``undelivered``, ``assert``, ``mbarrier``, ``deadlock``,
-            ``overwritten``, ``proxy``, ``accumulator``, ``cluster`` or ``tensor map``.
+            ``overwritten``, ``proxy``, ``accumulator``, ``cluster``, ``tensor map`` or ``null``.
         line_with: part of the source line at which it must happen, or of the line that calls the function
             which has that line.
 

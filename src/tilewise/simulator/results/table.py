@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tilewise.outputs.run import RunColumn, RunLine, RunOutput
 from tilewise.outputs.table import Cell
+from tilewise.simulator.engine.shared import COUNTERS
 from tilewise.simulator.results.counts import BulkCounts, Counts, GlobalCounts, SharedCounts
 
 if TYPE_CHECKING:
     from tilewise.simulator.run import Run
-
-SECTOR_BYTES = 32
-PASS_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -26,39 +26,47 @@ class _Column:
     shown: RunColumn
     used: Callable[[Counts], int]
     """What it counts: the column is left out where the whole run has none."""
-    cell: Callable[[Counts], Cell]
+    form: str
+    """Which of ``CELLS`` makes its cell."""
+    get: Callable[[Counts], tuple[int, ...]]
+    """What that one takes."""
+
+    def cell(self, counts: Counts) -> Cell:
+        """What the column shows of some counts."""
+        made: Cell = globals()[CELLS[self.form]](*self.get(counts))
+        return made
+
+
+CELLS = {"plain": "_plain_cell", "lanes": "_lanes_cell", "sectors": "_sectors_cell", "passes": "_passes_cell"}
+"""The functions that make cells; ``simulator/browser/sentences.py`` translates them for pages."""
+
+
+def _plain_cell(count: int) -> Cell:
+    return Cell(count)
+
+
+def _lanes_cell(lanes: int, issued: int) -> Cell:
+    average = lanes / issued if issued else 0.0
+    return Cell(f"{average:.1f}".removesuffix(".0"), f"{lanes:,} lanes in all")
+
+
+def _sectors_cell(sectors: int, useful: int) -> Cell:
+    moved = 32 * sectors
+    if not moved:
+        return Cell(0)
+    fraction = f"{useful:,} bytes requested, {moved:,} moved"
+    return Cell(sectors, fraction, mark="waste" if 2 * useful < moved else None)
+
+
+def _passes_cell(wavefronts: int, requests: int, useful: int) -> Cell:
+    least = max(requests, -(-useful // 128))
+    if wavefronts <= least:
+        return Cell(wavefronts)
+    return Cell(wavefronts, f"{least:,} would do without bank conflicts", mark="waste")
 
 
 def _plain(group: str, name: str, meaning: str, get: Callable[[Counts], int]) -> _Column:
-    return _Column(RunColumn(group, name, meaning), get, lambda counts: Cell(get(counts)))
-
-
-def _lanes(counts: Counts) -> Cell:
-    average = counts.active_lanes / counts.issued if counts.issued else 0.0
-    return Cell(f"{average:.1f}".removesuffix(".0"), f"{counts.active_lanes:,} lanes in all")
-
-
-def _sectors(get: Callable[[Counts], GlobalCounts]) -> Callable[[Counts], Cell]:
-    def cell(counts: Counts) -> Cell:
-        one = get(counts)
-        moved = SECTOR_BYTES * one.sectors
-        if not moved:
-            return Cell(0)
-        share = f"{one.useful_bytes:,} bytes requested, {moved:,} moved"
-        return Cell(one.sectors, share, mark="waste" if 2 * one.useful_bytes < moved else None)
-
-    return cell
-
-
-def _wavefronts(get: Callable[[Counts], SharedCounts]) -> Callable[[Counts], Cell]:
-    def cell(counts: Counts) -> Cell:
-        one = get(counts)
-        least = max(one.requests, -(-one.useful_bytes // PASS_BYTES))
-        if one.wavefronts <= least:
-            return Cell(one.wavefronts)
-        return Cell(one.wavefronts, f"{least:,} would do without bank conflicts", mark="waste")
-
-    return cell
+    return _Column(RunColumn(group, name, meaning), get, "plain", lambda counts: (get(counts),))
 
 
 def _global(group: str, get: Callable[[Counts], GlobalCounts]) -> list[_Column]:
@@ -66,7 +74,12 @@ def _global(group: str, get: Callable[[Counts], GlobalCounts]) -> list[_Column]:
     sectors = RunColumn(group, "sectors", "Distinct 32-byte sectors that the requests touch.")
     return [
         _plain(group, "requests", requests, lambda counts: get(counts).requests),
-        _Column(sectors, lambda counts: get(counts).sectors, _sectors(get)),
+        _Column(
+            sectors,
+            lambda counts: get(counts).sectors,
+            "sectors",
+            lambda counts: (get(counts).sectors, get(counts).useful_bytes),
+        ),
     ]
 
 
@@ -75,7 +88,12 @@ def _shared(group: str, get: Callable[[Counts], SharedCounts]) -> list[_Column]:
     passes = RunColumn(group, "wavefronts", "Trips through the shared-memory pipe that the requests take.")
     return [
         _plain(group, "requests", requests, lambda counts: get(counts).requests),
-        _Column(passes, lambda counts: get(counts).wavefronts, _wavefronts(get)),
+        _Column(
+            passes,
+            lambda counts: get(counts).wavefronts,
+            "passes",
+            lambda counts: (get(counts).wavefronts, get(counts).requests, get(counts).useful_bytes),
+        ),
     ]
 
 
@@ -94,7 +112,8 @@ _COLUMNS = [
     _Column(
         RunColumn("instructions", "lanes", "Active lanes of 32, on average."),
         lambda counts: counts.issued,
-        _lanes,
+        "lanes",
+        lambda counts: (counts.active_lanes, counts.issued),
     ),
     *_global("global loads", lambda counts: counts.global_load),
     *_global("global stores", lambda counts: counts.global_store),
@@ -125,6 +144,29 @@ _COLUMNS = [
         lambda counts: counts.divergent_branches,
     ),
 ]
+
+
+def columns() -> list[dict[str, Any]]:
+    """Every column as JSON holds it: its words, its form, and the counters that its cell takes, by number."""
+    rows = [Counts.of(one) for one in np.eye(len(COUNTERS), dtype=np.uint64)]
+
+    def counter(of: Callable[[Counts], int]) -> int:
+        return next(number for number, counts in enumerate(rows) if of(counts))
+
+    return [
+        {
+            "group": one.shown.group,
+            "name": one.shown.name,
+            "meaning": one.shown.meaning,
+            "form": one.form,
+            "used": counter(one.used),
+            "takes": [
+                counter(lambda counts, at=at, get=one.get: get(counts)[at])  # type: ignore[misc]
+                for at in range(len(one.get(Counts())))
+            ],
+        }
+        for one in _COLUMNS
+    ]
 
 
 def table(run: Run) -> RunOutput:

@@ -1,8 +1,9 @@
 // Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
 // In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
-// --generated (the folder of theme.css, which has the colours, and devices.json, which has the peaks of GPUs), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, mine.js, figures.js, plotly.js and fonts/*.woff2 in --out, and a script
-// for each kind whose own is named draw_on_demand.js.
+// --generated (the folder of theme.css, which has the colours, devices.json, which has the peaks of GPUs, and the
+// layout.json and sentences.js of the simulator), --out.
+// Out: tilewise.css, tilewise.js, feedback.js, mine.js, run.js, run_worker.js, figures.js, plotly.js and fonts/*.woff2 in
+// --out, and a script for each kind whose own is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -61,6 +62,10 @@ const kindsWith = (file) =>
 
 const drawn = kindsWith("draw.js");
 const later = kindsWith("draw_on_demand.js");
+const simulator = {
+  "tilewise-layout": join(given.generated, "layout.json"),
+  "tilewise-sentences": join(given.generated, "sentences.js"),
+};
 const figures = {
   "tilewise-figures": join(here, "figures"),
   "tilewise-kinds": generated("kinds.js", [
@@ -74,6 +79,7 @@ const scripts = {
   "tilewise.js": "site/main.js",
   "figures.js": "figures/main.js",
   "plotly.js": "figures/plotly.js",
+  "run_worker.js": "run/worker.js",
   ...Object.fromEntries(
     later.map(([kind, path]) => [
       `${kind}.js`,
@@ -85,10 +91,14 @@ const scripts = {
   ),
 };
 
-/** Modules: site/suggest.js imports one once somebody has something to say, site/machines.js one for files. */
+/**
+ * Modules: site/suggest.js imports one once somebody has something to say, site/machines.js one for files, site/try.js
+ * one once somebody touches a kernel's sizes.
+ */
 const onDemand = {
   "feedback.js": "feedback/dialog.js",
   "mine.js": "mine/main.js",
+  "run.js": "run/main.js",
 };
 
 mkdirSync(join(given.out, "fonts"), { recursive: true });
@@ -115,7 +125,7 @@ await Promise.all([
       entryPoints: [resolve(here, source)],
       outfile: join(given.out, name),
       format: "iife",
-      alias: figures,
+      alias: { ...figures, ...simulator },
       define: { global: "globalThis" },
       loader: { ".css": "empty" }, // plotly.js brings styles of maps, which no page draws
     }),

@@ -1,6 +1,6 @@
 """The grid and block explorer: who is who in a launch, flat or in space.
 
-In: a grid and a block, perhaps the problem's extent. Out: a Figure whose script has sliders for the sizes, a
+In: a grid and a block, perhaps the problem's extent. Out: a Figure whose script has sliders for all sizes, a
 2-D/3-D switch and a selected thread. Drawing is left to ``draw.js``.
 """
 
@@ -15,8 +15,11 @@ from tilewise.figures.figure import Figure
 
 HEIGHT, NARROW_HEIGHT = 492, 768
 """Pixels on a wide and on a narrow page: sliders change the launch, and its cells fit into what there is."""
-MAX_THREADS = 4096
-"""Threads that are drawn; of a larger launch the first ones are, and the figure says so."""
+DATA_HEIGHT = 26
+"""Pixels of the sliders for the problem's extent; a narrow page has room for them beside the others."""
+MAX_THREADS = 1024
+"""Threads that are drawn, in cells large enough to point at; of a larger launch the first ones are, and the
+figure says so."""
 
 
 def block_grid(
@@ -56,14 +59,14 @@ def block_grid(
         "extent": problem,
         "axes": names,
         "view": view,
-        "most": _ends(grid_dims, block_dims),
+        "most": _ends(grid_dims, block_dims, problem),
         "max_threads": MAX_THREADS,
     }
     return Figure(
         title=title,
         caption=caption,
         alt=launch_text(grid_dims, block_dims, problem),
-        height=HEIGHT,
+        height=HEIGHT + (DATA_HEIGHT if problem else 0),
         narrow_height=NARROW_HEIGHT,
         kind="block_grid",
         spec=spec,
@@ -110,11 +113,11 @@ def _block_texts(grid: Dims, block: Dims, extent: Dims | None, names: Sequence[s
     return tuple(texts)
 
 
-def _ends(grid: Dims, block: Dims) -> dict[str, list[int]]:
+def _ends(grid: Dims, block: Dims, extent: Dims | None) -> dict[str, list[int]]:
     """Return the sliders' last values: never below what the figure starts with."""
     flat = total(grid) == grid[0] and total(block) == block[0]
-    usual = {"grid": (8, 4, 3), "block": (64 if flat else 16, 8, 4)}
+    usual = {"grid": (8, 4, 3), "block": (64 if flat else 16, 8, 4), "extent": (64 if flat else 20, 12, 6)}
+    starts = {"grid": grid, "block": block} | ({"extent": extent} if extent else {})
     return {
-        name: [max(pair) for pair in zip(usual[name], start, strict=True)]
-        for name, start in (("grid", grid), ("block", block))
+        name: [max(pair) for pair in zip(usual[name], start, strict=True)] for name, start in starts.items()
     }

@@ -6,7 +6,7 @@ import { choice, slider, stepper } from "tilewise-figures/controls.js";
 import { element, grouped } from "tilewise-figures/dom.js";
 import { grid2d } from "tilewise-figures/grid_2d.js";
 import { scene } from "tilewise-figures/grid_3d.js";
-import { MOST_IN_BLOCK, threadAt, threadOf, total, usedAxes, working } from "tilewise-figures/launch.js";
+import { MOST_IN_BLOCK, hasDepth, threadAt, threadOf, total, usedAxes, working } from "tilewise-figures/launch.js";
 import { NO_WEBGL, hasWebGL } from "tilewise-figures/plotly_loader.js";
 import { arithmetic } from "./readout.js";
 import { space } from "tilewise-figures/space.js";
@@ -29,10 +29,12 @@ export function mount(body, figure, memory) {
   const readout = element("div", { class: "tw-readout", "aria-live": "polite" });
   const stage = element("div", { class: "tw-stage" }, flat.root, deep);
 
-  const view = viewChoice(state.view, (next) => {
-    state.view = next;
-    redraw();
-  });
+  const view = hasDepth(spec)
+    ? viewChoice(state.view, (next) => {
+        state.view = next;
+        redraw();
+      })
+    : null;
   const colours = choice({
     label: "Colour by",
     options: [
@@ -45,7 +47,9 @@ export function mount(body, figure, memory) {
       redraw();
     },
   });
-  const sizes = ["grid", "block"].flatMap((what) => LETTERS.map((_, axis) => sizeSlider(what, axis)));
+  const sizes = ["grid", "block", ...(spec.extent ? ["extent"] : [])].flatMap((what) =>
+    LETTERS.map((_, axis) => sizeSlider(what, axis)),
+  );
   const steps = stepper({
     label: "thread",
     count: count(),
@@ -58,8 +62,8 @@ export function mount(body, figure, memory) {
   const launch = element("p", { class: "tw-launch" });
 
   body.append(
-    element("div", { class: "tw-toolbar" }, view.root, colours.root, launch),
-    element("div", { class: "tw-sizes" }, ...sizes.map((one) => one.root)),
+    element("div", { class: "tw-toolbar" }, view ? view.root : "", colours.root, launch),
+    element("div", { class: spec.extent ? "tw-sizes tw-sizes-data" : "tw-sizes" }, ...sizes.map((one) => one.root)),
     element("div", { class: "tw-columns" }, element("div", { class: "tw-stage-box" }, stage, note), readout),
     steps.root,
   );
@@ -68,7 +72,7 @@ export function mount(body, figure, memory) {
 
   function sizeSlider(what, axis) {
     return slider({
-      label: `${what}Dim.${LETTERS[axis]}`,
+      label: what === "extent" ? `data ${spec.axes[axis]}` : `${what}Dim.${LETTERS[axis]}`,
       min: 1,
       max: spec.most[what][axis],
       value: state[what][axis],
@@ -91,7 +95,7 @@ export function mount(body, figure, memory) {
     return {
       grid: state.grid,
       block: state.block,
-      extent: spec.extent,
+      extent: state.extent,
       count: count(),
       colourBy: state.colourBy,
     };
@@ -162,7 +166,7 @@ export function mount(body, figure, memory) {
     colour.done();
     cubes.draw(made, stage.clientWidth, stage.clientHeight).catch((error) => {
       state.view = "2d";
-      view.set("2d");
+      view?.set("2d");
       redraw();
       note.textContent = error.message;
     });
@@ -170,7 +174,8 @@ export function mount(body, figure, memory) {
 
   function say() {
     const k = preview ?? state.selected;
-    readout.replaceChildren(arithmetic(threadAt(k, state.grid, state.block), state, spec, preview !== null));
+    const problem = { axes: spec.axes, extent: state.extent };
+    readout.replaceChildren(arithmetic(threadAt(k, state.grid, state.block), state, problem, preview !== null));
     note.textContent = warning();
   }
 
@@ -181,10 +186,10 @@ export function mount(body, figure, memory) {
       return `CUDA refuses this launch: ${state.block.join(" · ")} = ${grouped(each)} threads; a block holds at most 1,024.`;
     }
     if (all > spec.max_threads) return `The first ${grouped(spec.max_threads)} of ${grouped(all)} threads are drawn.`;
-    if (!hasWebGL()) return NO_WEBGL;
-    const idle = spec.extent ? all - working(state.grid, state.block, spec.extent) : 0;
+    if (view && !hasWebGL()) return NO_WEBGL;
+    const idle = state.extent ? all - working(state.grid, state.block, state.extent) : 0;
     const threads = `${grouped(total(state.grid))} blocks, ${grouped(all)} threads`;
-    return spec.extent ? `${threads}, ${grouped(idle)} of them idle (${state.view === "3d" ? "hollow" : "hatched"}).` : `${threads}.`;
+    return state.extent ? `${threads}, ${grouped(idle)} of them idle (${state.view === "3d" ? "hollow" : "hatched"}).` : `${threads}.`;
   }
 
   return {
@@ -207,13 +212,14 @@ function restored(spec, saved) {
     !Array.isArray(saved[name])
       ? spec[name]
       : spec[name].map((usual, axis) => within(saved[name][axis], 1, spec.most[name][axis], usual));
-  const [grid, block] = [size("grid"), size("block")];
+  const [grid, block, extent] = [size("grid"), size("block"), spec.extent && size("extent")];
   const last = Math.min(total(grid) * total(block), spec.max_threads) - 1;
   return {
     grid,
     block,
+    extent,
     selected: within(saved.selected, 0, last, 0),
-    view: firstView(saved.view, spec.view),
+    view: hasDepth(spec) ? firstView(saved.view, spec.view) : "2d",
     colourBy: saved.colourBy === "block" || saved.colourBy === "warp" ? saved.colourBy : "block",
   };
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewise.figures import theme
 from tilewise.figures.figure import Figure
-from tilewise.figures.values import control_height, number
+from tilewise.figures.values import are_names, control_height, number
 
 MOST_STATES = 40_000
 """Positions of all sliders together; more would make a large file."""
@@ -134,14 +134,16 @@ def calculator(
     verdicts = list(dict.fromkeys(answer.verdict for answer in answers))
     drawings = list(dict.fromkeys(_drawing(answer) for answer in answers))
     start = _position([one.values.index(one.start) for one in sliders], [len(one.values) for one in sliders])
+    choices = [[one.said(value) for value in one.values] for one in sliders]
     spec: dict[str, Any] = {
         "sliders": [
             {
                 "name": one.name,
                 "start": one.values.index(one.start),
-                "said": [one.said(value) for value in one.values],
+                "said": texts,
+                "are_names": are_names(texts),
             }
-            for one in sliders
+            for one, texts in zip(sliders, choices, strict=True)
         ],
         "meters": [_meter(at, one, answers) for at, one in enumerate(meters)],
         "limits": [sum(1 << at for at, m in enumerate(meters) if m.label in a.limits) for a in answers],
@@ -164,7 +166,6 @@ def calculator(
         }
     fixed = 60 + 36 * len(meters) + (PLOT_HEIGHT if plot else 0)
     said = ", ".join(f"{one.name} {one.said(one.start)}" for one in sliders)
-    choices = [[one.said(value) for value in one.values] for one in sliders]
     return Figure(
         title=title,
         caption=caption,

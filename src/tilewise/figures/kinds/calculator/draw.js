@@ -1,7 +1,7 @@
 // Sliders, bars and a verdict: a model whose every answer was computed when the page was built.
 // In: the specification that tilewise.figures.calculator wrote. Out: a View. Only looks answers up.
 
-import { areNames, names, slider } from "tilewise-figures/controls.js";
+import { names, slider } from "tilewise-figures/controls.js";
 import { element, escaped, grouped } from "tilewise-figures/dom.js";
 import { within } from "tilewise-figures/state.js";
 
@@ -31,7 +31,7 @@ export function mount(body, figure, memory) {
       draw();
     };
     const shared = { label: one.name, value: at[n], onInput };
-    if (areNames(one.said)) return names({ ...shared, texts: one.said });
+    if (one.are_names) return names({ ...shared, texts: one.said });
     return slider({ ...shared, min: 0, max: one.said.length - 1, text: (value) => one.said[value] });
   });
   body.append(

@@ -1,7 +1,7 @@
 // A Plotly chart: in the page's colours and type, with a slider where it has frames.
 // In: the specification that tilewise.figures wrote, role tokens for colours. Out: a View.
 
-import { areNames, names, stepper } from "tilewise-figures/controls.js";
+import { steps as stepsControl } from "tilewise-figures/controls.js";
 import { element } from "tilewise-figures/dom.js";
 import { CONFIG, loadPlotly } from "tilewise-figures/plotly_loader.js";
 import { within } from "tilewise-figures/state.js";
@@ -9,6 +9,15 @@ import { palette, resolved } from "tilewise-figures/theme.js";
 
 const NARROW = 560;
 const LINE = 17;
+/** Plotly's dashes and symbols, in a key 36 by 12 px. */
+const DASHES = { dash: "5 3", dot: "1.5 3", dashdot: "7 3 1.5 3", longdash: "10 4" };
+const SYMBOLS = {
+  circle: "M14 6a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+  square: "M14.5 2.5h7v7h-7z",
+  diamond: "M18 1.2L22.8 6L18 10.8L13.2 6z",
+  "triangle-up": "M18 1.5L22.8 9.8h-9.6z",
+  cross: "M16.6 1.5h2.8v3.1h3.1v2.8h-3.1v3.1h-2.8v-3.1h-3.1v-2.8h3.1z",
+};
 
 /** @type {import("tilewise-figures/main.js").Mount} */
 export function mount(body, figure, memory) {
@@ -21,17 +30,18 @@ export function mount(body, figure, memory) {
   const plot = element("div", { class: "tw-plot", role: "img", "aria-label": figure.alt });
   const key = element("p", { class: "tw-key" });
   const stage = element("div", { class: "tw-stage" }, plot);
-  const texts = frames.map((frame) => frame.name);
-  const onInput = (next) => {
-    at = next;
-    draw();
-  };
-  const shared = { label: meta.step_name, value: at, onInput };
-  const control = () =>
-    areNames(texts)
-      ? names({ ...shared, texts })
-      : stepper({ ...shared, count: texts.length, text: (step) => texts[step] });
-  const steps = texts.length ? control() : null;
+  const steps = frames.length
+    ? stepsControl({
+        label: meta.step_name,
+        texts: frames.map((frame) => frame.name),
+        areNames: meta.are_names,
+        value: at,
+        onInput(next) {
+          at = next;
+          draw();
+        },
+      })
+    : null;
   body.append(key, stage, steps ? steps.root : "");
   resize();
 
@@ -113,18 +123,22 @@ function merged(below, above) {
   return made;
 }
 
+/** A trace's line and mark as they are drawn, and its name. */
 function keyed(trace) {
   const colour = trace.type === "bar" ? [].concat(trace.marker.line.color)[0] : trace.line.color;
-  const dash = trace.line?.dash === "dash" ? "4 3" : trace.line?.dash === "dot" ? "1.5 3" : "none";
-  const drawn = (trace.mode || "").includes("lines");
-  const open = String(trace.marker?.symbol || "").includes("open");
+  const mode = trace.mode || "markers";
+  const [symbol, open] = String(trace.marker?.symbol || "circle").split("-open");
   const sign = document.createElement("span");
   sign.innerHTML =
-    '<svg width="26" height="12" aria-hidden="true">' +
-    (drawn ? `<line x1="0" x2="26" y1="6" y2="6" stroke-width="2" stroke-dasharray="${dash}" class="tw-key-line"/>` : "") +
-    '<circle cx="13" cy="6" r="4" stroke-width="1.5" class="tw-key-mark"/></svg>';
+    '<svg width="36" height="12" aria-hidden="true">' +
+    (mode.includes("lines")
+      ? `<line x1="0" x2="36" y1="6" y2="6" stroke-width="2" stroke-dasharray="${DASHES[trace.line.dash] || "none"}" class="tw-key-line"/>`
+      : "") +
+    (mode.includes("markers") ? `<path d="${SYMBOLS[symbol]}" stroke-width="1.5" class="tw-key-mark"/>` : "") +
+    "</svg>";
   sign.querySelector("svg").style.color = colour;
-  sign.querySelector("circle").style.fill = open ? "var(--tw-surface)" : colour;
+  const mark = sign.querySelector("path");
+  if (mark) mark.style.fill = open === undefined ? colour : "var(--tw-surface)";
   return element("span", {}, sign, ` ${trace.name}`);
 }
 

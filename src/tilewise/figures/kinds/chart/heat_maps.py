@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tilewise.figures import theme
 from tilewise.figures.axes import Range, axis, base_layout
 from tilewise.figures.figure import Figure
+from tilewise.figures.values import are_names
 
 MAX_CELLS_WITH_NUMBERS = 100
 Floats = npt.NDArray[np.float64]
@@ -97,11 +98,12 @@ def heat_map(
     layout["meta"] = {"narrow": patch}
     spec: dict[str, Any] = {"data": data, "layout": layout}
     if steps is not None:
+        texts = [str(label) for label in steps]
         spec["frames"] = [
-            {"name": str(label), "data": [{"type": "heatmap", "z": stack[k]} for stack in stacks.values()]}
-            for k, label in enumerate(steps)
+            {"name": label, "data": [{"type": "heatmap", "z": stack[k]} for stack in stacks.values()]}
+            for k, label in enumerate(texts)
         ]
-        layout["meta"] |= {"step_name": step_name, "start": start}
+        layout["meta"] |= {"step_name": step_name, "are_names": are_names(texts), "start": start}
     slider = 56 if steps is not None else 0
     return Figure(
         title=title,

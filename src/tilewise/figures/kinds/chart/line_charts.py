@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,10 @@ class Series:
     """Whether the points are joined."""
     marks: bool = True
     """Whether the points are marked."""
+    names: Sequence[str] = ()
+    """What each point is, shown on hover and tap. A series with names is labelled above the chart."""
+    size: int = 8
+    """Diameter of a mark in px."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,8 @@ def line_chart(
         height: height in px.
 
     Raises:
-        ValueError: a series is empty, its x and y differ in length, or a log axis meets a number that is not
-            positive.
+        ValueError: a series is empty, its x, y and names differ in length, or a log axis meets a number that
+            is not positive.
     """
     points = [_points(one, log_x, log_y) for one in series]
     if not points:
@@ -111,10 +116,12 @@ def line_chart(
         nth = seen.get(one.role, 0)
         seen[one.role] = nth + 1
         data.append(_trace(one, px, with_paths(one.y), nth, x, y))
-        notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
+        if not one.names:
+            notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
+    labelled = [(one, pair) for one, pair in zip(series, points, strict=True) if not one.names]
     lines = [
         (note, (_share(px, horizontal, log_x), _share(py, vertical, log_y)))
-        for note, one, (px, py) in zip(notes, series, points, strict=True)
+        for note, (one, (px, py)) in zip(notes, labelled, strict=True)
         if one.line and np.all(np.diff(px) >= 0)
     ]
     for note, own in lines:
@@ -122,7 +129,9 @@ def line_chart(
         note.update(_place(own, others, note["text"], height - _MARGINS))
     shapes, extra = _marks(marks, log_x, log_y)
     layout = base_layout(height)
-    longest = max(len(one.label) for one in series)
+    longest = max((len(one.label) for one, _ in labelled), default=0)
+    if len(labelled) < len(series):
+        layout["meta"] = {**layout.get("meta", {}), "key": True}
     layout["margin"]["r"] = min(220, 16 + 8 * longest)
     layout["xaxis"] = axis(x, log_x, horizontal)
     layout["yaxis"] = axis(y, log_y, vertical)
@@ -146,6 +155,8 @@ def _points(one: Series, log_x: bool, log_y: bool) -> tuple[Floats, Floats]:
         raise ValueError(
             f"series {one.label!r} needs as many x as y, at least one; it has {x.shape} and {y.shape}"
         )
+    if one.names and len(one.names) != x.size:
+        raise ValueError(f"series {one.label!r} has {x.size} points, but names for {len(one.names)}")
     theme.colour(one.role)
     for name, log, values in (("x", log_x, x), ("y", log_y, y)):
         if log and not (values > 0).all():
@@ -171,7 +182,10 @@ def _trace(
     open_marks = one.role == "predicted"
     symbol = _SYMBOLS[nth % len(_SYMBOLS)] + ("-open" if open_marks else "")
     mode = "+".join(["lines"] * one.line + ["markers"] * (one.marks or not one.line))
+    named = {"text": [escape(name).replace("\n", "<br>") for name in one.names]} if one.names else {}
+    title = "<b>%{text}</b>" if one.names else one.label
     return {
+        **named,
         "type": "scatter",
         "name": one.label,
         "x": x,
@@ -184,12 +198,12 @@ def _trace(
         },
         "marker": {
             "symbol": symbol,
-            "size": 8,
+            "size": one.size,
             "color": theme.token(one.role),
             "line": {"width": 2 if open_marks else 0},
         },
         "cliponaxis": False,
-        "hovertemplate": f"{one.label}<br>{x_name}: %{{x:,.4~g}}<br>{y_name}: %{{y:,.4~g}}<extra></extra>",
+        "hovertemplate": f"{title}<br>{x_name}: %{{x:,.4~g}}<br>{y_name}: %{{y:,.4~g}}<extra></extra>",
     }
 
 

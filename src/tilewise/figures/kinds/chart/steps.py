@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewise.figures.figure import Figure
-from tilewise.figures.values import control_height
+from tilewise.figures.values import are_names, control_height
 
 
 def stepped_charts(
@@ -54,7 +54,12 @@ def stepped_charts(
         ranges = [chart.spec["layout"][name].get("range") for chart in charts]
         if all(ranges):
             layout[name] = {**layout[name], "range": [min(r[0] for r in ranges), max(r[1] for r in ranges)]}
-    layout["meta"] = {**layout.get("meta", {}), "step_name": step_name, "start": start}
+    layout["meta"] = {
+        **layout.get("meta", {}),
+        "step_name": step_name,
+        "are_names": are_names(texts),
+        "start": start,
+    }
     frames = [
         {
             "name": str(label),

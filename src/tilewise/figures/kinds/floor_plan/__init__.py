@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewise.figures import theme
 from tilewise.figures.figure import Figure
+from tilewise.figures.values import are_names
 
 MOST_CUBES = 1500
 """Cubes of the 3-D view."""
@@ -106,6 +107,7 @@ def floor_plan(
             "parts": [_plain(part) for part in parts],
             "stops": [{"label": s.label, "lit": list(s.lit), "text": s.text} for s in stops],
             "step_name": step_name,
+            "are_names": are_names([stop.label for stop in stops]),
             "start": start,
         },
         steps=tuple(f"{step_name} {stop.label}: {stop.text}" for stop in stops),

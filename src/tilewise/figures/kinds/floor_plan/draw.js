@@ -1,7 +1,7 @@
 // Parts of a machine where they lie, flat or as cubes, and a slider that lights some of them.
 // In: the specification that tilewise.figures.floor_plan wrote. Out: a View.
 
-import { areNames, names, stepper } from "tilewise-figures/controls.js";
+import { steps as stepsControl } from "tilewise-figures/controls.js";
 import { element, escaped } from "tilewise-figures/dom.js";
 import { space } from "tilewise-figures/space.js";
 import { firstView, stageNote, viewChoice } from "tilewise-figures/stage.js";
@@ -30,15 +30,16 @@ export function mount(body, figure, memory) {
     state.view = next;
     draw();
   });
-  const texts = stops.map((stop) => stop.label);
-  const onInput = (next) => {
-    state.step = next;
-    draw();
-  };
-  const shared = { label: stepName, value: state.step, onInput };
-  const steps = areNames(texts)
-    ? names({ ...shared, texts })
-    : stepper({ ...shared, count: texts.length, text: (step) => texts[step] });
+  const steps = stepsControl({
+    label: stepName,
+    texts: stops.map((stop) => stop.label),
+    areNames: figure.spec.are_names,
+    value: state.step,
+    onInput(next) {
+      state.step = next;
+      draw();
+    },
+  });
   const key = element(
     "p",
     { class: "tw-plan-key" },

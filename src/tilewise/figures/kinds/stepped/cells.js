@@ -40,7 +40,8 @@ export function cellPanel(spec, { onThread }) {
       boxes.forEach(({ head, body, hatch }, number) => {
         const array = spec.arrays[number];
         const now = touched(moment, number, here);
-        head.textContent = `${array.name} (${array.shape.map(grouped).join(" × ")})${cost(moment, number) || where(array, block, spec)}`;
+        const part = array.used ? `${grouped(array.used)} of ` : "";
+        head.textContent = `${array.name} (${part}${array.shape.map(grouped).join(" × ")})${cost(moment, number) || where(array, block, spec)}`;
         body.innerHTML = drawing({ array, hatch, now, known, number, selected, room, blanks: spec.blanks });
       });
     },
@@ -57,9 +58,15 @@ export function cellPanel(spec, { onThread }) {
   };
 }
 
+/** How many elements are drawn: of an array in shared memory those that the run uses. */
+function drawnOf(array) {
+  return array.used ?? array.shape.reduce((all, side) => all * side, 1);
+}
+
 /** Columns of an array's drawing and the size of a cell. */
 function laidOut(array, { width, largest }) {
-  const size = array.shape.reduce((all, side) => all * side, 1);
+  const size = drawnOf(array);
+  const value = array.wide ?? VALUE_WIDTH;
   const valued = array.space !== "global";
   const compact = (columns) => {
     const cell = Math.min(largest, Math.max(SMALLEST, Math.floor((width - 4) / columns)));
@@ -67,12 +74,12 @@ function laidOut(array, { width, largest }) {
   };
   if (array.shape.length === 2) {
     const columns = array.shape[1];
-    if (!valued || columns * VALUE_WIDTH > width) return compact(columns);
-    return { columns, wide: VALUE_WIDTH, tall: VALUE_HEIGHT, valued };
+    if (!valued || columns * value > width) return compact(columns);
+    return { columns, wide: value, tall: VALUE_HEIGHT, valued };
   }
   if (!valued) return compact(Math.min(ROW, size));
-  const fits = 2 ** Math.floor(Math.log2(Math.max(1, Math.floor(width / VALUE_WIDTH))));
-  return { columns: Math.min(size, fits), wide: VALUE_WIDTH, tall: VALUE_HEIGHT, valued };
+  const fits = 2 ** Math.floor(Math.log2(Math.max(1, Math.floor(width / value))));
+  return { columns: Math.min(size, fits), wide: value, tall: VALUE_HEIGHT, valued };
 }
 
 function where(array, block, spec) {
@@ -103,7 +110,7 @@ function touched(moment, number, here) {
 }
 
 function drawing({ array, hatch, now, known, number, selected, room, blanks }) {
-  const size = array.shape.reduce((all, side) => all * side, 1);
+  const size = drawnOf(array);
   const { columns, wide, tall, valued } = laidOut(array, room);
   const rows = Math.ceil(size / columns);
   const shown = Math.min(rows, MOST_ROWS);
@@ -133,7 +140,7 @@ function drawing({ array, hatch, now, known, number, selected, room, blanks }) {
       if (touch?.kind === "read") {
         parts.push(`<rect class="tw-open" x="${x + 3}" y="${y + 3}" width="${w - 6}" height="${h - 6}"/>`);
       }
-      const filled = touch && touch.kind !== "read" ? "tw-sign" : "tw-number";
+      const filled = `${touch && touch.kind !== "read" ? "tw-sign" : "tw-number"}${array.wide ? " tw-short" : ""}`;
       parts.push(`<text class="${filled}" ${middle}>${empty ? "" : brief(value)}</text>`);
     } else if (touch && tall >= 13) parts.push(`<text class="tw-sign" ${middle}>${SIGNS[touch.kind]}</text>`);
     else if (touch && touch.kind !== "read") {
@@ -151,7 +158,7 @@ function drawing({ array, hatch, now, known, number, selected, room, blanks }) {
 
 /** What surrounds an array's cells: as large as they are, and with a line below where rows are left out. */
 function frame(array, room, first, parts) {
-  const size = array.shape.reduce((all, side) => all * side, 1);
+  const size = drawnOf(array);
   const { columns, wide, tall } = laidOut(array, room);
   const shown = Math.min(Math.ceil(size / columns), MOST_ROWS);
   const [across, down] = [columns * wide + 4, shown * tall + 4];

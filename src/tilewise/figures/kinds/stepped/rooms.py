@@ -18,8 +18,9 @@ GAP = 8
 LINE, TEXT_LINE, CHARACTER = 18, 19, 6.5
 TOOLBAR, LAUNCH, TRANSPORT = 34, 24, 44
 HEAD, VALUE = 22, 24
-VALUE_WIDTH, ELEMENT, NAME = 38, 20, 133
-"""Width of a cell with a value, side of one without, and what an array's name needs besides its letters."""
+VALUE_WIDTH, SHORT_WIDTH, ELEMENT, NAME = 38, 20, 20, 133
+"""Width of a cell with a value, of one with at most three characters, side of one without, and what a name
+needs besides its letters. A row has room for 32 short ones, a word for each lane of a warp."""
 THREAD, BLOCK = 46, 31
 """Side of a thread's cell, and what stands around those of a block."""
 BANKS_HEIGHT = 44
@@ -28,12 +29,36 @@ MOST_ROWS = 24
 
 def heights(spec: dict[str, Any], texts: Sequence[str]) -> tuple[int, int]:
     """Return the heights of the whole figure, and put those of its parts into ``spec["rooms"]``."""
+    for number, array in enumerate(spec["arrays"]):
+        _fit_cells(array, number, spec)
     rooms = {"wide": _parts(spec, texts, WIDE), "narrow": _parts(spec, texts, NARROW)}
     spec["beside"] = _beside(spec)
     spec["rooms"] = rooms
     return _whole(rooms["wide"], spec["beside"]), _whole(rooms["narrow"], False) + (
         LAUNCH if "grid" in spec else 0
     )
+
+
+def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> None:
+    """Let an array in shared memory have narrow cells for short values, and only rows that the run uses."""
+    if array["space"] != "shared" or len(array["shape"]) != 1:
+        return
+    touches = [touch for one in spec["moments"] for touch in one.get("p", ()) if touch["a"] == number]
+    values = [value for touch in touches for value in touch.get("v", ()) if value != "c"]
+    if values and all(isinstance(value, int) and -99 <= value <= 999 for value in values):
+        array["wide"] = SHORT_WIDTH
+    last = max((_last(touch["i"]) for touch in touches), default=0)
+    used = -(-(last + 1) // WARP) * WARP
+    if used < array["shape"][0]:
+        array["used"] = used
+
+
+def _last(runs: Sequence[Any]) -> int:
+    """The largest of whole numbers that may be written as runs."""
+    if runs[:1] != ["r"]:
+        return max(runs, default=0)
+    parts = zip(runs[1::3], runs[2::3], runs[3::3], strict=True)
+    return max((max(first, first + apart * (count - 1)) for first, apart, count in parts), default=0)
 
 
 def _beside(spec: Mapping[str, Any]) -> bool:
@@ -80,11 +105,13 @@ def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int) -> int:
     """Arrays side by side as far as they go."""
     left = line = whole = 0
     for array in arrays:
-        size, valued = int(np.prod(array["shape"])), array["space"] != "global"
+        size, valued = array.get("used", int(np.prod(array["shape"]))), array["space"] != "global"
+        value_width = array.get("wide", VALUE_WIDTH)
         columns = array["shape"][1] if len(array["shape"]) == 2 else min(WARP, size)
-        valued &= len(array["shape"]) == 1 or columns * VALUE_WIDTH <= width
-        columns = min(columns, width // VALUE_WIDTH) if valued else columns
-        wide, tall = (VALUE_WIDTH, VALUE) if valued else (min(ELEMENT, width // columns),) * 2
+        valued &= len(array["shape"]) == 1 or columns * value_width <= width
+        if valued and len(array["shape"]) == 1:
+            columns = min(columns, 2 ** ((width // value_width).bit_length() - 1))
+        wide, tall = (value_width, VALUE) if valued else (min(ELEMENT, width // columns),) * 2
         across = max(columns * wide, 7 * len(array["name"]) + NAME)
         if left and left + across > width:
             whole, left, line = whole + line + GAP, 0, 0

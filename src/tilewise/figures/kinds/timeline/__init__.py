@@ -62,6 +62,7 @@ def timeline(
     moments = sorted({span.start for span in every} | {span.stop for span in every})
     ordered = sorted(every, key=lambda span: (span.start, rows.index(span.row)))
     texts = tuple(f"{span.row}: {span.label}{_when(span, unit)}." for span in ordered)
+    key = _key(every)
     length = f"over {number(moments[-1] - moments[0])} {unit}"
     return Figure(
         title=title,
@@ -69,7 +70,7 @@ def timeline(
         alt=alt
         or f"Timeline with the rows {', '.join(rows)}, {length}. Its spans are listed below by start time.",
         height=140 + 56 * len(rows),
-        narrow_height=160 + 60 * len(rows),
+        narrow_height=160 + 60 * len(rows) + 24 * bool(key),
         kind="timeline",
         spec={
             "rows": rows,
@@ -79,9 +80,17 @@ def timeline(
             ],
             "moments": moments,
             "unit": unit,
+            "key": key,
         },
         steps=texts,
     )
+
+
+def _key(spans: Sequence[Span]) -> list[tuple[str, str]]:
+    """Labels with their roles, where each of a few has a colour of its own; else none."""
+    pairs = list(dict.fromkeys((span.label, span.role) for span in spans))
+    labels, roles = (len({pair[at] for pair in pairs}) for at in (0, 1))
+    return pairs if labels == roles == len(pairs) <= min(4, len(spans) - 1) else []
 
 
 def _when(span: Span, unit: str) -> str:

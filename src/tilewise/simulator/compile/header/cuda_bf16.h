@@ -36,3 +36,15 @@ TW_FN __nv_bfloat162 __float22bfloat162_rn(float2 a) { return __nv_bfloat162(__n
 TW_FN float2 __bfloat1622float2(__nv_bfloat162 a) { return make_float2((float)a.x.v, (float)a.y.v); }
 TW_FN __nv_bfloat16 __low2bfloat16(__nv_bfloat162 a) { return a.x; }
 TW_FN __nv_bfloat16 __high2bfloat16(__nv_bfloat162 a) { return a.y; }
+TW_HALF_MORE(__nv_bfloat16, __nv_bfloat162, __bf16)
+TW_HALF_CONVERT(__nv_bfloat16, bfloat16)
+TW_HALF_TO_WHOLE(__nv_bfloat16, bfloat16, rn) TW_HALF_TO_WHOLE(__nv_bfloat16, bfloat16, rz)
+TW_HALF_TO_WHOLE(__nv_bfloat16, bfloat16, rd) TW_HALF_TO_WHOLE(__nv_bfloat16, bfloat16, ru)
+TW_FN int __bfloat162int_rn(__nv_bfloat16 x) { return __float2int_rn((float)x.v); }
+TW_FN int __bfloat162int_rz(__nv_bfloat16 x) { return __float2int_rz((float)x.v); }
+TW_FN short __bfloat16_as_short(__nv_bfloat16 x) { return (short)__bfloat16_as_ushort(x); }
+TW_FN __nv_bfloat16 __short_as_bfloat16(short x) { return __ushort_as_bfloat16((unsigned short)x); }
+TW_FN __nv_bfloat162 __low2bfloat162(__nv_bfloat162 a) { return __nv_bfloat162(a.x, a.x); }
+TW_FN __nv_bfloat162 __high2bfloat162(__nv_bfloat162 a) { return __nv_bfloat162(a.y, a.y); }
+TW_FN __nv_bfloat162 __lows2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return __nv_bfloat162(a.x, b.x); }
+TW_FN __nv_bfloat162 __highs2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return __nv_bfloat162(a.y, b.y); }

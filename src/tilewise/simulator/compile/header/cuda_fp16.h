@@ -31,3 +31,22 @@ TW_FN __half2 __float22half2_rn(float2 a) { return __half2(__half(a.x), __half(a
 TW_FN float2 __half22float2(__half2 a) { return make_float2((float)a.x.v, (float)a.y.v); }
 TW_FN __half __low2half(__half2 a) { return a.x; }
 TW_FN __half __high2half(__half2 a) { return a.y; }
+TW_HALF_MORE(__half, __half2, _Float16)
+TW_HALF_CONVERT(__half, half)
+TW_HALF_TO_WHOLE(__half, half, rn) TW_HALF_TO_WHOLE(__half, half, rz)
+TW_HALF_TO_WHOLE(__half, half, rd) TW_HALF_TO_WHOLE(__half, half, ru)
+TW_FN int __half2int_rd(__half x) { return __float2int_rd((float)x.v); }
+TW_FN int __half2int_ru(__half x) { return __float2int_ru((float)x.v); }
+TW_FN signed char __half2char_rz(__half x) { int r = __half2int_rz(x);
+    return (signed char)(r < -128 ? -128 : r > 127 ? 127 : r); }
+TW_FN unsigned char __half2uchar_rz(__half x) { unsigned r = __half2uint_rz(x);
+    return (unsigned char)(r > 255 ? 255 : r); }
+TW_FN __half2 __low2half2(__half2 a) { return __half2(a.x, a.x); }
+TW_FN __half2 __high2half2(__half2 a) { return __half2(a.y, a.y); }
+TW_FN __half2 __lows2half2(__half2 a, __half2 b) { return __half2(a.x, b.x); }
+TW_FN __half2 __highs2half2(__half2 a, __half2 b) { return __half2(a.y, b.y); }
+#define CUDART_INF_FP16 __ushort_as_half((unsigned short)0x7c00u)
+#define CUDART_NAN_FP16 __ushort_as_half((unsigned short)0x7fffu)
+#define CUDART_MAX_NORMAL_FP16 __ushort_as_half((unsigned short)0x7bffu)
+#define CUDART_ONE_FP16 __ushort_as_half((unsigned short)0x3c00u)
+#define CUDART_ZERO_FP16 __ushort_as_half((unsigned short)0u)

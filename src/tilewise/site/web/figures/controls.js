@@ -3,9 +3,6 @@
 
 import { element, uniqueId } from "./dom.js";
 
-/** A longer list of names does not fit into one control. */
-const MOST_NAMES = 6;
-
 /**
  * @typedef {{root: HTMLElement, set: (value: any) => void, limit?: (most: number) => void}} Control
  */
@@ -100,9 +97,14 @@ export function stepper({ label, count, value, text, onInput }) {
   };
 }
 
-/** Whether values are names, which have no order: buttons then, and no slider. @param {string[]} texts */
-export function areNames(texts) {
-  return texts.length > 1 && texts.length <= MOST_NAMES && texts.some((text) => !/^[−-]?[\d.∞]/.test(text));
+/**
+ * The control of a figure's steps: a switch where they are names, which have no order, else a slider with buttons.
+ * @param {{label: string, texts: string[], areNames: boolean, value: number, onInput: (value: number) => void}} options
+ * @returns {Control}
+ */
+export function steps({ texts, areNames, ...shared }) {
+  if (areNames) return names({ ...shared, texts });
+  return stepper({ ...shared, count: texts.length, text: (at) => texts[at] });
 }
 
 /**

@@ -64,6 +64,11 @@ export function working(grid, block, extent) {
   return grid.reduce((all, g, axis) => all * Math.min(g * block[axis], extent ? extent[axis] : Infinity), 1);
 }
 
+/** Whether a launch has a third axis, so that there is something to see in space. @param {{grid: Size, block: Size}} launch */
+export function hasDepth({ grid, block }) {
+  return Boolean(grid) && grid[2] * block[2] > 1; // a model may have no threads
+}
+
 /** Axes along which a launch has more than one thread; x at least. @param {Size} grid @param {Size} block */
 export function usedAxes(grid, block) {
   const last = [2, 1].find((axis) => grid[axis] * block[axis] > 1) || 0;

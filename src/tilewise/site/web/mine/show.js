@@ -114,6 +114,7 @@ function draw(figure, source) {
 
 function showTable(block, record, values, change) {
   const table = block.querySelector("table");
+  if (!table) return; // it is folded, and could not be fetched
   const columns = [...table.tHead.rows[0].cells].map((head) => ({
     name: head.dataset.column,
     scale: SCALES[head.querySelector(".tw-unit")?.textContent] ?? 1,

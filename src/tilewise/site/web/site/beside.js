@@ -1,5 +1,6 @@
 // In: sets of content tabs that begin with a kernel in CUDA C and its pseudocode. Out: where the page is wide enough for
 // the longest lines of both, the two stand beside each other until a third tab is chosen; elsewhere they stay tabs.
+// The second's name stands above it where the names of further tabs have room behind it, else behind the first's.
 
 const wide = window.matchMedia("(min-width: 76.25em)");
 /** Between the two, in px. */
@@ -14,6 +15,7 @@ export function standBeside(article, signal) {
   });
   if (!sets.length) return;
   const widths = new Map(sets.map((set) => [set, [...set.querySelectorAll(":scope > .tabbed-content > *")].map(longest)]));
+  const names = new Map(sets.map((set) => [set, [...set.querySelectorAll(":scope > .tabbed-labels > label")].slice(1)]));
   const place = () => {
     const room = wide.matches ? article.clientWidth : 0;
     const character = room && characterWidth(article);
@@ -21,13 +23,13 @@ export function standBeside(article, signal) {
       const [first, second] = widths.get(set).map((count) => Math.ceil((count + AROUND) * character));
       const [one, other] = set.querySelectorAll(":scope > input");
       const fits = room && widths.get(set).slice(0, 2).every(Boolean) && first + second + GAP <= room;
+      const behind = names.get(set).reduce((sum, name) => sum + name.offsetWidth, 0);
+      const above = first + behind + GAP <= room;
       set.classList.toggle("tw-two-up", Boolean(fits && (one.checked || other.checked)));
+      set.classList.toggle("tw-name-above", above);
       set.style.setProperty("--tw-first", `${first}px`);
-      set.style.setProperty("--tw-second", `${second}px`);
+      set.style.setProperty("--tw-second", `${above ? Math.max(second, behind) : second}px`);
     }
-    // What scrolls sideways now is reached by key.
-    const codes = [...article.querySelectorAll("pre > code:not([tabindex])")];
-    for (const code of codes.filter((one) => one.scrollWidth > one.clientWidth)) code.tabIndex = 0;
   };
   let width = 0;
   const sizes = new ResizeObserver(() => {

@@ -7,6 +7,8 @@ import { keep, recall } from "./stored.js";
 
 const KEPT = "guesses";
 const NEAR = 1.1;
+/** What readers have chosen and not yet compared, by panel: more of a page may be fetched in between. */
+const chosenIn = new WeakMap();
 
 export function askFirst(article, signal) {
   const panels = [...article.querySelectorAll(".tw-guess")];
@@ -43,19 +45,24 @@ function guessPanel(panel, signal, changed) {
   const [verdict, marks, score] = ["verdict", "marks", "score"].map(part);
   // What was recorded, and what was worked out from it beside it.
   const covered = panel.parentElement.querySelectorAll("[data-mark=measured], [data-mark=measured] ~ td");
-  const charts = chartsAfter(panel);
+  const charts = chartsThatTell(panel);
   const share = (value) => Math.log(value / low) / Math.log(high / low);
   const ofSlider = () => Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(2));
   const withUnit = (value) => said(value) + unit;
-  let chosen = null;
+  let chosen = chosenIn.get(panel) ?? null;
 
   const choose = (value, model) => {
     chosen = { guess: value, model };
+    chosenIn.set(panel, chosen);
     slider.value = Math.round(share(value) * slider.max);
     slider.setAttribute("aria-valuetext", withUnit(value));
     shown.textContent = withUnit(value);
     for (const each of models) each.setAttribute("aria-pressed", String(each === model));
     compare.disabled = false;
+  };
+  const forget = () => {
+    chosen = null;
+    chosenIn.delete(panel);
   };
   const mark = (value, text, kind) =>
     element("span", { class: `tw-guess-mark tw-guess-${kind}`, style: `--at: ${share(value)}` }, text);
@@ -86,7 +93,7 @@ function guessPanel(panel, signal, changed) {
       shown.textContent = withUnit(guess);
       marks.append(mark(guess, "you", "yours"));
     } else shown.textContent = "not guessed";
-    score.replaceChildren(...scoreOf(changed, () => (chosen = null)));
+    score.replaceChildren(...scoreOf(changed, forget));
   };
 
   slider.addEventListener("input", () => choose(ofSlider(), null), { signal });
@@ -104,15 +111,20 @@ function guessPanel(panel, signal, changed) {
   return show;
 }
 
-/** The charts between a panel and the next heading: their titles and lines would give the answer away. */
-function chartsAfter(panel) {
+/**
+ * The charts whose titles and lines would give the answer away: those between a panel and the next heading, and any
+ * before it that draws the same measurement.
+ */
+function chartsThatTell(panel) {
   let block = panel;
   while (block.parentElement && !block.parentElement.matches(".md-content__inner")) block = block.parentElement;
   const found = [];
   for (let next = block; next && !next.matches("h1, h2, h3"); next = next.nextElementSibling) {
     found.push(...[next, ...next.querySelectorAll(".tw-figure")].filter((one) => one.matches("[data-kind=chart]")));
   }
-  return found.filter((one) => panel.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const isAfter = (one) => Boolean(panel.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const same = [...document.querySelectorAll(`.tw-figure[data-recorded~="${CSS.escape(panel.dataset.guess)}"]`)];
+  return [...found.filter(isAfter), ...same.filter((one) => !isAfter(one))];
 }
 
 /** How the guesses so far have done, and the button that clears them. */

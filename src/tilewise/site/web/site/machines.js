@@ -3,6 +3,7 @@
 // of them change together. "Mine" shows files of the reader's own: mine/main.js, fetched when it is first wanted.
 
 import { element } from "./dom.js";
+import { fetchAll } from "./later.js";
 import { keep, recall } from "./stored.js";
 
 const home = document.currentScript?.src ?? document.baseURI;
@@ -93,6 +94,7 @@ export function showMachine(article) {
   if (!machines.length || !root) return;
   while (undo.length) undo.pop()();
   if (wanted === MINE && !mine) fetchMine().then(reopen, () => {});
+  if (wanted === MINE) fetchAll(article); // folded tables, too
   const shown = wanted === MINE && !mine ? machines[0].id : wanted;
   const button = root.querySelector(".tw-machine-button");
   button.textContent = shown === MINE ? "Mine" : nameOf(shown);

@@ -8,6 +8,7 @@ import { loadFigures } from "./figures.js";
 import { labelTabsForPrint } from "./tabs.js";
 import { copyFormulas } from "./formulas.js";
 import { askFirst } from "./guess.js";
+import { fetchFolds, onMore } from "./later.js";
 import { chooseMachine, showMachine } from "./machines.js";
 import { pairLines } from "./pairs.js";
 import "./palette.js";
@@ -15,41 +16,60 @@ import { markProgress } from "./progress.js";
 import { placeNotes } from "./sidenotes.js";
 import { revealTargets } from "./reveal.js";
 import { scrollableRegions } from "./regions.js";
+import { searchRows } from "./rows.js";
 import { standBeside } from "./beside.js";
 import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
+import { offerRuns } from "./try.js";
 
-const parts = [
+/** What decides how the page looks at first or where it stands, and what answers the pointer. */
+const atOnce = [
+  fetchFolds,
   showProvenance,
   sortableTables,
+  searchRows,
   jumpWithin,
   noteTerms,
-  copyFormulas,
-  loadFigures,
-  labelTabsForPrint,
   standBeside,
   askFirst,
-  scrollableRegions,
   revealTargets,
   placeNotes,
+  offerRuns,
+];
+/** What can wait: each a task of its own, so that none of them holds the page up. */
+const soon = [
+  loadFigures,
+  copyFormulas,
+  labelTabsForPrint,
+  scrollableRegions,
   pairLines,
   markProgress,
   takeSuggestions,
 ];
 
-/** Start every part on the page shown now, and stop what the page before had started. */
 let stop = new AbortController();
+/** Start every part on the page shown now, and stop what the page before had started. */
 function open() {
   stop.abort();
   stop = new AbortController();
   const article = document.querySelector(".md-content__inner");
   if (!article) return;
   showMachine(article);
-  for (const part of parts) part(article, stop.signal);
+  const { signal } = stop;
+  for (const part of atOnce) part(article, signal);
+  for (const part of soon) setTimeout(() => signal.aborted || part(article, signal));
 }
 
 chooseMachine(open);
-if (window.document$) window.document$.subscribe(open);
+onMore(open);
+// The first page is opened in a task of its own, after the theme's.
+let first = true;
+function opened() {
+  if (!first) return open();
+  first = false;
+  setTimeout(open);
+}
+if (window.document$) window.document$.subscribe(opened);
 else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", open);
 else open();

@@ -3,6 +3,7 @@
 // leads into it, Escape and a press elsewhere put it away. Without this script the link leads to the list.
 
 import { element } from "./dom.js";
+import { lookUp } from "./later.js";
 
 const NUMBERS = "a[data-provenance], [data-source]";
 const WAIT_MS = { show: 160, hide: 220 };
@@ -33,7 +34,19 @@ export function showProvenance(article, signal) {
     hide();
     held = hold;
     shown = number;
-    box.replaceChildren(...contents(number));
+    const { provenance } = number.dataset;
+    const list = provenance && document.getElementById(provenance);
+    const fill = (found) => box.replaceChildren(...contents(number, found));
+    if (!list?.closest(".tw-later")) fill(list);
+    else {
+      box.replaceChildren();
+      const late = (found) => {
+        if (shown !== number) return;
+        fill(found);
+        place(box, number);
+      };
+      lookUp(provenance).then(late, () => late(null));
+    }
     box.setAttribute("aria-label", `Where ${number.textContent.trim()} comes from`);
     number.after(box);
     box.hidden = false;
@@ -93,8 +106,7 @@ export function showProvenance(article, signal) {
 }
 
 /** The facts of a recorded number in a copy of its list, or the words of who states it. */
-function contents(number) {
-  const list = number.dataset.provenance && document.getElementById(number.dataset.provenance);
+function contents(number, list) {
   if (!list) return [number.dataset.source ?? ""];
   const copy = list.cloneNode(true);
   copy.removeAttribute("id");

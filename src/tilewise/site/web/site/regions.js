@@ -3,8 +3,12 @@
 
 const SCROLLS = ".tw-table, .tw-hazard-source, .md-typeset__scrollwrap, .tw-math, pre > code";
 
+/** Around a line of code, in widths of a character, which is 0.6 of the letters' size. */
+const AROUND = 3;
+
 export function scrollableRegions(article, signal) {
   const boxes = article.querySelectorAll(SCROLLS);
+  const listings = article.querySelectorAll("pre[style]");
   const mark = (box) => {
     if (box.scrollWidth > box.clientWidth + 1) {
       box.tabIndex = 0;
@@ -15,7 +19,20 @@ export function scrollableRegions(article, signal) {
       }
     } else box.removeAttribute("tabindex");
   };
-  const sizes = new ResizeObserver((entries) => entries.forEach((entry) => mark(entry.target)));
-  for (const box of boxes) sizes.observe(box);
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.matches("pre[style]") ? guess(target) : mark(target);
+  });
+  for (const box of [...boxes, ...listings]) sizes.observe(box);
   signal.addEventListener("abort", () => sizes.disconnect());
+}
+
+/** A listing far from the screen is not laid out, but can be reached: its text says whether it will scroll. */
+function guess(listing) {
+  const code = listing.querySelector("code");
+  if (!code || code.checkVisibility?.({ contentVisibilityAuto: true })) return;
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const letter = 0.6 * rem * (window.matchMedia("(max-width: 44.9375em)").matches ? 0.64 : 0.67);
+  const longest = Math.max(...code.textContent.split("\n").map((line) => line.length));
+  if ((longest + AROUND) * letter > listing.clientWidth) code.tabIndex = 0;
+  else code.removeAttribute("tabindex");
 }

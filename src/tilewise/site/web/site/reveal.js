@@ -3,6 +3,9 @@
 
 import { showTabOf } from "./tabs.js";
 
+/** The address that was shown last: more of a page may be fetched, which does not open what was closed since. */
+let shown = "";
+
 export function revealTargets(article, signal) {
   const show = (hash) => {
     const id = decodeURIComponent(hash.slice(1));
@@ -18,7 +21,8 @@ export function revealTargets(article, signal) {
     },
     { signal },
   );
-  if (location.hash) show(location.hash);
+  if (location.hash && location.href !== shown) show(location.hash);
+  shown = location.href;
 
   let opened = [];
   window.addEventListener(

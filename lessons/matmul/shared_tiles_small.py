@@ -1,0 +1,684 @@
+# ---
+# title: "Small GEMMs: smaller tiles or split-K in a cluster"
+# needs: [matmul/shared_tiles, matmul/hopper]
+# further: matmul/shared_tiles
+# summary: "A BF16 GEMM of 1,024 has 32 tiles of 128 × 256 for 132 SMs. Which is faster: tiles a quarter of that size, or larger ones whose K is split between two blocks?"
+# description: "BF16 GEMMs with fewer tiles than SMs on Hopper: 64 × 128 tiles, split-K with a reduction through distributed shared memory, and a TMA store, measured at five sizes."
+# date: 2026-11-23
+# tags: [GEMM, split-K, clusters, distributed shared memory]
+# ---
+
+# %% [markdown]
+# A BF16 GEMM of 1,024 rows and columns has {{ few.wide }} tiles of 128 × 256. An H100 has {{ few.sms }} SMs, so three quarters of them
+# get no tile at all. [Stream-K](shared_tiles.py) with two blocks per tile would still use
+# only {{ few.twice }} of them.
+#
+# Two remedies give nearly every SM a block, {{ few.small }} in all. *Smaller tiles*, 64 × 128, are simple. *\Split-K* uses tiles
+# of 128 × 128 and gives each to two blocks, half of K to each. It promises fewer bytes to load: the figure shows a quarter less
+# per SM. Which one is faster?
+
+# %% fold="Imports, and code of the figure"
+import numpy as np
+
+from tilewise import (
+    Kernel,
+    Table,
+    agree,
+    bf16,
+    case,
+    ceil_div,
+    check,
+    expect_hazard,
+    gpu_here,
+    integers,
+    measure,
+    normal,
+    output,
+    publish,
+    show,
+    tensor_map,
+    tiles,
+)
+from tilewise.figures import bars
+from tilewise.measurements import complete, medians_us, printed, recorded_device
+from tilewise.measurements.references import bf16_product, matrix_product
+
+GPU = recorded_device()
+SMS = GPU.sms
+A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
+
+
+def a_block(rows, columns, parts, n=1024):
+    """Blocks of a GEMM of n, bytes that each loads or receives, and tensor-core cycles."""
+    blocks = ceil_div(n, rows) * ceil_div(n, columns) * parts
+    moved = 2 * n // parts * (rows + columns) + (4 * rows * columns // 2 if parts > 1 else 0)
+    return blocks, moved, 2 * rows * columns * n // parts // A_CLOCK
+
+
+CANDIDATES = {
+    "128 × 256": a_block(128, 256, 1),
+    "128 × 128": a_block(128, 128, 1),
+    "64 × 128": a_block(64, 128, 1),
+    "128 × 128, split-K": a_block(128, 128, 2),
+}
+show(
+    bars(
+        {f"{name}, {blocks} blocks": moved / 1024 for name, (blocks, moved, _) in CANDIDATES.items()},
+        x="KiB into each SM",
+        form=".0f",
+        role="read",
+        title="Split-K loads the fewest bytes per SM",
+        caption="What one block of a 1,024-square BF16 GEMM loads, by tile and number of blocks. With split-K, 32 KiB of it are accumulators from the other block.",
+    )
+)
+
+# %% [markdown]
+# ## Split-K through distributed shared memory
+#
+# The two blocks of a tile form a cluster, so each can write to the shared memory of the other, called *distributed shared
+# memory*. Each block multiplies its half of K. Then it sends half of its accumulators to the other block, and they synchronise.
+# Each adds what it received to the half that it kept, and stores the sum. There's no workspace in global memory, no second
+# launch and no atomic.
+#
+# Two cluster barriers make that safe. The first says that the other block has started, since you can't write to the shared memory
+# of a block that isn't running yet. Each block arrives at it right at its start and waits only before it writes, so the wait is
+# usually short. The second says that both halves have arrived.
+
+# %% fold="The helper functions, from the Hopper lessons"
+OPTIONS = ("-std=c++17", "-arch=sm_90a")
+HELPERS = r"""
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 Bf16;
+typedef unsigned long long u64;
+struct __align__(128) TensorMap { unsigned long long opaque[16]; };
+
+static __device__ unsigned smem_addr(const void* p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+static __device__ void mbarrier_init(u64* bar, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
+}
+static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
+}
+static __device__ void mbarrier_wait(u64* bar, int parity) {
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
+}
+static __device__ void mbarrier_arrive(u64* bar) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(smem_addr(bar)) : "memory");
+}
+static __device__ void tma_load_2d(void* to, const TensorMap* map, int x, int y, u64* bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                 :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y) : "memory");
+}
+static __device__ void prefetch_tensor_map(const TensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}
+// where wgmma finds an operand: address and two byte offsets, all in units of 16 bytes
+static __device__ u64 descriptor(const void* p, int leading, int stride) {
+    return (u64)(smem_addr(p) & 0x3ffff) >> 4  // beyond 18 bits: the block's rank in its cluster
+         | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32
+         | 1ull << 62;  // rows of 128 bytes, swizzled
+}
+#define R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
+#define ALL_OF_D R16(0), R16(16), R16(32), R16(48)
+// D += A B for a warpgroup: 64x16 times 16x128
+static __device__ void wgmma_m64n128k16(float (&d)[64], u64 a, u64 b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,"
+        "%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,"
+        "%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,"
+        "%59,%60,%61,%62,%63}, %64, %65, 1, 1, 1, 0, 1;"
+        : ALL_OF_D : "l"(a), "l"(b));
+}
+static __device__ void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+static __device__ void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// wait until at most N groups are in flight; names d, so that no use of it moves before the wait
+template <int N> static __device__ void wgmma_wait(float (&d)[64]) {
+    asm volatile("wgmma.wait_group.sync.aligned %64;" : ALL_OF_D : "n"(N) : "memory");
+}
+// New: four accumulators to the same place in another block of the cluster
+static __device__ void store_to_block(float4* p, int block, const float* v) {
+    asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n}"
+                 :: "r"(smem_addr(p)), "r"(block), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+                 : "memory");
+}
+static __device__ unsigned pack_bf16x2(float low, float high) {
+    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return *(unsigned*)&both;
+}
+static __device__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%2, %3}], [%1];"
+                 :: "l"(map), "r"(smem_addr(from)), "r"(x), "r"(y) : "memory");
+}
+static __device__ void store_pair(Bf16* C, int i, int j, int M, int N, float x, float y) {
+    if (i < M && j < N) *(__nv_bfloat162*)&C[(size_t)i * N + j] = __floats2bfloat162_rn(x, y);
+}
+"""
+
+
+# %% tab="Pseudocode"
+def gemm_small(A, B, C):
+    (M, K), N = A.shape, B.shape[1]
+    half = 64 * -(-K // 128)  # whole K tiles of 64
+    for rows in tiles(M, 128):
+        for cols in tiles(N, 128):
+            # [reduction
+            parts = [A[rows][:, ks] @ B[ks][:, cols] for ks in tiles(K, half)]
+            C[np.ix_(rows, cols)] = sum(parts)  # each from a block of its own
+            # reduction]
+
+
+# %% tab="CUDA C"
+GEMM_SMALL = Kernel(
+    HELPERS
+    + r"""
+#define A_BYTES (CONSUMERS * 8192)
+#define B_BYTES 16384
+#define THREADS (128 * CONSUMERS)  // of the consumers
+
+// C = A B in BF16, 64 * CONSUMERS x 128 of C per block or, with PARTS 2, per cluster of two blocks
+// that take half of K each. a_map: boxes of 64 * CONSUMERS x 64; b_map: 64 x 64; c_map (BY_TMA):
+// 16 x 64; all with a 128-byte swizzle. Any M; N and K multiples of 8.
+// Grid: PARTS * ceil(N / 128) x ceil(M / (64 * CONSUMERS)). Block: 128 * (1 + CONSUMERS).
+// Dynamic shared memory: STAGES * (A_BYTES + B_BYTES), and with PARTS 2 another 16 KB * CONSUMERS.
+// PARTS 2 ignores BY_TMA. sm_90a.
+extern "C" __global__ void __cluster_dims__(PARTS, 1, 1) __launch_bounds__(128 + THREADS, 1)
+gemm_small(const __grid_constant__ TensorMap a_map,
+          const __grid_constant__ TensorMap b_map,
+          const __grid_constant__ TensorMap c_map, Bf16* C, int M, int N, int K) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    __shared__ __align__(8) u64 full[STAGES], empty[STAGES];
+    unsigned char *a = smem, *b = a + STAGES * A_BYTES;
+    float4* peer_acc = (float4*)(b + STAGES * B_BYTES);
+    int i = blockIdx.y * 64 * CONSUMERS, j = blockIdx.x / PARTS * 128;
+    int rank = blockIdx.x % PARTS, warpgroup = threadIdx.x / 128, tid = threadIdx.x - 128;
+    int all = (K + 63) / 64, per_block = (all + PARTS - 1) / PARTS, first = rank * per_block;
+    int k_tiles = min(per_block, all - first);
+    if (threadIdx.x == 32) {
+        prefetch_tensor_map(&a_map);
+        prefetch_tensor_map(&b_map);
+        if (BY_TMA) prefetch_tensor_map(&c_map);
+    }
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            mbarrier_init(&full[s], 1);
+            mbarrier_init(&empty[s], CONSUMERS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+#if PARTS > 1
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");  // this block runs
+#endif
+    if (warpgroup == 0) {
+        if (threadIdx.x == 0)
+            for (int t = 0; t < k_tiles; ++t) {
+                int k = t;  // K tile of this block
+                int s = t % STAGES;
+                mbarrier_wait(&empty[s], t / STAGES % 2 ^ 1);
+                mbarrier_arrive_expect_tx(&full[s], A_BYTES + B_BYTES);
+                tma_load_2d(a + s * A_BYTES, &a_map, (first + k) * 64, i, &full[s]);
+                for (int q = 0; q < 2; ++q)
+                    tma_load_2d(b + s * B_BYTES + q * 8192, &b_map, j + 64 * q,
+                         (first + k) * 64, &full[s]);
+            }
+        __syncwarp();
+#if PARTS > 1
+        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+        asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                     "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+        return;
+    }
+    float acc[64] = {};
+    for (int t = 0; t < k_tiles; ++t) {
+        int s = t % STAGES;
+        unsigned char* a_tile = a + s * A_BYTES + (warpgroup - 1) * 8192;
+        mbarrier_wait(&full[s], t / STAGES % 2);
+        wgmma_fence();
+        #pragma unroll
+        for (int m = 0; m < 4; ++m)
+            wgmma_m64n128k16(acc, descriptor(a_tile + 32 * m, 16, 1024),
+                  descriptor(b + s * B_BYTES + 2048 * m, 8192, 1024));
+        wgmma_commit();
+        wgmma_wait<1>(acc);
+        if (t && tid % 128 == 0) mbarrier_arrive(&empty[(t - 1) % STAGES]);
+    }
+    wgmma_wait<0>(acc);
+    int lane = tid % 32, row = i + tid / 32 * 16 + lane / 4, column = j + lane % 4 * 2;
+#if PARTS > 1
+    // [reduction
+    // the other block runs, so its shared memory may be written
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    #pragma unroll
+    for (int n = 0; n < 8; ++n) {  // the half that the other block finishes
+        float v[4];
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) v[q] = rank ? acc[4 * n + q] : acc[32 + 4 * n + q];
+        store_to_block(&peer_acc[n * THREADS + tid], rank ^ 1, v);
+    }
+    // both halves have arrived
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    #pragma unroll
+    for (int n = 0; n < 8; ++n) {
+        float4 other = peer_acc[n * THREADS + tid];
+        float v[4];
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) v[q] = rank ? acc[32 + 4 * n + q] : acc[4 * n + q];
+        int col = column + 64 * rank + 8 * n;
+        store_pair(C, row, col, M, N, v[0] + other.x, v[1] + other.y);
+        store_pair(C, row + 8, col, M, N, v[2] + other.z, v[3] + other.w);
+    }
+    // reduction]
+#elif BY_TMA
+    if (CONSUMERS > 1)  // all consumers have read the ring
+        asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory");
+    unsigned char* staged = smem + tid / 32 * 4096;  // 16 rows in two boxes
+    #pragma unroll
+    for (int n = 0; n < 16; n += 2) {  // 8 columns each
+        const float* v = acc + 4 * n;
+        int r = lane % 16, chunk = (n % 8 + lane / 16) ^ r % 8;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+            :: "r"(smem_addr(staged + n / 8 * 2048 + r * 128 + chunk * 16)),
+               "r"(pack_bf16x2(v[0], v[1])), "r"(pack_bf16x2(v[2], v[3])),
+               "r"(pack_bf16x2(v[4], v[5])), "r"(pack_bf16x2(v[6], v[7])) : "memory");
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (lane == 0) {  // each warp stores its own rows
+        for (int q = 0; q < 2; ++q)
+            tma_store_2d(&c_map, staged + q * 2048, j + 64 * q, i + tid / 32 * 16);
+        asm volatile("cp.async.bulk.commit_group;\n"
+                     "cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+#else
+    #pragma unroll
+    for (int n = 0; n < 64; n += 2)
+        store_pair(C, row + n / 2 % 2 * 8, column + n / 4 * 8, M, N, acc[n], acc[n + 1]);
+#endif
+}
+""",
+    defines={"CONSUMERS": 2, "PARTS": 2, "STAGES": 6, "BY_TMA": 0},
+    options=OPTIONS,
+)
+
+# %%
+GEMM_SMALL.region("reduction")
+
+# %% [markdown]
+# Run it on a small case: 128 × 128 of C, with two K tiles for the two blocks.
+
+# %%
+A, B, C = (bf16.bits(np.full((128, 128), value)) for value in (1, 0.5, 0))
+maps = (
+    tensor_map(array, box=(rows, 64), swizzle=128, dtype="bfloat16")
+    for array, rows in ((A, 128), (B, 64), (C, 16))
+)
+GEMM_SMALL(*maps, C, 128, 128, 128, grid=(2, 1), block=384, shared_bytes=6 * 32768 + 32768)
+print(bf16.values(C)[0, 0], bf16.values(C)[127, 127], "= 128 times 1 times 0.5")
+
+# %% [markdown]
+# ## Smaller tiles, and a TMA store
+#
+# The other variants come from the same kernel source. With 64 × 128 tiles there's one consumer warpgroup and no cluster. A variant with a *TMA
+# store* writes C through shared memory in boxes, as in [the GEMM lesson](hopper.py#storing-c-stmatrix-and-tma), instead
+# of with 4-byte stores. Another one has five stages instead of eight. The checks also run split-K without its last cluster
+# barrier, and the simulator reports a race.
+
+# %% fold="Code of the checks"
+
+
+def variant(consumers, parts, stages, by_tma=0):
+    """The kernel for a tile of 64 * consumers by 128 and so many parts of K, and its launch for sizes."""
+    settings = {"CONSUMERS": consumers, "PARTS": parts, "STAGES": stages, "BY_TMA": by_tma}
+    kernel = Kernel(GEMM_SMALL.source, defines=settings, options=OPTIONS)
+
+    def launch(M, N, K, whole=False):
+        if whole:
+            A, B = (integers(*size, low=-2, high=3, dtype="bfloat16") for size in ((M, K), (K, N)))
+        else:
+            A, B = normal(M, K, dtype="bfloat16"), normal(K, N, dtype="bfloat16")
+        boxes = {"a_map": ("A", 64 * consumers), "b_map": ("B", 64), "c_map": ("C", 16)}
+        maps = {
+            name: tensor_map(array, box=(height, 64), swizzle=128, dtype="bfloat16")
+            for name, (array, height) in boxes.items()
+        }
+        inputs = case(
+            A=A,
+            B=B,
+            C=output(M, N, dtype="bfloat16"),
+            **maps,
+            M=M,
+            N=N,
+            K=K,
+            grid=(parts * ceil_div(N, 128), ceil_div(M, 64 * consumers)),
+            block=128 + 128 * consumers,
+            shared_bytes=stages * (consumers * 8192 + 16384) + (parts - 1) * consumers * 16384,
+        )
+        return kernel.on(inputs)
+
+    return launch
+
+
+SPLIT = "128 × 128, split-K"
+VARIANTS = {
+    "64 × 128": variant(1, 1, 8),
+    "64 × 128, TMA store": variant(1, 1, 8, by_tma=1),
+    "64 × 128, TMA store, 5 stages": variant(1, 1, 5, by_tma=1),
+    "128 × 128, TMA store": variant(2, 1, 7, by_tma=1),
+    SPLIT: variant(2, 2, 6),
+}
+RAGGED = ((72, 264, 136), (200, 136, 1032))
+agree(gemm_small, GEMM_SMALL, [VARIANTS[SPLIT](*size, whole=True).case for size in RAGGED])
+for name, launch in VARIANTS.items():
+    held = launch(136, 264, 648, whole=True).run()
+    check(bf16.values(held["C"]), bf16_product(held), name=f"C by tiles of {name}")
+LAST_BARRIER = """    // both halves have arrived
+    asm volatile("barrier.cluster.arrive.release.aligned;\\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+"""
+assert GEMM_SMALL.source.count(LAST_BARRIER) == 1
+UNSAFE = Kernel(GEMM_SMALL.source.replace(LAST_BARRIER, ""), defines=GEMM_SMALL.defines, options=OPTIONS)
+expect_hazard(UNSAFE.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
+
+# %% [markdown]
+# ## Estimate: bytes per SM
+#
+# Both remedies give each SM the same {{ few.clocks | , }} cycles of tensor-core work. But a small tile needs {{ few.small_kb | .0f }} KiB of operands, and
+# split-K {{ few.halves_kb | .0f }}. How fast do they arrive? When all SMs of an H100 filled their [rings](hopper.py#warp-specialisation-producer-and-consumer-warpgroups)
+# at once, an SM received its second to fourth K tile at {{ few.rate | .0f }} bytes per cycle. At that pace, the small tile's operands
+# take {{ few.small_clocks | ,.0f }} cycles, twice the tensor-core work, and split-K saves {{ few.saved | ,.0f }} of them. So
+# split-K should win clearly.
+
+# %% fold="Code of the numbers"
+CLOCKS = [
+    [int(clock) for clock in line.split(":")[1].split(",")]
+    for line in printed("matmul/hopper", "pipeline_clock").splitlines()[1:]
+]
+# three K tiles of 48 KiB, from the arrival of the first to that of the fourth
+RATE = 3 * 49152 / (CLOCKS[3][1] - CLOCKS[0][1]) if CLOCKS else np.nan
+publish(
+    few={
+        "sms": SMS,
+        "twice": 2 * CANDIDATES["128 × 256"][0],
+        "wide": CANDIDATES["128 × 256"][0],
+        "small": CANDIDATES["64 × 128"][0],
+        "small_kb": CANDIDATES["64 × 128"][1] / 1024,
+        "small_clocks": CANDIDATES["64 × 128"][1] / RATE,
+        "small_us": CANDIDATES["64 × 128"][1] / RATE / GPU.boost_mhz,
+        "clocks": CANDIDATES["64 × 128"][2],
+        "rate": RATE,
+        "halves_kb": CANDIDATES[SPLIT][1] / 1024,
+        "saved": (CANDIDATES["64 × 128"][1] - CANDIDATES[SPLIT][1]) / RATE,
+    }
+)
+
+# %% fold="Code of the measurement"
+LT = "cuBLASLt, best of 10 algorithms"
+
+
+def torch_matmul(arrays):
+    import torch
+
+    A, B, C = (
+        torch.as_tensor(arrays[name].view("int16"), device="cuda").view(torch.bfloat16) for name in "ABC"
+    )
+    return lambda: torch.matmul(A, B, out=C) is None
+
+
+def cublas_lt(arrays):
+    from tilewise.gpu.cublas_lt import fastest
+
+    return fastest(*(arrays[name] for name in "ABC"))
+
+
+SIZES = ((768, 768, 768), (1024, 1024, 1024), (512, 2048, 1024), (1280, 1280, 1280), (1024, 1024, 4096))
+small = measure(
+    "few_tiles",
+    variants={name: (lambda M, N, K, launch=launch: launch(M, N, K)) for name, launch in VARIANTS.items()},
+    cases=[dict(zip("MNK", size, strict=True)) for size in SIZES],
+    count_case={"M": 200, "N": 136, "K": 264},
+    bytes=lambda M, N, K: 2 * (M * K + K * N + M * N),
+    flop=lambda M, N, K: 2 * M * N * K,
+    arithmetic="bf16_matrix",
+    counts=("sectors", "instructions"),
+    library={"cuBLAS": torch_matmul, LT: cublas_lt},
+    reference=matrix_product,
+    tolerance=2**-8,
+    reasons={"*": "Estimate: bytes per SM"},
+    fold="All rows",
+)
+
+# %% fold="Code that varies the number of stages"
+STAGE_COUNTS = (3, 4, 5, 6, 7, 8)
+
+
+def of_stages(M, N, K):
+    """Calls of small tiles with 3 to 8 stages, of split-K and of cuBLAS on the same matrices."""
+    from tilewise.measurements.side_by_side import Calls
+
+    calls = Calls()
+    five = variant(1, 1, 5, by_tma=1)(M, N, K)
+    roomy = five.kernel.on(five.case, shared_bytes=8 * 24576)
+    for stages in STAGE_COUNTS:
+        calls.add(f"{stages} stages", variant(1, 1, stages, by_tma=1)(M, N, K))
+    calls.add("5 stages, shared memory of 8", roomy)
+    calls.add("split-K", VARIANTS[SPLIT](M, N, K))
+    calls.add_library("cuBLAS", torch_matmul)
+    return calls.by_label
+
+
+# %% fold="Code that times them on a GPU" needs="gpu torch" record="stages"
+if gpu_here():
+    from tilewise.measurements.side_by_side import timed_lines
+
+    for K in (1024, 2048, 4096, 8192):
+        print(timed_lines(f"K={K}", of_stages(1024, 1024, K), 120))
+    print(timed_lines("K=4096 warm", of_stages(1024, 1024, 4096), 120, flush=False))
+
+# %% fold="Code that profiles them on a GPU" needs="gpu torch" record="counters"
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+
+    print(table_of(profiled("matmul/shared_tiles_small", "counters", lambda: of_stages(1024, 1024, 4096))))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import printed_profiles
+from tilewise.measurements.side_by_side import printed_times
+
+BY_STAGES = printed_times("matmul/shared_tiles_small", "stages")  # recorded on an H200
+five, eight = (printed_profiles("matmul/shared_tiles_small", "counters")[f"{n} stages"] for n in (5, 8))
+
+
+def eight_over_five(what):
+    """How much longer eight stages take than five."""
+    return BY_STAGES[what, "8 stages"] / BY_STAGES[what, "5 stages"] - 1
+
+
+publish(
+    eight={
+        "cold": eight_over_five("K=4096"),
+        "warm": eight_over_five("K=4096 warm"),
+        "reads": eight["lts__t_sectors_op_read.sum"] / five["lts__t_sectors_op_read.sum"] - 1,
+    }
+)
+roomy_us = BY_STAGES["K=4096", "5 stages, shared memory of 8"]
+assert not abs(roomy_us / BY_STAGES["K=4096", "5 stages"] - 1) > 0.01, "the text: not the shared memory"
+assert not eight["lts__t_sector_hit_rate.pct"] < five["lts__t_sector_hit_rate.pct"], (
+    "the text: not the hit rate"
+)
+assert not abs(eight["dram__bytes_read.sum"] / five["dram__bytes_read.sum"] - 1) > 0.01, (
+    "the text: not the bytes"
+)
+assert not eight_over_five("K=4096") < 2 * eight_over_five("K=4096 warm"), "the text: loads from DRAM suffer"
+
+# %% fold="Code of the figure and the table"
+US = medians_us(small, "M", "N", "K")
+CUBE, LONG = (1024, 1024, 1024), (1024, 1024, 4096)
+STORED, FIVE, SQUARE = "64 × 128, TMA store", "64 × 128, TMA store, 5 stages", "128 × 128, TMA store"
+
+
+def of_cublas(name, *size):
+    """A variant's rate as a fraction of cuBLAS's."""
+    return US["cuBLAS", *size] / US[name, *size]
+
+
+def processes(name):
+    """The medians of each recorded process at 1,024, in microseconds."""
+    here = [row for row in small.rows if row["variant"] == name and set(row["parameters"].values()) == {1024}]
+    return ((here[0]["recorded"] or {}).get("rounds") if here else None) or [US[name, *CUBE]]
+
+
+if complete(US):
+    show(
+        bars(
+            {name: US[name, *CUBE] for name in (*VARIANTS, "cuBLAS")},
+            x="time [µs]",
+            form=".1f",
+            roles={name: "block" if name == "cuBLAS" else "measured" for name in (*VARIANTS, "cuBLAS")},
+            title="At 1,024, small tiles beat split-K",
+            caption="Time of a 1,024-square BF16 GEMM on an {machine}, with random inputs that aren't in L2.",
+        )
+    )
+    assert max(US[FIVE, *size] / US[SPLIT, *size] for size in SIZES[:3]) < 1, (
+        "the text says that split-K loses"
+    )
+    assert US[SPLIT, *LONG] / US[FIVE, *LONG] < US[SPLIT, *CUBE] / US[FIVE, *CUBE], (
+        "the text says it comes closer"
+    )
+    assert US["64 × 128", *CUBE] > 2 * CANDIDATES["64 × 128"][1] / RATE / GPU.boost_mhz, (
+        "not limited by arrival"
+    )
+show(
+    Table(
+        ["% of cuBLAS", *(f"{M:,}" if M == N == K else f"{M:,} × {N:,} × {K:,}" for M, N, K in SIZES)],
+        [[name, *(100 * of_cublas(name, *size) for size in SIZES)] for name in VARIANTS],
+        caption="Rate as a percentage of cuBLAS by size, M × N × K where the GEMM isn't square, recorded on an {machine}.",
+    )
+)
+publish(
+    us={
+        "plain": US["64 × 128", *CUBE],
+        "stored": US[STORED, *CUBE],
+        "five": US[FIVE, *CUBE],
+        "split": US[SPLIT, *CUBE],
+    },
+    of={
+        "five": of_cublas(FIVE, *CUBE),
+        "square_1280": of_cublas(SQUARE, 1280, 1280, 1280),
+        "small_1280": of_cublas(STORED, 1280, 1280, 1280),
+        "long_five": of_cublas(FIVE, *LONG),
+        "long_eight": of_cublas(STORED, *LONG),
+        "long_split": of_cublas(SPLIT, *LONG),
+    },
+    pace={
+        "small": a_block(64, 128, 1, 4096)[1] / 1024 / US[FIVE, *LONG],
+        "split": (4096 * (128 + 128) + 4 * 128 * 128 // 2) / 1024 / US[SPLIT, *LONG],
+    },
+    at_1280={
+        "small": a_block(64, 128, 1, 1280)[0],
+        "square": a_block(128, 128, 1, 1280)[0],
+    },
+    low={"five": min(processes(FIVE))},
+    high={"five": max(processes(FIVE))},
+    fits={"eight": 227 // (8 * 24 + 1), "five": 227 // (5 * 24 + 1)},
+)
+
+# %% [markdown]
+# ## Measured: smaller tiles win
+#
+# The estimate was wrong. At 1,024, split-K takes {{ us.split | us }}, and small tiles with plain stores {{ us.plain | us }}. At the
+# estimated pace, their operands would arrive within {{ few.small_us | us }}, so that pace wasn't the limit. With K = 4,096, SMs with
+# small tiles received {{ pace.small | .0f }} KiB per µs and with
+# split-K only {{ pace.split | .0f }}, so split-K wasn't short of bandwidth there either.
+#
+# What does help is a cheap \epilogue. A TMA store brings small tiles to {{ us.stored | us }}. With five stages it's {{ us.five | us }}, or
+# {{ of.five | .0% }} of cuBLAS's rate. That second step is within the spread: times this short vary from process to process, from
+# {{ low.five | .1f }} to {{ high.five | .1f }} µs with five stages.
+#
+# Small tiles are best only as long as they fit in one wave. At 1,280 there are {{ at_1280.small }} of them, which is two waves, and they
+# reach {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in one wave and reach {{ of.square_1280 | .0% }}.
+#
+# With K = 4,096, split-K comes closer, since the exchange is paid only once. It reaches {{ of.long_split | .0% }} of cuBLAS, and small tiles with
+# five stages {{ of.long_five | .0% }}. Eight stages reach only {{ of.long_eight | .0% }}. On an H200, neither the shared memory
+# (five stages that reserve as much take as long as five) nor the L2 hit rate nor DRAM's bytes explain it. If the operands are in L2 already, eight
+# stages cost {{ eight.warm | .0% }} instead of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer: L2 serves
+# {{ eight.reads | .0% }} more reads then. Why it does is open.
+#
+# On an H100, small tiles with five stages stay ahead even with that K. On an H200, split-K wins there.
+
+# %% [markdown]
+# ## Takeaways
+#
+# - If there are fewer tiles than SMs, take the largest tile with which nearly every SM gets a block and all blocks fit in one wave.
+# - Split-K in a cluster needs no workspace and no second launch. It still has to pay for the exchange, so it needs a long K.
+# - When a GEMM takes only microseconds, look at its \epilogue: this one gained more from TMA stores than from fewer bytes.
+
+# %% [markdown]
+# ## In your own kernel
+#
+# Read `launch__waves_per_multiprocessor` in Nsight Compute. If it's well below 1, try smaller
+# tiles first, and split K only if K is many times the width of a tile. In \CUTLASS, cuBLASLt's heuristics or \Triton's autotuner, the tile shape is a parameter.
+
+# %% fold="Code of the exercise, with two wrong answers that the tests reject"
+from tilewise import exercise
+
+
+def tile_for(M, N, sms, shapes):
+    def blocks(shape):
+        return -(-M // shape[0]) * -(-N // shape[1])
+
+    fits = [shape for shape in shapes if blocks(shape) <= sms]
+    return max(fits, key=blocks) if fits else max(shapes, key=lambda shape: shape[0] * shape[1])
+
+
+def largest(M, N, sms, shapes):
+    return max(shapes, key=lambda shape: shape[0] * shape[1])
+
+
+def smallest(M, N, sms, shapes):
+    return min(shapes, key=lambda shape: shape[0] * shape[1])
+
+
+SHAPES = [(64, 64), (64, 128), (128, 128), (128, 256)]
+
+
+def tile_tests(answer):
+    for M, N, sms in (
+        (1024, 1024, 132),
+        (1280, 1280, 132),
+        (768, 768, 132),
+        (100, 500, 132),
+        (8192, 8192, 132),
+    ):
+        shape = tuple(answer(M, N, sms, SHAPES))
+        right = tile_for(M, N, sms, SHAPES)
+        assert shape in SHAPES, f"{shape} is not one of the tiles"
+        assert shape == right, f"{M} × {N} on {sms} SMs: {shape} instead of {right}"
+
+
+exercise(
+    "Which tile for a small GEMM?",
+    """
+    `shapes` is a list of tiles (rows, columns). Write `tile_for(M, N, sms, shapes)`: of the tiles with which an `M` × `N` result
+    fits in one wave of one block per SM, the one that makes the most blocks. If none fits, return the tile with the largest area.
+    """,
+    answer=tile_for,
+    tests=tile_tests,
+    wrong=[largest, smallest],
+    hint="The number of blocks is the rounded-up number of tile rows times that of tile columns.",
+)

@@ -1,0 +1,202 @@
+"""The declarations at the top level of a CUDA file, and which of them a GPU has no use for.
+
+In: the text of a file. Out: its pieces with their lines, and the text with some pieces blank, so that every
+line keeps its number. Only brackets, directives and a few words are read; what a piece means, clang says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewise.cuda.kernel_source import without_comments
+
+FOR_DEVICES = re.compile(r"__(?:global|device|constant|managed|shared)__")
+"""CUDA's words for what a GPU runs or holds."""
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|R"\((?:.|\n)*?\)"')
+_OPENS_A_SPACE = re.compile(r'\s*(?:(?:inline\s+)?namespace\b[\w\s:]*|extern\s*" "\s*)\Z')
+_TYPE = re.compile(r"(?:^|[\s>;])(?:struct|class|union|enum|typedef|concept)\b")
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A declaration, a definition or a call of a macro at the top level, or within a namespace."""
+
+    first: int
+    """Its first line, counted from 1."""
+    last: int
+    """Its last line."""
+    text: str
+    """Its text without comments and strings."""
+
+    @cached_property
+    def head(self) -> str:
+        """What stands before its body."""
+        return self.text.partition("{")[0]
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it defines a function."""
+        head = re.sub(r"\b(?:__attribute__|alignas|decltype|__launch_bounds__)\s*\(", "", self.head)
+        return "{" in self.text and "(" in head and not _is_type(self.head) and "=" not in _outside(head)
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it defines variables that are not constant."""
+        head = self.head
+        if _is_type(head) or re.search(r"\b(?:using|template|namespace|static_assert|friend)\b", head):
+            return False
+        return "(" not in _outside(head) and len(re.findall(r"\w+", head)) > 1
+
+
+def pieces(text: str) -> list[Piece]:
+    """The pieces of a text in their order.
+
+    Of the branches of a condition that begins within a piece, the first one decides where it ends.
+    """
+    plain = _STRING.sub(
+        lambda found: '"' + re.sub(r"[^\n]", " ", found[0][1:-1]) + '"', without_comments(text)
+    )
+    found: list[Piece] = []
+    start, depth, round_, at = 0, 0, 0, 0
+    conditions: list[tuple[int, int, int | None]] = []
+
+    def close(end: int) -> None:
+        nonlocal start
+        raw = plain[start:end]
+        body = re.sub(
+            r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda one: "\n" * one[0].count("\n"), raw, flags=re.M
+        )
+        if body.strip() not in ("", ";"):
+            skipped = len(body) - len(body.lstrip())
+            lead = body[:skipped].count("\n")
+            first = plain.count("\n", 0, start) + 1 + lead
+            found.append(Piece(first, plain.count("\n", 0, end) + 1, body.strip()))
+        start = end
+
+    while at < len(plain):
+        sign = plain[at]
+        if sign == "#" and not plain[plain.rfind("\n", 0, at) + 1 : at].strip():
+            line = re.compile(r"(?:[^\n\\]|\\.|\\\n)*", re.S).match(plain, at)
+            end = line.end() if line else at + 1
+            word = re.match(r"#[ \t]*(\w+)", plain[at:end])
+            depth, round_ = _condition(word[1] if word else "", conditions, depth, round_)
+            if depth == 0 and round_ == 0 and not plain[start:at].strip():
+                start = min(end + 1, len(plain))
+            at = end
+            continue
+        if sign in "([":
+            round_ += 1
+        elif sign in ")]":
+            round_ = max(round_ - 1, 0)
+        elif sign == "{":
+            if depth == 0 and round_ == 0 and _OPENS_A_SPACE.match(_code(plain[start:at])):
+                start = at + 1
+            else:
+                depth += 1
+        elif sign == "}":
+            if depth == 0:
+                start = at + 1  # the end of a namespace
+            else:
+                depth -= 1
+                if depth == 0 and round_ == 0 and _ends(_code(plain[start : at + 1])):
+                    close(at + 1)
+        elif sign == ";" and depth == 0 and round_ == 0:
+            close(at + 1)
+        elif sign == "\n" and depth == 0 and round_ == 0 and _is_a_call(plain[start:at], plain[at:]):
+            close(at)
+        at += 1
+    close(len(plain))
+    return found
+
+
+def _condition(
+    word: str, conditions: list[tuple[int, int, int | None]], depth: int, round_: int
+) -> tuple[int, int]:
+    """How deep the text is behind a directive."""
+    if word in ("if", "ifdef", "ifndef"):
+        conditions.append((depth, round_, None))
+    elif word in ("elif", "else") and conditions:
+        before, round_before, first = conditions[-1]
+        conditions[-1] = (before, round_before, depth if first is None else first)
+        return before, round_before
+    elif word == "endif" and conditions:
+        _, _, first = conditions.pop()
+        return (depth if first is None else first), round_
+    return depth, round_
+
+
+def _code(text: str) -> str:
+    return _DIRECTIVE.sub("", text)
+
+
+def _blank(found: re.Match[str]) -> str:
+    """A string with spaces in it."""
+    return '"' + re.sub(r"[^\n]", " ", found[0][1:-1]) + '"'
+
+
+def _outside(text: str) -> str:
+    """A text without what is between angle brackets."""
+    return re.sub(r"<[^<>;{}]*>", "", text)
+
+
+def _is_type(head: str) -> bool:
+    return bool(
+        _TYPE.search(re.sub(r"\b(?:template\s*<[^{}]*?>\s*)", " ", _outside(f" {head}")).split("(")[0])
+    )
+
+
+def _ends(text: str) -> bool:
+    """Whether a piece whose braces are closed ends with them: a function does, a type or a list not."""
+    head = text.partition("{")[0]
+    if _is_type(head) and "(" not in _outside(head):
+        return False
+    return not re.search(r"=\s*\Z", _outside(head))
+
+
+def _is_a_call(before: str, after: str) -> bool:
+    """Whether a line break ends the call of a macro that has no semicolon."""
+    text = _code(before).strip()
+    if not re.fullmatch(r"[A-Za-z_]\w*\s*\(.*\)", text, re.S) or text.count("(") != text.count(")"):
+        return False
+    following = re.match(r"\s*(\S)", after)
+    return following is None or following[1] not in "{:;"
+
+
+def device_macros(text: str) -> re.Pattern[str]:
+    """What a piece for devices has in it: CUDA's words, and macros of the text that stand for them."""
+    known = FOR_DEVICES
+    plain = without_comments(text).replace("\\\n", "  ")
+    for _ in range(4):
+        names = sorted({one[1] for one in _MACRO.finditer(plain) if known.search(one[2])})
+        known = re.compile("|".join([FOR_DEVICES.pattern, *(rf"\b{name}\b" for name in names)]))
+    return known
+
+
+def host_pieces(text: str, every: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces of a text that only a CPU runs: functions without a word for devices, and variables."""
+    device = device_macros(text)
+    for piece in every:
+        if device.search(piece.text) or "constexpr" in piece.head:
+            continue
+        if piece.is_function or (piece.is_variable and not re.search(r"\bconst\b", piece.head)):
+            yield piece
+
+
+def blanked(text: str, ranges: Iterable[tuple[int, int]]) -> str:
+    """The text with lines blank, but for directives: conditions stay balanced and macros defined."""
+    lines = text.split("\n")
+    for first, last in ranges:
+        in_directive = False
+        for at in range(first - 1, min(last, len(lines))):
+            bare = lines[at].lstrip()
+            in_directive = in_directive or (bare.startswith("#") and not re.match(r"#\s*pragma\b", bare))
+            going_on = lines[at].endswith("\\")
+            if not in_directive:
+                lines[at] = ""
+            in_directive = in_directive and going_on
+    return "\n".join(lines)

@@ -1,0 +1,321 @@
+"""Profiles for text records: calls of a lesson's cell under Nsight Compute, in a child process.
+
+In: a lesson, the name of one of its ``record="..."`` cells, and what that cell wants profiled. Out: metrics
+of each call. The child plays the lesson up to the same cell, where ``profiled`` opens the profiler's range
+around each call instead of starting the tool once more; a marker kernel says where a call begins.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewise.gpu.counters import find_ncu, ncu_command, parse_counters
+from tilewise.measurements.readings import Numbers, printed
+
+TIME_LIMIT_S = 240
+"""How long the child may take."""
+MARKER = "tilewise_marker"
+"""The kernel that is launched before each call."""
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+PEAK = ".avg.pct_of_peak_sustained_"
+STALLS = (
+    "long_scoreboard",
+    "short_scoreboard",
+    "lg_throttle",
+    "mio_throttle",
+    "barrier",
+    "membar",
+    "wait",
+    "gmma",
+    "math_pipe_throttle",
+    "dispatch_stall",
+    "not_selected",
+    "selected",
+    "no_instruction",
+    "branch_resolving",
+    "drain",
+    "sleeping",
+    "misc",
+    "imc_miss",
+)
+"""Reasons why a warp does not issue, as Nsight Compute names them on Hopper; ``selected`` is none."""
+LIMITS = (
+    "gpu__time_duration.sum",
+    "launch__registers_per_thread",
+    "launch__waves_per_multiprocessor",
+    "sm__cycles_active.avg",
+    "sm__cycles_active.max",
+    f"dram__throughput{PEAK}elapsed",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    f"lts__throughput{PEAK}elapsed",
+    "lts__t_sectors_op_read.sum",
+    "lts__t_sectors_op_write.sum",
+    "lts__t_sector_hit_rate.pct",
+    f"l1tex__throughput{PEAK}active",
+    "l1tex__t_sector_hit_rate.pct",
+)
+"""Time, and how busy each level of memory is."""
+WORK = (
+    "smsp__inst_executed.sum",
+    f"smsp__issue_active{PEAK}active",
+    f"sm__warps_active{PEAK}active",
+    "smsp__warps_eligible.avg.per_cycle_active",
+    f"sm__pipe_tensor_cycles_active{PEAK}active",
+    f"sm__pipe_tensor_op_hmma_cycles_active{PEAK}active",
+    f"sm__pipe_tensor_op_gmma_cycles_active{PEAK}active",
+    "sm__inst_executed_pipe_tensor.sum",
+    *(
+        f"sm__inst_executed_pipe_{pipe}{PEAK}active"
+        for pipe in ("alu", "fma", "fmaheavy", "fp16", "lsu", "xu", "uniform")
+    ),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    *(STALLED.format(reason) for reason in STALLS),
+)
+"""Instructions, pipes, wavefronts, and why warps do not issue."""
+ALL = (*LIMITS, *WORK)
+"""What a profile of a compute-bound kernel takes."""
+
+Calls = Mapping[str, Callable[[], Any]]
+
+
+class ProfileOver(BaseException):
+    """Ends the child once its calls are profiled; no cell of a lesson may swallow it."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What Nsight Compute says of one call."""
+
+    label: str
+    """The call's name."""
+    kernel: str
+    """The kernel that took longest."""
+    kernels: int
+    """How many kernels the call launched."""
+    values: Mapping[str, float]
+    """Metrics of that kernel by Nsight Compute's names; NaN where it has none."""
+
+
+_CHILD: ContextVar[Path | None] = ContextVar("tilewise_profile_child", default=None)
+
+
+@contextmanager
+def observing(labels: Path) -> Iterator[None]:
+    """Let ``profiled`` launch its calls and write their labels, for the length of a ``with`` block."""
+    token = _CHILD.set(labels)
+    try:
+        yield
+    finally:
+        _CHILD.reset(token)
+
+
+def profiled(
+    lesson: str, record: str, make_calls: Callable[[], Calls], metrics: Sequence[str] = ALL
+) -> list[Profile]:
+    """Profile calls of the cell that calls this.
+
+    Args:
+        lesson: the lesson's id.
+        record: the ``record="..."`` of the cell.
+        make_calls: makes, by label, functions of no arguments that enqueue work; called in the child alone.
+        metrics: Nsight Compute's names.
+
+    Returns:
+        A profile of each call, in order, of the kernel that took longest in it.
+
+    Raises:
+        ValueError: Nsight Compute is missing, failed, or saw other calls; the message is what it said.
+    """
+    if (labels_file := _CHILD.get()) is not None:
+        calls = make_calls()
+        labels_file.write_text(json.dumps(list(calls)), encoding="utf-8")
+        _launch(calls.values())
+        raise ProfileOver
+    ncu = find_ncu()
+    if ncu is None:
+        raise ValueError("Nsight Compute (ncu) is not here; install it or put it on the path")
+    try:
+        return _observed(ncu, lesson, record, metrics, metrics)
+    except ValueError:
+        known = _known_metrics(ncu)
+        certain = [name for name in metrics if name.split(".")[0] in known]
+        if not known or len(certain) == len(metrics):
+            raise
+        return _observed(ncu, lesson, record, certain, metrics)
+
+
+def _observed(
+    ncu: str, lesson: str, record: str, asked: Sequence[str], metrics: Sequence[str]
+) -> list[Profile]:
+    """Run the child under the tool and read what it wrote."""
+    names = {name: name for name in dict.fromkeys(["gpu__time_duration.sum", *asked])}
+    with tempfile.TemporaryDirectory() as folder:
+        log, labels_file = Path(folder, "ncu.csv"), Path(folder, "labels.json")
+        child = [
+            *(sys.executable, "-m", "tilewise", "profile-child", lesson),
+            *("--record", record, "--labels", str(labels_file)),
+        ]
+        command = ncu_command(ncu, log, child, names)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
+        text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        labels = json.loads(labels_file.read_text(encoding="utf-8")) if labels_file.is_file() else []
+    try:
+        if not labels:
+            raise ValueError("the cell was not reached in the child.")
+        return by_call(labels, parse_counters(text, names), metrics)
+    except ValueError as error:
+        said = " ".join((done.stdout + done.stderr).split())[-400:]
+        raise ValueError(f"{error} {said}".strip()) from None
+
+
+def _known_metrics(ncu: str) -> frozenset[str]:
+    """The metrics that the tool lists, without suffixes; empty where it does not say."""
+    done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False)
+    return frozenset(line.split()[0] for line in done.stdout.splitlines() if "__" in line.split(" ")[0])
+
+
+def _launch(calls: Iterable[Callable[[], Any]]) -> None:
+    """Run each call once unobserved, so that nothing is compiled later, and once observed."""
+    import cupy
+
+    source = f'extern "C" __global__ void {MARKER}() {{}}'
+    marker = cupy.RawKernel(source, MARKER)
+    for call in calls:
+        call()
+        cupy.cuda.runtime.deviceSynchronize()
+        cupy.cuda.runtime.profilerStart()
+        marker((1,), (1,), ())
+        call()
+        cupy.cuda.runtime.deviceSynchronize()
+        cupy.cuda.runtime.profilerStop()
+
+
+def by_call(
+    labels: Sequence[str],
+    launches: Sequence[tuple[str, Mapping[str, float]]],
+    metrics: Sequence[str] = ALL,
+) -> list[Profile]:
+    """Launches, cut at the marker, as profiles.
+
+    Args:
+        labels: the calls, in order.
+        launches: for each launch in order the kernel's name and its metrics.
+        metrics: which of them to keep.
+
+    Raises:
+        ValueError: there are more or fewer calls than labels, or a call launched nothing.
+    """
+    groups: list[list[tuple[str, Mapping[str, float]]]] = []
+    for name, values in launches:
+        if MARKER in name:
+            groups.append([])
+        elif groups:
+            groups[-1].append((name, values))
+    if len(groups) != len(labels):
+        raise ValueError(f"{len(labels)} calls were to be profiled and Nsight Compute saw {len(groups)}.")
+    found = []
+    for label, group in zip(labels, groups, strict=True):
+        if not group:
+            raise ValueError(f'the call "{label}" launched no kernel.')
+        name, values = max(group, key=lambda one: one[1].get("gpu__time_duration.sum", 0.0))
+        kept = {metric: values.get(metric, math.nan) for metric in metrics}
+        found.append(Profile(label, name, len(group), kept))
+    return found
+
+
+def table_of(profiles: Sequence[Profile]) -> str:
+    """Profiles as text: a line for each call and its kernel, then a line for each metric, by `` | ``."""
+    kernels = [
+        f"profile of {one.label}: {one.kernels} kernels, longest {one.kernel[:80]}" for one in profiles
+    ]
+    head = f"metric | {' | '.join(one.label for one in profiles)}"
+    metrics = list(profiles[0].values) if profiles else []
+    rows = [f"{name} | {' | '.join(format(one.values[name], '.8g') for one in profiles)}" for name in metrics]
+    return "\n".join([*kernels, head, *rows])
+
+
+def read_table(text: str) -> dict[str, dict[str, float]]:
+    """What ``table_of`` wrote: metrics by label; empty where there is no table."""
+    rows = [line.split(" | ") for line in text.splitlines() if " | " in line]
+    if not rows:
+        return {}
+    labels = rows[0][1:]
+    return {
+        label: {row[0]: float(row[1 + at]) for row in rows[1:] if len(row) == len(rows[0])}
+        for at, label in enumerate(labels)
+    }
+
+
+class Profiles(dict[str, Numbers]):
+    """Metrics by label; a label that is missing has none."""
+
+    def __missing__(self, label: str) -> Numbers:
+        """No metrics."""
+        return Numbers()
+
+
+def printed_profiles(lesson: str, name: str) -> Profiles:
+    """The profiles that a recorded cell printed by ``table_of``; NaN for each metric that is not recorded.
+
+    Args:
+        lesson: the lesson's id.
+        name: the cell's ``record="..."``.
+    """
+    table = read_table(printed(lesson, name))
+    return Profiles({label: Numbers(values) for label, values in table.items()})
+
+
+def stall_fractions(values: Mapping[str, float]) -> Numbers:
+    """Of a warp's cycles, the fraction in each stall reason, ``selected`` included, from metrics."""
+    ratios = {reason: values.get(STALLED.format(reason), math.nan) for reason in STALLS}
+    here = {reason: ratio for reason, ratio in ratios.items() if math.isfinite(ratio)}
+    whole = sum(here.values())
+    return Numbers({reason: ratio / whole for reason, ratio in here.items()} if whole else {})
+
+
+SUMMARY = ("version", "tensor pipe", "issue slots", "most frequent stalls", "DRAM, MB", "L2 hit rate")
+"""The head of ``summary_rows``."""
+NO_STALL = ("selected", "not_selected")
+"""What ``STALLS`` lists although such a warp could issue."""
+
+
+def summary_rows(profiles: Mapping[str, Mapping[str, float]]) -> list[list[Any]]:
+    """For each profile what limits a kernel on tensor cores, below ``SUMMARY``; needs ``ALL``'s metrics.
+
+    Bytes are those read from and written to DRAM. Stalls are the two most frequent, with their fractions of a
+    warp's cycles.
+    """
+
+    def percent(value: float) -> str:
+        return f"{value:.0%}"
+
+    rows = []
+    for label, values in profiles.items():
+        fractions = stall_fractions(values)
+        stalls = sorted(set(fractions) - set(NO_STALL), key=lambda reason: -fractions[reason])[:2]
+        moved = values["dram__bytes_read.sum"] + values["dram__bytes_write.sum"]
+        rows.append(
+            [
+                label,
+                percent(values[f"sm__pipe_tensor_cycles_active{PEAK}active"] / 100),
+                percent(values[f"smsp__issue_active{PEAK}active"] / 100),
+                ", ".join(f"{reason} {percent(fractions[reason])}" for reason in stalls),
+                f"{moved / 1e6:.0f}",
+                percent(values["lts__t_sector_hit_rate.pct"] / 100),
+            ]
+        )
+    return rows

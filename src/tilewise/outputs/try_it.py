@@ -1,0 +1,97 @@
+"""A run that a reader may change on the page: its counts at the start, and the controls around them.
+
+In: the counts at the start, and what the page's script needs to run the kernel with other sizes. Out: HTML
+that stands by itself; ``site/web/run`` takes it over once a reader touches it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html import escape
+from typing import Any, ClassVar
+
+from tilewise.outputs.base import Context, Output
+from tilewise.outputs.run import RunOutput
+
+
+@dataclass(frozen=True)
+class TryOutput(Output):
+    """A kernel to run with sizes of one's own."""
+
+    kind: ClassVar[str] = "try"
+    run: RunOutput
+    """The run at the start."""
+    offer: dict[str, Any]
+    """Kernels, sizes, launch and arguments: ``kernel/try_it.py`` says how."""
+    caption: str
+    """A sentence below the title."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON holds it."""
+        return {"run": self.run.to_dict(), "offer": self.offer, "caption": self.caption}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> TryOutput:
+        """The output whose ``to_dict`` gave ``data``."""
+        return cls(RunOutput.from_dict(data["run"]), data["offer"], data["caption"])
+
+    def text(self) -> str:
+        """The run at the start."""
+        return self.run.text()
+
+    def markdown(self, context: Context) -> str:
+        """The controls and the table of the run at the start; what runs is a file of its own."""
+        url = context.add_file(".json", json.dumps(self.offer, separators=(",", ":")).encode())
+        name = context.unique("try")
+        return context.html_block(
+            "\n".join(
+                [
+                    f'<div class="tw-try" id="{name}" data-offer="{escape(url)}">',
+                    '<p class="tw-try-head"><strong>Run it yourself.</strong> '
+                    f"{escape(self.caption, quote=False)}</p>",
+                    '<form class="tw-try-controls" aria-label="Sizes of the run">',
+                    *self._kernels(name),
+                    *(_size(name, one) for one in self.offer["sizes"]),
+                    "</form>",
+                    f'<div class="tw-try-result">{self.run.html()}</div>',
+                    "</div>",
+                ]
+            )
+        )
+
+    def _kernels(self, name: str) -> list[str]:
+        labels = [one["label"] for one in self.offer["kernels"]]
+        if len(labels) < 2:
+            return []
+        options = "".join(
+            f'<option value="{at}">{escape(label, quote=False)}</option>' for at, label in enumerate(labels)
+        )
+        return [
+            f'<div class="tw-try-size"><label for="{name}-kernel">kernel</label>'
+            f'<select id="{name}-kernel" name="kernel" autocomplete="off">{options}</select></div>'
+        ]
+
+
+def _size(within: str, size: dict[str, Any]) -> str:
+    """A slider; over choices it moves from one to the next."""
+    name, start = size["name"], size["start"]
+    least, most, at = size.get("least", 0), size.get("most", 0), start
+    if values := size.get("values"):
+        most, at = len(values) - 1, values.index(start)
+    identity, label = f"{within}-{name}", name.replace("_", " ")
+    return (
+        f'<div class="tw-try-size"><label for="{identity}">{escape(label, quote=False)}</label>'
+        f'<input type="range" id="{identity}" name="{escape(name)}" min="{least}" max="{most}" value="{at}" '
+        f'aria-valuetext="{start}" autocomplete="off">{_value(identity, label, size)}</div>'
+    )
+
+
+def _value(identity: str, label: str, size: dict[str, Any]) -> str:
+    """The number beside a slider: a field, or the choice it is at."""
+    if "values" in size:
+        return f'<output for="{identity}" class="tw-try-value">{size["start"]}</output>'
+    return (
+        f'<input type="number" class="tw-try-value" aria-label="{escape(label)} as a number" '
+        f'min="{size["least"]}" max="{size["most"]}" value="{size["start"]}" autocomplete="off">'
+    )

@@ -1,0 +1,129 @@
+"""A block at the edge whose surplus warps have left: how many arrivals can a phase expect?"""
+
+from __future__ import annotations
+
+from tilewise.cuda.cases import case, ceil_div, integers, output
+from tilewise.cuda.tensor_map import tensor_map
+from tilewise.puzzles.model import Limit, Puzzle, Trial
+
+CODE = """
+#include "hopper.cuh"
+
+#define STAGES 2
+#define TILE_BYTES 12288  // 96 x 32 floats
+
+// out[r] = the sum of row r of x.
+// map: boxes of 96 x 32 floats of x, 128-byte swizzle.
+extern "C" __global__ void __launch_bounds__(128)
+row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) {
+    __shared__ __align__(1024) unsigned char smem[STAGES * TILE_BYTES];
+    __shared__ u64 full[STAGES], empty[STAGES];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int tiles = (cols + 31) / 32;
+    int row0 = 96 * blockIdx.x, row = 32 * (warp - 1) + lane;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            // [gap initialise full[s] and empty[s]: how many arrivals?
+            mbarrier_init(&full[s], 1);
+            mbarrier_init(&empty[s], min(3, (rows - row0 + 31) / 32));
+            // gap]
+        }
+        mbarrier_init_fence();
+    }
+    __syncthreads();
+    // A consumer warp without rows leaves.
+    if (warp > 0 && row0 + 32 * (warp - 1) >= rows) return;
+    if (warp == 0) {  // the producer
+        if (lane == 0)
+            for (int t = 0; t < tiles; ++t) {
+                int stage = t % STAGES;
+                mbarrier_wait(&empty[stage], t / STAGES % 2 ^ 1);
+                // [gap announce the bytes, load from column 32 * t, row row0
+                mbarrier_arrive_expect_tx(&full[stage], TILE_BYTES);
+                tma_load_2d(smem + stage * TILE_BYTES, &map, 32 * t, row0,
+                            &full[stage]);
+                // gap]
+            }
+        return;
+    }
+    float acc = 0.0f;
+    for (int t = 0; t < tiles; ++t) {
+        int stage = t % STAGES;
+        const float4* tile = (const float4*)(smem + stage * TILE_BYTES);
+        mbarrier_wait(&full[stage], t / STAGES % 2);
+        for (int chunk = 0; chunk < 8; ++chunk) {
+            float4 v = tile[8 * row + (chunk ^ row % 8)];
+            acc += v.x + v.y + v.z + v.w;
+        }
+        // [gap arrive at empty[stage], when the whole warp has read the tile
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(&empty[stage]);
+        // gap]
+    }
+    if (row0 + row < rows) out[row0 + row] = acc;
+}
+"""
+
+
+def _trial(rows: int, cols: int) -> Trial:
+    return Trial(
+        f"rows = {rows}, cols = {cols}",
+        case(
+            ceil_div(rows, 96),
+            128,
+            x=integers(rows, cols, low=-8, high=9, dtype="float32"),
+            map=tensor_map("x", box=(96, 32), swizzle=128),
+            out=output(rows),
+            rows=rows,
+            cols=cols,
+        ),
+    )
+
+
+PUZZLE = Puzzle(
+    name="matmul/deadlock",
+    title="A deadlock at the edge of the matrix",
+    task="""
+    Three consumer warps share each tile, 32 rows each. In the last block, some of them may have no
+    rows at all. They return at once, and this line has to stay. Choose the arrival counts and the
+    announced bytes so that the kernel never hangs, however many rows and columns there are.
+    """,
+    launch="one block of 128 threads for every 96 rows. Warp 0 is the producer.",
+    code=CODE,
+    trials=(
+        _trial(130, 200),
+        _trial(1, 4),
+        _trial(96, 128),
+        _trial(33, 132),
+        _trial(64, 100),
+        _trial(200, 192),
+    ),
+    expected=lambda v: {"out": v["x"].sum(axis=1)},
+    limits=(
+        Limit(
+            "bulk_load.requests",
+            lambda v: ceil_div(v["rows"], 96) * ceil_div(v["cols"], 32),
+            "each tile is loaded once",
+        ),
+    ),
+    hints=(
+        (
+            "A phase of `empty` completes when all the arrivals that `init` announced have come. Who "
+            "arrives in a block with 34 rows?"
+        ),
+        (
+            "The number of warps with rows is (rows - row0) / 32, rounded up, and at most three. Thread 0"
+            " can compute it before `init`."
+        ),
+        (
+            "And the bytes? A box that extends beyond the array is filled with zeros, and the zeros "
+            "count. So the number of bytes is always `TILE_BYTES`, at the edge too."
+        ),
+    ),
+    after="""
+    Other solutions let the surplus warps arrive as well, or let them arrive once and for all. What
+    matters is that `init` counts exactly those who arrive in *every* phase. Almost every hang of a
+    pipelined kernel is a wrong count of arrivals or bytes, at an edge that the first test didn't
+    have.
+    """,
+)

@@ -1,0 +1,116 @@
+"""A ring that was written for two stages and gets four."""
+
+from __future__ import annotations
+
+from tilewise.cuda.cases import case, ceil_div, integers, output
+from tilewise.cuda.tensor_map import tensor_map
+from tilewise.puzzles.model import Limit, Puzzle, Trial
+
+CODE = """
+#include "hopper.cuh"
+
+#define STAGES 4
+#define TILE_BYTES 4096  // 32 x 32 floats
+
+// out[r] = the sum of row r of x.
+// map: boxes of 32 x 32 floats of x, 128-byte swizzle.
+extern "C" __global__ void __launch_bounds__(32)
+row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) {
+    __shared__ __align__(1024) unsigned char smem[STAGES * TILE_BYTES];
+    __shared__ u64 full[STAGES];
+    int lane = threadIdx.x, row = 32 * blockIdx.x, tiles = (cols + 31) / 32;
+    if (lane == 0) {
+        for (int s = 0; s < STAGES; ++s) mbarrier_init(&full[s], 1);
+        mbarrier_init_fence();
+        // [gap start the loads of the first tiles, with two stages: tile 0, if there is one
+        for (int t = 0; t < STAGES - 1 && t < tiles; ++t) {
+            mbarrier_arrive_expect_tx(&full[t], TILE_BYTES);
+            tma_load_2d(smem + t * TILE_BYTES, &map, 32 * t, row, &full[t]);
+        }
+        // gap]
+    }
+    __syncwarp();
+    float acc = 0.0f;
+    for (int t = 0; t < tiles; ++t) {
+        int ahead = t + 3;  // with two stages: t + 1
+        // [gap start the load of tile `ahead`, if there is one, into its stage
+        int s = ahead % STAGES;
+        if (lane == 0 && ahead < tiles) {
+            mbarrier_arrive_expect_tx(&full[s], TILE_BYTES);
+            tma_load_2d(smem + s * TILE_BYTES, &map, 32 * ahead, row, &full[s]);
+        }
+        // gap]
+        // [gap wait for tile t and set `tile`, with two stages: t % 2, parity t / 2 % 2
+        mbarrier_wait(&full[t % STAGES], t / STAGES % 2);
+        const float4* tile = (const float4*)(smem + t % STAGES * TILE_BYTES);
+        // gap]
+        for (int chunk = 0; chunk < 8; ++chunk) {
+            float4 v = tile[8 * lane + (chunk ^ lane % 8)];
+            acc += v.x + v.y + v.z + v.w;
+        }
+        __syncwarp();  // all lanes have read tile t
+    }
+    for (int s = 0; s < STAGES; ++s) {  // every stage must have had its tiles
+        int uses = (tiles - s + STAGES - 1) / STAGES;
+        mbarrier_wait(&full[s], uses % 2 ^ 1);
+    }
+    if (row + lane < rows) out[row + lane] = acc;
+}
+"""
+
+
+def _trial(rows: int, cols: int) -> Trial:
+    return Trial(
+        f"rows = {rows}, cols = {cols}",
+        case(
+            ceil_div(rows, 32),
+            32,
+            x=integers(rows, cols, low=-8, high=9, dtype="float32"),
+            map=tensor_map("x", box=(32, 32), swizzle=128),
+            out=output(rows),
+            rows=rows,
+            cols=cols,
+        ),
+    )
+
+
+PUZZLE = Puzzle(
+    name="matmul/stages",
+    title="From two stages to four",
+    task="""
+    A single warp loads tiles and sums them. With two stages it loads tile `t` + 1 while it sums
+    tile `t`. Now there are four stages: keep three loads in flight while the warp sums a tile. No
+    `empty` mbarrier is needed, since the warp itself knows when it has read a stage. At the end,
+    the kernel waits for the last phase of each of the four stages.
+    """,
+    launch="one block of 32 threads for every 32 rows.",
+    code=CODE,
+    trials=(_trial(40, 332), _trial(1, 4), _trial(32, 64), _trial(33, 96), _trial(65, 128), _trial(32, 292)),
+    expected=lambda v: {"out": v["x"].sum(axis=1)},
+    limits=(
+        Limit(
+            "bulk_load.requests",
+            lambda v: ceil_div(v["rows"], 32) * ceil_div(v["cols"], 32),
+            "each tile is loaded once",
+        ),
+    ),
+    hints=(
+        (
+            "With S stages, S - 1 loads are in flight while the warp sums a tile. Which tile's load "
+            "starts at step `t`, and which stage did the warp finish reading just before?"
+        ),
+        (
+            "Before the loop, start tiles 0, 1 and 2, as far as they exist. At step `t`, start tile `t` +"
+            " 3: its stage is that of tile `t` - 1, which all lanes have read."
+        ),
+        (
+            "Stage `t % 4`, parity `t / 4 % 2`. The parity changes only after the warp has used all four "
+            "stages once."
+        ),
+    ),
+    after="""
+    Only three things depend on the number of stages: the number of loads before the loop, the
+    distance of the load in the loop, and the stage and parity of the wait. Written with `STAGES`,
+    the next change is one line.
+    """,
+)

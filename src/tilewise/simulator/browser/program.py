@@ -1,0 +1,98 @@
+"""A kernel as a file for the page: its decoded program, and what names and quotes it in messages.
+
+In: an ``Entry``. Out: plain data. Host pointers become numbers of tables; a constant register, which has one
+value for all lanes, becomes that value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewise.cuda.variables import shown_name
+from tilewise.simulator.engine.memory import short_name
+from tilewise.simulator.engine.shared import INSTRUCTION
+from tilewise.simulator.frontend import Entry
+from tilewise.simulator.ptx.ptx import type_bytes
+
+_EXACT = 1 << 53
+"""Integers from here on are written as text: JavaScript's numbers do not hold them."""
+
+
+def program_data(entry: Entry) -> dict[str, Any]:
+    """The program of an entry point as JSON holds it; ``site/web/run/machine.js`` reads it."""
+    program = entry.program
+    code = program.code.copy()
+    numbers = {table.ctypes.data: number for number, table in enumerate(program.tables)}
+    places = [[row, numbers[imm]] for row, imm in enumerate(code["imm"].tolist()) if imm in numbers]
+    for row, _ in places:
+        code["imm"][row] = 0
+    return {
+        "name": entry.title,
+        "source": entry.module.source,
+        "code": {name: _column(code[name]) for name in INSTRUCTION.names or ()},
+        "tables": [table.tolist() for table in program.tables],
+        "table_rows": places,
+        "constants": _constants(program.constants),
+        "units": program.units,
+        "parameters": [
+            [name, offset, variable.size_bytes]
+            for name, offset, variable in zip(
+                entry.parameter_names or [f"argument {number}" for number in range(len(entry.parameters))],
+                program.offsets,
+                entry.parameters,
+                strict=True,
+            )
+        ],
+        "read_only": list(entry.read_only),
+        "variables": [
+            {
+                "name": shown_name(one.name),
+                "space": one.space,
+                "writable": one.space == "global",
+                "bytes": max(one.size_bytes, 1),
+                "width": type_bytes(one.type),
+                "initial": [_element(element, type_bytes(one.type)) for element in one.initial],
+            }
+            for one in program.module_variables
+        ],
+        "shared": [[short_name(name), start, size] for name, start, size in program.shared_variables],
+        "dynamic_start": program.dynamic_start,
+        "static_shared": program.shared_bytes,
+        "local_bytes": program.local_bytes,
+        "shared_grain": program.shared_grain,
+        "global_grain": program.global_grain,
+        "fences": program.fences,
+        "waits": program.waits,
+        "agents": program.agents,
+        "grid_sync": program.grid_sync,
+        "cluster": list(entry.cluster),
+        "lines": list(program.lines),
+    }
+
+
+def _element(value: int | str, size: int) -> int | str:
+    if isinstance(value, str):
+        raise ValueError(f"a variable holds the address {value}, which a page cannot place")
+    return _number(value & ((1 << 8 * size) - 1))
+
+
+def _number(value: int) -> int | str:
+    return value if -_EXACT < value < _EXACT else str(value)
+
+
+def _column(values: np.ndarray) -> Any:
+    """A column of the code; a list of columns where the field is an array; 0 where all are 0."""
+    if values.ndim > 1:
+        return [_column(values[:, at]) for at in range(values.shape[1])]
+    return [_number(one) for one in values.tolist()] if values.any() else 0
+
+
+def _constants(registers: np.ndarray) -> list[int]:
+    """The words of each constant register: two that alternate over its 32 words."""
+    pairs = registers[:, :2]
+    if not (registers.reshape(len(registers), 16, 2) == pairs[:, None]).all():
+        raise AssertionError("a constant register differs between lanes")
+    words: list[int] = pairs.reshape(-1).tolist()
+    return words

@@ -1,0 +1,3 @@
+// What CUDA calls the pipeline and its primitives.
+#pragma once
+#include "cuda_pipeline_primitives.h"

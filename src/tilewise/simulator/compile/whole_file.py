@@ -1,0 +1,398 @@
+"""A whole CUDA file, host code and all, as a text that compiles for the device alone.
+
+In: the file's text, the kernel that is asked for, where its own headers are. Out: the text with what only a
+CPU runs left blank, so that lines keep their numbers, and the kernels that clang finds in it. What clang
+refuses outside of the kernel, and other kernels that no launch here can call, are listed with their reasons.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewise.cuda.headers import FOLDER as SHARED_HEADERS
+from tilewise.cuda.headers import OWN_FILE
+from tilewise.cuda.headers import names as shared_headers
+from tilewise.cuda.kernel_source import (
+    Declaration,
+    GlobalFunction,
+    KernelError,
+    known_types,
+    without_comments,
+)
+from tilewise.cuda.top_level import FOR_DEVICES, Piece, blanked, host_pieces, pieces
+from tilewise.simulator.compile.compiler import (
+    HEADERS,
+    CompileError,
+    Fault,
+    faults_of,
+    place,
+    repair_of,
+    syntax_tree,
+)
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")[^\n]*$')
+_LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>]*>[^;<>]*)*>)?\s*<<<")
+FOR_HOSTS = frozenset(Path(__file__).with_name("host_headers.txt").read_text(encoding="utf-8").split())
+"""Headers that a kernel needs nothing of, or nothing that it does not have anyway."""
+_WITHOUT_INCLUDE = {"cuda_fp16.h": r"\b(?:__)?half2?\b", "cuda_bf16.h": r"\b(?:__)?nv_bfloat162?\b"}
+"""Headers that others bring along, by the words that need them."""
+_ROUNDS = 30
+"""How often clang is asked; each time all that it refuses goes."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something of a file that the device part does without, although it is no host code."""
+
+    line: int
+    """Its first line."""
+    what: str
+    """Its first words, or the name of a header."""
+    reason: str
+    """Why, as the compiler says it."""
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """A kernel that a file has, compiled."""
+
+    function: GlobalFunction
+    """What it takes; its name is as one asks for it: ``sgemm<32, 64>``."""
+    symbol: str
+    """Its name in the PTX."""
+
+
+@dataclass(frozen=True)
+class DevicePart:
+    """What of a file is for the device."""
+
+    text: str
+    """Compiles; line by line the file's."""
+    kernels: Mapping[str, DeviceKernel]
+    """By their names."""
+    templates: Mapping[str, tuple[str, ...]]
+    """Kernels that are templates, with the arguments that the file's own launches give them."""
+    left_out: tuple[LeftOut, ...]
+    """What was left out beside host code."""
+
+
+@dataclass
+class _Text:
+    """A file with its own headers in place, line by line."""
+
+    lines: list[str] = field(default_factory=list)
+    origin: list[tuple[str, int]] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    seen: set[Path] = field(default_factory=set)
+
+    def add(self, text: str, name: str, folder: Path | None) -> None:
+        """Take a file in; what it includes comes in its place."""
+        for number, line in enumerate(text.split("\n"), start=1):
+            found = _INCLUDE.match(line)
+            kept = self._included(found["file"], number if name == OWN_FILE else 0, folder) if found else True
+            self.lines.append(line if kept else "")
+            self.origin.append((name, number))
+
+    def _included(self, file: str, line: int, folder: Path | None) -> bool:
+        """Whether the compiler finds a header by itself; one of the file's own is taken in."""
+        name = file[1:-1]
+        if name in shared_headers():
+            self._take_in(SHARED_HEADERS / name)
+            return False
+        if ".." not in name and not Path(name).is_absolute() and (HEADERS / name).is_file():
+            return True
+        path = _found(name, folder)
+        if path is None and name.removesuffix(".h") not in FOR_HOSTS:
+            self.left_out.append(LeftOut(line, f"#include {file}", "no such header is here"))
+        elif path is not None:
+            self._take_in(path)
+        return False
+
+    def _take_in(self, path: Path) -> None:
+        if path not in self.seen:
+            self.seen.add(path)
+            self.add(path.read_text(encoding="utf-8", errors="replace"), path.name, path.parent)
+
+    def written(self, own: str) -> str:
+        """The text with ``#line`` wherever the file changes; the file ``own`` has the name of a source."""
+        out: list[str] = []
+        before: tuple[str, int] | None = None
+        for line, (name, number) in zip(self.lines, self.origin, strict=True):
+            if before != (name, number - 1) and (before or (name, number) != (own, 1)):
+                out.append(f'#line {number} "{OWN_FILE if name == own else name}"')
+            out.append(line)
+            before = (name, number)
+        return "\n".join(out)
+
+
+def _found(name: str, folder: Path | None) -> Path | None:
+    """A header of the file's own: beside it, or in a folder above or near it."""
+    if folder is None or Path(name).is_absolute():
+        return None
+    for base in (folder, *list(folder.resolve().parents)[:3]):
+        for near in ("", "include", "inc", "common", "Common", "utils", "src"):
+            if (base / near / name).is_file():
+                return (base / near / name).resolve()
+    return None
+
+
+def device_part(
+    source: str,
+    name: str | None,
+    *,
+    flags: tuple[str, ...],
+    prelude: str = "",
+    folder: Path | None = None,
+    origin: tuple[str, int] | None = None,
+) -> DevicePart:
+    """What of a CUDA file is for the device.
+
+    Args:
+        source: the file's text.
+        name: the kernel that is asked for, such as ``add``, ``ns::add`` or ``sgemm<32, 64>``; None: all that
+            compile.
+        flags: for clang.
+        prelude: ``#define`` lines.
+        folder: where the file's own headers are; None: it has none.
+        origin: where the source stands, for messages.
+
+    Raises:
+        CompileError: clang refuses the kernel that is asked for, or all of them.
+        KernelError: no launch here can pass what the kernel that is asked for takes, or any of them.
+        ToolchainError: clang is missing or broken.
+    """
+    return _device_part(source, name, flags, prelude, folder, origin)
+
+
+@lru_cache(maxsize=64)
+def _device_part(
+    source: str,
+    name: str | None,
+    flags: tuple[str, ...],
+    prelude: str,
+    folder: Path | None,
+    origin: tuple[str, int] | None,
+) -> DevicePart:
+    whole = _Text()
+    whole.add(source.removeprefix("\ufeff"), OWN_FILE, folder)
+    text = "\n".join(whole.lines)
+    launches = _launches(text)
+    missing = "".join(
+        f"#include <{header}>\n" for header, words in _WITHOUT_INCLUDE.items() if re.search(words, text)
+    )
+    base = name.partition("<")[0].rpartition("::")[2].strip() if name else None
+    every = pieces(text)
+    asked = [one for one in every if base and _defines_kernel(one, base)]
+    own = whole.origin[asked[0].first - 1][0] if asked else OWN_FILE
+    gone = {(one.first, one.last) for one in host_pieces(text, every)}
+    left_out = list(whole.left_out)
+    wanted = f"template __global__ decltype({name}) {name};" if name and "<" in name else ""
+    reasons: dict[tuple[int, int], list[Fault]] = {}
+    for _ in range(_ROUNDS):
+        shown = replace(whole, lines=blanked(text, gone).split("\n"))
+        written = f'{missing}#line 1 "{OWN_FILE}"\n' * bool(missing) + shown.written(own)
+        whole_text = f"{prelude}#line 1\n{written}\n" + (f"{wanted}\n" if wanted else "")
+        faults = faults_of(whole_text, flags)
+        if not faults:
+            break
+        left = [one for one in every if (one.first, one.last) not in gone]
+        again = _dropped(faults, shown, own, left)
+        fatal = [fault for piece, fault in again if piece is None or (base and _defines_kernel(piece, base))]
+        if fatal:
+            earlier = [fault for each in reasons.values() for fault in each]
+            raise _refusal(fatal, earlier, origin, whole)
+        for piece, fault in again:
+            assert piece is not None
+            gone.add((piece.first, piece.last))
+            reasons.setdefault((piece.first, piece.last), []).append(fault)
+    else:
+        raise _refusal(faults, [], origin, whole)
+    by_place = {(one.first, one.last): one for one in every}
+    for where, found in sorted(reasons.items()):
+        piece = by_place[where]
+        if FOR_DEVICES.search(piece.text):  # nobody would look for the others on a GPU
+            left_out.append(_left_out(piece, whole, own, found[0].message))
+    kernels: dict[str, DeviceKernel] = {}
+    refused: dict[str, LeftOut] = {}
+    for shown_name, made in _kernels(whole_text, flags, name, every, whole, own):
+        if isinstance(made, DeviceKernel):
+            kernels[shown_name] = made
+        else:
+            refused[shown_name] = made
+    templates = _templates(every, gone, launches)
+    if not kernels and not templates and reasons and "__global__" in text:
+        raise _refusal([fault for each in reasons.values() for fault in each], [], origin, whole)
+    if name in refused or (refused and not kernels and not templates):
+        unfit = name if name in refused else next(iter(refused))
+        raise KernelError(
+            f'kernel "{unfit}": {refused[unfit].reason}. Take one array and compute the places in it.'
+        )
+    left_out += refused.values()
+    return DevicePart(f"{written}\n{wanted}", kernels, templates, tuple(left_out))
+
+
+def _left_out(piece: Piece, whole: _Text, own: str, reason: str) -> LeftOut:
+    file, line = whole.origin[piece.first - 1]
+    return LeftOut(line if file == own else 0, " ".join(piece.head.split())[:60], reason)
+
+
+def _defines_kernel(piece: Piece, name: str) -> bool:
+    return bool(re.search(rf"\b{name}\s*\(", piece.head))
+
+
+def _dropped(
+    faults: Sequence[Fault], shown: _Text, own: str, left: Sequence[Piece]
+) -> list[tuple[Piece | None, Fault]]:
+    """The piece that each fault is in; None where it is in none."""
+    physical = {
+        (OWN_FILE if name == own else name, number): at
+        for at, (name, number) in enumerate(shown.origin, start=1)
+    }
+    found: list[tuple[Piece | None, Fault]] = []
+    for fault in faults:
+        at = physical.get((fault.file, fault.line), 0)
+        inside = [one for one in left if one.first <= at <= one.last]
+        found.append((inside[0] if inside else None, fault))
+    return found
+
+
+def _refusal(
+    faults: Sequence[Fault], earlier: Sequence[Fault], origin: tuple[str, int] | None, whole: _Text
+) -> CompileError:
+    """All that stands in the way, in one message."""
+    first, *rest = dict.fromkeys([*faults, *earlier])
+    more = [
+        f"{'' if one.file == OWN_FILE else f'{one.file}, '}line {one.line}: {one.message}" for one in rest[:8]
+    ]
+    also = f" Also, {'; '.join(more)}." if more else ""
+    path, line = place(origin, first.line) if first.file == OWN_FILE else (first.file, first.line)
+    text = dict(zip(whole.origin, whole.lines, strict=True))
+    lines = (text.get((one.file, one.line), "") for one in (first, *rest))
+    repair = next((one.repair for one in (first, *rest) if one.repair), "") or repair_of(*lines)
+    return CompileError(path, line, f"the kernel does not compile: {first.message}.{also}", repair)
+
+
+def _launches(text: str) -> dict[str, list[str]]:
+    """The template arguments that launches give to each kernel, where these are plain."""
+    found: dict[str, list[str]] = {}
+    for one in _LAUNCH.finditer(without_comments(text)):
+        arguments = " ".join((one["template"] or "").split())
+        if arguments and arguments not in found.setdefault(one["name"], []):
+            found[one["name"]].append(arguments)
+    return found
+
+
+def _templates(
+    every: Sequence[Piece], gone: set[tuple[int, int]], launches: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for piece in every:
+        named = re.search(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\Z", piece.head)
+        if (
+            "__global__" in piece.head
+            and re.match(r"template\b", piece.head)
+            and (piece.first, piece.last) not in gone
+            and named
+        ):
+            found[named[1]] = tuple(f"{named[1]}{one}" for one in launches.get(named[1], ()))
+    return found
+
+
+def _kernels(
+    text: str,
+    flags: tuple[str, ...],
+    name: str | None,
+    every: Sequence[Piece],
+    whole: _Text,
+    own: str,
+) -> Iterator[tuple[str, DeviceKernel | LeftOut]]:
+    """The kernels that clang has made, from its syntax tree, and those that no launch here can call."""
+    aliases = known_types(text)
+    for spaces, node in _functions(json.loads(syntax_tree(text, flags)), ()):
+        parts = node.get("inner", [])
+        arguments = [one for one in parts if one["kind"] == "TemplateArgument"]
+        plain = "::".join((*spaces, node["name"]))
+        base = node["name"]
+        shown = name if name and arguments and name.partition("<")[0].strip() == plain else plain
+        defined = next((one for one in every if _defines_kernel(one, base)), None)
+        bounds = next((one for one in parts if one["kind"] == "CUDALaunchBoundsAttr"), None)
+        taken = {
+            one.get("name", f"unnamed{at}"): _plain(one["type"]["qualType"])
+            for at, one in enumerate(one for one in parts if one["kind"] == "ParmVarDecl")
+        }
+        if nested := next((one for one in taken.items() if one[1].count("*") > 1), None):
+            reason = f"{nested[0]} is {nested[1]}, a pointer to pointers, which a launch here cannot pass"
+            yield shown, _left_out(defined, whole, own, reason) if defined else LeftOut(0, shown, reason)
+            continue
+        function = GlobalFunction(
+            name=shown,
+            line=whole.origin[defined.first - 1][1] if defined else 1,
+            declarations=tuple(_declaration(*one, aliases) for one in taken.items()),
+            max_threads=_first_number(bounds) if bounds else None,
+            cluster=_cluster(text, base),
+        )
+        yield shown, DeviceKernel(function, node.get("mangledName", node["name"]))
+
+
+def _functions(
+    node: Mapping[str, Any], spaces: tuple[str, ...], in_template: bool = False
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Functions for the GPU that have a body, but no template itself, with their namespaces."""
+    kind = node.get("kind")
+    if kind == "FunctionDecl":
+        inner = node.get("inner", ())
+        kinds = {one.get("kind") for one in inner}
+        made = not in_template or "TemplateArgument" in kinds
+        if made and {"CUDAGlobalAttr", "CompoundStmt"} <= kinds:
+            yield spaces, node
+        return
+    if kind == "NamespaceDecl" and node.get("name"):
+        spaces = (*spaces, node["name"])
+    for one in node.get("inner", ()) if kind in _HOLDERS else ():
+        yield from _functions(one, spaces, in_template or kind == "FunctionTemplateDecl")
+
+
+_HOLDERS = {"TranslationUnitDecl", "NamespaceDecl", "LinkageSpecDecl", "FunctionTemplateDecl"}
+
+
+def _first_number(node: Mapping[str, Any]) -> int | None:
+    """The value of the first constant in a node."""
+    if node.get("value") is not None and str(node["value"]).isdigit():
+        return int(node["value"])
+    for one in node.get("inner", ()):
+        if (found := _first_number(one)) is not None:
+            return found
+    return None
+
+
+def _cluster(text: str, name: str) -> tuple[int, int, int] | None:
+    found = re.search(rf"__cluster_dims__\s*\(([\d\s,]+)\)[^;{{}}]*\b{name}\s*\(", text)
+    if not found:
+        return None
+    extents = [int(one) for one in found[1].split(",")] + [1, 1]
+    return extents[0], extents[1], extents[2]
+
+
+def _plain(written: str) -> str:
+    """A type as clang prints it, without ``__restrict__``."""
+    return re.sub(r"\b__restrict(?:__)?\b", "", written).strip()
+
+
+def _declaration(name: str, plain: str, aliases: Mapping[str, str]) -> Declaration:
+    """What a parameter takes, from its type."""
+    is_pointer = "*" in plain
+    pointee = plain.partition("(")[0].partition("*")[0] if is_pointer else plain
+    for _ in range(8):
+        base = " ".join(word for word in pointee.split() if word not in ("const", "volatile", "struct"))
+        if base not in aliases or aliases[base] == base:
+            break
+        pointee = pointee.replace(base, aliases[base])
+    return Declaration(
+        name, plain.replace(" *", "*"), base, is_pointer, is_pointer and "const" in pointee.split()
+    )

@@ -1,0 +1,158 @@
+// In: a report of report.js. Out: elements: hazards, the counts by source line as
+// outputs/run.py shows them, what was printed, and the arrays that the kernel wrote.
+
+import { element } from "../site/dom.js";
+
+const LEGEND = "Marked: less than half of the bytes moved were requested, or bank conflicts cost extra wavefronts.";
+
+export function table(report) {
+  return [
+    ...report.hazards.map(hazard),
+    element("p", { class: "tw-try-counts" }, ...summary(report)),
+    ...picture(report),
+    element("div", { class: "tw-run" }, title(report), counts(report), ...report.notes.map((note) => element("p", {}, `Note: ${note}`))),
+    ...(report.printed ? [element("div", { class: "text tw-output highlight" }, element("pre", {}, element("code", {}, report.printed)))] : []),
+    ...report.arrays.map(array),
+  ];
+
+  function counts({ table: made }) {
+    const marked = made.lines.some(({ cells }) => cells.some(({ mark }) => mark));
+    const groups = [];
+    for (const { group } of made.columns) {
+      if (groups.at(-1)?.group === group) groups.at(-1).many += 1;
+      else groups.push({ group, many: 1 });
+    }
+    const head = element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        element("th", { scope: "col", rowspan: 2, class: "tw-right" }, "line"),
+        element("th", { scope: "col", rowspan: 2 }, "source"),
+        ...groups.map(({ group, many }) => element("th", { scope: "colgroup", colspan: many }, group)),
+      ),
+      element(
+        "tr",
+        {},
+        ...made.columns.map(({ name, meaning }) => element("th", { scope: "col", class: "tw-right", title: meaning }, name)),
+      ),
+    );
+    const rows = made.lines.map(({ line, source, cells }) =>
+      element(
+        "tr",
+        {},
+        element("td", { class: "tw-right" }, String(line)),
+        element("td", { class: "tw-source" }, element("code", {}, source)),
+        ...cells.map(cell),
+      ),
+    );
+    const total = (name, cells) =>
+      element("tr", {}, element("td", {}), element("th", { scope: "row" }, name), ...cells.map(cell));
+    const own = total("on the page", report.pageTotals.map((text) => ({ text })));
+    return element(
+      "div",
+      { class: "tw-table", tabindex: 0, role: "group" },
+      element(
+        "table",
+        {},
+        ...(marked ? [element("caption", {}, LEGEND)] : []),
+        head,
+        element("tbody", {}, ...rows),
+        element("tfoot", {}, total("in all", made.total), own),
+      ),
+    );
+  }
+}
+
+function cell({ text, title = "", mark = "" }) {
+  const shown = title ? element("span", { title }, text) : text;
+  return element("td", { class: "tw-right", "data-mark": mark || null }, shown);
+}
+
+function title({ title: launch, ms }) {
+  const time = ms < 10 ? ms.toFixed(1) : Math.round(ms);
+  return element("div", { class: "tw-run-title" }, element("code", {}, launch), ` in your browser (${time} ms), by line of the kernel`);
+}
+
+function hazard({ kind, message, count, line, source, repair }) {
+  const times = count > 1 ? ` (${count.toLocaleString("en-US")} times)` : "";
+  const at = element("span", { class: "tw-hazard-line" }, `line ${line}`);
+  const code = source ? [element("div", { class: "tw-hazard-source" }, at, " ", element("code", {}, source.trim()))] : [];
+  return element(
+    "div",
+    { class: "tw-hazard", "data-hazard": kind },
+    element("strong", {}, `Hazard: ${kind}.`),
+    ` ${message}${times}. ${repair}`,
+    ...code,
+  );
+}
+
+/** The first warp's accesses: sectors with the words used of each, banks with the words wanted of each. */
+function picture({ warp }) {
+  if (!warp.length) return [];
+  const rows = warp.map(({ line, text, sectors, banks }) => {
+    const most = banks && Math.max(...banks);
+    const counted = sectors
+      ? `${sectors.length} ${sectors.length === 1 ? "sector" : "sectors"}`
+      : `up to ${most} ${most === 1 ? "word" : "words"} per bank`;
+    const drawn = sectors ? sectors.flatMap(sectorCells) : banks.map(bankCell);
+    return element(
+      "li",
+      {},
+      element("span", {}, `line ${line} `, text, ", ", element("strong", {}, counted)),
+      element("span", { class: sectors ? "tw-try-sectors" : "tw-try-banks", "aria-hidden": "true" }, ...drawn),
+    );
+  });
+  const key = [["sectors", "A box is a sector of eight words."], ["banks", "A column is a bank."]];
+  const caption = ["Warp 0 of block 0, the first time it executes each access.", ...key.flatMap(([what, sentence]) => (warp.some((one) => one[what]) ? [sentence] : []))].join(" ");
+  return [element("figure", { class: "tw-try-warp" }, element("ul", {}, ...rows), element("figcaption", {}, caption))];
+}
+
+/** A sector's eight words, and a gap before it where the sector before it is not touched. */
+function sectorCells([number, used], at, all) {
+  const words = Array.from({ length: 8 }, (_, word) => element("i", { class: used.includes(word) ? "tw-try-used" : null }));
+  const apart = at > 0 && number > all[at - 1][0] + 1;
+  return [element("b", { class: apart ? "tw-try-apart" : null }, ...words)];
+}
+
+function bankCell(count) {
+  return element("b", {}, ...Array.from({ length: count }, () => element("i", { class: "tw-try-used" })));
+}
+
+function array({ name, shape, numbers, left }) {
+  const width = shape.length > 1 ? shape.at(-1) : 0;
+  const rows = [];
+  for (let at = 0; at < numbers.length; at += width || numbers.length) rows.push(numbers.slice(at, at + (width || numbers.length)).join("  "));
+  const more = left ? ` … and ${left.toLocaleString("en-US")} more` : "";
+  return element(
+    "div",
+    { class: "tw-try-array" },
+    element("p", {}, element("code", {}, name), ` after the run, ${shape.join(" × ")}:`),
+    element("pre", { class: width ? null : "tw-try-flat" }, element("code", { tabindex: 0 }, rows.join("\n") + more)),
+  );
+}
+
+/** The counts that say what a run costs, each with the page's own beside it. */
+function totals({ table: made, pageTotals }) {
+  return made.columns.flatMap(({ group, name }, at) => {
+    if (!["issued", "sectors", "wavefronts"].includes(name)) return [];
+    const what = name === "issued" ? "instructions" : `${name} of ${group}`;
+    return [{ what, count: made.total[at].text, page: pageTotals[at] }];
+  });
+}
+
+function summary(report) {
+  return totals(report).flatMap(({ what, count, page }, at) => [
+    ...(at ? ["; "] : []),
+    element("strong", {}, count),
+    ` ${what}${page === count ? "" : ` (${page} on the page)`}`,
+  ]);
+}
+
+/** A report in a sentence, for who listens. */
+export function shortText(report) {
+  const [first] = report.hazards;
+  const found = first ? `Hazard: ${first.kind}. ${first.message}.` : "No hazard.";
+  return `${report.title}: ${totals(report).map(({ what, count }) => `${count} ${what}`).join(", ")}. ${found}`;
+}

@@ -1,0 +1,99 @@
+// Repeats launches that replay.py wrote down. Out: for each, what is not as the native machine had it.
+import { Machine } from "./run/machine.js";
+import { report } from "./run/report.js";
+
+const bytesOf = async (address) => (await fetch(address)).arrayBuffer();
+const jsonOf = async (address) => (await fetch(address)).json();
+const [wasm, layout] = await Promise.all([bytesOf("machine.wasm"), jsonOf("layout.json")]);
+const machine = () => Machine.from(wasm, layout);
+let shared = await machine();
+
+function same(a, b) {
+  return a.length === b.length && a.every((one, k) => one === b[k]);
+}
+
+function differing(a, b) {
+  if (a.length !== b.length) return `${a.length} bytes, not ${b.length}`;
+  const words = (one) => new Uint32Array(one.slice(0, one.length & ~3).buffer);
+  const [first, second] = [words(a), words(b)];
+  const count = first.filter((word, k) => word !== second[k]).length;
+  return `${count || "odd bytes"} of ${first.length} words`;
+}
+
+const FLOATS = { f4: [Uint32Array, Float32Array], f8: [BigUint64Array, Float64Array] };
+
+/** Bytes in which all that is not a number is the same: which bits it has, WebAssembly leaves open. */
+function withOneNaN(bytes, type) {
+  if (!FLOATS[type]) return bytes;
+  const [Bits, Numbers] = FLOATS[type];
+  const copy = bytes.slice();
+  const bits = new Bits(copy.buffer);
+  new Numbers(copy.buffer).forEach((number, at) => {
+    if (Number.isNaN(number)) bits[at] = type === "f4" ? 0x7fffffff : 0x7fffffffffffffffn;
+  });
+  return copy;
+}
+
+async function repeat(folder, name) {
+  const launch = await jsonOf(`${folder}/${name}.json`);
+  const [program, bin] = await Promise.all([jsonOf(`${folder}/${launch.program}.program`), bytesOf(`${folder}/${name}.bin`)]);
+  let at = 0;
+  const take = (length) => new Uint8Array(bin.slice(at, (at += length)));
+  const given = launch.arguments.map(({ kind, bytes, writable, width, same: key, raw }) => {
+    const data = take(bytes);
+    return kind === "array" ? { data, writable, width, same: key, raw: raw && Uint8Array.from(raw) } : { value: data };
+  });
+  const { ended, parts } = launch;
+  const [outside, accesses] = [take(parts[1]), take(parts[2])];
+  const begun = performance.now();
+  let got;
+  try {
+    got = shared.run(program, given, launch);
+  } catch (error) {
+    shared = await machine();
+    return { kernel: launch.kernel, faults: [`threw ${error.message}`] };
+  }
+  const ms = performance.now() - begun;
+  const faults = [];
+  const rows = (found) => JSON.stringify(found.map((one) => Object.values(one).map(String)));
+  for (const key of ["status", "steps", "printed"]) {
+    if (got[key] !== ended[key]) faults.push(`${key}: ${got[key]}, not ${ended[key]}`);
+  }
+  if (got.usedClock !== ended.used_clock) faults.push("used_clock");
+  if (!same([...got.counts].map(String), ended.counts)) faults.push("counts");
+  for (const key of ["hazards", "notes"]) {
+    if (rows(got[key]) !== JSON.stringify(ended[key])) faults.push(`${key}: ${rows(got[key])}, not ${JSON.stringify(ended[key])}`);
+  }
+  let from = 0;
+  got.arrays.forEach((array, number) => {
+    if (!array) return;
+    const native = outside.slice(from, (from += array.length));
+    const { type } = launch.arguments[number];
+    const [here, there] = [array, native].map((bytes) => withOneNaN(bytes, type));
+    if (!same(here, there)) faults.push(`array ${number}: ${differing(here, there)}`);
+  });
+  const traced = new Uint8Array(got.accesses);
+  if (!same(traced, accesses)) faults.push(`accesses: ${differing(traced, accesses)}`);
+  const { said } = launch;
+  const words = report(layout, program, { ...launch, given }, got, launch.maxSteps);
+  const spoken = {
+    title: words.title,
+    notes: words.notes,
+    hazards: words.hazards.map(({ kind, line, message, count }) => [kind, line, message, count]),
+    table: [...words.table.lines.map(({ cells }) => cells), words.table.total].map((cells) =>
+      cells.map(({ text, title, mark }) => [text, title, mark]),
+    ),
+  };
+  for (const [key, value] of Object.entries(spoken)) {
+    const [here, there] = [value, said[key]].map((one) => JSON.stringify(one));
+    if (here !== there) faults.push(`${key}: ${here}, not ${there}`);
+  }
+  return { kernel: launch.kernel, faults, ms, steps: got.steps, memory: shared.exports.memory.buffer.byteLength };
+}
+
+globalThis.replay = async (folder, names) => {
+  const found = [];
+  for (const name of names) found.push({ name, ...(await repeat(folder, name)) });
+  return found;
+};
+document.title = "ready";

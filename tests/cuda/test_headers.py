@@ -1,0 +1,138 @@
+"""The course's own headers: put in place for both backends, with true lines, and part of every key."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tilewise import HazardError, Header, Kernel, tensor_map
+from tilewise.cuda.headers import as_written, header, names, whole_text, with_headers
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.simulator import compile_kernel
+
+SOURCE = """#include "hopper.cuh"
+#define ROWS 8
+
+// "out" has ROWS * 32 integers. #include "hopper.cuh" in a comment stays.
+extern "C" __global__ void load_box(const __grid_constant__ TensorMap map, int* out) {
+    __shared__ __align__(1024) int tile[ROWS * 32];
+    __shared__ u64 full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_init_fence();
+        mbarrier_arrive_expect_tx(&full, sizeof(tile));
+        tma_load_2d(tile, &map, 0, 0, &full);
+    }
+    __syncthreads();
+    mbarrier_wait(&full, 0);
+    for (int i = threadIdx.x; i < ROWS * 32; i += 32) out[i] = tile[i];
+}
+"""
+OPTIONS = ("-std=c++17", "-arch=sm_90a")
+
+
+def launch(source: str) -> np.ndarray:
+    array = np.arange(16 * 32, dtype=np.int32).reshape(16, 32)
+    out = np.zeros((8, 32), np.int32)
+    Kernel(source, options=OPTIONS).simulate(tensor_map(array, box=(8, 32)), out, grid=1, block=32)
+    assert (out == array[:8]).all()
+    return out
+
+
+def test_a_kernel_with_a_header_runs() -> None:
+    launch(SOURCE)
+
+
+def test_in_place_and_back_again() -> None:
+    whole = with_headers(SOURCE)
+    assert whole.count("static __device__ void mbarrier_init(") == 1
+    assert '#line 2 "kernel.cu"\n#define ROWS 8' in whole
+    assert as_written("#define A 1\n#line 1\n" + whole) == SOURCE
+    assert as_written(whole) == SOURCE
+    assert with_headers(whole) == whole
+    assert "#line" not in whole_text(SOURCE)
+    launch(whole_text(SOURCE))
+
+
+def test_hazards_in_a_header_name_the_line_that_called_it() -> None:
+    with pytest.raises(HazardError) as caught:
+        launch(SOURCE.replace("        mbarrier_init_fence();\n", ""))
+    line = next(at for at, text in enumerate(SOURCE.split("\n"), 1) if "tma_load_2d" in text) - 1
+    assert caught.value.hazard.line == line
+    with pytest.raises(HazardError) as caught:
+        launch("\n\n" + SOURCE.replace("    mbarrier_wait(&full, 0);\n", ""))
+    assert caught.value.hazard.kind == "undelivered"
+
+
+def test_the_header_counts_in_tokens_and_lines_stay() -> None:
+    kernel = Kernel(SOURCE, options=OPTIONS)
+    assert {"mbarrier_arrive_expect_tx", "cvt"} - set(kernel.tokens) == {"cvt"}
+    assert kernel.function.line == 5
+    assert kernel.parameters[0].name == "map"
+    assert '#line 2 "test_headers.py"' in kernel.gpu_source
+
+
+@pytest.mark.parametrize("file", ['"missing.cuh"', '"../secret.cuh"', '"/etc/passwd"', "<../kernel.py>"])
+def test_other_files_are_not_read(file: str) -> None:
+    kernel = Kernel(f"#include {file}\n{SOURCE}", options=OPTIONS)
+    assert [(one.line, one.what) for one in kernel.left_out] == [(1, f"#include {file}")]
+    assert "root" not in kernel.whole
+
+
+def test_every_function_of_the_header_compiles() -> None:
+    """Each is called once, so that none is only parsed."""
+    source = """#include "hopper.cuh"
+    extern "C" __global__ void all(const __grid_constant__ TensorMap map, float* out, int n) {
+        extern __shared__ __align__(1024) unsigned char smem[];
+        __shared__ u64 bar;
+        float a[32], b[64], c[128];
+        unsigned p[4] = {pack_bf16x2(1.0f, 2.0f)};
+        mbarrier_init(&bar, n);
+        mbarrier_init_fence();
+        mbarrier_arrive_expect_tx(&bar, n);
+        tma_load_2d(smem, &map, 0, 0, &bar);
+        mbarrier_arrive(&bar);
+        mbarrier_wait(&bar, 0);
+        prefetch_tensor_map(&map);
+        tma_load_3d(smem, &map, 0, 0, 0, &bar);
+        tma_load_2d_multicast(smem, &map, 0, 0, &bar, n);
+        cluster_sync();
+        fence_proxy_async();
+        tma_store_2d(&map, smem, 0, 0);
+        tma_store_commit();
+        tma_store_wait_read();
+        wgmma_fence();
+        u64 d = descriptor(smem, 16, 1024);
+        wgmma_m64n64k16_rs_mn(a, p, d, n);
+        wgmma_m64n128k16(b, d, d, n);
+        wgmma_m64n128k16_mn(b, d, d, n);
+        wgmma_m64n128k16_rs_mn(b, p, d, n);
+        wgmma_m64n256k16_mn(c, d, d, n);
+        wgmma_commit();
+        wgmma_wait<0>(a);
+        wgmma_wait<0>(b);
+        wgmma_wait<1>(c);
+        warpgroup_barrier(1);
+        out[threadIdx.x] = a[0] + b[0] + c[0];
+    }
+    """
+    text = header("hopper.cuh")
+    functions = re.findall(r"^(?:template <int N> )?static __device__ [\w ]+?(\w+)\(", text, re.M)
+    assert {*functions} >= {"smem_addr", "wgmma_wait", "mbarrier_wait"}
+    unused = [name for name in functions if len(re.findall(rf"\b{name}\b", text + source)) < 2]
+    assert not unused, "the kernel above calls each"
+    kernel = Kernel(source, options=OPTIONS)
+    module = compile_kernel(kernel.preprocessed, options=kernel.options)
+    assert "all" in module.kernels
+
+
+def test_regions_of_a_header() -> None:
+    shown = Header("hopper.cuh").region("mbarrier")
+    assert "mbarrier_wait" in shown.source
+    first = header("hopper.cuh").split("\n")[shown.first_line - 1]
+    assert shown.source.startswith(first)
+    with pytest.raises(KernelError, match="no region"):
+        Header("hopper.cuh").region("nothing")
+    assert names() == ("hopper.cuh",)

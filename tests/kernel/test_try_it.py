@@ -1,0 +1,121 @@
+"""What a lesson offers to try: formulas of sizes, arrays as the page makes them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewise import Kernel, bf16, case, ceil_div, constant, integers, normal, output, try_it, uniform
+from tilewise.cuda.cases import Case
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.kernel.launches import logging_launches
+from tilewise.kernel.try_it import Size, filled, value_of
+from tilewise.outputs import decode, encode
+from tilewise.outputs.base import CollectingSink, installed
+from tilewise.outputs.try_it import TryOutput
+
+SCALE = Kernel(r"""
+extern "C" __global__
+void scale(const float* x, float* y, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = factor * x[i];
+}
+""")
+
+
+def scaling(n: int, block: int) -> Case:
+    return case(x=normal(n), y=output(n), factor=0.5, n=n, grid=ceil_div(n, block), block=block)
+
+
+def offered(*given: Any, **sizes: Any) -> TryOutput:
+    sink = CollectingSink()
+    with installed(sink):
+        try_it(*given, **sizes)
+    [made] = sink.outputs
+    assert isinstance(made, TryOutput)
+    return made
+
+
+def test_sizes_write_down_what_is_computed_from_them() -> None:
+    n, block = Size(20, "n"), Size(8, "block")
+    for made, worth in (
+        (ceil_div(n, block), lambda n, block: -(-n // block)),
+        (3 + n * block - 1, lambda n, block: 3 + n * block - 1),
+        (1000 % n + 7 // block - (5 - n), lambda n, block: 1000 % n + 7 // block - (5 - n)),
+    ):
+        assert isinstance(made, Size)
+        json.dumps(made.formula)
+        for values in ((20, 8), (1, 3), (77, 64)):
+            assert value_of(made.formula, dict(zip(("n", "block"), values, strict=True))) == worth(*values)
+
+
+def test_an_offer_holds_the_launch_in_formulas_and_travels_as_json() -> None:
+    made = offered(scaling, SCALE, n=(1, 20, 100), block=[8, 32, 4])
+    offer = made.offer
+    sizes = {"n": 33, "block": 32}
+    assert [value_of(one, sizes) for one in offer["grid"]] == [2, 1, 1]
+    assert [value_of(one, sizes) for one in offer["block"]] == [32, 1, 1]
+    x, y, factor, n = offer["arguments"]
+    assert (x["type"], x["written"], value_of(x["shape"][0], sizes)) == ("f4", False, 33)
+    assert (y["written"], y["fill"]["kind"], factor["value"], n["value"]) == (True, "output", 0.5, "n")
+    assert offer["sizes"][1] == {"name": "block", "start": 8, "values": [4, 8, 32]}
+    again = decode(json.loads(json.dumps(encode(made))))
+    assert isinstance(again, TryOutput)
+    assert again.offer == offer and again.text() == made.text()
+    assert "scale<<<3, 8>>>" in made.text()
+    assert offer["totals"][0] == 3  # requests of global loads: one for each block of 8
+
+
+@pytest.mark.parametrize(
+    ("make", "sizes", "message"),
+    [
+        (lambda n: scaling(min(n, 50), 8), {"n": (1, 20, 100)}, "not what follows"),
+        (lambda n: scaling(n, 8 if n < 50 else 16), {"n": (1, 20, 100)}, "not what follows"),
+        (lambda n: scaling(n, 8), {"n": (30, 20, 100)}, "least, start, most"),
+        (lambda n: scaling(n, 8), {"n": []}, "least, start, most"),
+        (lambda n: case(x=normal(n), n=n, grid=1, block=32), {"n": (1, 2, 3)}, "the case has no y, factor"),
+        (lambda n: case(x=normal(n), y=output(n), factor=1.0, n=n, block=32), {"n": (1, 2, 3)}, "no grid"),
+    ],
+)
+def test_what_the_page_could_not_follow_is_refused(
+    make: Callable[..., Case], sizes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(KernelError, match=message):
+        offered(make, SCALE, **sizes)
+
+
+def test_kernels_side_by_side_take_the_same() -> None:
+    other = Kernel('extern "C" __global__ void other(float* y, int n) { y[0] = n; }')
+    with pytest.raises(KernelError, match='"b" takes other parameters than a'):
+        offered(scaling, {"a": SCALE, "b": other}, n=(1, 20, 100), block=(1, 8, 32))
+
+
+def test_the_pages_numbers_are_spread_as_the_recipes_say() -> None:
+    def made(recipe: Any, size: int) -> Any:
+        kernel = Kernel('extern "C" __global__ void k(const float* x) {}')
+        if recipe.dtype != np.float32:
+            name = {"int32": "int", "uint16": "unsigned short"}[str(recipe.dtype)]
+            kernel = Kernel(f'extern "C" __global__ void k(const {name}* x) {{}}')
+        offer = offered(lambda n: case(x=recipe, grid=1, block=n), kernel, n=(1, 1, 2)).offer
+        return filled(offer["arguments"][0], size)
+
+    x = made(normal(5, scale=2.0), 100_000)
+    assert abs(x.mean()) < 0.03 and abs(x.std() - 2) < 0.03
+    u = made(uniform(5, low=-1.0, high=3.0), 100_000)
+    assert u.min() >= -1 and u.max() < 3 and abs(u.mean() - 1) < 0.03
+    i = made(integers(5, low=-2, high=3), 100_000)
+    assert set(i.tolist()) == {-2, -1, 0, 1, 2}
+    assert made(constant(5, value=7.0), 3).tolist() == [7, 7, 7]
+    assert np.isnan(made(output(5), 3)).all()
+    assert abs(bf16.values(made(normal(5, dtype="bfloat16"), 1000)).mean()) < 0.2
+
+
+def test_the_run_at_the_start_is_not_logged_as_one_of_the_lessons_launches() -> None:
+    with logging_launches() as log:
+        kernel = Kernel(SCALE.source)
+        offered(scaling, kernel, n=(1, 20, 100), block=(1, 8, 32))
+    assert [one.launches for one in log.kernels()] == [()]

@@ -1,0 +1,220 @@
+"""Whole CUDA files: kernels by their own names, host code left out, refusals that name every line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewise import HazardError, Kernel
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.top_level import host_pieces, pieces
+from tilewise.simulator import CompileError, device_part
+
+FILE = """#include <cstdio>
+#include <vector>
+#include <cuda_runtime.h>
+#include "nowhere.h"
+#define CHECK(call) do { if ((call) != cudaSuccess) { printf("failed\\n"); exit(1); } } while (0)
+#define MAKE(name, op) __global__ void name(const float* x, float* y) { y[threadIdx.x] = op x[threadIdx.x]; }
+
+const int N = 40;
+std::vector<float> host(N);
+static cudaStream_t stream;
+
+namespace math {
+__device__ float twice(float f) { return 2.0f * f; }
+
+template <int FACTOR, typename T = float>
+__global__ void __launch_bounds__(64) scale(const T* __restrict__ x, T* y, int n = N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = FACTOR * twice(x[i]) / 2;
+}
+}  // namespace math
+
+MAKE(negate, -)
+MAKE(same, +)
+
+#if 0
+__global__ void dead(float* y) { this does not compile; }
+#endif
+
+__global__ void guarded(float* y, int n) {
+    y[threadIdx.x] = n;
+}
+
+__global__ void textured(cudaTextureObject_t t, float* y) {
+    y[0] = tex1D<float>(t, 0.5f);
+}
+
+struct Timer {
+    std::string name;
+    double stop() { cudaDeviceSynchronize(); return 0.0; }
+};
+
+template <typename T> T* to_device(const std::vector<T>& v) {
+    T* p; CHECK(cudaMalloc(&p, v.size() * sizeof(T))); return p;
+}
+
+int main(int argc, char** argv) {
+    Timer timer{"all"};
+    float *x = to_device(host), *y;
+    math::scale<3, float><<<(N + 31) / 32, 32>>>(x, y);
+    guarded<<<1, N>>>(y, N);
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
+"""
+X = np.arange(40, dtype=np.float32)
+
+
+def line_of(text: str) -> int:
+    return 1 + FILE.split("\n").index(next(one for one in FILE.split("\n") if text in one))
+
+
+def test_a_template_of_a_namespace_by_its_own_name() -> None:
+    kernel, y = Kernel(FILE, name="math::scale<3, float>"), np.zeros(40, np.float32)
+    run = kernel.simulate(X, y, 40, grid=2, block=32)
+    assert (y == 3 * X).all()
+    assert run.title == "math::scale<3, float><<<2, 32>>>"
+    assert run.source == FILE.rstrip() + "\n"
+    assert run.lines[line_of("if (i < n) y[i]")].global_store.lane_accesses == 40
+    assert [(one.name, one.is_const, str(one.dtype)) for one in kernel.parameters] == [
+        ("x", True, "float32"),
+        ("y", False, "float32"),
+        ("n", False, "int32"),
+    ]
+    assert kernel.function.max_threads == 64
+    with pytest.raises(KernelError, match="65"):
+        kernel.simulate(X, y, 40, grid=1, block=65)
+
+
+def test_default_template_arguments_and_other_types() -> None:
+    y = np.zeros(40, np.float32)
+    Kernel(FILE, name="math::scale<5>").simulate(X, y, 40, grid=2, block=32)
+    assert (y == 5 * X).all()
+    whole = np.zeros(40, np.int32)
+    Kernel(FILE, name="math::scale<2, int>").simulate(X.astype(np.int32), whole, 40, grid=2, block=32)
+    assert (whole == 2 * np.arange(40)).all()
+
+
+@pytest.mark.parametrize(("name", "sign"), [("negate", -1), ("same", 1)])
+def test_kernels_that_macros_make(name: str, sign: int) -> None:
+    y = np.zeros(40, np.float32)
+    Kernel(FILE, name=name).simulate(X, y, grid=1, block=40)
+    assert (y == sign * X).all()
+
+
+def test_hazards_name_the_line_of_the_file() -> None:
+    with pytest.raises(HazardError) as caught:
+        Kernel(FILE, name="guarded").simulate(np.zeros(5, np.float32), 5, grid=1, block=32)
+    assert caught.value.hazard.line == line_of("y[threadIdx.x] = n;")
+
+
+def test_what_is_left_out_is_listed_and_what_is_asked_for_is_refused() -> None:
+    left = Kernel(FILE, name="guarded").left_out
+    assert [(one.line, one.what.split("(")[0]) for one in left] == [
+        (line_of("nowhere.h"), '#include "nowhere.h"'),
+        (line_of("textured"), "__global__ void textured"),
+    ]
+    with pytest.raises(CompileError, match=r"cudaTextureObject_t.*Textures and surfaces are not simulated"):
+        Kernel(FILE, name="textured")
+
+
+def test_the_kernels_of_a_file() -> None:
+    part = device_part(FILE, None)
+    assert [*part.kernels] == ["negate", "same", "guarded"]
+    assert part.templates == {"scale": ("scale<3, float>",)}
+    with pytest.raises(KernelError, match="several kernels: negate, same, guarded, scale"):
+        Kernel(FILE)
+    with pytest.raises(KernelError, match='no kernel "dead"'):
+        Kernel(FILE, name="dead")
+
+
+def test_everything_that_is_refused_is_said_at_once() -> None:
+    body = "".join(f"    y[{at}] = {name};\n" for at, name in enumerate(("one", "two", "three")))
+    source = f"__global__ void k(float* y) {{\n{body}}}\nint main() {{}}\n"
+    with pytest.raises(CompileError) as caught:
+        Kernel(source)
+    assert all(one in str(caught.value) for one in ("'one'", "line 3", "'two'", "line 4", "'three'"))
+
+
+def test_its_own_headers_are_found_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    half = "#pragma once\n#include <string>\nstd::string host();\n#define HALF 0.5f\n"
+    (tmp_path / "include" / "half.h").write_text(half)
+    (tmp_path / "kernels.cuh").write_text(
+        '#include "half.h"\n\n__global__ void halve(float* y) {\n    y[threadIdx.x] *= HALF;\n}\n'
+    )
+    main = '#include "kernels.cuh"\n#include "half.h"\nint main() { halve<<<1, 1>>>(nullptr); }\n'
+    y = np.ones(32, np.float32)
+    kernel = Kernel(main, folder=tmp_path)
+    run = kernel.simulate(y, grid=1, block=32)
+    assert (y == 0.5).all()
+    assert run.counts.global_store.requests == 1
+
+
+def test_a_pointer_to_pointers_says_what_to_do() -> None:
+    with pytest.raises(KernelError, match=r"a pointer to pointers.*Take one array"):
+        Kernel("__global__ void k(float** y) { y[0][0] = 1; }\nint main() {}\n")
+
+
+def test_a_pointer_to_pointers_refuses_only_its_own_kernel() -> None:
+    nested = """__global__ void rows(const float* const* __restrict__ x,
+                     float* y) { y[0] = x[0][0]; }
+"""
+    part = device_part(FILE + nested, None)
+    assert [*part.kernels] == ["negate", "same", "guarded"]
+    (left,) = [one for one in part.left_out if "rows" in one.what]
+    assert left.line == len(FILE.split("\n"))
+    assert left.what == "__global__ void rows(const float* const* __restrict__ x, flo"
+    assert left.reason == "x is const float *const *, a pointer to pointers, which a launch here cannot pass"
+    y = np.zeros(40, np.float32)
+    kernel = Kernel(FILE + nested, name="guarded")
+    kernel.simulate(y, 7, grid=1, block=40)
+    assert (y == 7).all()
+    assert left in kernel.left_out
+    with pytest.raises(KernelError, match=r'kernel "rows": x is .*a pointer to pointers.*Take one array'):
+        Kernel(FILE + nested, name="rows")
+
+
+def test_line_ends_and_marks_of_other_editors() -> None:
+    source = "\ufeff" + FILE.replace("\n", "\r\n")
+    y = np.zeros(40, np.float32)
+    Kernel(source, name="guarded").simulate(y, 7, grid=1, block=40)
+    assert (y == 7).all()
+
+
+TOP_LEVEL = """#include <vector>
+struct A { int x; A() : x(1) {} };
+enum Kind { ONE, TWO };
+template <class T>
+struct Box {
+    T held[4];
+    __device__ T sum() const { return held[0]; }
+};
+int count = 3;
+const float PI = 3.0f;
+static const int TABLE[] = {1, 2};
+extern "C" {
+__global__ void first(int* y) { y[0] = TABLE[0]; }
+}
+#ifdef WIDE
+__global__ void second(long* y) {
+#else
+__global__ void second(int* y) {
+#endif
+    y[0] = ')';  // "unbalanced { in a string
+}
+inline int host_only(std::vector<int>& v) { return v.size(); }
+auto lambda = [](int x) { return x; };
+"""
+
+
+def test_pieces_have_their_lines() -> None:
+    found = {(one.first, one.last) for one in pieces(TOP_LEVEL)}
+    assert found == {
+        *((2, 2), (3, 3), (4, 8), (9, 9), (10, 10), (11, 11), (13, 13), (16, 21), (22, 22), (23, 23)),
+    }
+    assert [one.first for one in host_pieces(TOP_LEVEL, pieces(TOP_LEVEL))] == [9, 22]

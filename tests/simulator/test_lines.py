@@ -1,0 +1,95 @@
+"""Lines of accesses that the compiler moves: near ones, and said to be so; files keep the lines they have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.simulator.kernels import simulate
+from tilewise.__main__ import main
+from tilewise.simulator import HazardError, Trace
+from tilewise.simulator.engine.trace import GLOBAL
+
+MOVED = """\
+extern "C" __global__ void moved(const float* __restrict__ x, const float* __restrict__ b,
+                                 float* __restrict__ y, int n) {
+    int i = threadIdx.x;
+    float s = 0.0f;
+    for (int j = 0; j < n; ++j) {
+        float v = x[j * 32 + i];
+        float w = b[i];  // leaves the loop
+        s += v * w;
+    }
+
+    float late = x[i + 7];  // sinks into a branch
+    float later = b[i + 9];
+    if (s > 3.0f) {
+        y[i] = late + s;  // one store for both branches
+    } else {
+        y[i] = later - s;
+    }
+}
+"""
+
+
+def _inputs(of_b: int = 41, of_y: int = 32) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.int32]:
+    x = np.random.default_rng(3).standard_normal(96).astype(np.float32)
+    return x, np.linspace(1, 2, of_b, dtype=np.float32), np.zeros(of_y, np.float32), np.int32(3)
+
+
+def test_a_load_that_left_a_loop_is_near_its_use() -> None:
+    with pytest.raises(HazardError) as caught:
+        simulate(MOVED, *_inputs(of_b=30))
+    hazard = caught.value.hazard
+    assert (hazard.kind, hazard.line, hazard.is_near) == ("out of bounds", 8, True)
+    assert "thread 30 of block 0 reads argument 1[30]" in hazard.message or "reads b[30]" in hazard.message
+    assert "near line 8, `s += v * w;`" in str(caught.value)
+
+
+def test_a_store_of_two_branches_is_near_one_of_them() -> None:
+    with pytest.raises(HazardError) as caught:
+        simulate(MOVED, *_inputs(of_y=31))
+    hazard = caught.value.hazard
+    assert (hazard.kind, hazard.is_near) == ("out of bounds", True)
+    assert hazard.line in (14, 16)
+
+
+def test_every_access_has_a_line_within_reach_of_its_own() -> None:
+    x, b, y, n = _inputs()
+    run = simulate(MOVED, x, b, y, n, trace=Trace())
+    s = sum(x[32 * j : 32 * j + 32] * b[:32] for j in range(3))
+    truth = np.where(s > 3, x[np.arange(32) + 7] + s, b[np.arange(32) + 9] - s)
+    assert np.allclose(y, truth, atol=1e-5)
+    lines = {
+        name: sorted({int(line) for line in run.accesses.line[run.accesses.buffer == number]})
+        for number, name in enumerate(run.buffers)
+        if (run.accesses.space[run.accesses.buffer == number] == GLOBAL).any()
+    }
+    assert list(lines.values()) in ([[6, 11], [8, 12], [14]], [[6, 11], [8, 12], [16]])
+
+
+def test_an_exact_line_is_not_called_near() -> None:
+    with pytest.raises(HazardError) as caught:
+        x, b, y, _ = _inputs()
+        simulate(MOVED, x[:90].copy(), b, y, np.int32(3))
+    assert (caught.value.hazard.line, caught.value.hazard.is_near) == (6, False)
+    assert ", in `float v = x[j * 32 + i];`" in str(caught.value)
+
+
+def test_a_file_keeps_its_lines_and_a_hazard_says_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("late.cu").write_text(
+        "\n\n\n#include <cstdio>\n\n__global__ void late(float* y, int n) {\n    int i = threadIdx.x;\n"
+        "    if (i <= n) y[i] = 1.0f;\n}\n"
+    )
+    words = ["--grid", "1", "--block", "64", "--arg", "y=f32[32]", "--arg", "n=32"]
+    assert main(["trace", "late.cu", *words]) == 1
+    out, err = capsys.readouterr()
+    assert err.startswith(
+        "late.cu:8: out of bounds: thread 32 of block 0 writes y[32]; y has 32 elements, in `if (i"
+    )
+    assert "   8" in out and "if (i <= n) y[i] = 1.0f;" in out

@@ -1,0 +1,49 @@
+"""What a Further page takes over from its lesson."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewise.kernels.from_lesson import from_lesson
+
+LESSON = """# %%
+from tilewise import Kernel, ceil_div
+
+SOURCE = 'extern "C" __global__ void twice(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }'
+TWICE = Kernel(SOURCE)
+FACTOR = 2
+
+# %%
+def blocks(n):
+    return FACTOR * ceil_div(n, 32)
+
+# %%
+raise SystemExit("no check and no figure of the lesson runs")
+"""
+
+
+@pytest.fixture(autouse=True)
+def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "lessons" / "part" / "one.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(LESSON)
+    monkeypatch.setenv("TILEWISE_LESSONS", str(tmp_path / "lessons"))
+    return file
+
+
+def test_only_what_the_names_rest_on_runs() -> None:
+    kernel, blocks = from_lesson("part/one", "TWICE", "blocks")
+    assert kernel.name == "twice"
+    assert blocks(33) == 4
+
+
+def test_a_kernel_names_its_lesson_in_messages(lesson: Path) -> None:
+    (kernel,) = from_lesson("part/one", "TWICE")
+    assert kernel.origin[0] == str(lesson)
+
+
+def test_a_name_that_the_lesson_lacks_is_refused() -> None:
+    with pytest.raises(NameError, match=r"lessons/part/one\.py does not define THRICE"):
+        from_lesson("part/one", "THRICE")
