@@ -39,16 +39,17 @@ async function repeat(folder, name) {
   const [program, bin] = await Promise.all([jsonOf(`${folder}/${launch.program}.program`), bytesOf(`${folder}/${name}.bin`)]);
   let at = 0;
   const take = (length) => new Uint8Array(bin.slice(at, (at += length)));
-  const given = launch.arguments.map(({ kind, bytes, writable, width, same: key, raw }) => {
+  const given = launch.arguments.map(({ kind, bytes, same: key, raw, ...about }) => {
     const data = take(bytes);
-    return kind === "array" ? { data, writable, width, same: key, raw: raw && Uint8Array.from(raw) } : { value: data };
+    return kind === "array" ? { ...about, data, same: key, raw: raw && Uint8Array.from(raw) } : { ...about, value: data };
   });
   const { ended, parts } = launch;
   const [outside, accesses] = [take(parts[1]), take(parts[2])];
   const begun = performance.now();
   let got;
   try {
-    got = shared.run(program, given, launch);
+    const variables = launch.variables.map(({ data, unset }) => ({ data: Uint8Array.from(data), unset }));
+    got = shared.run(program, given, { ...launch, variables });
   } catch (error) {
     shared = await machine();
     return { kernel: launch.kernel, faults: [`threw ${error.message}`] };
@@ -79,7 +80,7 @@ async function repeat(folder, name) {
   const spoken = {
     title: words.title,
     notes: words.notes,
-    hazards: words.hazards.map(({ kind, line, message, count }) => [kind, line, message, count]),
+    hazards: words.hazards.map(({ kind, line, isNear, message, count }) => [kind, line, isNear, message, count]),
     table: [...words.table.lines.map(({ cells }) => cells), words.table.total].map((cells) =>
       cells.map(({ text, title, mark }) => [text, title, mark]),
     ),

@@ -11,6 +11,7 @@ import hashlib
 import json
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,14 @@ from tilewise.simulator import run as simulator_run
 from tilewise.simulator.browser.program import program_data
 from tilewise.simulator.engine import machine
 from tilewise.simulator.engine.memory import Memory
-from tilewise.simulator.engine.shared import COUNTERS, GLOBAL_BASE, GLOBAL_SHIFT, HAZARD, numbers
+from tilewise.simulator.engine.shared import (
+    COUNTERS,
+    GLOBAL_BASE,
+    GLOBAL_SHIFT,
+    HAZARD,
+    HAZARD_KINDS,
+    numbers,
+)
 
 LARGEST_BYTES = 4 << 20
 """Of all arrays of a launch that is written down."""
@@ -41,6 +49,8 @@ class Recorder:
         self.left_out = 0
         self._launch, self._run = simulator_run.launch, machine.run
         self._memory: Memory | None = None
+        self._variables: list[dict[str, Any]] = []
+        self._skews: list[int] = []
         self._ended: dict[str, Any] = {}
 
     def install(self) -> None:
@@ -51,8 +61,14 @@ class Recorder:
         machine.run = self._kept
 
     def _remembered(self, *given: Any) -> Memory:
-        self._memory = Memory(*given)
-        return self._memory
+        self._memory = memory = Memory(*given)
+        first = len(memory.arrays)
+        self._variables = [
+            {"data": kept.tolist(), "unset": bool(memory.table[number].unset)}
+            for number, kept in enumerate(memory.variables, first)
+        ]
+        self._skews = [int(one.skew) for one in memory.table[:first]]
+        return memory
 
     def _kept(self, launch: Any) -> Any:
         status, accesses, printed = self._run(launch)
@@ -72,7 +88,9 @@ class Recorder:
     def launch(self, entry: Any, arguments: Any, **options: Any) -> Any:
         """Launch, and write it down unless the same has been, or it is too large."""
         given = [_argument(value, number) for number, value in enumerate(arguments)]
-        compiled = entry if options.get("trace") is None else entry.module.watched[0].kernels[entry.name]
+        compiled = entry
+        if options.get("trace") is not None:
+            compiled = replace(entry.module.watched[0].kernels[entry.name], function=entry.function)
         key = (
             entry.name,
             compiled.module.compiled,
@@ -112,7 +130,12 @@ class Recorder:
         launch = {
             "kernel": entry.title,
             "program": mark,
-            "arguments": [{**about, "bytes": len(data)} for about, data in given],
+            "arguments": [
+                {**about, "bytes": len(data), "skew": skew}
+                for (about, data), skew in zip(given, self._skews, strict=True)
+            ],
+            "variables": self._variables,
+            "ignored": sum(1 << at for at, kind in HAZARD_KINDS.items() if kind in options.get("ignore", ())),
             "grid": options["grid"],
             "block": options["block"],
             "sharedBytes": options.get("shared_bytes", 0),
@@ -139,19 +162,25 @@ def _argument(value: Any, number: int) -> tuple[dict[str, Any], bytes]:
         return {**about, "raw": list(raw)}, value.source.tobytes()
     if isinstance(value, np.ndarray) and value.ndim and not (value.dtype.names and value.size == 1):
         return _array(value), value.tobytes()
-    return {"kind": "value"}, np.asarray(value).tobytes()
+    if value is None:
+        return {"kind": "value", "isNull": True}, b""
+    return {"kind": "value", "mayPoint": _may_point(value)}, np.asarray(value).tobytes()
 
 
 def _array(array: Any) -> dict[str, Any]:
     same = f"{array.ctypes.data} {array.nbytes}"
     width = array.dtype.itemsize
     about = {"kind": "array", "writable": bool(array.flags.writeable), "same": same, "width": width}
-    return {**about, "type": array.dtype.str[1:]}
+    return {**about, "type": array.dtype.str[1:], "mayPoint": _may_point(array)}
+
+
+def _may_point(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and (value.dtype.names is not None or value.dtype == np.uint64)
 
 
 def _said(run: Any) -> dict[str, Any]:
     """What the page says of a run in the same words."""
-    found = [[one.kind, one.line, one.message, one.count] for one in run.hazards]
+    found = [[one.kind, one.line, one.is_near, one.message, one.count] for one in run.hazards]
     return {"hazards": found, "notes": list(run.notes), "title": run.title, "table": _table(run)}
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from tilewise.cuda.variables import shown_name
-from tilewise.simulator.engine.memory import short_name
+from tilewise.simulator.engine.memory import initial_elements, places_of, short_name
 from tilewise.simulator.engine.shared import INSTRUCTION
+from tilewise.simulator.engine.state import State
 from tilewise.simulator.frontend import Entry
-from tilewise.simulator.ptx.ptx import type_bytes
+from tilewise.simulator.ptx.ptx import Variable, type_bytes
 
 _EXACT = 1 << 53
 """Integers from here on are written as text: JavaScript's numbers do not hold them."""
@@ -23,17 +24,19 @@ _EXACT = 1 << 53
 def program_data(entry: Entry) -> dict[str, Any]:
     """The program of an entry point as JSON holds it; ``site/web/run/machine.js`` reads it."""
     program = entry.program
+    places = places_of(program.module_variables, len(entry.parameters))
+    first = State(entry.module.state.declared)
     code = program.code.copy()
     numbers = {table.ctypes.data: number for number, table in enumerate(program.tables)}
-    places = [[row, numbers[imm]] for row, imm in enumerate(code["imm"].tolist()) if imm in numbers]
-    for row, _ in places:
+    table_rows = [[row, numbers[imm]] for row, imm in enumerate(code["imm"].tolist()) if imm in numbers]
+    for row, _ in table_rows:
         code["imm"][row] = 0
     return {
         "name": entry.title,
         "source": entry.module.source,
         "code": {name: _column(code[name]) for name in INSTRUCTION.names or ()},
         "tables": [table.tolist() for table in program.tables],
-        "table_rows": places,
+        "table_rows": table_rows,
         "constants": _constants(program.constants),
         "units": program.units,
         "parameters": [
@@ -47,14 +50,7 @@ def program_data(entry: Entry) -> dict[str, Any]:
         ],
         "read_only": list(entry.read_only),
         "variables": [
-            {
-                "name": shown_name(one.name),
-                "space": one.space,
-                "writable": one.space == "global",
-                "bytes": max(one.size_bytes, 1),
-                "width": type_bytes(one.type),
-                "initial": [_element(element, type_bytes(one.type)) for element in one.initial],
-            }
+            _variable(one, [_number(element) for element in initial_elements(one, places)], first)
             for one in program.module_variables
         ],
         "shared": [[short_name(name), start, size] for name, start, size in program.shared_variables],
@@ -72,10 +68,19 @@ def program_data(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _element(value: int | str, size: int) -> int | str:
-    if isinstance(value, str):
-        raise ValueError(f"a variable holds the address {value}, which a page cannot place")
-    return _number(value & ((1 << 8 * size) - 1))
+def _variable(variable: Variable, initial: list[int | str], state: State) -> dict[str, Any]:
+    name = shown_name(variable.name)
+    dtype = state.declared[name].dtype if name in state.declared else None
+    return {
+        "name": name,
+        "space": variable.space,
+        "writable": variable.space == "global",
+        "bytes": max(variable.size_bytes, 1),
+        "width": type_bytes(variable.type),
+        "initial": initial,
+        "element_bytes": dtype.itemsize if dtype is not None else 0,
+        "unset": state.needs_a_value(variable),
+    }
 
 
 def _number(value: int) -> int | str:

@@ -81,11 +81,13 @@ def script() -> str:
         f"const REPAIRS = {json.dumps({kind: hazards.repair_of(kind) for kind in kinds.values()})};",
         'const repair_of = (kind) => REPAIRS[kind] ?? "";',
         _function(_named(findings, "_place")),
+        _function(_named(findings, "_signed")),
         _class(_named(findings, "Findings")),
         _class(_named(async_findings, "Describer")),
         *(_function(_named(table, name)) for name in table.CELLS.values()),
         f"export const cells = {{ {', '.join(f'{form}: {name}' for form, name in table.CELLS.items())} }};",
         f"export const COLUMNS = {json.dumps(table.columns())};",
+        "export { grouped };",
         f"export const HAZARD_KINDS = {json.dumps(kinds)};",
         "export { Describer };",
     ]

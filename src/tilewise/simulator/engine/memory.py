@@ -78,10 +78,7 @@ class Memory:
                 entries.append((0, None, 0))
                 self.shown.append(None)
         self.variables: list[NDArray[np.uint8]] = []
-        places = {
-            variable.name: GLOBAL_BASE + (number << GLOBAL_SHIFT)
-            for number, variable in enumerate(program.module_variables, start=len(arguments))
-        }
+        places = places_of(program.module_variables, len(arguments))
         self.initial = [initial_bytes(variable, places) for variable in program.module_variables]
         for variable, initial in zip(program.module_variables, self.initial, strict=True):
             data = self.state.begin(variable, initial.copy())
@@ -256,19 +253,32 @@ def _is_pointer(value: Any) -> bool:
     )
 
 
+def places_of(variables: Sequence[Variable], arguments: int) -> dict[str, int]:
+    """The addresses of module variables, which come after a launch's arguments."""
+    return {
+        variable.name: GLOBAL_BASE + (number << GLOBAL_SHIFT)
+        for number, variable in enumerate(variables, start=arguments)
+    }
+
+
 def initial_bytes(variable: Variable, places: Mapping[str, int] = MappingProxyType({})) -> NDArray[np.uint8]:
     """What a variable holds before the first launch, with the addresses of others that are known."""
     data = np.zeros(max(variable.size_bytes, 1), np.uint8)
     size = type_bytes(variable.type)
-    for number, element in enumerate(variable.initial):
-        if isinstance(element, str):
-            name, _, offset = element.rpartition("+")
-            number_of = places[name] + int(offset) if name in places else 0
-        else:
-            number_of = element
-        raw = (number_of & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
-        data[number * size : (number + 1) * size] = np.frombuffer(raw, np.uint8)
+    for number, element in enumerate(initial_elements(variable, places)):
+        data[number * size : (number + 1) * size] = np.frombuffer(element.to_bytes(size, "little"), np.uint8)
     return data
+
+
+def initial_elements(variable: Variable, places: Mapping[str, int] = MappingProxyType({})) -> list[int]:
+    """The bits of each element that a variable begins with; those after the last one are 0."""
+    ones = (1 << 8 * type_bytes(variable.type)) - 1
+    return [_address(one, places) & ones if isinstance(one, str) else one & ones for one in variable.initial]
+
+
+def _address(written: str, places: Mapping[str, int]) -> int:
+    name, _, offset = written.rpartition("+")
+    return places[name] + int(offset) if name in places else 0
 
 
 def short_name(name: str) -> str:

@@ -54,7 +54,7 @@ export function launchOf(offer, choice) {
   const given = offer.arguments.map((one, at) => {
     if (!one.shape) return { value: bytesOf([of(one.value)], one.type) };
     const data = one.data ? decoded(one.data) : filled(one, count(shapes[at]), choice);
-    return { data, writable: true, width: widthOf(one.type) };
+    return { data, writable: true, width: widthOf(one.type), mayPoint: one.type === "u8" };
   });
   return { given, shapes, grid, block, sharedBytes };
 }

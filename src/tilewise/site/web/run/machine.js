@@ -10,13 +10,16 @@ const SM_COUNT = 132;
 const SLICE = 250_000;
 
 /**
- * @typedef {{data: Uint8Array, writable?: boolean, width?: number, same?: string, raw?: Uint8Array} |
- *   {value: Uint8Array}} Argument
- * An array, which arguments with the same `same` share, and `raw` bytes where the kernel gets no pointer to it; or a
- * plain value.
+ * @typedef {{data: Uint8Array, writable?: boolean, width?: number, same?: string, raw?: Uint8Array, skew?: number} |
+ *   {value: Uint8Array, isNull?: boolean}} Argument
+ * An array, which arguments with the same `same` share, with `raw` bytes where the kernel gets no pointer to it, and
+ * `skew`, how many bytes past a multiple of 16 it begins; or a plain value, or a null pointer.
  * @typedef {{grid: number[], block: number[], sharedBytes?: number, collect?: boolean, maxSteps: number,
- *   trace?: {blocks?: number[] | null, warps?: number[] | null, maxSteps: number},
+ *   trace?: {blocks?: number[] | null, warps?: number[] | null, maxSteps: number}, ignored?: number,
+ *   variables?: {data: Uint8Array, unset: boolean}[],
  *   paused?: (steps: number) => void}} Options
+ * `ignored`: a bit for each kind of hazard that is none here. `variables`: what module variables begin with, where
+ * that is not what the source says.
  */
 
 /** What stands in the machine's memory for one launch; `free` gives it back. */
@@ -130,7 +133,7 @@ export class Machine {
     }
     const rows = program.code.op.length;
     const lines = program.lines.length || 1;
-    const memory = this.#memory(room, program, given);
+    const memory = this.#memory(room, program, given, options.variables);
     const owners = sharedOwners(program, options.sharedBytes ?? 0);
     const row = 8 * layout.counters.length;
     const counts = room.take(row * lines);
@@ -159,6 +162,7 @@ export class Machine {
       notes,
       max_notes: MOST_NOTES,
       collect: options.collect ? 1 : 0,
+      ignored: options.ignored ?? 0,
       tracing: trace ? 1 : 0,
       max_steps: options.maxSteps,
       trace_blocks: marked(trace?.blocks, blocks),
@@ -219,7 +223,7 @@ export class Machine {
   }
 
   /** Arguments and module variables: the table of buffers, the bytes of the parameters. */
-  #memory(room, program, given) {
+  #memory(room, program, given, variables) {
     const { layout } = this;
     const size = Math.max(0, ...program.parameters.map(([, offset, bytes]) => offset + bytes));
     const parameters = new Uint8Array(size + 8);
@@ -238,11 +242,14 @@ export class Machine {
       if (argument.raw) parameters.set(argument.raw, offset);
       else new DataView(parameters.buffer).setBigUint64(offset, this.addressOf(number), true);
       arrays.push([held.get(key), argument.data.length]);
-      return { bytes: argument.data.length, at: held.get(key), writable: argument.writable ? 1 : 0 };
+      const { data, writable, skew } = argument;
+      return { bytes: data.length, at: held.get(key), writable: writable ? 1 : 0, skew };
     });
-    for (const { bytes, writable, width, initial } of program.variables) {
-      entries.push({ bytes, at: room.put(initialised(bytes, width, initial)), writable: writable ? 1 : 0 });
-    }
+    program.variables.forEach((variable, k) => {
+      const { bytes, writable } = variable;
+      const { data, unset } = variables?.[k] ?? { data: initialBytes(variable), unset: variable.unset };
+      entries.push({ bytes, at: room.put(data), writable: writable ? 1 : 0, unset });
+    });
     const watched = new Map();
     entries.forEach(({ bytes, at, writable }, number) => {
       const words = Math.ceil(bytes / program.global_grain);
@@ -260,6 +267,8 @@ export class Machine {
       buffer.set("writable", entry.writable);
       buffer.set("id", number === entries.length ? -1 : number);
       buffer.set("words", watched.get(entry.at) ?? 0);
+      buffer.set("skew", entry.skew ?? 0);
+      buffer.set("unset", entry.unset ? 1 : 0);
     });
     return { parameters: at, table, count: entries.length + 1, arrays };
   }
@@ -272,9 +281,10 @@ function constants(pairs) {
   return all;
 }
 
-function initialised(bytes, width, elements) {
+/** What a module variable holds before the first launch. */
+export function initialBytes({ bytes, width, initial }) {
   const data = new Uint8Array(bytes);
-  elements.forEach((element, number) => {
+  initial.forEach((element, number) => {
     let left = BigInt(element);
     for (let k = 0; k < width; k++, left >>= 8n) data[number * width + k] = Number(left & 255n);
   });

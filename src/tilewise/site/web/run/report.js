@@ -1,8 +1,9 @@
 // In: what the machine left of a launch. Out: what the page shows of it, as plain data: the counts by source line as
 // results/table.py has them, hazards and notes in the sentences of results/findings.py, arrays as text.
 
-import { cells, COLUMNS, Describer, HAZARD_KINDS } from "tilewise-sentences";
+import { cells, COLUMNS, Describer, grouped, HAZARD_KINDS } from "tilewise-sentences";
 import { numbersIn } from "./launch.js";
+import { initialBytes } from "./machine.js";
 
 /** Elements of an array that are shown. */
 const SHOWN = 256;
@@ -14,7 +15,7 @@ export function report(layout, program, launch, ended, maxSteps) {
   const total = new BigUint64Array(width);
   for (const { counts } of rows) counts.forEach((value, at) => (total[at] += value));
   const source = program.source.split("\n");
-  const describer = new Describer(names(program, launch, maxSteps));
+  const describer = new Describer(names(layout, program, launch, maxSteps));
   const isWhole = ended.status === layout.status.DONE;
   return {
     title: `${program.name}<<<${shape(launch.grid)}, ${shape(launch.block)}>>>`,
@@ -28,14 +29,13 @@ export function report(layout, program, launch, ended, maxSteps) {
 }
 
 /** What the sentences name: as `Memory` and `Program` have it. */
-function names(program, launch, maxSteps) {
+function names(layout, program, launch, maxSteps) {
   const big = (numbers) => numbers.map(BigInt);
   const given = launch.given.map((one) => ("data" in one ? { itemsize: BigInt(one.width) } : null));
-  const initial = program.variables.map(({ bytes, width, initial }) => {
-    const data = new Uint8Array(bytes);
-    if (width === 1) data.set(initial.map(Number));
-    return data;
-  });
+  const variables = program.variables.map(({ element_bytes: bytes }) => (bytes ? { itemsize: BigInt(bytes) } : null));
+  const parameters = program.parameters.map(([name]) => name);
+  const namesOf = (test) => parameters.filter((_, at) => test(launch.given[at]));
+  const elements = (bytes, width) => BigInt(Math.floor(bytes / (width || 1)));
   return {
     grid: big(launch.grid),
     block: big(launch.block),
@@ -49,16 +49,22 @@ function names(program, launch, maxSteps) {
       waits: program.waits,
     },
     memory: {
-      shown: [...given, ...program.variables.map(() => null)],
-      names: [...program.parameters.map(([name]) => name), ...program.variables.map(({ name }) => name)],
-      arrays: launch.given.map((one) => ({ size: "data" in one ? BigInt(one.data.length / one.width) : 1n })),
-      pointers: [], // what a page offers holds none, is never None, and begins where an array does
-      missing: [],
-      begins: () => 0n,
+      shown: [...given, ...variables],
+      names: [...parameters, ...program.variables.map(({ name }) => name)],
+      arrays: launch.given,
+      elements(number) {
+        const one = launch.given[Number(number)];
+        if (one) return "data" in one ? elements(one.data.length, one.width) : 1n;
+        const { bytes, element_bytes: width } = program.variables[Number(number) - launch.given.length];
+        return elements(bytes, width);
+      },
+      pointers: namesOf((one) => one.mayPoint),
+      missing: namesOf((one) => one.isNull),
+      begins: (number) => BigInt(launch.given[Number(number)]?.skew ?? 0),
       text_at(address) {
-        const base = 0x100000000000n;
-        const number = Number((address - base) >> 36n) - launch.given.length;
-        const bytes = initial[number].subarray(Number((address - base) & ((1n << 36n) - 1n)));
+        const [base, shift] = ["GLOBAL_BASE", "GLOBAL_SHIFT"].map((name) => BigInt(layout.constants[name]));
+        const number = Number((address - base) >> shift) - launch.given.length;
+        const bytes = initialBytes(program.variables[number]).subarray(Number((address - base) & ((1n << shift) - 1n)));
         return new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(0)));
       },
     },
@@ -69,7 +75,15 @@ function hazard(describer, row, source) {
   const kind = HAZARD_KINDS[String(row.kind)];
   const line = Number(describer.program.lines[Number(row.line)] ?? 0n);
   const sentence = describer[`_${kind.replaceAll(/[ -]/g, "_")}`](row);
-  return { kind, line, message: sentence, count: Number(row.count), source: source[line - 1] ?? "", repair: describer._repair(kind, row) };
+  return {
+    kind,
+    line,
+    isNear: row.near_line !== 0n,
+    message: sentence,
+    count: Number(row.count),
+    source: source[line - 1] ?? "",
+    repair: describer._repair(kind, row),
+  };
 }
 
 function table(rows, total, source) {
@@ -100,8 +114,6 @@ export function totalsBelow(columns, totals) {
     return typeof text === "bigint" ? grouped(text) : text;
   });
 }
-
-const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 
 /** The arrays that the kernel may write, as text. @param {any} offer @param {any} launch @param {any} ended */
 export function arrays(offer, launch, ended) {

@@ -75,9 +75,9 @@ function title({ title: launch, ms }) {
   return element("div", { class: "tw-run-title" }, element("code", {}, launch), ` in your browser (${time} ms), by line of the kernel`);
 }
 
-function hazard({ kind, message, count, line, source, repair }) {
+function hazard({ kind, message, count, line, isNear, source, repair }) {
   const times = count > 1 ? ` (${count.toLocaleString("en-US")} times)` : "";
-  const at = element("span", { class: "tw-hazard-line" }, `line ${line}`);
+  const at = element("span", { class: "tw-hazard-line" }, `${isNear ? "near " : ""}line ${line}`);
   const code = source ? [element("div", { class: "tw-hazard-source" }, at, " ", element("code", {}, source.trim()))] : [];
   return element(
     "div",
