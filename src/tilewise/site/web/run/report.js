@@ -46,6 +46,7 @@ function names(layout, program, launch, maxSteps) {
       lines: big(program.lines),
       shared_variables: program.shared.map(([name, start, size]) => [name, BigInt(start), BigInt(size)]),
       module_variables: program.variables,
+      local_bytes: BigInt(program.local_bytes),
       waits: program.waits,
     },
     memory: {
