@@ -8,7 +8,7 @@ import { within } from "tilewise-figures/state.js";
 
 const ROW = 56;
 const BAR = 30;
-const [INSIDE, BETWEEN] = [6, 5];
+const [INSIDE, BETWEEN] = [6, 8];
 
 /** @type {import("tilewise-figures/main.js").Mount} */
 export function mount(body, figure, memory) {
