@@ -19,6 +19,7 @@ _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|R"\((?:.|\n)*?
 _OPENS_A_SPACE = re.compile(r'\s*(?:(?:inline\s+)?namespace\b[\w\s:]*|extern\s*" "\s*)\Z')
 _TYPE = re.compile(r"(?:^|[\s>;])(?:struct|class|union|enum|typedef|concept)\b")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M)
+_NAMESPACE = re.compile(r"\bnamespace\b\s*([\w:]*)\s*\Z")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 
 
@@ -32,6 +33,10 @@ class Piece:
     """Its last line."""
     text: str
     """Its text without comments and strings."""
+    begin: int
+    """Where it begins in the text, in characters from 0."""
+    spaces: tuple[str, ...]
+    """The namespaces around it that have a name, from the outermost."""
 
     @cached_property
     def head(self) -> str:
@@ -58,30 +63,26 @@ def pieces(text: str) -> list[Piece]:
 
     Of the branches of a condition that begins within a piece, the first one decides where it ends.
     """
-    plain = _STRING.sub(
-        lambda found: '"' + re.sub(r"[^\n]", " ", found[0][1:-1]) + '"', without_comments(text)
-    )
+    plain = _STRING.sub(_blank, without_comments(text, in_columns=True))
     found: list[Piece] = []
+    spaces: list[str] = []
     start, depth, round_, at = 0, 0, 0, 0
     conditions: list[tuple[int, int, int | None]] = []
 
     def close(end: int) -> None:
         nonlocal start
-        raw = plain[start:end]
-        body = re.sub(
-            r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda one: "\n" * one[0].count("\n"), raw, flags=re.M
-        )
+        body = _DIRECTIVE.sub(lambda one: re.sub(r"[^\n]", " ", one[0]), plain[start:end])
         if body.strip() not in ("", ";"):
-            skipped = len(body) - len(body.lstrip())
-            lead = body[:skipped].count("\n")
-            first = plain.count("\n", 0, start) + 1 + lead
-            found.append(Piece(first, plain.count("\n", 0, end) + 1, body.strip()))
+            begin = start + len(body) - len(body.lstrip())
+            first, last = (plain.count("\n", 0, at) + 1 for at in (begin, end))
+            names = tuple(name for name in spaces if name)
+            found.append(Piece(first, last, body.strip(), begin, names))
         start = end
 
     while at < len(plain):
         sign = plain[at]
         if sign == "#" and not plain[plain.rfind("\n", 0, at) + 1 : at].strip():
-            line = re.compile(r"(?:[^\n\\]|\\.|\\\n)*", re.S).match(plain, at)
+            line = _DIRECTIVE.match(plain, plain.rfind("\n", 0, at) + 1)
             end = line.end() if line else at + 1
             word = re.match(r"#[ \t]*(\w+)", plain[at:end])
             depth, round_ = _condition(word[1] if word else "", conditions, depth, round_)
@@ -94,13 +95,17 @@ def pieces(text: str) -> list[Piece]:
         elif sign in ")]":
             round_ = max(round_ - 1, 0)
         elif sign == "{":
-            if depth == 0 and round_ == 0 and _OPENS_A_SPACE.match(_code(plain[start:at])):
+            head = _code(plain[start:at]) if depth == 0 and round_ == 0 else ""
+            if _OPENS_A_SPACE.match(head):
                 start = at + 1
+                named = _NAMESPACE.search(head)
+                spaces.append(named[1] if named else "")
             else:
                 depth += 1
         elif sign == "}":
             if depth == 0:
                 start = at + 1  # the end of a namespace
+                del spaces[-1:]
             else:
                 depth -= 1
                 if depth == 0 and round_ == 0 and _ends(_code(plain[start : at + 1])):

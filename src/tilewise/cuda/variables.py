@@ -68,13 +68,13 @@ def device_variables(source: str, compiled: str = "") -> dict[str, DeviceVariabl
     for piece in pieces(text):
         if not _is_variable(piece):
             continue
-        spaces = _spaces(text, piece)
         for name, dimensions, base, is_initialised in _declarators(piece.text, aliases):
             known = c_type(base)
             extents = _extents(dimensions, aliases)
             vector = (known.width,) if known and known.width > 1 else ()
-            found["::".join([*spaces, name])] = DeviceVariable(
-                "::".join([*spaces, name]),
+            whole = "::".join([*piece.spaces, name])
+            found[whole] = DeviceVariable(
+                whole,
                 "__constant__" in piece.head,
                 is_initialised,
                 name in copied,
@@ -124,25 +124,6 @@ def _extents(dimensions: tuple[str, ...], macros: Mapping[str, str]) -> tuple[in
     return tuple(found) if found.count(-1) < 2 else None
 
 
-def _begin(text: str, piece: Piece) -> int:
-    """Where a piece begins in its text."""
-    line = sum(len(one) + 1 for one in text.split("\n")[: piece.first - 1])
-    return text.find(piece.text.split(maxsplit=1)[0], line)
-
-
-def _spaces(text: str, piece: Piece) -> list[str]:
-    """The namespaces that a piece is in."""
-    open_: list[str] = []
-    before = text[: _begin(text, piece)]
-    for one in re.finditer(r"\bnamespace\b\s*(?P<name>[\w:]*)\s*\{|(?P<sign>[{}])", before):
-        if one["sign"] == "}":
-            if open_:
-                open_.pop()
-        else:
-            open_.append(one["name"] or "" if one["sign"] is None else "")
-    return [part for part in open_ if part]
-
-
 def reachable(source: str) -> str:
     """A source whose variables are not static; every line and column stays.
 
@@ -155,9 +136,8 @@ def reachable(source: str) -> str:
     for piece in pieces(text):
         if not _is_variable(piece) or not re.search(r"\bstatic\b", piece.head):
             continue
-        begin = _begin(text, piece)
-        word = re.compile(r"\bstatic\b").search(made, begin)
-        if word and word.start() < begin + len(piece.head):
+        word = re.compile(r"\bstatic\b").search(made, piece.begin)
+        if word and word.start() < piece.begin + len(piece.head):
             made = f"{made[: word.start()]}      {made[word.end() :]}"
     return made
 
