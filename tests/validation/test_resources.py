@@ -107,6 +107,18 @@ def test_a_spill_must_be_declared_and_a_declared_one_must_be() -> None:
     assert message == 'kernel "spilling" declares "// spills: that is the point" and spills nothing.'
 
 
+def test_a_declared_spill_holds_for_all_sizes_of_a_text_but_not_for_another_kernel(course: Project) -> None:
+    first, second = load_resources(course.root).lessons["part/one"]
+    spilled = {"sm_80": replace(first.taken["sm_80"], spill_load_bytes=8)}
+    large = replace(first, title="f with N=9", spills="why", taken=spilled)
+    small = replace(large, title="f with N=1", taken=first.taken)
+    assert spill_fault(small, [large, small]) is None
+    message, _ = spill_fault(small, [replace(large, title="g"), small]) or ("", "")
+    assert message == 'kernel "f with N=1" declares "// spills: why" and spills nothing.'
+    message, _ = spill_fault(replace(large, spills=""), [small]) or ("", "")
+    assert 'kernel "f with N=9" spills registers on sm_80' in message
+
+
 def test_the_key_is_of_what_the_compiler_is_given() -> None:
     def key(source: str = SPILLING, options: Sequence[str] = (), **defines: int) -> str:
         return kernel_key(source, "spilling", defines, options)

@@ -51,6 +51,11 @@ class ResourceRow:
     """By architecture; one that lacks what the kernel uses is left out."""
 
     @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.title.partition(" with ")[0]
+
+    @property
     def spilling(self) -> list[str]:
         """The architectures on which it spills registers."""
         return [name for name, one in self.taken.items() if one.spills]
@@ -118,11 +123,8 @@ def kernel_faults(root: Path, made: Mapping[str, Sequence[Mapping[str, Any]]]) -
             line, message = fault
             yield LessonError(f"lessons/{lesson}.py", line, message, RENEW)
         lines = {key: one["line"] for key, one in zip(keys, kernels, strict=True)}
-        spill_somewhere = {row.spills for row in rows if row.spilling}
         for row in rows:
-            if row.spills and row.spills in spill_somewhere and not row.spilling:
-                continue  # another size of the source spills, as it declares
-            if row.key in lines and (wrong := spill_fault(row)):
+            if row.key in lines and (wrong := spill_fault(row, rows)):
                 yield LessonError(f"lessons/{lesson}.py", lines[row.key], *wrong)
 
 
@@ -152,8 +154,13 @@ def _named(names: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def spill_fault(row: ResourceRow) -> tuple[str, str] | None:
-    """What is wrong with a kernel, and the repair, where it spills undeclared or declares it and does not."""
+def spill_fault(row: ResourceRow, others: Sequence[ResourceRow] = ()) -> tuple[str, str] | None:
+    """What is wrong with a kernel, and the repair, where it spills undeclared or declares it and does not.
+
+    Args:
+        row: the kernel.
+        others: kernels of its lesson. One text at several sizes has one declaration, which holds if one spills.
+    """
     kernel = f'kernel "{row.title}"'
     if not row.taken:
         return f"{kernel} needs {row.needs}, which is none of {', '.join(ARCHITECTURES)}.", ""
@@ -163,7 +170,8 @@ def spill_fault(row: ResourceRow) -> tuple[str, str] | None:
             f"{kernel} spills registers on {', '.join(row.spilling)}, up to {most} bytes per thread.",
             'Keep fewer values at a time, or declare it in the source: "// spills: why".',
         )
-    if row.spills and not row.spilling:
+    alike = [row, *(one for one in others if (one.name, one.spills) == (row.name, row.spills))]
+    if row.spills and not any(one.spilling for one in alike):
         return f'{kernel} declares "// spills: {row.spills}" and spills nothing.', "Delete the comment."
     return None
 
