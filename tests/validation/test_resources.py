@@ -108,7 +108,7 @@ def test_a_spill_must_be_declared_and_a_declared_one_must_be() -> None:
 
 
 def test_a_declared_spill_holds_for_all_sizes_of_a_text_but_not_for_another_kernel(course: Project) -> None:
-    first, second = load_resources(course.root).lessons["part/one"]
+    first, _ = load_resources(course.root).lessons["part/one"]
     spilled = {"sm_80": replace(first.taken["sm_80"], spill_load_bytes=8)}
     large = replace(first, title="f with N=9", spills="why", taken=spilled)
     small = replace(large, title="f with N=1", taken=first.taken)

@@ -159,7 +159,7 @@ def spill_fault(row: ResourceRow, others: Sequence[ResourceRow] = ()) -> tuple[s
 
     Args:
         row: the kernel.
-        others: kernels of its lesson. One text at several sizes has one declaration, which holds if one spills.
+        others: kernels of its lesson. One text at several sizes declares once, truly if one spills.
     """
     kernel = f'kernel "{row.title}"'
     if not row.taken:
