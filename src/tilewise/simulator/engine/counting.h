@@ -41,10 +41,16 @@ static int wavefronts(const u64 *address, u32 mask, int size) {
     for (int first = 0, here; first < 32; first += here) {
         here = size > 4 && first % (2 * lanes) == 0 && paired(address, mask, first, 2 * lanes) ? 2
             * lanes : lanes;
-        u64 words[64]; int n = 0;
+        u64 words[64], word[32]; u32 taken = 0; int n = 0, conflict = 0;
         for (int l = first; l < first + here; l++)
             if (mask >> l & 1) for (int w = 0; w < (size + 3) / 4; w++) words[n++] = address[l] / 4 + (u64)w;
         if (!n) continue;
+        for (int i = 0; i < n && !conflict; i++) {
+            const int bank = (int)(words[i] & 31);
+            if (taken >> bank & 1) conflict = word[bank] != words[i]; else { taken |= 1u << bank;
+                word[bank] = words[i]; }
+        }
+        if (!conflict) { total++; continue; }
         u64 kept[32][32]; u8 used[32] = {0}; int most = 0;
         for (int i = 0; i < n; i++) {
             int bank = (int)(words[i] & 31), j = 0;

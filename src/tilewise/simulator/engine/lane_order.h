@@ -21,7 +21,7 @@ typedef struct Lanes {
 #define LOADS 512
 typedef struct LoadLog {
     u32 epoch; s32 count;
-    struct { const Ins *in; u32 mask, address[32]; } list[LOADS];
+    struct { const Ins *in; u32 mask, address[32]; s32 size; } list[LOADS];
 } LoadLog;
 
 static void lanes_race(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind,
@@ -74,26 +74,32 @@ static void settle_loads(Block *B, int w) {
         for (int k = 0; k < log->count; k++)
             for (u32 r = log->list[k].mask; r; r &= r - 1) {
                 const int l = __builtin_ctz(r);
-                order_lanes(B, log->list[k].in, w, l, log->list[k].address[l], 4, KIND_LOAD, 0);
+                order_lanes(B, log->list[k].in, w, l, log->list[k].address[l], log->list[k].size, KIND_LOAD, 0);
             }
     log->count = 0;
 }
 
-// The accesses of a warp's lanes to words of 4 bytes; `data` is what a store writes.
-static void order_lane_words(Block *B, Warp *W, const Ins *in, int w, u32 mask, int kind, const u64 *address,
-    const u32 *data) {
+// Loads by a warp's lanes of `size` bytes each.
+static void order_lane_loads(Block *B, Warp *W, const Ins *in, int w, u32 mask, const u64 *address, int size) {
     LoadLog *log = &B->loads[w];
-    if (kind == KIND_LOAD && W->stored != W->epoch) {
-        if (log->epoch != W->epoch) { log->epoch = W->epoch; log->count = 0; }
-        if (log->count == LOADS) settle_loads(B, w);
-        log->list[log->count].in = in; log->list[log->count].mask = mask;
-        for (int l = 0; l < 32; l++) log->list[log->count].address[l] = (u32)address[l];
-        log->count++;
+    if (W->stored == W->epoch) {
+        for (u32 r = mask; r && !B->stop; r &= r - 1) {
+            const int l = __builtin_ctz(r);
+            order_lanes(B, in, w, l, address[l], size, KIND_LOAD, 0);
+        }
         return;
     }
+    if (log->epoch != W->epoch) { log->epoch = W->epoch; log->count = 0; }
+    if (log->count == LOADS) settle_loads(B, w);
+    log->list[log->count].in = in; log->list[log->count].mask = mask; log->list[log->count].size = size;
+    for (int l = 0; l < 32; l++) log->list[log->count].address[l] = (u32)address[l];
+    log->count++;
+}
+
+// Stores by a warp's lanes of words of 4 bytes.
+static void order_lane_stores(Block *B, const Ins *in, int w, u32 mask, const u64 *address, const u32 *data) {
     for (u32 r = mask; r && !B->stop; r &= r - 1) {
         const int l = __builtin_ctz(r);
-        order_lanes(B, in, w, l, address[l], 4, kind, kind == KIND_STORE
-            && !memcmp(B->shared + address[l], &data[l], 4));
+        order_lanes(B, in, w, l, address[l], 4, KIND_STORE, !memcmp(B->shared + address[l], &data[l], 4));
     }
 }

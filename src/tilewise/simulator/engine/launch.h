@@ -225,10 +225,9 @@ static inline f32 flushf(f32 v, int ftz) { return ftz ? as_f32(flush(of_f32(v)))
 static inline f32 sat(f32 v, int on) { return !on ? v : v != v ? 0.f : v < 0.f ? 0.f : v > 1.f ? 1.f : v; }
 
 static f32 half_to_f32(u16 h) {
-    u32 sign = (u32)(h & 0x8000) << 16, e = (h >> 10) & 31, m = h & 1023;
-    if (e == 31) return as_f32(sign | 0x7f800000u | (m << 13));
-    if (e == 0) { f32 v = (f32)m * 0x1p-24f; return sign ? -v : v; }
-    return as_f32(sign | ((e + 112) << 23) | (m << 13));
+    const u32 sign = (u32)(h & 0x8000) << 16, rest = (u32)(h & 0x7fff) << 13;  // times 2^112, exactly
+    const u32 finite = of_f32(as_f32(rest) * 0x1p112f), other = 0x7f800000u | (rest & 0x7fffffu);
+    return as_f32(sign | (rest >= 0x7c00u << 13 ? other : finite));
 }
 // Round a double to a binary format with `frac` fraction bits and least normal exponent `emin`, ties to even.
 static f64 round_to(f64 v, int frac, int emin) {

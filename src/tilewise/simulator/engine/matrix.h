@@ -8,7 +8,7 @@ static u32 *operand(const Launch *L, const Warp *W, const Ins *in, int number) {
 }
 
 // Element i of a register of multiplicands, as a double, which holds all of them exactly.
-static f64 element(u32 word, int i, int type) {
+static inline f64 element(u32 word, int i, int type) {
     switch (type) {
     case T_f16: return half_to_f32((u16)(word >> 16 * i));
     case T_bf16: return bf16_to_f32((u16)(word >> 16 * i));
@@ -16,6 +16,18 @@ static f64 element(u32 word, int i, int type) {
     case T_u8: return (u8)(word >> 8 * i);
     }
     return as_f32(word & 0xffffe000u);  // tf32: the lower 13 bits do not count
+}
+
+// The same of all lanes; a loop for each type, which the compiler makes vectors of.
+static void elements(f64 *found, const u32 *words, int i, int type) {
+#define OF_TYPE(type) for (int l = 0; l < 32; l++) found[l] = element(words[l], i, type); return;
+    switch (type) {
+    case T_f16: OF_TYPE(T_f16)
+    case T_bf16: OF_TYPE(T_bf16)
+    case T_s8: OF_TYPE(T_s8)
+    case T_u8: OF_TYPE(T_u8)
+    default: OF_TYPE(T_f32)
+    }
 }
 
 // D = A B + C with A of 16 rows and B of 8 columns; in->sub is how many columns A has, in->type the type of
@@ -57,24 +69,22 @@ static void multiply_matrices(Block *B, Warp *W, int w, const Ins *in) {
     const int a_words = k / (2 * per), b_words = k / (4 * per), d_words = in->c == T_f16 ? 2 : 4;
     const int c_words = in->b == T_f16 ? 2 : 4;
     if (W->poisoned) follow_product(B, W, w, in, a_words, b_words, c_words, d_words);
-    f64 a[16][32], b[32][8], sum[16][8];
-    for (int l = 0; l < 32; l++) {
-        const int group = l >> 2, t = l & 3;
-        for (int r = 0; r < a_words; r++) {
-            const u32 word = operand(L, W, in, d_words + r)[l];
-            for (int i = 0; i < per; i++)
-                a[group + 8 * (r & 1)][t * per + i + (r >> 1) * 4 * per] = element(word, i, in->type);
-        }
-        for (int r = 0; r < b_words; r++) {
-            const u32 word = operand(L, W, in, d_words + a_words + r)[l];
-            for (int i = 0; i < per; i++) b[t * per + i + r * 4 * per][group] = element(word, i, in->type2);
-        }
-        for (int i = 0; i < 4; i++) {
-            const u32 *c = operand(L, W, in, d_words + a_words + b_words + (c_words == 2 ? i >> 1 : i));
-            sum[group + 8 * (i >> 1)][t * 2 + (i & 1)] =
+    f64 a[16][32], b[32][8], sum[16][8], found[32];
+    for (int r = 0; r < a_words; r++) for (int i = 0; i < per; i++) {
+        elements(found, operand(L, W, in, d_words + r), i, in->type);
+        for (int l = 0; l < 32; l++)
+            a[(l >> 2) + 8 * (r & 1)][(l & 3) * per + i + (r >> 1) * 4 * per] = found[l];
+    }
+    for (int r = 0; r < b_words; r++) for (int i = 0; i < per; i++) {
+        elements(found, operand(L, W, in, d_words + a_words + r), i, in->type2);
+        for (int l = 0; l < 32; l++) b[(l & 3) * per + i + r * 4 * per][l >> 2] = found[l];
+    }
+    for (int i = 0; i < 4; i++) {
+        const u32 *c = operand(L, W, in, d_words + a_words + b_words + (c_words == 2 ? i >> 1 : i));
+        for (int l = 0; l < 32; l++)
+            sum[(l >> 2) + 8 * (i >> 1)][(l & 3) * 2 + (i & 1)] =
                 c_words == 2 ? half_to_f32((u16)(c[l] >> 16 * (i & 1)))
                 : in->b == T_s32 ? (f64)(s32)c[l] : as_f32(c[l]);
-        }
     }
     for (int row = 0; row < 16; row++) {
         f64 total[8] = {0};
@@ -82,16 +92,16 @@ static void multiply_matrices(Block *B, Warp *W, int w, const Ins *in) {
             for (int column = 0; column < 8; column++) total[column] += a[row][i] * b[i][column];
         for (int column = 0; column < 8; column++) sum[row][column] += total[column];
     }
-    for (int l = 0; l < 32; l++) for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) for (int l = 0; l < 32; l++) {
         const f64 v = sum[(l >> 2) + 8 * (i >> 1)][(l & 3) * 2 + (i & 1)];
+        u32 *d = operand(L, W, in, d_words == 2 ? i >> 1 : i);
         if (d_words == 2) {
-            u32 *d = operand(L, W, in, i >> 1);
             d[l] = (i & 1 ? d[l] & 0xffff : d[l] & 0xffff0000u) | (u32)f64_to_half(v) << 16 * (i & 1);
         } else if (in->c == T_s32) {
             const f64 kept = in->flags & SATURATE ? (v > INT32_MAX ? INT32_MAX
                 : v < INT32_MIN ? INT32_MIN : v) : v;
-            operand(L, W, in, i)[l] = (u32)(s64)kept;
-        } else operand(L, W, in, i)[l] = v != v ? 0x7fffffffu : of_f32((f32)v);
+            d[l] = (u32)(s64)kept;
+        } else d[l] = v != v ? 0x7fffffffu : of_f32((f32)v);
     }
 }
 
@@ -101,10 +111,13 @@ static void multiply_matrices(Block *B, Warp *W, int w, const Ins *in) {
 static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     Launch *L = B->L;
     const u64 *base = REG64(in->a);
-    u64 address[32]; u8 *rows[32]; u32 shared = 0;
-    for (int l = 0; l < 8 * in->sub; l++) {
+    u64 address[32]; u8 *rows[32]; u32 shared = 0; const u32 mask = FULL >> (32 - 8 * in->sub);
+    for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
+    const int quick = in->type == SPACE_SHARED && is_owned(B, address, mask, 16)
+        && order_vectors(B, in, W, w, mask, kind, address, 4);
+    if (quick) { shared = mask; EACH(rows[l] = B->shared + address[l]) }
+    for (int l = 0; l < 8 * in->sub && !quick; l++) {
         int space, buffer; s64 index;
-        address[l] = base[l] + (u64)in->imm;
         rows[l] = resolve(B, in, w, l, address[l], 16, in->type, kind, &space, &buffer, &index);
         if (!rows[l] && B->stop) return;
         if (in->type == SPACE_GENERIC && space == SPACE_SHARED) address[l] -= SHARED_BASE;
@@ -116,6 +129,15 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     const int unwritten = B->unwritten && kind == KIND_LOAD;
     B->unwritten = 0;
     if (kind == KIND_LOAD && W->poisoned) settle_results(&B->poison[w], in, FULL, 0, 0);
+    if (quick && !in->type2 && !L->tracing) {  // a lane's two elements are side by side
+        for (int m = 0; m < in->sub; m++) for (int l = 0; l < 32; l++) {
+            u8 *at = rows[8 * m + (l >> 2)] + 4 * (l & 3);
+            memcpy(kind == KIND_LOAD ? (void *)&REG(in->d[m])[l] : at, kind == KIND_LOAD ? at
+                : (void *)&REG(in->d[m])[l], 4);
+        }
+        count_shared(&L->counts[in->line], address, shared, 16, kind);
+        return;
+    }
     for (int m = 0; m < in->sub; m++) for (int l = 0; l < 32; l++) {
         u32 *word = &REG(in->d[m])[l], got = 0;
         for (int i = 0; i < 2; i++) {

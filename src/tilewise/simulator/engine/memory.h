@@ -173,12 +173,13 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
     u8 *at; int buffer = -1;
     if (in->type == SPACE_SHARED) {
         const u8 *owners = L->owners;
-        if (lanes_outside(address, 0, (u64)L->shared_bytes) & mask) return 0;
+        if (lanes_outside(address, 0, (u64)L->shared_bytes, 4) & mask) return 0;
         if (!B->solid) EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
         if (bad) return 0;
         order_words(B, in, W, w, mask, kind, address);
         if (B->stop) return 1;
-        order_lane_words(B, W, in, w, mask, kind, address, data);
+        if (kind == KIND_LOAD) order_lane_loads(B, W, in, w, mask, address, 4);
+        else order_lane_stores(B, in, w, mask, address, data);
         if (B->stop) return 1;
         if (B->unwritten) {
             B->unwritten = 0;
@@ -193,7 +194,7 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
             || (L->buffers[k].skew & 3)) return 0;
         if (kind != KIND_LOAD && !L->buffers[k].writable) return 0;
         low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
-        if (lanes_outside(address, low, L->buffers[k].size) & mask) return 0;
+        if (lanes_outside(address, low, L->buffers[k].size, 4) & mask) return 0;
         at = L->buffers[k].data;
         if (L->buffers[k].words) buffer = (int)k;
     }
@@ -213,12 +214,87 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
     return 1;
 }
 
+// Whether nothing is wrong with what lanes want of shared memory, as far as its history tells; it is taken in
+// then. Else the history may have some of it, and order_shared says what is wrong.
+static inline int order_vectors(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind, const u64 *address,
+    int words) {
+    const u32 *vc = W->vc, now = vc[w], me = 1u << w; const s32 line = in->line;
+    for (u32 left = kind == KIND_LOAD ? lanes_first(address, mask) : mask; left; left &= left - 1) {
+        Shadow *s = &B->shadow[address[__builtin_ctz(left)] >> 2];
+        for (const Shadow *end = s + words; s < end; s++) {
+            if (s->write_warp != w && s->written > vc[s->write_warp]) return 0;
+            if (kind == KIND_LOAD) {
+                if (s->initialised != WRITTEN) return 0;
+                if (s->read == now) s->read_warps |= me; else { s->read = now; s->read_warps = me;
+                    s->read_atomic = 0; }
+                s->read_atomic &= ~me; s->read_line = line;
+            } else {
+                if (s->initialised == PENDING || (s->read_warps & ~me)) return 0;
+                s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line;
+                s->initialised = WRITTEN;
+            }
+        }
+    }
+    return 1;
+}
+
 // Whether a lane's store writes what is there already.
 static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const u8 *p) {
     for (int v = 0; v < in->sub; v++) {
         const u64 bits = in->c == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
         if (memcmp(p + v * in->type2, &bits, (size_t)in->type2)) return 0;
     }
+    return 1;
+}
+
+// Whether what lanes want of shared memory is there, aligned, and of one variable each, and its history is kept
+// in words of 4 bytes and by warps alone.
+static inline int is_owned(const Block *B, const u64 *address, u32 mask, int whole) {
+    const Launch *L = B->L; const u8 *owners = L->owners; u32 bad = 0;
+    if (!B->quick || lanes_outside(address, 0, (u64)L->shared_bytes, (u64)whole) & mask) return 0;
+    EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + (u64)whole - 1]); })
+    return !bad;
+}
+
+// Moves two or four words for each lane, as move_words does one.
+static int move_vectors(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
+    Launch *L = B->L; const int words = in->sub, whole = 4 * words; u64 low = 0;
+    u8 *at; int buffer = -1;
+    if (in->type == SPACE_SHARED) {
+        if (!is_owned(B, address, mask, whole) || !order_vectors(B, in, W, w, mask, kind, address, words)) return 0;
+        if (kind == KIND_LOAD) order_lane_loads(B, W, in, w, mask, address, whole);
+        if (B->stop) return 1;
+        at = B->shared;
+    } else {
+        const u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE
+            + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
+        if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0 || L->buffers[k].unset
+            || (L->buffers[k].skew & (whole - 1)) || (kind != KIND_LOAD && !L->buffers[k].writable)) return 0;
+        low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
+        if (lanes_outside(address, low, L->buffers[k].size, (u64)whole) & mask) return 0;
+        at = L->buffers[k].data;
+        if (L->buffers[k].words) buffer = (int)k;
+    }
+    u32 *data[4];
+    for (int v = 0; v < words; v++) data[v] = REG(in->d[v]);
+    EACH({
+        u8 *p = at + (address[l] - low); u32 moved[4];
+        if (kind == KIND_LOAD) {
+            if (buffer >= 0) order_global(B, in, w, l, buffer, (s64)(address[l] - low), whole, kind, 0);
+            if (B->stop) return 1;
+            memcpy(moved, p, (size_t)whole);
+            for (int v = 0; v < words; v++) data[v][l] = moved[v];
+            continue;
+        }
+        for (int v = 0; v < words; v++) moved[v] = data[v][l];
+        if (in->type == SPACE_SHARED) order_lanes(B, in, w, l, address[l], whole, kind,
+            !memcmp(p, moved, (size_t)whole));
+        for (int v = 0; v < words && buffer >= 0 && !B->stop; v++)
+            order_global(B, in, w, l, buffer, (s64)(address[l] - low) + 4 * v, 4, kind,
+                !memcmp(p + 4 * v, &moved[v], 4));
+        if (B->stop) return 1;
+        memcpy(p, moved, (size_t)whole);
+    })
     return 1;
 }
 
@@ -238,10 +314,10 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
         synchronise(B, in, kind);
         if (!(in->flags & VOLATILE) || !mask || !is_shared(in, address[__builtin_ctz(mask)])) W->epoch++;
     }
-    if (whole == 4 && vector == 1 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED
-        && move_words(B, W, w, in, mask, kind, address)) {
-        if (in->type == SPACE_SHARED) count_shared(c, address, mask, 4, kind);
-        else count_global(c, address, mask, 4, kind);
+    if (size == 4 && vector <= 4 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED
+        && (vector == 1 ? move_words : move_vectors)(B, W, w, in, mask, kind, address)) {
+        if (in->type == SPACE_SHARED) count_shared(c, address, mask, whole, kind);
+        else count_global(c, address, mask, whole, kind);
         return;
     }
     EACH({

@@ -30,10 +30,11 @@ static inline u32 lowest_lanes(const Warp *W, u32 among, s32 *pc, s32 *next) {
     return MASK_OF(at == *pc);
 }
 
-// Lanes whose address lies outside `size` bytes from `low` for a word of 4, or is no multiple of 4.
-static inline u32 lanes_outside(const u64 *address, u64 low, u64 size) {
+// Lanes whose `whole` bytes, a power of two, do not lie within `size` bytes from `low`, or begin at no multiple
+// of it.
+static inline u32 lanes_outside(const u64 *address, u64 low, u64 size, u64 whole) {
     const Lanes64 a = lanes_u64(address), from = a - low;
-    return size < 4 ? FULL : MASK_OF((from > size - 4) | ((a & 3) != 0));
+    return size < whole ? FULL : MASK_OF((from > size - whole) | ((a & (whole - 1)) != 0));
 }
 
 // What the lanes 1, 8 and 16 before have; the first lanes keep what they have.

@@ -177,13 +177,13 @@ static int fragment_row(int part, int l, int half) { return 16 * part + (l >> 2)
 
 static void read_fragments(const Launch *L, const Warp *W, const Ins *in, int part, int first, f64 *a) {
     const int per = in->type == T_f32 ? 1 : in->type == T_f16 || in->type == T_bf16 ? 2 : 4, k = 8 * per;
-    for (int r = 0; r < 4; r++) {
-        const u32 *word = operand(L, W, in, first + r);
-        for (int l = 0; l < 32; l++)
-            for (int i = 0; i < per; i++)
-                a[fragment_row(part, l, r & 1) * k + (l & 3) * per + i + (r >> 1) * 4 * per] =
-                    element(word[l], i, in->type);
-    }
+    f64 found[32];
+    for (int r = 0; r < 4; r++)
+        for (int i = 0; i < per; i++) {
+            elements(found, operand(L, W, in, first + r), i, in->type);
+            for (int l = 0; l < 32; l++)
+                a[fragment_row(part, l, r & 1) * k + (l & 3) * per + i + (r >> 1) * 4 * per] = found[l];
+        }
 }
 
 // D = A B + D for one warp's sixteen rows.
@@ -201,10 +201,10 @@ static void accumulate(const Launch *L, const Warp *W, const Ins *in, int part, 
     }
     const int words = in->type2 == T_f16 ? 2 : 4; // registers for eight columns
     for (int j = 0; j < n / 8; j++)
-        for (int l = 0; l < 32; l++)
-            for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4; i++) {
+            u32 *d = operand(L, W, in, words * j + (words == 2 ? i >> 1 : i));
+            for (int l = 0; l < 32; l++, d++) {
                 const f64 v = sum[(l >> 2) + 8 * (i >> 1)][8 * j + 2 * (l & 3) + (i & 1)];
-                u32 *d = operand(L, W, in, words * j + (words == 2 ? i >> 1 : i)) + l;
                 if (words == 2) {
                     const f64 c = keep ? half_to_f32((u16)(*d >> 16 * (i & 1))) : 0;
                     *d = (i & 1 ? *d & 0xffff : *d & 0xffff0000u) | (u32)f64_to_half(v + c) << 16 * (i & 1);
@@ -219,6 +219,7 @@ static void accumulate(const Launch *L, const Warp *W, const Ins *in, int part, 
                     *d = r != r ? 0x7fffffffu : of_f32((f32)r);
                 }
             }
+        }
 }
 
 // Registers of D, of A, then the descriptors of A or none, of B, and the predicate that says whether D is
