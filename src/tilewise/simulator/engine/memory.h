@@ -166,6 +166,16 @@ static inline void put(u8 *p, u64 v, int size) { memcpy(p, &v, (size_t)size); }
 
 #define POISON 0x7fc5c5c57fc5c5c5ull  // what a bad read returns: NaN in either width
 
+// The array in which all lanes want `whole` bytes each, aligned, where nothing is wrong with that; else -1.
+static int array_of(const Launch *L, const u64 *address, u32 mask, int whole, int kind) {
+    const u64 first = address[__builtin_ctz(mask)], near = 1ull << (GLOBAL_SHIFT - 1);
+    const u64 k = (first - GLOBAL_BASE + near) >> GLOBAL_SHIFT;
+    if (first < GLOBAL_BASE || k >= (u64)L->n_buffers) return -1;
+    const Buffer *b = &L->buffers[k];
+    if (b->id < 0 || b->unset || (b->skew & (whole - 1)) || (kind != KIND_LOAD && !b->writable)) return -1;
+    return lanes_outside(address, GLOBAL_BASE + (k << GLOBAL_SHIFT), b->size, (u64)whole) & mask ? -1 : (int)k;
+}
+
 // Moves one word of 4 bytes for each lane, if all addresses are in bounds and aligned; returns 0 and does
 // nothing if not.
 static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
@@ -187,16 +197,11 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         }
         at = B->shared;
     } else {
-        u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE
-            + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
-        if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0
-            || L->buffers[k].size < 4 || L->buffers[k].unset
-            || (L->buffers[k].skew & 3)) return 0;
-        if (kind != KIND_LOAD && !L->buffers[k].writable) return 0;
-        low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
-        if (lanes_outside(address, low, L->buffers[k].size, 4) & mask) return 0;
+        const int k = array_of(L, address, mask, 4, kind);
+        if (k < 0) return 0;
+        low = GLOBAL_BASE + ((u64)k << GLOBAL_SHIFT);
         at = L->buffers[k].data;
-        if (L->buffers[k].words) buffer = (int)k;
+        if (L->buffers[k].words) buffer = k;
     }
     if (buffer >= 0) {
         EACH({ u64 offset = address[l] - low;
@@ -266,14 +271,11 @@ static int move_vectors(Block *B, Warp *W, int w, const Ins *in, u32 mask, int k
         if (B->stop) return 1;
         at = B->shared;
     } else {
-        const u64 first = address[__builtin_ctz(mask)], k = (first - GLOBAL_BASE
-            + (1ull << (GLOBAL_SHIFT - 1))) >> GLOBAL_SHIFT;
-        if (first < GLOBAL_BASE || k >= (u64)L->n_buffers || L->buffers[k].id < 0 || L->buffers[k].unset
-            || (L->buffers[k].skew & (whole - 1)) || (kind != KIND_LOAD && !L->buffers[k].writable)) return 0;
-        low = GLOBAL_BASE + (k << GLOBAL_SHIFT);
-        if (lanes_outside(address, low, L->buffers[k].size, (u64)whole) & mask) return 0;
+        const int k = array_of(L, address, mask, whole, kind);
+        if (k < 0) return 0;
+        low = GLOBAL_BASE + ((u64)k << GLOBAL_SHIFT);
         at = L->buffers[k].data;
-        if (L->buffers[k].words) buffer = (int)k;
+        if (L->buffers[k].words) buffer = k;
     }
     u32 *data[4];
     for (int v = 0; v < words; v++) data[v] = REG(in->d[v]);
@@ -294,6 +296,31 @@ static int move_vectors(Block *B, Warp *W, int w, const Ins *in, u32 mask, int k
                 !memcmp(p + 4 * v, &moved[v], 4));
         if (B->stop) return 1;
         memcpy(p, moved, (size_t)whole);
+    })
+    return 1;
+}
+
+static inline u64 with_sign(u64 bits, int size) {
+    return size == 1 ? (u64)(s64)(s8)bits : size == 2 ? (u64)(s64)(s16)bits
+        : size == 4 ? (u64)(s64)(s32)bits : bits;
+}
+
+// Moves a number of any size between each lane and an array, as move_words does words.
+static int move_numbers(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
+    Launch *L = B->L; const int size = in->type2, k = array_of(L, address, mask, size, kind);
+    if (k < 0) return 0;
+    const u64 low = GLOBAL_BASE + ((u64)k << GLOBAL_SHIFT);
+    const int watched = L->buffers[k].words != 0;
+    u8 *at = L->buffers[k].data; u32 *data = REG(in->d[0]); u64 *wide = REG64(in->d[0]);
+    EACH({
+        const u64 offset = address[l] - low; u64 bits = in->c == 8 ? wide[l] : data[l];
+        if (watched) order_global(B, in, w, l, k, (s64)offset, size, kind,
+            kind == KIND_STORE && !memcmp(at + offset, &bits, (size_t)size));
+        if (B->stop) return 1;
+        if (kind == KIND_STORE) { put(at + offset, bits, size); continue; }
+        bits = fetch(at + offset, size);
+        if (in->flags & SIGNED) bits = with_sign(bits, size);
+        if (in->c == 8) wide[l] = bits; else data[l] = (u32)bits;
     })
     return 1;
 }
@@ -320,6 +347,11 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
         else count_global(c, address, mask, whole, kind);
         return;
     }
+    if (vector == 1 && in->type == SPACE_GLOBAL && mask && !L->tracing
+        && move_numbers(B, W, w, in, mask, kind, address)) {
+        count_global(c, address, mask, size, kind);
+        return;
+    }
     EACH({
         int space, buffer; s64 index;
         u8 *p = resolve(B, in, w, l, address[l], whole, in->type, kind, &space, &buffer, &index);
@@ -343,8 +375,7 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
             u64 bits = 0;
             if (kind == KIND_LOAD) {
                 bits = p ? fetch(p + v * size, size) : POISON;
-                if (in->flags & SIGNED) bits = size == 1 ? (u64)(s64)(s8)bits
-                    : size == 2 ? (u64)(s64)(s16)bits : size == 4 ? (u64)(s64)(s32)bits : bits;
+                if (in->flags & SIGNED) bits = with_sign(bits, size);
                 if (in->c == 8) REG64(in->d[v])[l] = bits; else REG(in->d[v])[l] = (u32)bits;
             } else {
                 bits = in->c == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
