@@ -11,12 +11,12 @@ CODE = """
 #include "hopper.cuh"
 
 #define STAGES 3
-#define A_BYTES 16384              // 128 x 64: 64 rows for each consumer warpgroup
-#define B_BYTES 16384              // 64 x 128: two sub-tiles of 64 x 64
+#define A_BYTES 16384  // 128 x 64: 64 rows for each consumer warpgroup
+#define B_BYTES 16384  // 64 x 128: two sub-tiles of 64 x 64
 #define STAGE_BYTES (A_BYTES + B_BYTES)
 
 // C = A B. A: M x K, B: K x N, both row-major in BF16; C: M x N floats.
-// a_map: boxes of 128 x 64; b_map: boxes of 64 x 64; both with a 128-byte swizzle.
+// a_map: boxes of 128 x 64; b_map: boxes of 64 x 64; with a 128-byte swizzle.
 extern "C" __global__ void __launch_bounds__(384)
 gemm(const __grid_constant__ TensorMap a_map,
      const __grid_constant__ TensorMap b_map, float* C, int M, int N, int K) {
