@@ -640,7 +640,7 @@ publish(budget={"even": EVEN, "left": EVEN - 128})
 # | announced bytes | 8,192 + 16,384 | 16,384 + 16,384 per stage, at the edges too: zeros count |
 # | `full`, `empty` | `full` expects 1 arrival | `full` expects 1 and `empty` 2, one per consumer warpgroup |
 # | rows of A | the whole tile | the second consumer's begin 64 rows of 128 bytes later |
-# | last argument of the `wgmma` | `k > 0` | `t > 0 \|\| k > 0` |
+# | last argument of the `wgmma` | `k > 0` | true if `t > 0` or `k > 0` |
 # | wait | `wgmma_wait<0>` | `wgmma_wait<1>`, then release the stage of tile *t* − 1 |
 # | warp, in the accumulator layout | `threadIdx.x / 32` | `threadIdx.x / 32 % 4` |
 #
