@@ -534,7 +534,9 @@ MATVEC.region("multicast")
 
 # %% [markdown]
 # Each block expects the bytes of all four quarters, although it requests only one. And the cluster barrier comes
-# before the copies: without it, bytes could arrive at an mbarrier that isn't initialised yet.
+# before the copies: without it, bytes could arrive at an mbarrier that isn't initialised yet. In a ring, there's a third
+# rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it. So they arrive at
+# `empty` of each block that loads a part of it, through `mapa`.
 
 # %% fold="Code of the checks and of the table"
 

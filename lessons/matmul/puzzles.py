@@ -1,8 +1,8 @@
 # ---
 # title: "Puzzles: matrix multiplication"
 # needs: [matmul/register_tiles, matmul/hopper]
-# summary: "Ten kernels with a gap: tiles in shared memory and registers, then Hopper's mbarriers, TMA and wgmma. How many of them hang at your first attempt?"
-# description: "GPU puzzles in CUDA C: tiled GEMM, register tiles, mbarrier phases, a full/empty ring, four stages, a deadlock, the async proxy, wgmma descriptors, an accumulator mask and multicast, checked without a GPU."
+# summary: "Eleven kernels with a gap: tiles in shared memory and registers, then Hopper's mbarriers, TMA and wgmma. How many of them hang at your first attempt?"
+# description: "GPU puzzles in CUDA C: tiled GEMM, register tiles, mbarrier phases, a full/empty ring, four stages, a deadlock, the async proxy, wgmma descriptors, an accumulator mask, a warp-specialised GEMM and multicast, checked without a GPU."
 # date: 2026-11-23
 # tags: [puzzle, GEMM, Hopper, TMA, mbarrier, wgmma]
 # ---
@@ -12,7 +12,7 @@
 # Here you can make these mistakes cheaply: the simulator stops at the line that waits forever, names the mbarrier, and
 # counts the arrivals or bytes that are missing.
 #
-# The first two are about tiles. The other eight are about Hopper's primitives, and the lessons on
+# The first two are about tiles. The other nine are about Hopper's primitives, and the lessons on
 # [the TMA](tma.py), [wgmma](wgmma.py) and [GEMM on Hopper](hopper.py) contain all you need. Their files include
 # `hopper.cuh`, the [shared header](tma.py#the-shared-header) whose functions those lessons show.
 #
@@ -95,6 +95,15 @@ puzzle("matmul/descriptors")
 
 # %%
 puzzle("matmul/accumulator_mask")
+
+# %% [markdown]
+# ## Warp-specialised GEMM
+#
+# This kernel combines the ring, the descriptors and the accumulator layout. It's the smallest GEMM that keeps loads and tensor
+# cores busy at the same time, and it works for any M and for N and K that are multiples of 8.
+
+# %%
+puzzle("matmul/gemm")
 
 # %% [markdown]
 # ## Multicast

@@ -114,6 +114,10 @@ print(out[0, :4], "= row 1 from column 4 on")
 # announces the bytes and starts the copy. Then it waits like all the others. For the load, no thread computes an
 # address, no register holds data in flight, and there's no bounds check. Only the loop at the end, which writes the
 # tile to `out`, is ordinary code.
+#
+# In a script of your own, `Kernel(source, options=OPTIONS)` makes such a [kernel](../../reference/kernels.md) of a string of
+# CUDA C. To run it on the simulator even where there's a GPU, call `LOAD_TILE.simulate` with the same arguments; it
+# stops with a `HazardError` at the first hazard.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import (
@@ -215,7 +219,7 @@ assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 #
 # - The axes are listed *fastest first*, the reverse of a NumPy shape.
 # - The base address and every stride must be multiples of 16 bytes. So there's no tensor map for a matrix with 1,001 BF16
-#   columns, unless you pad its rows.
+#   columns, unless you pad its rows: `tensor_map(padded, shape=(rows, 1001), ...)`.
 # - A box must begin at a multiple of 16 bytes within its row. At any other x, an H100 stops the kernel with an illegal instruction.
 # - Pass the map by value, as `const __grid_constant__`. The TMA can read it from the kernel's parameters, but not from a
 #   thread's stack, and without `__grid_constant__` the compiler may copy it there.

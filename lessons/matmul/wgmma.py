@@ -32,7 +32,8 @@
 # The kernel computes D = A B for one tile. A is 64 × 64 and row-major. B is 64 × 128, but for now it's stored
 # transposed, as 128 rows of 64, which is how the weights of a linear layer are usually stored. Both operands then
 # have K along their rows; such operands are called *K-major*. One thread loads both tiles with the TMA and a 128-byte
-# swizzle. Then the warpgroup issues four `wgmma` instructions, each of which handles 16 of the 64 elements along K.
+# swizzle. Then the warpgroup issues four `wgmma` instructions, each of which handles 16 of the 64 elements along K. The
+# kernel is compiled for `sm_90a`, since `wgmma` and `setmaxnreg` belong to this architecture alone: for `sm_90`, `ptxas` rejects them.
 
 
 # %% tab="Pseudocode"
@@ -164,7 +165,7 @@ show(
             ["%64, %65", "descriptors of A and B"],
             ["p", "scale-d: false means D = A B, true D += A B"],
             ["1, 1", "scale-a and scale-b: 1, or −1 to negate the operand"],
-            ["0, %67", "transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only"],
+            ["0, 0", "transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only"],
         ],
         caption="The operands of the course's wgmma instruction. K is 16 for 16-bit types, 8 for TF32, 32 for FP8 and INT8.",
     )
@@ -304,7 +305,8 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 # - **LBO** = 8,192: from 64 columns of N to the next 64, which is from one sub-tile to the next.
 # - The step along K is 16 rows of 128 bytes, **2,048** bytes.
 #
-# LBO depends on the sub-tile: it's 128 bytes times the rows of K that one load covers, here 64.
+# LBO depends on the sub-tile: it's 128 bytes times the rows of K that one load covers, here 64. The transpose bit is
+# part of the instruction, so the header has another function for it, `wgmma_m64n128k16_mn`, with the same arguments.
 
 # %% fold="Code of the check and of the table"
 MN_MAJOR = Kernel(ONE_TILE.source, defines={"B_IS_MN_MAJOR": 1}, options=OPTIONS)
@@ -329,6 +331,36 @@ show(
 )
 assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "correct"
 assert "correct" not in MN.values()
+
+# %% [markdown]
+# The header has a function for each shape and layout that the course's kernels need. For another N, write one like them,
+# with N / 2 accumulators per thread.
+
+# %% fold="Code of the table"
+import re
+
+
+def wgmma_functions():
+    """Each wgmma function of the header with its shape and layouts, read from its text."""
+    found = re.findall(
+        r"void (wgmma_m64n(\d+)k16\w*)\(float \(&d\)\[(\d+)\].*?p, 1, 1, ([01, ]+);", HOPPER.source, re.DOTALL
+    )
+    for name, n, registers, transposed in found:
+        assert int(registers) == 64 * int(n) // 128
+        bits = transposed.split(", ")
+        a = "shared memory, K-major" if len(bits) == 2 else "registers"
+        yield [name, f"64 × {n}", registers, a, "MN-major" if bits[-1] == "1" else "K-major"]
+
+
+FUNCTIONS = list(wgmma_functions())
+show(
+    Table(
+        ["function", "D", "accumulators per thread", "A", "B"],
+        FUNCTIONS,
+        caption="The wgmma functions of hopper.cuh, all for BF16 and K = 16.",
+    )
+)
+assert len(FUNCTIONS) == HOPPER.source.count("void wgmma_m64")
 
 # %% [markdown]
 # ## The accumulator layout
@@ -522,7 +554,8 @@ HOPPER.region("wgmma_order")
 # argument becomes `t > 0 || k > 0`.
 #
 # To keep the tensor cores busy in such a loop, wait one tile late. After you've committed tile *t*, `wgmma_wait<1>(acc)` returns
-# when tile *t* − 1 is complete, so release the stage of tile *t* − 1. After the loop, `wgmma_wait<0>(acc)`. This needs a ring
+# when tile *t* − 1 is complete, so release the stage of tile *t* − 1. One thread per consumer warpgroup arrives at `empty`, since
+# a `wgmma` is one operation of the whole warpgroup. After the loop, `wgmma_wait<0>(acc)`. This needs a ring
 # of at least two stages. Naming the accumulators in the wait costs no instruction. The next lesson shows such a loop, with
 # [two consumer warpgroups](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) that multiply different rows of A by the same B.
 #
@@ -595,6 +628,25 @@ publish(budget={"even": EVEN, "left": EVEN - 128})
 # instruction. And the kernel is compiled for a known number of registers per thread, for example through
 # `__launch_bounds__`, because a block can only redistribute the registers that it got at its launch. `setmaxnreg.inc`
 # blocks until enough registers are free, so it needs the producer's `setmaxnreg.dec` to proceed.
+#
+# ## From one tile to a GEMM
+#
+# You now have all the parts of a GEMM: [the ring](tma.py#a-ring-of-buffers) with a producer, and consumers that issue `wgmma`. Say that warpgroup
+# 0 is the producer, consumer warpgroups 1 and 2 each compute 64 rows of a 128 × 128 tile of C, and the tile begins at (`row0`, `col0`). B is row-major.
+#
+# | part | `one_tile` | GEMM, K tile *t* |
+# |---|---|---|
+# | loads | A at (0, 0), B at (0, 0) and (64, 0) | a box of 128 × 64 of A at (64 *t*, `row0`), boxes of 64 × 64 of B at (`col0`, 64 *t*) and (`col0` + 64, 64 *t*) |
+# | announced bytes | 8,192 + 16,384 | 16,384 + 16,384 per stage, at the edges too: zeros count |
+# | `full`, `empty` | `full` expects 1 arrival | `full` expects 1 and `empty` 2, one per consumer warpgroup |
+# | rows of A | the whole tile | the second consumer's begin 64 rows of 128 bytes later |
+# | last argument of the `wgmma` | `k > 0` | true if `t > 0` or `k > 0` |
+# | wait | `wgmma_wait<0>` | `wgmma_wait<1>`, then release the stage of tile *t* − 1 |
+# | warp, in the accumulator layout | `threadIdx.x / 32` | `threadIdx.x / 32 % 4` |
+#
+# The producer has a warpgroup of its own, although one thread would do. A warpgroup begins at a multiple of four warps, and
+# `setmaxnreg` also applies to whole warpgroups. Write this kernel in the puzzle
+# [Warp-specialised GEMM](puzzles.py#warp-specialised-gemm), or read on first.
 #
 # ## Takeaways
 #

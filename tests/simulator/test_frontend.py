@@ -58,6 +58,12 @@ def test_an_error_of_the_compiler_names_the_lessons_line() -> None:
     assert "y[0] = missing;" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_kernel_without_the_header_of_its_types_is_told_of_it() -> None:
+    source = 'extern "C" __global__ void k(const __grid_constant__ TensorMap map) { __shared__ u64 full; }'
+    with pytest.raises(CompileError, match=r'Begin the source with #include "hopper\.cuh"\.'):
+        compile_kernel(source)
+
+
 def test_an_unknown_instruction_stops_with_its_name_and_line() -> None:
     source = on_threads('int r;\nasm("bmsk.clamp.b32 %0, %1, 3;" : "=r"(r) : "r"(i)); y[i] = r;', "int* y")
     with pytest.raises(LessonError) as caught:

@@ -18,7 +18,7 @@ def _hazard(call: Callable[[], Run], kind: str, line: int, *words: str) -> Hazar
     assert (error.hazard.kind, error.hazard.line) == (kind, line), str(error)
     assert (error.path, error.line) == (ORIGIN[0], ORIGIN[1] + line - 1)
     for word in words:
-        assert word in str(error)
+        assert word in f"{error} {error.hazard}"
     assert error.run.hazards == (error.hazard,)
     assert error.run.counts.issued > 0
     return error
@@ -57,7 +57,24 @@ def test_beyond_a_shared_array_into_the_next_one() -> None:
 def test_beyond_dynamic_shared_memory() -> None:
     source = on_threads("extern __shared__ int s[];\ns[i] = i;\ny[i] = s[i];", "int* y")
     simulate(source, _ints(32), shared_bytes=128)
-    _hazard(lambda: simulate(source, _ints(32), shared_bytes=124), "out of bounds", 4, "s[31]")
+    more = "launch with more dynamic shared memory: shared_bytes="
+    _hazard(lambda: simulate(source, _ints(32), shared_bytes=124), "out of bounds", 4, "s[31]", more)
+
+
+def test_an_access_wider_than_an_element_is_named_by_its_first_byte() -> None:
+    source = on_threads(
+        "__shared__ __align__(16) float s[32]; s[i] = i;\n__syncthreads();\n"
+        "((float4*)y)[i] = ((float4*)s)[i];",
+        "float* y",
+    )
+    said = "reads byte 128 of s, which has 128 bytes"
+    _hazard(lambda: simulate(source, np.zeros(128, np.float32)), "out of bounds", 5, said)
+
+
+def test_a_message_counts_the_lines_of_the_file_but_not_in_code_that_it_quotes() -> None:
+    source = on_threads("__shared__ int s[64];\ns[i] = i;  // not line 1\ny[i] = s[i & 31];", "int* y")
+    error = _hazard(lambda: simulate(source, _ints(64), block=64), "race", 5, "warp 0 touched at line 4 (`")
+    assert f"warp 0 touched at line {error.line - 1} (`s[i] = i; // not line 1`)" in str(error)
 
 
 @pytest.mark.parametrize("place", [64, -1])

@@ -45,7 +45,8 @@ def test_a_load_that_left_a_loop_is_near_its_use() -> None:
     hazard = caught.value.hazard
     assert (hazard.kind, hazard.line, hazard.is_near) == ("out of bounds", 8, True)
     assert "thread 30 of block 0 reads argument 1[30]" in hazard.message or "reads b[30]" in hazard.message
-    assert "near line 8, `s += v * w;`" in str(caught.value)
+    assert "near line 8, `s += v * w;`" in hazard.place
+    assert f"near line {caught.value.line}, `s += v * w;`" in str(caught.value)
 
 
 def test_a_store_of_two_branches_is_near_one_of_them() -> None:

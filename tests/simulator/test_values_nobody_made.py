@@ -55,7 +55,9 @@ def test_where_a_value_is_used_it_is_one(use: str, where: str) -> None:
         return
     error = _fails(source, _floats(), np.int32(21))
     assert (error.hazard.kind, error.hazard.line) == ("uninitialised", 5)
-    assert f"thread 20 of block 0 reads s[20], which nobody wrote; the value reaches {where}" in str(error)
+    assert f"thread 20 of block 0 reads s[20], which nobody wrote; the value reaches {where}" in str(
+        error.hazard
+    )
 
 
 def test_a_choice_is_made_of_what_is_chosen() -> None:
@@ -144,7 +146,7 @@ def test_an_absent_source_lane_is_named_where_its_value_counts() -> None:
     error = _fails(WARP_SUM, x, y, np.int32(20))
     assert (error.hazard.kind, error.hazard.line) == ("shuffle", 6)
     assert "thread 4 of block 0 takes a value from lane 20, which has exited" in str(error)
-    assert "the value reaches a store of thread 0 at line 7" in str(error)
+    assert "the value reaches a store of thread 0 at line 7" in str(error.hazard)
     assert simulate(WARP_SUM.replace("i == 0", "n < 0"), x, y, np.int32(20)).hazards == ()
 
 
@@ -247,7 +249,7 @@ def test_warps_may_meet_at_different_places() -> None:
     assert simulate(source, y, block=64).hazards == ()
     assert np.array_equal(y, np.roll(np.arange(64), 32))
     error = _fails(source.replace("i < 32", "i < 40").replace("[i + 32]", "[0]"), y, block=64)
-    assert error.hazard.kind == "barrier" and "thread 40 of the same warp at line 7" in str(error)
+    assert error.hazard.kind == "barrier" and "thread 40 of the same warp at line 7" in str(error.hazard)
 
 
 WARP_SYNCHRONOUS = """\
@@ -276,4 +278,4 @@ def test_code_for_warps_in_lockstep_is_a_race() -> None:
     assert y[0] == x.sum()
     error = _fails(WARP_SYNCHRONOUS.replace("SYNC", ""), x, y, block=64)
     assert (error.hazard.kind, error.hazard.line) == ("race", 11)
-    assert "of its warp touched at line 8" in str(error) and "no __syncwarp" in str(error)
+    assert "of its warp touched at line 8" in str(error.hazard) and "no __syncwarp" in str(error)

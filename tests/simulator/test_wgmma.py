@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, bf16, line_of, wgmma
+from tilewise.cuda.tensor_map import tensor_map
 from tilewise.kernel.kernel import Kernel
 from tilewise.simulator import HazardError
 from tilewise.simulator.frontend import LessonError
@@ -257,6 +258,53 @@ def test_planted_bugs_in_products(
     first = source[:body].count("\n")
     wanted = [line for line in lines if line >= first][at]
     assert (hazard.caller or hazard.line) == wanted, str(caught.value)
+
+
+def test_a_warpgroup_that_lacks_a_warp_is_named_with_its_warps() -> None:
+    begin = ORDER.index("extern")
+    with pytest.raises(HazardError) as caught:
+        order(ORDER[:begin] + ORDER[begin:].replace(ONCE, f"    if (threadIdx.x < 96) {ONCE.strip()}\n", 1))
+    assert "waits for its warpgroup, warps 0 to 3, and warp 3 never comes" in caught.value.message
+    assert caught.value.repair.endswith("The number of a warpgroup's first warp is a multiple of 4.")
+
+
+def test_a_wgmma_that_did_not_wait_for_its_operands_is_told_of_bytes_and_descriptors() -> None:
+    source = """
+#include "hopper.cuh"
+extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, float* y) {
+    __shared__ __align__(1024) unsigned char s[2][8192];
+    __shared__ u64 full[2];
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; ++i) mbarrier_init(&full[i], 1);
+        mbarrier_init_fence();
+        for (int i = 0; i < 2; ++i) {
+            mbarrier_arrive_expect_tx(&full[i], 8192);
+            tma_load_2d(s[i], &map, 0, 0, &full[i]);
+        }
+    }
+    __syncthreads();
+    mbarrier_wait(&full[0], 0);
+    float acc[64];
+    wgmma_fence();
+    wgmma_m64n128k16(acc, descriptor(s[0], 16, 1024), descriptor(s[0], 16, 1024), 0);  // 128 rows
+    wgmma_commit();
+    wgmma_wait<0>(acc);
+    y[threadIdx.x] = acc[0];
+    mbarrier_wait(&full[1], 0);
+}
+"""
+    given = tensor_map(np.zeros((64, 64), np.uint16), box=(64, 64), swizzle=128, dtype="bfloat16")
+    with pytest.raises(HazardError) as caught:
+        Kernel(source, options=OPTIONS).simulate(given, np.zeros(128, np.float32), grid=1, block=128)
+    assert "undelivered: thread 96 of block 0 reads byte 8192 of s," in caught.value.message
+    assert "If these bytes belong to another tile, correct the descriptor." in caught.value.repair
+    right = Kernel(
+        source.replace(
+            "mbarrier_wait(&full[0], 0);", "mbarrier_wait(&full[0], 0), mbarrier_wait(&full[1], 0);"
+        ),
+        options=OPTIONS,
+    )
+    assert right.simulate(given, np.zeros(128, np.float32), grid=1, block=128).hazards == ()
 
 
 @pytest.mark.parametrize("shape", ["m64n12k16", "m64n264k16", "m64n8k8", "m32n8k16"])

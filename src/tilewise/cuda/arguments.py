@@ -260,7 +260,10 @@ def _is_contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize
 def _map(kernel: str, one: Parameter, value: TensorMap) -> Argument:
     if one.is_pointer or one.dtype is not None:
         raise _wrong(
-            kernel, one, f"is {value}, and {one.ctype} is not a tensor map", "Declare a struct of 128 bytes"
+            kernel,
+            one,
+            f"is {value}, and {one.ctype} is not a tensor map",
+            f"Declare const __grid_constant__ TensorMap {one.name}, a struct of 128 bytes",
         )
     if value.name is not None:
         raise _wrong(

@@ -1,4 +1,4 @@
-"""Tensor maps: what Hopper's copy unit must know of an array to move boxes of it to and from shared memory.
+"""Tensor maps: what Hopper's TMA must know of an array to move boxes of it to and from shared memory.
 
 In: an array, or its name in a case, and the box. Out: a `TensorMap`, for a parameter `const __grid_constant__
 TensorMap` of `struct __align__(128) TensorMap { unsigned long long opaque[16]; };`. On a GPU the driver fills
@@ -65,7 +65,7 @@ class TensorMap:
         """The same map of an array.
 
         Raises:
-            KernelError: the copy unit cannot move such boxes of it.
+            KernelError: the TMA cannot move such boxes of it.
         """
         made = replace(self, source=array)
         made._check()
@@ -187,7 +187,7 @@ class TensorMap:
         for step in self._strides():
             if step % 16 or step >= 1 << 40:
                 raise self._wrong(
-                    f"rows of the array are {step} bytes apart, and the copy unit needs multiples of 16",
+                    f"rows of the array are {step} bytes apart, and the TMA needs multiples of 16",
                     "Copy it into an array with longer rows and give shape= for the part that counts",
                 )
 
@@ -226,7 +226,7 @@ def tensor_map(
         l2_promotion: 0, 64, 128 or 256 bytes that the L2 cache fetches at once; the simulator has no caches.
 
     Raises:
-        KernelError: the copy unit cannot move such boxes.
+        KernelError: the TMA cannot move such boxes.
     """
     extents = tuple(operator.index(one) for one in box)
     made = TensorMap(

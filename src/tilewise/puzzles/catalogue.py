@@ -38,6 +38,7 @@ NAMES = (
     "matmul/proxy",
     "matmul/descriptors",
     "matmul/accumulator_mask",
+    "matmul/gemm",
     "matmul/multicast",
     "attention/normaliser",
     "attention/flash",

@@ -35,7 +35,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.USub: "-",
 }
 _CALLED = {ast.FloorDiv: "floorDiv", ast.Mod: "modulo", ast.Div: "ratio"}
-_METHODS = {"strip": "trim", "startswith": "startsWith", "append": "push"}
+_METHODS = {"find": "indexOf", "strip": "trim", "startswith": "startsWith", "append": "push"}
 _HELPERS = """
 const truly = (value) => (Array.isArray(value) ? value.length > 0 : Boolean(value));
 const floorDiv = (a, b) => (a - modulo(a, b)) / b;

@@ -179,6 +179,7 @@ _REPAIRS = (
         "Give the kernel an array to work in: it cannot allocate.",
     ),
     ("file not found", "Put the header beside the file."),
+    ("unknown type name '(?:TensorMap|u64)'", 'Begin the source with #include "hopper.cuh".'),
     (
         r"namespace 'std'|\bstd::",
         "Pass pointers and numbers: classes of the host's library have no device code.",

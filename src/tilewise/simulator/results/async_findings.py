@@ -69,9 +69,10 @@ class Describer(Findings):
             missing_thread = f"{self._thread(int(row['index']))} of {self._block(int(row['other_block']))}"
             return f"{self._who(row)} waits for its cluster, and {missing_thread} never arrives"
         if what == 2:
+            first = int(row["other_warp"]) // 4 * 4
             return (
-                f"{self._who(row)} waits for its warpgroup, and warp {int(row['other_warp'])} never comes to "
-                "this instruction with all its lanes"
+                f"{self._who(row)} waits for its warpgroup, warps {first} to {first + 3}, and warp "
+                f"{int(row['other_warp'])} never comes to this instruction with all its lanes"
             )
         return (
             f"{self._who(row)} asks for registers that bring the block to {int(row['index'])}; "
@@ -137,7 +138,7 @@ class Describer(Findings):
             size = int(row["size"])
             return (
                 f"{self._who(row)} gives {int(row['index'])} as the first coordinate of elements of "
-                f"{size} bytes: the copy unit takes only multiples of {16 // size}, or 16 bytes"
+                f"{size} bytes: the TMA takes only multiples of {16 // size}, or 16 bytes"
             )
         if why == 4:
             return (

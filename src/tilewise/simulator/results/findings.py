@@ -69,7 +69,34 @@ class Findings:
                 "Check the loop's condition, or allow more steps with max_steps. A block may wait for a "
                 "later one only in a cooperative launch, with grid.sync()."
             )
+        if kind == "undelivered" and row["size"] and self._line_text(row).find("wgmma") >= 0:
+            return (
+                "Wait for the mbarrier's phase of the right parity, in which the bytes of all copies are "
+                "announced. If these bytes belong to another tile, correct the descriptor."
+            )
+        if kind == "out of bounds" and row["buffer"] == -2 and self._is_dynamic(int(row["address"])):
+            return "Guard the access, or launch with more dynamic shared memory: shared_bytes=."
+        if kind == "misaligned" and row["size"] >= 128:
+            return "Align the buffer to 128 bytes; for a 128-byte swizzle to 1024: __align__(1024)."
+        if kind == "mbarrier" and row["buffer"] == 2:
+            return (
+                "Compare the arrivals of a phase with the number that init set, and wait for a phase to end "
+                "before you arrive for the next one."
+            )
+        if kind == "deadlock" and row["buffer"] == 2:
+            return (
+                "Let all four warps of the warpgroup execute it together. The number of a warpgroup's first "
+                "warp is a multiple of 4."
+            )
+        if kind == "deadlock" and row["buffer"] == 3:
+            return "Ask for fewer registers, and give some back in another warpgroup: setmaxnreg.dec."
+        if kind == "shuffle" and row["index"] == -2 and not row["agent"]:
+            return "Take it out of the branch, so that all lanes of the warp execute it."
         return repair_of(kind)
+
+    def _line_text(self, row: Any) -> str:
+        line = self.program.lines[int(row["line"])] if self.program.lines else 0
+        return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 
     def _who(self, row: Any) -> str:
         return f"{self._thread(int(row['thread']))} of {self._block(int(row['block']))}"
@@ -249,17 +276,30 @@ class Findings:
         signed = address - (1 << 64) if address >= 1 << 63 else address
         return min(whole, key=lambda one: max(one[1] - signed, signed - one[1] - one[2] + 1, 0), default=None)
 
+    def _is_dynamic(self, address: int) -> bool:
+        """Whether the shared variable that an address is in or just beside is sized by the launch."""
+        found = self._nearest(address)
+        if found is None:
+            return False
+        beside = [one for one in self.program.shared_variables if one[1] == found[1]]
+        return len([one for one in beside if not one[2]]) > 0
+
     def _shared(self, address: int, size: int) -> str:
+        """What is there: an element of the access's size, or a byte where that is no element's."""
         found = self._nearest(address)
         if found is None:
             return f"byte {address} of shared memory"
         signed = address - (1 << 64) if address >= 1 << 63 else address
+        if size > 8:
+            return f"byte {signed - found[1]} of {short_name(found[0])}"
         return f"{short_name(found[0])}[{(signed - found[1]) // size}]"
 
     def _extent(self, address: int, size: int) -> str:
         found = self._nearest(address)
         if found is None:
             return "; the block has none"
+        if size > 8:
+            return f", which has {found[2]} bytes"
         count = found[2] // size
         return f"; {short_name(found[0])} has {count} element{'s' if count != 1 else ''} of that size"
 

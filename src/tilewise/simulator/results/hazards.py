@@ -6,6 +6,7 @@ in which a lesson shows a fault that it makes on purpose. Finding them is the ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,19 @@ class HazardError(LessonError):
     """
 
     def __init__(self, path: str, line: int, hazard: Hazard, run: Run) -> None:
-        super().__init__(path, line, f"{hazard.kind}: {hazard.message}{hazard.place}.", hazard.repair)
+        text = f"{hazard.kind}: {hazard.message}{hazard.place}."
+        super().__init__(path, line, _moved(text, line - hazard.line if hazard.line else 0), hazard.repair)
         self.hazard = hazard
         self.run = run
+
+
+def _moved(text: str, lines: int) -> str:
+    """A message with its line numbers as in the file, where the kernel begins so many lines down."""
+    parts = text.split("`")  # every second one is code
+    parts[::2] = [
+        re.sub(r"\bline (\d+)", lambda one: f"line {int(one[1]) + lines}", part) for part in parts[::2]
+    ]
+    return "`".join(parts)
 
 
 _REPAIRS = {
@@ -78,15 +89,19 @@ _REPAIRS = {
     "trap": "",
     "assert": "",
     "undelivered": "Wait for the copy: cp.async.wait_group by the thread that began it and a barrier for the "
-    "others, or the phase of its mbarrier by every thread that uses the data.",
+    "others; or, by every thread that uses the data, the mbarrier's phase of the right parity, in which the "
+    "bytes of all its copies are announced.",
     "read-only": "Pass an array that may be written.",
     "mbarrier": "Initialise it once, by one thread, with the number of arrivals of a phase, then a barrier.",
-    "deadlock": "Count the arrivals and the bytes of each phase: all that are expected have to come.",
-    "overwritten": "Wait before: cp.async.bulk.wait_group.read or wgmma.wait_group, and a barrier if another "
-    "warp writes.",
+    "deadlock": "Count the arrivals and the bytes of each phase: all that are expected have to come, "
+    "and no more.",
+    "overwritten": "Wait before, and put a barrier or an mbarrier in between if another warp writes: "
+    "cp.async.bulk.wait_group.read for a store, wgmma.wait_group for a wgmma. Both wait for committed groups "
+    "only.",
     "proxy": "Put fence.proxy.async after the writes (fence.mbarrier_init after an initialisation), then the "
     "barrier.",
-    "accumulator": "Use wgmma.fence before the first product, and wgmma.wait_group before its results.",
+    "accumulator": "Put wgmma.fence before the first wgmma and after other uses of its registers, and "
+    "wgmma.commit_group and wgmma.wait_group before its results are used.",
     "cluster": "Put a barrier.cluster.arrive and .wait before the first access and after the last.",
     "null": "Pass an array, or have the kernel test the pointer before it uses it.",
     "tensor map": "Take it as const __grid_constant__ TensorMap and pass a tensor_map(...).",
