@@ -220,7 +220,7 @@ def _bounded(record: Comparison) -> str:
         if not distance.same_bits
     ]
     columns = ["kernel", "what it does", "output", "largest difference", "allowed, relative", "and absolute"]
-    return _html(columns, rows, "Outputs that need not have the same bits.")
+    return _html(columns, rows, "Outputs that needn't have the same bits.")
 
 
 def _table(record: Comparison) -> str:
@@ -232,7 +232,7 @@ def _table(record: Comparison) -> str:
             columns: list[str | Column] = ["kernel", "what it does"]
             columns += [Column(name, align="right") for name in names]
             body = [[row.name, row.idea, *(_cell(row.counts.get(name)) for name in names)] for row in rows]
-            caption = "One number where both agree, else the simulator's, an arrow, and the hardware's."
+            caption = "One number if both agree; otherwise the simulator's, an arrow, and the hardware's."
             parts.append(f"### {group}\n\n{_html(columns, body, caption)}")
     return "\n\n".join(parts)
 
@@ -240,7 +240,7 @@ def _table(record: Comparison) -> str:
 def _uncounted(record: Comparison) -> str:
     """What was not compared, by name: kernels newer than their counters, and counters without a kernel."""
     uncounted, changed = record.waiting(UNCOUNTED), record.waiting(CHANGED)
-    named = ((UNCOUNTED, uncounted), (CHANGED, changed), ("counted, and launched no more", record.gone))
+    named = ((UNCOUNTED, uncounted), (CHANGED, changed), ("counted, but no longer launched", record.gone))
     rows = []
     for why, names in named:
         by_lesson: dict[str, list[str]] = {}
@@ -251,7 +251,9 @@ def _uncounted(record: Comparison) -> str:
     if not rows:
         return "All kernels of all lessons are in these tables."
     count = len(uncounted) + len(changed)
-    sentence = f"{count:,} kernels of lessons are in none of these tables until counters are taken again."
+    sentence = (
+        f"{count:,} kernels of lessons are in none of these tables until their counters are read again."
+    )
     return f"{sentence}\n\n{_html(['lesson', 'why', 'kernels'], rows)}"
 
 
@@ -282,7 +284,7 @@ def _by_reason(
     rows: dict[str, list[Sequence[Any]]] = {}
     for why, row in found:
         rows.setdefault(why or UNEXPLAINED, []).append(row)
-    texts = {UNEXPLAINED: "Nobody has traced these differences yet.", **record.reasons}
+    texts = {UNEXPLAINED: "These differences aren't explained yet.", **record.reasons}
     return "\n\n".join(
         f"### {why.capitalize()}\n\n{texts[why]}\n\n{_html(columns, body)}" for why, body in rows.items()
     )
@@ -329,7 +331,7 @@ def _sanitizer(project: Path) -> str:
         if looked := [rows[one] for one in kernels if one in rows]:
             counts = [_findings(looked, tool) for tool in TOOLS]
             lines.append([lesson, len(looked), len(kernels) - len(looked), *counts])
-    columns = [Column(name, align="right") for name in ("kernels", "not looked at", *TOOLS)]
+    columns = [Column(name, align="right") for name in ("kernels", "not checked", *TOOLS)]
     made = record["provenance"]
     version = made["versions"]["compute-sanitizer"]
     caption = f"Findings of compute-sanitizer {version} on an {made['device']}, {made['date']}, by lesson."
