@@ -174,11 +174,13 @@ if GPCS:
                     [*FITTING],
                     [blocks * at_once for blocks, at_once in FITTING.items()],
                     role="predicted",
+                    marks=False,
                 ),
                 Series(
                     "by the driver",
                     [*AT_ONCE],
                     [blocks * at_once for blocks, at_once in AT_ONCE.items()],
+                    line=False,
                 ),
             ],
             x="blocks per cluster",
@@ -211,8 +213,8 @@ publish(
 # On the H200 of the figure, that makes {{ gpcs.number }} groups of {{ gpcs.least }} to {{ gpcs.most }} SMs. A group of *s* SMs has
 # room for *s* / 4 clusters of four, rounded down. These add up to {{ gpcs.fours }}, as the driver says.[^groups]
 #
-# [^groups]: Not every group is a whole GPC: an H100 has eight of those, according to NVIDIA's white paper. The
-#     {{ gpcs.small }} smallest groups have {{ gpcs.small_sms }} SMs together, as many as a GPC.
+# [^groups]: The output calls each group a GPC, but not every one is a whole GPC: an H100 has eight of those, according to NVIDIA's
+#     white paper. The {{ gpcs.small }} smallest groups have {{ gpcs.small_sms }} SMs together, as many as a GPC.
 #
 # Clusters of more than eight blocks aren't portable: the kernel must opt in with
 # `cudaFuncAttributeNonPortableClusterSizeAllowed`. Then an H100 or H200 takes up to 16 blocks per cluster, and this H200 runs

@@ -473,7 +473,7 @@ publish(
 # \FP32 \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. So at most
 # {{ product.most | .0% }} of the issue slots can be an `FFMA`, and this loop can't exceed that fraction of the peak.
 #
-# Measured, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only a profile shows. On an H200, the
+# Measured on an H200, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only a profile shows: the
 # schedulers issue nothing in {{ product.idle | .0% }} of the cycles, mostly because of dispatch stalls and values from
 # shared memory, and SMs are idle for {{ product.tail | .0% }} of the time while others finish the last tiles.
 #

@@ -914,10 +914,12 @@ publish(
 )
 
 # %% [markdown]
-# It's right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight. The register shuffles reach only
-# {{ seen.in_registers.dram | .0% }} of DRAM's peak. On an H200, whose memory is faster, both fast kernels stay below 80%, and the
-# program recommends more bytes in flight. And a kernel with two faults shows only the first, so profile again after each fix.
-# [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
+# It's right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight: the register shuffles reach only
+# {{ seen.in_registers.dram | .0% }} of DRAM's peak. And a kernel with two faults shows only the first, so profile again after
+# each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
+#
+# On an H200, whose memory is faster, it's right for only {{ order.right | .0f }} of {{ order.of }}. The two fast kernels stay below the
+# threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program recommends more bytes in flight.
 
 # %% [markdown]
 # ## Before the profile, a timeline: is it the kernel at all?

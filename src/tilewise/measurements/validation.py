@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,9 @@ def _table(record: Comparison) -> str:
             columns += [Column(name, align="right") for name in names]
             body = [[row.name, row.idea, *(_cell(row.counts.get(name)) for name in names)] for row in rows]
             caption = "One number if both agree; otherwise the simulator's, an arrow, and the hardware's."
-            parts.append(f"### {group}\n\n{_html(columns, body, caption)}")
+            count = f"{len(rows)} {'kernel' if len(rows) == 1 else 'kernels'}"
+            summary = f"<summary>{escape(group)} <small>{count}</small></summary>"
+            parts.append(f'<details class="note">{summary}\n{_html(columns, body, caption)}\n</details>')
     return "\n\n".join(parts)
 
 
