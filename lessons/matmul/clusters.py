@@ -11,11 +11,10 @@
 # An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at once. The driver
 # says {{ fours.at_once }}: {{ fours.idle }} SMs stay idle, and a launch of {{ fours.naive }} clusters takes a second wave.
 #
-# So far in this course, a thread waited for its block, or the next kernel for all of the previous one. There are finer tools. The
-# blocks of a *cluster* wait for each other and access each other's shared memory. A *named barrier* synchronises some of a
-# block's warps. With *programmatic dependent launch*, a kernel starts before the previous one has finished. For each, ask who
-# waits for whom, and whether everybody arrives who is waited for. You'll run each in a small kernel and break it on purpose.
-# Clusters and dependent launches are new in Hopper; named barriers are older.
+# This lesson is about waiting for more than a block and less than a whole kernel. The blocks of a *cluster* wait for each other and
+# access each other's shared memory. A *named barrier*, older than Hopper, synchronises some of a block's warps. With *programmatic
+# dependent launch*, a kernel starts before the previous one has finished. You'll run each in a small kernel and break it on
+# purpose: who waits for whom, and does everybody arrive who is waited for?
 
 # %% fold="Imports, and numbers for the text"
 import ctypes
@@ -59,7 +58,7 @@ MACHINE = "H200"  # whose records of this lesson the text quotes
 #     Blocks that are launched together, run at the same time on SMs of one GPC, and have a
 #     barrier of their own.
 #
-# Which SMs can share a cluster differs from chip to chip, because some SMs are disabled. But a kernel can find out: launch
+# Which SMs can share a cluster differs from chip to chip, because some are disabled. To find out, launch
 # clusters of many sizes, let each block store the index of its SM (`%smid`), and put SMs that were ever in one cluster into one
 # group.
 
@@ -949,12 +948,12 @@ publish(
 # %% [markdown]
 # With PDL, a kernel takes {{ chain.pdl | .1f }} µs without a prologue, and {{ chain.pdl_longest | .1f }} µs with the longest one. That's
 # far less than predicted, and less than the {{ chain.longest_us | .1f }} µs of that prologue, so at least
-# {{ chain.overlapping | .0f }} prologues run at the same time. The pipeline isn't limited to two stages: these kernels trigger before they
+# {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they
 # wait, so each lets the next one start while several before it are still in their prologues.
 #
 # Without the attribute, the slope is as predicted, but each kernel takes {{ chain.above | .1f }} µs more: the prediction started from
 # a graph, and these are launches into a stream. The attribute without the trigger saves {{ chain.saved | .1f }} µs at every
-# length. A kernel that never triggers counts as having triggered when its blocks exit, so only the launch overlaps, and not the prologue.
+# length: such a kernel counts as having triggered when its blocks exit, so only the launch overlaps, not the prologue.
 #
 # And without the wait? In the worst of ten runs, {{ chain.wrong | , }} of {{ chain.elements | , }} elements were wrong.
 #
@@ -971,8 +970,7 @@ publish(
 #
 # If a kernel with clusters is slow, compare its grid with `cudaOccupancyMaxActiveClusters`: one cluster too many costs a whole
 # wave. If it hangs at a barrier, write down for each named barrier who arrives, who waits, and the sum. In Nsight
-# Systems, PDL shows as kernels of one stream that overlap; if yours don't, look for a kernel, memset or event between them, since
-# the attribute only connects a kernel to the one right before it.
+# Systems, PDL shows as kernels of one stream that overlap; if yours don't, look for a kernel, memset or event in between.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

@@ -12,7 +12,7 @@
 # 64 elements, and by default the compiler gives each thread {{ puzzle.free_64 }} registers. With up to 128 it got
 # {{ puzzle.gain_64 | .1f }}× faster, although fewer warps fit on an SM. Why?
 #
-# The instructions tell. Here's how the loop over the keys starts in both builds. `LDG` loads an element, and `FFMA`
+# Here's how the loop over the keys starts in both builds. `LDG` loads an element, and `FFMA`
 # is a multiply-add. How many instructions does a warp issue per key, and at which of them does it wait?
 
 # %% fold="Imports, and the kernel of the lesson on occupancy"
@@ -172,8 +172,7 @@ if HERE:
 # {{ first.warps_e6 | .1f }} million × {{ first.instructions }} / {{ first.schedulers }} cycles, or {{ first.issue_us | .0f }} µs.
 #
 # The addition takes {{ first.recorded_us | .0f }} µs, so issuing fills only {{ first.fraction | .0% }} of its time. The
-# {{ first.others }} instructions around one `FADD` cost little here, because the kernel is memory-bound. In a compute-bound
-# kernel, each would count.
+# {{ first.others }} instructions around one `FADD` cost little here, because the kernel is memory-bound.
 
 # %% fold="Code of the numbers"
 GPU = recorded_device()
@@ -281,8 +280,7 @@ publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE 
 # of them. There the warp waits. With more registers, {{ loops.ahead_128 }} loads come before the first `FFMA`, because each
 # of them has a register of its own to arrive in.
 #
-# So count the loads in flight: for each load, how many are issued from there until its first use,
-# averaged over all loads of the loop.
+# So count the loads in flight: how many are issued from a load until its first use, averaged over all loads of the loop.
 
 
 # %%
@@ -420,7 +418,7 @@ L1_KB = 256 * 1.024  # of an H100's SM, shared memory included; NVIDIA's H100 wh
 if heavy:
     assert min(READ[key]["kilobytes"] for key in heavy) > 2 * L1_KB, "the text says twice"
     light = max(one["kilobytes"] for key, one in READ.items() if key not in heavy)
-    assert L1_KB < light < 2 * L1_KB, "the text says: another build, too"
+    assert light < 2 * L1_KB, "the text says: the others spill less"
 publish(
     puzzle={
         "free_64": read_of(64, None, "registers"),
@@ -462,9 +460,8 @@ publish(
 #
 # Two builds are far off the curve: D = 128 with a cap of 48 or 32. In SASS, spills are `STL` and `LDL`, stores and loads of local memory.
 # With a cap of 48, they are {{ loops.spills_48 }} of {{ loops.of_48 }} instructions in the loop, and all resident
-# warps together spill more than twice what L1 can hold. That isn't a sharp limit: another build also spills more than L1 can hold,
-# and it's on the curve. Whether spills hit in L1 is a question for
-# [a profile](profiles.py#memory-traffic-is-it-more-than-the-task-needs).
+# warps together spill more than twice what L1 can hold. The builds on the curve spill less than that. Whether spills hit in L1 is a
+# question for [a profile](profiles.py#memory-traffic-is-it-more-than-the-task-needs).
 
 # %% [markdown]
 # ## FP32 GEMM: how much of the loop is FFMA?

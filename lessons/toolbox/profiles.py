@@ -625,7 +625,7 @@ if METRICS:
 # kernel keeps L2 busy, the unpadded tile shared memory, and the 64-bit division the SM itself, with
 # instructions. One block per SM keeps nothing busy, so its warps must be waiting.
 #
-# But is a busy unit doing work that the task needs, or wasting it? The next sections tell the two apart.
+# The next sections tell useful work from waste.
 
 # %% [markdown]
 # ## Instruction roofline: memory or instructions?
@@ -694,9 +694,9 @@ if METRICS:
 # %% [markdown]
 # ## Memory traffic: is it more than the task needs?
 #
-# Now compare what was moved with what had to move, level by level. A transpose needs 8 bytes of DRAM traffic per
+# Now compare the counts in *Memory Workload Analysis* with what had to move. A transpose needs 8 bytes of DRAM traffic per
 # element. A warp's load or store of 32 floats needs four sectors, a shared-memory load one wavefront, and local
-# memory isn't needed at all. The counts are in *Memory Workload Analysis*.
+# memory isn't needed at all.
 
 # %% fold="Code of the table"
 COLUMNS = (
@@ -849,8 +849,8 @@ publish(
 #
 # Stall reasons are useful when no unit is busy, as with one block per SM. Its warps wait for loads, and its achieved
 # occupancy is only {{ seen.few_warps.occupancy | .0% }}, so by [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight)
-# it needs more bytes in flight. Otherwise they confirm what you know: the unpadded tile stalls on a full shared-memory queue
-# (MIO throttle), the naive kernel on its stores (drain).
+# it needs more bytes in flight. Otherwise they confirm what you know: the unpadded tile waits for the shared-memory queue
+# (MIO throttle), the naive kernel for its stores (drain).
 
 # %% [markdown]
 # ## The order of reading as a program
@@ -914,8 +914,8 @@ publish(
 )
 
 # %% [markdown]
-# It's right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight: the register shuffles reach only
-# {{ seen.in_registers.dram | .0% }} of DRAM's peak. And a kernel with two faults shows only the first, so profile again after
+# It's right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight: DRAM has to be above 80%, and the register
+# shuffles have {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the first, so profile again after
 # each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
 #
 # On an H200, whose memory is faster, it's right for only {{ order.right | .0f }} of {{ order.of }}. The two fast kernels stay below the
@@ -1035,8 +1035,8 @@ publish(
 # ## Takeaways
 #
 # - Take a timeline first, then profile one kernel. In its profile, start with Speed of Light: it names the busy unit.
-# - Compare each count with what the task needs: DRAM bytes, sectors per request, wavefronts, instructions per element.
-#   A busy unit may be busy with waste.
+# - A busy unit may be busy with waste. Compare each count with what the task needs: DRAM bytes, sectors per request,
+#   wavefronts, instructions per element.
 # - Read stall reasons last, and only if no unit is busy. Warps of a kernel at peak bandwidth also wait for memory.
 #
 # ## In your own kernel

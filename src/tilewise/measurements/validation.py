@@ -257,7 +257,8 @@ def _uncounted(record: Comparison) -> str:
     sentence = (
         f"{count:,} kernels of lessons are in none of these tables until their counters are read again."
     )
-    return f"{sentence}\n\n{_html(['lesson', 'why', 'kernels'], rows)}"
+    table = _html(["lesson", "why", "kernels"], rows)
+    return f'{sentence}\n\n<details class="note"><summary>Which ones, and why</summary>\n{table}\n</details>'
 
 
 def _cell(pair: Pair | None) -> Cell | str:
