@@ -450,8 +450,8 @@ publish(
 # spills. A thread has about as many loads in flight, but twice as many warps fit, so the SM has
 # {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
 #
-# With more than 300 loads in flight, a memory instruction takes {{ loops.near_least | .1f }} to {{ loops.near_most | .1f }} cycles,
-# and with fewer, more than {{ loops.far_least | .1f }}. It never gets down to one. The issue slots aren't the
+# Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to {{ loops.near_most | .1f }} cycles
+# with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with fewer. It never gets down to one. The issue slots aren't the
 # reason, since only {{ loops.issue | .0% }} of them are used, and more loads in flight don't help. So the limit must be in the memory path,
 # which a listing doesn't show.
 
