@@ -22,67 +22,65 @@ class Reason:
 
 MERGED = Reason(
     "shared loads merged",
-    "NVIDIA's compiler makes one wide shared load of several narrow ones that lie side by side, in one "
-    "line or across the turns of a loop that it has unrolled. The simulator counts the loads as clang "
-    "leaves them. Fewer requests are made, and a wide load whose lanes share places takes fewer passes than"
-    " the narrow ones did together. A test that merges "
-    "them in the source gets the hardware's numbers from the simulator.",
+    "NVIDIA's compiler merges narrow shared loads of adjacent words into one wide load, within a line "
+    "or across the iterations of an unrolled loop. The simulator counts the loads as clang leaves them. "
+    "So the hardware has fewer requests, and fewer wavefronts where lanes of a wide load share "
+    "addresses. A test merges the loads in the source and gets the hardware's counts from the "
+    "simulator.",
 )
 UNROLLED = Reason(
     "a ragged loop unrolled",
-    "The lanes of a warp have different numbers of turns. NVIDIA's compiler first does single turns "
-    "until a multiple of 4 is left, then 16 at a time, then 8, then 4; lanes that are in different "
-    "stages load at different times. In the simulator all lanes that are still in the loop take each "
-    "turn together. A test computes the hardware's numbers from these stages.",
+    "The lanes of a warp need different numbers of iterations. NVIDIA's compiler first does single "
+    "iterations until a multiple of 4 is left, then 16 at a time, then 8, then 4, so lanes in different "
+    "stages load at different times. In the simulator, all lanes that are still in the loop do each "
+    "iteration together. A test computes the hardware's counts from these stages.",
 )
 TURNS = Reason(
-    "atomics that take turns",
-    "Several lanes of a request go for the same word. The simulator counts the sectors that are "
-    "touched, each once; the hardware counts a sector as often as the most wanted word in it is wanted,"
-    " once for each turn. Requests are equal. A test computes the hardware's number from the trace. "
-    "Where all lanes add to one word the counts are equal, presumably since NVIDIA's compiler adds up "
-    "within the warp first.",
+    "atomics on the same word",
+    "Several lanes of a request access the same word. The simulator counts each sector that is touched "
+    "once. The hardware counts a sector as often as its most requested word is requested. Requests are "
+    "equal. A test computes the hardware's count from the trace. If all lanes add to one word, the "
+    "counts are equal, presumably because NVIDIA's compiler adds within the warp first.",
 )
 
 COPIES = Reason(
-    "copies that pass the registers by",
-    "An asynchronous copy (`cp.async`) reads global memory and writes shared memory without a register in "
-    "between. The simulator counts the write as a shared store, with the passes that it needs; the hardware "
-    "has it in none of its counters of shared stores. The requests and sectors of the read are equal.",
+    "asynchronous copies",
+    "An asynchronous copy (`cp.async`) reads global memory and writes shared memory without a register "
+    "in between. The simulator counts the write as a shared store, with its wavefronts; the hardware's "
+    "counters of shared stores don't include it. Requests and sectors of the read are equal.",
 )
 STORED = Reason(
-    "matrices stored uncounted",
-    "`stmatrix` is in no counter of requests that Nsight Compute offers; `ldmatrix` has one of its own, "
-    "which is added here. Passes over the banks are equal for both.",
+    "matrix stores without a counter",
+    "None of Nsight Compute's counters of requests includes `stmatrix`. `ldmatrix` has one of its own, "
+    "which is added here. Wavefronts are equal for both.",
 )
 REGISTERS = Reason(
     "small arrays in registers",
-    "An array whose every index is a constant once its loops are unrolled can live in registers. NVIDIA's "
-    "compiler unrolls short loops by itself; the simulator's clang does so where the source says "
-    "`#pragma unroll`, and keeps the array in local memory where it does not. A test writes that into these "
-    "kernels: then nothing goes to local memory, and all other counts stay.",
+    "An array can live in registers if all its indices are constants once loops are unrolled. NVIDIA's "
+    "compiler unrolls short loops by itself. The simulator's clang does so only with `#pragma unroll`, "
+    "and otherwise keeps the array in local memory. A test adds the pragma to these kernels: then "
+    "nothing goes to local memory, and all other counts stay the same.",
 )
 STORES_MERGED = Reason(
     "shared stores merged",
-    "NVIDIA's compiler unrolls the loop that fills a shared array and makes one store of 16 bytes of four "
-    "neighbouring ones of 4. The simulator counts the stores as clang leaves them. A test that writes the "
-    "wide store into the source gets the hardware's numbers from the simulator.",
+    "NVIDIA's compiler unrolls the loop that fills a shared array and merges four adjacent 4-byte "
+    "stores into one of 16 bytes. The simulator counts the stores as clang leaves them. A test writes "
+    "the wide store into the source and gets the hardware's counts from the simulator.",
 )
 SPILLED = Reason(
     "registers spilled",
-    "The kernel is compiled with fewer registers than its values take (`--maxrregcount`), so NVIDIA's "
+    "The kernel is compiled with fewer registers than its values need (`--maxrregcount`), so NVIDIA's "
     "compiler keeps some of them in local memory. The simulator gives a thread as many registers as it "
-    "likes. A test computes the loads from what the compiler says it spills: each of these words is loaded "
-    "once in each turn of the kernel's loop. The stores are as many as they are if all but 5 of these words "
-    "(8 of them with 48 registers and fewer) are stored once, and those in each turn; that split is inferred "
-    "from the counts.",
+    "likes. A test computes the loads from the spills that the compiler reports: each of these words is "
+    "loaded once per iteration. The stores fit if all but 5 of these words (8 with 48 registers or "
+    "fewer) are stored once, and those in each iteration; that split is inferred from the counts.",
 )
 FUSED = Reason(
     "a product fused with a sum",
-    "CUDA lets a compiler round a product and a sum once, together, or each by itself, and in a longer sum "
-    "it may choose which product that is. Here clang rounds once what NVIDIA's compiler rounds twice. With "
-    "the product's own rounding written into the source, the simulator gives the hardware's output bit for "
-    "bit; that is done again whenever the two are compared.",
+    "CUDA lets a compiler round a product and a sum together or separately, and in a longer sum it may "
+    "choose which product to fuse. Here clang rounds once where NVIDIA's compiler rounds twice. With "
+    "the product's own rounding written into the source, the simulator gives the hardware's output bit "
+    "for bit; that is repeated whenever the two are compared.",
 )
 
 KNOWN: Mapping[str, Mapping[str, tuple[int, Reason]]] = {

@@ -8,15 +8,13 @@
 # ---
 
 # %% [markdown]
-# An H100 has {{ fours.sms }} SMs. Launch clusters of four blocks, each block with an SM to itself: {{ fours.naive }} clusters should
-# run at once. The driver says {{ fours.at_once }}, and {{ fours.idle }} SMs stay idle. If your kernel needs
-# {{ fours.naive }} clusters, the last ones wait for a second wave.
+# An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at once. The driver
+# says {{ fours.at_once }}: {{ fours.idle }} SMs stay idle, and a launch of {{ fours.naive }} clusters takes a second wave.
 #
-# So far in this course, the threads of a block waited for each other, and everybody else for the end of
-# the kernel. Hopper has finer tools. The blocks of a *cluster* wait for each other and access each other's shared memory. A
-# *named barrier* synchronises a few warps of a block. And with *programmatic dependent launch*, a kernel starts before the
-# previous one has finished. Ask the same two questions each time: who waits for whom, and does everybody
-# arrive who is waited for? This lesson runs each tool in a small kernel and breaks it on purpose.
+# This lesson is about waiting for more than a block and less than a whole kernel. The blocks of a *cluster* wait for each other and
+# access each other's shared memory. A *named barrier*, older than Hopper, synchronises some of a block's warps. With *programmatic
+# dependent launch*, a kernel starts before the previous one has finished. You'll run each in a small kernel and break it on
+# purpose: who waits for whom, and does everybody arrive who is waited for?
 
 # %% fold="Imports, and numbers for the text"
 import ctypes
@@ -60,8 +58,9 @@ MACHINE = "H200"  # whose records of this lesson the text quotes
 #     Blocks that are launched together, run at the same time on SMs of one GPC, and have a
 #     barrier of their own.
 #
-# How many SMs does a GPC have? Chips differ, because some SMs are disabled. But a kernel can find out: launch
-# clusters of many sizes, let each block note its SM (`%smid`), and put SMs that were ever in one cluster into one group.
+# Which SMs can share a cluster differs from chip to chip, because some are disabled. To find out, launch
+# clusters of many sizes, let each block store the index of its SM (`%smid`), and put SMs that were ever in one cluster into one
+# group.
 
 # %% fold="Kernel and launch of the measurement"
 WHERE = Kernel(
@@ -165,25 +164,28 @@ GPCS = [size for (size,) in printed_rows("matmul/clusters", "cluster_sizes", r"^
 FITTING = {blocks: sum(size // blocks for size in GPCS) for blocks in range(1, 17)}
 if GPCS:
     assert AT_ONCE[16] * 16 < SMS, "the title says so"
+    assert dict(AT_ONCE) == FITTING, "the caption says that they agree"
     show(
         line_chart(
             [
                 Series(
-                    "from the sizes of the GPCs",
+                    "from the sizes of the groups",
                     [*FITTING],
                     [blocks * at_once for blocks, at_once in FITTING.items()],
                     role="predicted",
+                    marks=False,
                 ),
                 Series(
                     "by the driver",
                     [*AT_ONCE],
                     [blocks * at_once for blocks, at_once in AT_ONCE.items()],
+                    line=False,
                 ),
             ],
             x="blocks per cluster",
             y="SMs in use",
             title="Large clusters leave SMs idle",
-            caption=f"SMs that clusters of one block per SM can use at once on an {MACHINE}, by the size of the cluster: computed from its GPCs, which have {', '.join(map(str, GPCS))} SMs, and as cuOccupancyMaxActiveClusters says.",
+            caption=f"SMs that clusters of one block per SM can use at once on an {MACHINE}, by the size of the cluster: computed from groups of {', '.join(map(str, GPCS))} SMs, and as cuOccupancyMaxActiveClusters says. The two agree.",
         )
     )
 publish(
@@ -198,6 +200,8 @@ publish(
         "number": len(GPCS),
         "least": min(GPCS, default=np.nan),
         "most": max(GPCS, default=np.nan),
+        "small": sum(size < 16 for size in GPCS),
+        "small_sms": sum(size for size in GPCS if size < 16),
         "fours": FITTING[4] if GPCS else np.nan,
         "sixteens": AT_ONCE[16],
         "sixteens_sms": 16 * AT_ONCE[16],
@@ -205,17 +209,21 @@ publish(
 )
 
 # %% [markdown]
-# The H200 of the figure has {{ gpcs.number }} GPCs with {{ gpcs.least }} to {{ gpcs.most }} SMs. A GPC with *s* SMs has
-# room for *s* / 4 clusters of four, rounded down, and these add up to {{ gpcs.fours }}. Clusters of more than eight blocks
-# aren't portable: the kernel must opt in with `cudaFuncAttributeNonPortableClusterSizeAllowed`, and then an H100 or
-# H200 takes up to 16. {{ gpcs.sixteens }} of those fit, on {{ gpcs.sixteens_sms }} SMs.
+# On the H200 of the figure, that makes {{ gpcs.number }} groups of {{ gpcs.least }} to {{ gpcs.most }} SMs. A group of *s* SMs has
+# room for *s* / 4 clusters of four, rounded down. These add up to {{ gpcs.fours }}, as the driver says.[^groups]
 #
-# So before you choose a grid, ask `cudaOccupancyMaxActiveClusters`. Clusters of two use {{ fours.pairs_sms }} of the {{ fours.sms }} SMs.
+# [^groups]: The output calls each group a GPC, but not every one is a whole GPC: an H100 has eight of those, according to NVIDIA's
+#     white paper. The {{ gpcs.small }} smallest groups have {{ gpcs.small_sms }} SMs together, as many as a GPC.
+#
+# Clusters of more than eight blocks aren't portable: the kernel must opt in with
+# `cudaFuncAttributeNonPortableClusterSizeAllowed`. Then an H100 or H200 takes up to 16 blocks per cluster, and this H200 runs
+# {{ gpcs.sixteens }} such clusters at once, on {{ gpcs.sixteens_sms }} SMs. Clusters of two use all {{ fours.pairs_sms }}. So ask
+# `cudaOccupancyMaxActiveClusters` before you choose a cluster's size and a grid.
 #
 # ## Distributed shared memory
 #
 # Four blocks sum one row of a matrix, a part each. How do they add their partial sums? Through global memory, that
-# takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared memory. It takes three instructions:
+# takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared memory:
 #
 # - `mapa` turns the address of a shared variable into the address of the same variable in another block of the cluster.
 # - `ld.shared::cluster` loads from there. Stores, atomics and `mbarrier.arrive` work in the same way.
@@ -348,12 +356,11 @@ broken_table(
 )
 
 # %% [markdown]
-# Both barriers are needed. Before the first, block 1 may not even have started, and its shared memory may still belong
-# to another block. Without the second, block 1 may exit while block 0 still reads. Independent work goes
-# between `arrive` and `wait`.
+# Both barriers are needed. Before the first, block 1 may not even have started. Without the second, block 1 may exit while
+# block 0 still reads. Independent work goes between `arrive` and `wait`.
 #
-# How far away is the other block's shared memory? We expect something between a load from the block's own shared
-# memory and a load from the L2. A pointer chase, in which each load needs the result of the one before, gives the latency:
+# How far away is the other block's shared memory? It should be farther than the block's own, and closer than the L2. A pointer
+# chase, in which each load needs the result of the one before, gives the latency:
 
 # %% fold="Kernel of the measurement"
 CHASE = Kernel(
@@ -438,11 +445,13 @@ publish(
         "self": LATENCY["ld.shared::cluster, block 0"],
         "least": min(REMOTE),
         "most": max(REMOTE),
-        "l2": LATENCY["ld.global.cg, L2"],
+        "times": np.mean(REMOTE) / LATENCY["ld.shared, own block"],
+        "of_l2": np.mean(REMOTE) / LATENCY["ld.global.cg, L2"],
     }
 )
 if complete(LATENCY):
-    assert min(REMOTE) > LATENCY["ld.shared, own block"], "the title says so"
+    assert min(REMOTE) < max(REMOTE) < LATENCY["ld.global.cg, L2"], "the text says: in between"
+    assert 2 * min(REMOTE) > LATENCY["ld.shared, own block"] + LATENCY["ld.global.cg, L2"], "the title"
     show(
         bars(
             {
@@ -454,21 +463,22 @@ if complete(LATENCY):
             x="latency [cycles]",
             form=".0f",
             role="read",
-            title="A load from another block takes longer than from one's own shared memory",
+            title="A load from another block's shared memory is closer to an L2 load than to a local one",
             caption=f"Latency of a load whose address is the result of the one before, on an {MACHINE}. Other blocks: the mean over the seven other blocks of a cluster of eight. The ring in global memory has 512 KiB, and its loads bypass the L1.",
         )
     )
 
 # %% [markdown]
-# A load from another block takes {{ latency.least | .0f }} to {{ latency.most | .0f }} cycles, one from the block's own shared memory
-# {{ latency.own | .0f }}, and one from the L2 {{ latency.l2 | .0f }}. So use distributed shared memory to exchange results,
-# with many loads in flight, rather than as a larger shared memory.
+# A load from another block takes {{ latency.least | .0f }} to {{ latency.most | .0f }} cycles. That's {{ latency.times | .0f }}× the
+# latency of the block's own shared memory, and {{ latency.of_l2 | .0%}} of the L2's. So use distributed shared memory to exchange
+# results, with many loads in flight, rather than as a larger shared memory.
 #
 # ## Multicast: one load for all blocks
 #
 # In a matrix-vector multiplication, every block needs the whole vector. In a cluster, each of the four blocks loads a
 # quarter of it, and the [TMA](tma.py) writes that quarter to the shared memory of all four: a *multicast*. Bit *r* of a
-# mask selects the block of rank *r*. The data arrive at the same address in each block, and the bytes count on the mbarrier at the same address.
+# mask selects the block of rank *r*. In each selected block, the data arrive at the same address, and their bytes count on the
+# mbarrier at the same address.
 #
 # ??? definition "Multicast"
 #     One TMA copy that arrives in the shared memory of several blocks of a cluster.
@@ -533,8 +543,8 @@ matvec(const float* W, const float* x, float* y, int rows) {
 MATVEC.region("multicast")
 
 # %% [markdown]
-# Each block expects the bytes of all four quarters, although it requests only one. And the cluster barrier comes
-# before the copies: without it, bytes could arrive at an mbarrier that isn't initialised yet. In a ring, there's a third
+# Each block expects the bytes of all four quarters, although it requests only one. The cluster barrier comes
+# before the copies, or bytes could arrive at an mbarrier that isn't initialised yet. In a ring, there's a third
 # rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it. So they arrive at
 # `empty` of each block that loads a part of it, through `mapa`.
 
@@ -590,13 +600,13 @@ broken_table(
 )
 
 # %% [markdown]
-# For 64 rows, the multicast reads {{ multicast.sectors | , }} sectors from the L2. If each block copies the whole vector for itself, it's
-# {{ multicast.alone | , }}, and each block receives the same bytes. [The GEMM](hopper.py#clusters-and-multicast) shares tiles of B in this way.
+# For 64 rows, the simulator counts {{ multicast.sectors | , }} sectors loaded with the multicast, and {{ multicast.alone | , }} if each
+# block copies the whole vector for itself. [The GEMM](hopper.py#clusters-and-multicast) shares tiles of B in this way.
 #
 # ## Named barriers: ids and counts
 #
-# `__syncthreads()` waits for every thread of the block. Once producers and consumers run different loops, that's too
-# many: some never arrive. But each block has 16 barriers, and `__syncthreads()` uses only number 0. The others are *named
+# `__syncthreads()` waits for every thread of the block. If producers and consumers run different loops, some never
+# arrive. But each block has 16 barriers, and `__syncthreads()` uses only number 0. The others are *named
 # barriers*, and you say how many threads take part:
 #
 # | instruction | the warp | the barrier completes when |
@@ -609,11 +619,11 @@ broken_table(
 #     One of the barriers 1 to 15 of a block, `bar.sync` and `bar.arrive`. It completes when a given number of threads have
 #     arrived, and can then be used again.
 #
-# The count includes those who wait and those who go on. It's a multiple of 32, because a warp arrives as a whole, and
+# The count includes those who wait and those who go on. A warp arrives as a whole, so the count is a multiple of 32, and
 # everybody who uses the barrier must give the same count.
 #
 # In the next kernel, warps 0 and 2 are producers and warps 1 and 3 consumers. Each pair shares a tile and uses two
-# barriers with a count of 64: the 32 threads that signal and the 32 that wait.
+# barriers with a count of 64, for the 32 threads that arrive and go on and the 32 that wait.
 #
 # | barriers | `bar.arrive` | `bar.sync` | meaning |
 # |---|---|---|---|
@@ -706,29 +716,30 @@ broken_table(
 )
 
 # %% [markdown]
-# With a count of 96, a barrier waits for a warp that never comes. With 32, a warp's own arrival is enough, and nobody waits for
-# anybody. Remember the second case: such a kernel doesn't hang, it's wrong now and then. Why not an
-# [mbarrier](tma.py#the-life-of-an-mbarrier)? It also counts bytes of the TMA, and works across a cluster.
-# A named barrier needs no shared memory, no initialisation and no parity.
+# With a count of 96, a barrier waits for a warp that never comes. A count of 32 is worse: a warp's own arrival is enough,
+# nobody waits for anybody, and the kernel doesn't hang but is wrong now and then.
+#
+# An [mbarrier](tma.py#the-life-of-an-mbarrier) could do the same. It also counts bytes of the TMA, and works across a cluster.
+# But a named barrier needs no shared memory, no initialisation and no parity.
 #
 # ## Programmatic dependent launch: start before the previous kernel ends
 #
-# Kernels in one stream run one after the other. In between, the last blocks of the first kernel finish, the second is launched,
-# and its blocks start and set themselves up. Even [in a CUDA graph](../speed/launches.py#predict-then-measure), each tiny kernel
+# Kernels in one stream run one after the other. While the last blocks of one kernel finish and those of the next one set
+# themselves up, most of the GPU is idle. Even [in a CUDA graph](../speed/launches.py#predict-then-measure), each tiny kernel
 # takes {{ chain.base | .1f }} µs. *Programmatic dependent launch* (PDL) overlaps the end of one kernel with the start of the next:
 #
 # 1. The host launches the second kernel with `cudaLaunchKernelEx` and the attribute
 #    `cudaLaunchAttributeProgrammaticStreamSerialization`.
-# 2. The first kernel executes `griddepcontrol.launch_dependents`. As soon as each of its blocks has done so or has exited, blocks of the second
-#    kernel may start wherever there's room.
-# 3. The second kernel executes `griddepcontrol.wait` before it touches anything that the first one writes, or writes anything that the
-#    first one reads. The wait ends when the first kernel is complete and its writes are visible.
+# 2. The first kernel executes `griddepcontrol.launch_dependents`, the *trigger*. As soon as each of its blocks has done so or has
+#    exited, blocks of the second kernel may start wherever there's room.
+# 3. The second kernel executes `griddepcontrol.wait` before it touches anything that the first one writes, or writes anything that
+#    the first one reads. The wait ends when the first kernel is complete and its writes are visible.
 #
 # ??? definition "Programmatic dependent launch | PDL"
 #     A launch that lets a kernel start before the previous kernel of its stream has finished. The kernel waits with
 #     `griddepcontrol.wait` before it needs that kernel's results.
 #
-# In CUDA C++, 2 and 3 are `cudaTriggerProgrammaticLaunchCompletion()` and `cudaGridDependencySynchronize()`.[^trigger] What
+# In CUDA C++, the trigger is `cudaTriggerProgrammaticLaunchCompletion()` and the wait `cudaGridDependencySynchronize()`.[^trigger] What
 # comes before the wait is the *prologue*: computing indices, initialising mbarriers, prefetching tensor maps, loading weights.
 #
 # [^trigger]: *A common misconception:* the next kernel sees what was written before the trigger. The trigger only allows blocks
@@ -774,9 +785,8 @@ for _ in range(2):
 print(a[0], "= 4 + 4: element 4, plus 1 in each of four steps")
 
 # %% [markdown]
-# These launches don't have the attribute, and the simulator runs one launch at a time anyway. In both cases
-# `griddepcontrol` does nothing: there's nothing to start early and nothing to wait for. So the same kernel works
-# with and without PDL, but the simulator can't find a missing wait. Only a GPU can, and only sometimes.
+# Without the attribute, as here, `griddepcontrol` does nothing, so the same kernel works with and without PDL. The simulator runs
+# one launch at a time and can't find a missing wait. Only a GPU can, and only sometimes.
 
 # %% fold="Code of the check"
 
@@ -796,10 +806,10 @@ def stepping(n):
 agree(chain_step, CHAIN_STEP, [stepping(1), stepping(300), stepping(1000)], rtol=0.0)
 
 # %% [markdown]
-# We time a chain of {{ chain.steps }} such kernels, with prologues of up to {{ chain.longest | , }} cycles. What do you expect? Without the
-# attribute, each kernel takes the {{ chain.base | .2f }} µs of a tiny kernel in a graph plus its prologue. With the attribute
-# and the trigger at the start, one kernel's prologue overlaps the rest of the one before, as in a pipeline of two
-# stages. Then a kernel takes the longer of the two.
+# Now time a chain of {{ chain.steps }} such kernels, with prologues of up to {{ chain.longest | , }} cycles. Predict first. Without the
+# attribute, a kernel takes its prologue and the {{ chain.base | .2f }} µs of a tiny kernel in a graph. With the attribute
+# and the trigger at the start, its prologue should overlap the previous kernel, as in a pipeline of two
+# stages, so it takes the longer of the two.
 
 # %% fold="Variants of the measurement"
 STEPS = 20
@@ -904,49 +914,65 @@ if complete(CHAIN_US):
             ],
             x="prologue [cycles]",
             y="time per kernel [µs]",
-            title="With PDL, the prologue hides behind the previous kernel",
+            title="With PDL, prologues overlap, and their length hardly matters",
             caption=f"Chains of {STEPS} kernels of {ELEMENTS:,} elements in one stream on an {MACHINE}: time per kernel, by the length of the prologue. Dashed: the predictions above.",
         )
     )
 LAST = "attribute, trigger at the start"
+ABOVE, SAVED, PDL_US = (
+    np.array([each(cycles, at) for at, cycles in enumerate(PROLOGUES)])
+    for each in (
+        lambda cycles, at: CHAIN_US["no attribute", cycles] - EXPECTED["no attribute"][at],
+        lambda cycles, _: CHAIN_US["no attribute", cycles] - CHAIN_US["attribute, no trigger", cycles],
+        lambda cycles, _: CHAIN_US[LAST, cycles],
+    )
+)
+if complete(CHAIN_US):
+    assert np.ptp(ABOVE) < 0.1, "the text says: the slope is as predicted"
+    assert np.ptp(SAVED) < 0.1, "the text says: at every length"
+    assert PDL_US.max() < 1.25 * PDL_US.min(), "the title: it hardly matters"
 publish(
     chain={
         "steps": STEPS,
-        "long": PROLOGUES[-2],
         "longest": PROLOGUES[-1],
+        "longest_us": PROLOGUE_US[-1],
         "elements": ELEMENTS,
         "base": BASE,
-        "plain": CHAIN_US["no attribute", 0],
-        "implicit": CHAIN_US["attribute, no trigger", 0],
-        "pdl": CHAIN_US[LAST, 0],
-        "plain_long": CHAIN_US["no attribute", PROLOGUES[-2]],
-        "pdl_long": CHAIN_US[LAST, PROLOGUES[-2]],
+        "above": ABOVE.mean(),
+        "saved": SAVED.mean(),
+        "pdl": PDL_US[0],
+        "pdl_longest": PDL_US[-1],
+        "overlapping": np.ceil(PROLOGUE_US[-1] / PDL_US[-1]),
         "wrong": WRONG["no wait"],
     },
 )
 
 # %% [markdown]
-# Without a prologue, a kernel of the chain takes {{ chain.plain | .2f }} µs without the attribute and {{ chain.pdl | .2f }} µs with the
-# attribute and the trigger at the start. With a prologue of {{ chain.long | , }} cycles, it's {{ chain.plain_long | .2f }} and {{ chain.pdl_long | .2f }} µs.
-# The attribute alone helps less, {{ chain.implicit | .2f }} µs without a prologue: a kernel that never triggers counts as having triggered when its blocks exit.
+# With PDL, a kernel takes {{ chain.pdl | .1f }} µs without a prologue, and {{ chain.pdl_longest | .1f }} µs with the longest one. That's
+# far less than predicted, and less than the {{ chain.longest_us | .1f }} µs of that prologue, so at least
+# {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they
+# wait, so each lets the next one start while several before it are still in their prologues.
 #
-# And without the wait? In a chain without it, {{ chain.wrong | , }} of {{ chain.elements | , }} elements were wrong.
+# Without the attribute, the slope is as predicted, but each kernel takes {{ chain.above | .1f }} µs more: the prediction started from
+# a graph, and these are launches into a stream. The attribute without the trigger saves {{ chain.saved | .1f }} µs at every
+# length: such a kernel counts as having triggered when its blocks exit, so only the launch overlaps, not the prologue.
+#
+# And without the wait? In the worst of ten runs, {{ chain.wrong | , }} of {{ chain.elements | , }} elements were wrong.
 #
 # ## Takeaways
 #
-# - The blocks of a cluster run at the same time within one GPC, so clusters of four or more leave SMs idle. Ask
+# - The blocks of a cluster run at the same time within one GPC, so clusters of more than two blocks leave SMs idle. Ask
 #   `cudaOccupancyMaxActiveClusters` before you choose a size.
-# - A cluster barrier before the first access to another block's shared memory, and one before anybody exits. A multicast fills the
-#   same address in each block of its mask, and each block expects all bytes that it receives.
+# - Put a cluster barrier before the first access to another block's shared memory, and one before any block exits. A multicast fills
+#   the same address in each block of its mask, and each block expects all bytes that it receives.
 # - A named barrier counts those who wait and those who only arrive. Too high a count hangs, too low a count races.
-# - With programmatic dependent launch, everything up to `griddepcontrol.wait` overlaps the previous kernel.
+# - With programmatic dependent launch, everything up to `griddepcontrol.wait` can overlap the kernels before it.
 #
 # ## In your own kernel
 #
 # If a kernel with clusters is slow, compare its grid with `cudaOccupancyMaxActiveClusters`: one cluster too many costs a whole
 # wave. If it hangs at a barrier, write down for each named barrier who arrives, who waits, and the sum. In Nsight
-# Systems, PDL shows as kernels of one stream that overlap; if yours don't, look for a kernel, memset or event between them, since
-# the attribute only connects a kernel to the one right before it.
+# Systems, PDL shows as kernels of one stream that overlap; if yours don't, look for a kernel, memset or event in between.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
@@ -986,8 +1012,8 @@ def spoilt(old, new):
 exercise(
     "Divide each row by its sum",
     """
-    Write `normalise(x, y, cols)`: each element of `x`, divided by the sum of its row. Again, a cluster of four blocks with one warp each
-    computes one row, and every block writes its own columns. All sums are positive. The tests run the kernel on the simulator with several sizes.
+    Write `normalise(x, y, cols)`: each element of `x`, divided by the sum of its row. As before, a cluster of four blocks with one warp each
+    computes one row. Every block writes its own columns. All sums are positive.
     """,
     answer=NORMALISE,
     tests=normalise_tests,

@@ -8,12 +8,12 @@
 # ---
 
 # %% [markdown]
-# Attention takes four lines of PyTorch. `torch.compile` makes them {{ took.gain | .1f }}× faster, without a line of
-# CUDA. It looks as if the compiler had invented FlashAttention.
+# Attention takes four lines of PyTorch. `torch.compile` makes them {{ took.gain | .1f }}× faster, as if it had invented
+# FlashAttention.
 #
-# Now add one operation: a `tanh` that limits the scores, as Gemma 2 does with its *soft cap*. Compiled, this version is only
-# {{ took.capped_gain | .1f }}× faster than in eager mode, and {{ took.lost | .1f }}× slower than attention without it. What does the compiler
-# do to one program and not to the other?
+# Now limit the scores with a `tanh`, the *soft cap* of [Gemma 2](https://arxiv.org/abs/2408.00118). Compiled, this version is only
+# {{ took.capped_gain | .1f }}× faster than in eager mode, and {{ took.lost | .1f }}× slower than compiled attention without the cap.
+# What does the compiler do to one program and not to the other?
 
 # %% fold="Imports"
 import re
@@ -97,8 +97,8 @@ def attention(q, k, v):
 # %% [markdown]
 # ## Predict: sweeps over memory
 #
-# The programs are memory-bound, so count *sweeps*: how often the largest array is read or written as a whole. The softmax
-# in eager mode has eight of them:
+# In eager mode, these programs are memory-bound, so count *sweeps*: how often the largest array is read or written as a whole. The
+# softmax has eight:
 #
 # | operation | sweeps |
 # |---|---|
@@ -109,8 +109,8 @@ def attention(q, k, v):
 # | `e / ...` | 1 read, 1 write |
 #
 # [TorchInductor](../memory/fusion.py#torchcompile-fusion-by-a-compiler), the compiler behind `torch.compile`, fuses neighbours: pointwise operations, and
-# reductions of a row that fits on chip. The softmax should become one read and one write. A GEMM from a
-# library is a closed kernel, so fusion stops there.
+# reductions of a row that fits on chip. So the softmax should become one read and one write. A library's GEMM is a closed
+# kernel, so fusion stops there.
 
 # %% fold="Code of the figure"
 SWEEPS = {
@@ -128,7 +128,7 @@ show(
         x="sweeps over the largest array",
         roles={"eager": "waste", "neighbours fused": "predicted", "by hand": "block"},
         title="Fusing neighbours is enough for a softmax, but not around a GEMM",
-        caption="How often the rows of the softmax, the output of the GEMM or the score matrix are read or written, by count. By hand: what a kernel written for the whole program can reach.",
+        caption="How often the rows of the softmax, the output of the GEMM or the score matrix are read or written, counted in the program. By hand: what a kernel written for the whole program can reach.",
         form=".0f",
     )
 )
@@ -137,8 +137,8 @@ show(
 # ## Profile: which kernels really run?
 #
 # `torch.profiler` lists the kernels. A name with `triton` is generated, `nvjet` is cuBLAS, and
-# `at::native` is PyTorch's own. In the recorded output, *line by line* is eager mode, *product with epilogue* the linear layer, and
-# *bent* attention has the soft cap.
+# `at::native` is PyTorch's own. In the recorded output, *line by line* means eager mode, *product with epilogue* the linear layer, and
+# *bent attention* has the soft cap.
 
 # %% needs="gpu torch" record="what_runs" fold="Code that compiles the programs and lists their kernels"
 if gpu_here() and find_spec("torch"):
@@ -229,26 +229,22 @@ publish(
 )
 
 # %% [markdown]
-# The softmax becomes one kernel, and the linear layer two, as predicted. TorchInductor can also fuse the epilogue if it generates the GEMM itself, with
-# `max_autotune`; then the linear layer is {{ tuned }} kernel. Soft-capped attention keeps its two library GEMMs, with one generated
-# kernel in between.
+# The softmax becomes one kernel and the linear layer two, as predicted. With `max_autotune`, TorchInductor may generate the GEMM
+# itself and fuse the epilogue into it; then the layer is {{ tuned }} kernel. Soft-capped attention keeps its two library GEMMs,
+# with one generated kernel in between.
 #
-# But attention without the cap is a single kernel, {{ flash }}. No fusion of neighbours can produce
-# that. We'll come back to it.
+# But attention without the cap is a single kernel, {{ flash }}. Fusing neighbours can't produce
+# that; [pattern matching](#pattern-matching-why-attention-becomes-one-kernel) does.
 
 # %% [markdown]
 # ## Online softmax: a rule, not a discovery
 #
 # The softmax kernel's name contains `softmax_online`. For rows of 1,024 elements, a program instance holds the whole row: one load, one
-# store, and `max` and `sum` in between. Longer rows don't fit. Then [online softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass)
+# store, and `max` and `sum` in between. Longer rows don't fit. For them, [online softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass)
 # saves a read, since it computes maximum and sum together.
 #
-# That a running sum can be rescaled isn't visible in the program's text. People taught the compiler this identity, as a rule for the pattern
-# "maximum, then sum of exponentials". The identity was published by
-# [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).[^learnt]
-#
-# [^learnt]: *A common misconception:* a compiler finds online softmax by itself. It applies a rule that people wrote, and the
-#     switch `TORCHINDUCTOR_ONLINE_SOFTMAX` turns that rule on and off.
+# The compiler didn't discover that. People gave it a rule for the pattern "maximum, then sum of exponentials", from an identity that
+# [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867) published. `TORCHINDUCTOR_ONLINE_SOFTMAX` turns the rule on and off.
 
 # %% needs="gpu torch" record="generated" fold="Code that prints what was generated"
 if gpu_here() and find_spec("torch"):
@@ -281,18 +277,18 @@ publish(
 )
 
 # %% [markdown]
-# A rule applies only where its pattern survives. For {{ walks.rows }} rows of 65,536 elements, TorchInductor generates
-# {{ walks.long_kernels }} kernels with {{ walks.long_loads }} loads: there are too few rows to fill the GPU, so it splits each row among several
-# program instances, and then the rule is off, as a warning says. The row is read three times again. The [long-row
+# A rule applies only where its pattern survives. {{ walks.rows }} rows of 65,536 elements are too few to fill the GPU, so
+# TorchInductor splits each row among several program instances. That turns the rule off, as a warning says, and the result is
+# {{ walks.long_kernels }} kernels with {{ walks.long_loads }} loads that read the row three times again. The [long-row
 # softmax](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads it once.[^logs]
 #
-# [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch, and it prints the generated code; `TORCH_LOGS=fusion` prints
+# [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch to see the generated code, or `TORCH_LOGS=fusion` to see
 #     what was fused and what wasn't.
 
 # %% [markdown]
 # ## Epilogue fusion in a GEMM
 #
-# By hand, an epilogue is part of the line that stores. The fused kernel adds the bias and applies ReLU to its accumulator, so the result
+# By hand, an epilogue is part of the line that stores. This kernel adds the bias and applies ReLU to its accumulator, so the result
 # is written once and never read back.
 
 
@@ -457,7 +453,6 @@ publish(
     layer={
         "eager": us["PyTorch, eager"],
         "compiled": us["torch.compile"],
-        "pass_us": PASS_US,
         "by_compiler": BY_COMPILER,
         "more": BY_COMPILER / PASS_US - 1,
     }
@@ -468,11 +463,11 @@ if np.isfinite(by_hand):
     assert us["fused epilogue"] > us["PyTorch, eager"], "the text says that ours can't keep up"
 
 # %% [markdown]
-# Fusion pays if the GEMM is short. Here $K$ = 128 makes it so. Compiling takes the layer from {{ layer.eager | us }} to
-# {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }} each. At a copy's rate, a sweep
-# would take {{ layer.pass_us | us }}, so each one saves {{ layer.more | .0% }} more than that. Our own kernels save four sweeps of about the same length.
+# Fusion pays if the GEMM is short, as here with $K$ = 128. Compiling takes the layer from {{ layer.eager | us }} to
+# {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }} each. That's {{ layer.more | .0% }} more
+# than a sweep takes at a copy's rate. Our own kernels save four sweeps of about the same length.
 #
-# Compare within each pair only. Ours use the [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is far slower than
+# Compare only within each pair. Ours use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is far slower than
 # cuBLAS, so even the fused one can't keep up with eager PyTorch.
 
 # %% [markdown]
@@ -480,7 +475,7 @@ if np.isfinite(by_hand):
 #
 # A GEMM with {{ pad.words | , }} columns was [several times slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one with
 # {{ pad.round | , }}, because its rows aren't aligned. A compiler can't change the shape of a result, but it can pad the weights
-# first. Padding costs copies, so TorchInductor times both ways at compile time.
+# first. That costs a copy, so TorchInductor times both ways at compile time.
 
 # %% needs="gpu torch" record="padding" fold="Code that compiles a product with an odd number of columns"
 if gpu_here() and find_spec("torch"):
@@ -527,15 +522,15 @@ if RAN_PADDED:
     assert len(RAN_PADDED[0].split(", ")) == 2, "the text says: a copy of the weights and the GEMM"
 
 # %% [markdown]
-# It pads: {{ pad.eager | .1f }} ms become {{ pad.compiled | .2f }} ms. A generated kernel copies the weights into wider rows, and the result isn't
-# copied at all, since a view of its first {{ pad.words | , }} columns serves as the result. With {{ pad.round | , }} columns from the
-# start, you'd save the copy too, and it takes {{ pad.even | .2f }} ms.
+# It pads: {{ pad.eager | .1f }} ms become {{ pad.compiled | .2f }} ms. A generated kernel copies the weights. The result needs no copy:
+# a view of its first {{ pad.words | , }} columns is enough. With {{ pad.round | , }} columns from the
+# start, you save the copy of the weights too, and the GEMM takes {{ pad.even | .2f }} ms.
 
 # %% [markdown]
 # ## Autotuning: try the tile sizes
 #
 # Which tile is best? A compiler can reason, or it can *autotune*: time several settings on the GPU and keep
-# the fastest. This is a GEMM in Triton with everything left open: tile sizes, warps per block, and
+# the fastest. This GEMM in Triton leaves everything open: tile sizes, warps per block, and
 # stages, the tiles in flight.
 #
 # ??? definition "Autotuning"
@@ -578,7 +573,7 @@ def product_torch(A, B, P):
 # %% [markdown]
 # A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, until it no longer fits. A tile of
 # {{ tune.edge }} × {{ tune.edge }} with {{ tune.threads }} threads has {{ tune.accumulators }} accumulators per thread, and a thread has at most
-# {{ tune.most }} registers. So that one should spill. Here are nine settings, for BF16 matrices of
+# {{ tune.most }} registers, so that one should spill. Try nine settings for BF16 matrices of
 # {{ tune.side | , }} × {{ tune.side | , }}.
 
 # %% needs="gpu torch triton" record="choices" fold="Code that tries nine settings"
@@ -635,9 +630,7 @@ publish(
         "threads": 8 * 32,
         "accumulators": 256 * 256 // (8 * 32),
         "most": 255,
-        "best": BEST,
         "times": BEST / WORST,
-        "cublas": RATES["cuBLAS"],
         "spilled": int(SPILLED[LARGEST]) if SPILLED else np.nan,
         "of_cublas": BEST / RATES["cuBLAS"],
         "own": recorded("hopper_ladder.cublas.m_4096_n_4096_k_4096.median") / OWN_US,
@@ -651,44 +644,41 @@ def written(label):
 
 
 if RATES:
-    assert BEST > 5 * WORST, "the title says far apart"
+    assert RATES["cuBLAS"] < BEST / 0.9, "the title says close"
     assert RATES[LARGEST] == WORST and len(UNFIT) == 1, "the text says so"
-    assert RATES["cuBLAS"] > BEST, "a takeaway says that the library's product is faster"
+    assert RATES["cuBLAS"] > BEST, "a takeaway says that cuBLAS is faster"
     show(
         bars(
             {written(label): rate for label, rate in RATES.items()},
             x="rate [TFLOP/s]",
             form=".0f",
             roles=dict.fromkeys((written(label) for label in RATES), "measured") | {"cuBLAS": "block"},
-            title="The best setting and the worst are far apart; cuBLAS is ahead of both",
+            title="The best setting comes close to cuBLAS; the largest tile spills and is slowest",
             caption="BF16 GEMM of 4,096 × 4,096 matrices in Triton on an {machine}, by tile size M × N × K, warps and stages, with cuBLAS for comparison.",
         )
     )
 
 # %% [markdown]
-# The best setting is {{ tune.times | .0f }}× faster than the worst, and the worst isn't the smallest tile but the largest,
-# with {{ tune.spilled }} spilled registers per thread. One setting needed more shared memory than there is. The best reaches
-# {{ tune.best | .0f }} TFLOP/s, {{ tune.of_cublas | .0%}} of cuBLAS in the same recording. This course's
-# [GEMM on Hopper](../matmul/hopper.py) reaches {{ tune.own | .0%}} of cuBLAS in its own.
+# The best setting is {{ tune.times | .0f }}× faster than the worst, and reaches {{ tune.of_cublas | .0%}} of cuBLAS. The worst is the
+# largest tile, with {{ tune.spilled }} spilled registers per thread. One setting needed more shared memory than there is.
 #
-# Autotuning finds the best entry of a list. A structure that isn't on the list, such as other roles for the warps, it never
-# finds.
+# Autotuning finds the best entry of a list. It never finds a structure that isn't on the list, such as the warp specialisation of
+# this course's [GEMM on Hopper](../matmul/hopper.py), which in its own recording reaches {{ tune.own | .0%}} of cuBLAS.
 
 # %% [markdown]
 # ## Pattern matching: why attention becomes one kernel
 #
-# The second GEMM of attention needs a row's softmax weights, and those need all scores of the row. In the order in which the program computes,
-# no weight is known before the last score. So fusing neighbours stops here, however clever the compiler.
+# The second GEMM of attention needs a row's softmax weights, and in the program's order, no weight is known before the last score
+# of the row. So fusing neighbours stops here. [FlashAttention](../attention/flash_forward.py), by
+# [Tri Dao and others](https://arxiv.org/abs/2205.14135), uses another order: it multiplies with
+# preliminary weights and corrects the result later.
 #
-# Another order exists. [FlashAttention](../attention/flash_forward.py), by [Tri Dao and others](https://arxiv.org/abs/2205.14135), multiplies with
-# preliminary weights and corrects the result later. No rule about neighbours leads there. So how did TorchInductor
-# get a flash kernel? By *pattern matching*: it has a list of ways in which people write attention, recognises the
-# four lines, and replaces them with a call of `scaled_dot_product_attention`, whose kernel people wrote.
-#
+# How did TorchInductor get a flash kernel, then? By *pattern matching*: it has a list of ways in which people write attention,
+# recognises the four lines, and replaces them with a call of `scaled_dot_product_attention`, whose kernel people wrote.
 # With a soft cap, the program isn't on the list.[^flex]
 #
 # [^flex]: For such cases, PyTorch has `flex_attention`: a flash kernel with a gap, into which the compiler puts what you do to
-#     each score. Here too, people wrote the order of work.
+#     each score. Here too, people wrote the order of computation.
 
 # %% needs="gpu torch" record="attention" fold="Code of the comparison"
 if gpu_here() and find_spec("torch"):
@@ -721,7 +711,7 @@ COPY_GB_PER_S = recorded("epilogues.ceilings.probes.copy_gb_per_s")
 SCORES_MB = 2 * 2 * 16 * 4096**2 / 1e6
 SWEEP_MS = SCORES_MB / COPY_GB_PER_S
 publish(
-    scores={"mb": SCORES_MB, "sweep_ms": SWEEP_MS, "cap_ms": 4 * SWEEP_MS, "merged_ms": 4 * SWEEP_MS},
+    scores={"sweep_ms": SWEEP_MS, "cap_ms": 4 * SWEEP_MS, "merged_ms": 4 * SWEEP_MS},
     took={
         "gain": EAGER_US / ATTENTION_US,
         "capped_gain": CAP_US / CAPPED_US,
@@ -737,13 +727,13 @@ if TOOK:
     assert TOOK_MB["bent attention, compiled"] > SCORES_MB, "the text says that the score matrix stays"
 
 # %% [markdown]
-# Memory shows the same. Compiled, soft-capped attention still needs {{ took.mb_capped | ,.0f }} MB besides its inputs, since the score matrix
-# alone has {{ scores.mb | ,.0f }}. The flash kernel needs {{ took.mb_one | .0f }}.
+# Memory shows the difference. Compiled, soft-capped attention still needs {{ took.mb_capped | ,.0f }} MB besides its inputs, most of it
+# for the score matrix. The flash kernel needs {{ took.mb_one | .0f }}.
 #
-# And time? At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms. The cap adds two pointwise kernels, four
-# sweeps, so it should cost {{ scores.cap_ms | .1f }} ms in eager mode. It costs {{ took.cap_ms | .1f }}. For the four sweeps of the compiled version the count gives
-# {{ scores.merged_ms | .1f }} of {{ took.capped_ms | .1f }} ms. The rest is in the GEMMs and in the softmax kernel itself; to see in which,
-# [profile them](profiles.py).
+# Sweeps also explain the time. At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms. In eager mode,
+# the cap adds two pointwise kernels, or four sweeps, which should cost {{ scores.cap_ms | .1f }} ms, and they do:
+# {{ took.cap_ms | .1f }} ms. The compiled version's four sweeps account for {{ scores.merged_ms | .1f }} of its
+# {{ took.capped_ms | .1f }} ms. To find the rest, [profile its three kernels](profiles.py).
 
 # %% [markdown]
 # ## What to leave to a compiler
@@ -761,7 +751,7 @@ show(
     Table(
         ["", "compiler", "still you"],
         [[entry.strip() for entry in line.split("|")] for line in WHO.strip().splitlines()],
-        caption="What to leave to a compiler, and what not to wait for.",
+        caption="What a compiler does for you, and what it leaves to you.",
     )
 )
 
@@ -769,23 +759,23 @@ show(
 # ## The answer
 #
 # Attention has {{ sweeps.eager }} sweeps over its scores in eager mode, and {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in
-# either case, and that's all that the compiler can do for the soft-capped version. The {{ took.gain | .1f }}× come from people. They found an order in which the
-# scores never leave the chip, wrote a kernel for it, and taught the compiler which programs it may replace.
+# either case, and that's all that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× come from people. They found an order in which the
+# scores never leave the chip, wrote a kernel for it, and taught the compiler which programs to replace.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A compiler keeps your program's order and fuses neighbours: pointwise operations and reductions of one row. The softmax goes
 #   from {{ softmax.eager }} sweeps to {{ softmax.merged }}.
-# - A library GEMM stops fusion. A generated GEMM can fuse its epilogue, but here it reached
-#   {{ tune.best | .0f }} TFLOP/s, and cuBLAS {{ tune.cublas | .0f }}.
+# - A library GEMM stops fusion. A generated GEMM can fuse its epilogue, but the best one here reached only
+#   {{ tune.of_cublas | .0%}} of cuBLAS's rate.
 # - Online softmax and FlashAttention change the order of computation. People put them in as rules, and a small change of
 #   your program can switch a rule off.
 #
 # ## In your own kernel
 #
 # List the kernels before and after `torch.compile` with `torch.profiler`, and read their names: `flash`, `online` and `fused` show which rules
-# matched. If `dram__bytes_write.sum` in Nsight Compute is still larger by a whole matrix than what your algorithm has to write,
+# matched. If `dram__bytes_write.sum` in Nsight Compute still exceeds what your algorithm has to write by a whole matrix,
 # fusion hasn't removed that matrix; change the order of the computation.
 #
 # For a summary of this part, see the [recap](../../recap.md#toolbox).
@@ -835,7 +825,7 @@ exercise(
     "Sweeps that fusion leaves",
     """
     A program is a list of steps on one large array: `"pointwise"`, `"row"` (a softmax or a sum of a row that
-    fits on chip) or `"gemm"`. A GEMM is a library kernel and counts as one sweep, since it either writes the array
+    fits on chip) or `"gemm"`. A library's GEMM counts as one sweep, since it either writes the array
     or reads it. Neighbouring steps of the other kinds are fused into one kernel, which reads the array once
     and writes it once. Write `sweeps(steps)`, the number of sweeps.
     """,

@@ -8,11 +8,11 @@
 # ---
 
 # %% [markdown]
-# You can write a GPU kernel in CUDA C, in Numba, in Triton, or not at all, as a line of PyTorch. Which one is fastest? The
+# You can write a GPU kernel in CUDA C, in Numba or in Triton, or leave it to PyTorch. Which one is fastest? The
 # figure shows five versions of an addition of 2²⁶ elements. The GPU hardly cares which one it runs.
 #
-# But a program is more than its kernels. Before the GPU starts, the host has to launch, and each
-# front end does its own work there. How far apart are the cheapest and the most expensive launch?
+# But before the GPU starts, the host has to launch, and each front end does its own work there. How far apart are the
+# cheapest and the most expensive launch?
 
 # %% fold="Imports"
 import re
@@ -66,13 +66,13 @@ if HOOK:
 # ## Thread, block or array: what you write for
 #
 # A *front end* is the part of a compiler that reads your language. The tabs show
-# [vector addition](../kernels/first_kernel.py) in four of them; the fifth is PyTorch's line given to `torch.compile`. They differ in the
-# unit that you write for:
+# [vector addition](../kernels/first_kernel.py) in four of them; the fifth is PyTorch's line, compiled by `torch.compile`. They
+# differ in the unit that you write for:
 #
 # - **CUDA C and Numba: one thread.** `i` is one index.
-# - **Triton: one block**, an idea of
-#   [Tillet, Kung and Cox](https://www.eecs.harvard.edu/~htk/publication/2019-mapl-tillet-kung-cox.pdf). A *program instance* is Triton's name for it. `i` is a range of `SIZE` = {{ adds.size | , }} indices, and `own` and
-#   `s` have as many elements. No line says which thread handles which element.
+# - **Triton: one block**, which it calls a *program instance*, an idea of
+#   [Tillet, Kung and Cox](https://www.eecs.harvard.edu/~htk/publication/2019-mapl-tillet-kung-cox.pdf). `i` is a range of
+#   `SIZE` = {{ adds.size | , }} indices. No line says which thread handles which element.
 # - **PyTorch: whole arrays.** You only say what to compute.
 #
 # ??? definition "Front end | front ends"
@@ -133,9 +133,8 @@ VEC_ADD(a, b, c, 20_000, grid=79, block=256)  # n
 print((c == a + b).all())
 
 # %% [markdown]
-# All versions are compared with the CUDA kernel, at lengths that no block size divides. You don't need a GPU for that: CUDA C
-# runs on this course's simulator, Numba's kernel on Numba's own, and Triton's in *interpreter mode*, where NumPy
-# executes it without compiling.[^interpreter]
+# You don't need a GPU to compare their results: CUDA C runs on this course's simulator, Numba's kernel on Numba's own, and Triton's
+# in *interpreter mode*, where NumPy executes it without compiling.[^interpreter]
 #
 # [^interpreter]: Set `TRITON_INTERPRET=1` before you import Triton. Python's debugger and `print` work in it. It runs
 #     program instances one after the other, so it finds a wrong index, but no race.
@@ -161,12 +160,11 @@ publish(adds={"size": SIZE})
 # ## JIT compilation: PTX, then the driver
 #
 # `torch.add` was compiled when PyTorch was built. The other four are compiled *just in time* (JIT), when your program
-# already runs and knows its types and sizes. For CUDA C, NVRTC does it: create a program from the text,
-# compile it, get the binary. Then the driver loads and launches it. The package `cuda-python` has a
-# function for each of these steps.
+# already runs and knows its types and sizes. Numba and Triton have compilers of their own that produce PTX. From there to
+# SASS, all go through NVIDIA's `ptxas` or the same compiler in a library.
 #
-# Numba and Triton have compilers of their own for the first half, which produce PTX. The second half, from PTX to
-# SASS, is the same for all.
+# For CUDA C, NVRTC does both. The package `cuda-python` has a function for each step: create a program from the text, compile it,
+# get the binary, load it, launch it.
 #
 # ??? definition "JIT | just-in-time"
 #     Compiling a piece of a program while the program runs, when its types and sizes are known.
@@ -218,8 +216,8 @@ if gpu_here() and find_spec("cuda"):
 # %% [markdown]
 # ## Softmax: who writes the barriers?
 #
-# An addition hides what a front end does for you, since its elements are independent. In a softmax, the maximum and the sum of
-# a row concern a whole block. Look for the shared memory and the barriers: they're in two of the tabs.
+# In an addition, elements are independent. In a softmax, the threads of a block have to combine the maximum and the sum of
+# a row. Look for the shared memory and the barriers: they're in only two of the tabs.
 
 
 # %% tab="Pseudocode"
@@ -323,7 +321,7 @@ def softmax_row_torch(X, Y):
 # %% [markdown]
 # In Triton you write `tl.max` and `tl.sum`, and the compiler decides how threads combine their values. In exchange, the row must fit
 # into one program instance, whose size is a power of two. Numba's version follows the CUDA line by
-# line, with one trap: a Python `0.0` has 64 bits, and so has every sum that starts with it.
+# line, with one trap: a Python `0.0` has 64 bits, and so does every sum that starts with it.
 
 
 # %% fold="Code of the checks"
@@ -340,12 +338,12 @@ agree(softmax_row_triton, SOFTMAX_ROW, ROWS, **close, by="Triton")
 agree(softmax_row_torch, SOFTMAX_ROW, ROWS, **close, by="PyTorch")
 
 # %% [markdown]
-# A GEMM shows the same difference. In CUDA C and Numba, you load [tiles into shared memory](../matmul/tiling.py#the-tiled-kernel), synchronise and
-# multiply. In Triton, a tile is a variable. Where it's stored and who waits for whom is up to the compiler, and what
-# `tl.dot` becomes depends on one argument.[^tf32]
+# A GEMM shows the same difference. In CUDA C, you load [tiles into shared memory](../matmul/tiling.py#the-tiled-kernel), synchronise and
+# multiply. In Triton, a tile is a variable. Where it's stored and who waits for whom is up to the compiler, and one argument
+# decides what `tl.dot` becomes.[^tf32]
 #
-# [^tf32]: By default, Triton gives FP32 matrices to the tensor cores, which keep only the \TF32 part of each element. `input_precision="ieee"`
-#     keeps all of FP32. That's a default that changes your results.
+# [^tf32]: By default, Triton gives FP32 matrices to the tensor cores, which keep only the \TF32 part of each element. That changes your
+#     results. `input_precision="ieee"` keeps all of FP32.
 
 
 # %% fold="Pseudocode of the tiled GEMM"
@@ -425,8 +423,8 @@ agree(product_triton, PRODUCT_TILED, SOME, **near, by="Triton")
 # %% [markdown]
 # ## SASS: what the compilers made of it
 #
-# Now read what each compiler produced, with the names from [the phrase book](machine_code.py#a-phrase-book-for-sass). The table counts instructions in the
-# text of the SASS, not how often they run.
+# What did each compiler produce? The table counts instructions in the text of the SASS, not how often they run;
+# [the phrase book](machine_code.py#a-phrase-book-for-sass) has their names.
 
 # %% needs="gpu torch triton" record="machine_code" fold="Code that compiles, disassembles and counts"
 if gpu_here() and all(map(find_spec, ("cuda", "torch", "triton"))):
@@ -531,11 +529,10 @@ publish(
 # %% [markdown]
 # Three things stand out:
 #
-# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. Triton looks at the
-#   arguments: if addresses and length are multiples of 16, it compiles a version for that. With one element less, it loads
-#   {{ made.less }}.
-# - **Barriers that nobody wrote.** Triton's softmax has {{ made.barriers }} of them and {{ made.smem }} bytes of shared memory, and it uses shuffles.
-# - **Asynchronous copies.** Triton's GEMM loads the next tiles with {{ made.copies }} copies that run while it multiplies.
+# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. If addresses and length are
+#   multiples of 16, Triton compiles a version for that. With one element less, it loads {{ made.less }} bytes.
+# - **Barriers that nobody wrote.** Triton's softmax has {{ made.barriers }} of them, {{ made.smem }} bytes of shared memory, and shuffles.
+# - **Asynchronous copies.** Triton's GEMM has {{ made.copies }} copies that load the next tiles while it multiplies.
 
 # %% [markdown]
 # ## Who decides what?
@@ -561,20 +558,16 @@ show(
     )
 )
 
-# %% [markdown]
-# What of this carries over to other makers' GPUs is a question that
-# [the lesson on fusion](../memory/fusion.py#torchcompile-fusion-by-a-compiler) answers.
 
 # %% [markdown]
 # ## Arrays cross packages without a copy
 #
-# You can mix front ends, because arrays don't have to be copied between them. CuPy arrays and PyTorch tensors publish their
+# You can mix front ends without copying arrays between them. CuPy arrays and PyTorch tensors publish their
 # address, shape and type in an attribute, the *CUDA array interface*, and Numba takes any object that has it. The fold below passes a CuPy
 # array and two tensors to Numba's kernel and compares addresses.[^row_stack]
 #
-# [^row_stack]: On the recorded machine, Numba 0.68.0 ran with NumPy 2.5, which has dropped `row_stack`, a name that
-#     this version of Numba uses. It was defined as an alias of `vstack` before Numba was imported. The versions that
-#     this course pins don't need that.
+# [^row_stack]: On the recorded machine, Numba 0.68.0 ran with NumPy 2.5, which no longer has `row_stack`. So it was
+#     defined as an alias of `vstack` first. The versions that this course pins don't need that.
 #
 # ??? definition "CUDA array interface"
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
@@ -607,7 +600,7 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # %% [markdown]
 # ## Launch overhead per front end
 #
-# Every launch starts with a Python call and ends in one driver call, `cuLaunchKernel`. On the way there, each library does its
+# Every launch starts with a Python call and ends in a driver call such as `cuLaunchKernel`. In between, each library does its
 # own work:
 #
 # - **cuda-python** puts four values into an argument array.
@@ -618,8 +611,8 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # - **Numba** looks up the version for these types and unpacks each array into address, sizes and strides. From CuPy's arrays,
 #   it first makes arrays of its own.
 #
-# The more Python runs per launch, the more it should cost. To measure it, launch {{ ask.pieces }} additions of {{ ask.piece | , }} elements each on an idle GPU, with the host's
-# work included in the time.
+# The more of this a library does, the more its launch should cost. To measure that, launch {{ ask.pieces }} additions of
+# {{ ask.piece | , }} elements each on an idle GPU, and include the host's work in the time.
 
 
 # %% fold="Code of the contenders"
@@ -813,10 +806,9 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
 # Through cuda-python, a launch takes {{ host.least | .1f }} µs. CuPy and `torch.add` are close to that. Triton takes
 # {{ host.each.triton | .0f }} µs and `torch.compile` {{ host.each.torch_compile | .0f }}. {{ numba_launch }}
 #
-# Compare these times only with each other: they're for one host, and when we launched 4,096 times in a row instead of
-# {{ ask.pieces }}, a launch through CuPy
-# [took {{ host.cupy_before | .1f }} µs](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host). A CUDA graph removes
-# this cost for all front ends alike, and a kernel that runs longer than its launch hides it.
+# Compare these times only with each other. They're for one host, and a launch through CuPy
+# [took {{ host.cupy_before | .1f }} µs](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host) with 4,096 launches
+# in a row instead of {{ ask.pieces }}. A CUDA graph removes this cost for all front ends alike, and a kernel that runs longer than its launch hides it.
 
 # %% [markdown]
 # ## Row softmax: the algorithm, not the language
@@ -854,32 +846,33 @@ publish(
         "one_pass": 2,
     },
     numba_softmax=(
-        f"Numba's version, the same text as the CUDA C, takes {ROWS_US['Numba']:.0f} µs. Its SASS has as many barriers and shared-memory accesses, but "
+        f"Numba's version has the same text as the CUDA C, but takes {ROWS_US['Numba']:.0f} µs. Its SASS has as many barriers and shared-memory accesses, but "
         f"{REGISTERS['Numba']} registers per thread instead of {REGISTERS['CUDA C']}. So only {BLOCKS['Numba']} of its blocks fit on an SM, "
-        f"instead of {BLOCKS['CUDA C']}, and fewer loads can be in flight. That's one likely reason; we haven't isolated it."
+        f"instead of {BLOCKS['CUDA C']}, and fewer loads can be in flight. That's a likely reason, but we haven't isolated it."
         if BLOCKS and np.isfinite(ROWS_US["Numba"])
         else ""
     ),
 )
 
 # %% [markdown]
-# On 4,096 rows of {{ made.cols | , }} elements, the tabs differ: Triton takes {{ rows.triton | us }}, CUDA C {{ rows.cuda | us }}. Is
-# Triton faster? No: it runs another algorithm. Our CUDA C reads each row three times and writes it once,
-# {{ rows.passes }} sweeps over memory. Triton keeps the row in registers and makes {{ rows.one_pass }}. In CUDA C you can do
-# that too: the [fused kernel of the softmax lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
+# On 4,096 rows of {{ made.cols | , }} elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }}, because it
+# runs another algorithm. Our CUDA C reads each row three times and writes it once, {{ rows.passes }} sweeps over memory. Triton
+# keeps the row in registers and makes {{ rows.one_pass }}. CUDA C can do that too: the
+# [fused kernel of the softmax lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
 #
 # {{ numba_softmax }}
 
 # %% [markdown]
 # ## The answer
 #
-# On the GPU, the slowest version takes only {{ gpu.more | .0% }} longer than the fastest, probably because of narrower loads. On the
-# host, the most expensive launch costs {{ host.ratio | .1f }}× as much as the cheapest. That matters only for kernels shorter than their launch.
+# On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest, and
+# [wider loads](../memory/coalescing_streaming.py) would make up for that. On the host, the most expensive launch costs
+# {{ host.ratio | .0f }}× as much as the cheapest. That matters only for kernels shorter than their launch.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Every front end ends in SASS. Look there to see what was decided, whoever decided it.
+# - Every front end ends in SASS. Look there to see what the compiler decided.
 # - In CUDA C and Numba you write for a thread, in Triton for a block, in PyTorch for whole arrays. What you leave open,
 #   the compiler decides: load width, shared memory, barriers.
 # - A launch costs the host {{ host.least | .0f }} to {{ host.most | .0f }} µs, depending on the front end. Kernels that run
@@ -889,8 +882,7 @@ publish(
 # ## In your own kernel
 #
 # If a kernel is slower in one language than in another, compare the SASS first: width of `LDG`, number of `BAR`, use of `LDGSTS`
-# or tensor cores. If the SASS is alike, compare the gaps between kernels in Nsight Systems, where the difference is
-# launch overhead.
+# or tensor cores. If the SASS is alike, compare the gaps between kernels in Nsight Systems: launch overhead shows there.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
@@ -951,5 +943,5 @@ exercise(
 )
 
 # %% [markdown]
-# Front ends leave decisions to compilers. How good are those, and where do they end? [The next lesson](compilers.py) gives
-# PyTorch programs to one and reads what comes out.
+# How good are a compiler's decisions, and where do they end? [The next lesson](compilers.py) gives PyTorch programs to one and
+# reads what comes out.

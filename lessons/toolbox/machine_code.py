@@ -10,9 +10,9 @@
 # %% [markdown]
 # [The lesson on occupancy](../speed/occupancy.py#register-pressure-and-spills) left a puzzle. Its kernel computes dot products of
 # 64 elements, and by default the compiler gives each thread {{ puzzle.free_64 }} registers. With up to 128 it got
-# {{ puzzle.gain_64 | .1f }}× faster, although fewer warps fit on an SM. The compiler's report doesn't say why.
+# {{ puzzle.gain_64 | .1f }}× faster, although fewer warps fit on an SM. Why?
 #
-# The instructions do. Here's how the loop over the keys starts in both builds. `LDG` loads an element, and `FFMA`
+# Here's how the loop over the keys starts in both builds. `LDG` loads an element, and `FFMA`
 # is a multiply-add. How many instructions does a warp issue per key, and at which of them does it wait?
 
 # %% fold="Imports, and the kernel of the lesson on occupancy"
@@ -80,10 +80,10 @@ if HERE:
 #
 # Two compilers work on a kernel. The first translates CUDA C into *PTX*, an assembly language for a virtual GPU
 # with as many registers as you like. The second, `ptxas`, translates PTX into *SASS*, the machine code of
-# one GPU generation. SASS uses the hardware's registers and is what runs.
+# one GPU generation, with the hardware's registers. SASS is what runs.
 #
-# You don't need a GPU for either. *NVRTC* is both compilers in a library, and `nvdisasm` prints SASS as text. Compiler Explorer
-# does the same in [the browser](../../road-map.md#to-look-up), and `cuobjdump -sass` for a finished program.
+# You don't need a GPU to read it. *NVRTC* is both compilers in a library, and `nvdisasm` prints SASS as text. You can also use Compiler
+# Explorer in [the browser](../../road-map.md#to-look-up), or `cuobjdump -sass` for a finished program.
 #
 # ??? definition "PTX"
 #     NVIDIA's virtual assembly language, into which CUDA C is compiled first. It has unlimited typed registers and
@@ -97,7 +97,7 @@ if HERE:
 #     NVIDIA's CUDA C compiler as a library, which a program calls at run time with a string of CUDA C.
 
 # %% [markdown]
-# Start with the kernel that you know best, [vector addition](../kernels/first_kernel.py).
+# Start with [vector addition](../kernels/first_kernel.py).
 
 
 # %% tab="Pseudocode"
@@ -147,18 +147,18 @@ if HERE:
 # - `desc[UR4][R2.64]` is the address in the register pair `R2`, `R3`.
 #
 # The index takes one `IMAD`, an integer multiply-add. Each address takes one `IMAD.WIDE`, which multiplies `i` by 4
-# bytes and adds a 64-bit pointer; PTX needs two instructions for that. The `if` is no longer a branch, only a
-# predicated `EXIT`. Of {{ first.instructions }} instructions, one `FADD` does the actual work.
+# bytes and adds a 64-bit pointer; PTX needs two instructions for that. The `if` has become a predicated `EXIT`, not a
+# branch. Of {{ first.instructions }} instructions, one `FADD` does the actual work.
 
 # %% [markdown]
 # ## Scoreboards: a warp waits at the first use
 #
-# Where does a warp wait? Not at a load. `LDG` sends its request, and the warp goes on to the next instruction. A
+# A warp doesn't wait at a load. `LDG` sends its request, and the warp goes on to the next instruction. A
 # *scoreboard* records that the destination register is pending. The warp stalls at the first instruction that reads the
-# register. In the listing both `LDG`s come before the `FADD` that needs them, so their latencies overlap.
+# register. In the listing, both `LDG`s come before the `FADD` that needs them, so their latencies overlap.
 #
-# That's how you find waiting in a listing: look for the first use of a loaded register, then count how many other
-# loads are issued before it.
+# So to find waiting in a listing, look for the first use of a loaded register, then count the loads that are issued
+# before it.
 #
 # ??? definition "Scoreboard"
 #     The marks by which a warp scheduler knows which registers still wait for a result. An instruction that
@@ -172,8 +172,7 @@ if HERE:
 # {{ first.warps_e6 | .1f }} million × {{ first.instructions }} / {{ first.schedulers }} cycles, or {{ first.issue_us | .0f }} µs.
 #
 # The addition takes {{ first.recorded_us | .0f }} µs, so issuing fills only {{ first.fraction | .0% }} of its time. The
-# {{ first.others }} instructions around one `FADD` cost little here, because the kernel is memory-bound. In a compute-bound
-# kernel, each of them would count.
+# {{ first.others }} instructions around one `FADD` cost little here, because the kernel is memory-bound.
 
 # %% fold="Code of the numbers"
 GPU = recorded_device()
@@ -197,7 +196,7 @@ publish(
 # %% [markdown]
 # ## A phrase book for SASS
 #
-# A handful of names answers most questions. This kernel has a line for each; it's compiled, but never run.
+# A handful of names answers most questions. This kernel has a line for each. It's only compiled, never run.
 
 # %%
 PHRASES = Kernel(r"""
@@ -269,8 +268,8 @@ if HERE:
 publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE else np.nan})
 
 # %% [markdown]
-# Two of them deserve a second look. Division isn't one instruction: after an approximation it may call a subroutine of
-# {{ book.repair }} instructions, for very large and very small numbers. And always read the suffix. `LDG.E` loads 4 bytes per
+# Two of them deserve a second look. Division isn't one instruction: after an approximation, it may call a subroutine of
+# {{ book.repair }} instructions, for very large and very small values. And always read the suffix: `LDG.E` loads 4 bytes per
 # lane, `LDG.E.128` loads 16.
 
 # %% [markdown]
@@ -281,8 +280,7 @@ publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE 
 # of them. There the warp waits. With more registers, {{ loops.ahead_128 }} loads come before the first `FFMA`, because each
 # of them has a register of its own to arrive in.
 #
-# So the number to count is the loads in flight: for each load, how many are issued from there until its first use,
-# averaged over all loads of the loop.
+# So count the loads in flight: how many are issued from a load until its first use, averaged over all loads of the loop.
 
 
 # %%
@@ -301,9 +299,9 @@ def loads_in_flight(instructions):
 
 
 # %% [markdown]
-# Multiply by the resident warps, and you have the loads in flight per SM. An SM has 32 load/store units, so it
-# should issue at most one load per cycle. At D = 64 that gives a lower bound of {{ loops.least_64 | .0f }} µs. By Little's law, a build with few loads
-# in flight should take longer.
+# Multiply by the resident warps, and you have the loads in flight per SM. By Little's law, a build with few of them should be
+# slow. How fast can it get? An SM has 32 load/store units, so it should execute at most one warp's load per cycle, which at
+# D = 64 takes at least {{ loops.least_64 | .0f }} µs.
 #
 # To test that, compile the kernel with five register caps, for D = 64 and D = 128, and compare with the recorded times.
 
@@ -414,8 +412,13 @@ if HERE and np.isfinite([one["cycles"] for one in READ.values()]).all():
     assert min(READ[key]["cycles"] for key in heavy) > 1.5 * max(near), "the title: they stand out"
     most_spilled = sorted(READ, key=lambda key: READ[key]["spilled"])[-2:]
     assert set(most_spilled) == set(heavy), "the text says that they spill most"
+if READ:
+    assert read_of(128, 64, "warps") == 2 * read_of(128, 128, "warps"), "the text says twice as many"
 L1_KB = 256 * 1.024  # of an H100's SM, shared memory included; NVIDIA's H100 white paper
-assert not heavy or min(READ[key]["kilobytes"] for key in heavy) > 2 * L1_KB, "the text says twice"
+if heavy:
+    assert min(READ[key]["kilobytes"] for key in heavy) > 2 * L1_KB, "the text says twice"
+    light = max(one["kilobytes"] for key, one in READ.items() if key not in heavy)
+    assert light < 2 * L1_KB, "the text says: the others spill less"
 publish(
     puzzle={
         "free_64": read_of(64, None, "registers"),
@@ -437,44 +440,41 @@ publish(
         "issue": read_of(64, 128, "issue"),
         "spills_48": read_of(128, 48, "spilled"),
         "of_48": read_of(128, 48, "instructions"),
-        "light_kb": max((one["kilobytes"] for key, one in READ.items() if key not in heavy), default=np.nan),
     },
-    sm={name: read_of(*build, "sm") for name, build in QUESTION.items()}
-    | {"warps_128": read_of(128, 128, "warps"), "warps_64": read_of(128, 64, "warps")},
+    sm={name: read_of(*build, "sm") for name, build in QUESTION.items()},
 )
 
 # %% [markdown]
 # That solves the puzzle. With up to 128 registers, an SM has {{ sm.at_128_64 | .0f }} loads in flight instead of
-# {{ sm.free_64 | .0f }}, despite fewer warps. It also solves a second one. At D = 128, a cap of 64 beats one of 128 in spite of its
-# spills: a thread has about as many loads in flight, but {{ sm.warps_64 }} warps fit instead of {{ sm.warps_128 }}, so
-# the SM has {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
+# {{ sm.free_64 | .0f }}, despite fewer warps. It also solves another: at D = 128, a cap of 64 beats one of 128 in spite of its
+# spills. A thread has about as many loads in flight, but twice as many warps fit, so the SM has
+# {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
 #
-# With more than 300 loads in flight, a memory instruction takes {{ loops.near_least | .1f }} to {{ loops.near_most | .1f }} cycles,
-# and with fewer, more than {{ loops.far_least | .1f }}. It never gets down to one. The issue slots aren't the
-# reason, since only {{ loops.issue | .0% }} of them are used, and more loads in flight don't help. So the limit must be in the memory path
-# itself, which a listing doesn't show.
+# Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to {{ loops.near_most | .1f }} cycles
+# with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with fewer. It never gets down to one. The issue slots aren't the
+# reason, since only {{ loops.issue | .0% }} of them are used, and more loads in flight don't help. So the limit must be in the memory path,
+# which a listing doesn't show.
 
 # %% [markdown]
 # ## Spills: LDL and STL in the loop
 #
 # Two builds are far off the curve: D = 128 with a cap of 48 or 32. In SASS, spills are `STL` and `LDL`, stores and loads of local memory.
-# With a cap of 48, they are {{ loops.spills_48 }} of {{ loops.of_48 }} instructions in the loop. All resident
-# warps together then spill more than twice what L1 can hold.
-#
-# That isn't a sharp limit. Another build spills {{ loops.light_kb | .0f }} KB per SM, also more than L1's 256 KiB, and it's on the
-# curve. Whether spills hit in L1 is a question for [a profile](profiles.py#memory-traffic-is-it-more-than-the-task-needs).
+# With a cap of 48, they are {{ loops.spills_48 }} of {{ loops.of_48 }} instructions in the loop, and all resident
+# warps together spill more than twice what L1 can hold. The builds on the curve spill less than that. Whether spills hit in L1 is a
+# question for [a profile](profiles.py#memory-traffic-is-it-more-than-the-task-needs).
 
 # %% [markdown]
 # ## FP32 GEMM: how much of the loop is FFMA?
 #
 # In a compute-bound kernel, the mix of instructions is a bound by itself. The inner loop of the course's fastest
-# \FP32 \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. An `FFMA` can be issued in at most
-# {{ product.most | .0% }} of the cycles, so no kernel with this loop exceeds that fraction of the peak.
-# Measured, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only a profile shows: on an H200, the
+# \FP32 \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. So at most
+# {{ product.most | .0% }} of the issue slots can be an `FFMA`, and this loop can't exceed that fraction of the peak.
+#
+# Measured on an H200, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only a profile shows: the
 # schedulers issue nothing in {{ product.idle | .0% }} of the cycles, mostly because of dispatch stalls and values from
 # shared memory, and SMs are idle for {{ product.tail | .0% }} of the time while others finish the last tiles.
 #
-# Another detail is `.reuse`, on {{ product.reuse | .0% }} of the `FFMA`s. It keeps an operand for the next instruction, which
+# The suffix `.reuse`, on {{ product.reuse | .0% }} of the `FFMA`s, keeps an operand for the next instruction, which
 # [saves a register read](../matmul/register_tiles_banks.py#snake-order-reuse-an-operand-at-every-turn).
 
 # %% fold="Code of the numbers"
@@ -503,27 +503,27 @@ assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text na
 # %% [markdown]
 # ## The answer
 #
-# A warp issues {{ loops.free_64 }} instructions per key: 64 loads, 64 multiply-adds and {{ loops.around }} others. It waits at the first
+# By default, a warp issues {{ loops.free_64 }} instructions per key: 64 loads, 64 multiply-adds and {{ loops.around }} others. It waits at the first
 # multiply-add that needs a loaded value. With {{ loops.ahead_free }} loads before that one, the kernel takes
 # {{ puzzle.free_us | us }}; with {{ loops.ahead_128 }}, {{ loops.recorded_64 | us }}.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - PTX is for a virtual GPU. Registers, spills and the order of loads are visible only in SASS, and NVRTC with
+# - PTX is for a virtual GPU. Registers, spills and the final order of loads are visible only in SASS. NVRTC with
 #   `nvdisasm` prints it without a GPU.
 # - A warp waits at the first use of a loaded register. Count the loads issued before it and multiply by
 #   the resident warps.
-# - A scheduler issues one instruction per cycle, so a count of instructions gives a lower bound for the time. It
-#   doesn't contain any waiting.
+# - A scheduler issues at most one instruction per cycle, so a count of instructions gives a lower bound for the time, without
+#   any waiting.
 #
 # ## In your own kernel
 #
 # On Nsight Compute's *Source* page, choose SASS and look for the instructions with the most *long scoreboard* samples: each is the first use of
-# a load. If only a few `LDG`s come before it, unroll the loop, allow more registers or use 16-byte loads; if you find `LDL` and
+# a load. If only a few `LDG`s come before it, unroll the loop, allow more registers or use 16-byte loads. If you find `LDL` and
 # `STL` in the loop, allow more registers or keep fewer values.
 #
-# What do other languages make of the same kernel? [CUDA C, Numba, Triton and PyTorch](front_ends.py) compares their SASS.
+# The next lesson compares [the SASS of CUDA C, Numba, Triton and PyTorch](front_ends.py).
 
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"

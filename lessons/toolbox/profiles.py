@@ -8,9 +8,9 @@
 # ---
 
 # %% [markdown]
-# Seven of the eight launches below transpose the same matrix of {{ ask.side | , }} × {{ ask.side | , }} floats, and the eighth
-# a small one. All are correct. At peak bandwidth (data sheet) the bytes take {{ ask.bytes_us | us }}, and two of the launches come close.
-# The slowest takes {{ ask.slowest_us | us }}. If you can't see why from the code, you need a profiler.
+# Seven launches below transpose the same matrix of {{ ask.side | , }} × {{ ask.side | , }} floats, and an eighth
+# a small one. All are correct. At peak bandwidth (data sheet), the bytes of the large matrix take {{ ask.bytes_us | us }}. Two
+# launches come close, and the slowest takes {{ ask.slowest_us | us }}.
 #
 # Nsight Compute, NVIDIA's kernel profiler, knows {{ profiler.known | , }} metrics.
 # How many do you have to read to find what's wrong with each launch, and in which order?
@@ -138,14 +138,14 @@ print((B == A.T).all())
 # Each of the other seven launches changes one thing:
 #
 # - *register shuffles*: no shared memory. A warp loads 32 × 32 elements into registers and transposes them with
-#   \warp shuffles. It's as fast as the padded tile.
+#   \warp shuffles.
 # - *naive*: no tile, so the stores are uncoalesced.
 # - *unpadded tile*: `PAD` = 0, so reading a column has \bank conflicts.
-# - *24-register cap*: the shuffle kernel, compiled with `--maxrregcount`, for at most {{ launch.cap }} registers per
+# - *24-register cap*: the shuffle kernel, compiled with `--maxrregcount` for at most {{ launch.cap }} registers per
 #   thread, so it spills.
-# - *64-bit division*: the tile's side is an argument, and every index needs a 64-bit division.
-# - *one block per SM*: each block of the padded kernel reserves {{ launch.ballast | , }} bytes of shared memory that
-#   it doesn't use, so an SM holds one block instead of eight.
+# - *64-bit division*: the tile's side is an argument, so every index needs a 64-bit division.
+# - *one block per SM*: the padded kernel with {{ launch.ballast | , }} bytes of unused shared memory per block, so an SM
+#   holds one block instead of eight.
 # - *small matrix*: the padded kernel on {{ launch.small }} × {{ launch.small }} elements.
 
 # %% fold="The kernels without a tile, without padding, and in registers"
@@ -320,8 +320,8 @@ publish(launch={"cap": CAP, "ballast": BALLAST, "small": SMALL})
 #
 # Open `report.ncu-rep` in the graphical interface, or print it with `ncu --import report.ncu-rep`. An SM has few
 # hardware counters, so Nsight Compute runs the kernel many times, counts something else in each run, and
-# restores memory in between. It calls this *kernel replay*. By default it also flushes the caches and fixes the clock.
-# Counts from a profile are therefore reliable, but its times aren't your program's times.[^clock]
+# restores memory in between: *kernel replay*. By default it also flushes the caches and fixes the clock.
+# So trust a profile's counts, but not its times.[^clock]
 #
 # [^clock]: The profiles on this page were taken with `--clock-control none`, so their times are close to those of
 #     a plain run.
@@ -333,10 +333,10 @@ publish(launch={"cap": CAP, "ballast": BALLAST, "small": SMALL})
 #     Running a kernel several times from the same state of memory, to count what doesn't fit into one run.
 
 # %% [markdown]
-# The report has sections, and each section shows a few *metrics*. Their names follow a pattern.
+# Each section of the report shows a few *metrics*. Their names follow a pattern.
 # `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` starts with the hardware unit, L1. Then comes what is counted:
-# sectors of global stores. The suffix says how the units' values are combined: `sum`, `avg` or `max`, perhaps as a
-# percentage of the unit's peak, `.pct_of_peak_sustained_elapsed`. You'll meet these units:
+# sectors of global stores. The suffix says how the units' values are combined, with `sum`, `avg` or `max`; a further
+# `.pct_of_peak_sustained_elapsed` means a percentage of the unit's peak. The units on this page are:
 #
 # | unit | what it is |
 # |---|---|
@@ -569,12 +569,13 @@ publish(
 # %% [markdown]
 # ## Speed of Light: which unit is busy?
 #
-# Start with the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a
-# percentage of its peak. A unit above about 80% limits the kernel. If all are below 60%, the kernel is latency-bound.
-#
-# Before that, make sure that the GPU is full at all. `launch__waves_per_multiprocessor` divides the number of blocks by
+# First make sure that the GPU is full at all. `launch__waves_per_multiprocessor` divides the number of blocks by
 # how many fit on the GPU at once. For the small matrix it is {{ seen.small.waves | .2f }}, so most SMs have
-# nothing to do. Nothing else in that profile matters.
+# nothing to do, and nothing else in that profile matters.
+#
+# Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a
+# percentage of its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
+# kernel is latency-bound.
 #
 # ??? definition "Speed of Light"
 #     Nsight Compute's name for utilisation: what a unit achieved as a percentage of the most it can sustain.
@@ -614,28 +615,26 @@ if METRICS:
             [[SEEN[name][unit] for unit in UNITS] for name in LAUNCHES],
             list(UNITS.values()),
             "Speed of Light of eight transposes, by Nsight Compute on an {machine}: utilisation of four units.",
-            "Six kernels keep one unit busy; the last two keep none",
+            "Six kernels keep a unit busy; the last two keep none",
             "A table of eight launches by four units: SM, L1 with shared memory, L2 and DRAM, in percent of peak.",
         )
     )
 
 # %% [markdown]
-# Most of the diagnosis is in this figure. Three kernels keep DRAM busy, but only the first two are fast. The naive
+# Most of the diagnosis is in this figure. Three kernels keep DRAM busy, though only the first two are fast. The naive
 # kernel keeps L2 busy, the unpadded tile shared memory, and the 64-bit division the SM itself, with
 # instructions. One block per SM keeps nothing busy, so its warps must be waiting.
 #
-# A unit can be busy with work that the task needs, or with waste. The next sections tell the two apart.
+# The next sections tell useful work from waste.
 
 # %% [markdown]
 # ## Instruction roofline: memory or instructions?
 #
 # Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a transpose
 # has none. For such kernels, Nan Ding and Samuel Williams proposed an
-# [instruction roofline](https://escholarship.org/uc/item/7q73n52w), and transposes are among their examples.
-# It plots warp instructions per second against warp instructions per memory transaction of 32 bytes.
-#
-# The horizontal roof is the issue rate. Each of the {{ roof.schedulers }} warp schedulers issues at most one instruction per
-# cycle, which makes {{ roof.issue_g | ,.0f }} billion per second. The slope is the peak bandwidth.
+# [instruction roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp instructions
+# per memory transaction of 32 bytes. The slope is the peak bandwidth. The horizontal roof is the issue rate:
+# {{ roof.schedulers }} warp schedulers issue at most one instruction per cycle each, or {{ roof.issue_g | ,.0f }} billion per second.
 
 # %% fold="Code of the figure"
 ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
@@ -681,13 +680,13 @@ if METRICS:
 # %% [markdown]
 # The padded tile and the register shuffles are close to the slope: only fewer bytes would make them faster. The 64-bit
 # division is farthest right, with {{ seen.dividing.instructions | .0f }} instructions per element instead of
-# {{ seen.padded.instructions | .0f }}. Two kernels are straight below the padded tile. They execute the same instructions for
-# the same bytes, and wait more.
+# {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are straight below the padded tile: they execute
+# the same instructions for the same bytes, but wait more.
 #
-# For a busy SM, the section *Compute Workload Analysis* says which pipe is busy. Here it's integer arithmetic: ALU
-# {{ seen.dividing.alu | .0% }}, and XU, the pipe for special functions and conversions, {{ seen.dividing.xu | .0% }}. Together with the rest, they fill
-# {{ seen.dividing.issue | .0% }} of the issue slots. A matrix multiplication on tensor cores should show
-# a high `sm__inst_executed_pipe_tensor` there; these kernels never use that pipe.
+# If the SM is busy, *Compute Workload Analysis* says which of its pipes. For the division it's integer arithmetic, with ALU at
+# {{ seen.dividing.alu | .0% }} and XU, the pipe for special functions and conversions, at {{ seen.dividing.xu | .0% }}. With all
+# pipes together, {{ seen.dividing.issue | .0% }} of the issue slots are used. For a matrix multiplication on tensor cores, look for a high
+# `sm__inst_executed_pipe_tensor` there.
 #
 # ??? definition "Issue slot | issue slots"
 #     A cycle of a warp scheduler. It's used if the scheduler issues an instruction in it.
@@ -695,9 +694,9 @@ if METRICS:
 # %% [markdown]
 # ## Memory traffic: is it more than the task needs?
 #
-# Now compare what was moved with what had to move, level by level. A transpose needs 8 bytes of DRAM traffic per
-# element. A warp's load or store of 32 floats needs four sectors, and a shared-memory load needs one wavefront. Local
-# memory isn't needed at all. The section *Memory Workload Analysis* has all of these.
+# Now compare the counts in *Memory Workload Analysis* with what had to move. A transpose needs 8 bytes of DRAM traffic per
+# element. A warp's load or store of 32 floats needs four sectors, a shared-memory load one wavefront, and local
+# memory isn't needed at all.
 
 # %% fold="Code of the table"
 COLUMNS = (
@@ -741,30 +740,30 @@ publish(
 )
 
 # %% [markdown]
-# Three faults are in plain view. The naive kernel's stores touch {{ seen.no_box.store | .0f }} sectors per request instead of
-# {{ seen.padded.store | .0f }}, so L2 gets {{ write_more.l2 | .1f }}× the writes. L2 combines them before they reach
-# DRAM, which moves only {{ seen.no_box.moved | .2f }}× the minimum. The unpadded tile needs
-# {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load. And the register cap adds
-# {{ seen.spilling.local | .1f }} local sectors for each global one. Some of them reach DRAM,
-# which moves {{ seen.spilling.moved | .1f }}× the minimum. DRAM is busy, but with waste.[^below]
+# The table shows three faults:
+#
+# - The naive kernel's stores touch {{ seen.no_box.store | .0f }} sectors per request instead of
+#   {{ seen.padded.store | .0f }}, so L2 gets {{ write_more.l2 | .1f }}× the writes. It combines them, so little of that
+#   reaches DRAM.
+# - The unpadded tile needs {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load.
+# - The register cap adds {{ seen.spilling.local | .1f }} local sectors for each global one. Some of them reach DRAM,
+#   which moves {{ seen.spilling.moved | .1f }}× the minimum: it's busy, but with waste.[^below]
 #
 # [^below]: The padded tile moves slightly less than the minimum, because some of what it stored stays in L2 when the kernel
 #     ends.
 
 # %% [markdown]
-# **Why is the hit rate of the slowest kernel the best?** In L2, the padded tile has {{ seen.padded.hits | .0% }} hits and the
-# naive kernel {{ seen.no_box.hits | .0% }}. The counts of both fit a simple rule: every read misses, because each element
-# is read once, and every write hits, because L2 accepts it without fetching anything. With as many reads as
-# writes, the rule gives {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times, so there are more hits:
-# the rule gives {{ seen.no_box.hits_model | .0% }}. A hit rate is a ratio, and you can improve it by adding useless hits. Look at the
-# traffic that goes with it.
+# **Why does the slowest kernel have the best hit rate in L2?** A simple rule gives the rates of the large launches without spills: every
+# read misses, because each element is read once, and every write hits, because L2 accepts it without fetching anything. With
+# as many reads as writes, that's {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times, which
+# makes {{ seen.no_box.hits_model | .0% }}. So a hit rate rises if you add useless hits: always look at the traffic, too.
 
 # %% [markdown]
 # ## Source view: which line is it?
 #
 # Nsight Compute's *Source* page attributes counters and stall samples to lines of your code, if you compile with `-lineinfo`. Sort by
 # what the previous sections found to be too large, such as *L1 Wavefronts Shared*. The simulator counts the same
-# traffic per line, without a GPU. Here is the unpadded tile.
+# traffic per line without a GPU, here for the unpadded tile.
 
 # %%
 lines = launch_of("no padding", 128, 128).simulate().lines
@@ -798,7 +797,8 @@ assert other.shared_store.wavefronts == other.shared_store.requests, "the text s
 publish(line={"number": LOAD, "wavefronts": culprit.shared_load.wavefronts / culprit.shared_load.requests})
 
 # %% [markdown]
-# Line {{ line.number }} is the culprit: `box[x][y]` takes {{ line.wavefronts | .0f }} wavefronts per load. The store to the tile takes one. What the simulator can't show is the stall samples: how often a warp was found waiting at each line.
+# Line {{ line.number }} is the culprit: `box[x][y]` takes {{ line.wavefronts | .0f }} wavefronts per load, and the store to the tile
+# one. Stall samples, which say how often a warp was found waiting at each line, need a GPU.
 
 # %% [markdown]
 # ## Stall reasons: read them last
@@ -828,11 +828,12 @@ if METRICS:
         ],
         ["long sb.", "short sb.", "barrier", "MIO", "LG", "drain", "other"],
         "Where the cycles of a resident warp go, by stall reason, in eight profiles from an {machine}. sb.: scoreboard; MIO and LG: throttle; other: not selected, issued and the rest.",
-        "The fast kernel and the slow one wait for the same thing",
+        "Long scoreboard leads in fast kernels and in slow ones",
         "A table of eight launches by seven stall reasons, in percent of a warp's cycles.",
     )
     show(of_warps)
-    assert SEEN["padded"]["waits"] == SEEN["few warps"]["waits"] == "long scoreboard", "the title"
+    for name in ("padded", "in registers", "spilling", "few warps"):
+        assert SEEN[name]["waits"] == "long scoreboard", "the title"
     assert SEEN["padded"]["waiting"] > SEEN["few warps"]["waiting"], "the text says although"
 publish(
     stalled={
@@ -842,20 +843,19 @@ publish(
 )
 
 # %% [markdown]
-# Read this figure first and you'd be misled. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is long
-# \scoreboard. The padded tile spends {{ seen.padded.waiting | .0% }} of its warps' cycles in it, and one block per SM
-# {{ seen.few_warps.waiting | .0% }}, although the latter is {{ stalled.slower | .1f }}× slower. Warps of a memory-bound kernel *should* wait for
-# memory.
+# If you read this figure first, it misleads you. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is long
+# \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and {{ seen.few_warps.waiting | .0% }} with one
+# block per SM, which is {{ stalled.slower | .1f }}× slower. Warps of a memory-bound kernel *should* wait for memory.
 #
 # Stall reasons are useful when no unit is busy, as with one block per SM. Its warps wait for loads, and its achieved
-# occupancy is only {{ seen.few_warps.occupancy | .0% }}. By [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight)
-# it needs more bytes in flight. Two other rows confirm what we know: the unpadded tile stalls on a full shared-memory queue
-# (MIO throttle), the naive kernel on its stores (drain).
+# occupancy is only {{ seen.few_warps.occupancy | .0% }}, so by [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight)
+# it needs more bytes in flight. Otherwise they confirm what you know: the unpadded tile waits for the shared-memory queue
+# (MIO throttle), the naive kernel for its stores (drain).
 
 # %% [markdown]
 # ## The order of reading as a program
 #
-# Here's the order as {{ order.questions }} questions. Each names the metrics it needs, and the first "yes" ends the
+# Here's the order as {{ order.questions }} questions, each with the metrics it needs. The first "yes" ends the
 # reading. The thresholds were chosen before anything was recorded.
 
 # %%
@@ -914,18 +914,18 @@ publish(
 )
 
 # %% [markdown]
-# It's right for {{ order.right | .0f }} of {{ order.of }}, but it has limits. The 80% threshold is tight: the register shuffles
-# reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the first, so profile again after each fix.
-# [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
+# It's right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight: DRAM has to be above 80%, and the register
+# shuffles have {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the first, so profile again after
+# each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
 #
-# On an H200, whose memory is faster, the two fast kernels stay below the threshold, and the program recommends more bytes
-# in flight.
+# On an H200, whose memory is faster, it's right for only {{ order.right | .0f }} of {{ order.of }}. The two fast kernels stay below the
+# threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program recommends more bytes in flight.
 
 # %% [markdown]
 # ## Before the profile, a timeline: is it the kernel at all?
 #
-# A kernel's profile doesn't show the time between kernels. A timeline does: Nsight Systems, or in Python
-# `torch.profiler`. Here it recorded a chain of PyTorch operations on 256 rows, eager and compiled.
+# A kernel's profile doesn't show the time between kernels. A timeline does, from Nsight Systems or, in Python,
+# `torch.profiler`. Here is a chain of PyTorch operations on 256 rows, eager and compiled.
 
 # %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
 if gpu_here() and find_spec("torch"):
@@ -1018,11 +1018,11 @@ publish(
 
 # %% [markdown]
 # The eager chain's {{ chain.eager_few.kernels }} kernels keep the GPU busy for only {{ chain.eager_few.utilisation | .0% }} of the
-# time. No profile of a kernel would tell you: each one is fine. Fused by the compiler, the chain is
+# time.[^overhead] No profile of a kernel would tell you: each one is fine. Fused by the compiler, the chain is
 # {{ chain.compiled_few.kernels }} kernel of {{ chain.compiled_few.busy | .1f }} µs. On 65,536 rows the GPU is
-# {{ chain.eager_many.utilisation | .0% }} busy in eager mode too, and it's worth profiling its kernels.[^overhead]
+# {{ chain.eager_many.utilisation | .0% }} busy in eager mode, too; there, profile the kernels.
 #
-# [^overhead]: Recording a timeline slows down the host, so without it the gaps are shorter. But they're there:
+# [^overhead]: Recording a timeline slows down the host, so without it the gaps are shorter. But they remain, because
 #     [a launch takes a few microseconds](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host).
 
 # %% [markdown]
@@ -1035,15 +1035,15 @@ publish(
 # ## Takeaways
 #
 # - Take a timeline first, then profile one kernel. In its profile, start with Speed of Light: it names the busy unit.
-# - Compare each count with what the task needs: DRAM bytes, sectors per request, wavefronts, instructions per element.
-#   A busy unit may be busy with waste.
+# - A busy unit may be busy with waste. Compare each count with what the task needs: DRAM bytes, sectors per request,
+#   wavefronts, instructions per element.
 # - Read stall reasons last, and only if no unit is busy. Warps of a kernel at peak bandwidth also wait for memory.
 #
 # ## In your own kernel
 #
 # Run `ncu --set full` on one launch and look at `launch__waves_per_multiprocessor` first: below 1, launch more blocks. Then
 # compare `dram__throughput`, `lts__throughput`, `l1tex__throughput` and `sm__throughput`. If all four are below 60%, go to the
-# stall reasons; otherwise divide the busiest unit's traffic by what your task needs. Profiles of whole ladders are in the
+# stall reasons; otherwise divide the busiest unit's traffic by what your task needs. For profiles of larger kernels, see the
 # lessons on [GEMM](../matmul/hopper.py#measured-which-steps-pay) and on
 # [attention](../attention/hopper_measured.py#where-the-rest-goes).
 
@@ -1085,8 +1085,8 @@ exercise(
     Before you fix a fault, estimate what limits the kernel next. Write `lower_bound_us(p, sms, mhz, gb_per_s)`,
     a lower bound in microseconds for a launch whose profile `p` has `instructions` (of warps), shared-memory
     `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four instructions and serves
-    one wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap. Called with the counts
-    that you expect after the fix, it tells you how fast the kernel could become.
+    one wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap. Call it with the counts
+    that you expect after the fix, and you know how fast the kernel could become.
     """,
     answer=lower_bound_us,
     tests=bound_tests,

@@ -25,6 +25,7 @@ def archive(tmp_path: Path) -> Archive:
         Row("slow", "variant", {"n": 1000}, (10.0,), 10.0, 10.0, 10.0, None, 3_000_000, 300_000_000),
         Row("dense", "library", {"n": 1000}, (10.0,), 10.0, 10.0, 10.0, None, 3_000, 600_000_000),
         Row("no operations", "variant", {"n": 1000}, (10.0,), 10.0, 10.0, 10.0, None, 3_000, 0),
+        Row("copy", "variant", {"n": 1000}, (10.0,), 10.0, 10.0, 10.0, None, 3_000_000, 300_000_000),
         Row("counted only", "variant", {"n": 64}, (), None, None, None, {"instructions": 7.0}, 768, 64),
     )
     write_record(record(rows=rows), made.path("vector_add", PROVENANCE["device"]))

@@ -88,7 +88,7 @@ def test_the_record_is_what_the_compiler_reports_for_a_sample() -> None:
 
 @nvrtc
 def test_specimens_compile_for_what_has_their_instructions() -> None:
-    titles = ("Arithmetic", "Warps and asynchronous copies", "Matrix units")
+    titles = ("Arithmetic", "Warps and asynchronous copies", "Tensor cores")
     kernels = by_key([one.launch.kernel for title in titles for one in OWN[title]])
     stores = [key for key, kernel in kernels.items() if kernel.name == "store_matrices"]
     for key in {stores[0], *sample(kernels, SAMPLED)}:

@@ -23,5 +23,5 @@ OWN: Mapping[str, tuple[Specimen, ...]] = {
     "Atomics and other memories": atomics.SPECIMENS,
     "Arithmetic": arithmetic.SPECIMENS,
     "Warps and asynchronous copies": warps.SPECIMENS,
-    "Matrix units": matrix_units.SPECIMENS,
+    "Tensor cores": matrix_units.SPECIMENS,
 }

@@ -134,14 +134,13 @@ def summary(made: Prediction, rows: Sequence[Compared]) -> Iterator[str]:
     changing = [one for one in rows if one.predicted.changes]
     yield (
         f"Predicted on {made.date} from the records of the {made.recorded_on}: {len(changing):,} of "
-        f"{len(rows):,} rows change by more than {CHANGES:.0%} on an {made.device}, which has "
-        f"{made.memory_ratio:.2f} times the memory bandwidth and {made.chip_ratio:.2f} times the SMs times "
-        "clock, by the data sheets."
+        f"{len(rows):,} rows change by more than {CHANGES:.0%} on an {made.device}. By the data sheets, it "
+        f"has {made.memory_ratio:.2f}× the memory bandwidth and {made.chip_ratio:.2f}× the SMs times clock."
     )
     for day in sorted({one.predicted.date for one in rows if one.predicted.date}):
         added = [one for one in rows if one.predicted.date == day]
         experiments = {one.predicted.experiment for one in added}
-        yield f"Added on {day}: {len(added):,} of these rows, in {len(experiments)} experiments."
+        yield f"{len(added):,} of these rows, in {len(experiments)} experiments, were added on {day}."
     recorded = [one for one in rows if one.row is not None]
     if not recorded:
         yield f"No {made.device} has been recorded since."
@@ -168,15 +167,15 @@ def facts(archive: Archive, experiment: str) -> str:
                 said = _span([row.predicted.ratio for row in one.rows])
                 seen = _span([row.ratio or 0 for row in one.rows])
                 return (
-                    f"Predicted at {said} times the {_short_name(made.recorded_on)}'s speed, recorded at "
-                    f"{seen} times; the median error of {len(one.rows)} rows is {one.error:.0%}."
+                    f"predicted {said}× the {_short_name(made.recorded_on)}'s speed, recorded {seen}×; "
+                    f"the median error of {len(one.rows)} rows is {one.error:.0%}."
                 )
     raise KeyError(experiment)
 
 
 def _span(values: Sequence[float]) -> str:
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else f"{low}× to {high}"
 
 
 def _short_name(name: str) -> str:

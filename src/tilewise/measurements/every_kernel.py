@@ -1,8 +1,8 @@
 """All kernels on one roofline: every recorded row with bytes and operations, under the roof of its device.
 
 In: the archive. Out: for each device a figure, the file that holds its data, and a table for a page at the
-site's root. A row that says nothing of its bytes or operations, or whose time holds the host's work, has no
-place on a roof.
+site's root. A row that says nothing of its bytes or operations, that is a copy, or whose time holds the
+host's work, has no place on a roof.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from tilewise.outputs.table import Cell, Column, Table
 
 FOLDER = "assets/figures"
 """Where the figure's data are, from the site's root."""
+
+COPIES = ("copy", "a copy")
+"""Labels of kernels that only copy: a yardstick without the operations that their experiment counts."""
 
 Measured = Mapping[str, Sequence[Measurement]]
 """What each lesson measures, by its id."""
@@ -85,7 +88,7 @@ def _points_on(
         if record.arithmetic not in ceilings.tflop_per_s:
             continue
         for row in record.rows:
-            if not (row.bytes and row.flop and row.median):
+            if not (row.bytes and row.flop and row.median) or row.variant in COPIES:
                 continue
             if current is not None and (record.experiment, row.variant) not in current:
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,7 @@ def _bounded(record: Comparison) -> str:
         if not distance.same_bits
     ]
     columns = ["kernel", "what it does", "output", "largest difference", "allowed, relative", "and absolute"]
-    return _html(columns, rows, "Outputs that need not have the same bits.")
+    return _html(columns, rows, "Outputs that needn't have the same bits.")
 
 
 def _table(record: Comparison) -> str:
@@ -232,15 +233,17 @@ def _table(record: Comparison) -> str:
             columns: list[str | Column] = ["kernel", "what it does"]
             columns += [Column(name, align="right") for name in names]
             body = [[row.name, row.idea, *(_cell(row.counts.get(name)) for name in names)] for row in rows]
-            caption = "One number where both agree, else the simulator's, an arrow, and the hardware's."
-            parts.append(f"### {group}\n\n{_html(columns, body, caption)}")
+            caption = "One number if both agree; otherwise the simulator's, an arrow, and the hardware's."
+            count = f"{len(rows)} {'kernel' if len(rows) == 1 else 'kernels'}"
+            summary = f"<summary>{escape(group)} <small>{count}</small></summary>"
+            parts.append(f'<details class="note">{summary}\n{_html(columns, body, caption)}\n</details>')
     return "\n\n".join(parts)
 
 
 def _uncounted(record: Comparison) -> str:
     """What was not compared, by name: kernels newer than their counters, and counters without a kernel."""
     uncounted, changed = record.waiting(UNCOUNTED), record.waiting(CHANGED)
-    named = ((UNCOUNTED, uncounted), (CHANGED, changed), ("counted, and launched no more", record.gone))
+    named = ((UNCOUNTED, uncounted), (CHANGED, changed), ("counted, but no longer launched", record.gone))
     rows = []
     for why, names in named:
         by_lesson: dict[str, list[str]] = {}
@@ -251,8 +254,11 @@ def _uncounted(record: Comparison) -> str:
     if not rows:
         return "All kernels of all lessons are in these tables."
     count = len(uncounted) + len(changed)
-    sentence = f"{count:,} kernels of lessons are in none of these tables until counters are taken again."
-    return f"{sentence}\n\n{_html(['lesson', 'why', 'kernels'], rows)}"
+    sentence = (
+        f"{count:,} kernels of lessons are in none of these tables until their counters are read again."
+    )
+    table = _html(["lesson", "why", "kernels"], rows)
+    return f'{sentence}\n\n<details class="note"><summary>Which ones, and why</summary>\n{table}\n</details>'
 
 
 def _cell(pair: Pair | None) -> Cell | str:
@@ -282,7 +288,7 @@ def _by_reason(
     rows: dict[str, list[Sequence[Any]]] = {}
     for why, row in found:
         rows.setdefault(why or UNEXPLAINED, []).append(row)
-    texts = {UNEXPLAINED: "Nobody has traced these differences yet.", **record.reasons}
+    texts = {UNEXPLAINED: "These differences aren't explained yet.", **record.reasons}
     return "\n\n".join(
         f"### {why.capitalize()}\n\n{texts[why]}\n\n{_html(columns, body)}" for why, body in rows.items()
     )
@@ -329,7 +335,7 @@ def _sanitizer(project: Path) -> str:
         if looked := [rows[one] for one in kernels if one in rows]:
             counts = [_findings(looked, tool) for tool in TOOLS]
             lines.append([lesson, len(looked), len(kernels) - len(looked), *counts])
-    columns = [Column(name, align="right") for name in ("kernels", "not looked at", *TOOLS)]
+    columns = [Column(name, align="right") for name in ("kernels", "not checked", *TOOLS)]
     made = record["provenance"]
     version = made["versions"]["compute-sanitizer"]
     caption = f"Findings of compute-sanitizer {version} on an {made['device']}, {made['date']}, by lesson."
