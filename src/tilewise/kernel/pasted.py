@@ -1,0 +1,192 @@
+"""A CUDA text that somebody has pasted or edited: its kernels, and one of them ready to run on the page.
+
+In: the text. Out: plain data for ``site/web/play``: the kernels, a program with a first launch, and what
+clang refuses, by line. Nothing is run. Limits on time and memory are left to ``site/play``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewise.cuda.headers import OWN_FILE, with_headers
+from tilewise.cuda.kernel_source import KernelError, define_lines, global_functions
+from tilewise.cuda.options import check_options
+from tilewise.errors import LessonError
+from tilewise.kernel.kernel import Kernel, is_whole_file
+from tilewise.kernel.proposals import Proposal, ProposedArray, ProposedNumber, proposal, unset_variables
+
+MOST_FAULTS = 50
+_TYPES = {"f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1"}
+_BF16 = re.compile(r"\b(?:__)?nv_bfloat16\b")
+
+
+def compiled(
+    text: str,
+    name: str | None = None,
+    defines: Mapping[str, int | float | str] | None = None,
+    options: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Compile a text for the page.
+
+    Args:
+        text: CUDA C, host code or not; no file of this machine is read for it.
+        name: the kernel that is wanted; the first where it has none of that name.
+        defines: as ``Kernel`` takes them.
+        options: as ``Kernel`` takes them.
+
+    Returns:
+        ``kernels``: their names. ``notes``: what of the text was left out. ``faults``: what is refused, each
+        a ``line`` (0 where there is none), a ``message`` and a ``repair``. Where there are none, ``offer``:
+        as ``kernel/try_it.py`` has it, whose sizes are the numbers that the page's fields hold, and
+        ``proposal``: what these fields hold at first.
+    """
+    kept = re.sub(r"\A[ \t]*\n", "//\n", text).rstrip() + "\n"  # a kernel's text loses blank lines above it
+    macros = dict(defines or {})
+    names: list[str] = []
+    try:
+        names, notes = _kernels(kept, macros, options)
+        if not names:
+            raise KernelError("the text has no kernel. Write: __global__ void name(...) { ... }")
+        chosen = name if name in names else names[0]
+        asked = chosen if len(names) > 1 or "<" in chosen else None  # as _kernels has it compiled
+        kernel = Kernel(kept, asked, macros, options, origin=(OWN_FILE, 1))
+        made = {"offer": _offer(kernel), "proposal": _proposal(kernel)}
+        notes += [_note(one.line, one.what, one.reason) for one in kernel.left_out]
+    except (LessonError, KernelError) as error:
+        return {"kernels": names, "notes": [], "faults": _faults(error, kept, macros, options)}
+    return {"kernels": names, "kernel": chosen, "notes": [*dict.fromkeys(notes)], "faults": [], **made}
+
+
+def _note(line: int, what: str, reason: str) -> str:
+    return f"Left out: {f'line {line}, ' if line else ''}{what}: {reason}."
+
+
+def _kernels(
+    text: str, defines: Mapping[str, int | float | str], options: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The kernels of a text, and what is to be said of it."""
+    from tilewise.simulator import device_part
+
+    if not is_whole_file(text):
+        try:
+            return [one.name for one in global_functions(text)], []
+        except KernelError:
+            pass  # clang says more
+    lines = define_lines(defines).removesuffix("#line 1\n")
+    part = device_part(text, None, options=check_options(options), prelude=lines, origin=(OWN_FILE, 1))
+    launched = [one for named in part.templates.values() for one in named]
+    notes = [
+        f"{template} is a template: launch it in the text, as in {template}<32><<<1, 32>>>(...), to say with "
+        "which arguments."
+        for template, named in part.templates.items()
+        if not named
+    ]
+    return [*part.kernels, *launched], notes
+
+
+def _faults(
+    error: Exception, text: str, defines: Mapping[str, int | float | str], options: Sequence[str]
+) -> list[dict[str, Any]]:
+    """All that clang refuses in a text of kernels; of a whole file what stopped it."""
+    from tilewise.simulator.compile.compiler import CompileError, faults_of
+    from tilewise.simulator.frontend import clang_flags
+
+    if isinstance(error, CompileError) and not is_whole_file(text):
+        whole = (define_lines(defines) or "#line 1\n") + with_headers(text)
+        found = [one for one in faults_of(whole, clang_flags(check_options(options))) if one.file == OWN_FILE]
+        if found:
+            return [_fault(one.line, one.message, one.repair) for one in found[:MOST_FAULTS]]
+    if isinstance(error, LessonError) and not isinstance(error, KernelError):
+        line = error.line if error.path == OWN_FILE else 0
+        place = "" if error.path == OWN_FILE else f"{error.path}, line {error.line}: "
+        return [
+            _fault(line, place + error.message.removeprefix("the kernel does not compile: "), error.repair)
+        ]
+    return [_fault(0, str(error), "")]
+
+
+def _fault(line: int, message: str, repair: str) -> dict[str, Any]:
+    message = message.rstrip(".")
+    return {"line": line, "message": f"{message[:1].upper()}{message[1:]}.", "repair": repair}
+
+
+def _of(kernel: Kernel) -> Proposal:
+    whole = kernel.preprocessed
+    return proposal(kernel.function, kernel.source, unset_variables(kernel.source, whole))
+
+
+def _offer(kernel: Kernel) -> dict[str, Any]:
+    from tilewise.simulator.browser.program import program_data
+
+    program = program_data(kernel.entry)
+    proposed = _of(kernel)
+    by_name = {one.name: one for one in proposed.variables}
+    return {
+        "grid": ["grid.x", "grid.y", "grid.z"],
+        "block": ["block.x", "block.y", "block.z"],
+        "sharedBytes": "shared.bytes",
+        "arguments": [
+            _number(one) if isinstance(one, ProposedNumber) else _array(one, program["parameters"][at][2])
+            for at, one in enumerate(proposed.arguments)
+        ],
+        "variables": [
+            _array(by_name[one["name"]]) if one["name"] in by_name else None for one in program["variables"]
+        ],
+        "kernels": [{"label": kernel.name, "program": program}],
+        "sizes": [],
+        "totals": None,
+    }
+
+
+def _number(one: ProposedNumber) -> dict[str, Any]:
+    return {"name": one.name, "type": one.dtype.str[1:], "written": False, "value": one.name}
+
+
+def _array(one: ProposedArray, struct_bytes: int = 0) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "type": _type(one),
+        "written": one.is_written,
+        "shape": [struct_bytes if one.is_struct else f"{one.name}.length"],
+        "byValue": one.is_struct,
+        "fill": _fill(one),
+    }
+
+
+def _type(one: ProposedArray) -> str:
+    if _BF16.search(one.ctype):
+        return "bf16"
+    text = one.dtype.str[1:]
+    return text if text in _TYPES else "u1"
+
+
+def _fill(one: ProposedArray) -> dict[str, Any]:
+    """Random numbers, as ``tilewise trace`` gives them: small whole ones, or normal ones."""
+    if one.is_struct:
+        return {"kind": "constant", "value": 0}
+    seed = sum((at + 1) * ord(letter) for at, letter in enumerate(one.name))
+    if one.dtype.kind == "f" or _BF16.search(one.ctype):
+        return {"kind": "normal", "seed": seed, "scale": 1.0}
+    return {"kind": "integers", "seed": seed, "low": 0, "high": 2 if one.dtype.kind == "b" else 100}
+
+
+def _proposal(kernel: Kernel) -> dict[str, Any]:
+    """What the fields hold at first, as text."""
+    proposed = _of(kernel)
+    fields: dict[str, str] = {}
+    for axis, formula, extent in zip("xyz", proposed.grid_formulas, proposed.block, strict=True):
+        fields[f"grid.{axis}"] = formula
+        fields[f"block.{axis}"] = str(extent)
+    fields["shared.bytes"] = str(proposed.shared_bytes)
+    shown = []
+    for one in (*proposed.arguments, *proposed.variables):
+        if isinstance(one, ProposedNumber):
+            kind = "whole" if one.dtype.kind in "iu" else "number"
+            fields[one.name] = str(int(one.value) if one.dtype.kind != "f" else one.value)
+        else:
+            kind = "variable" if one in proposed.variables else "struct" if one.is_struct else "array"
+            fields[f"{one.name}.length"] = one.length
+        shown.append({"name": one.name, "ctype": one.ctype, "kind": kind})
+    return {"fields": fields, "arguments": shown}
