@@ -1,8 +1,8 @@
 """The process that compiles texts of strangers; ``compiling`` starts it and ends it.
 
 In: lines of JSON on stdin, each a text as ``kernel/pasted.py`` takes it. Out: a line of JSON for each. It
-finds no file but the course's headers, keeps what clang makes in a folder that goes with it, and is limited in
-memory.
+finds no file but the course's headers, keeps what clang makes in a folder that goes with it, and has a limit
+on memory.
 """
 
 from __future__ import annotations

@@ -55,6 +55,15 @@ class Compiler:
         finally:
             self._turn.release()
 
+    def warm(self) -> None:
+        """Start the process before the first text comes."""
+
+        def start() -> None:
+            with self._turn, contextlib.suppress(OSError, queue.Empty):
+                self._started()
+
+        threading.Thread(target=start, name="compiler", daemon=True).start()
+
     def close(self) -> None:
         """End the process."""
         child, self._child = self._child, None

@@ -20,7 +20,7 @@ const scheme = () => (dark.matches ? "slate" : "default");
 const paint = () => document.documentElement.setAttribute("data-md-color-scheme", scheme());
 dark.addEventListener("change", paint);
 paint();
-document.documentElement.className = "js";
+document.documentElement.classList.add("js");
 """
 
 
@@ -41,12 +41,12 @@ def page(token: str, text: str | None, file: str) -> str:
     held = f'<script type="application/json" class="tw-play-text">{given}</script>' if given else ""
     title = f"{file} · Playground" if file else "Playground"
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<!doctype html>\n<html lang="en" class="tw-play-alone">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
         f"{compiler_meta('/compile', token)}\n"
         '<link rel="stylesheet" href="/assets/tilewise.css">\n<script src="/scheme.js"></script>\n'
-        '</head>\n<body class="tw-play-alone">\n<main class="md-typeset">\n'
+        '</head>\n<body>\n<main class="md-typeset">\n'
         '<article class="md-content__inner">\n<h1>Playground</h1>\n'
         f'<div class="tw-play" data-examples="/examples.json">{held}</div>\n'
         '</article>\n</main>\n<script src="/assets/tilewise.js"></script>\n</body>\n</html>\n'

@@ -7,6 +7,7 @@ requests to compile. It serves these files and no others.
 from __future__ import annotations
 
 import logging
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -57,6 +58,8 @@ class PlayServer(ThreadingHTTPServer):
         self.compiler = compiler or Compiler()
         self.requests = CompileRequests(self.compiler, self.server_port)
         self.html = page(self.requests.token, text, file).encode()
+        threading.Thread(target=examples, name="examples", daemon=True).start()
+        self.compiler.warm()
 
     @property
     def address(self) -> str:

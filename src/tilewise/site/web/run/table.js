@@ -49,7 +49,7 @@ export function table(report) {
     );
     const total = (name, cells) =>
       element("tr", {}, element("td", {}), element("th", { scope: "row" }, name), ...cells.map(cell));
-    const own = total("on the page", report.pageTotals.map((text) => ({ text })));
+    const own = report.pageTotals ? [total("on the page", report.pageTotals.map((text) => ({ text })))] : [];
     return element(
       "div",
       { class: "tw-table", tabindex: 0, role: "group" },
@@ -59,7 +59,7 @@ export function table(report) {
         ...(marked ? [element("caption", {}, LEGEND)] : []),
         head,
         element("tbody", {}, ...rows),
-        element("tfoot", {}, total("in all", made.total), own),
+        element("tfoot", {}, total("in all", made.total), ...own),
       ),
     );
   }
@@ -138,7 +138,7 @@ function totals({ table: made, pageTotals }) {
   return made.columns.flatMap(({ group, name }, at) => {
     if (!["issued", "sectors", "wavefronts"].includes(name)) return [];
     const what = name === "issued" ? "instructions" : `${name} of ${group}`;
-    return [{ what, count: made.total[at].text, page: pageTotals[at] }];
+    return [{ what, count: made.total[at].text, page: pageTotals?.[at] ?? made.total[at].text }];
   });
 }
 
