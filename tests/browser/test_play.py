@@ -66,6 +66,14 @@ __global__ void endless(int* x) {
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """Compiling takes seconds on a machine that has other things to do."""
+    expect.set_options(timeout=20_000)
+    yield
+    expect.set_options(timeout=5_000)
+
+
 @pytest.fixture(scope="module")
 def server(chromium: str) -> Iterator[PlayServer]:
     made = PlayServer(build_assets(ROOT), 0)
@@ -370,12 +378,14 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    log = folder / "log.txt"
+    out = log.open("w", encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{port}"],
         cwd=folder,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "TILEWISE_CACHE": str(ROOT / ".cache/tilewise")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
     )
     address = f"http://127.0.0.1:{port}/"
     deadline = time.monotonic() + 120
@@ -384,12 +394,13 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             urllib.request.urlopen(f"{address}playground/", timeout=20).close()
             break
         except (urllib.error.URLError, OSError):
-            assert process.poll() is None, "mkdocs serve has ended"
+            assert process.poll() is None, log.read_text(encoding="utf-8")
             assert time.monotonic() < deadline, "mkdocs serve does not answer"
             time.sleep(0.2)
     yield address
     process.terminate()
     process.wait(timeout=30)
+    out.close()
 
 
 def test_under_make_serve_the_playground_compiles(
@@ -428,7 +439,7 @@ def test_under_make_serve_a_panels_kernel_is_edited_in_place(
     expect(panel.locator(".tw-hazard")).to_contain_text("thread 4 of block 2 reads a[20]; a has 20 elements")
     page.keyboard.type("oops ")
     expect(panel.locator(".tw-play-faults")).to_contain_text("Line 4")
-    panel.get_by_role("button", name="Line 4").click()
+    panel.get_by_role("button", name="Line 4").first.click()
     page.keyboard.press("Control+Z")
     panel.get_by_role("button", name="Back to the page's text").click()
     expect(panel.locator(".tw-hazard")).to_have_count(0)

@@ -96,7 +96,7 @@ class LiveServer(LiveReloadServer):
         made.preview, made.explain = preview, explain
         made.compiler = Compiler()
         is_private = is_loopback(str(host))
-        made.compile_requests = CompileRequests(made.compiler, made.server_port) if is_private else None
+        made.compile_requests = CompileRequests(made.compiler, int(port)) if is_private else None
         gc.collect()
         gc.freeze()  # each later collection would walk through MkDocs, the theme and the course again
         gc.set_threshold(*_COLLECT_AT)

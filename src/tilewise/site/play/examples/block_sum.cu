@@ -1,6 +1,6 @@
-// Adds up the elements of each block. One barrier is missing: with a block of
-// more than one warp, some threads read sums that others have yet to write.
-__global__ void block_sum(const float* x, float* sums, int n) {
+// Adds up the elements of each block. One barrier is missing: threads read sums
+// that others have yet to write.
+extern "C" __global__ void block_sum(const float* x, float* sums, int n) {
     __shared__ float partial[1024];
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     partial[threadIdx.x] = i < n ? x[i] : 0.0f;

@@ -1,6 +1,6 @@
 // Transposes an n x n matrix through shared memory. Reading a column of the tile
 // hits one bank 32 times; a tile of 33 columns would not.
-__global__ void transpose(const float* in, float* out, int n) {
+extern "C" __global__ void transpose(const float* in, float* out, int n) {
     __shared__ float tile[32][32];
     int x = blockIdx.x * 32 + threadIdx.x;
     int y = blockIdx.y * 32 + threadIdx.y;

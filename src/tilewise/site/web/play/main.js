@@ -139,7 +139,7 @@ export async function mount(root, signal) {
     if (ready) made(ready);
     else if (isHere) compiling.now({ text, kernel: state.kernel });
     else {
-      const sentence = "This link holds a text that is not compiled yet. To run it, start tilewise play and put the text into its editor.";
+      const sentence = "This link holds a text that is not compiled yet. To run it, run tilewise play and paste the text into its editor.";
       faults.replaceChildren(element("p", { class: "tw-play-note" }, sentence));
       form.hidden = true;
       result.replaceChildren();
@@ -186,9 +186,11 @@ export async function mount(root, signal) {
 
 function notice() {
   if (isHere) return [];
-  const sentence =
-    "You can change how these kernels are launched. To edit them, or to paste your own, you need a compiler, and this page has none: run this line, and the Playground opens with an editor, on your machine alone.";
-  return [element("p", { class: "tw-play-notice" }, sentence), element("div", { class: "highlight" }, element("pre", {}, element("code", {}, 'pip install "tilewise[site]" && tilewise play mine.cu')))];
+  const line = element("code", {}, "tilewise play mine.cu");
+  const how = element("a", { href: "#compiler" }, "install the course");
+  return [
+    element("p", { class: "tw-play-notice" }, "Here you can change how these kernels are launched. To edit them, or to paste your own, you need a compiler: ", how, " and run ", line, ". The Playground then opens with an editor, on your machine alone."),
+  ];
 }
 
 function help() {
