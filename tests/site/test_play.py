@@ -315,6 +315,36 @@ def test_faults_have_the_lines_of_the_text() -> None:
     ]
     [none] = compiled("int x;")["faults"]
     assert "no kernel" in none["message"]
+    [template] = compiled("template <int N> __global__ void k(int* a) { a[0] = N; }")["faults"]
+    assert "K is a template: launch it in the text, as in k<32><<<1, 32>>>" in template["message"]
+
+
+ALIKE = """\
+__global__ void k(float* a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // __global__
+    if (i < n) a[i] = i;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        'extern "C" ',
+        "#include <cuda_runtime.h>\n#include <cstdio>\n",
+        "int main() { k<<<1, 2>>>(nullptr, 1); }\n",
+        "namespace {}\n",
+        "static ",
+    ],
+)
+def test_a_kernel_is_the_same_however_it_is_written(start: str) -> None:
+    """A text of kernels alone takes a shorter way than one that clang has to take apart."""
+    wanted, found = (compiled(text)["offer"]["kernels"][0]["program"] for text in (ALIKE, start + ALIKE))
+    moved = start.count("\n")
+    assert found["source"] == start + ALIKE
+    assert found["lines"] == [line and line + moved for line in wanted["lines"]]
+    assert found["code"] == wanted["code"]
+    assert found["parameters"] == wanted["parameters"]
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewise.cuda.headers import OWN_FILE, with_headers
-from tilewise.cuda.kernel_source import KernelError, define_lines, global_functions
+from tilewise.cuda.kernel_source import KernelError, define_lines, global_functions, without_comments
 from tilewise.cuda.options import check_options
 from tilewise.errors import LessonError
 from tilewise.kernel.kernel import Kernel, is_whole_file
@@ -19,6 +19,8 @@ from tilewise.kernel.proposals import Proposal, ProposedArray, ProposedNumber, p
 
 MOST_FAULTS = 50
 _TYPES = {"f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1"}
+_HEADERS = {"cuda_fp16.h": r"\b(?:__)?half2?\b", "cuda_bf16.h": r"\b(?:__)?nv_bfloat162?\b"}
+"""Headers that a whole file may go without, as NVIDIA's compiler brings them along, by words that need them."""
 _BF16 = re.compile(r"\b(?:__)?nv_bfloat16\b")
 
 
@@ -42,21 +44,98 @@ def compiled(
         as ``kernel/try_it.py`` has it, whose sizes are the numbers that the page's fields hold, and
         ``proposal``: what these fields hold at first.
     """
-    kept = re.sub(r"\A[ \t]*\n", "//\n", text).rstrip() + "\n"  # a kernel's text loses blank lines above it
-    macros = dict(defines or {})
-    names: list[str] = []
+    kept = _with_first_line(text).rstrip() + "\n"
+    macros, flags = dict(defines or {}), tuple(options)
     try:
-        names, notes = _kernels(kept, macros, options)
-        if not names:
-            raise KernelError("the text has no kernel. Write: __global__ void name(...) { ... }")
-        chosen = name if name in names else names[0]
-        asked = chosen if len(names) > 1 or "<" in chosen else None  # as _kernels has it compiled
-        kernel = Kernel(kept, asked, macros, options, origin=(OWN_FILE, 1))
-        made = {"offer": _offer(kernel), "proposal": _proposal(kernel)}
-        notes += [_note(one.line, one.what, one.reason) for one in kernel.left_out]
+        return _compiled_alone(kept, name, macros, flags) or _compiled_whole(kept, name, macros, flags)
     except (LessonError, KernelError) as error:
-        return {"kernels": names, "notes": [], "faults": _faults(error, kept, macros, options)}
-    return {"kernels": names, "kernel": chosen, "notes": [*dict.fromkeys(notes)], "faults": [], **made}
+        return _refused(_faults(error))
+
+
+def _compiled_alone(
+    text: str, name: str | None, defines: Mapping[str, int | float | str], options: tuple[str, ...]
+) -> dict[str, Any] | None:
+    """A text of kernels that have C linkage, or could; None where clang has to say what is in it.
+
+    Clang's syntax tree takes a second, which nobody who types wants to wait.
+    """
+    from tilewise.simulator import CompileError
+    from tilewise.simulator.compile.compiler import faults_of
+    from tilewise.simulator.frontend import clang_flags
+
+    lacks_header = any(re.search(words, text) and header not in text for header, words in _HEADERS.items())
+    if is_whole_file(text) or lacks_header:
+        return None
+    linked = _with_c_linkage(text)
+    try:
+        names = [one.name for one in global_functions(linked)]
+        kernel = (
+            Kernel(linked, _chosen(name, names), defines, options, origin=(OWN_FILE, 1)) if names else None
+        )
+        return _ready(kernel, names, [], text) if kernel is not None else None
+    except KernelError:
+        return None
+    except CompileError:
+        whole = (define_lines(defines) or "#line 1\n") + with_headers(_without_host_headers(text))
+        found = [one for one in faults_of(whole, clang_flags(check_options(options))) if one.file == OWN_FILE]
+        faults = [_fault(one.line, one.message, one.repair) for one in found[:MOST_FAULTS]]
+        return _refused(faults) if faults else None
+
+
+def _compiled_whole(
+    text: str, name: str | None, defines: Mapping[str, int | float | str], options: tuple[str, ...]
+) -> dict[str, Any]:
+    """Any text: clang says which kernels are in it."""
+    names, notes = _kernels(text, defines, options)
+    if not names:
+        raise KernelError(
+            notes[0] if notes else "the text has no kernel. Write: __global__ void name(...) { ... }"
+        )
+    chosen = _chosen(name, names)
+    asked = chosen if len(names) > 1 or "<" in chosen else None  # as _kernels has it compiled
+    return _ready(Kernel(text, asked, defines, options, origin=(OWN_FILE, 1)), names, notes, text)
+
+
+def _chosen(name: str | None, names: Sequence[str]) -> str:
+    return name if name in names and name is not None else names[0]
+
+
+def _with_c_linkage(text: str) -> str:
+    """The text with names that a launch can use; lines stay where they are."""
+    plain = without_comments(_without_host_headers(text))
+    return _with_first_line(re.sub(r'(?<!"C" )\b__global__\b', 'extern "C" __global__', plain))
+
+
+def _with_first_line(text: str) -> str:
+    """The text with something in its first line: a kernel's text loses blank lines above it."""
+    return re.sub(r"\A[ \t]*\n", "//\n", text)
+
+
+def _without_host_headers(text: str) -> str:
+    from tilewise.simulator.compile.whole_file import FOR_HOSTS
+
+    def blank(found: re.Match[str]) -> str:
+        return "" if found["name"].removesuffix(".h") in FOR_HOSTS else found[0]
+
+    return re.sub(r"^[ \t]*#[ \t]*include[ \t]*<(?P<name>[^>\n]+)>[^\n]*$", blank, text, flags=re.M)
+
+
+def _ready(kernel: Kernel, names: Sequence[str], notes: list[str], text: str) -> dict[str, Any]:
+    offer = _offer(kernel)
+    offer["kernels"][0]["program"]["source"] = text
+    left_out = [_note(one.line, one.what, one.reason) for one in kernel.left_out]
+    return {
+        "kernels": names,
+        "kernel": kernel.name,
+        "notes": [*dict.fromkeys([*notes, *left_out])],
+        "faults": [],
+        "offer": offer,
+        "proposal": _proposal(kernel),
+    }
+
+
+def _refused(faults: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"kernels": [], "notes": [], "faults": faults}
 
 
 def _note(line: int, what: str, reason: str) -> str:
@@ -69,11 +148,6 @@ def _kernels(
     """The kernels of a text, and what is to be said of it."""
     from tilewise.simulator import device_part
 
-    if not is_whole_file(text):
-        try:
-            return [one.name for one in global_functions(text)], []
-        except KernelError:
-            pass  # clang says more
     lines = define_lines(defines).removesuffix("#line 1\n")
     part = device_part(text, None, options=check_options(options), prelude=lines, origin=(OWN_FILE, 1))
     launched = [one for named in part.templates.values() for one in named]
@@ -86,24 +160,12 @@ def _kernels(
     return [*part.kernels, *launched], notes
 
 
-def _faults(
-    error: Exception, text: str, defines: Mapping[str, int | float | str], options: Sequence[str]
-) -> list[dict[str, Any]]:
-    """All that clang refuses in a text of kernels; of a whole file what stopped it."""
-    from tilewise.simulator.compile.compiler import CompileError, faults_of
-    from tilewise.simulator.frontend import clang_flags
-
-    if isinstance(error, CompileError) and not is_whole_file(text):
-        whole = (define_lines(defines) or "#line 1\n") + with_headers(text)
-        found = [one for one in faults_of(whole, clang_flags(check_options(options))) if one.file == OWN_FILE]
-        if found:
-            return [_fault(one.line, one.message, one.repair) for one in found[:MOST_FAULTS]]
+def _faults(error: Exception) -> list[dict[str, Any]]:
     if isinstance(error, LessonError) and not isinstance(error, KernelError):
         line = error.line if error.path == OWN_FILE else 0
         place = "" if error.path == OWN_FILE else f"{error.path}, line {error.line}: "
-        return [
-            _fault(line, place + error.message.removeprefix("the kernel does not compile: "), error.repair)
-        ]
+        message = error.message.removeprefix("the kernel does not compile: ")
+        return [_fault(line, place + message, error.repair)]
     return [_fault(0, str(error), "")]
 
 

@@ -99,6 +99,7 @@ export async function mount(root, signal) {
   function made(answer) {
     faults.replaceChildren(...remarks(answer, go));
     if (answer.faults.length) {
+      if (runs) faults.append(element("p", { class: "tw-play-note" }, "The run below is that of the last text that compiled."));
       editor?.mark(asMarks(answer.faults));
       result.classList.add("tw-play-stale");
       say(answer.faults.map(({ line, message }) => `${line ? `Line ${line}: ` : ""}${message}`).join(" "));
