@@ -20,7 +20,7 @@ from tilewise.kernel.proposals import Proposal, ProposedArray, ProposedNumber, p
 MOST_FAULTS = 50
 _TYPES = {"f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1"}
 _HEADERS = {"cuda_fp16.h": r"\b(?:__)?half2?\b", "cuda_bf16.h": r"\b(?:__)?nv_bfloat162?\b"}
-"""Headers that a whole file may go without, as NVIDIA's compiler brings them along, by words that need them."""
+"""Headers that a text may go without, as NVIDIA's compiler brings them along, by words that need them."""
 _BF16 = re.compile(r"\b(?:__)?nv_bfloat16\b")
 
 
