@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -273,6 +274,47 @@ def test_fields_say_what_is_wrong_with_them(opened: Callable[..., Page]) -> None
         expect(refused).to_contain_text(said)
         field.fill(before)
         expect(title(page)).to_be_visible()
+
+
+def test_a_launch_that_the_text_rules_out_is_refused(opened: Callable[..., Page]) -> None:
+    page = opened()
+    text = "__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) both(int* a) {\n"
+    paste(page, text + "    if (threadIdx.x == 0) a[blockIdx.x] = 1;\n}\n")
+    expect(title(page)).to_contain_text("both<<<8, 128>>>")
+    page.get_by_label("threads along x").fill("256")
+    refused = page.locator(".tw-try-refused")
+    expect(refused).to_contain_text("the kernel promises at most 128 by __launch_bounds__")
+    page.get_by_label("threads along x").fill("64")
+    expect(title(page)).to_contain_text("both<<<16, 64>>>")
+    page.get_by_label("blocks along x").fill("3")
+    expect(refused).to_contain_text("A grid of 3 × 1 × 1 is not a whole number of clusters of 2 × 1 × 1")
+
+
+def test_the_command_opens_a_file(open_context: Callable[..., BrowserContext], tmp_path: Path) -> None:
+    (tmp_path / "mine.cu").write_text(PASTED.replace("fill", "fill_mine"), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tilewise", "play", "mine.cu", "--no-browser"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+        assert address
+        page = open_context().new_page()
+        faults = Faults(address[0])
+        faults.watch(page)
+        page.goto(address[0])
+        expect(page).to_have_title("mine.cu · Playground")
+        expect(title(page)).to_contain_text("fill_mine<<<4, 256>>>")
+        expect(editor(page)).to_contain_text("fill_mine<<<1, 32>>>(nullptr, 5);")
+        assert faults.console == faults.elsewhere == []
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        process.stdout.close()
+    assert (tmp_path / "mine.cu").read_text(encoding="utf-8") == PASTED.replace("fill", "fill_mine")
 
 
 def test_an_endless_kernel_is_stopped(opened: Callable[..., Page]) -> None:

@@ -9,9 +9,13 @@ from __future__ import annotations
 import errno
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewise.cli.trace import cache_root, text_of
 from tilewise.errors import LessonError
+
+if TYPE_CHECKING:
+    from tilewise.site.play.server import PlayServer
 
 PORT = 8017
 """The port that is tried first, so that a shared link finds it on another machine, too."""
@@ -59,7 +63,12 @@ def play(file: str | None, *, port: int | None = None, browser: bool = True) -> 
     return 0
 
 
-def _server(assets: Path, port: int | None, text: str | None, name: str):  # type: ignore[no-untyped-def]
+def _server(assets: Path, port: int | None, text: str | None, name: str) -> PlayServer:
+    """The server, at the port that is asked for or at the first that is free.
+
+    Raises:
+        LessonError: there is none.
+    """
     from tilewise.site.play.server import PlayServer
 
     tried = [port] if port is not None else [*range(PORT, PORT + _TRIED), 0]

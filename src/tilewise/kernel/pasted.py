@@ -198,6 +198,7 @@ def _offer(kernel: Kernel) -> dict[str, Any]:
         ],
         "kernels": [{"label": kernel.name, "program": program}],
         "sizes": [],
+        "maxThreads": kernel.function.max_threads,
         "totals": None,
     }
 

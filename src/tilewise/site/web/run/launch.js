@@ -45,7 +45,7 @@ export function launchOf(offer, choice) {
   const block = offer.block.map(of);
   const sharedBytes = of(offer.sharedBytes);
   check(grid, block);
-  if (sharedBytes > MOST_SHARED_BYTES) throw new Refused(`A block can't have ${sharedBytes.toLocaleString("en-US")} bytes of shared memory; at most ${MOST_SHARED_BYTES.toLocaleString("en-US")} are possible.`);
+  checkKernel(offer, choice, grid, block, sharedBytes);
   let bytes = 0;
   const shapes = offer.arguments.map((one) => one.shape?.map(of));
   offer.arguments.forEach((one, at) => {
@@ -72,6 +72,16 @@ function check(grid, block) {
   if (grid.some((extent, axis) => extent < 1 || extent > GRID_LIMITS[axis])) throw new Refused(`A grid can't be ${said(grid)}.`);
   const blocks = count(grid);
   if (blocks > MOST_BLOCKS) throw new Refused(`The grid has ${blocks.toLocaleString("en-US")} blocks; the page runs up to ${MOST_BLOCKS.toLocaleString("en-US")}.`);
+}
+
+/** What a kernel's own text allows, as cuda/arguments.py checks it. */
+function checkKernel(offer, choice, grid, block, sharedBytes) {
+  const { cluster, static_shared: fixed } = offer.kernels[choice.kernel].program;
+  const bytes = fixed + sharedBytes;
+  if (bytes > MOST_SHARED_BYTES) throw new Refused(`A block can't have ${bytes.toLocaleString("en-US")} bytes of shared memory; at most ${MOST_SHARED_BYTES.toLocaleString("en-US")} are possible.`);
+  if (cluster.some((few, axis) => grid[axis] % few)) throw new Refused(`A grid of ${said(grid)} is not a whole number of clusters of ${said(cluster)} blocks.`);
+  const promised = offer.maxThreads ?? MOST_THREADS;
+  if (count(block) > promised) throw new Refused(`A block of ${said(block)} has ${count(block).toLocaleString("en-US")} threads; the kernel promises at most ${promised.toLocaleString("en-US")} by __launch_bounds__.`);
 }
 
 const count = (shape) => shape.reduce((all, extent) => all * extent, 1);
