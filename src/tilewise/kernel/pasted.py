@@ -86,14 +86,28 @@ def _compiled_whole(
     text: str, name: str | None, defines: Mapping[str, int | float | str], options: tuple[str, ...]
 ) -> dict[str, Any]:
     """Any text: clang says which kernels are in it."""
-    names, notes = _kernels(text, defines, options)
+    from tilewise.simulator import device_part
+
+    lines = define_lines(defines).removesuffix("#line 1\n")
+    origin = (OWN_FILE, 1)
+    part = device_part(text, None, options=check_options(options), prelude=lines, origin=origin)
+    names = [*part.kernels, *(one for launched in part.templates.values() for one in launched)]
+    notes = [
+        f"{template} is a template: launch it in the text, as in {template}<32><<<1, 32>>>(...), to say with "
+        "which arguments."
+        for template, launched in part.templates.items()
+        if not launched
+    ]
     if not names:
         raise KernelError(
             notes[0] if notes else "the text has no kernel. Write: __global__ void name(...) { ... }"
         )
     chosen = _chosen(name, names)
-    asked = chosen if len(names) > 1 or "<" in chosen else None  # as _kernels has it compiled
-    return _ready(Kernel(text, asked, defines, options, origin=(OWN_FILE, 1)), names, notes, text)
+    if chosen in part.kernels:
+        kernel = Kernel.of_part(part, chosen, text, defines, options, origin)
+    else:
+        kernel = Kernel(text, chosen, defines, options, origin=origin)
+    return _ready(kernel, names, notes, text)
 
 
 def _chosen(name: str | None, names: Sequence[str]) -> str:
@@ -140,24 +154,6 @@ def _refused(faults: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _note(line: int, what: str, reason: str) -> str:
     return f"Left out: {f'line {line}, ' if line else ''}{what}: {reason}."
-
-
-def _kernels(
-    text: str, defines: Mapping[str, int | float | str], options: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """The kernels of a text, and what is to be said of it."""
-    from tilewise.simulator import device_part
-
-    lines = define_lines(defines).removesuffix("#line 1\n")
-    part = device_part(text, None, options=check_options(options), prelude=lines, origin=(OWN_FILE, 1))
-    launched = [one for named in part.templates.values() for one in named]
-    notes = [
-        f"{template} is a template: launch it in the text, as in {template}<32><<<1, 32>>>(...), to say with "
-        "which arguments."
-        for template, named in part.templates.items()
-        if not named
-    ]
-    return [*part.kernels, *launched], notes
 
 
 def _faults(error: Exception) -> list[dict[str, Any]]:
