@@ -345,14 +345,26 @@ def test_the_playground_passes_axe(opened: Callable[..., Page], axe: str, scheme
 
 SITE_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}
 <meta name="viewport" content="width=device-width"><title>Playground</title><link rel="icon" href="data:,">
-<link rel="stylesheet" href="tilewise/tilewise.css"></head><body data-md-color-scheme="default">
+<link rel="stylesheet" href="tilewise/tilewise.css">
+<style>body {{ margin: 0 1rem; color: var(--tw-ink); background: var(--tw-paper) }}</style></head>
+<body data-md-color-scheme="default">
 <main class="md-typeset"><article class="md-content__inner"><h1>Playground</h1>
 <div class="tw-play" data-examples="examples.json"></div></article></main>
 <script src="tilewise/tilewise.js"></script></body></html>"""
 
 
+def must_pass_axe(page: Page, axe: str, inside: str) -> None:
+    """In both themes, as the site switches them."""
+    page.evaluate(axe)
+    for scheme in ("default", "slate"):
+        page.evaluate("(scheme) => (document.body.dataset.mdColorScheme = scheme)", scheme)
+        page.wait_for_timeout(500)  # colours fade into each other
+        found = page.evaluate("(inside) => axe.run(inside)", inside)["violations"]
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
 def test_without_a_compiler_examples_run_and_the_page_says_how_to_edit(
-    open_context: Callable[..., BrowserContext], served: Callable[[Path], str], tmp_path: Path
+    open_context: Callable[..., BrowserContext], served: Callable[[Path], str], tmp_path: Path, axe: str
 ) -> None:
     main = (ROOT / "src/tilewise/site/web/overrides/main.html").read_text(encoding="utf-8")
     policy = re.search(r'<meta http-equiv="Content-Security-Policy".*?>', main)
@@ -376,6 +388,7 @@ def test_without_a_compiler_examples_run_and_the_page_says_how_to_edit(
     expect(page.locator(".tw-hazard").first).to_contain_text("Hazard: race.")
     expect(editor(page)).to_have_count(0)
     assert not [url for url in faults.requests if url.endswith("editor.js")]
+    must_pass_axe(page, axe, ".tw-play")
     assert faults.console == faults.elsewhere == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -461,7 +474,7 @@ def test_under_make_serve_the_playground_compiles(
 
 
 def test_under_make_serve_a_panels_kernel_is_edited_in_place(
-    open_context: Callable[..., BrowserContext], course: str
+    open_context: Callable[..., BrowserContext], course: str, axe: str
 ) -> None:
     page = open_context(viewport={"width": 390, "height": 900}).new_page()
     faults = Faults(course)
@@ -481,6 +494,7 @@ def test_under_make_serve_a_panels_kernel_is_edited_in_place(
     expect(panel.locator(".tw-hazard")).to_contain_text("thread 4 of block 2 reads a[20]; a has 20 elements")
     page.keyboard.type("oops ")
     expect(panel.locator(".tw-play-faults")).to_contain_text("Line 4")
+    must_pass_axe(page, axe, ".tw-try")
     panel.get_by_role("button", name="Line 4").first.click()
     page.keyboard.press("Control+Z")
     panel.get_by_role("button", name="Back to the page's text").click()

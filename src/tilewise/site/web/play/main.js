@@ -48,8 +48,8 @@ export async function mount(root, signal) {
   let text = "";
   let runs = null;
   let wanted = {};
-  const listing = isHere ? null : element("code", {});
-  if (listing) host.append(element("div", { class: "highlight" }, element("pre", { tabindex: 0, "aria-label": "The kernel's text" }, listing)));
+  const listing = isHere ? null : element("code", { tabindex: 0 });
+  if (listing) host.append(element("div", { class: "highlight" }, element("pre", {}, listing)));
   const editor = edit?.(host, {
     text: "",
     label: "CUDA text",
