@@ -22,16 +22,21 @@ export class Fields {
     /** @type {Map<string, HTMLInputElement>} */
     this.inputs = new Map();
     this.fills = new Map();
+    this.sliders = new Map();
     this.known = "";
+    this.root.addEventListener("input", ({ target }) => this.#follow(target));
   }
 
-  /** Show a kernel's parameters; what has been typed for the same ones stays. @param {any} proposal @param {any} held */
+  /** Show a kernel's parameters; what a reader has typed stays. @param {any} proposal @param {any} held */
   show({ fields, arguments: parameters }, held = {}) {
-    const before = JSON.stringify(parameters) === this.known ? this.state() : { fields: {}, fills: {} };
-    this.known = JSON.stringify(parameters);
-    this.inputs.clear();
-    this.fills.clear();
-    const values = { ...fields, ...before.fields, ...held.fields };
+    const known = JSON.stringify([fields, parameters]);
+    if (known === this.known) return;
+    const before = this.known ? this.state() : { fields: {}, fills: {} };
+    const typed = Object.entries(before.fields).filter(([name, text]) => name in fields && text !== this.proposed[name]);
+    this.known = known;
+    this.proposed = fields;
+    for (const one of [this.inputs, this.fills, this.sliders]) one.clear();
+    const values = { ...fields, ...Object.fromEntries(typed), ...held.fields };
     const fills = { ...before.fills, ...held.fills };
     const launch = element(
       "fieldset",
@@ -139,12 +144,18 @@ export class Fields {
       this.inputs.get(name).value = slider.value;
       this.changed();
     });
-    this.root.addEventListener("input", ({ target }) => {
-      if (target !== this.inputs.get(name) || !target.value) return;
-      if (Number(target.value) > Number(slider.max)) slider.max = String(Number(target.value));
-      slider.value = target.value;
-    });
+    this.sliders.set(name, slider);
     return slider;
+  }
+
+  /** A slider goes where its field says, and further than it went before. */
+  #follow(target) {
+    for (const [name, slider] of this.sliders) {
+      const value = Number(target.value);
+      if (target !== this.inputs.get(name) || !target.value || !Number.isFinite(value)) continue;
+      if (value > Number(slider.max)) slider.max = target.value;
+      slider.value = target.value;
+    }
   }
 
   #argument({ name, ctype, kind }, values, fill) {
