@@ -105,6 +105,13 @@ const onDemand = {
   "editor.js": "play/editor.js",
 };
 
+/** The licences of the packages in a bundle whose files do not hold them, beside it. */
+const withLicences = (name, { inputs }) => {
+  const packages = Object.keys(inputs).map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]);
+  const texts = [...new Set(packages.filter(Boolean))].sort().map((one) => `${one}\n\n${readFileSync(join(modules, one, "LICENSE"), "utf8")}`);
+  writeFileSync(join(given.out, `${name}.LEGAL.txt`), texts.join("\n\n"));
+};
+
 mkdirSync(join(given.out, "fonts"), { recursive: true });
 const cut = async ([name, source]) => {
   const font = await subsetFont(readFileSync(join(modules, source)), LETTERS, { targetFormat: "woff2" });
@@ -141,7 +148,8 @@ await Promise.all([
       outfile: join(given.out, name),
       format: "esm",
       alias: { "tilewise-devices": join(given.generated, "devices.json") },
-    }),
+      ...(name === "editor.js" && { metafile: true, banner: { js: `/* Licences: ${name}.LEGAL.txt */` } }),
+    }).then(({ metafile }) => metafile && withLicences(name, metafile)),
   ),
 ]).catch((error) => {
   if (!error.errors) console.error(error); // esbuild has said what it found
