@@ -45,6 +45,13 @@ def test_styles_hold_the_figures_colours_and_only_local_addresses(assets: Path) 
     assert all(address.strip("\"'").startswith(("fonts/", "data:")) for address in addresses)
 
 
+def test_the_editor_comes_with_its_licences(assets: Path) -> None:
+    said = (assets / "editor.js.LEGAL.txt").read_text(encoding="utf-8")
+    for name in ("@codemirror/view", "@lezer/cpp", "style-mod"):
+        assert re.search(rf"^{name}\n\n(?:MIT License\n\n)?Copyright", said, re.M)
+    assert "editor.js.LEGAL.txt" in (assets / "editor.js").read_text(encoding="utf-8")[:100]
+
+
 def test_pages_and_figures_share_no_class_but_those_that_are_told_apart() -> None:
     """A page's style must not reach into a figure. A run's `tw-run` and a number's `tw-number` are scoped."""
     pages, figures = (

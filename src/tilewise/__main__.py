@@ -1,4 +1,4 @@
-"""The command line: ``tilewise record | table | check | doctor | trace | puzzle``.
+"""The command line: ``tilewise record | table | check | doctor | trace | play | puzzle``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.cli`` and is imported when it is
 called, so that none pays for another's needs.
@@ -88,6 +88,10 @@ def parser() -> argparse.ArgumentParser:
         "--shared-bytes", "--shared", type=int, default=0, metavar="N", help="dynamic shared memory"
     )
     trace.add_argument("--out", metavar="FILE.html", help="where the page goes (FILE.trace.html, here)")
+    play = commands.add_parser("play", help="edit and run a CUDA file in a page, served on this machine")
+    play.add_argument("file", nargs="?", metavar="FILE", help="what the editor opens with; it is not written")
+    play.add_argument("--port", type=int, metavar="N", help="where (8017, or the next free port)")
+    play.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
     puzzle = commands.add_parser(
         "puzzle", help="list the puzzles, begin one, check an answer, ask for a hint"
     )
@@ -172,6 +176,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 max_steps=given.max_steps,
                 defines=given.define,
             )
+        if given.command == "play":
+            from tilewise.cli.play import play
+
+            return play(given.file, port=given.port, browser=not given.no_browser)
         if given.command == "puzzle":
             from tilewise.cli.puzzle import puzzle
 

@@ -63,7 +63,7 @@ def trace(
     if not path.is_file():
         raise LessonError(file, 0, "there is no such file.")
     macros = _macros(file, defines)
-    text = _text(file, path)
+    text = text_of(file, path)
     if grid is None or block is None:
         from tilewise.cli.trace_proposals import proposals
 
@@ -89,7 +89,12 @@ def trace(
     return 1 if run.hazards else 0
 
 
-def _text(file: str, path: Path) -> str:
+def text_of(file: str, path: Path) -> str:
+    """The text of a CUDA file.
+
+    Raises:
+        LessonError: it is no text, or empty.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -142,7 +147,7 @@ def _write_page(target: Path, run: Any, launch: Launch, facts: str) -> None:
     from tilewise.site.frontend import FrontendError, build_assets
 
     try:
-        assets = build_assets(_cache_root())
+        assets = build_assets(cache_root())
     except FrontendError as error:
         print(f"the page was not written: {error}", file=sys.stderr)
         return
@@ -205,7 +210,7 @@ def _narrower(run: Any) -> Iterator[tuple[Trace, str]]:
         )
 
 
-def _cache_root() -> Path:
+def cache_root() -> Path:
     """Where built styles and scripts are kept: in a checkout of tilewise itself, else at home."""
     checkout = Path(tilewise.__file__).resolve().parents[2]
     return checkout if (checkout / "mkdocs.yml").is_file() else Path.home()

@@ -135,6 +135,38 @@ class Kernel:
         self._choose(name)
         self._log()
 
+    @classmethod
+    def of_part(
+        cls,
+        part: DevicePart,
+        name: str,
+        source: str,
+        defines: Mapping[str, int | float | str],
+        options: Iterable[str],
+        origin: tuple[str, int],
+    ) -> Kernel:
+        """A kernel of a whole file that clang has taken apart already.
+
+        Args:
+            part: what ``device_part`` found in the source, with the same defines and options.
+            name: one of its kernels.
+            source: the file's text.
+            defines: as `Kernel` takes them.
+            options: as `Kernel` takes them.
+            origin: as `Kernel` takes it.
+        """
+        made = object.__new__(cls)
+        made.source = source
+        made.defines = MappingProxyType(dict(defines))
+        made.options = check_options(options)
+        made.origin = origin
+        made._define_lines = define_lines(made.defines)
+        made._part, made._whole = part, part.text
+        made._functions = {key: one.function for key, one in part.kernels.items()}
+        made._choose(name)
+        made._log()
+        return made
+
     def _read_file(self, name: str | None, folder: Path | None, error: KernelError) -> None:
         """Let clang find the kernels, where the text alone does not say enough."""
         from tilewise.simulator import ToolchainError, device_part

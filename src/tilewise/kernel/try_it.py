@@ -166,7 +166,9 @@ def try_it(
         ]:
             raise KernelError(f'try_it: "{label}" takes other parameters than {next(iter(kernels))}.')
     _verify(make, first, offer, ranges)
-    offer["kernels"] = [{"label": label, "program": _program(one)} for label, one in kernels.items()]
+    offer["kernels"] = [
+        {"label": label, "program": _program(one), **_compiled_with(one)} for label, one in kernels.items()
+    ]
     offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
     run = _run_at(make(**start), first, offer)
     offer["totals"] = _counters(run)
@@ -193,6 +195,12 @@ def _program(kernel: Kernel) -> dict[str, Any]:
     from tilewise.simulator.browser.program import program_data
 
     return program_data(kernel.entry)
+
+
+def _compiled_with(kernel: Kernel) -> dict[str, Any]:
+    """What a text that is edited on the page is compiled with, beside itself."""
+    given = {"defines": dict(kernel.defines), "options": list(kernel.options)}
+    return {name: value for name, value in given.items() if value}
 
 
 def _offer(case: Case, kernel: Kernel) -> dict[str, Any]:

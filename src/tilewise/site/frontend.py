@@ -29,7 +29,7 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 NODE_AT_LEAST = 20
 _OUTPUTS = (
     *("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "run.js", "run_worker.js", "machine.wasm"),
-    *("figures.js", "plotly.js"),
+    *("play.js", "edit.js", "editor.js", "figures.js", "plotly.js"),
 )
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 

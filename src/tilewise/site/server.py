@@ -1,8 +1,9 @@
 """The server of ``mkdocs serve``: answers from the preview, and tells the open page what changed.
 
 In: the server that MkDocs made, and a ``Preview``. Out: one in its place that sees a save at once, prepares
-the site anew only where a save needs it, and keeps the last good site up when that fails. What it overrides
-of ``LiveReloadServer`` MkDocs does not promise to keep; ``pyproject.toml`` pins the release.
+the site anew only where a save needs it, keeps the last good site up when that fails, and compiles texts for
+its own pages where it serves this machine alone. What it overrides of ``LiveReloadServer`` MkDocs does not
+promise to keep; ``pyproject.toml`` pins the release.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import traceback
 import urllib.parse
 from collections.abc import Callable, Iterable
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,9 @@ import watchdog.observers
 from mkdocs.exceptions import PluginError
 from mkdocs.livereload import LiveReloadServer
 
+from tilewise.site.play.compiling import Compiler
+from tilewise.site.play.page import compiler_meta
+from tilewise.site.play.requests import CompileRequests, is_loopback
 from tilewise.site.preview import Preview
 
 log = logging.getLogger("mkdocs.plugins.tilewise")
@@ -35,6 +40,7 @@ log = logging.getLogger("mkdocs.plugins.tilewise")
 _SCRIPT = Path(__file__).with_name("live.js")
 _STYLES = Path(__file__).with_name("live.css")
 _UPDATE = "/livereload/tilewise"
+_COMPILE = "/livereload/compile"
 _CHANGES = frozenset({"created", "modified", "moved", "deleted"})
 """What an editor does; opening and closing a file raises events too."""
 _SETTLED_S = 0.015
@@ -67,6 +73,9 @@ class LiveServer(LiveReloadServer):
     """MkDocs's server, with pages that are made when they are asked for."""
 
     preview: Preview
+    compiler: Compiler
+    compile_requests: CompileRequests | None
+    """None where other machines could ask, too."""
     explain: Callable[[], str]
     """Why the site could not be prepared, in the author's words; empty where no lesson is to blame."""
     _prepare: Callable[[], None]
@@ -85,6 +94,9 @@ class LiveServer(LiveReloadServer):
         )
         made.error_handler = server.error_handler
         made.preview, made.explain = preview, explain
+        made.compiler = Compiler()
+        is_private = is_loopback(str(host))
+        made.compile_requests = CompileRequests(made.compiler, int(port)) if is_private else None
         gc.collect()
         gc.freeze()  # each later collection would walk through MkDocs, the theme and the course again
         gc.set_threshold(*_COLLECT_AT)
@@ -143,6 +155,8 @@ class LiveServer(LiveReloadServer):
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes] | None:
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "ignore")
+        if path == _COMPILE and self.compile_requests is not None:
+            return self._compile(self.compile_requests, environ, start_response)
         if path == _UPDATE:
             return self._update(environ.get("QUERY_STRING", ""), start_response)
         if not path.startswith(self.mount_path):
@@ -165,6 +179,28 @@ class LiveServer(LiveReloadServer):
         kind = str(self._guess_type(inside))  # type: ignore[no-untyped-call]
         return _answer(content, kind, start_response)
 
+    def _compile(
+        self, requests: CompileRequests, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> list[bytes]:
+        """A text that the Playground, or a panel with its editor, wants compiled."""
+        headers = {
+            name.removeprefix("HTTP_").replace("_", "-").lower(): str(value)
+            for name, value in environ.items()
+            if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
+        }
+        status, content = requests.answer(
+            environ["REQUEST_METHOD"], headers, environ["REMOTE_ADDR"], environ["wsgi.input"].read
+        )
+        line = f"{status} {HTTPStatus(status).phrase}"
+        start_response(line, [("Content-Type", "application/json"), ("Content-Length", str(len(content)))])
+        return [content]
+
+    def server_close(self) -> None:
+        """Stop serving and compiling."""
+        super().server_close()
+        if hasattr(self, "compiler"):
+            self.compiler.close()
+
     def _update(self, query: str, start_response: Callable[..., Any]) -> list[bytes]:
         """What is new about an open page, once there is something."""
         asked = urllib.parse.parse_qs(query)
@@ -179,7 +215,10 @@ class LiveServer(LiveReloadServer):
         script = _SCRIPT.read_text(encoding="utf-8").replace(
             '"LIVE_SETTINGS"', json.dumps(settings).replace("</", "<\\/")
         )
-        added = f"<style>{_STYLES.read_text(encoding='utf-8')}</style><script>{script}</script>".encode()
+        styles = _STYLES.read_text(encoding="utf-8")
+        asked = self.compile_requests
+        compiler = compiler_meta(_COMPILE, asked.token) if asked is not None else ""
+        added = f"{compiler}<style>{styles}</style><script>{script}</script>".encode()
         start, end, rest = content.rpartition(b"</body>")
         return b"".join([start or rest, added, end, rest if start else b""])
 

@@ -14,7 +14,12 @@ from mkdocs.structure.files import File
 
 from tilewise.build.pipeline import CourseView
 from tilewise.measurements.page import record_files
+from tilewise.site.play.examples import examples
 from tilewise.site.publication import licence_files
+
+PLAYGROUND = "playground.md"
+EXAMPLES = "playground/examples.json"
+"""What the Playground runs where nothing can be compiled."""
 
 
 def site_files(
@@ -36,6 +41,8 @@ def site_files(
             for name, content in view.pages[path].files.items():
                 yield File.generated(config, name, content=content)
     yield from licence_files(config, root)
+    if (root / "docs" / PLAYGROUND).is_file():
+        yield File.generated(config, EXAMPLES, content=examples())
     for name, file in record_files(view.root):
         yield File.generated(config, name, abs_src_path=str(file))
     if assets is None:

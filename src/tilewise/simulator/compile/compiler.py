@@ -1,18 +1,22 @@
 """Running clang: a kernel's text to PTX, kept on disk by its contents.
 
 In: a source, flags, and where in a lesson it stands. Out: the text of the PTX. Errors of the compiler come
-back as one message that names the lesson's own line; those of the installation say what is broken.
+back as one message that names the lesson's own line; those of the installation say what is broken. For texts
+by strangers, ``seal`` hides every file from clang but the source and the course's headers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tilewise.errors import LessonError
 from tilewise.simulator.compile.toolchain import ToolchainError, cache_folder, keep, zig
@@ -121,16 +125,53 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
     return made
 
 
+_sealed = False
+
+
+def seal() -> None:
+    """From now on, in this process, clang finds no file but the source and the course's headers.
+
+    So no ``#include``, ``__has_include`` or ``#embed`` of a stranger's text learns anything of this machine.
+    """
+    global _sealed  # noqa: PLW0603 - it holds for the process, and is never taken back
+    _sealed = True
+
+
 def _run(compiler: Path, flags: tuple[str, ...], source: str) -> subprocess.CompletedProcess[bytes]:
     """Run clang on a source, which is called ``kernel.cu``, with the headers that every kernel has."""
-    own = ("-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h"), "-o", "-", "kernel.cu")
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "kernel.cu").write_text(source, encoding="utf-8")
+    own = ["-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h"), "-o", "-", "kernel.cu"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        (folder / "kernel.cu").write_text(source, encoding="utf-8")
+        if _sealed:
+            visible: dict[str, Any] = {
+                "version": 0,
+                "redirecting-with": "redirect-only",
+                "use-external-names": "false",
+            }
+            visible["roots"] = [_visible(folder, "kernel.cu"), *_visible_headers()]
+            (folder / "visible.json").write_text(json.dumps(visible), encoding="utf-8")
+            own += ["-ivfsoverlay", str(folder / "visible.json"), "-fno-crash-diagnostics"]
         command = [str(compiler), "clang", *flags, *own]
         try:
             return subprocess.run(command, capture_output=True, cwd=folder, check=False, env=_environment())
         except OSError as error:
             raise ToolchainError(f"{compiler} cannot be run: {error.strerror}. {_REPAIR}") from None
+
+
+def _visible(folder: Path, *names: str) -> dict[str, Any]:
+    """Files of a folder, as clang's overlay of the file system lists them."""
+    files = [{"name": name, "type": "file", "external-contents": str(folder / name)} for name in names]
+    return {"name": str(folder), "type": "directory", "contents": files}
+
+
+@cache
+def _visible_headers() -> list[dict[str, Any]]:
+    folders: dict[Path, list[str]] = {}
+    for path in sorted(HEADERS.rglob("*")):
+        if path.is_file():
+            folders.setdefault(path.parent, []).append(path.name)
+    return [_visible(folder, *names) for folder, names in folders.items()]
 
 
 _FAULT = re.compile(r"^(?P<place>[^\n]*?):(?P<line>\d+):\d+: (?:fatal )?error: (?P<says>[^\n]*)", re.M)

@@ -2,8 +2,8 @@
 // In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
 // --generated (the folder of theme.css, which has the colours, devices.json, which has the peaks of GPUs, and the
 // layout.json and sentences.js of the simulator), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, mine.js, run.js, run_worker.js, figures.js, plotly.js and fonts/*.woff2 in
-// --out, and a script for each kind whose own is named draw_on_demand.js.
+// Out: tilewise.css, tilewise.js, feedback.js, mine.js, run.js, run_worker.js, play.js, edit.js, editor.js, figures.js, plotly.js
+// and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -93,12 +93,23 @@ const scripts = {
 
 /**
  * Modules: site/suggest.js imports one once somebody has something to say, site/machines.js one for files, site/try.js
- * one once somebody touches a kernel's sizes.
+ * one once somebody touches a kernel's sizes, site/play.js one on the Playground, which imports
+ * the editor.
  */
 const onDemand = {
   "feedback.js": "feedback/dialog.js",
   "mine.js": "mine/main.js",
   "run.js": "run/main.js",
+  "play.js": "play/main.js",
+  "edit.js": "play/edit.js",
+  "editor.js": "play/editor.js",
+};
+
+/** The licences of the packages in a bundle whose files do not hold them, beside it. */
+const withLicences = (name, { inputs }) => {
+  const packages = Object.keys(inputs).map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]);
+  const texts = [...new Set(packages.filter(Boolean))].sort().map((one) => `${one}\n\n${readFileSync(join(modules, one, "LICENSE"), "utf8")}`);
+  writeFileSync(join(given.out, `${name}.LEGAL.txt`), texts.join("\n\n"));
 };
 
 mkdirSync(join(given.out, "fonts"), { recursive: true });
@@ -137,7 +148,8 @@ await Promise.all([
       outfile: join(given.out, name),
       format: "esm",
       alias: { "tilewise-devices": join(given.generated, "devices.json") },
-    }),
+      ...(name === "editor.js" && { metafile: true, banner: { js: `/* Licences: ${name}.LEGAL.txt */` } }),
+    }).then(({ metafile }) => metafile && withLicences(name, metafile)),
   ),
 ]).catch((error) => {
   if (!error.errors) console.error(error); // esbuild has said what it found

@@ -6,6 +6,7 @@ const GRID_LIMITS = [2 ** 31 - 1, 65_535, 65_535];
 const MOST_THREADS = 1024;
 const MOST_BYTES = 1 << 26;
 const MOST_BLOCKS = 1 << 20;
+const MOST_SHARED_BYTES = 232_448;
 
 /** A size that the page cannot offer, in a sentence for the reader. */
 export class Refused extends Error {}
@@ -32,8 +33,9 @@ export function valueOf(formula, sizes) {
 }
 
 /**
- * @typedef {{sizes: Record<string, number>, kernel: number, fill: string, own: number[]}} Choice
- * `fill`: "given" as the lesson has it, "ramp", or "own" with the reader's numbers, repeated.
+ * @typedef {{sizes: Record<string, number>, kernel: number, fill: string, own: number[], fills?: Record<string, any>}} Choice
+ * `fill`: "given" as the lesson has it, "ramp", or "own" with the reader's numbers, repeated. `fills`: how single
+ * arrays begin instead.
  */
 
 /** @param {any} offer @param {Choice} choice */
@@ -43,6 +45,7 @@ export function launchOf(offer, choice) {
   const block = offer.block.map(of);
   const sharedBytes = of(offer.sharedBytes);
   check(grid, block);
+  checkKernel(offer, choice, grid, block, sharedBytes);
   let bytes = 0;
   const shapes = offer.arguments.map((one) => one.shape?.map(of));
   offer.arguments.forEach((one, at) => {
@@ -53,10 +56,13 @@ export function launchOf(offer, choice) {
   }
   const given = offer.arguments.map((one, at) => {
     if (!one.shape) return { value: bytesOf([of(one.value)], one.type) };
+    if (one.byValue) return { value: filled(one, count(shapes[at]), choice) };
+    if (choice.fills?.[one.name]?.kind === "null") return { value: new Uint8Array(8), isNull: true };
     const data = one.data ? decoded(one.data) : filled(one, count(shapes[at]), choice);
     return { data, writable: true, width: widthOf(one.type), mayPoint: one.type === "u8" };
   });
-  return { given, shapes, grid, block, sharedBytes };
+  const variables = offer.variables?.map((one) => one && { data: filled(one, count(one.shape.map(of)), choice), unset: false });
+  return { given, shapes, grid, block, sharedBytes, variables };
 }
 
 function check(grid, block) {
@@ -66,6 +72,16 @@ function check(grid, block) {
   if (grid.some((extent, axis) => extent < 1 || extent > GRID_LIMITS[axis])) throw new Refused(`A grid can't be ${said(grid)}.`);
   const blocks = count(grid);
   if (blocks > MOST_BLOCKS) throw new Refused(`The grid has ${blocks.toLocaleString("en-US")} blocks; the page runs up to ${MOST_BLOCKS.toLocaleString("en-US")}.`);
+}
+
+/** What a kernel's own text allows, as cuda/arguments.py checks it. */
+function checkKernel(offer, choice, grid, block, sharedBytes) {
+  const { cluster, static_shared: fixed } = offer.kernels[choice.kernel].program;
+  const bytes = fixed + sharedBytes;
+  if (bytes > MOST_SHARED_BYTES) throw new Refused(`A block can't have ${bytes.toLocaleString("en-US")} bytes of shared memory; at most ${MOST_SHARED_BYTES.toLocaleString("en-US")} are possible.`);
+  if (cluster.some((few, axis) => grid[axis] % few)) throw new Refused(`A grid of ${said(grid)} is not a whole number of clusters of ${said(cluster)} blocks.`);
+  const promised = offer.maxThreads ?? MOST_THREADS;
+  if (count(block) > promised) throw new Refused(`A block of ${said(block)} has ${count(block).toLocaleString("en-US")} threads; the kernel promises at most ${promised.toLocaleString("en-US")} by __launch_bounds__.`);
 }
 
 const count = (shape) => shape.reduce((all, extent) => all * extent, 1);
@@ -112,8 +128,11 @@ function decoded(text) {
 
 const isFloat = (type) => type.startsWith("f") || type === "bf16";
 
-function filled({ fill, type }, length, { fill: wanted, own }) {
+function filled({ name, fill: given, type }, length, { fill: wanted, own, fills }) {
+  const fill = fills?.[name] ?? given;
   const { kind } = fill;
+  if (kind === "ramp") return bytesOf(Array.from({ length }, (_, at) => at), type);
+  if (kind === "own") return bytesOf(Array.from({ length }, (_, at) => fill.numbers[at % fill.numbers.length]), type);
   if (kind === "output") return poisoned(length, type);
   if (wanted === "own" && own.length && kind !== "constant") return bytesOf(Array.from({ length }, (_, at) => own[at % own.length]), type);
   if (wanted === "ramp" && kind !== "constant") return bytesOf(Array.from({ length }, (_, at) => at), type);

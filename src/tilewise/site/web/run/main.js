@@ -105,10 +105,12 @@ export async function mount(root, signal) {
   root.dataset.state = "ready";
   if (asked || !isPages()) changed();
   if (asked && location.hash.slice(1) === root.id) root.scrollIntoView({ block: "start" });
+  /** For play/edit.js, which puts other programs into the offer. */
+  return { offer, kernel: () => controls.choice().kernel, renew: () => (runs.stop(), changed()) };
 }
 
 /** One run at a time, always the newest that is wanted. */
-class Runs {
+export class Runs {
   constructor(offer, tell) {
     Object.assign(this, { offer, tell, number: 0, busy: false, next: null, worker: null, patience: 0 });
   }

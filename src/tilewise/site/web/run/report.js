@@ -119,7 +119,7 @@ export function totalsBelow(columns, totals) {
 /** The arrays that the kernel may write, as text. @param {any} offer @param {any} launch @param {any} ended */
 export function arrays(offer, launch, ended) {
   return offer.arguments.flatMap((one, at) => {
-    if (!one.shape || !one.written) return [];
+    if (!one.shape || !one.written || !ended.arrays[at]) return [];
     const type = one.type;
     const numbers = numbersIn(ended.arrays[at], type, SHOWN).map((value) => text(value, type));
     const size = launch.shapes[at].reduce((all, extent) => all * extent, 1);

@@ -11,7 +11,7 @@ export function table(report) {
     element("p", { class: "tw-try-counts" }, ...summary(report)),
     ...picture(report),
     element("div", { class: "tw-run" }, title(report), counts(report), ...report.notes.map((note) => element("p", {}, `Note: ${note}`))),
-    ...(report.printed ? [element("div", { class: "text tw-output highlight" }, element("pre", {}, element("code", {}, report.printed)))] : []),
+    ...(report.printed ? [element("div", { class: "text tw-output highlight" }, element("pre", {}, element("code", { tabindex: 0 }, report.printed)))] : []),
     ...report.arrays.map(array),
   ];
 
@@ -49,7 +49,7 @@ export function table(report) {
     );
     const total = (name, cells) =>
       element("tr", {}, element("td", {}), element("th", { scope: "row" }, name), ...cells.map(cell));
-    const own = total("on the page", report.pageTotals.map((text) => ({ text })));
+    const own = report.pageTotals ? [total("on the page", report.pageTotals.map((text) => ({ text })))] : [];
     return element(
       "div",
       { class: "tw-table", tabindex: 0, role: "group" },
@@ -59,7 +59,7 @@ export function table(report) {
         ...(marked ? [element("caption", {}, LEGEND)] : []),
         head,
         element("tbody", {}, ...rows),
-        element("tfoot", {}, total("in all", made.total), own),
+        element("tfoot", {}, total("in all", made.total), ...own),
       ),
     );
   }
@@ -78,7 +78,7 @@ function title({ title: launch, ms }) {
 function hazard({ kind, message, count, line, isNear, source, repair }) {
   const times = count > 1 ? ` (${count.toLocaleString("en-US")} times)` : "";
   const at = element("span", { class: "tw-hazard-line" }, `${isNear ? "near " : ""}line ${line}`);
-  const code = source ? [element("div", { class: "tw-hazard-source" }, at, " ", element("code", {}, source.trim()))] : [];
+  const code = source ? [element("div", { class: "tw-hazard-source", tabindex: 0, role: "region", "aria-label": `Line ${line}` }, at, " ", element("code", {}, source.trim()))] : [];
   return element(
     "div",
     { class: "tw-hazard", "data-hazard": kind },
@@ -138,7 +138,7 @@ function totals({ table: made, pageTotals }) {
   return made.columns.flatMap(({ group, name }, at) => {
     if (!["issued", "sectors", "wavefronts"].includes(name)) return [];
     const what = name === "issued" ? "instructions" : `${name} of ${group}`;
-    return [{ what, count: made.total[at].text, page: pageTotals[at] }];
+    return [{ what, count: made.total[at].text, page: pageTotals?.[at] ?? made.total[at].text }];
   });
 }
 

@@ -38,7 +38,7 @@ async function run({ number, choice }) {
     const made = report(layout, program, launch, ended, MOST_STEPS);
     const trace = { blocks: [0], warps: [0], maxSteps: WARP_STEPS };
     const traced = own.run(program, launch.given, { ...launch, maxSteps: TRACED_STEPS, trace });
-    const pageTotals = totalsBelow(made.table.columns, offer.totals);
+    const pageTotals = offer.totals && totalsBelow(made.table.columns, offer.totals);
     postMessage({
       number,
       report: {

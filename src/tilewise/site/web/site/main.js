@@ -22,6 +22,7 @@ import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
 import { offerRuns } from "./try.js";
+import { openPlayground } from "./play.js";
 
 /** What decides how the page looks at first or where it stands, and what answers the pointer. */
 const atOnce = [
@@ -36,6 +37,7 @@ const atOnce = [
   revealTargets,
   placeNotes,
   offerRuns,
+  openPlayground,
 ];
 /** What can wait: each a task of its own, so that none of them holds the page up. */
 const soon = [

@@ -1,22 +1,32 @@
 // In: kernels that a reader may run, `.tw-try`. Out: run.js, fetched when one of them is first touched, or when the
-// page's address asks for a run.
+// page's address asks for a run; where the page comes with a compiler, a button for edit.js, too.
+
+import { element } from "./dom.js";
 
 const home = document.currentScript?.src ?? document.baseURI;
+const isEditable = document.querySelector('meta[name="tilewise-compiler"]') !== null;
 
 export function offerRuns(article, signal) {
-  for (const root of article.querySelectorAll(".tw-try")) {
-    let asked = false;
-    const begin = async () => {
-      if (asked) return;
-      asked = true;
-      try {
-        (await import(new URL("run.js", home).href)).mount(root, signal);
-      } catch {
-        asked = false; // touched again, it is fetched again
-      }
+  for (const root of article.querySelectorAll(".tw-try[data-offer]")) {
+    let panel = null;
+    const begin = () => {
+      const again = () => (panel = null); // touched again, it is fetched again
+      panel ??= import(new URL("run.js", home).href).then(({ mount }) => mount(root, signal), again);
+      return panel;
     };
     const form = root.querySelector("form");
     for (const kind of ["pointerdown", "focusin", "input"]) form.addEventListener(kind, begin, { signal });
     if (new URLSearchParams(location.search).has(root.id)) begin();
+    if (isEditable) offerEdit(root, begin, signal);
   }
+}
+
+function offerEdit(root, begin, signal) {
+  const open = async () => {
+    const [{ toggle }, panel] = await Promise.all([import(new URL("edit.js", home).href), begin()]);
+    if (panel) toggle(root, button, panel, signal);
+  };
+  const button = element("button", { type: "button", class: "tw-act", "aria-expanded": "false", onclick: open }, "Edit");
+  root.querySelector(".tw-try-head").append(" ", button);
+  signal.addEventListener("abort", () => button.remove());
 }

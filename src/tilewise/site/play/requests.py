@@ -1,0 +1,127 @@
+"""Which requests to compile a text are answered: those of a page that this server has sent itself.
+
+In: a request's headers and body. Out: a status and JSON. A page of another site has neither the token nor our
+origin; a host name that leads here by a trick is not ours. Compiling is left to ``compiling``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewise.site.play.compiling import Compiler
+
+TOKEN_HEADER = "X-Tilewise-Token"
+MOST_BYTES = 512 * 1024
+"""Of a request; a text of 200,000 letters fits."""
+MOST_LETTERS = 200_000
+_DEFINES = 32
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address of a server or a client is this machine's own."""
+    try:
+        return (
+            address == "localhost" or ipaddress.ip_address(address.strip("[]").partition("%")[0]).is_loopback
+        )
+    except ValueError:
+        return False
+
+
+class CompileRequests:
+    """Answers requests.
+
+    Args:
+        compiler: compiles.
+        port: the server's.
+    """
+
+    def __init__(self, compiler: Compiler, port: int) -> None:
+        self._compiler = compiler
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        self.token = secrets.token_urlsafe(24)
+
+    def is_own_host(self, host: str) -> bool:
+        """Whether a ``Host`` header names this server."""
+        return host.lower() in self._hosts
+
+    def refusal(self, method: str, headers: Mapping[str, str], client: str) -> tuple[int, str] | None:
+        """Why a request is not answered, before its body is read; None: it is.
+
+        Args:
+            method: ``POST``, or another.
+            headers: of the request, by their names in lower case.
+            client: the address that it comes from.
+        """
+        host = headers.get("host", "")
+        length = headers.get("content-length", "")
+        if method != "POST":
+            return 405, "Only POST is answered here."
+        if not is_loopback(client) or not self.is_own_host(host):
+            return 403, "Only pages of this machine are answered."
+        if headers.get("origin", "").lower() != f"http://{host.lower()}":
+            return 403, "Only this server's own pages are answered."
+        if not hmac.compare_digest(headers.get(TOKEN_HEADER.lower(), "").encode(), self.token.encode()):
+            return 403, "This page is of an earlier start of the server. Reload it."
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return 415, "The text must come as application/json."
+        if not length.isdecimal():
+            return 411, "The request does not say how long it is."
+        if int(length) > MOST_BYTES:
+            return 413, f"The text is too long: at most {MOST_LETTERS:,} letters are compiled."
+        return None
+
+    def answer(
+        self, method: str, headers: Mapping[str, str], client: str, read: Callable[[int], bytes]
+    ) -> tuple[int, bytes]:
+        """A status and JSON: as ``kernel/pasted.py`` has it, or ``refused``, a sentence.
+
+        Args:
+            method: as for ``refusal``.
+            headers: as for ``refusal``.
+            client: as for ``refusal``.
+            read: reads so many bytes of the body.
+        """
+        if (refusal := self.refusal(method, headers, client)) is not None:
+            return _refused(*refusal)
+        try:
+            given = _checked(json.loads(read(int(headers["content-length"]))))
+        except (ValueError, RecursionError) as error:
+            return _refused(400, str(error) if type(error) is ValueError else "The request is no JSON.")
+        made = self._compiler.compile(given)
+        if made is None:
+            return _refused(503, "Another text is being compiled. Try again.")
+        return 200, json.dumps(made, separators=(",", ":")).encode()
+
+
+def _checked(given: Any) -> dict[str, Any]:
+    """The parts of a request that are known, of the right types.
+
+    Raises:
+        ValueError: one is not.
+    """
+    if not isinstance(given, dict) or not isinstance(given.get("text"), str):
+        raise ValueError("The request has no text.")
+    text, kernel = given["text"], given.get("kernel")
+    if len(text) > MOST_LETTERS:
+        raise ValueError(f"The text is too long: at most {MOST_LETTERS:,} letters are compiled.")
+    if "\0" in text or any(0xD800 <= ord(letter) < 0xE000 for letter in text):
+        raise ValueError("The text holds signs that are no letters.")
+    defines, options = given.get("defines") or {}, given.get("options") or []
+    if not isinstance(defines, dict) or len(defines) > _DEFINES:
+        raise ValueError("The macros are no object of names and values.")
+    if not all(name.isidentifier() and isinstance(one, int | float | str) for name, one in defines.items()):
+        raise ValueError("A macro has no name, or no value.")
+    if not isinstance(options, list) or not all(isinstance(one, str) for one in options):
+        raise ValueError("The options are no list of words.")
+    if kernel is not None and not isinstance(kernel, str):
+        raise ValueError("The kernel's name is no text.")
+    return {"text": text.replace("\r\n", "\n"), "kernel": kernel, "defines": defines, "options": options}
+
+
+def _refused(status: int, sentence: str) -> tuple[int, bytes]:
+    return status, json.dumps({"refused": sentence}).encode()

@@ -1,0 +1,218 @@
+// The Playground: any CUDA text, compiled on the reader's own machine, run in the browser.
+// In: `.tw-play` with the address of examples, and the text that it begins with, if any. Out: editor, launch and
+// run. Without a compiler the examples run as they are; the page says how to get one. The state is a link.
+
+import { Runs } from "../run/main.js";
+import { shortText, table } from "../run/table.js";
+import { element } from "../site/dom.js";
+import { Compiling, isHere } from "./compiler.js";
+import { Fields, Wrong } from "./fields.js";
+import { LONG_ADDRESS, read, written } from "./link.js";
+import { asMarks, hazardMarks, remarks } from "./remarks.js";
+
+const PAUSE_MS = 700;
+const SPOKEN_MS = 600;
+const KEPT_MS = 800;
+
+/** @param {HTMLElement} root @param {AbortSignal} signal */
+export async function mount(root, signal) {
+  const part = (name, attributes = {}) => element("div", { class: `tw-play-${name}`, ...attributes });
+  const [bar, host, faults, result] = [part("bar"), part("text"), part("remarks"), element("div", { class: "tw-try-result" })];
+  const status = element("p", { class: "tw-try-status", role: "status" });
+  const progress = element("p", { class: "tw-try-progress", hidden: true });
+  const busy = element("span", { class: "tw-play-busy", hidden: true }, "compiling …");
+  const given = root.querySelector(".tw-play-text")?.textContent;
+  let examples;
+  try {
+    const answer = await fetch(new URL(root.dataset.examples, document.baseURI));
+    if (!answer.ok) throw new Error(answer.statusText);
+    examples = await answer.json();
+  } catch {
+    root.replaceChildren(element("p", {}, "The Playground could not be fetched. Check the connection and reload the page."));
+    return;
+  }
+  const { edit } = isHere ? await import(new URL("editor.js", import.meta.url).href) : {};
+  if (signal.aborted) return;
+
+  const fields = new Fields("tw-play", () => changed());
+  const kernels = element("select", { id: "tw-play-kernel", autocomplete: "off" });
+  const kernelRow = element("div", { class: "tw-try-size", hidden: true }, element("label", { for: "tw-play-kernel" }, "kernel"), kernels);
+  const form = element("form", { class: "tw-try-controls tw-play-form", "aria-label": "Launch", onsubmit: (event) => event.preventDefault() }, kernelRow, fields.root);
+  const pick = element("select", { id: "tw-play-example", autocomplete: "off" }, element("option", { value: "" }, "your text"));
+  examples.forEach(({ title }, at) => pick.append(element("option", { value: at }, title)));
+  const link = element("button", { type: "button", class: "tw-act" }, "Copy link");
+  bar.append(element("label", { for: "tw-play-example" }, "Example"), pick, link, busy);
+  const panel = element("div", { class: "tw-try tw-play-panel" }, bar, ...notice(), host, ...(isHere ? [help()] : []), faults, form, status, progress, result);
+  root.replaceChildren(panel);
+
+  let text = "";
+  let runs = null;
+  let wanted = {};
+  const listing = isHere ? null : element("code", { tabindex: 0 });
+  if (listing) host.append(element("div", { class: "highlight" }, element("pre", {}, listing)));
+  const editor = edit?.(host, {
+    text: "",
+    label: "CUDA text",
+    changed: () => {
+      text = editor.text();
+      if (isShowing) return;
+      pick.value = "";
+      compiling.soon(request, PAUSE_MS);
+    },
+    run: () => compiling.now(request()),
+  });
+  let isShowing = false;
+  const request = () => ({ text, kernel: kernels.value || undefined });
+  const compiling = new Compiling(made, (is) => (busy.hidden = !is), signal);
+
+  const go = (line) => editor?.go(line);
+  const say = spoken(status, signal);
+  const tell = {
+    progress: (steps, of) => {
+      progress.hidden = false;
+      progress.replaceChildren(`Running: ${Math.round((100 * steps) / of)} % of the ${of.toLocaleString("en-US")} warp instructions that a run may take. `, stop);
+    },
+    report: (report) => {
+      progress.hidden = true;
+      result.replaceChildren(...table(report));
+      result.classList.remove("tw-play-stale");
+      editor?.mark(hazardMarks(report.hazards));
+      document.dispatchEvent(new Event("tw:content"));
+      say(shortText(report));
+    },
+    refused: (sentence) => {
+      progress.hidden = true;
+      result.replaceChildren(element("p", { class: "tw-try-refused" }, sentence));
+      say(sentence);
+    },
+  };
+  const stop = element("button", { type: "button", class: "tw-act", onclick: () => {
+    runs.stop();
+    progress.replaceChildren("Stopped. The table shows the run before.");
+  } }, "Stop");
+  signal.addEventListener("abort", () => {
+    runs?.stop();
+    editor?.close();
+  });
+
+  /** A text has been compiled. */
+  function made(answer) {
+    faults.replaceChildren(...remarks(answer, go));
+    if (answer.faults.length) {
+      if (runs) faults.append(element("p", { class: "tw-play-note" }, "The run below is that of the last text that compiled."));
+      editor?.mark(asMarks(answer.faults));
+      result.classList.add("tw-play-stale");
+      say(answer.faults.map(({ line, message }) => `${line ? `Line ${line}: ` : ""}${message}`).join(" "));
+      keep();
+      return;
+    }
+    kernels.replaceChildren(...answer.kernels.map((name) => element("option", {}, name)));
+    kernels.value = answer.kernel;
+    kernelRow.hidden = answer.kernels.length < 2;
+    runs?.stop();
+    runs = new Runs(answer.offer, tell);
+    fields.show(answer.proposal, wanted);
+    wanted = {};
+    changed();
+  }
+
+  function changed() {
+    try {
+      runs?.want(fields.choice());
+    } catch (error) {
+      if (!(error instanceof Wrong)) throw error;
+      tell.refused(error.message);
+    }
+    keep();
+  }
+
+  /** Show a state: an example, a link's, or the text that the page was opened with. */
+  function show(state, example) {
+    ({ text } = state);
+    isShowing = true;
+    editor?.show(text);
+    isShowing = false;
+    if (listing) listing.textContent = text;
+    wanted = { fields: state.fields, fills: state.fills };
+    fields.known = "";
+    pick.value = example === undefined ? "" : String(example);
+    const ready = examples.find((one) => one.text === text);
+    if (ready) made(ready);
+    else if (isHere) compiling.now({ text, kernel: state.kernel });
+    else {
+      const sentence = "This link holds a text that is not compiled yet. To run it, run tilewise play and paste the text into its editor.";
+      faults.replaceChildren(element("p", { class: "tw-play-note" }, sentence));
+      form.hidden = true;
+      result.replaceChildren();
+    }
+  }
+
+  const state = () => ({ text, kernel: kernels.value, ...fields.state() });
+  let keeping = 0;
+  /** Keep the state in the page's address, so that a reload shows the same. */
+  function keep() {
+    clearTimeout(keeping);
+    const here = location.pathname;
+    keeping = setTimeout(async () => {
+      const hash = await written(state());
+      if (signal.aborted || location.pathname !== here || hash.length > LONG_ADDRESS) return;
+      kept = hash;
+      history.replaceState(history.state, "", hash);
+    }, KEPT_MS);
+  }
+  let kept = "";
+
+  link.addEventListener("click", async () => {
+    const address = new URL(await written(state()), location.href).href;
+    link.textContent = (await copied(address)) ? "Copied" : "Copy the address above";
+    setTimeout(() => (link.textContent = "Copy link"), 2000);
+  });
+  pick.addEventListener("input", () => {
+    if (!pick.value) return;
+    form.hidden = false;
+    show({ text: examples[pick.value].text }, Number(pick.value));
+  });
+  kernels.addEventListener("input", () => compiling.now(request()));
+  const fromLink = async () => {
+    if (location.hash === kept) return false;
+    const held = await read(location.hash);
+    if (held) show(held);
+    return held !== null;
+  };
+  window.addEventListener("hashchange", fromLink, { signal });
+  if (await fromLink()) return;
+  if (given) show({ text: JSON.parse(given).text });
+  else show({ text: examples[0].text }, 0);
+}
+
+function notice() {
+  if (isHere) return [];
+  const line = element("code", {}, "tilewise play mine.cu");
+  const how = element("a", { href: "#compiler" }, "install the course");
+  return [
+    element("p", { class: "tw-play-notice" }, "Here you can change how these kernels are launched. To edit them, or to paste your own, you need a compiler: ", how, " and run ", line, ". The Playground then opens with an editor, on your machine alone."),
+  ];
+}
+
+function help() {
+  const key = (name) => element("kbd", {}, name);
+  return element("p", { class: "tw-play-help" }, "The text is compiled when you pause, or at once with ", key("Ctrl"), "+", key("Enter"), ". ", key("Tab"), " leaves the editor; ", key("Ctrl"), "+", key("]"), " indents; ", key("F8"), " goes to the next error.");
+}
+
+function spoken(status, signal) {
+  let speaking = 0;
+  signal.addEventListener("abort", () => clearTimeout(speaking));
+  return (sentence) => {
+    clearTimeout(speaking);
+    speaking = setTimeout(() => (status.textContent = sentence), SPOKEN_MS);
+  };
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,8 @@
+// In: the Playground, `.tw-play`. Out: play.js, fetched where a page has one.
+
+const home = document.currentScript?.src ?? document.baseURI;
+
+export async function openPlayground(article, signal) {
+  const root = article.querySelector(".tw-play");
+  if (root) (await import(new URL("play.js", home).href)).mount(root, signal);
+}
