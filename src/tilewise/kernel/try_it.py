@@ -166,7 +166,7 @@ def try_it(
         ]:
             raise KernelError(f'try_it: "{label}" takes other parameters than {next(iter(kernels))}.')
     _verify(make, first, offer, ranges)
-    offer["kernels"] = [{"label": label, "program": _program(one)} for label, one in kernels.items()]
+    offer["kernels"] = [{"label": label, **_program(one)} for label, one in kernels.items()]
     offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
     run = _run_at(make(**start), first, offer)
     offer["totals"] = _counters(run)
@@ -190,9 +190,10 @@ def _counters(run: Run) -> list[int]:
 
 
 def _program(kernel: Kernel) -> dict[str, Any]:
-    from tilewise.simulator.browser.program import program_data
+    from tilewise.simulator.browser.program import program_data, watched_data
 
-    return program_data(kernel.entry)
+    watched = watched_data(kernel.entry)
+    return {"program": program_data(kernel.entry), **({"watched": watched} if watched else {})}
 
 
 def _offer(case: Case, kernel: Kernel) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Python as JavaScript, so that what the page says and draws is written once.
 
-In: classes, functions and modules as syntax trees. Out: JavaScript, which calls helpers that the caller gives. Only
-the Python that these files need is translated; anything else stops with its line.
+In: classes, functions and modules as syntax trees. Out: JavaScript, which calls helpers that the caller
+gives. Only the Python that these files need is translated; anything else stops with its line.
 """
 
 from __future__ import annotations
@@ -75,8 +75,10 @@ class Translation:
         parts, names = [], []
         for node in ast.parse(inspect.getsource(module)).body:
             match node:
-                case ast.ImportFrom(module=origin, names=imported) if origin in others:
-                    parts.append(f"const {{ {', '.join(one.name for one in imported)} }} = {others[origin]};")
+                case ast.ImportFrom(module=str(origin), names=imported) if origin in others:
+                    taken = [one.name for one in imported]
+                    parts.append(f"const {{ {', '.join(taken)} }} = {others[origin]};")
+                    names += taken
                 case ast.ImportFrom() | ast.Import() | ast.Expr(value=ast.Constant(value=str())):
                     pass
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -98,7 +100,7 @@ class Translation:
         base = f" extends {ast.unparse(node.bases[0])}" if node.bases else ""
         begin = "" if base else "constructor(given) { Object.assign(this, given); }"
         methods = [
-            f"{one.name}({', '.join(argument.arg for argument in one.args.args[1:])}) {{\n{self._body(one)}\n}}"
+            f"{one.name}({_names(one.args.args[1:])}) {{\n{self._body(one)}\n}}"
             for one in node.body
             if isinstance(one, ast.FunctionDef) and one.name not in _LEFT_OUT
         ]
@@ -117,8 +119,7 @@ class Translation:
     def function(self, node: ast.AST) -> str:
         """A function."""
         assert isinstance(node, ast.FunctionDef)
-        names = ", ".join(argument.arg for argument in node.args.args)
-        return f"function {node.name}({names}) {{\n{self._body(node)}\n}}"
+        return f"function {node.name}({_names(node.args.args)}) {{\n{self._body(node)}\n}}"
 
     def _body(self, node: ast.FunctionDef) -> str:
         bound = sorted(
@@ -130,6 +131,7 @@ class Translation:
                 for name in ast.walk(target)
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
             }
+            - {one.arg for one in node.args.args}
         )
         declared = [f"let {', '.join(bound)};"] if bound else []
         return "\n".join([*declared, *map(self._statement, node.body)])
@@ -187,8 +189,8 @@ class Translation:
             case ast.Subscript(value=value, slice=ast.Slice(lower=lower, upper=upper)):
                 first = self.of(lower) if lower else self.of(ast.Constant(0))
                 return f"cut({self.of(value)}, {first}{f', {self.of(upper)}' if upper else ''})"
-            case ast.Subscript(value=value, slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=at))):
-                return f"{self.of(value)}.at(-{at})"
+            case ast.Subscript(value=value, slice=ast.UnaryOp(op=ast.USub(), operand=at)):
+                return f"{self.of(value)}.at(-{self.of(at)})"
             case ast.Subscript(value=value, slice=at):
                 return f"{self.of(value)}[{self.of(at)}]"
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -214,12 +216,12 @@ class Translation:
                 return f"[{', '.join(map(self.of, elements))}]"
             case ast.Starred(value=value):
                 return f"...{self.of(value)}"
-            case ast.ListComp(elt=element, generators=parts) | ast.GeneratorExp(elt=element, generators=parts):
-                return self._listed(element, parts)
-            case ast.SetComp(elt=element, generators=parts):
-                return f"set({self._listed(element, parts)})"
+            case ast.ListComp() | ast.GeneratorExp():
+                return self._listed(node.elt, node.generators)
+            case ast.SetComp():
+                return f"set({self._listed(node.elt, node.generators)})"
             case ast.Lambda(args=arguments, body=body):
-                return f"(({', '.join(one.arg for one in arguments.args)}) => {self.of(body)})"
+                return f"(({_names(arguments.args)}) => {self.of(body)})"
             case ast.Call():
                 return self._call(node)
         raise UntranslatableError(f"line {node.lineno}: {ast.unparse(node)}")
@@ -278,3 +280,7 @@ class Translation:
         if spec not in _FORMATS or node.conversion != -1:
             raise UntranslatableError(f"line {node.lineno}: {ast.unparse(node)}")
         return f"{_FORMATS[spec]}({self.of(node.value)})"
+
+
+def _names(arguments: list[ast.arg]) -> str:
+    return ", ".join(one.arg for one in arguments)

@@ -18,7 +18,7 @@ from tilewise.figures.figure import Figure
 from tilewise.figures.kinds.chart.steps import stepped_charts
 from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
 from tilewise.figures.kinds.stepped.moments import SHARED, Buffer, Moment, Rows, Values
-from tilewise.figures.kinds.stepped.of_run import (
+from tilewise.figures.kinds.stepped.run_figure import (
     MOST_BYTES,
     MOST_MOMENTS,
     MOST_ROWS,

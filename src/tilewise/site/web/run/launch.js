@@ -54,7 +54,7 @@ export function launchOf(offer, choice) {
   const given = offer.arguments.map((one, at) => {
     if (!one.shape) return { value: bytesOf([of(one.value)], one.type) };
     const data = one.data ? decoded(one.data) : filled(one, count(shapes[at]), choice);
-    return { data, writable: true, width: widthOf(one.type), mayPoint: one.type === "u8" };
+    return { data, writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8" };
   });
   return { given, shapes, grid, block, sharedBytes };
 }
@@ -72,7 +72,7 @@ const count = (shape) => shape.reduce((all, extent) => all * extent, 1);
 const said = (shape) => shape.join(" × ");
 
 /** NumPy's names of types, with the width of an element; bf16 is held in two bytes. */
-const TYPES = {
+export const TYPES = {
   f8: [8, (view, at, value) => view.setFloat64(at, value, true), (view, at) => view.getFloat64(at, true)],
   f4: [4, (view, at, value) => view.setFloat32(at, value, true), (view, at) => view.getFloat32(at, true)],
   f2: [2, (view, at, value) => view.setUint16(at, halfOf(value), true), (view, at) => ofHalf(view.getUint16(at, true))],

@@ -21,6 +21,7 @@ export function report(layout, program, launch, ended, maxSteps) {
     title: `${program.name}<<<${shape(launch.grid)}, ${shape(launch.block)}>>>`,
     isWhole,
     steps: ended.steps,
+    accesses: layout.counters.reduce((sum, name, at) => sum + (/^[gs][lsa]_lanes$/.test(name) ? Number(total[at]) : 0), 0),
     table: table(rows, total, source),
     hazards: ended.hazards.map((row) => hazard(describer, row, source)),
     notes: ended.notes.map((row) => describer.note(row)),

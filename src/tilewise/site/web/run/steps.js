@@ -1,0 +1,125 @@
+// A reader's own run as a stepped figure. In: the machine, a kernel of an offer, a launch. Out: the data of the figure,
+// as figures/kinds/stepped makes it of a traced run, with a sentence on what it leaves out; or why there is none.
+
+import { beyond_shape, fits, MOST_MOMENTS, MOST_THREADS, of_run, Rows, touched, Traced, Values } from "tilewise-stepping";
+import { globalPlaces, numberIn, sharedPlace } from "./places.js";
+
+/** Lane accesses that are traced, and warp instructions of a run that is traced. */
+const MOST_ACCESSES = 60_000;
+const MOST_STEPS = 2_000_000;
+/** Instructions of one warp, where a block is too much. */
+const OF_A_WARP = [5000, 1000, 300];
+
+/**
+ * @param {import("./machine.js").Machine} machine @param {any} kernel one of an offer's @param {any} launch of launch.js
+ * @param {any} report of the same run, untraced, from report.js @param {(ended: any) => any} retold a traced run's report
+ * @returns {{figure: any} | {refused: string}}
+ */
+export function stepped(machine, { program, watched }, launch, report, retold) {
+  const traced = watched?.program ?? program;
+  let refused = "This kernel touches no memory, so there is nothing to step through.";
+  for (const { trace, note } of narrower(launch, report)) {
+    const ended = machine.run(traced, launch.given, { ...launch, maxSteps: MOST_STEPS, collect: true, trace });
+    const { hazards } = retold(ended);
+    const data = tracedOf(machine, { program: traced, watched: watched?.names ?? [] }, launch, ended, hazards);
+    if (!data.rows.step.length && !data.watched.some(({ step }) => step.length)) continue;
+    if (!fits(data)) {
+      refused = `The figure draws the first ${MOST_THREADS.toLocaleString("en-US")} threads of a launch. Launch smaller blocks.`;
+      continue;
+    }
+    const arrays = touched(data.rows, data.buffers);
+    if (arrays.some((array) => beyond_shape(data, array) >= 0)) continue;
+    const made = of_run(data, arrays, { step_name: "step", start: 0, view: "2d", axes: ["x", "y", "z"], extent: null });
+    if (made.steps.length > MOST_MOMENTS) {
+      refused = `Even the first ${OF_A_WARP.at(-1)} instructions of one warp make more than ${MOST_MOMENTS} steps.`;
+      continue;
+    }
+    const caption = `Warps that do the same share a step; barriers keep their order. A GPU may order the rest differently.${note}`;
+    return { figure: { kind: "stepped", title: `${report.title}, step by step`, caption, ...made } };
+  }
+  return { refused };
+}
+
+/** What to trace: everything, and then less and less. */
+function* narrower({ grid }, { accesses, isWhole }) {
+  const blocks = grid[0] * grid[1] * grid[2];
+  if (isWhole && accesses <= MOST_ACCESSES) yield { trace: { maxSteps: 100_000 }, note: "" };
+  const part = blocks > 1 ? `block 0 of ${blocks.toLocaleString("en-US")}` : "";
+  if (blocks > 1 && accesses / blocks <= MOST_ACCESSES) {
+    yield { trace: { blocks: [0], maxSteps: 20_000 }, note: ` The figure shows ${part}; the table counts all.` };
+  }
+  for (const maxSteps of OF_A_WARP) {
+    const shown = `the first ${maxSteps.toLocaleString("en-US")} instructions of warp 0${part && ` of ${part}`}`;
+    yield { trace: { blocks: [0], warps: [0], maxSteps }, note: ` The figure shows ${shown}; the table counts all.` };
+  }
+}
+
+/** What of_run takes, as Python's `traced_of` has it. */
+export function tracedOf(machine, { program, watched }, launch, ended, hazards) {
+  const { layout } = machine;
+  const { size, fields } = layout.structures.Access;
+  const columns = Object.fromEntries(["step", "block", "warp", "lane", "line", "space", "kind", "size", "buffer", "interval", "address", "index", "value"].map((name) => [name, []]));
+  const seen = watched.map(() => Values([], [], [], [], [], [], []));
+  const places = globalPlaces(program, launch);
+  const first = places.length;
+  const view = new DataView(ended.accesses);
+  for (let at = 0; at < ended.accesses.byteLength; at += size) {
+    const of = (name) => view.getInt32(at + fields[name][0], true);
+    const bits = at + fields.bits[0];
+    const common = { step: of("step"), block: of("block"), warp: of("warp"), lane: of("lane"), interval: of("interval") };
+    const line = program.lines[of("line")] ?? 0;
+    const space = of("space");
+    let buffer = of("buffer");
+    let index = Number(view.getBigInt64(at + fields.index[0], true));
+    if (of("kind") === layout.watch) {
+      const row = { ...common, line, value: numberIn(view, bits, layout.watched[index]) };
+      for (const [name, value] of Object.entries(row)) seen[buffer]?.[name].push(value);
+      continue;
+    }
+    const bytes = of("size");
+    const address = Number(view.getBigUint64(at + fields.address[0], true));
+    let value = 0;
+    if (space === layout.spaces.GLOBAL) {
+      const place = places[buffer];
+      if (place) {
+        index = Math.floor(index / place.width);
+        value = numberIn(view, bits, place.type);
+      }
+    } else if (space === layout.spaces.SHARED) {
+      const place = sharedPlace(program, address, bytes);
+      if (place) [buffer, index] = [first + place.number, place.index];
+      value = numberIn(view, bits, place?.type ?? "", bytes);
+    } else buffer = -1;
+    const row = { ...common, line, space, kind: of("kind"), size: bytes, buffer, address, index, value };
+    for (const [name, one] of Object.entries(row)) columns[name].push(one);
+  }
+  const c = columns;
+  return Traced(
+    program.name,
+    program.source,
+    launch.grid,
+    launch.block,
+    Rows(c.step, c.block, c.warp, c.lane, c.line, c.space, c.kind, c.size, c.buffer, c.interval, c.address, c.index, c.value),
+    seen,
+    watched,
+    [...places.map(({ name }) => name), ...program.shared.map(([name]) => name)],
+    shapesOf(program, launch),
+    hazards.map(({ line, kind, message }) => ({ line, kind, message })),
+    barriersOf(layout, program, ended),
+  );
+}
+
+function shapesOf(program, { shapes }) {
+  const declared = Object.entries(program.declared).filter(([, { shape }]) => shape.length);
+  const given = program.parameters.flatMap(([name], at) => (shapes?.[at]?.length ? [[name, shapes[at]]] : []));
+  return Object.fromEntries([...declared.map(([name, { shape }]) => [name, shape]), ...given]);
+}
+
+/** Each line with barriers, and how often warps passed it. */
+function barriersOf(layout, program, { counts }) {
+  const width = layout.counters.length;
+  const at = layout.counters.indexOf("barriers");
+  const found = new Map();
+  program.lines.forEach((line, row) => found.set(line, Number(counts[row * width + at])));
+  return [...found].filter(([line, count]) => line && count).sort(([a], [b]) => a - b);
+}
