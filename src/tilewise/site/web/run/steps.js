@@ -12,16 +12,19 @@ const OF_A_WARP = [5000, 1000, 300];
 
 /**
  * @param {import("./machine.js").Machine} machine @param {any} kernel one of an offer's @param {any} launch of launch.js
- * @param {any} report of the same run, untraced, from report.js @param {(ended: any) => any} retold a traced run's report
+ * @param {any} report of the same run, untraced, from report.js @param {(ended: any, program: any) => any} retold the report of another run of it
  * @returns {{figure: any} | {refused: string}}
  */
-export function stepped(machine, { program, watched }, launch, report, retold) {
-  const traced = watched?.program ?? program;
+export function stepped(machine, kernel, launch, report, retold) {
+  const { program, names } = kernel.watched ?? { program: kernel.program, names: [] };
+  const run = (options) => machine.run(program, launch.given, { ...launch, maxSteps: MOST_STEPS, collect: true, ...options });
+  // Stepping passes over hazards, where the run beside it stops at the first: it counts what it would trace.
+  const whole = report.isWhole ? report : retold(run({}), program);
   let refused = "This kernel touches no memory, so there is nothing to step through.";
-  for (const { trace, note } of narrower(launch, report)) {
-    const ended = machine.run(traced, launch.given, { ...launch, maxSteps: MOST_STEPS, collect: true, trace });
-    const { hazards } = retold(ended);
-    const data = tracedOf(machine, { program: traced, watched: watched?.names ?? [] }, launch, ended, hazards);
+  for (const { trace, note } of narrower(launch, whole)) {
+    const ended = run({ trace });
+    const { hazards } = retold(ended, program);
+    const data = tracedOf(machine, { program, watched: names }, launch, ended, hazards);
     if (!data.rows.step.length && !data.watched.some(({ step }) => step.length)) continue;
     if (!fits(data)) {
       refused = `The figure draws the first ${MOST_THREADS.toLocaleString("en-US")} threads of a launch. Launch smaller blocks.`;

@@ -17,6 +17,7 @@ export function offerRuns(article, signal) {
     };
     const form = root.querySelector("form");
     for (const kind of ["pointerdown", "focusin", "input"]) form.addEventListener(kind, begin, { signal });
-    if (new URLSearchParams(location.search).has(root.id)) begin();
+    const asks = new URLSearchParams(location.search);
+    if (asks.has(root.id) || asks.has(`${root.id}-steps`)) begin();
   }
 }
