@@ -35,7 +35,9 @@ const max = extreme((a, b) => (b > a ? b : a));
 const mostOf = (values, otherwise) => (values.length ? max(values) : otherwise);
 function range(...given) {
   const [from, to, step] = given.length > 1 ? [given[0], given[1], given[2] ?? 1] : [0, given[0], 1];
-  return Array.from({ length: Math.max(0, Math.ceil((to - from) / step)) }, (_, k) => from + k * step);
+  const made = [];
+  for (let one = from; one < to; one += step) made.push(one);
+  return made;
 }
 function order(a, b) {
   if (!Array.isArray(a)) return a < b ? -1 : a > b ? 1 : 0;
@@ -48,10 +50,12 @@ const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 
 /** The digits and the exponent of a number, rounded as Python rounds: ties to even. */
 function rounded(value, digits) {
-  const [all, power] = Math.abs(value).toExponential(100).replace(".", "").split("e");
-  const [head, tail] = [all.slice(0, digits), all.slice(digits)];
-  if (/^50*$/.test(tail) && head.at(-1) % 2 === 0) return [head, Number(power)];
-  const [near, exponent] = Math.abs(value).toExponential(digits - 1).replace(".", "").split("e");
+  const written = (count) => Math.abs(value).toExponential(count - 1).replace(".", "").split("e");
+  if (/^50*$/.test(written(17)[0].slice(digits))) {
+    const [all, power] = written(101);
+    if (/^50*$/.test(all.slice(digits)) && all[digits - 1] % 2 === 0) return [all.slice(0, digits), Number(power)];
+  }
+  const [near, exponent] = written(digits);
   return [near, Number(exponent)];
 }
 const named = (value) => (Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf");

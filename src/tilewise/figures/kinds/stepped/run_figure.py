@@ -81,8 +81,9 @@ def of_run(traced: Traced, numbers: Sequence[int], spec: dict[str, Any]) -> dict
         numbers: the arrays to show, in their order.
         spec: how the figure is shown; takes the rest.
     """
-    buffers = [_buffer(traced, number) for number in numbers]
-    spec["arrays"] = [array_spec(buffers[at], traced.rows, number) for at, number in enumerate(numbers)]
+    accesses = [_mine(traced.rows, number) for number in numbers]
+    buffers = [_buffer(traced, number, accesses[at]) for at, number in enumerate(numbers)]
+    spec["arrays"] = [array_spec(one, traced.rows, accesses[at]) for at, one in enumerate(buffers)]
     spec["grid"] = traced.grid
     spec["block"] = traced.block
     spec["max_threads"] = MOST_THREADS
@@ -112,25 +113,28 @@ def parts_of(spec: dict[str, Any], moments: Sequence[Moment], buffers: Sequence[
 
 def beyond_shape(traced: Traced, number: int) -> int:
     """The last element that was touched where the array's shape does not have it; -1 where it has all."""
-    buffer = _buffer(traced, number)
-    last = _last(traced.rows, number)
+    mine = _mine(traced.rows, number)
+    buffer = _buffer(traced, number, mine)
+    last = max([traced.rows.index[at] for at in mine], default=0)
     return last if _total(buffer.shape) <= last and len(traced.hazards) == 0 else -1
 
 
-def _last(rows: Rows, number: int) -> int:
-    mine = [at for at in range(len(rows.step)) if rows.buffer[at] == number and rows.space[at] != LOCAL]
-    return max([rows.index[at] for at in mine], default=0)
+def _mine(rows: Rows, number: int) -> list[int]:
+    """The accesses to one array."""
+    return [at for at in range(len(rows.step)) if rows.buffer[at] == number and rows.space[at] != LOCAL]
 
 
-def _buffer(traced: Traced, number: int) -> Buffer:
+def _buffer(traced: Traced, number: int, mine: list[int]) -> Buffer:
     rows = traced.rows
     name = traced.buffers[number]
     known = traced.shapes.get(name)
-    sides = list(known) if known is not None and len(known) > 0 else [_last(rows, number) + 1]
+    last = max([rows.index[at] for at in mine], default=0)
+    in_shared = len(mine) > 0 and rows.space[mine[0]] == SHARED
+    sides = list(known) if known is not None and len(known) > 0 else [last + 1]
     if len(sides) > 2:
         sides = [_total(sides[:-1]), sides[-1]]
-    mine = [at for at in range(len(rows.step)) if rows.buffer[at] == number and rows.space[at] != LOCAL]
-    in_shared = len(mine) > 0 and rows.space[mine[0]] == SHARED
+    if in_shared and _total(sides) <= last:
+        sides = [last + 1]  # of elements that are read and written in parts
     return Buffer(name, sides, "shared" if in_shared else "global")
 
 

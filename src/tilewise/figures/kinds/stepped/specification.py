@@ -14,17 +14,16 @@ from tilewise.figures.kinds.stepped.moments import SECTOR_BYTES, Buffer, Moment,
 from tilewise.figures.values import six_digits
 
 
-def array_spec(buffer: Buffer, rows: Rows, number: int) -> dict[str, Any]:
+def array_spec(buffer: Buffer, rows: Rows, mine: list[int]) -> dict[str, Any]:
     """Return an array of a run: name, shape and space, bytes of an element, where its first sector begins.
 
     Args:
         buffer: the array.
         rows: the accesses of the run.
-        number: the array's number in them.
+        mine: which of them are to this array.
     """
     item = 4
     offset = 0
-    mine = [at for at in range(len(rows.step)) if rows.buffer[at] == number and rows.space[at] < 2]
     if len(mine) > 0:
         item = min(rows.size[at] for at in mine)
         offset = (rows.address[mine[0]] - rows.index[mine[0]] * item) % (4 * SECTOR_BYTES)

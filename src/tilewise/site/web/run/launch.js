@@ -36,25 +36,29 @@ export function valueOf(formula, sizes) {
  * `fill`: "given" as the lesson has it, "ramp", or "own" with the reader's numbers, repeated.
  */
 
+/** Grid, block and arguments of a kernel: its own, or those of all. @param {any} offer @param {number} kernel */
+export const planOf = (offer, kernel) => offer.kernels[kernel].launch ?? offer;
+
 /** @param {any} offer @param {Choice} choice */
 export function launchOf(offer, choice) {
   const of = (formula) => valueOf(formula, choice.sizes);
-  const grid = offer.grid.map(of);
-  const block = offer.block.map(of);
-  const sharedBytes = of(offer.sharedBytes);
+  const plan = planOf(offer, choice.kernel);
+  const grid = plan.grid.map(of);
+  const block = plan.block.map(of);
+  const sharedBytes = of(plan.sharedBytes);
   check(grid, block);
   let bytes = 0;
-  const shapes = offer.arguments.map((one) => one.shape?.map(of));
-  offer.arguments.forEach((one, at) => {
+  const shapes = plan.arguments.map((one) => one.shape?.map(of));
+  plan.arguments.forEach((one, at) => {
     if (shapes[at]) bytes += count(shapes[at]) * widthOf(one.type);
   });
   if (bytes > MOST_BYTES) {
     throw new Refused(`The arrays would take ${Math.round(bytes / 2 ** 20)} MiB; the page runs up to ${MOST_BYTES >> 20} MiB.`);
   }
-  const given = offer.arguments.map((one, at) => {
+  const given = plan.arguments.map((one, at) => {
     if (!one.shape) return { value: bytesOf([of(one.value)], one.type) };
     const data = one.data ? decoded(one.data) : filled(one, count(shapes[at]), choice);
-    return { data, writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8" };
+    return { data, raw: one.raw && Uint8Array.from(one.raw), writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8" };
   });
   return { given, shapes, grid, block, sharedBytes };
 }

@@ -182,7 +182,7 @@ class Runs {
 
 /** How arrays may begin, by label; nothing where no array has numbers of its own. */
 function fillsOf(offer) {
-  const has = offer.arguments.some(({ fill }) => fill && ["normal", "uniform", "integers"].includes(fill.kind));
+  const has = offer.kernels.some(({ launch }) => (launch ?? offer).arguments.some(({ fill }) => fill && ["normal", "uniform", "integers"].includes(fill.kind)));
   return has ? { random: "given", "0, 1, 2, …": "ramp", [OWN]: "own" } : {};
 }
 

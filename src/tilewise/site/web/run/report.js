@@ -117,9 +117,9 @@ export function totalsBelow(columns, totals) {
   });
 }
 
-/** The arrays that the kernel may write, as text. @param {any} offer @param {any} launch @param {any} ended */
-export function arrays(offer, launch, ended) {
-  return offer.arguments.flatMap((one, at) => {
+/** The arrays that the kernel may write, as text. @param {any} plan @param {any} launch @param {any} ended */
+export function arrays(plan, launch, ended) {
+  return plan.arguments.flatMap((one, at) => {
     if (!one.shape || !one.written) return [];
     const type = one.type;
     const numbers = numbersIn(ended.arrays[at], type, SHOWN).map((value) => text(value, type));

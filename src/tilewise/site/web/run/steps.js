@@ -5,7 +5,7 @@ import { beyond_shape, fits, MOST_MOMENTS, MOST_THREADS, of_run, Rows, touched, 
 import { globalPlaces, numberIn, sharedPlace } from "./places.js";
 
 /** Lane accesses that are traced, and warp instructions of a run that is traced. */
-const MOST_ACCESSES = 60_000;
+const MOST_ACCESSES = 30_000;
 const MOST_STEPS = 2_000_000;
 /** Instructions of one warp, where a block is too much. */
 const OF_A_WARP = [5000, 1000, 300];
@@ -61,27 +61,22 @@ function* narrower({ grid }, { accesses, isWhole }) {
 export function tracedOf(machine, { program, watched }, launch, ended, hazards) {
   const { layout } = machine;
   const { size, fields } = layout.structures.Access;
-  const columns = Object.fromEntries(["step", "block", "warp", "lane", "line", "space", "kind", "size", "buffer", "interval", "address", "index", "value"].map((name) => [name, []]));
-  const seen = watched.map(() => Values([], [], [], [], [], [], []));
+  const at = Object.fromEntries(Object.entries(fields).map(([name, [offset]]) => [name, offset / 4]));
+  const rows = Rows(...Array.from({ length: 13 }, () => []));
+  const seen = watched.map(() => Values(...Array.from({ length: 7 }, () => [])));
   const places = globalPlaces(program, launch);
-  const first = places.length;
+  const words = new Int32Array(ended.accesses);
   const view = new DataView(ended.accesses);
-  for (let at = 0; at < ended.accesses.byteLength; at += size) {
-    const of = (name) => view.getInt32(at + fields[name][0], true);
-    const bits = at + fields.bits[0];
-    const common = { step: of("step"), block: of("block"), warp: of("warp"), lane: of("lane"), interval: of("interval") };
-    const line = program.lines[of("line")] ?? 0;
-    const space = of("space");
-    let buffer = of("buffer");
-    let index = Number(view.getBigInt64(at + fields.index[0], true));
-    if (of("kind") === layout.watch) {
-      const row = { ...common, line, value: numberIn(view, bits, layout.watched[index]) };
-      for (const [name, value] of Object.entries(row)) seen[buffer]?.[name].push(value);
+  const long = (from) => words[from + 1] * 2 ** 32 + (words[from] >>> 0);
+  for (let row = 0; row < words.length; row += size / 4) {
+    const line = program.lines[words[row + at.line]] ?? 0;
+    const bits = 4 * (row + at.bits);
+    let [buffer, index, value] = [words[row + at.buffer], long(row + at.index), 0];
+    if (words[row + at.kind] === layout.watch) {
+      if (seen[buffer]) push(seen[buffer], words, row, at, line, numberIn(view, bits, layout.watched[index]));
       continue;
     }
-    const bytes = of("size");
-    const address = Number(view.getBigUint64(at + fields.address[0], true));
-    let value = 0;
+    const [space, bytes, address] = [words[row + at.space], words[row + at.size], long(row + at.address)];
     if (space === layout.spaces.GLOBAL) {
       const place = places[buffer];
       if (place) {
@@ -90,19 +85,23 @@ export function tracedOf(machine, { program, watched }, launch, ended, hazards) 
       }
     } else if (space === layout.spaces.SHARED) {
       const place = sharedPlace(program, address, bytes);
-      if (place) [buffer, index] = [first + place.number, place.index];
+      if (place) [buffer, index] = [places.length + place.number, place.index];
       value = numberIn(view, bits, place?.type ?? "", bytes);
     } else buffer = -1;
-    const row = { ...common, line, space, kind: of("kind"), size: bytes, buffer, address, index, value };
-    for (const [name, one] of Object.entries(row)) columns[name].push(one);
+    push(rows, words, row, at, line, value);
+    rows.space.push(space);
+    rows.kind.push(words[row + at.kind]);
+    rows.size.push(bytes);
+    rows.buffer.push(buffer);
+    rows.address.push(address);
+    rows.index.push(index);
   }
-  const c = columns;
   return Traced(
     program.name,
     program.source,
     launch.grid,
     launch.block,
-    Rows(c.step, c.block, c.warp, c.lane, c.line, c.space, c.kind, c.size, c.buffer, c.interval, c.address, c.index, c.value),
+    rows,
     seen,
     watched,
     [...places.map(({ name }) => name), ...program.shared.map(([name]) => name)],
@@ -110,6 +109,13 @@ export function tracedOf(machine, { program, watched }, launch, ended, hazards) 
     hazards.map(({ line, kind, message }) => ({ line, kind, message })),
     barriersOf(layout, program, ended),
   );
+}
+
+/** What accesses and watched values have in common. */
+function push(columns, words, row, at, line, value) {
+  for (const name of ["step", "block", "warp", "lane", "interval"]) columns[name].push(words[row + at[name]]);
+  columns.line.push(line);
+  columns.value.push(value);
 }
 
 function shapesOf(program, { shapes }) {

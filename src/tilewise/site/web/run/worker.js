@@ -2,7 +2,7 @@
 // run. Out: {progress}, {report}, {stepped} or {refused}, each with the number. Who wants a run stopped ends this thread.
 
 import layout from "tilewise-layout";
-import { launchOf, Refused } from "./launch.js";
+import { launchOf, planOf, Refused } from "./launch.js";
 import { Machine } from "./machine.js";
 import { arrays, report, totalsBelow } from "./report.js";
 import { stepped } from "./steps.js";
@@ -53,7 +53,7 @@ async function answer({ number, choice, step }) {
       ms,
       pageTotals: totalsBelow(made.table.columns, offer.totals),
       warp: warp(own, kernel.program, accesses),
-      arrays: made.isWhole ? arrays(offer, launch, ended) : [],
+      arrays: made.isWhole ? arrays(planOf(offer, choice.kernel), launch, ended) : [],
     },
   };
 }
