@@ -1,4 +1,4 @@
-"""Every run that a built lesson offers: it runs at its start, with each kernel, and at its least and most sizes."""
+"""Every run that a built lesson offers: at its start, least and most sizes, with each kernel, and stepped."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ ANSWERS = """async ([id, step]) => {
     const kernels = form.elements.kernel ? form.elements.kernel.options.length : 1;
     const starts = sliders.map((slider) => slider.value);
     const said = [];
+    const texts = (which) => [...result.querySelectorAll(which)].map((one) => one.textContent);
     const seen = () => new Promise((resolve, reject) => {
         const watch = new MutationObserver(() => { watch.disconnect(); clearTimeout(late); resolve(); });
         const late = setTimeout(() => reject(new Error(`${id}: no answer within a minute`)), 60_000);
@@ -43,8 +44,8 @@ ANSWERS = """async ([id, step]) => {
             title: result.querySelector(".tw-run-title")?.textContent ?? "",
             refused: result.querySelector(".tw-try-refused")?.textContent ?? "",
             hazard: result.querySelector(".tw-hazard")?.textContent ?? "",
-            total: [...result.querySelectorAll("tfoot tr:first-child td.tw-right")].map((td) => td.textContent),
-            page: [...result.querySelectorAll("tfoot tr:last-child td.tw-right")].map((td) => td.textContent),
+            total: texts("tfoot tr:first-child td.tw-right"),
+            page: texts("tfoot tr:last-child td.tw-right"),
         });
     };
     for (let kernel = 0; kernel < kernels; kernel++) {

@@ -21,12 +21,14 @@ from tilewise import bf16
 from tilewise.cuda.cases import Array, Case, Dim3, Recipe
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import TensorMap
+from tilewise.figures.kinds.stepped import traced_of
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernel.launches import without_logging
 from tilewise.outputs.base import sink
 from tilewise.outputs.try_it import TryOutput
-from tilewise.simulator import HazardError, Run
+from tilewise.simulator import HazardError, Run, Trace
 from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, numbers
+from tilewise.simulator.results.first_warp import first_warp
 
 Formula: TypeAlias = "int | float | str | list[Any]"
 """A number, a size's name, or an operator with two formulas."""
@@ -184,7 +186,10 @@ def try_it(
     offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
     run = _run_at(makes[label](**start), first, offer)
     offer["totals"] = _counters(run)
-    sink().add(TryOutput(run.as_output(), offer, caption))
+    traced = traced_of(
+        _run_at(makes[label](**start), first, offer, Trace(blocks=[0], warps=[0], max_steps=1000))
+    )
+    sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
     return run
 
 
@@ -385,7 +390,7 @@ def _at(offer: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     return worth(offer["grid"]), worth(offer["block"]), worth([offer["sharedBytes"]]), arguments
 
 
-def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any]) -> Run:
+def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any], trace: Trace | None = None) -> Run:
     """The run at the start, with the numbers that the page will make."""
     arguments: list[Any] = []
     for one, parameter in zip(offer["arguments"], kernel.parameters, strict=True):
@@ -403,7 +408,11 @@ def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any]) -> Run:
     try:
         with without_logging():
             return kernel.simulate(
-                *arguments, grid=_plain(grid), block=_plain(block), shared_bytes=case.shared_bytes
+                *arguments,
+                grid=_plain(grid),
+                block=_plain(block),
+                shared_bytes=case.shared_bytes,
+                trace=trace,
             )
     except HazardError as error:
         return error.run

@@ -1,6 +1,7 @@
-"""What makes a stepped figure of a traced run, as JavaScript: one source for Python and the page.
+"""What makes pictures of a traced run, as JavaScript: one source for Python and the page.
 
-In: the source of the modules of ``figures/kinds/stepped`` that use plain lists. Out: a module for
+In: the source of the modules of ``figures/kinds/stepped`` that use plain lists, and of
+``results/first_warp.py``. Out: a module for
 ``site/web/run``. Whole numbers are below 2⁵³ here, addresses too, and stay plain numbers. How numbers are
 written is in helpers, which follow ``figures/values.py``.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from tilewise.figures.kinds.stepped import moment_texts, moments, rooms, run_figure, specification
 from tilewise.simulator.browser.translation import Translation
+from tilewise.simulator.results import first_warp
 
 _HELPERS = r"""
 const truly = (value) => (Array.isArray(value) ? value.length > 0 : Boolean(value));
@@ -53,7 +55,8 @@ function rounded(value, digits) {
   const written = (count) => Math.abs(value).toExponential(count - 1).replace(".", "").split("e");
   if (/^50*$/.test(written(17)[0].slice(digits))) {
     const [all, power] = written(101);
-    if (/^50*$/.test(all.slice(digits)) && all[digits - 1] % 2 === 0) return [all.slice(0, digits), Number(power)];
+    const isEven = all[digits - 1] % 2 === 0;
+    if (isEven && /^50*$/.test(all.slice(digits))) return [all.slice(0, digits), Number(power)];
   }
   const [near, exponent] = written(digits);
   return [near, Number(exponent)];
@@ -81,7 +84,7 @@ function number(value) {
   return `${sign}${grouped(written.slice(0, point))}${fraction && "."}${fraction}`;
 }
 """
-_MODULES = (moments, moment_texts, specification, rooms, run_figure)
+_MODULES = (moments, moment_texts, specification, rooms, run_figure, first_warp)
 _SHOWN = (
     *("of_run", "fits", "touched", "beyond_shape", "Traced", "MOST_MOMENTS", "MOST_THREADS", "MOST_ROWS"),
     *("Rows", "Values"),
@@ -94,4 +97,5 @@ def script() -> str:
     names = {one.__name__: one.__name__.rpartition(".")[2].upper() for one in _MODULES}
     parts = [f"const {names[one.__name__]} = {translate.module(one, names)};" for one in _MODULES]
     shown = f"export const {{ {', '.join(_SHOWN)} }} = {names[run_figure.__name__]};"
-    return "\n".join([_HELPERS, *parts, shown, ""])
+    warp = f"export const {{ first_warp }} = {names[first_warp.__name__]};"
+    return "\n".join([_HELPERS, *parts, shown, warp, ""])

@@ -2,11 +2,11 @@
 // run. Out: {progress}, {report}, {stepped} or {refused}, each with the number. Who wants a run stopped ends this thread.
 
 import layout from "tilewise-layout";
+import { first_warp } from "tilewise-stepping";
 import { launchOf, planOf, Refused } from "./launch.js";
 import { Machine } from "./machine.js";
 import { arrays, report, totalsBelow } from "./report.js";
-import { stepped } from "./steps.js";
-import { warp } from "./warp.js";
+import { stepped, tracedOf } from "./steps.js";
 
 /** Warp instructions of a run: some ten seconds. */
 const MOST_STEPS = 20_000_000;
@@ -29,21 +29,21 @@ function ran(own, { program }, launch, number) {
   const trace = { blocks: [0], warps: [0], maxSteps: WARP_STEPS };
   const begun = performance.now();
   const traced = own.run(program, launch.given, { ...launch, maxSteps: TRACED_STEPS, trace });
-  if (traced.status !== layout.status.TOO_MANY_STEPS) return { ended: traced, accesses: traced.accesses, ms: performance.now() - begun };
+  if (traced.status !== layout.status.TOO_MANY_STEPS) return { ended: traced, traced, ms: performance.now() - begun };
   const since = performance.now();
   const ended = own.run(program, launch.given, {
     ...launch,
     maxSteps: MOST_STEPS,
     paused: (steps) => postMessage({ number, progress: steps, of: MOST_STEPS }),
   });
-  return { ended, accesses: traced.accesses, ms: performance.now() - since };
+  return { ended, traced, ms: performance.now() - since };
 }
 
 async function answer({ number, choice, step }) {
   const launch = launchOf(offer, choice);
   const kernel = offer.kernels[choice.kernel];
   const own = await machine;
-  const { ended, accesses, ms } = ran(own, kernel, launch, number);
+  const { ended, traced, ms } = ran(own, kernel, launch, number);
   const told = (one, program = kernel.program) => report(layout, program, launch, one, MOST_STEPS);
   const made = told(ended);
   if (step) return { stepped: stepped(own, kernel, launch, made, told) };
@@ -52,10 +52,15 @@ async function answer({ number, choice, step }) {
       ...made,
       ms,
       pageTotals: totalsBelow(made.table.columns, offer.totals),
-      warp: warp(own, kernel.program, accesses),
+      warp: warp(own, kernel.program, launch, traced),
       arrays: made.isWhole ? arrays(planOf(offer, choice.kernel), launch, ended) : [],
     },
   };
+}
+
+function warp(own, program, launch, traced) {
+  const { rows, buffers } = tracedOf(own, { program, watched: [] }, launch, traced, []);
+  return first_warp(rows, buffers);
 }
 
 async function run(asked) {
