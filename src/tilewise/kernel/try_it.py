@@ -186,9 +186,8 @@ def try_it(
     offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
     run = _run_at(makes[label](**start), first, offer)
     offer["totals"] = _counters(run)
-    traced = traced_of(
-        _run_at(makes[label](**start), first, offer, Trace(blocks=[0], warps=[0], max_steps=1000))
-    )
+    of_warp = Trace(blocks=[0], warps=[0], max_steps=1000)
+    traced = traced_of(_run_at(makes[label](**start), first, offer, of_warp))
     sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
     return run
 

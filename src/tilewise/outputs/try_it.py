@@ -16,7 +16,7 @@ from tilewise.outputs.base import Context, Output
 from tilewise.outputs.run import RunOutput
 
 COUNTS_BEGIN, COUNTS_END, END = "<!-- counts -->", "<!-- end of counts -->", "<!-- end of run -->"
-"""Where the table of counts, and the whole of it, begin and end: the front page takes it without the table."""
+"""Where the table of counts begins and ends, and the whole: the front page takes it without the table."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ class TryOutput(Output):
                     *self._kernels(name),
                     *(_size(name, one) for one in self.offer["sizes"]),
                     "</form>",
-                    f'<div class="tw-try-result">{_picture(self.warp)}{COUNTS_BEGIN}{self.run.html()}{COUNTS_END}</div>',
+                    '<div class="tw-try-result">',
+                    _picture(self.warp),
+                    f"{COUNTS_BEGIN}{self.run.html()}{COUNTS_END}</div>",
                     f"</div>{END}",
                 ]
             )

@@ -16,10 +16,11 @@ VERBS = ["loads from", "stores to", "atomics on"]
 
 
 def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
-    """Return a picture: a ``caption``, and a row for each line, array and kind of access that there is room for.
+    """Return a picture: a ``caption``, and ``rows`` for lines, arrays and kinds of access.
 
-    Each row has its ``line``, a ``text``, what is ``counted``, the ``lanes``, and either ``sectors``, as numbers
-    with the words that are used of each, or ``banks``, how many words are wanted of each; the other is None.
+    Each row has its ``line``, a ``text``, what is ``counted``, the ``lanes``, and either ``sectors``, as
+    numbers with the words that are used of each, or ``banks``, how many words are wanted of each; the other
+    is None.
     """
     found: list[dict[str, Any]] = []
     for at in range(len(rows.step)):
