@@ -334,7 +334,7 @@ publish(
 )
 
 # %% [markdown]
-# Change the number of queries and their length $d$. When is there no race?
+# Change the number of queries and their length $d$. When does the simulator report nothing?
 
 # %% fold="Code of the run"
 from tilewise import constant, try_it

@@ -48,6 +48,8 @@ ANSWERS = """async ([id, step]) => {
             page: texts("tfoot tr:last-child td.tw-right"),
         });
     };
+    form.dispatchEvent(new Event("focusin", { bubbles: true }));
+    while (root.dataset.state !== "ready") await new Promise((resolve) => setTimeout(resolve, 20));
     for (let kernel = 0; kernel < kernels; kernel++) {
         await run("start", starts, kernel);
         await run("least", sliders.map((slider) => slider.min), kernel);

@@ -69,7 +69,6 @@ export async function mount(root, signal) {
     report: (report) => {
       progress.hidden = true;
       result.replaceChildren(...table(report));
-      document.dispatchEvent(new Event("tw:content"));
       say(shortText(report));
       clearTimeout(stepping);
       if (figure.isOpen) stepping = setTimeout(() => runs.want(controls.choice(), true), STILL_MS);
