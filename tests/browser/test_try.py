@@ -208,7 +208,7 @@ def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
     accesses = run.locator(".tw-try-warp li")
     expect(accesses.first).to_have_text("line 4 loads from a: 20 lanes, 3 sectors")
     assert accesses.first.locator("b").count() == 3
-    assert accesses.first.locator(".tw-try-used").count() == 20
+    assert accesses.first.locator(".tw-try-sectors .tw-try-used").count() == 20
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     run.get_by_label("kernel").select_option("without")
