@@ -322,7 +322,7 @@ def test_the_front_page_shows_the_first_run_without_its_table(project: Any) -> N
     course = Course.of([project.lesson("# %%\nx = 1\n")])
     run = (
         '<div class="tw-try" id="try-1" data-offer="{}assets/a.json">\n<form></form>'
-        '<div class="tw-try-result"><ul></ul>{}</div>\n</div>{}'
+        '<div class="tw-try-result"><ul></ul>{}</div>\n{}</div>'
     )
     table = f"{COUNTS_BEGIN}<table></table>{COUNTS_END}"
     text = "Before.\n\n" + run.format("../../../", table, END) + "\n\nAfter."

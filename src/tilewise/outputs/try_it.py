@@ -63,7 +63,7 @@ class TryOutput(Output):
                     '<div class="tw-try-result">',
                     _picture(self.warp),
                     f"{COUNTS_BEGIN}{self.run.html()}{COUNTS_END}</div>",
-                    f"</div>{END}",
+                    f"{END}</div>",
                 ]
             )
         )

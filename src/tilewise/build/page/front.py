@@ -18,7 +18,7 @@ from tilewise.outputs.try_it import COUNTS_BEGIN, COUNTS_END, END
 if TYPE_CHECKING:
     from tilewise.build.page import Page
 
-_RUN = re.compile(rf'<div class="tw-try".*?{END}', re.S)
+_RUN = re.compile(rf'<div class="tw-try".*?{END}</div>', re.S)
 _COUNTS = re.compile(f"{COUNTS_BEGIN}.*?{COUNTS_END}", re.S)
 
 
