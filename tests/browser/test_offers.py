@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sweep(
     packages=["ziglang"],
 )
 
-ANSWERS = """async ([id, step]) => {
+ANSWERS = """async (id) => {
     const root = document.getElementById(id);
     const form = root.querySelector("form");
     const result = root.querySelector(".tw-try-result");
@@ -64,6 +64,7 @@ ANSWERS = """async ([id, step]) => {
             if (drawn || refused) { watch.disconnect(); resolve({ drawn, refused }); }
         }).observe(root, { childList: true, subtree: true, characterData: true });
     });
+    root.querySelector(".tw-try-acts").scrollIntoView(); // figures are drawn where they are seen
     [...root.querySelectorAll("button")].find((one) => one.textContent === "Step through it").click();
     return { said, steps: await steps };
 }"""
@@ -79,7 +80,7 @@ def pages(built: Path) -> Iterator[str]:
 def runs(page: Page) -> list[dict[str, Any]]:
     """What each run of a page says."""
     names = page.locator(".tw-try").evaluate_all("(all) => all.map(({ id }) => id)")
-    return [{"id": name, **page.evaluate(ANSWERS, [name, True])} for name in names]
+    return [{"id": name, **page.evaluate(ANSWERS, name)} for name in names]
 
 
 def test_every_run_of_the_lessons_answers_at_all_ends_and_is_stepped(
@@ -95,6 +96,7 @@ def test_every_run_of_the_lessons_answers_at_all_ends_and_is_stepped(
         for one in runs(page):
             count += 1
             at = f"{where} {one['id']}"
+            print(at, one["steps"])
             first = one["said"][0]
             faults += [f"{at}, {run['what']}: {run['refused']}" for run in one["said"] if run["refused"]]
             faults += [f"{at}, {run['what']}: no table" for run in one["said"] if not run["title"]]

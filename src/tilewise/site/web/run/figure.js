@@ -1,4 +1,4 @@
-// The stepped figure of a reader's own run, below the run. In: the figure's data, from run_worker.js. Out: the element
+// The stepped figure of a reader's own run, above its counts. In: the figure's data, from run_worker.js. Out: the element
 // that the page's own figures have; figures.js draws it, and is fetched where the page has not fetched it yet.
 
 import { element } from "../site/dom.js";

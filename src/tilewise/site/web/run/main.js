@@ -56,7 +56,7 @@ export async function mount(root, signal) {
   step.setAttribute("aria-expanded", "false");
   const acts = element("div", { class: "tw-try-acts" }, step, reset, link);
   form.append(acts);
-  root.append(figure.root);
+  root.insertBefore(figure.root, progress); // below the buttons, where it is seen
   // Another part may have the page opened anew: what was added here goes, and is added again when it is touched.
   signal.addEventListener("abort", () => [status, progress, acts, controls.added, figure.root].forEach((one) => one?.remove()));
   form.addEventListener("submit", (event) => event.preventDefault(), { signal });
