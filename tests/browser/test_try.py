@@ -309,7 +309,7 @@ def test_of_a_large_run_a_part_is_stepped_and_the_figure_says_which(
     run = page.locator("#try-3")
     run.get_by_label("n", exact=True).press("End")
     run.get_by_role("button", name="Step through it").click()
-    expect(run.locator("figcaption").last).to_contain_text("block 0 of 1,024; the table counts all.")
+    expect(run.locator(".tw-try-steps figcaption")).to_contain_text("block 0 of 1,024; the table counts all.")
     assert run.locator(".tw-figure-alt li").count() == 3
 
 

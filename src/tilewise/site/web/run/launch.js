@@ -57,7 +57,7 @@ export function launchOf(offer, choice) {
   }
   const given = plan.arguments.map((one, at) => {
     if (!one.shape) return { value: bytesOf([of(one.value)], one.type) };
-    const data = one.data ? decoded(one.data) : filled(one, count(shapes[at]), choice);
+    const data = one.data ? decoded(one.data) : kept(one, count(shapes[at]), choice);
     return { data, raw: one.raw && Uint8Array.from(one.raw), writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8" };
   });
   return { given, shapes, grid, block, sharedBytes };
@@ -115,6 +115,15 @@ function decoded(text) {
 }
 
 const isFloat = (type) => type.startsWith("f") || type === "bf16";
+
+/** What arrays began with last: a run leaves it as it is, and most arrays stay when a size changes. */
+const begun = new WeakMap();
+
+function kept(argument, length, choice) {
+  const key = [length, choice.fill, choice.own].join(" ");
+  if (begun.get(argument)?.key !== key) begun.set(argument, { key, data: filled(argument, length, choice) });
+  return begun.get(argument).data;
+}
 
 function filled({ fill, type }, length, { fill: wanted, own }) {
   const { kind } = fill;
