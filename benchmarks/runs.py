@@ -18,6 +18,8 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 from static_host import host
 
+from tilewise.outputs.try_it import END
+
 FIRST_MS, LATER_MS, GROWN_BYTES = 1000, 50, 3000
 LATER = 20
 
@@ -49,13 +51,13 @@ def main() -> None:
     parser.add_argument("--site", type=Path, required=True, help="the built site")
     parser.add_argument("--chromium", default=os.environ.get("CHROMIUM") or shutil.which("chromium"))
     given = parser.parse_args()
-    pages = [one for one in sorted(given.site.rglob("index.html")) if 'class="tw-try"' in one.read_text()]
+    pages = [one for one in sorted(given.site.rglob("index.html")) if 'class="tw-try' in one.read_text()]
     print(f"asked: first {FIRST_MS} ms, later {LATER_MS} ms, page grown by at most {GROWN_BYTES} bytes")
     with host(given.site) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=given.chromium, args=["--no-sandbox"])
         for file in pages:
             inside = file.parent.relative_to(given.site).as_posix()
-            for name in re.findall(r'<div class="tw-try" id="([\w-]+)"', file.read_text()):
+            for name in re.findall(r'<div class="tw-try[^"]*" id="([\w-]+)"', file.read_text()):
                 measure(browser, f"{address}{inside}/", inside, name, file.read_text())
 
 
@@ -80,13 +82,8 @@ def measure(browser: Browser, url: str, inside: str, name: str, html: str) -> No
 
 
 def _without(html: str) -> str:
-    """A page without what its runs add: the controls, and the table of the run at the start."""
-    return re.sub(
-        r'<div class="tw-try" .*?</table></div>\s*(?:<p>.*?</p>\s*)*</div></div>\s*</div>',
-        "",
-        html,
-        flags=re.S,
-    )
+    """A page without what its runs add: the controls, and picture and table of the run at the start."""
+    return re.sub(rf'<div class="tw-try[ "].*?{END}</div>', "", html, flags=re.S)
 
 
 def _memory(page: Page) -> float:

@@ -17,7 +17,7 @@ from tilewise.build import page
 from tilewise.build.installation import Package
 from tilewise.build.page.code import source
 from tilewise.build.page.corrections import corrections
-from tilewise.build.page.front import clone, first_figure, notebooks
+from tilewise.build.page.front import clone, first_run, notebooks
 from tilewise.build.page.gallery import gallery
 from tilewise.build.page.layout import source_path
 from tilewise.build.page.questions import questions
@@ -28,6 +28,7 @@ from tilewise.course.lesson import Lesson, parse
 from tilewise.course.order import Course, Part
 from tilewise.outputs import Context, KernelOutput
 from tilewise.outputs.exercise import ExerciseOutput
+from tilewise.outputs.try_it import COUNTS_BEGIN, COUNTS_END, END
 
 PAGES = sorted((Path(__file__).parent / "pages").glob("*.py"))
 EXTENSIONS = [
@@ -317,19 +318,19 @@ def test_a_lesson_leads_to_its_further_pages_and_they_lead_back(project: Any) ->
     assert leads and "part/c/" not in leads[1] and "../c/" in leads[1] and "../b/" not in leads[1]
 
 
-def test_the_front_page_shows_the_first_stepped_figure_without_its_caption(project: Any) -> None:
+def test_the_front_page_shows_the_first_run_without_its_table(project: Any) -> None:
     course = Course.of([project.lesson("# %%\nx = 1\n")])
-    figure = (
-        '<figure class="tw-figure" id="figure" data-figure="../../../assets/figures/a.json" '
-        'data-kind="{}">\n<p>Title</p>\n<figcaption>See below.</figcaption>\n</figure>'
+    run = (
+        '<div class="tw-try" id="try-1" data-offer="{}assets/a.json">\n<form></form>'
+        '<div class="tw-try-result"><ul></ul>{}</div>\n{}</div>'
     )
-    text = "Before.\n\n" + figure.format("chart") + "\n\n" + figure.format("stepped") + "\n\nAfter."
+    table = f"{COUNTS_BEGIN}<table></table>{COUNTS_END}"
+    text = "Before.\n\n" + run.format("../../../", table, END) + "\n\nAfter."
     path = source_path("part/one")
-    assert first_figure(course, {path: page.Page(text, {})}) == (
-        '<figure class="tw-figure" id="figure" data-figure="assets/figures/a.json" '
-        'data-kind="stepped">\n<p>Title</p>\n</figure>'
+    assert first_run(course, {path: page.Page(text, {})}) == run.format("", "", END).replace(
+        'class="tw-try"', 'class="tw-try tw-try-front"'
     )
-    assert first_figure(course, {path: page.Page("None.", {})}) == first_figure(course, {}) == ""
+    assert first_run(course, {path: page.Page("None.", {})}) == first_run(course, {}) == ""
 
 
 def test_how_to_get_the_course_follows_the_repository(project: Any) -> None:

@@ -439,6 +439,23 @@ def some_parts(shares, heads, stretch):
 agree(combine_shares, COMBINE, [some_parts(3, 5, 1.0), some_parts(7, 3, 3000.0)], rtol=2**-8, atol=1e-6)
 
 # %% [markdown]
+# Split the keys of one KV head. Four query heads share it: compare the loads with those of a kernel that takes one head per block.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+ONE_HEAD = rows_kernel(1)
+try_it(
+    {
+        "four heads per block": lambda keys, splits: decoding(ROWS, 4, 1, keys, splits),
+        "one head per block": lambda keys, splits: decoding(ONE_HEAD, 4, 1, keys, splits),
+    },
+    {"four heads per block": ROWS, "one head per block": ONE_HEAD},
+    keys=(1, 64, 256),
+    splits=(1, 2, 8),
+)
+
+# %% [markdown]
 # The cost is in the instructions. In the compiled loop, a warp issues {{ rows.per_key | .0f }} per key, and
 # {{ rows.reduction | .0f }} of them are shuffles and their additions. An SM issues four per cycle, so a key costs at least
 # {{ rows.cycles | .0f }} cycles. The memory delivers its {{ model.key_bytes }} bytes in {{ chip.key_cycles | .0f }}. We

@@ -316,6 +316,19 @@ for name, inputs in difficult.items():
     check(got["O"], right_answer(got), rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
 
 # %% [markdown]
+# Change the numbers of queries and keys. A block has 16 queries: what happens to the loads at the 17th?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    lambda queries, keys: rows_case(queries, keys, 8),
+    {f"{keys} keys per tile": flash_rows_kernel(8, 2, 16, keys) for keys in (4, 8, 16)},
+    queries=(1, 16, 64),
+    keys=(1, 32, 128),
+)
+
+# %% [markdown]
 # ## Loop order: queries outside or keys outside
 #
 # Two loops run over tiles, and either can be the outer one. With the queries outside, as above, $m$, $z$ and $o$ stay in

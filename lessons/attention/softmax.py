@@ -362,6 +362,19 @@ for kernel in (SOFTMAX_THREE, SOFTMAX_ONLINE):
     check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=name)
 
 # %% [markdown]
+# Run both versions on rows of any length. Do three passes load half as many sectors again as two, at every length?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    rows_case,
+    {"three-pass": SOFTMAX_THREE, "online, two-pass": SOFTMAX_ONLINE},
+    rows=(1, 2, 8),
+    cols=(1, 300, 1100),
+)
+
+# %% [markdown]
 # ## NaN in rows that start with minus infinity
 #
 # Now break it. Without the test `x > -INFINITY`, the kernel is still right for finite rows. But a

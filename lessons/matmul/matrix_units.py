@@ -452,6 +452,20 @@ agree(through_shared, SWIZZLED, [four_warps(*size, whole=True) for size in RAGGE
 agree(through_shared, PLAIN, [four_warps(*size, whole=True) for size in RAGGED])
 
 # %% [markdown]
+# Run the kernel with and without the swizzle that the next section explains. Which count changes, and by how much?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    four_warps,
+    {"row-major": PLAIN, "swizzled": SWIZZLED},
+    M=(1, 64, 128),
+    N=[64, 8, 16, 32, 96, 128],
+    K=[64, 8, 16, 32, 96, 128],
+)
+
+# %% [markdown]
 # ## Why ldmatrix conflicts: an 8-way bank conflict
 #
 # A row of the slab of $A$ has 64 elements. That's 128 bytes, once through all 32 banks. So in the plain, row-major

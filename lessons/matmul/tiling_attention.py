@@ -207,6 +207,21 @@ inputs = {name: np.float64(arrays[name]) for name in ("Q", "K", "V", "scale")}
 check(arrays["O"], attended(**inputs)["O"], rtol=1e-4, atol=1e-5, name="Kernel 5 against 64-bit NumPy")
 
 # %% [markdown]
+# Run the scores kernel with and without the padding. Which loads need more wavefronts?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    lambda N: scores(N, 32),
+    {
+        "padded rows": SCORES_TILED,
+        "rows of 32": Kernel(SCORES_TILED.source.replace("smem_k[32][33]", "smem_k[32][32]")),
+    },
+    N=(1, 32, 96),
+)
+
+# %% [markdown]
 # ## Estimate: wavefronts of both GEMMs
 #
 # Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add, as in the lesson: one for the

@@ -165,6 +165,14 @@ COPIES = sum(cols // 64 if cols > 64 else 1 for _, cols in TILES.values())
 publish(task={"kib": BYTES // 1024, "cp_async": BYTES // 16, "tma": COPIES})
 
 # %% [markdown]
+# Move the box over the edges of the array, which has 12 rows of 40 integers. What arrives from outside it?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(loading, LOAD_TILE, x=[4, *range(-16, 4, 4), *range(8, 40, 4)], y=(-8, 1, 12))
+
+# %% [markdown]
 # ## Tensor maps, field by field
 #
 # On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. Its twelve arguments are all that the

@@ -126,6 +126,15 @@ agree(tally_by_lanes, BY_LANES, some, rtol=0.0)
 agree(tally_floats, BY_WARPS, some, rtol=0.0)
 
 # %% [markdown]
+# Run three of them. How many atomics does each request, and how many sectors?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+TALLIES = {"one atomic per thread": FLOATS, "one address per lane": BY_LANES, "one atomic per warp": BY_WARPS}
+try_it(dict.fromkeys(TALLIES, tallying), TALLIES, n=(1, 100, 2000))
+
+# %% [markdown]
 # ## Benchmark: floats, integers, lanes and warps
 #
 # Count the atomics. The float and the integer kernel execute the same number, so they should take the same time. With one

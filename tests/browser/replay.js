@@ -1,6 +1,8 @@
 // Repeats launches that replay.py wrote down. Out: for each, what is not as the native machine had it.
 import { Machine } from "./run/machine.js";
 import { report } from "./run/report.js";
+import { tracedOf } from "./run/steps.js";
+import { beyond_shape, fits, of_run, touched } from "tilewise-stepping";
 
 const bytesOf = async (address) => (await fetch(address)).arrayBuffer();
 const jsonOf = async (address) => (await fetch(address)).json();
@@ -32,6 +34,26 @@ function withOneNaN(bytes, type) {
     if (Number.isNaN(number)) bits[at] = type === "f4" ? 0x7fffffff : 0x7fffffffffffffffn;
   });
   return copy;
+}
+
+/** Where two figures differ, as a path with both values; nothing where they do not. */
+function apart(here, there, path = "") {
+  if (typeof here !== "object" || here === null || typeof there !== "object" || there === null) {
+    return Object.is(here, there) ? "" : `${path}: ${here}, not ${there}`;
+  }
+  const names = [...new Set([...Object.keys(here), ...Object.keys(there)])];
+  for (const one of names) {
+    const found = apart(here[one], there[one], `${path}.${one}`);
+    if (found) return found;
+  }
+  return "";
+}
+
+function figureOf(program, launch, got, hazards) {
+  const traced = tracedOf(shared, { program, watched: launch.watched }, launch, got, hazards);
+  const numbers = touched(traced.rows, traced.buffers);
+  const parts = of_run(traced, numbers, { start: 0 });
+  return { ...parts, fits: fits(traced), beyond: numbers.map((number) => beyond_shape(traced, number)) };
 }
 
 async function repeat(folder, name) {
@@ -89,7 +111,11 @@ async function repeat(folder, name) {
     const [here, there] = [value, said[key]].map((one) => JSON.stringify(one));
     if (here !== there) faults.push(`${key}: ${here}, not ${there}`);
   }
-  return { kernel: launch.kernel, faults, ms, steps: got.steps, memory: shared.exports.memory.buffer.byteLength };
+  if (launch.stepped) {
+    const found = apart(figureOf(program, { ...launch, given }, got, words.hazards), launch.stepped);
+    if (found) faults.push(`the stepped figure${found}`);
+  }
+  return { kernel: launch.kernel, faults, stepped: Boolean(launch.stepped), ms, steps: got.steps, memory: shared.exports.memory.buffer.byteLength };
 }
 
 globalThis.replay = async (folder, names) => {

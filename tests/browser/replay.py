@@ -19,6 +19,9 @@ import numpy as np
 
 import tilewise.simulator
 from tilewise.cuda.tensor_map import TensorMap
+from tilewise.figures.kinds.stepped import traced_of
+from tilewise.figures.kinds.stepped.declarations import shared_arrays
+from tilewise.figures.kinds.stepped.run_figure import beyond_shape, fits, of_run, touched
 from tilewise.outputs.table import number
 from tilewise.simulator import HazardError
 from tilewise.simulator import run as simulator_run
@@ -36,6 +39,8 @@ from tilewise.simulator.engine.shared import (
 
 LARGEST_BYTES = 4 << 20
 """Of all arrays of a launch that is written down."""
+MOST_ACCESSES = 60_000
+"""Of a traced run whose stepped figure is written down, as the page draws it."""
 MOST_STEPS = 3_000_000
 """Warp instructions of a launch that is written down: about a second in a browser."""
 
@@ -110,6 +115,7 @@ class Recorder:
         finally:
             if run is not None:
                 self._ended["said"] = _said(run)
+                self._ended["stepped"] = _stepped(run, compiled)
             if wanted and self._ended and self._ended["steps"] <= MOST_STEPS:
                 self._write(compiled, entry, given, options)
             elif wanted and self._ended:
@@ -122,6 +128,7 @@ class Recorder:
         mark = hashlib.sha256(program.encode()).hexdigest()[:16]
         (self.folder / f"{mark}.program").write_text(program)
         said = self._ended.pop("said")
+        stepped = self._ended.pop("stepped")
         number = len(list(self.folder.glob("*.json")))
         inside = b"".join(data for _, data in given)
         outside = b"".join(self._memory.copies[at].tobytes() for at in sorted(self._memory.copies))
@@ -151,6 +158,8 @@ class Recorder:
             "parts": [len(inside), len(outside), len(accesses)],
             "ended": self._ended,
             "said": said,
+            "watched": list(entry.module.watched[1]) if trace else [],
+            "stepped": stepped,
         }
         (self.folder / f"{number:04}.json").write_text(json.dumps(launch))
 
@@ -176,6 +185,21 @@ def _array(array: Any) -> dict[str, Any]:
 
 def _may_point(value: Any) -> bool:
     return isinstance(value, np.ndarray) and (value.dtype.names is not None or value.dtype == np.uint64)
+
+
+def _stepped(run: Any, entry: Any) -> dict[str, Any] | None:
+    """The stepped figure of a traced run that is no larger than the page draws; None for others."""
+    if not 0 < len(run.accesses) <= MOST_ACCESSES:
+        return None
+    declared = {name: one.shape for name, one in shared_arrays(entry.module.compiled).items() if one.shape}
+    traced = replace(traced_of(run), shapes=declared)
+    numbers = touched(traced.rows, traced.buffers)
+    parts = of_run(traced, numbers, {"start": 0})
+    return {
+        **parts,
+        "fits": fits(traced),
+        "beyond": [beyond_shape(traced, number) for number in numbers],
+    }
 
 
 def _said(run: Any) -> dict[str, Any]:

@@ -96,34 +96,46 @@ def test_in_a_phones_drawer_the_contents_are_whole(
     expect(last).to_have_count(0)  # nobody steps through what is closed
 
 
-def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_steps(page: Page, site: str) -> None:
+def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_runs(page: Page, site: str) -> None:
     page.goto(site)
-    figure = page.locator(".tw-hero-figure")
-    expect(figure.locator("button", has_text="›")).to_be_in_viewport(ratio=1)
+    run = page.locator(".tw-hero-figure .tw-try")
+    expect(run.get_by_label("block", exact=True)).to_be_in_viewport(ratio=1)
+    expect(run.locator(".tw-try-warp li").first).to_be_in_viewport(ratio=1)
     expect(page.locator(".tw-ladder-axis")).to_be_in_viewport(ratio=1)
     expect(page.locator(".tw-ladder-library b")).to_be_in_viewport(ratio=1)
-    expect(figure).to_contain_text("1 of 3")
-    figure.locator("button", has_text="›").click()
-    expect(figure).to_contain_text("2 of 3")
 
 
-def test_a_phones_first_screen_has_the_ladders_shape_and_a_kernel_that_steps(
+def test_a_phones_first_screen_has_a_kernel_whose_sectors_and_hazard_move(
+    open_context: Callable[..., BrowserContext], site: str
+) -> None:
+    page = open_context(viewport={"width": 390, "height": 844}).new_page()
+    page.goto(site)
+    run = page.locator(".tw-hero-figure .tw-try")
+    for what in ("kernel", "block"):
+        expect(run.get_by_label(what, exact=True)).to_be_in_viewport(ratio=1)
+    first = run.locator(".tw-try-warp li").first
+    expect(first).to_be_in_viewport(ratio=1)
+    expect(first).to_have_text("line 5 loads from a: 8 lanes, 1 sector")
+    run.get_by_label("block as a number").fill("32")
+    expect(first).to_have_text("line 5 loads from a: 20 lanes, 3 sectors")
+    assert first.locator(".tw-try-lanes .tw-try-used").count() == 20
+    run.get_by_label("kernel").select_option("1")
+    expect(run.locator(".tw-hazard")).to_contain_text("a has 20 elements")
+    expect(run.locator(".tw-hazard")).to_be_in_viewport(ratio=1)
+    expect(run.locator(".tw-run")).to_be_hidden()
+
+
+def test_a_phones_visitor_finds_the_ladders_shape_below(
     open_context: Callable[..., BrowserContext], site: str
 ) -> None:
     page = open_context(viewport={"width": 390, "height": 844}).new_page()
     page.goto(site)
     sketch = page.locator(".tw-ladder-sketch").first
-    expect(sketch).to_be_in_viewport(ratio=1)
     expect(sketch).to_contain_text("times faster")
     heights = sketch.locator("i").evaluate_all(
         "(bars) => bars.map((bar) => bar.getBoundingClientRect().height)"
     )
     assert heights == sorted(heights) and heights[0] > 2
-    figure = page.locator(".tw-hero-figure")
-    expect(figure.locator(".tw-line[aria-current=step] .tw-line-number")).to_be_in_viewport(ratio=1)
-    expect(figure.locator("[data-k]").first).to_be_in_viewport(ratio=1)
-    figure.locator("button", has_text="›").click()
-    expect(figure).to_contain_text("2 of 3")
     sketch.click()
     expect(page.locator(".tw-ladder .tw-figure-title").first).to_be_in_viewport()
 

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.sweeps import SIMULATOR
-from tilewise.simulator.browser import sentences
+from tilewise.simulator.browser import sentences, stepping
 from tilewise.simulator.browser.layout import layout
 from tilewise.simulator.engine.machine import prepare_wasm
 
@@ -21,7 +21,8 @@ from .conftest import ROOT
 
 HERE = Path(__file__).parent
 PAGE = """<!doctype html><title>…</title><link rel="icon" href="data:,">
-<script type="importmap">{"imports": {"tilewise-sentences": "./sentences.js"}}</script>
+<script type="importmap">{"imports": {
+  "tilewise-sentences": "./sentences.js", "tilewise-stepping": "./stepping.js"}}</script>
 <script type="module" src="replay.js"></script>"""
 LESSONS = sorted(
     path.relative_to(ROOT).as_posix() for path in (ROOT / "lessons").rglob("*.py") if path.stem != "puzzles"
@@ -47,6 +48,7 @@ def replayed(
     (folder / "machine.wasm").symlink_to(prepare_wasm())
     (folder / "layout.json").write_text(json.dumps(layout()))
     (folder / "sentences.js").write_text(sentences.script())
+    (folder / "stepping.js").write_text(stepping.script())
     (folder / "index.html").write_text(PAGE)
     done = subprocess.run(
         [sys.executable, "-m", "tests.browser.replay", str(folder / "launches"), *command],
@@ -80,7 +82,7 @@ def test_a_lessons_launches_are_the_same_in_the_browser(
 ) -> None:
     found = replayed(browser, served, tmp_path, lesson)
     record_property("launches", len(found))
-    print(f"{lesson}: {len(found)} launches")
+    print(f"{lesson}: {len(found)} launches, {sum(bool(one['stepped']) for one in found)} stepped")
     assert [one for one in found if one["faults"]] == []
 
 
@@ -91,7 +93,15 @@ def test_the_launches_of_the_simulators_tests_are_the_same_in_the_browser(
     browser: Browser, served: Callable[[Path], str], tmp_path: Path, tests: str
 ) -> None:
     found = replayed(browser, served, tmp_path, "pytest", tests, "-q", "--all")
-    print(f"{tests}: {len(found)} launches")
+    print(f"{tests}: {len(found)} launches, {sum(bool(one['stepped']) for one in found)} stepped")
+    assert [one for one in found if one["faults"]] == []
+
+
+def test_stepped_figures_of_all_kinds_of_accesses_are_the_same_in_the_browser(
+    browser: Browser, served: Callable[[Path], str], tmp_path: Path
+) -> None:
+    found = replayed(browser, served, tmp_path, "tests/browser/traced.py")
+    assert [one["stepped"] for one in found] == [True] * 18
     assert [one for one in found if one["faults"]] == []
 
 

@@ -11,8 +11,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.sweeps import SIMULATOR
-from tilewise import HazardError, Kernel, case, ceil_div, integers, normal, output, try_it
+from tilewise import HazardError, Kernel, Trace, case, ceil_div, integers, normal, output, try_it
 from tilewise.cuda.cases import Case
+from tilewise.figures import stepped
 from tilewise.kernel.try_it import filled
 from tilewise.outputs.base import CollectingSink, Context, installed
 from tilewise.outputs.try_it import TryOutput
@@ -58,6 +59,10 @@ def adding(n: int, block: int) -> Case:
     return case(a=normal(n), b=normal(n), c=output(n), n=n, grid=ceil_div(n, block), block=block)
 
 
+def wide(n: int) -> Case:
+    return adding(n, 64)
+
+
 def striding(stride: int) -> Case:
     x = integers(1024, low=0, high=9, dtype="int32")
     return case(x=x, out=output(32, dtype="int32"), stride=stride, grid=1, block=32)
@@ -72,6 +77,7 @@ def offers() -> list[TryOutput]:
     with installed(sink):
         try_it(adding, {"with the guard": VEC_ADD, "without": NO_GUARD}, n=(1, 20, 200), block=(1, 8, 64))
         try_it(striding, SHARED, stride=[1, 2, 4, 8, 16, 32])
+        try_it(wide, VEC_ADD, n=(1, 64, 65536))
     return [one for one in sink.outputs if isinstance(one, TryOutput)]
 
 
@@ -167,6 +173,15 @@ def native(n: int, block: int, kernel: Kernel = VEC_ADD) -> Run:
         return error.run
 
 
+def steps(n: int, block: int, kernel: Kernel = VEC_ADD) -> list[str]:
+    """What Python's stepped figure of the same launch says."""
+    offer = offers()[0].offer
+    a, b, c = (filled(one, n) for one in offer["arguments"][:3])
+    launch = kernel.on(case(a=a, b=b, c=c, n=n, grid=ceil_div(n, block), block=block))
+    run = launch.simulate(trace=Trace(), hazards="collect")
+    return list(stepped(run, launch=launch, title="A statement", caption="What it shows.").steps)
+
+
 def totals(run: Locator, row: int = 0) -> list[str]:
     return run.locator("tfoot tr").nth(row).locator("td.tw-right").all_inner_texts()
 
@@ -193,7 +208,7 @@ def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
     accesses = run.locator(".tw-try-warp li")
     expect(accesses.first).to_have_text("line 4 loads from a: 20 lanes, 3 sectors")
     assert accesses.first.locator("b").count() == 3
-    assert accesses.first.locator(".tw-try-used").count() == 20
+    assert accesses.first.locator(".tw-try-sectors .tw-try-used").count() == 20
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     run.get_by_label("kernel").select_option("without")
@@ -261,6 +276,43 @@ def test_a_link_keeps_the_choice_and_reset_leaves_it(
     expect(strange.locator("#try-1 .tw-run-title")).to_contain_text("vec_add<<<3, 8>>> in your browser")
 
 
+def test_a_reader_steps_through_their_own_run(opened: Callable[..., tuple[Page, Faults]]) -> None:
+    page, _ = opened(390)
+    run = page.locator("#try-1")
+    run.get_by_label("block as a number").fill("16")
+    run.get_by_role("button", name="Step through it").click()
+    said = run.locator(".tw-step-said")
+    wanted = steps(20, 16)
+    expect(said).to_have_text(wanted[0])
+    assert run.locator(".tw-figure-alt li").all_text_contents() == wanted
+    run.get_by_role("button", name="next step").click()
+    expect(said).to_have_text(wanted[1])
+    page.wait_for_url(re.compile(r"try-1-steps=step2"))
+
+    run.get_by_label("kernel").select_option("without")
+    expect(run.locator(".tw-figure-alt li").nth(1)).to_contain_text("out of bounds")
+    assert run.locator(".tw-figure-alt li").all_text_contents() == steps(20, 16, NO_GUARD)
+    expect(run.locator(".tw-wrong")).to_contain_text("c[i] = a[i] + b[i];")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    other, _ = opened(at="?" + page.url.partition("?")[2])
+    expect(other.locator("#try-1 .tw-step-said")).to_have_text(steps(20, 16, NO_GUARD)[1])
+    other.locator("#try-1").get_by_role("button", name="Close the steps").click()
+    expect(other.locator("#try-1 .tw-figure")).to_have_count(0)
+    other.wait_for_url(lambda url: "steps" not in url)
+
+
+def test_of_a_large_run_a_part_is_stepped_and_the_figure_says_which(
+    opened: Callable[..., tuple[Page, Faults]],
+) -> None:
+    page, _ = opened()
+    run = page.locator("#try-3")
+    run.get_by_label("n", exact=True).press("End")
+    run.get_by_role("button", name="Step through it").click()
+    expect(run.locator(".tw-try-steps figcaption")).to_contain_text("block 0 of 1,024; the table counts all.")
+    assert run.locator(".tw-figure-alt li").count() == 3
+
+
 def test_a_page_that_is_opened_anew_has_each_control_once(
     opened: Callable[..., tuple[Page, Faults]],
 ) -> None:
@@ -294,7 +346,7 @@ def test_without_script_the_pages_own_run_stands_and_the_page_hardly_grows(
 def test_an_endless_run_says_so_and_can_be_stopped(
     open_context: Callable[..., BrowserContext], served: Callable[[Path], str], tmp_path: Path
 ) -> None:
-    [offer] = offers()[1:]
+    offer = offers()[1]
     from tilewise.simulator.browser.program import program_data
 
     endless = {

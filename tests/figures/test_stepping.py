@@ -11,6 +11,8 @@ import pytest
 
 from tilewise import Kernel, Trace, case, normal, output
 from tilewise.figures import State, stepped
+from tilewise.figures.dims import total
+from tilewise.figures.kinds.stepped import traced_of
 from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
 from tilewise.figures.kinds.stepped.moments import Moment, moments_of
 
@@ -56,7 +58,8 @@ def strided(by: int) -> Any:
 
 def moments(run: Any, *names: str) -> list[Moment]:
     numbers = [run.buffers.index(name) for name in names]
-    return moments_of(run, numbers, np.asarray(run.accesses.value))
+    traced = traced_of(run)
+    return moments_of(traced.rows, traced.watched, numbers, None, total(run.block), [])
 
 
 def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:

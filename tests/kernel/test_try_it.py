@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewise import Kernel, bf16, case, ceil_div, constant, integers, normal, output, try_it, uniform
+from tilewise import (
+    Kernel,
+    bf16,
+    case,
+    ceil_div,
+    constant,
+    integers,
+    normal,
+    output,
+    tensor_map,
+    try_it,
+    uniform,
+)
 from tilewise.cuda.cases import Case
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernel.launches import logging_launches
@@ -90,8 +102,38 @@ def test_what_the_page_could_not_follow_is_refused(
 
 def test_kernels_side_by_side_take_the_same() -> None:
     other = Kernel('extern "C" __global__ void other(float* y, int n) { y[0] = n; }')
-    with pytest.raises(KernelError, match='"b" takes other parameters than a'):
+    with pytest.raises(KernelError, match='"b" takes other parameters than "a"'):
         offered(scaling, {"a": SCALE, "b": other}, n=(1, 20, 100), block=(1, 8, 32))
+
+
+def test_kernels_may_have_a_launch_of_their_own() -> None:
+    other = Kernel('extern "C" __global__ void other(float* y, int n) { y[blockIdx.x] = n; }')
+
+    def others(n: int, block: int) -> Case:
+        return case(y=output(n), n=n * block, grid=n, block=1)
+
+    made = offered({"a": scaling, "b": others}, {"a": SCALE, "b": other}, n=(1, 20, 100), block=(1, 8, 32))
+    first, second = (one["launch"] for one in made.offer["kernels"])
+    assert (first["grid"], second["grid"]) == (made.offer["grid"], ["n", 1, 1])
+    assert second["arguments"][1]["value"] == ["*", "n", "block"]
+    with pytest.raises(KernelError, match="Use the same labels"):
+        offered({"a": scaling}, {"a": SCALE, "b": other}, n=(1, 20, 100), block=(1, 8, 32))
+
+
+def test_a_tensor_map_travels_with_its_array() -> None:
+    copy = Kernel(
+        "struct __align__(128) TensorMap { unsigned long long opaque[16]; };"
+        'extern "C" __global__ void copy(const __grid_constant__ TensorMap map, int* y, int n) { y[0] = n; }'
+    )
+
+    def mapped(n: int, rows: int = 4) -> Case:
+        x = integers(rows, 32, low=1, high=9, dtype="int32")
+        return case(1, 32, x=x, map=tensor_map("x", box=(2, 32)), y=output(1, dtype="int32"), n=n)
+
+    [first, *_] = offered(mapped, copy, n=(1, 2, 3)).offer["arguments"]
+    assert (first["shape"], len(first["raw"]), first["fill"]["kind"]) == ([4, 32], 128, "integers")
+    with pytest.raises(KernelError, match="whose shape no size changes"):
+        offered(lambda n: mapped(n, n), copy, n=(1, 2, 3))
 
 
 def test_the_pages_numbers_are_spread_as_the_recipes_say() -> None:

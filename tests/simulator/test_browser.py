@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tilewise import Kernel
-from tilewise.simulator.browser import sentences
+from tilewise.simulator.browser import stepping
 from tilewise.simulator.browser.layout import layout
 from tilewise.simulator.browser.program import program_data
+from tilewise.simulator.browser.translation import Translation
 from tilewise.simulator.engine.shared import COUNTERS, INSTRUCTION
 from tilewise.simulator.results import table
 
@@ -78,8 +79,17 @@ def test_every_column_names_the_counters_that_its_cell_takes() -> None:
     assert COUNTERS[columns["instructions", "lanes"]["used"]] == "issued"
 
 
-@pytest.mark.parametrize("code", ["while x: pass", "y = x ** 2", "return {**x}", "return f'{x!r}'", "x += 1"])
+@pytest.mark.parametrize("code", ["while x: pass", "y = x @ 2", "return {**x}", "return f'{x!r}'", "x @= 1"])
 def test_python_without_a_translation_stops_with_its_line(code: str) -> None:
     [function] = ast.parse(f"def f(x):\n    {code}").body
     with pytest.raises(NotImplementedError, match="line 2"):
-        sentences._function(function)
+        Translation(big=True).function(function)
+
+
+def test_whole_numbers_are_of_one_kind_and_modules_take_names_from_each_other() -> None:
+    [function] = ast.parse("def f(x):\n    x += 1\n    return x // 2").body
+    assert "x += 1n; return floorDiv(x, 2n)" in Translation(big=True).function(function).replace("\n", " ")
+    assert "x += 1; return floorDiv(x, 2)" in Translation(big=False).function(function).replace("\n", " ")
+    made = stepping.script()
+    assert "const { SECTOR_BYTES, Buffer, Moment, Rows, Touch, Watch } = MOMENTS;" in made
+    assert "const Buffer = (name, shape, space) => ({ name, shape, space });" in made

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewise.build.installation import Package
 from tilewise.build.page import Page, course_map, glossary
 from tilewise.build.page.corrections import corrections
-from tilewise.build.page.front import clone, first_figure, notebooks
+from tilewise.build.page.front import clone, first_run, notebooks
 from tilewise.build.page.gallery import gallery
 from tilewise.build.page.questions import questions
 from tilewise.build.page.recap import recap
@@ -40,7 +40,7 @@ class Quoted:
 
 COURSE: Mapping[str, Callable[[Quoted], str]] = {
     "map": lambda quoted: course_map(quoted.course, quoted.parts),
-    "first_figure": lambda quoted: first_figure(quoted.course, quoted.pages),
+    "first_run": lambda quoted: first_run(quoted.course, quoted.pages),
     "clone": lambda quoted: clone(quoted.package),
     "notebooks": lambda quoted: notebooks(quoted.course, quoted.package),
     "glossary": lambda quoted: glossary(quoted.course).removeprefix("# Glossary").strip(),

@@ -75,6 +75,17 @@ def number(value: float) -> str:
     return written.rstrip("0").rstrip(".") if digits else written
 
 
+def six_digits(value: float) -> float | int | str:
+    """Return a value to six digits; a whole one in full, and one that is not finite by its name."""
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == round(value) and abs(value) < 2**53:
+        return int(value)
+    return float(f"{value:.6g}")
+
+
 def _rounded(value: float) -> float | int | None:
     if not math.isfinite(value):
         return None

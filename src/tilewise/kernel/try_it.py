@@ -20,11 +20,15 @@ import numpy as np
 from tilewise import bf16
 from tilewise.cuda.cases import Array, Case, Dim3, Recipe
 from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.tensor_map import TensorMap
+from tilewise.figures.kinds.stepped import traced_of
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernel.launches import without_logging
 from tilewise.outputs.base import sink
 from tilewise.outputs.try_it import TryOutput
-from tilewise.simulator import HazardError, Run
+from tilewise.simulator import HazardError, Run, Trace
+from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, numbers
+from tilewise.simulator.results.first_warp import first_warp
 
 Formula: TypeAlias = "int | float | str | list[Any]"
 """A number, a size's name, or an operator with two formulas."""
@@ -131,8 +135,11 @@ def _range(name: str, given: Choices) -> _Range:
     )
 
 
+Make: TypeAlias = "Callable[..., Case]"
+
+
 def try_it(
-    make: Callable[..., Case],
+    make: Make | Mapping[str, Make],
     kernel: Kernel | Mapping[str, Kernel],
     *,
     caption: str = _CAPTION,
@@ -142,7 +149,8 @@ def try_it(
 
     Args:
         make: makes the case from the sizes, by their names; it may add, subtract, multiply and divide
-            (``//``, ``%``, ``ceil_div``) them, and nothing else.
+            (``//``, ``%``, ``ceil_div``) them, and nothing else. Where kernels are launched differently,
+            one for each, by the kernels' labels.
         kernel: what runs, or several by their labels; the first is shown.
         caption: a sentence below the title.
         **sizes: of each size ``(least, start, most)``, or a list of choices with the start first.
@@ -156,24 +164,56 @@ def try_it(
     """
     ranges = [_range(name, given) for name, given in sizes.items()]
     kernels = dict(kernel) if isinstance(kernel, Mapping) else {kernel.name: kernel}
-    first = next(iter(kernels.values()))
+    label, first = next(iter(kernels.items()))
+    makes = dict(make) if isinstance(make, Mapping) else dict.fromkeys(kernels, make)
+    if list(makes) != list(kernels):
+        raise KernelError(
+            f"try_it: the cases are for {list(makes)}, the kernels {list(kernels)}. Use the same labels."
+        )
+    if not isinstance(make, Mapping):
+        _must_be_alike(kernels)
     start = {one.name: one.start for one in ranges}
-    traced = make(**{name: Size(value, name) for name, value in start.items()})
-    offer = _offer(traced, first)
-    for label, other in kernels.items():
+    launches = {
+        name: _launch_offer(makes[name], one, ranges)
+        for name, one in kernels.items()
+        if isinstance(make, Mapping) or one is first
+    }
+    offer: dict[str, Any] = dict(launches[label])
+    offer["kernels"] = [
+        {
+            "label": name,
+            **_program(one),
+            **_compiled_with(one),
+            **({"launch": launches[name]} if isinstance(make, Mapping) else {}),
+        }
+        for name, one in kernels.items()
+    ]
+    offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
+    run = _run_at(makes[label](**start), first, offer)
+    offer["totals"] = _counters(run)
+    of_warp = Trace(blocks=[0], warps=[0], max_steps=1000)
+    traced = traced_of(_run_at(makes[label](**start), first, offer, of_warp))
+    sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
+    return run
+
+
+def _must_be_alike(kernels: Mapping[str, Kernel]) -> None:
+    label, first = next(iter(kernels.items()))
+    for name, other in kernels.items():
         if [(one.name, one.ctype) for one in other.parameters] != [
             (one.name, one.ctype) for one in first.parameters
         ]:
-            raise KernelError(f'try_it: "{label}" takes other parameters than {next(iter(kernels))}.')
-    _verify(make, first, offer, ranges)
-    offer["kernels"] = [
-        {"label": label, "program": _program(one), **_compiled_with(one)} for label, one in kernels.items()
-    ]
-    offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
-    run = _run_at(make(**start), first, offer)
-    offer["totals"] = _counters(run)
-    sink().add(TryOutput(run.as_output(), offer, caption))
-    return run
+            raise KernelError(
+                f'try_it: "{name}" takes other parameters than "{label}". Give a case for each, by label.'
+            )
+
+
+def _launch_offer(make: Make, kernel: Kernel, ranges: Sequence[_Range]) -> dict[str, Any]:
+    """Grid, block and arguments of a kernel by formulas, which hold for all sizes."""
+    traced = make(**{one.name: Size(one.start, one.name) for one in ranges})
+    offer = _offer(traced, kernel)
+    _verify(make, kernel, offer, ranges)
+    return offer
 
 
 def _steps(values: Sequence[int]) -> dict[str, Any]:
@@ -192,9 +232,10 @@ def _counters(run: Run) -> list[int]:
 
 
 def _program(kernel: Kernel) -> dict[str, Any]:
-    from tilewise.simulator.browser.program import program_data
+    from tilewise.simulator.browser.program import program_data, watched_data
 
-    return program_data(kernel.entry)
+    watched = watched_data(kernel.entry)
+    return {"program": program_data(kernel.entry), **({"watched": watched} if watched else {})}
 
 
 def _compiled_with(kernel: Kernel) -> dict[str, Any]:
@@ -223,6 +264,8 @@ def _offer(case: Case, kernel: Kernel) -> dict[str, Any]:
 
 def _argument(kernel: Kernel, parameter: Any, case: Case) -> dict[str, Any]:
     value = case.values[parameter.name]
+    if isinstance(value, TensorMap):
+        return _mapped(kernel, parameter.name, value, case)
     if isinstance(value, Recipe):
         dtype = bf16.NAME if value.element else value.dtype
         return {
@@ -240,6 +283,25 @@ def _argument(kernel: Kernel, parameter: Any, case: Case) -> dict[str, Any]:
     if isinstance(value, int | float | np.generic) and parameter.dtype is not None:
         return {"type": _type(kernel, parameter.name, parameter.dtype), "value": _formula(value)}
     raise KernelError(f"try_it: {kernel.name} takes {parameter.name}, which the page can't make: {value!r}.")
+
+
+def _mapped(kernel: Kernel, name: str, value: TensorMap, case: Case) -> dict[str, Any]:
+    """A tensor map: its array, of one shape, and the bytes that the kernel gets for it."""
+    source = case.values.get(value.name or "")
+    if not isinstance(source, Recipe) or any(isinstance(extent, Size) for extent in source.shape):
+        raise KernelError(
+            f"try_it: {name} is a tensor map. Make it of an array of the case, by its name, whose shape no "
+            "size changes."
+        )
+    number = [one.name for one in kernel.parameters].index(name)
+    raw = value.of(source.make()).described(GLOBAL_BASE + (number << GLOBAL_SHIFT), numbers("TYPE"))
+    dtype = bf16.NAME if source.element else source.dtype
+    return {
+        "type": _type(kernel, name, dtype),
+        "shape": [_formula(extent) for extent in source.shape],
+        "fill": _fill(value.name or "", source),
+        "raw": list(raw),
+    }
 
 
 _TYPES = {"f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1"}
@@ -329,6 +391,7 @@ def _at(offer: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
             one["type"],
             one.get("fill"),
             one.get("data"),
+            one.get("raw"),
             worth(one.get("shape", ())),
             worth([one.get("value", 0)]),
         )
@@ -337,12 +400,15 @@ def _at(offer: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     return worth(offer["grid"]), worth(offer["block"]), worth([offer["sharedBytes"]]), arguments
 
 
-def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any]) -> Run:
+def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any], trace: Trace | None = None) -> Run:
     """The run at the start, with the numbers that the page will make."""
     arguments: list[Any] = []
     for one, parameter in zip(offer["arguments"], kernel.parameters, strict=True):
         value = case.values[parameter.name]
-        if "shape" in one:
+        if isinstance(value, TensorMap):
+            source = filled(one, int(np.prod(one["shape"]))).reshape(one["shape"])
+            arguments.append(value.of(source))
+        elif "shape" in one:
             shape = value.shape if isinstance(value, Recipe | np.ndarray) else ()
             arguments.append(filled(one, int(np.prod(shape))).reshape(shape))
         else:
@@ -352,7 +418,11 @@ def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any]) -> Run:
     try:
         with without_logging():
             return kernel.simulate(
-                *arguments, grid=_plain(grid), block=_plain(block), shared_bytes=case.shared_bytes
+                *arguments,
+                grid=_plain(grid),
+                block=_plain(block),
+                shared_bytes=case.shared_bytes,
+                trace=trace,
             )
     except HazardError as error:
         return error.run

@@ -7,12 +7,16 @@ that stands by itself; ``site/web/run`` takes it over once a reader touches it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar
 
 from tilewise.outputs.base import Context, Output
 from tilewise.outputs.run import RunOutput
+
+COUNTS_BEGIN, COUNTS_END, END = "<!-- counts -->", "<!-- end of counts -->", "<!-- end of run -->"
+"""Where the table of counts begins and ends, and the whole: the front page takes it without the table."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +30,17 @@ class TryOutput(Output):
     """Kernels, sizes, launch and arguments: ``kernel/try_it.py`` says how."""
     caption: str
     """A sentence below the title."""
+    warp: dict[str, Any] = field(default_factory=lambda: {"caption": "", "rows": []})
+    """What the first warp touched at the start: ``simulator/results/first_warp.py`` says how."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON holds it."""
-        return {"run": self.run.to_dict(), "offer": self.offer, "caption": self.caption}
+        return {"run": self.run.to_dict(), "offer": self.offer, "caption": self.caption, "warp": self.warp}
 
     @classmethod
     def from_dict(cls, data: Any) -> TryOutput:
         """The output whose ``to_dict`` gave ``data``."""
-        return cls(RunOutput.from_dict(data["run"]), data["offer"], data["caption"])
+        return cls(RunOutput.from_dict(data["run"]), data["offer"], data["caption"], data["warp"])
 
     def text(self) -> str:
         """The run at the start."""
@@ -54,8 +60,10 @@ class TryOutput(Output):
                     *self._kernels(name),
                     *(_size(name, one) for one in self.offer["sizes"]),
                     "</form>",
-                    f'<div class="tw-try-result">{self.run.html()}</div>',
-                    "</div>",
+                    '<div class="tw-try-result">',
+                    _picture(self.warp),
+                    f"{COUNTS_BEGIN}{self.run.html()}{COUNTS_END}</div>",
+                    f"{END}</div>",
                 ]
             )
         )
@@ -71,6 +79,44 @@ class TryOutput(Output):
             f'<div class="tw-try-size"><label for="{name}-kernel">kernel</label>'
             f'<select id="{name}-kernel" name="kernel" autocomplete="off">{options}</select></div>'
         ]
+
+
+def _picture(warp: Mapping[str, Any]) -> str:
+    """The first warp's accesses, as ``site/web/run/table.js`` shows them."""
+    if not warp["rows"]:
+        return ""
+    rows = "".join(
+        f"<li><span>line {one['line']} {escape(one['text'])}, <strong>{one['counted']}</strong></span>"
+        f'<span class="tw-try-lanes" aria-hidden="true">{_marks(one["lanes"], 32)}</span>'
+        + (_sectors(one["sectors"]) if one["banks"] is None else _banks(one["banks"]))
+        + "</li>"
+        for one in warp["rows"]
+    )
+    caption = escape(warp["caption"])
+    return f'<figure class="tw-try-warp"><ul>{rows}</ul><figcaption>{caption}</figcaption></figure>'
+
+
+def _marks(used: Sequence[int], count: int) -> str:
+    return "".join('<i class="tw-try-used"></i>' if at in used else "<i></i>" for at in range(count))
+
+
+def _sectors(sectors: Sequence[tuple[int, Sequence[int]]]) -> str:
+    """Each sector's eight words, with a gap where the sector before it is not touched."""
+    before = [number for number, _ in sectors]
+    cells = "".join(
+        f"<b{_apart(number, before[at - 1] if at else number - 1)}>{_marks(used, 8)}</b>"
+        for at, (number, used) in enumerate(sectors)
+    )
+    return f'<span class="tw-try-sectors" aria-hidden="true">{cells}</span>'
+
+
+def _apart(number: int, before: int) -> str:
+    return ' class="tw-try-apart"' if number > before + 1 else ""
+
+
+def _banks(banks: Sequence[int]) -> str:
+    cells = "".join(f"<b>{_marks(range(count), count)}</b>" for count in banks)
+    return f'<span class="tw-try-banks" aria-hidden="true">{cells}</span>'
 
 
 def _size(within: str, size: dict[str, Any]) -> str:

@@ -82,7 +82,7 @@ def build_assets(root: Path, during: During = _unmentioned) -> Path:
 def _generated() -> dict[str, str]:
     """What Python hands to the scripts and styles, by the file's name."""
     from tilewise.figures import theme
-    from tilewise.simulator.browser import sentences
+    from tilewise.simulator.browser import sentences, stepping
     from tilewise.simulator.browser.layout import layout
 
     return {
@@ -90,6 +90,7 @@ def _generated() -> dict[str, str]:
         "devices.json": peaks(),
         "layout.json": json.dumps(layout()),
         "sentences.js": sentences.script(),
+        "stepping.js": stepping.script(),
     }
 
 

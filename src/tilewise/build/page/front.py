@@ -1,4 +1,4 @@
-"""What the front page shows of the course besides its map: the first figure, and how to get the course.
+"""What the front page shows of the course besides its map: the first run, and how to get the course.
 
 In: the course, its pages, and where its package comes from. Out: Markdown for a page at the site's root.
 """
@@ -13,29 +13,31 @@ from tilewise.build.installation import Package
 from tilewise.build.page.by_machine import shown_alone
 from tilewise.build.page.layout import lesson_url, source_path
 from tilewise.course.order import Course
+from tilewise.outputs.try_it import COUNTS_BEGIN, COUNTS_END, END
 
 if TYPE_CHECKING:
     from tilewise.build.page import Page
 
-_STEPPED = re.compile(r'<figure class="tw-figure"[^>]*data-kind="stepped".*?</figure>', re.S)
-_CAPTION = re.compile(r"<figcaption>.*?</figcaption>\n?", re.S)
+_RUN = re.compile(rf'<div class="tw-try".*?{END}</div>', re.S)
+_COUNTS = re.compile(f"{COUNTS_BEGIN}.*?{COUNTS_END}", re.S)
 
 
-def first_figure(course: Course, pages: Mapping[str, Page]) -> str:
-    """The first stepped figure of the first lesson, without its caption, which speaks of that lesson's page.
+def first_run(course: Course, pages: Mapping[str, Page]) -> str:
+    """The first kernel of the first lesson that a reader can run, with its first warp and without its table.
 
     Args:
         course: the lessons.
         pages: their pages, by source path.
 
     Returns:
-        The figure as HTML; empty where that lesson has none, or has not run yet.
+        The controls and the picture as HTML; empty where that lesson has none, or has not run yet.
     """
     for name in course.core[:1]:
         page = pages.get(source_path(name))
-        if page and (found := _STEPPED.search(shown_alone(page.markdown))):
+        if page and (found := _RUN.search(shown_alone(page.markdown))):
             up = "../" * lesson_url(name).count("/")
-            return _CAPTION.sub("", found[0]).replace(f'data-figure="{up}', 'data-figure="')
+            shown = _COUNTS.sub("", found[0]).replace(f'data-offer="{up}', 'data-offer="')
+            return shown.replace('class="tw-try"', 'class="tw-try tw-try-front"', 1)
     return ""
 
 

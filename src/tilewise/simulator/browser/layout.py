@@ -9,7 +9,7 @@ import ctypes
 from typing import Any
 
 from tilewise.simulator.engine import shared
-from tilewise.simulator.engine.memory import MOST_WATCHED
+from tilewise.simulator.engine.memory import MOST_WATCHED, NUMPY_TYPES
 
 _STRUCTURES = {
     "Launch": "LAUNCH_FIELD",
@@ -26,7 +26,8 @@ def layout() -> dict[str, Any]:
 
     ``structures``: each with its ``size`` in bytes and its ``fields``, ``[offset, type, count]`` by name; a
     pointer is a ``u32``. ``counters``: the columns of a row of 64-bit counters. ``status`` and ``constants``:
-    numbers by name. ``word_bytes`` and ``most_watched``: as ``engine/memory.py`` uses them.
+    numbers by name. ``word_bytes`` and ``most_watched``: as ``engine/memory.py`` uses them. ``spaces``, and
+    ``watch``, the kind of a row that tells a variable: as in a trace. ``watched``: NumPy's types by number.
     """
     return {
         "structures": {name: _structure(macro) for name, macro in _STRUCTURES.items()},
@@ -35,6 +36,9 @@ def layout() -> dict[str, Any]:
         "constants": {name: str(value) for name, value in shared.values("CONSTANT").items()},
         "word_bytes": shared.WORD_BYTES,
         "most_watched": MOST_WATCHED,
+        "spaces": shared.numbers("SPACE"),
+        "watch": shared.numbers("KIND")["WATCH"],
+        "watched": {shared.numbers("TYPE")[name]: numpy for name, numpy in NUMPY_TYPES.items()},
     }
 
 

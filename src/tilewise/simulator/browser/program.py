@@ -6,11 +6,13 @@ value for all lanes, becomes that value.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tilewise.cuda.variables import shown_name
+from tilewise.figures.kinds.stepped.declarations import shared_arrays
 from tilewise.simulator.engine.memory import initial_elements, places_of, short_name
 from tilewise.simulator.engine.shared import INSTRUCTION
 from tilewise.simulator.engine.state import State
@@ -53,6 +55,10 @@ def program_data(entry: Entry) -> dict[str, Any]:
             _variable(one, [_number(element) for element in initial_elements(one, places)], first)
             for one in program.module_variables
         ],
+        "declared": {
+            name: {"shape": list(one.shape), "type": one.dtype.str[1:] if one.dtype is not None else ""}
+            for name, one in shared_arrays(entry.module.compiled).items()
+        },
         "shared": [[short_name(name), start, size] for name, start, size in program.shared_variables],
         "dynamic_start": program.dynamic_start,
         "static_shared": program.shared_bytes,
@@ -68,6 +74,20 @@ def program_data(entry: Entry) -> dict[str, Any]:
     }
 
 
+def watched_data(entry: Entry) -> dict[str, Any] | None:
+    """What a trace runs where it is another program: one that reports variables, and their names.
+
+    None where the source has no ``// watch:`` comment.
+    """
+    module, names = entry.module.watched
+    if not names:
+        return None
+    return {
+        "names": list(names),
+        "program": program_data(replace(module.kernels[entry.name], function=entry.function)),
+    }
+
+
 def _variable(variable: Variable, initial: list[int | str], state: State) -> dict[str, Any]:
     name = shown_name(variable.name)
     dtype = state.declared[name].dtype if name in state.declared else None
@@ -79,6 +99,7 @@ def _variable(variable: Variable, initial: list[int | str], state: State) -> dic
         "width": type_bytes(variable.type),
         "initial": initial,
         "element_bytes": dtype.itemsize if dtype is not None else 0,
+        "type": dtype.str[1:] if dtype is not None else "",
         "unset": state.needs_a_value(variable),
     }
 

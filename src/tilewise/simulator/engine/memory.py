@@ -301,7 +301,7 @@ def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence
         value = np.zeros(len(here))
         for kind in np.unique(here["index"]):
             of_kind = here["index"] == kind
-            value[of_kind] = _values(here["bits"][of_kind], np.dtype(_NUMPY[types[int(kind)]]))
+            value[of_kind] = _values(here["bits"][of_kind], np.dtype(NUMPY_TYPES[types[int(kind)]]))
         line = np.asarray(lines or [0], np.int32)[here["line"]]
         found[name] = Watched(
             here["step"], here["block"], here["warp"], here["lane"], line, value, here["interval"]
@@ -309,7 +309,8 @@ def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence
     return found
 
 
-_NUMPY = {"f32": "f4", "f64": "f8", "s32": "i4", "u32": "u4", "s64": "i8", "u64": "u8"}
+NUMPY_TYPES = {"f32": "f4", "f64": "f8", "s32": "i4", "u32": "u4", "s64": "i8", "u64": "u8"}
+"""Of the machine's types those that a watched variable can have."""
 
 
 def shared_owners(program: Program, shared_bytes: int) -> NDArray[np.uint8]:

@@ -1,9 +1,9 @@
 // Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
 // In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
 // --generated (the folder of theme.css, which has the colours, devices.json, which has the peaks of GPUs, and the
-// layout.json and sentences.js of the simulator), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, mine.js, run.js, run_worker.js, play.js, edit.js, editor.js, figures.js, plotly.js
-// and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
+// layout.json, sentences.js and stepping.js of the simulator), --out.
+// Out: tilewise.css, tilewise.js, feedback.js, mine.js, run.js, run_worker.js, play.js, edit.js, editor.js, figures.js,
+// plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -65,6 +65,7 @@ const later = kindsWith("draw_on_demand.js");
 const simulator = {
   "tilewise-layout": join(given.generated, "layout.json"),
   "tilewise-sentences": join(given.generated, "sentences.js"),
+  "tilewise-stepping": join(given.generated, "stepping.js"),
 };
 const figures = {
   "tilewise-figures": join(here, "figures"),

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
 
-from tilewise.figures.dims import MAX_BLOCK_THREADS, WARP, Dims, dims, total
+from tilewise.figures.dims import MAX_BLOCK_THREADS, Dims, dims, total
 from tilewise.figures.figure import Figure
 from tilewise.figures.kinds.chart.steps import stepped_charts
 from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
-from tilewise.figures.kinds.stepped.moment_texts import texts_of
-from tilewise.figures.kinds.stepped.moments import LOCAL, SHARED, Buffer, Moment, moments_of
-from tilewise.figures.kinds.stepped.rooms import heights
-from tilewise.figures.kinds.stepped.specification import array_spec, moment_spec
+from tilewise.figures.kinds.stepped.moments import SHARED, Buffer, Moment, Rows, Values
+from tilewise.figures.kinds.stepped.run_figure import (
+    MOST_BYTES,
+    MOST_MOMENTS,
+    MOST_ROWS,
+    MOST_THREADS,
+    Traced,
+    beyond_shape,
+    fits,
+    of_run,
+    parts_of,
+    touched,
+)
+from tilewise.figures.kinds.stepped.specification import short
 from tilewise.figures.kinds.stepped.states import State, moments_of_states
-
-MOST_BYTES = 200_000
-"""Bytes of a figure's file when it is sent with gzip."""
-MOST_MOMENTS = 600
-"""Moments on one slider."""
-MOST_THREADS = 4096
-"""Threads of a launch that can be drawn."""
-MOST_ROWS = 300_000
-"""Accesses beyond which a figure is not even tried."""
 
 
 def stepped(
@@ -91,31 +93,30 @@ def stepped(
     spec: dict[str, Any] = {"step_name": step_name, "start": start, "view": view, "axes": _named(axes)}
     spec["extent"] = None if extent is None else dims(extent, "extent")
     if hasattr(subject, "accesses"):
-        moments, buffers, watched = _of_run(subject, spec, launch, arrays)
+        parts = _of_run(subject, spec, launch, arrays)
     else:
-        moments, buffers, watched = _of_states(subject, spec, grid, block, source, language)
+        moments, buffers = _of_states(subject, spec, grid, block, source, language)
         if cell and "grid" in spec:
             spec["cell"] = cell
         spec |= {"blanks": True} if blanks else {}
-    if len(moments) > MOST_MOMENTS:
+        parts = parts_of(spec, moments, buffers)
+    count = len(parts["steps"])
+    if count > MOST_MOMENTS:
         raise ValueError(
-            f"the figure {title!r} would have {len(moments):,} steps, and a reader steps through at most "
+            f"the figure {title!r} would have {count:,} steps, and a reader steps through at most "
             f"{MOST_MOMENTS}. {_LESS}"
         )
-    if not 0 <= start < len(moments):
-        raise ValueError(f"the figure starts at step {start}, and its steps are 0 to {len(moments) - 1}")
-    texts = texts_of(moments, buffers, watched)
-    spec["moments"] = [moment_spec(moment) for moment in moments]
-    wide, narrow = heights(spec, texts)
+    if not 0 <= start < count:
+        raise ValueError(f"the figure starts at step {start}, and its steps are 0 to {count - 1}")
     figure = Figure(
         title=title,
         caption=caption,
-        alt=alt or _alt(spec, moments, buffers, watched),
-        height=wide,
-        narrow_height=narrow,
+        alt=alt or parts["alt"],
+        height=parts["height"],
+        narrow_height=parts["narrow_height"],
         kind="stepped",
-        spec=spec,
-        steps=texts,
+        spec=parts["spec"],
+        steps=tuple(parts["steps"]),
     )
     return _small_enough(figure)
 
@@ -130,12 +131,7 @@ def _named(axes: Sequence[str]) -> tuple[str, ...]:
     return (*axes, *("x", "y", "z")[len(axes) :])
 
 
-def _of_run(
-    run: Any,
-    spec: dict[str, Any],
-    launch: Any,
-    only: Sequence[str] | None,
-) -> tuple[list[Moment], list[Buffer], list[str]]:
+def _of_run(run: Any, spec: dict[str, Any], launch: Any, only: Sequence[str] | None) -> dict[str, Any]:
     trace = run.accesses
     if not len(trace) and not run.watched:
         raise ValueError(
@@ -144,44 +140,72 @@ def _of_run(
         )
     if len(trace) > MOST_ROWS:
         raise ValueError(f"the run has {len(trace):,} accesses, too many for a figure. {_LESS}")
-    grid, block = dims(run.grid, "grid"), dims(run.block, "block")
-    last = int(np.max(trace.block, initial=0)) * total(block) + total(block)
-    if total(grid) * total(block) > MOST_THREADS and last > MOST_THREADS:
+    traced = traced_of(run, launch)
+    if not fits(traced):
         raise ValueError(
-            f"the launch has {total(grid) * total(block):,} threads, and a figure draws the first "
+            f"the launch has {total(run.grid) * total(run.block):,} threads, and a figure draws the first "
             f"{MOST_THREADS:,}. Trace only blocks among them, Trace(blocks=[0, 1]), or launch less."
         )
-    names = [str(name) for name in run.buffers]
+    names = list(traced.buffers)
     if only is not None and (unknown := [name for name in only if name not in names]):
         raise ValueError(f"the run has no array {unknown[0]!r}; its arrays are {', '.join(names)}")
-    in_memory = np.asarray(trace.space) != LOCAL
-    numbers = [names.index(name) for name in only] if only is not None else _touched(trace, in_memory, names)
+    numbers = [names.index(name) for name in only] if only is not None else touched(traced.rows, names)
+    for number in numbers:
+        if (last := beyond_shape(traced, number)) >= 0:
+            sides = traced.shapes[names[number]]
+            raise ValueError(
+                f"the run touches element {last:,} of {names[number]}, which the shape {sides} does not have"
+            )
+    return of_run(traced, numbers, spec)
+
+
+def traced_of(run: Any, launch: Any = None) -> Traced:
+    """Return what a figure takes of a run; shared words become the types that the source declares."""
+    trace = run.accesses
     defines = getattr(getattr(launch, "kernel", None), "defines", None) or {}
     declared = shared_arrays(run.source, defines)
-    known = {**{n: one.shape for n, one in declared.items() if one.shape}, **_shapes_of(launch)}
+    buffers = [str(name) for name in run.buffers]
     values = np.array(trace.value, np.float64)
-    buffers, spec["arrays"] = [], []
-    for number in numbers:
-        mine = in_memory & (np.asarray(trace.buffer) == number)
-        buffer = _buffer(trace, mine, names[number], known.get(names[number]), bool(run.hazards))
-        dtype = declared[buffer.name].dtype if buffer.name in declared else None
-        if buffer.space == "shared" and dtype is not None:
+    for number, name in enumerate(buffers):
+        dtype = declared[name].dtype if name in declared else None
+        if dtype is not None:
+            mine = (np.asarray(trace.buffer) == number) & (np.asarray(trace.space) == SHARED)
             values[mine] = words_as(values[mine], dtype)
-        buffers.append(buffer)
-        spec["arrays"].append(array_spec(buffer, trace, mine))
-    spec |= {"grid": grid, "block": block, "max_threads": MOST_THREADS}
-    spec["code"] = {"text": run.source, "language": "cuda", "name": run.kernel}
-    spec["watched"] = list(run.watched)
-    spec["hazards"] = [{"line": h.line, "kind": h.kind, "message": h.message} for h in run.hazards]
-    return moments_of(run, numbers, values, _sizes(run, buffers)), buffers, list(run.watched)
+    columns = {one.name: np.asarray(getattr(trace, one.name)).tolist() for one in fields(Rows)}
+    return Traced(
+        kernel=run.kernel,
+        source=run.source,
+        grid=dims(run.grid, "grid"),
+        block=dims(run.block, "block"),
+        rows=Rows(**{**columns, "value": values.tolist()}),
+        watched=[
+            Values(**{one.name: np.asarray(getattr(seen, one.name)).tolist() for one in fields(Values)})
+            for seen in run.watched.values()
+        ],
+        names=list(run.watched),
+        buffers=buffers,
+        shapes={**{n: one.shape for n, one in declared.items() if one.shape}, **_shapes_of(launch)},
+        hazards=[{"line": h.line, "kind": h.kind, "message": h.message} for h in run.hazards],
+        barriers=[
+            [line, counts.barriers] for line, counts in sorted(run.lines.items()) if line and counts.barriers
+        ],
+    )
 
 
 def _of_states(
     states: Sequence[State], spec: dict[str, Any], grid: Any, block: Any, source: str, language: str
-) -> tuple[list[Moment], list[Buffer], list[str]]:
+) -> tuple[list[Moment], list[Buffer]]:
     moments, contents = moments_of_states(states)
-    buffers = [Buffer(name, held.shape, "model") for name, held in contents.items()]
-    spec["arrays"] = [array_spec(one, held=contents[one.name]) for one in buffers]
+    buffers = [Buffer(name, list(held.shape), "model") for name, held in contents.items()]
+    spec["arrays"] = [
+        {
+            "name": name,
+            "shape": list(held.shape),
+            "space": "model",
+            "start": short(held.ravel().tolist()),
+        }
+        for name, held in contents.items()
+    ]
     spec["watched"] = list(dict.fromkeys(name for state in states for name in state.values))
     spec["hazards"] = []
     if source:
@@ -195,15 +219,7 @@ def _of_states(
             )
         spec |= {"grid": sizes[0], "block": sizes[1], "max_threads": MOST_THREADS}
         spec["threads"] = [None if state.threads is None else list(state.threads) for state in states]
-    return moments, buffers, list(spec["watched"])
-
-
-def _touched(trace: Any, in_memory: Any, names: Sequence[str]) -> list[int]:
-    """The arrays that the run touched, those in shared memory first: what they hold is drawn too."""
-    touched = np.unique(np.asarray(trace.buffer)[in_memory])
-    shared = np.unique(np.asarray(trace.buffer)[in_memory & (np.asarray(trace.space) == SHARED)])
-    known = [int(number) for number in touched if 0 <= number < len(names)]
-    return sorted(known, key=lambda number: (number not in shared, number))
+    return moments, buffers
 
 
 def _shapes_of(launch: Any) -> dict[str, tuple[int, ...]]:
@@ -212,46 +228,6 @@ def _shapes_of(launch: Any) -> dict[str, tuple[int, ...]]:
     if callable(values) or not isinstance(values, Mapping):
         return {}
     return {str(name): tuple(value.shape) for name, value in values.items() if getattr(value, "shape", ())}
-
-
-def _sizes(run: Any, buffers: Sequence[Buffer]) -> list[int] | None:
-    """Elements of each array, beyond which a run with hazards may have reached."""
-    return [int(np.prod(buffer.shape)) for buffer in buffers] if run.hazards else None
-
-
-def _buffer(trace: Any, mine: Any, name: str, shape: Sequence[int] | None, hazards: bool) -> Buffer:
-    last = int(np.max(np.asarray(trace.index)[mine], initial=0)) + 1
-    sides = tuple(int(part) for part in shape) if shape else (last,)
-    if len(sides) > 2:
-        sides = (int(np.prod(sides[:-1])), sides[-1])
-    if int(np.prod(sides)) < last and not hazards:
-        raise ValueError(
-            f"the run touches element {last - 1:,} of {name}, which the shape {sides} does not have"
-        )
-    shared = mine.any() and int(np.asarray(trace.space)[mine][0]) == SHARED
-    return Buffer(name, sides, "shared" if shared else "global")
-
-
-def _alt(spec: Mapping[str, Any], moments: Sequence[Moment], buffers: Any, watched: Sequence[str]) -> str:
-    said = [f"{len(moments):,} steps, listed below."]
-    if "cell" in spec:
-        said.append(f"Each of {total(spec['grid']) * total(spec['block']):,} cells is a {spec['cell']}.")
-    elif "grid" in spec:
-        blocks, each = total(spec["grid"]), total(spec["block"])
-        warps = -(-each // WARP)
-        said.append(
-            f"The launch has {blocks:,} {'block' if blocks == 1 else 'blocks'} of {each:,} threads, "
-            f"{warps:,} {'warp' if warps == 1 else 'warps'} in each."
-        )
-    if buffers:
-        said.append(f"Arrays: {', '.join(f'{b.name} ({_by(b.shape)}, {b.space})' for b in buffers)}.")
-    if watched:
-        said.append(f"Values shown: {', '.join(watched)}.")
-    return " ".join(said).replace(", model)", ")")
-
-
-def _by(shape: Sequence[int]) -> str:
-    return " by ".join(f"{part:,}" for part in shape)
 
 
 def _small_enough(figure: Figure) -> Figure:

@@ -1,33 +1,40 @@
-"""What each step of a stepped figure says: the text alternative, and what a screen reader hears.
+"""What a stepped figure says at each moment, as lines of its text version.
 
-In: moments. Out: one line each. Which moments there are is left to ``moments`` and ``states``.
+In: moments and buffers. Out: a line each. Which moments there are is left to ``moments`` and ``states``.
+``simulator/browser/stepping.py`` translates this file for the page.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from tilewise.figures.kinds.stepped.moments import Buffer, Floats, Ints, Moment, Touch, Watch
+from tilewise.figures.kinds.stepped.moments import Buffer, Moment, Touch, Watch
 from tilewise.figures.values import number
 
+MOST_RANGES = 4
 
-def texts_of(moments: Sequence[Moment], buffers: Sequence[Buffer], watched: Sequence[str]) -> tuple[str, ...]:
+
+def texts_of(moments: Sequence[Moment], buffers: Sequence[Buffer], watched: Sequence[str]) -> list[str]:
     """Return one line for each moment, e.g. ``Step 3, line 5: threads 0 to 31 read x[0 to 31].``."""
-    return tuple(
-        f"Step {at}{f', line {moment.line}' if moment.line else ''}: {_said(moment, buffers, watched)}"
-        for at, moment in enumerate(moments, 1)
-    )
+    texts = []
+    for at, moment in enumerate(moments):
+        line = f", line {moment.line}" if moment.line != 0 else ""
+        texts.append(f"Step {at + 1}{line}: {_said(moment, buffers, watched)}")
+    return texts
 
 
 def _said(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str]) -> str:
     if moment.barrier:
         return "the threads of a block synchronise at the barrier."
-    parts = [] if moment.text else [_touch(touch, buffers[touch.array]) for touch in moment.touches]
-    parts += [_watch(watch, watched[watch.name], alone=not moment.touches) for watch in moment.watches]
-    said = "; ".join(parts) + "." if parts else ""
-    return f"{moment.text} {said}".strip() if moment.text else said
+    parts = []
+    if moment.text == "":
+        parts = [_touch(touch, buffers[touch.array]) for touch in moment.touches]
+    alone = len(moment.touches) == 0
+    for watch in moment.watches:
+        parts.append(_watch(watch, watched[watch.name], alone))
+    said = "; ".join(parts) + "." if len(parts) > 0 else ""
+    return f"{moment.text} {said}".strip() if moment.text != "" else said
 
 
 def _touch(touch: Touch, buffer: Buffer) -> str:
@@ -35,28 +42,31 @@ def _touch(touch: Touch, buffer: Buffer) -> str:
     cost = _cost(touch)
     if touch.threads is None:
         return f"{touch.kind} {where}{cost}"
-    several = len(np.unique(touch.threads)) > 1
+    several = len(set(touch.threads)) > 1
     who = _who(touch.threads)
     if touch.kind == "outside":
         verb = "access" if several else "accesses"
         return f"{who} {verb} {buffer.name} out of bounds at [{ranges(touch.elements)}]"
-    return f"{who} {touch.kind if several else touch.kind + 's'} {where}{cost}"
+    verb = touch.kind if several else touch.kind + "s"
+    return f"{who} {verb} {where}{cost}"
 
 
-def _who(threads: Ints) -> str:
+def _who(threads: list[int]) -> str:
     """The threads by number where they are one or two ranges, else how many there are."""
-    numbers = np.unique(threads)
-    if int((np.diff(numbers) != 1).sum()) > 1:
+    numbers = sorted(set(threads))
+    if len(_groups(numbers)) > 2:
         return f"{len(numbers):,} threads"
-    return f"{'threads' if len(numbers) > 1 else 'thread'} {ranges(numbers)}"
+    name = "threads" if len(numbers) > 1 else "thread"
+    return f"{name} {ranges(numbers)}"
 
 
 def _cost(touch: Touch) -> str:
-    if touch.sectors:
-        return f" in {touch.sectors} {'sector' if touch.sectors == 1 else 'sectors'} of 32 bytes"
+    if touch.sectors > 0:
+        name = "sector" if touch.sectors == 1 else "sectors"
+        return f" in {touch.sectors} {name} of 32 bytes"
     if touch.wavefronts == touch.requests:
         return ", no bank conflict"
-    if touch.wavefronts:
+    if touch.wavefronts > 0:
         return f" in {touch.wavefronts} wavefronts instead of {touch.requests}"
     return ""
 
@@ -68,32 +78,44 @@ def _watch(watch: Watch, name: str, alone: bool) -> str:
     return f"{said} in {_who(watch.threads)}"
 
 
-def _held(values: Floats) -> str:
-    if len(values) == 1 or bool((values == values[0]).all()) or bool(np.isnan(values).all()):
+def _held(values: list[float]) -> str:
+    if all(value == values[0] for value in values) or all(math.isnan(value) for value in values):
         return f"is {number(values[0])}"
     if len(values) <= 4:
-        return f"is {', '.join(number(value) for value in values)}"
-    if bool((np.diff(values) == 1).all()):
+        return f"is {', '.join([number(value) for value in values])}"
+    if all(values[at] - values[at - 1] == 1 for at in range(1, len(values))):
         return f"is {number(values[0])} to {number(values[-1])}"
-    finite = values[np.isfinite(values)]
-    if not len(finite):
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) == 0:
         return "is not finite"
-    return f"ranges from {number(finite.min())} to {number(finite.max())}"
+    return f"ranges from {number(min(finite))} to {number(max(finite))}"
 
 
-def element_text(elements: Ints, shape: tuple[int, ...]) -> str:
+def element_text(elements: list[int], shape: list[int]) -> str:
     """Return elements as indices: ``[0 to 3]``, or ``[0][0 to 3]`` of a matrix, or how many there are."""
     if len(shape) == 2:
-        rows, columns = np.unique(elements // shape[1]), np.unique(elements % shape[1])
-        if len(rows) * len(columns) == len(np.unique(elements)):
+        rows = sorted({element // shape[1] for element in elements})
+        columns = sorted({element % shape[1] for element in elements})
+        if len(rows) * len(columns) == len(set(elements)):
             return f"[{ranges(rows)}][{ranges(columns)}]"
     return f"[{ranges(elements)}]"
 
 
-def ranges(numbers: Ints, at_most: int = 4) -> str:
-    """Return whole numbers as ranges, e.g. ``0 to 3, 8``; the many beyond ``at_most`` ranges are counted."""
-    sorted_numbers = np.unique(numbers)
-    groups = np.split(sorted_numbers, np.flatnonzero(np.diff(sorted_numbers) != 1) + 1)
-    said = [str(int(g[0])) if len(g) == 1 else f"{int(g[0])} to {int(g[-1])}" for g in groups[:at_most]]
-    rest = sum(len(group) for group in groups[at_most:])
-    return ", ".join(said) + (f" and {rest} more" if rest else "")
+def ranges(numbers: list[int]) -> str:
+    """Return whole numbers as ranges, e.g. ``0 to 3, 8``; the many beyond ``MOST_RANGES`` are counted."""
+    groups = _groups(sorted(set(numbers)))
+    said = [f"{one[0]}" if one[0] == one[1] else f"{one[0]} to {one[1]}" for one in groups[:MOST_RANGES]]
+    rest = sum(one[1] - one[0] + 1 for one in groups[MOST_RANGES:])
+    more = f" and {rest} more" if rest > 0 else ""
+    return ", ".join(said) + more
+
+
+def _groups(numbers: list[int]) -> list[list[int]]:
+    """The first and the last of each run of neighbours, of numbers in their order."""
+    groups: list[list[int]] = []
+    for one in numbers:
+        if len(groups) > 0 and groups[-1][1] + 1 == one:
+            groups[-1][1] = one
+        else:
+            groups.append([one, one])
+    return groups

@@ -1,27 +1,58 @@
 """A run as moments: what the slider of a stepped figure goes through.
 
-In: a traced run. Out: for each moment the source line, the threads that touched memory and where, the
-values of watched variables, and whether a barrier was passed. Warps that do the same stand in one moment;
-what a barrier orders stays in order. How a moment is drawn is left to ``stepping`` and the page's script.
+In: the accesses of a traced run as columns. Out: for each moment the source line, the threads that touched
+memory and where, the values of watched variables, and whether a barrier was passed. Warps that do the same
+stand in one moment; what a barrier orders stays in order. How a moment is drawn is left to ``specification``
+and the page's script. ``simulator/browser/stepping.py`` translates this file for the page: plain lists and
+loops, no NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from tilewise.figures.dims import WARP, total
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-KINDS = ("read", "write", "update")
-SHARED, LOCAL = 1, 2
+KINDS = ["read", "write", "update"]
+SHARED = 1
+LOCAL = 2
 """Numbers of spaces in a trace; local are registers that spilled, which are no arrays of the lesson."""
-SECTOR_BYTES, WORD_BYTES, BANKS = 32, 4, 32
+WARP = 32
+SECTOR_BYTES = 32
+WORD_BYTES = 4
+BANKS = 32
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The accesses of a trace, column by column, as ``Accesses`` has them; all lists have one length."""
+
+    step: list[int]
+    block: list[int]
+    warp: list[int]
+    lane: list[int]
+    line: list[int]
+    space: list[int]
+    kind: list[int]
+    size: list[int]
+    buffer: list[int]
+    interval: list[int]
+    address: list[int]
+    index: list[int]
+    value: list[float]
+    """What went through, in the element's own type."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a trace saw of one watched variable, column by column, as ``Watched`` has it."""
+
+    step: list[int]
+    block: list[int]
+    warp: list[int]
+    lane: list[int]
+    line: list[int]
+    value: list[float]
+    interval: list[int]
 
 
 @dataclass(frozen=True)
@@ -29,7 +60,7 @@ class Buffer:
     """An array that the run touched."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: list[int]
     """One, or rows and columns."""
     space: str
     """``global`` or ``shared``."""
@@ -43,11 +74,11 @@ class Touch:
     """Its number among the arrays shown."""
     kind: str
     """``read``, ``write``, ``update`` for an atomic, or ``outside`` where no element of the array is."""
-    elements: Ints
+    elements: list[int]
     """Element that each thread touched."""
-    values: Floats | None
+    values: list[float] | None
     """Value that went through; None where a model does not say it."""
-    threads: Ints | None = None
+    threads: list[int] | None = None
     """Linear numbers of the threads in the launch; None where a model has no threads."""
     requests: int = 0
     """Warps that took part."""
@@ -63,9 +94,9 @@ class Watch:
 
     name: int
     """Its number among the names watched."""
-    values: Floats
+    values: list[float]
     """A value for each thread, or one for all."""
-    threads: Ints | None = None
+    threads: list[int] | None = None
     """Linear numbers of the threads; None where a model has none."""
 
 
@@ -75,8 +106,8 @@ class Moment:
 
     line: int = 0
     """Line of the source, from 1; 0 where none is known."""
-    touches: tuple[Touch, ...] = ()
-    watches: tuple[Watch, ...] = ()
+    touches: Sequence[Touch] = ()
+    watches: Sequence[Watch] = ()
     barrier: bool = False
     """Whether the threads meet at a barrier here."""
     text: str = ""
@@ -84,149 +115,195 @@ class Moment:
 
 
 def moments_of(
-    run: Any, numbers: Sequence[int], values: Floats, sizes: Sequence[int] | None = None
+    rows: Rows,
+    watched: Sequence[Values],
+    numbers: Sequence[int],
+    sizes: Sequence[int] | None,
+    threads: int,
+    barriers: list[list[int]],
 ) -> list[Moment]:
     """Return the moments of a traced run.
 
     Args:
-        run: a run with a trace.
-        numbers: the buffers to keep, as in ``run.buffers``; a touch counts them in this order.
-        values: what went through in each access, in the elements' own types.
-        sizes: elements of each of the buffers; what lies beyond is outside.
+        rows: the accesses.
+        watched: the values of watched variables.
+        numbers: the buffers to keep; a touch counts them in this order.
+        sizes: elements of each of the buffers; what lies beyond is outside. None where nothing can.
+        threads: threads of a block.
+        barriers: each line with a barrier, and how often a warp passed it; -1 where warps
+            differ. Counted down.
     """
-    trace, block = run.accesses, total(run.block)
-    kept = np.flatnonzero(np.isin(trace.buffer, numbers) & (np.asarray(trace.space) != LOCAL))
-    interval, step, line = (
-        np.asarray(column, np.int64)[kept] for column in (trace.interval, trace.step, trace.line)
-    )
-    warp = _warps(trace)[kept]
-    keys = [np.stack([interval, 2 * step, line], axis=1)]
-    order = np.lexsort((step, warp))
-    seen: list[tuple[int, Any, Ints, Ints]] = []
-    for number, watched in enumerate(run.watched.values()):
-        before = _last_before(warp[order], step[order], _warps(watched), np.asarray(watched.step, np.int64))
-        row = np.where(before >= 0, order[before], -1) if len(order) else before
-        joins = (row >= 0) & (line[row] == watched.line) if len(line) else np.zeros(len(row), bool)
-        alone = np.flatnonzero(~joins)
-        seen.append((number, watched, row, joins))
-        keys.append(
-            np.stack([watched.interval, 2 * np.asarray(watched.step, np.int64) + 1, watched.line], axis=1)[
-                alone
-            ]
-        )
-    every, place = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    moments = [Moment(int(key[2])) for key in every]
-    for at, rows in _grouped(place[: len(kept)]):
-        touches = _touches(trace, values, kept[rows], numbers, sizes, block)
-        moments[at] = replace(moments[at], touches=touches)
-    start = len(kept)
-    for number, watched, row, joins in seen:
-        where = np.empty(len(joins), np.int64)
-        where[joins] = place[: len(kept)][row[joins]]
-        where[~joins] = place[start : start + int((~joins).sum())]
-        start += int((~joins).sum())
-        thread = np.asarray(watched.block, np.int64) * block + np.asarray(watched.warp) * WARP + watched.lane
-        for moment, found in _grouped(where):
-            rows = found[np.argsort(thread[found], kind="stable")]
-            seen_here = Watch(number, np.asarray(watched.value, np.float64)[rows], thread[rows])
-            moments[moment] = replace(moments[moment], watches=(*moments[moment].watches, seen_here))
-    return _with_barriers(moments, every[:, 0], _barriers(run))
+    kept = [at for at in range(len(rows.step)) if rows.buffer[at] in numbers and rows.space[at] != LOCAL]
+    keys = [[rows.interval[at], 2 * rows.step[at], rows.line[at]] for at in kept]
+    entries = [[0, at] for at in kept]
+    by_warp = _in_warps(rows, kept)
+    for number, values in enumerate(watched):
+        for at in range(len(values.step)):
+            warp = WARP * values.block[at] + values.warp[at]
+            row = _last_before(rows.step, by_warp[warp], values.step[at]) if warp in by_warp else -1
+            if row >= 0 and rows.line[row] == values.line[at]:
+                keys.append([rows.interval[row], 2 * rows.step[row], rows.line[row]])
+            else:
+                keys.append([values.interval[at], 2 * values.step[at] + 1, values.line[at]])
+            entries.append([number + 1, at])
+    moments = []
+    intervals = []
+    for group in _grouped(keys):
+        here = [entries[at][1] for at in group if entries[at][0] == 0]
+        touches = _touches(rows, here, numbers, sizes, threads)
+        watches = []
+        for number, values in enumerate(watched):
+            found = [entries[at][1] for at in group if entries[at][0] == number + 1]
+            if len(found) > 0:
+                watches.append(_watch(number, values, found, threads))
+        moments.append(Moment(keys[group[0]][2], touches, watches))
+        intervals.append(keys[group[0]][0])
+    return _with_barriers(moments, intervals, barriers)
 
 
-def _warps(rows: Any) -> Ints:
-    return np.asarray(rows.block, np.int64) * WARP + np.asarray(rows.warp, np.int64)
+def _in_warps(rows: Rows, kept: list[int]) -> dict[int, list[int]]:
+    """The rows of each warp, by step."""
+    found: dict[int, list[int]] = {}
+    for at in sorted(kept, key=lambda row: rows.step[row]):
+        warp = WARP * rows.block[at] + rows.warp[at]
+        if warp not in found:
+            found[warp] = []
+        found[warp].append(at)
+    return found
 
 
-def _last_before(warp: Ints, step: Ints, of_warp: Ints, at_step: Ints) -> Ints:
-    """Where the last row of the same warp up to a step stands, in rows by warp and step; -1 for none."""
-    most = int(max(step.max(initial=0), at_step.max(initial=0))) + 1
-    found = np.searchsorted(warp * most + step, of_warp * most + at_step, side="right") - 1
-    same = (found >= 0) & (warp[found] == of_warp) if len(warp) else np.zeros(len(found), bool)
-    return np.asarray(np.where(same, found, -1), np.int64)
+def _last_before(step: list[int], rows: list[int], at_step: int) -> int:
+    """The last of a warp's rows up to a step; -1 for none."""
+    low = 0
+    high = len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        if step[rows[middle]] <= at_step:
+            low = middle + 1
+        else:
+            high = middle
+    return rows[low - 1] if low > 0 else -1
 
 
-def _grouped(place: Ints) -> list[tuple[int, Ints]]:
-    """Each place with the rows that have it, in their order."""
-    order = np.argsort(place, kind="stable")
-    cuts = np.flatnonzero(np.diff(place[order])) + 1
-    return [(int(place[rows[0]]), rows) for rows in np.split(order, cuts) if len(rows)]
+def _grouped(keys: list[list[int]]) -> list[list[int]]:
+    """Where each key is, for all keys in their order."""
+    groups: list[list[int]] = []
+    for at in sorted(range(len(keys)), key=lambda one: keys[one]):
+        if len(groups) == 0 or _differ(keys[groups[-1][0]], keys[at]):
+            groups.append([])
+        groups[-1].append(at)
+    return groups
+
+
+def _differ(first: list[int], second: list[int]) -> bool:
+    return any(one != other for one, other in zip(first, second, strict=True))
+
+
+def _watch(number: int, values: Values, found: list[int], threads: int) -> Watch:
+    def thread(at: int) -> int:
+        return values.block[at] * threads + values.warp[at] * WARP + values.lane[at]
+
+    order = sorted(found, key=thread)
+    return Watch(number, [values.value[at] for at in order], [thread(at) for at in order])
 
 
 def _touches(
-    trace: Any, values: Floats, rows: Ints, numbers: Sequence[int], sizes: Sequence[int] | None, block: int
-) -> tuple[Touch, ...]:
-    made = []
-    thread = (
-        np.asarray(trace.block, np.int64)[rows] * block
-        + np.asarray(trace.warp, np.int64)[rows] * WARP
-        + np.asarray(trace.lane, np.int64)[rows]
-    )
+    rows: Rows, here: list[int], numbers: Sequence[int], sizes: Sequence[int] | None, threads: int
+) -> list[Touch]:
+    def thread(at: int) -> int:
+        return rows.block[at] * threads + rows.warp[at] * WARP + rows.lane[at]
+
+    made: list[Touch] = []
     for place, number in enumerate(numbers):
-        of_array = np.asarray(trace.buffer)[rows] == number
-        index = np.asarray(trace.index, np.int64)[rows]
-        inside = (index >= 0) & (index < sizes[place]) if sizes else np.ones(len(rows), bool)
-        if (beyond := of_array & ~inside).any():
-            made.append(Touch(place, "outside", index[beyond], None, thread[beyond]))
+        of_array = [at for at in here if rows.buffer[at] == number]
+        inside = of_array
+        if sizes is not None:
+            inside = [at for at in of_array if 0 <= rows.index[at] < sizes[place]]
+            beyond = [at for at in of_array if not 0 <= rows.index[at] < sizes[place]]
+            if len(beyond) > 0:
+                made.append(
+                    Touch(
+                        place,
+                        "outside",
+                        [rows.index[at] for at in beyond],
+                        None,
+                        [thread(at) for at in beyond],
+                    )
+                )
         for kind, name in enumerate(KINDS):
-            mine = of_array & inside & (np.asarray(trace.kind)[rows] == kind)
-            if not mine.any():
+            picked = sorted([at for at in inside if rows.kind[at] == kind], key=thread)
+            if len(picked) == 0:
                 continue
-            picked, who = rows[mine], thread[mine]
-            ordered = np.argsort(who, kind="stable")
-            picked, who = picked[ordered], who[ordered]
-            address = np.asarray(trace.address)[picked].astype(np.int64)
-            warp = _warps(trace)[picked]
-            in_shared = int(np.asarray(trace.space)[picked[0]]) == SHARED
+            in_shared = rows.space[picked[0]] == SHARED
             made.append(
                 Touch(
                     place,
                     name,
-                    np.asarray(trace.index, np.int64)[picked],
-                    values[picked],
-                    who,
-                    len(np.unique(warp)),
-                    0 if in_shared else _distinct(warp, address // SECTOR_BYTES),
-                    _wavefronts(warp, who, address, np.asarray(trace.size)[picked]) if in_shared else 0,
+                    [rows.index[at] for at in picked],
+                    [rows.value[at] for at in picked],
+                    [thread(at) for at in picked],
+                    len({_warp(rows, at) for at in picked}),
+                    0 if in_shared else _sectors(rows, picked),
+                    _wavefronts(rows, picked, [thread(at) for at in picked]) if in_shared else 0,
                 )
             )
-    return tuple(made)
+    return made
 
 
-def _distinct(*columns: Ints) -> int:
-    return len(np.unique(np.stack(columns), axis=1)[0])
+def _warp(rows: Rows, at: int) -> int:
+    return WARP * rows.block[at] + rows.warp[at]
 
 
-def _wavefronts(warp: Ints, thread: Ints, address: Ints, size: Any) -> int:
+def _sectors(rows: Rows, picked: list[int]) -> int:
+    return len({f"{_warp(rows, at)} {rows.address[at] // SECTOR_BYTES}" for at in picked})
+
+
+def _wavefronts(rows: Rows, picked: list[int], threads: list[int]) -> int:
     """Passes over the banks: for each warp, the most words that lanes want of one bank."""
-    if int(size.max()) > WORD_BYTES or len(np.unique(thread)) < len(thread):
+    if max(rows.size[at] for at in picked) > WORD_BYTES or len(set(threads)) < len(threads):
         return 0
-    pairs = np.unique(np.stack([warp, address // WORD_BYTES % BANKS, address // WORD_BYTES]), axis=1)
-    (warps, _), counts = np.unique(pairs[:2], axis=1, return_counts=True)
-    return int(sum(counts[warps == one].max() for one in np.unique(warps)))
+    wanted = []
+    for at in picked:
+        word = rows.address[at] // WORD_BYTES
+        wanted.append([_warp(rows, at), word % BANKS, word])
+    passes = 0
+    most = 0
+    count = 0
+    before = [-1, -1, -1]
+    for one in sorted(wanted, key=lambda word: word):
+        if one[0] != before[0]:
+            passes += most
+            most = 0
+        if one[0] != before[0] or one[1] != before[1]:
+            count = 0
+        if _differ(one, before):
+            count += 1
+        most = max(most, count)
+        before = one
+    return passes + most
 
 
-def _barriers(run: Any) -> dict[int, int]:
-    """How often each warp passed the barrier of a line; left open, as -1, where warps differ."""
-    warps = total(run.grid) * -(-total(run.block) // WARP)
-    passed = {line: counts.barriers for line, counts in sorted(run.lines.items()) if line and counts.barriers}
-    return {line: -1 if count % warps else count // warps for line, count in passed.items()}
+def barriers_of(counted: list[list[int]], warps: int) -> list[list[int]]:
+    """Of lines with barriers and how often all warps passed them: how often each did; -1 if warps differ."""
+    return [[line, -1 if count % warps != 0 else count // warps] for line, count in counted]
 
 
-def _with_barriers(moments: list[Moment], intervals: Ints, left: dict[int, int]) -> list[Moment]:
+def _with_barriers(moments: list[Moment], intervals: list[int], barriers: list[list[int]]) -> list[Moment]:
     """Put a moment for each barrier between two intervals; its line is given where only one can be meant."""
     made: list[Moment] = []
     for at, moment in enumerate(moments):
-        for _ in range(int(intervals[at] - intervals[at - 1]) if at else 0):
-            line = _between(moments[at - 1].line, moment.line, [one for one, times in left.items() if times])
-            if line:
-                left[line] -= 1
-            made.append(Moment(line, barrier=True))
+        passed = intervals[at] - intervals[at - 1] if at > 0 else 0
+        for _ in range(passed):
+            line = _between(moments[at - 1].line, moment.line, [one for one, left in barriers if left != 0])
+            for barrier in barriers:
+                if line != 0 and barrier[0] == line:
+                    barrier[1] -= 1
+            made.append(Moment(line, [], [], True))
         made.append(moment)
     return made
 
 
-def _between(before: int, after: int, lines: Sequence[int]) -> int:
+def _between(before: int, after: int, lines: list[int]) -> int:
     """The only barrier that stands on the way from one line to another, forwards or round a loop; else 0."""
     if before < after:
         on_the_way = [line for line in lines if before <= line <= after]

@@ -60,7 +60,7 @@ def moments_of_states(states: Sequence[State]) -> tuple[list[Moment], dict[str, 
         if number:
             touches += [_written(at, contents[number - 1][name], held[name]) for at, name in enumerate(names)]
         watches = tuple(
-            Watch(watched.index(name), np.atleast_1d(np.asarray(value, np.float64)))
+            Watch(watched.index(name), np.atleast_1d(np.asarray(value, np.float64)).tolist())
             for name, value in state.values.items()
         )
         kept = tuple(touch for touch in touches if len(touch.elements))
@@ -82,10 +82,10 @@ def _named(held: Mapping[str, npt.NDArray[np.float64]]) -> str:
 
 def _read(number: int, held: npt.NDArray[np.float64], what: npt.NDArray[Any]) -> Touch:
     elements = np.flatnonzero(what.ravel()) if what.dtype == bool else what.astype(np.int64).ravel()
-    return Touch(number, "read", elements, held.ravel()[elements])
+    return Touch(number, "read", elements.tolist(), held.ravel()[elements].tolist())
 
 
 def _written(number: int, before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> Touch:
     same = (before == after) | (np.isnan(before) & np.isnan(after))
     elements = np.flatnonzero(~same.ravel())
-    return Touch(number, "write", elements, after.ravel()[elements])
+    return Touch(number, "write", elements.tolist(), after.ravel()[elements].tolist())

@@ -13,9 +13,14 @@ export function asked(id) {
   return place;
 }
 
-/** The address of one figure at one moment. @param {string} id @param {Place} place */
+/**
+ * The address of one figure at one moment; of a reader's own run, with the run's sizes.
+ * @param {string} id @param {Place} place
+ */
 export function linkTo(id, place) {
-  return `${location.href.split(/[?#]/)[0]}?${id}=${written(place)}#${id}`;
+  const own = id.endsWith("-steps") ? id.slice(0, -"-steps".length) : "";
+  const sizes = own && new URLSearchParams(location.search).get(own);
+  return `${location.href.split(/[?#]/)[0]}?${sizes ? `${own}=${sizes}&` : ""}${id}=${written(place)}#${id}`;
 }
 
 let waiting = 0;

@@ -31,6 +31,7 @@ export async function toggle(root, button, panel, signal) {
 
   /** What the page came with, and what is edited, by the kernel's place in the menu. */
   const own = panel.offer.kernels.map(({ program }) => program);
+  const watched = panel.offer.kernels.map((one) => one.watched);
   const texts = own.map(({ source }) => source);
   let at = panel.kernel();
   const request = () => {
@@ -64,7 +65,7 @@ export async function toggle(root, button, panel, signal) {
     if (!found.faults.length) use(program);
   }
   function use(program) {
-    panel.offer.kernels[at].program = program;
+    Object.assign(panel.offer.kernels[at], { program, watched: program === own[at] ? watched[at] : undefined });
     panel.renew();
   }
   function show(text) {

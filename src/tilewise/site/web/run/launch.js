@@ -38,28 +38,32 @@ export function valueOf(formula, sizes) {
  * arrays begin instead.
  */
 
+/** Grid, block and arguments of a kernel: its own, or those of all. @param {any} offer @param {number} kernel */
+export const planOf = (offer, kernel) => offer.kernels[kernel].launch ?? offer;
+
 /** @param {any} offer @param {Choice} choice */
 export function launchOf(offer, choice) {
   const of = (formula) => valueOf(formula, choice.sizes);
-  const grid = offer.grid.map(of);
-  const block = offer.block.map(of);
-  const sharedBytes = of(offer.sharedBytes);
+  const plan = planOf(offer, choice.kernel);
+  const grid = plan.grid.map(of);
+  const block = plan.block.map(of);
+  const sharedBytes = of(plan.sharedBytes);
   check(grid, block);
   checkKernel(offer, choice, grid, block, sharedBytes);
   let bytes = 0;
-  const shapes = offer.arguments.map((one) => one.shape?.map(of));
-  offer.arguments.forEach((one, at) => {
+  const shapes = plan.arguments.map((one) => one.shape?.map(of));
+  plan.arguments.forEach((one, at) => {
     if (shapes[at]) bytes += count(shapes[at]) * widthOf(one.type);
   });
   if (bytes > MOST_BYTES) {
     throw new Refused(`The arrays would take ${Math.round(bytes / 2 ** 20)} MiB; the page runs up to ${MOST_BYTES >> 20} MiB.`);
   }
-  const given = offer.arguments.map((one, at) => {
+  const given = plan.arguments.map((one, at) => {
     if (!one.shape) return { value: bytesOf([of(one.value)], one.type) };
     if (one.byValue) return { value: filled(one, count(shapes[at]), choice) };
     if (choice.fills?.[one.name]?.kind === "null") return { value: new Uint8Array(8), isNull: true };
-    const data = one.data ? decoded(one.data) : filled(one, count(shapes[at]), choice);
-    return { data, writable: true, width: widthOf(one.type), mayPoint: one.type === "u8" };
+    const data = one.data ? decoded(one.data) : kept(one, count(shapes[at]), choice);
+    return { data, raw: one.raw && Uint8Array.from(one.raw), writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8" };
   });
   const variables = offer.variables?.map((one) => one && { data: filled(one, count(one.shape.map(of)), choice), unset: false });
   return { given, shapes, grid, block, sharedBytes, variables };
@@ -88,7 +92,7 @@ const count = (shape) => shape.reduce((all, extent) => all * extent, 1);
 const said = (shape) => shape.join(" × ");
 
 /** NumPy's names of types, with the width of an element; bf16 is held in two bytes. */
-const TYPES = {
+export const TYPES = {
   f8: [8, (view, at, value) => view.setFloat64(at, value, true), (view, at) => view.getFloat64(at, true)],
   f4: [4, (view, at, value) => view.setFloat32(at, value, true), (view, at) => view.getFloat32(at, true)],
   f2: [2, (view, at, value) => view.setUint16(at, halfOf(value), true), (view, at) => ofHalf(view.getUint16(at, true))],
@@ -127,6 +131,15 @@ function decoded(text) {
 }
 
 const isFloat = (type) => type.startsWith("f") || type === "bf16";
+
+/** What arrays began with last: a run leaves it as it is, and most arrays stay when a size changes. */
+const begun = new WeakMap();
+
+function kept(argument, length, choice) {
+  const key = JSON.stringify([length, choice.fill, choice.own, choice.fills?.[argument.name]]);
+  if (begun.get(argument)?.key !== key) begun.set(argument, { key, data: filled(argument, length, choice) });
+  return begun.get(argument).data;
+}
 
 function filled({ name, fill: given, type }, length, { fill: wanted, own, fills }) {
   const fill = fills?.[name] ?? given;

@@ -96,6 +96,8 @@ export class Machine {
 
   constructor(exports, layout) {
     Object.assign(this, { exports, layout });
+    /** The rows of programs that have run. */
+    this.laidOut = new WeakMap();
     this.base = BigInt(layout.constants.GLOBAL_BASE);
     this.shift = BigInt(layout.constants.GLOBAL_SHIFT);
   }
@@ -197,27 +199,15 @@ export class Machine {
     };
   }
 
+  /** The program in the machine's memory; its rows are laid out once, the tables they point to in every launch. */
   #code(room, program) {
     const { size, fields } = this.layout.structures.Ins;
-    const count = program.code.op.length;
-    const at = room.take(size * count);
-    const view = new DataView(this.exports.memory.buffer, at, size * count);
-    const fill = (column, offset, kind) => {
-      if (!column) return;
-      for (let k = 0; k < count; k++) {
-        if (kind === "i64") view.setBigInt64(k * size + offset, BigInt(column[k]), true);
-        else view.setInt32(k * size + offset, column[k], true);
-      }
-    };
-    for (const [name, [offset, kind, many]] of Object.entries(fields)) {
-      const column = program.code[name];
-      if (many > 1 && column) column.forEach((one, k) => fill(one, offset + 4 * k, kind));
-      else fill(column, offset, kind);
-    }
+    if (!this.laidOut.has(program)) this.laidOut.set(program, rowsOf(program, size, fields));
+    const at = room.put(this.laidOut.get(program));
     const tables = program.tables.map((table) => room.put(Int32Array.from(table)));
-    const again = new DataView(this.exports.memory.buffer, at, size * count);
+    const view = new DataView(this.exports.memory.buffer, at, size * program.code.op.length);
     for (const [row, table] of program.table_rows) {
-      again.setBigInt64(row * size + fields.imm[0], BigInt(tables[table]), true);
+      view.setBigInt64(row * size + fields.imm[0], BigInt(tables[table]), true);
     }
     return at;
   }
@@ -272,6 +262,26 @@ export class Machine {
     });
     return { parameters: at, table, count: entries.length + 1, arrays };
   }
+}
+
+/** The rows of a program as the machine reads them, without the addresses of tables. */
+function rowsOf(program, size, fields) {
+  const count = program.code.op.length;
+  const rows = new Uint8Array(size * count);
+  const view = new DataView(rows.buffer);
+  const fill = (column, offset, kind) => {
+    if (!column) return;
+    for (let k = 0; k < count; k++) {
+      if (kind === "i64") view.setBigInt64(k * size + offset, BigInt(column[k]), true);
+      else view.setInt32(k * size + offset, column[k], true);
+    }
+  };
+  for (const [name, [offset, kind, many]] of Object.entries(fields)) {
+    const column = program.code[name];
+    if (many > 1 && column) column.forEach((one, k) => fill(one, offset + 4 * k, kind));
+    else fill(column, offset, kind);
+  }
+  return rows;
 }
 
 /** Each constant's two words over 32 lanes. */

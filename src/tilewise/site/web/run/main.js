@@ -3,11 +3,14 @@
 // page's totals stay in a row below. The choice stands in the page's address, so that a link shows the same.
 
 import { element } from "../site/dom.js";
+import { figurePlace } from "./figure.js";
 import { shortText, table } from "./table.js";
 
 /** How long a run lasts before the page says so, and offers to stop it. */
 const PATIENCE_MS = 250;
 const SPOKEN_MS = 600;
+/** How long sizes stand still before the run is stepped again. */
+const STILL_MS = 200;
 const OWN = "own numbers";
 
 /** @param {HTMLElement} root @param {AbortSignal} signal */
@@ -40,10 +43,22 @@ export async function mount(root, signal) {
     link.textContent = (await copied(address())) ? "Copied" : "Copy the address above";
     setTimeout(() => (link.textContent = "Copy link"), 2000);
   });
-  const acts = element("div", { class: "tw-try-acts" }, reset, link);
+  const figure = figurePlace(root);
+  const step = button("Step through it", () => {
+    if (figure.isOpen) {
+      figure.close();
+      changed(); // and the address no longer asks for it
+    } else figure.open();
+    step.textContent = figure.isOpen ? "Close the steps" : "Step through it";
+    step.setAttribute("aria-expanded", String(figure.isOpen));
+    if (figure.isOpen) runs.want(controls.choice(), true);
+  });
+  step.setAttribute("aria-expanded", "false");
+  const acts = element("div", { class: "tw-try-acts" }, step, reset, link);
   form.append(acts);
+  root.insertBefore(figure.root, progress); // below the buttons, where it is seen
   // Another part may have the page opened anew: what was added here goes, and is added again when it is touched.
-  signal.addEventListener("abort", () => [status, progress, acts, controls.added].forEach((one) => one?.remove()));
+  signal.addEventListener("abort", () => [status, progress, acts, controls.added, figure.root].forEach((one) => one?.remove()));
   form.addEventListener("submit", (event) => event.preventDefault(), { signal });
 
   const runs = new Runs(offer, {
@@ -54,9 +69,11 @@ export async function mount(root, signal) {
     report: (report) => {
       progress.hidden = true;
       result.replaceChildren(...table(report));
-      document.dispatchEvent(new Event("tw:content"));
       say(shortText(report));
+      clearTimeout(stepping);
+      if (figure.isOpen) stepping = setTimeout(() => runs.want(controls.choice(), true), STILL_MS);
     },
+    stepped: (made) => figure.show(made),
     refused: (sentence) => {
       progress.hidden = true;
       result.replaceChildren(element("p", { class: "tw-try-refused" }, sentence));
@@ -70,6 +87,7 @@ export async function mount(root, signal) {
   signal.addEventListener("abort", () => runs.stop());
 
   let speaking = 0;
+  let stepping = 0;
   const say = (sentence) => {
     clearTimeout(speaking);
     speaking = setTimeout(() => (status.textContent = sentence), SPOKEN_MS);
@@ -91,6 +109,7 @@ export async function mount(root, signal) {
       const url = new URL(location.href);
       if (isPages()) url.searchParams.delete(root.id);
       else url.searchParams.set(root.id, written(controls.choice()));
+      if (!figure.isOpen) url.searchParams.delete(figure.id);
       try {
         history.replaceState(history.state, "", url);
       } catch {
@@ -103,8 +122,10 @@ export async function mount(root, signal) {
   const asked = read(new URLSearchParams(location.search).get(root.id), offer, fills);
   if (asked) controls.show({ ...page, ...asked });
   root.dataset.state = "ready";
+  const stepsAsked = new URLSearchParams(location.search).has(figure.id);
+  if (stepsAsked) step.click();
   if (asked || !isPages()) changed();
-  if (asked && location.hash.slice(1) === root.id) root.scrollIntoView({ block: "start" });
+  if ((asked || stepsAsked) && location.hash.slice(1) === root.id) root.scrollIntoView({ block: "start" });
   /** For play/edit.js, which puts other programs into the offer. */
   return { offer, kernel: () => controls.choice().kernel, renew: () => (runs.stop(), changed()) };
 }
@@ -115,8 +136,9 @@ export class Runs {
     Object.assign(this, { offer, tell, number: 0, busy: false, next: null, worker: null, patience: 0 });
   }
 
-  want(choice) {
-    this.next = choice;
+  /** @param {import("./launch.js").Choice} choice @param {boolean} [step] whether a stepped figure is wanted */
+  want(choice, step = false) {
+    this.next = { choice, step };
     if (!this.busy) this.#go();
   }
 
@@ -136,13 +158,13 @@ export class Runs {
       });
       this.worker.postMessage({ offer: this.offer, wasm: new URL("machine.wasm", import.meta.url).href });
     }
-    const choice = this.next;
+    const wanted = this.next;
     Object.assign(this, { busy: true, next: null, number: this.number + 1 });
     this.since = performance.now();
-    this.worker.postMessage({ number: this.number, choice });
+    this.worker.postMessage({ number: this.number, ...wanted });
   }
 
-  #hear({ number, progress, of, report, refused }) {
+  #hear({ number, progress, of, report, stepped, refused }) {
     if (number !== this.number || !this.busy) return;
     if (progress !== undefined) {
       if (performance.now() - this.since > PATIENCE_MS) this.tell.progress(progress, of);
@@ -150,6 +172,7 @@ export class Runs {
     }
     this.busy = false;
     if (report) this.tell.report(report);
+    else if (stepped) this.tell.stepped(stepped);
     else {
       this.stop(); // what failed may have left the machine's memory in any state
       this.tell.refused(refused);
@@ -160,7 +183,7 @@ export class Runs {
 
 /** How arrays may begin, by label; nothing where no array has numbers of its own. */
 function fillsOf(offer) {
-  const has = offer.arguments.some(({ fill }) => fill && ["normal", "uniform", "integers"].includes(fill.kind));
+  const has = offer.kernels.some(({ launch }) => (launch ?? offer).arguments.some(({ fill }) => fill && ["normal", "uniform", "integers"].includes(fill.kind)));
   return has ? { random: "given", "0, 1, 2, …": "ramp", [OWN]: "own" } : {};
 }
 

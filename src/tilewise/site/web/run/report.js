@@ -21,6 +21,7 @@ export function report(layout, program, launch, ended, maxSteps) {
     title: `${program.name}<<<${shape(launch.grid)}, ${shape(launch.block)}>>>`,
     isWhole,
     steps: ended.steps,
+    accesses: layout.counters.reduce((sum, name, at) => sum + (/^[gs][lsa]_lanes$/.test(name) ? Number(total[at]) : 0), 0),
     table: table(rows, total, source),
     hazards: ended.hazards.map((row) => hazard(describer, row, source)),
     notes: ended.notes.map((row) => describer.note(row)),
@@ -116,9 +117,9 @@ export function totalsBelow(columns, totals) {
   });
 }
 
-/** The arrays that the kernel may write, as text. @param {any} offer @param {any} launch @param {any} ended */
-export function arrays(offer, launch, ended) {
-  return offer.arguments.flatMap((one, at) => {
+/** The arrays that the kernel may write, as text. @param {any} plan @param {any} launch @param {any} ended */
+export function arrays(plan, launch, ended) {
+  return plan.arguments.flatMap((one, at) => {
     if (!one.shape || !one.written || !ended.arrays[at]) return [];
     const type = one.type;
     const numbers = numbersIn(ended.arrays[at], type, SHOWN).map((value) => text(value, type));

@@ -88,25 +88,23 @@ function hazard({ kind, message, count, line, isNear, source, repair }) {
   );
 }
 
-/** The first warp's accesses: sectors with the words used of each, banks with the words wanted of each. */
+/** The first warp's accesses: its lanes, and sectors with the words used of each or banks with the words wanted. */
 function picture({ warp }) {
-  if (!warp.length) return [];
-  const rows = warp.map(({ line, text, sectors, banks }) => {
-    const most = banks && Math.max(...banks);
-    const counted = sectors
-      ? `${sectors.length} ${sectors.length === 1 ? "sector" : "sectors"}`
-      : `up to ${most} ${most === 1 ? "word" : "words"} per bank`;
-    const drawn = sectors ? sectors.flatMap(sectorCells) : banks.map(bankCell);
-    return element(
+  if (!warp.rows.length) return [];
+  const rows = warp.rows.map(({ line, text, counted, lanes, sectors, banks }) =>
+    element(
       "li",
       {},
       element("span", {}, `line ${line} `, text, ", ", element("strong", {}, counted)),
-      element("span", { class: sectors ? "tw-try-sectors" : "tw-try-banks", "aria-hidden": "true" }, ...drawn),
-    );
-  });
-  const key = [["sectors", "A box is a sector of eight words."], ["banks", "A column is a bank."]];
-  const caption = ["Warp 0 of block 0, the first time it executes each access.", ...key.flatMap(([what, sentence]) => (warp.some((one) => one[what]) ? [sentence] : []))].join(" ");
-  return [element("figure", { class: "tw-try-warp" }, element("ul", {}, ...rows), element("figcaption", {}, caption))];
+      element("span", { class: "tw-try-lanes", "aria-hidden": "true" }, ...laneCells(lanes)),
+      element("span", { class: sectors ? "tw-try-sectors" : "tw-try-banks", "aria-hidden": "true" }, ...(sectors ? sectors.flatMap(sectorCells) : banks.map(bankCell))),
+    ),
+  );
+  return [element("figure", { class: "tw-try-warp" }, element("ul", {}, ...rows), element("figcaption", {}, warp.caption))];
+}
+
+function laneCells(lanes) {
+  return Array.from({ length: 32 }, (_, lane) => element("i", { class: lanes.includes(lane) ? "tw-try-used" : null }));
 }
 
 /** A sector's eight words, and a gap before it where the sector before it is not touched. */

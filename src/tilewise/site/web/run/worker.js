@@ -1,15 +1,16 @@
-// The machine in a thread of its own. In: {offer} once, then {run, number, choice}. Out: {ready}, {progress},
-// {report} or {refused}, each with the number. Who wants a run stopped ends this thread.
+// The machine in a thread of its own. In: {offer} once, then {number, choice}, with {step} for a stepped figure of the
+// run. Out: {progress}, {report}, {stepped} or {refused}, each with the number. Who wants a run stopped ends this thread.
 
 import layout from "tilewise-layout";
-import { launchOf, Refused } from "./launch.js";
+import { first_warp } from "tilewise-stepping";
+import { launchOf, planOf, Refused } from "./launch.js";
 import { Machine } from "./machine.js";
 import { arrays, report, totalsBelow } from "./report.js";
-import { warp } from "./warp.js";
+import { stepped, tracedOf } from "./steps.js";
 
 /** Warp instructions of a run: some ten seconds. */
 const MOST_STEPS = 20_000_000;
-/** Of a second, traced run, from which the picture of the first warp is made; and of that warp. */
+/** A run that is no longer than this is traced at once; of a longer one, its beginning. */
 const TRACED_STEPS = 20_000;
 const WARP_STEPS = 1000;
 
@@ -23,32 +24,49 @@ async function begin(address) {
   return Machine.from(await answer.arrayBuffer(), layout);
 }
 
-async function run({ number, choice }) {
+/** A launch and what the machine left of it; with a trace, the accesses of its first warp. */
+function ran(own, { program }, launch, number) {
+  const trace = { blocks: [0], warps: [0], maxSteps: WARP_STEPS };
+  const begun = performance.now();
+  const traced = own.run(program, launch.given, { ...launch, maxSteps: TRACED_STEPS, trace });
+  if (traced.status !== layout.status.TOO_MANY_STEPS) return { ended: traced, traced, ms: performance.now() - begun };
+  const since = performance.now();
+  const ended = own.run(program, launch.given, {
+    ...launch,
+    maxSteps: MOST_STEPS,
+    paused: (steps) => postMessage({ number, progress: steps, of: MOST_STEPS }),
+  });
+  return { ended, traced, ms: performance.now() - since };
+}
+
+async function answer({ number, choice, step }) {
+  const launch = launchOf(offer, choice);
+  const kernel = offer.kernels[choice.kernel];
+  const own = await machine;
+  const { ended, traced, ms } = ran(own, kernel, launch, number);
+  const told = (one, program = kernel.program) => report(layout, program, launch, one, MOST_STEPS);
+  const made = told(ended);
+  if (step) return { stepped: stepped(own, kernel, launch, made, told) };
+  return {
+    report: {
+      ...made,
+      ms,
+      pageTotals: offer.totals && totalsBelow(made.table.columns, offer.totals),
+      warp: warp(own, kernel.program, launch, traced),
+      arrays: made.isWhole ? arrays(planOf(offer, choice.kernel), launch, ended) : [],
+    },
+  };
+}
+
+function warp(own, program, launch, traced) {
+  const { rows, buffers } = tracedOf(own, { program, watched: [] }, launch, traced, []);
+  return first_warp(rows, buffers);
+}
+
+async function run(asked) {
+  const { number } = asked;
   try {
-    const launch = launchOf(offer, choice);
-    const program = offer.kernels[choice.kernel].program;
-    const begun = performance.now();
-    const own = await machine;
-    const ended = own.run(program, launch.given, {
-      ...launch,
-      maxSteps: MOST_STEPS,
-      paused: (steps) => postMessage({ number, progress: steps, of: MOST_STEPS }),
-    });
-    const ms = performance.now() - begun;
-    const made = report(layout, program, launch, ended, MOST_STEPS);
-    const trace = { blocks: [0], warps: [0], maxSteps: WARP_STEPS };
-    const traced = own.run(program, launch.given, { ...launch, maxSteps: TRACED_STEPS, trace });
-    const pageTotals = offer.totals && totalsBelow(made.table.columns, offer.totals);
-    postMessage({
-      number,
-      report: {
-        ...made,
-        ms,
-        pageTotals,
-        warp: warp(own, program, traced.accesses),
-        arrays: made.isWhole ? arrays(offer, launch, ended) : [],
-      },
-    });
+    postMessage({ number, ...(await answer(asked)) });
   } catch (error) {
     const isOurs = error instanceof Refused || error instanceof RangeError;
     postMessage({ number, refused: isOurs ? error.message : `The run failed: ${error.message}` });

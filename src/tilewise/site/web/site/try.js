@@ -16,7 +16,8 @@ export function offerRuns(article, signal) {
     };
     const form = root.querySelector("form");
     for (const kind of ["pointerdown", "focusin", "input"]) form.addEventListener(kind, begin, { signal });
-    if (new URLSearchParams(location.search).has(root.id)) begin();
+    const asks = new URLSearchParams(location.search);
+    if (asks.has(root.id) || asks.has(`${root.id}-steps`)) begin();
     if (isEditable) offerEdit(root, begin, signal);
   }
 }

@@ -1,0 +1,75 @@
+// The stepped figure of a reader's own run, above its counts. In: the figure's data, from run_worker.js. Out: the element
+// that the page's own figures have; figures.js draws it, and is fetched where the page has not fetched it yet.
+
+import { element } from "../site/dom.js";
+
+const SCRIPT = "figures.js";
+
+/** The place of one run's figure; it keeps its height while another is drawn. @param {HTMLElement} root the run */
+export function figurePlace(root) {
+  const id = `${root.id}-steps`;
+  const place = element("div", { class: "tw-try-steps", hidden: true });
+  return {
+    root: place,
+    id,
+    get isOpen() {
+      return !place.hidden;
+    },
+    open() {
+      place.hidden = false;
+      if (!place.firstChild) place.append(element("p", {}, "Tracing the run …"));
+    },
+    close() {
+      place.hidden = true;
+      place.replaceChildren();
+    },
+    /** @param {{figure?: any, refused?: string}} made */
+    show({ figure, refused }) {
+      if (place.hidden) return;
+      place.style.minHeight = `${place.offsetHeight}px`;
+      place.replaceChildren(...(figure ? drawn(id, figure) : [element("p", { class: "tw-try-refused" }, refused)]));
+      drawFigures();
+      setTimeout(() => (place.style.minHeight = ""), 1500);
+    },
+  };
+}
+
+function drawn(id, figure) {
+  const data = element("script", { type: "application/json", id: `${id}-data` });
+  data.textContent = JSON.stringify(figure);
+  const lines = figure.steps.map((text) => element("li", {}, text));
+  return [
+    data,
+    element(
+      "figure",
+      {
+        class: "tw-figure",
+        id,
+        "data-figure": `#${id}-data`,
+        "data-kind": figure.kind,
+        style: `--tw-figure-height:${figure.height}px;--tw-figure-height-narrow:${figure.narrow_height}px`,
+      },
+      element("p", { class: "tw-figure-title" }, figure.title),
+      element("div", { class: "tw-figure-body" }),
+      element("figcaption", {}, figure.caption),
+      element(
+        "div",
+        { class: "tw-folds" },
+        element(
+          "details",
+          { class: "tw-figure-alt" },
+          element("summary", {}, "Text version"),
+          element("p", {}, figure.alt),
+          element("ol", { tabindex: 0 }, ...lines),
+        ),
+      ),
+    ),
+  ];
+}
+
+/** Let the page's figures find this one, or fetch their script, which looks for itself. */
+function drawFigures() {
+  const there = [...document.scripts].some(({ src }) => src.split(/[?#]/)[0].endsWith(`/${SCRIPT}`));
+  if (there) document.dispatchEvent(new Event("tw:content"));
+  else document.head.append(element("script", { src: new URL(SCRIPT, import.meta.url).href }));
+}
