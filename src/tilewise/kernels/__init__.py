@@ -1,22 +1,35 @@
-"""The course's fastest kernels, to import: ``tilewise.kernels.matmul_fp32`` is a ``Kernel``.
+"""The course's kernels as functions on arrays, ``tilewise.kernels.softmax(x)``, and as kernels to import.
 
-In: the name of a published kernel. Out: the kernel whose text stands in a lesson, read from the ``.cu`` file
-of that name beside this module. The files are written by ``python -m tilewise.kernels`` and compared with the
-lessons by a test; no lesson is needed to use them.
+In: arrays of NumPy, CuPy or PyTorch for a function; a name for a kernel. Out: arrays of the same sort, or the
+``Kernel`` whose text is in a lesson, read from the ``.cu`` file of that name beside this module. The files
+are written by ``python -m tilewise.kernels`` and compared with the lessons by a test; no lesson is needed to
+use them. Functions are in ``calls``; each is loaded when it is first used.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewise.cuda.cases import Case
 from tilewise.errors import nearest
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
+if TYPE_CHECKING:
+    from tilewise.kernels.calls.sums import sum_of as sum
+    from tilewise.kernels.calls.transposes import transpose
+
 FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
+
+_FUNCTIONS = {
+    "sum": ("tilewise.kernels.calls.sums", "sum_of"),
+    "transpose": ("tilewise.kernels.calls.transposes", "transpose"),
+}
+"""The functions on arrays: module and name there."""
 
 __all__ = [
     "PUBLISHED",
@@ -29,7 +42,9 @@ __all__ = [
     "matmul_fp32_narrow",
     "pad_both_16bit",
     "source",
+    "sum",
     "sum_fp32",
+    "transpose",
     "transpose_fp32",
 ]
 
@@ -93,11 +108,16 @@ def _kernel(name: str) -> Kernel:
     return kernel(name)
 
 
-def __getattr__(name: str) -> Kernel:
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        module, function = _FUNCTIONS[name]
+        return getattr(import_module(module), function)
     if name not in PUBLISHED:
-        raise AttributeError(f'module "{__name__}" has no attribute "{name}". {nearest(name, PUBLISHED)}')
+        raise AttributeError(
+            f'module "{__name__}" has no attribute "{name}". {nearest(name, {*PUBLISHED, *_FUNCTIONS})}'
+        )
     return _kernel(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *PUBLISHED})
+    return sorted({*globals(), *PUBLISHED, *_FUNCTIONS})
