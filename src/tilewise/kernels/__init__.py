@@ -19,6 +19,7 @@ from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
 if TYPE_CHECKING:
+    from tilewise.kernels.calls.softmaxes import softmax
     from tilewise.kernels.calls.sums import sum_of as sum
     from tilewise.kernels.calls.transposes import transpose
 
@@ -26,6 +27,7 @@ FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
 
 _FUNCTIONS = {
+    "softmax": ("tilewise.kernels.calls.softmaxes", "softmax"),
     "sum": ("tilewise.kernels.calls.sums", "sum_of"),
     "transpose": ("tilewise.kernels.calls.transposes", "transpose"),
 }
@@ -41,6 +43,7 @@ __all__ = [
     "matmul_fp32",
     "matmul_fp32_narrow",
     "pad_both_16bit",
+    "softmax",
     "source",
     "sum",
     "sum_fp32",
@@ -74,7 +77,10 @@ def kernel(name: str, **defines: float | str) -> Kernel:
         KernelError: a value is none that a ``#define`` line can hold.
     """
     entry = _known(name)
-    made = Kernel(source(name), entry.entry, {**entry.defines, **defines}, entry.options)
+    text = source(name)
+    if "__half" in defines.values() and "<cuda_fp16.h>" not in text:
+        text = "#include <cuda_fp16.h>\n" + text
+    made = Kernel(text, entry.entry, {**entry.defines, **defines}, entry.options)
     made.origin = (str(FOLDER / f"{name}.cu"), 1)
     return made
 
@@ -92,9 +98,12 @@ def case_of(name: str, **sizes: int) -> Case:
     Raises:
         KeyError: no kernel of that name is published.
         TypeError: a size is missing or unknown.
-        ValueError: the kernel with its published settings does not take such sizes.
+        ValueError: the kernel with its published settings does not take such sizes, or has no case.
     """
-    return _known(name).inputs(**sizes)
+    inputs = _known(name).inputs
+    if inputs is None:
+        raise ValueError(f'"{name}" has no case: call the function that launches it, or fill its arguments.')
+    return inputs(**sizes)
 
 
 def _known(name: str) -> Published:

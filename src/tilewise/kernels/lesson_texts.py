@@ -44,6 +44,8 @@ def _file(lessons: Path, name: str, entry: Published) -> str:
         kernel = constants.value(node)
     except ValueError:
         kernel = None
+    if isinstance(kernel, str) and "__global__" in kernel:  # a function of the lesson makes kernels of it
+        kernel = KernelText(kernel, entry.entry, options=entry.options)
     if (
         not isinstance(kernel, KernelText)
         or set(kernel.defines or {}) - set(entry.defines)

@@ -27,9 +27,9 @@ class Published:
     """The name of the lesson that holds the kernel, e.g. ``STAGED``."""
     does: str
     """What it computes, one sentence."""
-    inputs: Callable[..., Case]
-    """From sizes by name to arrays, numbers and the launch."""
-    defines: Mapping[str, int] = field(default_factory=dict)
+    inputs: Callable[..., Case] | None = None
+    """From sizes by name to arrays, numbers and the launch; None for what only functions on arrays launch."""
+    defines: Mapping[str, int | str] = field(default_factory=dict)
     """Values for all its `#define` lines that can be set, and that the lesson sets."""
     entry: str | None = None
     """Which of the text's kernels; None takes the constant's own."""
@@ -194,6 +194,29 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
             constant="PAD_BOTH",
             does="A and B, n by n numbers of 16 bits, to rows of `stride`, a multiple of 8, and as many.",
             inputs=_padding,
+        ),
+        "softmax_on_chip": Published(
+            lesson="attention/softmax",
+            constant="ON_CHIP",
+            does="Y = softmax of each row of X, the row in registers, for up to TEAM * SHARE columns.",
+            defines={"Number": "float", "TEAM": 8, "THREADS": 64, "SHARE": 8},
+            options=("-std=c++17",),
+        ),
+        "softmax_long": Published(
+            lesson="attention/softmax",
+            constant="LONG",
+            does="Y = softmax of each row of X, the row in the registers of a cluster's blocks, on Hopper.",
+            defines={
+                **{"Number": "float", "THREADS": 64, "SHARE": 8, "BLOCKS": 2},
+                **{"SLOTS": 2, "AT_ONCE": 1, "LAG": 0},
+            },
+            options=("-std=c++17", "-arch=sm_90a"),
+        ),
+        "softmax_online": Published(
+            lesson="attention/softmax",
+            constant="SOFTMAX_THREE",
+            entry="softmax_online",
+            does="Y = softmax of each row of X in two passes, any length, aligned to 4 bytes.",
         ),
     }
 )
