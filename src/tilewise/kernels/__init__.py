@@ -19,6 +19,7 @@ from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
 if TYPE_CHECKING:
+    from tilewise.kernels.calls.matmuls import matmul
     from tilewise.kernels.calls.softmaxes import softmax
     from tilewise.kernels.calls.sums import sum_of as sum
     from tilewise.kernels.calls.transposes import transpose
@@ -27,6 +28,7 @@ FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
 
 _FUNCTIONS = {
+    "matmul": ("tilewise.kernels.calls.matmuls", "matmul"),
     "softmax": ("tilewise.kernels.calls.softmaxes", "softmax"),
     "sum": ("tilewise.kernels.calls.sums", "sum_of"),
     "transpose": ("tilewise.kernels.calls.transposes", "transpose"),
@@ -39,6 +41,7 @@ __all__ = [
     "case_of",
     "hilbert",
     "kernel",
+    "matmul",
     "matmul_bf16",
     "matmul_fp32",
     "matmul_fp32_narrow",

@@ -83,8 +83,8 @@ def choose(columns: int, kind: str, *, aligned: bool = True, gapless: bool = Tru
 def softmax(x: Any, axis: int = -1, *, dtype: str | None = None, out: Any = None) -> Any:
     """Softmax along an axis, computed in FP32.
 
-    A row of minus infinity alone gives zeros. Where an element is NaN or plus infinity the result is NaN; what
-    the rest of that row holds then depends on the kernel. Other rows are not touched by it.
+    A row of minus infinity alone gives zeros. Where an element is NaN or plus infinity the result is NaN;
+    what the rest of that row holds then depends on the kernel. Other rows are not touched by it.
 
     Args:
         x: float32, bfloat16 or float16, of any shape and strides.
