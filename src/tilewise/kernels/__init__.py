@@ -19,6 +19,7 @@ from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
 if TYPE_CHECKING:
+    from tilewise.kernels.calls.attentions import attention, attention_backward
     from tilewise.kernels.calls.matmuls import matmul
     from tilewise.kernels.calls.softmaxes import softmax
     from tilewise.kernels.calls.sums import sum_of as sum
@@ -28,6 +29,8 @@ FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
 
 _FUNCTIONS = {
+    "attention": ("tilewise.kernels.calls.attentions", "attention"),
+    "attention_backward": ("tilewise.kernels.calls.attentions", "attention_backward"),
     "matmul": ("tilewise.kernels.calls.matmuls", "matmul"),
     "softmax": ("tilewise.kernels.calls.softmaxes", "softmax"),
     "sum": ("tilewise.kernels.calls.sums", "sum_of"),
@@ -38,6 +41,8 @@ _FUNCTIONS = {
 __all__ = [
     "PUBLISHED",
     "Published",
+    "attention",
+    "attention_backward",
     "case_of",
     "hilbert",
     "kernel",

@@ -218,6 +218,34 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
             entry="softmax_online",
             does="Y = softmax of each row of X in two passes, any length, aligned to 4 bytes.",
         ),
+        "attention_fp32": Published(
+            lesson="attention/flash_forward",
+            constant="KERNEL_6",
+            entry="flash_tiles",
+            does="part = softmax(scale Q K^T + bias) V over a split of the keys, L its log-sum-exp; d = 128.",
+            defines={"D": 128, "ROWS": 4, "KEYS": 8, "WARPS": 8},
+            options=("-std=c++17",),
+        ),
+        "attention_mma": Published(
+            lesson="attention/matrix_units",
+            constant="FLASH_MMA",
+            does="O = softmax(scale Q K^T) V in BF16 by mma.sync, L its log-sum-exp; d = 64 or 128.",
+            defines={"D": 128, "CAUSAL": 0, "TILES": 2, "KEYS": 64},
+        ),
+        "attention_hopper": Published(
+            lesson="attention/hopper",
+            constant="FLASH_HOPPER",
+            does="The same on Hopper: TMA, wgmma, ping-pong, a list of query tiles for each block.",
+            defines={"D": 128, "CAUSAL": 0, "TURNS": 1},
+            options=("-std=c++17", "-arch=sm_90a"),
+        ),
+        "attention_backward_hopper": Published(
+            lesson="attention/masks_and_backward",
+            constant="BACKWARD",
+            entry="backward",
+            does="The gradients of attention in BF16 on Hopper; d = 128; before it prepare, after it finish.",
+            options=("-std=c++17", "-arch=sm_90a"),
+        ),
     }
 )
 """By name, every kernel that ``tilewise.kernels`` has."""

@@ -95,6 +95,16 @@ def capability() -> int:
 
 
 @cache
+def multiprocessors() -> int:
+    """How many SMs the GPU at hand has; 132 on the simulator."""
+    if backend() != "gpu":
+        return 132
+    import cupy
+
+    return int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+
+
+@cache
 def general(name: str, entry: str | None = None, **settings: Any) -> Kernel:
     """A kernel of the folder `general`, with settings."""
     path = GENERAL / f"{name}.cu"

@@ -16,7 +16,6 @@ import numpy as np
 from tilewise.cuda.cases import ceil_div
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.kernel.backend import backend
 from tilewise.kernels.calls.arrays import (
     C_TYPES,
     Tensor,
@@ -37,6 +36,7 @@ from tilewise.kernels.calls.launching import (
     capability,
     general,
     merged,
+    multiprocessors,
     packed,
     packing,
     run,
@@ -45,7 +45,7 @@ from tilewise.kernels.published import hilbert
 
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
 """What may follow; `gelu` is the approximation by a hyperbolic tangent."""
-_MANY, _SMALL, _SMS = 16, 128, 132
+_MANY, _SMALL = 16, 128
 _MOST_AT_ONCE = 65_535
 
 
@@ -74,7 +74,7 @@ def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, r
         return Choice(
             "matmul_bf16", "BF16 on Hopper: TMA, wgmma, clusters of two", {"CLUSTER": 2, "STAGES": 4}
         )
-    wide = ceil_div(m, 128) * ceil_div(n, 256) >= _SMS
+    wide = ceil_div(m, 128) * ceil_div(n, 256) >= 132
     settings = {"ALIGNED": int(n % 4 == 0 and rows), "PAD": 4, "SNAKE": 1, "LOOSE": 1}
     if wide:
         why = "FP32, enough tiles of 128 x 256 for every SM"
@@ -241,7 +241,7 @@ def _hopper(choice: Choice, a: Tensor, b: Tensor, c: Tensor) -> list[Step]:
         room = c.of(workspace("matmul", c, (m, ceil_div(n, 8) * 8), c.kind))
     maps.append(_map(room, c.shape, 64))
     order = _order(ceil_div(m, 256), ceil_div(n, 256))
-    tiles, clusters = len(order), _sms() // 2
+    tiles, clusters = len(order), multiprocessors() // 2
     if c.device is not None:
         order = importlib.import_module("cupy").asarray(order)
     grid = 2 * ceil_div(tiles, ceil_div(tiles, clusters))
@@ -269,12 +269,6 @@ def _map(wide: Tensor, inside: tuple[int, ...], height: int) -> Any:
 @cache
 def _order(rows: int, columns: int) -> Any:
     return np.array(hilbert(rows, columns), np.int32)
-
-
-def _sms() -> int:
-    if backend() != "gpu":
-        return _SMS
-    return int(importlib.import_module("cupy").cuda.Device().attributes["MultiProcessorCount"])
 
 
 def _epilogue(bias: Tensor | None, activation: int, made: Tensor) -> list[Step]:
