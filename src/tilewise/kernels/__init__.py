@@ -20,6 +20,8 @@ from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
 if TYPE_CHECKING:
     from tilewise.kernels.calls.attentions import attention, attention_backward
+    from tilewise.kernels.calls.decoding import attention_decode
+    from tilewise.kernels.calls.explaining import explain
     from tilewise.kernels.calls.matmuls import matmul
     from tilewise.kernels.calls.softmaxes import softmax
     from tilewise.kernels.calls.sums import sum_of as sum
@@ -29,6 +31,8 @@ FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
 
 _FUNCTIONS = {
+    "attention_decode": ("tilewise.kernels.calls.decoding", "attention_decode"),
+    "explain": ("tilewise.kernels.calls.explaining", "explain"),
     "attention": ("tilewise.kernels.calls.attentions", "attention"),
     "attention_backward": ("tilewise.kernels.calls.attentions", "attention_backward"),
     "matmul": ("tilewise.kernels.calls.matmuls", "matmul"),
@@ -43,7 +47,9 @@ __all__ = [
     "Published",
     "attention",
     "attention_backward",
+    "attention_decode",
     "case_of",
+    "explain",
     "hilbert",
     "kernel",
     "matmul",

@@ -239,6 +239,13 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
             defines={"D": 128, "CAUSAL": 0, "TURNS": 1},
             options=("-std=c++17", "-arch=sm_90a"),
         ),
+        "decode_rows": Published(
+            lesson="attention/decoding",
+            constant="DECODE_ROWS",
+            entry="decode_rows",
+            does="part = attention of one query per head over a split of a BF16 cache; then combine_shares.",
+            defines={"GROUP": 4, "WARPS": 8},
+        ),
         "attention_backward_hopper": Published(
             lesson="attention/masks_and_backward",
             constant="BACKWARD",
