@@ -23,10 +23,20 @@ FEW = settings(max_examples=12, **_SHARED)
 """In every run."""
 MANY = settings(max_examples=2000, **_SHARED)
 """In a sweep."""
-sweep = pytest.mark.sweep(
-    "src/tilewise/kernels", "tests/calls", *SIMULATOR, packages=["ziglang", "hypothesis"]
-)
-"""Thousands of shapes, when a kernel, a function or the simulator has changed."""
+HEAVY = settings(max_examples=1000, **_SHARED)
+"""In a sweep whose cases take longer."""
+
+
+def sweep(*modules: str, texts: tuple[str, ...]) -> pytest.MarkDecorator:
+    """Thousands of shapes, when a function, its kernels or the simulator has changed.
+
+    Args:
+        *modules: of `kernels/calls`, besides those that every function uses.
+        texts: names of kernels, globs in `kernels`.
+    """
+    files = [f"src/tilewise/kernels/calls/{one}.py" for one in ("arrays", "launching", *modules)]
+    files += [f"src/tilewise/kernels/{one}.cu" for one in (*texts, "general/pack")]
+    return pytest.mark.sweep(*files, "tests/calls/layouts.py", *SIMULATOR, packages=["ziglang", "hypothesis"])
 
 
 def extents(least: int = 0, most: int = 70) -> st.SearchStrategy[int]:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.calls.layouts import (
     FEW,
+    HEAVY,
     KINDS,
     LAYOUTS,
-    MANY,
     exact,
     extents,
     laid_out,
@@ -130,15 +130,15 @@ def test_gradients_are_those_of_64_bits(**case):
     right_gradients(**case)
 
 
-@sweep
-@MANY
+@sweep("attentions", texts=("attention_*", "general/attention"))
+@HEAVY
 @CASES
 def test_thousands_of_attentions(**case):
     right_attention(**case)
 
 
-@sweep
-@MANY
+@sweep("attentions", texts=("attention_*", "general/attention"))
+@HEAVY
 @CASES
 def test_thousands_of_gradients(**case):
     right_gradients(**case)
@@ -194,6 +194,9 @@ def problem(**more):
         ({"scale": -1.0}, 90, "general/attention"),
         ({"kind": "float16"}, 90, "general/attention"),
         ({"kind": "float32"}, 90, "attention_fp32"),
+        ({"kind": "float32"}, 75, "general/attention"),
+        ({"batch": 9000}, 80, "general/attention"),
+        ({"batch": 9000}, 90, "attention_hopper"),
         ({"kind": "float32", "causal": True, "shift": 0}, 90, "general/attention"),
     ],
 )
@@ -210,6 +213,7 @@ def test_the_table_of_kernels(more, arch, kernel):
         ({}, 80, "general/attention"),
         ({"kv_heads": 2}, 90, "general/attention"),
         ({"d": 64}, 90, "general/attention"),
+        ({"batch": 9000}, 90, "general/attention"),
     ],
 )
 def test_the_table_of_kernels_for_gradients(more, arch, kernel):

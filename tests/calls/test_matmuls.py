@@ -65,7 +65,7 @@ def test_a_product_is_that_of_64_bits(leading, m, n, k, layouts, kind, activatio
     right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed)
 
 
-@sweep
+@sweep("matmuls", texts=("matmul_*", "general/matmul"))
 @MANY
 @CASES
 def test_thousands_of_products(leading, m, n, k, layouts, kind, activation, with_bias, seed):
@@ -89,6 +89,7 @@ def test_the_fast_kernels_on_sizes_that_no_tile_divides(m, n, k, layouts, kind):
         ((4096, 4096, 4096), "float32", {}, "matmul_fp32"),
         ((1000, 1000, 1000), "float32", {}, "matmul_fp32_narrow"),
         ((30, 30, 4096), "float32", {}, "general/matmul"),
+        ((1000, 1000, 1000), "float32", {"arch": 75}, "general/matmul"),
     ],
 )
 def test_the_table_of_kernels(sizes, kind, more, kernel):

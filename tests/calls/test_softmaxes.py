@@ -66,7 +66,7 @@ def test_softmax_is_that_of_64_bits(leading, columns, axis, layout, kind, holes,
     right_softmax(leading, columns, axis, layout, kind, holes, stretch, seed)
 
 
-@sweep
+@sweep("softmaxes", texts=("softmax_*", "general/softmax"))
 @MANY
 @CASES
 def test_thousands_of_softmaxes(leading, columns, axis, layout, kind, holes, stretch, seed):

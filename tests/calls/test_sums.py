@@ -50,7 +50,7 @@ def test_a_sum_is_that_of_64_bits(shape, layout, kind, seed):
     right_sum(shape, layout, kind, seed)
 
 
-@sweep
+@sweep("sums", texts=("sum_fp32", "general/sum"))
 @MANY
 @CASES
 def test_thousands_of_sums(shape, layout, kind, seed):

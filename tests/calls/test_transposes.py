@@ -35,7 +35,7 @@ def test_a_transpose_has_the_same_bits(leading, rows, columns, layout, dtype):
     right_transpose(leading, rows, columns, layout, dtype)
 
 
-@sweep
+@sweep("transposes", texts=("transpose_fp32", "general/transpose"))
 @MANY
 @CASES
 def test_thousands_of_transposes(leading, rows, columns, layout, dtype):

@@ -20,6 +20,7 @@ from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
 if TYPE_CHECKING:
     from tilewise.kernels.calls.attentions import attention, attention_backward
+    from tilewise.kernels.calls.autograd import scaled_dot_product_attention
     from tilewise.kernels.calls.decoding import attention_decode
     from tilewise.kernels.calls.explaining import explain
     from tilewise.kernels.calls.matmuls import matmul
@@ -31,6 +32,7 @@ FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
 
 _FUNCTIONS = {
+    "scaled_dot_product_attention": ("tilewise.kernels.calls.autograd", "scaled_dot_product_attention"),
     "attention_decode": ("tilewise.kernels.calls.decoding", "attention_decode"),
     "explain": ("tilewise.kernels.calls.explaining", "explain"),
     "attention": ("tilewise.kernels.calls.attentions", "attention"),
@@ -57,6 +59,7 @@ __all__ = [
     "matmul_fp32",
     "matmul_fp32_narrow",
     "pad_both_16bit",
+    "scaled_dot_product_attention",
     "softmax",
     "source",
     "sum",

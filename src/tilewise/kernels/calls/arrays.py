@@ -205,12 +205,13 @@ def result(call: str, like: Tensor, shape: Sequence[int], kind: str, out: Any = 
         KernelError: `out` does not fit, or memory is out.
     """
     if out is None:
-        return Tensor("the result", workspace(call, like, shape, kind), kind, like.sort)
+        with at(like):
+            return Tensor("the result", workspace(call, like, shape, kind), kind, like.sort)
     made = taken(call, "out", out, dtype="bfloat16" if kind == "bfloat16" else None, kinds=(kind,))
     same_place(call, like, made)
     if made.shape != tuple(shape):
         raise wrong(call, "out", f"has shape {made.shape}", f"Pass one of shape {tuple(shape)}")
-    if not made.contiguous:
+    if not made.contiguous or (isinstance(out, np.ndarray) and not out.flags.c_contiguous):
         raise wrong(call, "out", "is not C-contiguous", "Pass a contiguous array, and copy from it")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise wrong(call, "out", "is read-only", "Pass an array that may be written")

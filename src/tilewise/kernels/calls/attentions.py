@@ -34,6 +34,7 @@ from tilewise.kernels.calls.arrays import (
     wrong,
 )
 from tilewise.kernels.calls.launching import (
+    AMPERE,
     HOPPER,
     Choice,
     Step,
@@ -48,7 +49,8 @@ LAYOUTS = {"BHSD": (0, 1, 2, 3), "BSHD": (0, 2, 1, 3)}
 """By name: which axes of an array are batch, heads, length and columns."""
 WIDEST = 256
 """Columns of a head that the general kernel has registers for."""
-_MMA = 80
+_MOST_HEADS = 65_535
+"""Heads of all sequences that the y axis of a grid counts."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +89,23 @@ def choose(problem: Problem, arch: int) -> Choice:
     one = problem
     number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
     wide = 64 if one.d <= 64 else 128
-    if one.kind == "float32" and one.d == 128 and one.share == 1 and not one.causal:
+    plain = one.kind == "float32" and one.d == 128 and one.share == 1 and not one.causal
+    if plain and arch >= AMPERE:
         sizes = {"D": 128, "ROWS": 4, "KEYS": 8, "WARPS": 8}
         return Choice("attention_fp32", "FP32, d = 128 and no mask: register tiles", sizes)
     if one.kind != "bfloat16":
         why = f"no lesson has a fast kernel for {one.kind} with d = {one.d}"
         why += f", {one.share} query heads a key" if one.share > 1 else ""
         return Choice("general/attention", why + (" and a causal mask" if one.causal else ""), number)
-    if one.d > 128 or not one.scale > 0 or arch < _MMA:
+    crowded = one.batch * one.heads > _MOST_HEADS and arch != HOPPER
+    if one.d > 128 or not one.scale > 0 or arch < AMPERE or crowded:
         why = (
             f"d = {one.d} is more than 128"
             if one.d > 128
             else "tensor-core kernels take the maximum before a positive scale"
-            if arch >= _MMA
+            if not one.scale > 0
+            else f"more than {_MOST_HEADS:,} heads in all"
+            if crowded
             else "BF16 tensor cores need a GPU of compute capability 8.0"
         )
         return Choice("general/attention", why, number)
@@ -115,6 +121,7 @@ def choose_backward(problem: Problem, arch: int) -> Choice:
     """Which kernels compute the gradients."""
     one = problem
     fits = one.kind == "bfloat16" and one.d == 128 and one.share == 1 and one.queries == one.keys
+    fits = fits and one.batch * one.heads <= _MOST_HEADS
     if fits and arch == HOPPER and not (one.causal and one.shift):
         return Choice("attention_backward_hopper", "BF16 on Hopper, d = 128, as many keys as queries")
     number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
@@ -334,8 +341,8 @@ def _fp32(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tens
     arguments = (*_flat(q, k, v), bias, *_flat(o), lse, one.queries, one.keys, whole, one.scale)
     shared = 4 * (64 * (128 + 4) + 128 * (128 + 4) + 128 * 128 + 64 * (128 + 16))
     steps = []
-    for first in range(0, count, 65_535):  # heads of one launch
-        last = min(count, first + 65_535)
+    for first in range(0, count, _MOST_HEADS):  # heads of one launch
+        last = min(count, first + _MOST_HEADS)
         grid = (ceil_div(one.queries, 64), 1, last - first)
         parts = [part.of(part.data.reshape(count, -1)[first:last]) for part in (q, k, v, o)]
         rows = lse.reshape(count, -1)[first:last].reshape(-1)

@@ -53,7 +53,7 @@ def choose(d: int, kind: str, share: int, *, even: bool, arch: int) -> Choice:
         arch: the compute capability, such as 90.
     """
     if kind == "bfloat16" and d == 128 and even and arch >= 80:
-        group = max(few for few in (1, 2, 4, 8) if share % few == 0)
+        group = max(few for few in (1, 2, 4) if share % few == 0)
         why = f"BF16, d = 128, one length: each key is loaded once for {group} query heads"
         return Choice("decode_rows", why, {"GROUP": group, "WARPS": 8})
     why = "lengths, pages or strides" if not even else f"{kind} with d = {d}"

@@ -6,6 +6,7 @@ function's own table.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,6 +23,8 @@ from tilewise.kernels.calls.arrays import C_TYPES, Tensor, workspace
 
 GENERAL = Path(__file__).resolve().parent.parent / "general"
 """Where the kernels are that no lesson has: they take any shape, and no care of speed."""
+AMPERE = 80
+"""The compute capability from which on there are asynchronous copies and BF16 tensor cores."""
 HOPPER = 90
 """The compute capability that has wgmma and TMA as the lessons' kernels use them."""
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
@@ -84,24 +87,28 @@ def run(call: str, steps: Sequence[Step]) -> None:
         step.kernel(*step.arguments, grid=step.grid, block=step.block, shared_bytes=step.shared_bytes)
 
 
-@cache
 def capability() -> int:
-    """The compute capability of the GPU at hand, 90 for 9.0; the simulator has Hopper's instructions."""
-    if backend() != "gpu":
-        return HOPPER
-    import cupy
+    """The compute capability of the current GPU, 90 for 9.0; the simulator has Hopper's instructions."""
+    return _of_device(_device())[0]
 
-    return int(cupy.cuda.Device().compute_capability)
+
+def multiprocessors() -> int:
+    """How many SMs the current GPU has; 132 on the simulator."""
+    return _of_device(_device())[1]
+
+
+def _device() -> int | None:
+    """The current GPU's number; None on the simulator."""
+    return int(importlib.import_module("cupy").cuda.runtime.getDevice()) if backend() == "gpu" else None
 
 
 @cache
-def multiprocessors() -> int:
-    """How many SMs the GPU at hand has; 132 on the simulator."""
-    if backend() != "gpu":
-        return 132
-    import cupy
-
-    return int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+def _of_device(number: int | None) -> tuple[int, int]:
+    """Compute capability and SMs of a GPU."""
+    if number is None:
+        return HOPPER, 132
+    device = importlib.import_module("cupy").cuda.Device(number)
+    return int(device.compute_capability), int(device.attributes["MultiProcessorCount"])
 
 
 @cache

@@ -30,6 +30,7 @@ from tilewise.kernels.calls.arrays import (
     wrong,
 )
 from tilewise.kernels.calls.launching import (
+    AMPERE,
     HOPPER,
     Choice,
     Step,
@@ -68,6 +69,8 @@ def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, r
         return Choice("general/matmul", f"{matrices} products in one launch", number)
     if max(m, n) < _SMALL or k == 0:
         return Choice("general/matmul", f"{m} x {n} is less than one tile of the fast kernels", number)
+    if kind == "float32" and arch < AMPERE:
+        return Choice("general/matmul", "the FP32 kernel needs a GPU of compute capability 8.0", number)
     if kind == "bfloat16":
         if arch != HOPPER:
             return Choice("general/matmul", "the BF16 kernel needs a GPU of compute capability 9.0", number)
