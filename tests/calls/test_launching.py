@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewise import bf16, kernels
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.calls import launching
@@ -64,3 +65,34 @@ def test_a_bit_pattern_is_copied_as_it_is():
 
 def test_the_simulator_counts_as_a_hopper_gpu():
     assert (launching.capability(), launching.multiprocessors()) == (90, 132)
+
+
+def test_arrays_whose_elements_share_memory_are_read_as_they_are():
+    row = np.random.default_rng(1).normal(size=40).astype(np.float32)
+    wide = np.broadcast_to(row, (3, 5, 40))
+    assert np.allclose(kernels.softmax(wide), kernels.softmax(np.ascontiguousarray(wide)), atol=1e-7)
+    assert np.array_equal(kernels.transpose(wide), wide.swapaxes(1, 2))
+    assert np.isclose(kernels.sum(wide), wide.sum(), rtol=1e-5, atol=1e-4)
+    down = np.broadcast_to(row[:, None], (40, 50))
+    assert np.allclose(kernels.matmul(wide, down), wide @ down, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_one_array_may_be_several_arguments(dtype):
+    values = np.random.default_rng(1).normal(size=(1, 2, 90, 128))
+    x = bf16.bits(values) if dtype == "bfloat16" else values.astype(dtype)
+    how = {"dtype": dtype} if dtype == "bfloat16" else {}
+    out, lse = kernels.attention(x, x, x, causal=True, return_lse=True, **how)
+    apart, sums = kernels.attention(x, x.copy(), x.copy(), causal=True, return_lse=True, **how)
+    assert np.array_equal(out, apart)
+    assert np.array_equal(lse, sums)
+    both = [
+        kernels.attention_backward(x, x, *two, out, lse, causal=True, **how)
+        for two in ((x, x), (x, x.copy()))
+    ]
+    for one, other in zip(*both, strict=True):
+        assert np.array_equal(one, other)
+    square = x[0, 0]
+    assert np.array_equal(
+        kernels.matmul(square, square.T, **how), kernels.matmul(square, square.copy().T, **how)
+    )

@@ -4,7 +4,7 @@
 // to = from, element by element, as another type and with other strides. Five axes, slowest first; strides in
 // elements, 0 allowed in `from`. Any alignment. n elements in all; launch any grid of one axis.
 extern "C" __global__ void __launch_bounds__(256)
-pack(const From* from, To* to, long long n, int e1, int e2, int e3, int e4,
+pack(const From* from, To* to, long long n, long long e1, long long e2, long long e3, long long e4,
      long long f0, long long f1, long long f2, long long f3, long long f4,
      long long t0, long long t1, long long t2, long long t3, long long t4) {
     for (long long i = blockIdx.x * 256LL + threadIdx.x; i < n; i += gridDim.x * 256LL) {
