@@ -48,10 +48,6 @@ class Literals:
                 return self.value(self.assigned[node.id])
             case ast.BinOp(op=ast.Add()):
                 return self.value(node.left) + self.value(node.right)
-            case ast.Dict():
-                pairs = zip(node.keys, node.values, strict=True)
-                parts = [self.value(v) if k is None else {self.value(k): self.value(v)} for k, v in pairs]
-                return {key: value for part in parts for key, value in part.items()}
             case ast.Attribute(attr="source" | "defines" | "options"):
                 return getattr(self.value(node.value), node.attr)
             case ast.Call(func=ast.Name(id="Kernel")):
