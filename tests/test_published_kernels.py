@@ -89,6 +89,9 @@ def test_a_kernel_without_a_case_says_so():
 def test_a_name_that_is_not_published_is_told_what_there_is():
     with pytest.raises(AttributeError, match='Did you mean "matmul_fp32"'):
         _ = kernels.matmul_fp23
+    with pytest.raises(KeyError, match='Did you mean "general/sum"'):
+        kernels.source("general/sun")
+    assert "sum_blocks(" in kernels.source("general/sum")
     with pytest.raises(KeyError, match='Did you mean "sum_fp32"'):
         kernels.case_of("sum_fp23", n=1)
 

@@ -73,12 +73,17 @@ def source(name: str) -> str:
     """The CUDA C of a published kernel, complete in itself: its settings stand at the top.
 
     Args:
-        name: one of ``PUBLISHED``.
+        name: one of ``PUBLISHED``, or ``general/softmax`` and the like: what functions launch where no lesson's
+            kernel takes an array.
 
     Raises:
-        KeyError: no kernel of that name is published.
+        KeyError: there is no kernel of that name.
     """
-    _known(name)
+    general = {f"general/{path.stem}" for path in (FOLDER / "general").glob("*.cu")}
+    if name.startswith("general/") and name not in general:
+        raise KeyError(f'no kernel "{name}". {nearest(name, general)}')
+    if name not in general:
+        _known(name)
     return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
 
 
