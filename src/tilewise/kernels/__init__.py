@@ -73,8 +73,8 @@ def source(name: str) -> str:
     """The CUDA C of a published kernel, complete in itself: its settings stand at the top.
 
     Args:
-        name: one of ``PUBLISHED``, or ``general/softmax`` and the like: what functions launch where no lesson's
-            kernel takes an array.
+        name: one of ``PUBLISHED``, or ``general/softmax`` and the like: what functions launch where no
+            kernel of a lesson takes an array.
 
     Raises:
         KeyError: there is no kernel of that name.
