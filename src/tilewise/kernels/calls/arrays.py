@@ -45,6 +45,8 @@ class Tensor:
     """Whose array the caller has: `NumPy`, `CuPy` or `PyTorch`."""
     given: Any = None
     """The caller's own object, where a result is to be written into it."""
+    moved: bool = False
+    """Whether the caller has it in host memory, and this is a copy on the GPU."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,6 +67,11 @@ class Tensor:
     def contiguous(self) -> bool:
         """Whether its elements are in C order without gaps."""
         return bool(self.data.flags.c_contiguous)
+
+    @property
+    def home(self) -> int | None:
+        """The GPU where the caller has it; None for host memory."""
+        return None if self.moved else self.device
 
     def aligned(self, to: int = 16) -> bool:
         """Whether it begins at a multiple of so many bytes, up to 16."""
@@ -153,7 +160,7 @@ def taken(
         if data.ctypes.data % data.itemsize:
             raise wrong(call, name, "begins in the middle of an element's alignment", "Pass a copy of it")
         if backend() == "gpu":
-            data = importlib.import_module("cupy").asarray(data)
+            return Tensor(name, importlib.import_module("cupy").asarray(data), kind, sort, moved=True)
     return Tensor(name, data, kind, sort)
 
 
@@ -165,7 +172,7 @@ def same_place(call: str, *tensors: Tensor) -> None:
     """
     first = tensors[0]
     for other in tensors[1:]:
-        if (first.sort == "NumPy") != (other.sort == "NumPy") or first.device != other.device:
+        if (first.sort == "NumPy") != (other.sort == "NumPy") or first.home != other.home:
             raise wrong(
                 call,
                 other.name,
@@ -206,7 +213,8 @@ def result(call: str, like: Tensor, shape: Sequence[int], kind: str, out: Any = 
     """
     if out is None:
         with at(like):
-            return Tensor("the result", workspace(call, like, shape, kind), kind, like.sort)
+            made = workspace(call, like, shape, kind)
+        return Tensor("the result", made, kind, like.sort, moved=like.moved)
     made = taken(call, "out", out, dtype="bfloat16" if kind == "bfloat16" else None, kinds=(kind,))
     same_place(call, like, made)
     if made.shape != tuple(shape):
@@ -258,12 +266,14 @@ def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str, fill: fl
 def returned(tensor: Tensor) -> Any:
     """A result as the caller's sort of array; what the caller passed as `out` is returned itself."""
     data, out = tensor.data, tensor.given
-    if tensor.sort == "NumPy":
-        if isinstance(data, np.ndarray):
-            return data if out is None else out
-        return data.get() if out is None else data.get(out=out)
-    if out is not None or tensor.sort == "CuPy":
-        return data if out is None else out
+    if tensor.moved:
+        data = data.get()
+        if out is not None:
+            _read("", "out", out)[0][...] = data
+    if out is not None:
+        return out
+    if tensor.sort != "PyTorch":
+        return data
     torch = sys.modules["torch"]
     bits = tensor.kind == "bfloat16"
     made = torch.from_dlpack(data.view(np.int16) if bits else data)
@@ -278,7 +288,7 @@ def at(*tensors: Tensor) -> Iterator[None]:
         if like.device is not None:
             cuda = importlib.import_module("cupy").cuda
             entered.enter_context(cuda.Device(like.device))
-            if like.sort == "PyTorch":
+            if like.sort == "PyTorch" and not like.moved:
                 stream = sys.modules["torch"].cuda.current_stream(like.device).cuda_stream
                 entered.enter_context(cuda.ExternalStream(stream, like.device))
         yield
@@ -335,7 +345,7 @@ def _cupy(call: str, name: str) -> Any:
 def _place(tensor: Tensor) -> str:
     if tensor.sort == "NumPy":
         return "a NumPy array"
-    return f"on GPU {tensor.device}" if tensor.device is not None else "in host memory"
+    return f"on GPU {tensor.home}" if tensor.home is not None else "in host memory"
 
 
 def _span(call: str, name: str, value: Any) -> tuple[int, int]:

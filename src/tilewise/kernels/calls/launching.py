@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewise import kernels
 from tilewise.cuda.arguments import check_launch
 from tilewise.cuda.cases import Extent, ceil_div
@@ -215,4 +217,6 @@ def _element(tensor: Tensor) -> str:
 
 def _bits(tensor: Tensor) -> Any:
     """A tensor's memory as what `_element` says it holds."""
-    return tensor.flat() if tensor.kind in C_TYPES else tensor.flat().view(f"uint{8 * tensor.data.itemsize}")
+    if tensor.kind in C_TYPES:
+        return tensor.flat()
+    return tensor.flat().view(np.dtype(f"uint{8 * tensor.data.itemsize}"))

@@ -115,7 +115,7 @@ def _steps(given: Tensor, made: Tensor, axis: int) -> list[Step]:
     rows_of, rows_to = given, made
     last = len(given.shape) - 1
     if axis != last:
-        order = [*(one for one in range(last + 1) if one != axis), axis]
+        order = (*(one for one in range(last + 1) if one != axis), axis)
         rows_of = given.of(given.data.transpose(order))
         view = made.of(made.data.transpose(order))
         rows_to = made.of(workspace("softmax", given, view.shape, given.kind))

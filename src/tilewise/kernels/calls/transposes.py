@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewise.cuda.cases import ceil_div
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernels.calls.arrays import Tensor, apart, at, result, returned, taken, wrong
@@ -74,14 +76,14 @@ def _steps(given: Tensor, made: Tensor) -> list[Step]:
     choice = choose(rows, columns, int(given.data.itemsize), whole=whole, matrices=matrices)
     if choice.lesson:
         grid = (ceil_div(rows, 64), ceil_div(columns, 64))
-        floats = (one.data.reshape(-1).view("float32") for one in (given, made))
+        floats = (one.data.reshape(-1).view(np.float32) for one in (given, made))
         return [*before, Step(choice.load(), (*floats, rows, columns), grid, 256)]
     if max(rows, columns) >= 2**31 or matrices >= 2**31:
         raise KernelError(
             f"transpose: {matrices} matrices of {rows} x {columns}: a count does not fit 32 bits. "
             "Pass fewer rows or matrices at a time."
         )
-    word = f"uint{8 * given.data.itemsize}"
+    word = np.dtype(f"uint{8 * given.data.itemsize}")
     grid = (ceil_div(rows, 32) * ceil_div(columns, 32), min(matrices, _MOST_TILES))
     arguments = (given.flat().view(word), made.data.reshape(-1).view(word), rows, columns)
     return [*before, Step(choice.load(), (*arguments, *steps[-2:], apart_by, matrices), grid, 256)]
