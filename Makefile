@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What make test-quick leaves out besides sweeps, by pytest --durations=60: what opens a browser, builds a site,
 # runs lessons, starts processes or needs NVIDIA's compiler.
-SLOW := browser site validation cli test_background.py test_contributing.py test_errors.py test_frameworks.py \
+SLOW := browser site validation cli calls/test_attentions.py calls/test_compiling.py test_background.py test_contributing.py test_errors.py test_frameworks.py \
   test_frontend.py test_lesson_bounds.py test_lessons.py test_lexers.py test_notebook.py test_page.py test_run.py \
   test_setup.py test_snapshots.py test_sweeps.py kernel/test_nvrtc.py kernel/test_machine_code.py \
   measurements/test_device.py
@@ -106,7 +106,7 @@ frameworks: $(DEV)
 
 test-frameworks: frameworks
 	$(BIN)/python -m pytest --device-skips-only tests/test_frameworks.py tests/kernel/test_front_ends.py \
-	  tests/test_lessons.py -k "not wrong_line and not notebook"
+	  tests/calls/test_pytorch.py tests/test_lessons.py -k "not wrong_line and not notebook"
 
 constraints: $(DEV)
 	@{ sed -n '/^#/p' constraints.txt; \

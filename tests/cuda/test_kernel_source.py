@@ -194,3 +194,15 @@ def test_only_the_two_headers_of_both_backends_are_included(line: str) -> None:
     check_includes("// #include <stdio.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h> // halves\n")
     with pytest.raises(KernelError, match="line 2: a kernel may include <cuda_fp16"):
         check_includes(f"\n{line}\n")
+
+
+def test_a_setting_that_is_given_wins_over_the_texts_own_guarded_one():
+    source = (
+        "#ifndef Number\n#define Number float\n#endif\n#ifndef THREADS\n#define THREADS 64\n#endif\n"
+        'extern "C" __global__ void __launch_bounds__(THREADS) f(const Number* x) {}\n'
+    )
+    own, given = (
+        global_functions(source, defines)[0] for defines in (None, {"Number": "__half", "THREADS": "128"})
+    )
+    assert (own.max_threads, own.declarations[0].base) == (64, "float")
+    assert (given.max_threads, given.declarations[0].base) == (128, "__half")

@@ -30,6 +30,14 @@ class DeviceArray:
     def dtype(self) -> np.dtype:
         return self.memory.dtype
 
+    @property
+    def flags(self) -> Any:
+        return self.memory.flags
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.memory.ctypes.data)
+
     def get(self, out: np.ndarray) -> None:
         assert out.flags.c_contiguous
         assert (out.dtype, out.shape) == (self.memory.dtype, self.memory.shape)

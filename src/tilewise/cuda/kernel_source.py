@@ -130,7 +130,7 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
         KernelError: a `__global__` function is a template, is not `extern "C"`, or has unreadable parameters.
     """
     text = without_comments(source)
-    macros = dict(defines or {}) | _macros(text)
+    macros = _macros(text) | dict(defines or {})  # those given win: a text guards its own by #ifndef
     aliases = _aliases(text) | macros
     text = re.sub(
         r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda match: "\n" * match[0].count("\n"), text, flags=re.M

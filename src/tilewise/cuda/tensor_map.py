@@ -12,12 +12,15 @@ import operator
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from functools import cache, cached_property, lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tilewise.cuda.kernel_source import KernelError
+
+Layout: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
+"""Of a tensor map: element type, extents, strides, box, swizzle, promotion, as `TensorMap.numbers`."""
 
 MAP_BYTES = 128
 """A tensor map's size; a kernel's parameter must also be aligned to it."""
@@ -68,7 +71,7 @@ class TensorMap:
             KernelError: the TMA cannot move such boxes of it.
         """
         made = replace(self, source=array)
-        made._check()
+        _ = made.layout
         return made
 
     def described(self, address: int, types: Mapping[str, int]) -> bytes:
@@ -115,29 +118,25 @@ class TensorMap:
         Raises:
             KernelError: there is no driver, or it refuses; the message has its number for the reason.
         """
-        kind, extents, strides, box, swizzle, promotion = self.numbers()
-        rank = len(box)
-        made = _aligned()
-        status = _driver().cuTensorMapEncodeTiled(
-            ctypes.c_void_p(made.ctypes.data),
-            ctypes.c_int(kind),
-            ctypes.c_uint32(rank),
-            ctypes.c_void_p(pointer),
-            (ctypes.c_uint64 * rank)(*extents),
-            (ctypes.c_uint64 * max(rank - 1, 1))(*strides),
-            (ctypes.c_uint32 * rank)(*box),
-            (ctypes.c_uint32 * rank)(*([1] * rank)),
-            ctypes.c_int(0),  # no interleaving
-            ctypes.c_int(swizzle),
-            ctypes.c_int(promotion),
-            ctypes.c_int(0),  # zeros outside
-        )
-        if status:
+        try:
+            return _encoded(pointer, self.layout)
+        except _RefusedError as error:
             raise KernelError(
-                f"{self}: cuTensorMapEncodeTiled failed with CUDA error {status} for an array of extents "
-                f"{extents} at {pointer:#x}. Check that the GPU is a Hopper or later and has the array."
-            )
-        return made
+                f"{self}: cuTensorMapEncodeTiled failed with CUDA error {error} for an array of extents "
+                f"{list(self.layout[1])} at {pointer:#x}. "
+                "Check that the GPU is a Hopper or later and has the array."
+            ) from None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What the driver is told besides the address, found once for arrays of one shape.
+
+        Raises:
+            KernelError: the copy unit cannot move such boxes of the array.
+        """
+        return _layout(
+            *_interface(self.source), self.box, self.swizzle, self.shape, self.kind, self.promotion
+        )
 
     def _element(self) -> tuple[np.dtype[Any], str]:
         dtype = np.dtype(_interface(self.source)[1])
@@ -154,6 +153,16 @@ class TensorMap:
         for extent in shape[:0:-1]:
             steps.append(steps[-1] * extent)
         return steps[1:]
+
+    def _check_box(self) -> None:
+        if not 1 <= len(self.box) <= _MOST_AXES or any(not 1 <= one <= _LONGEST_BOX for one in self.box):
+            raise self._wrong(
+                f"box={self.box} is not possible", f"Give 1 to {_MOST_AXES} extents from 1 to {_LONGEST_BOX}"
+            )
+        if self.swizzle not in _SWIZZLES:
+            raise self._wrong(f"swizzle={self.swizzle} is not possible", "Give 0, 32, 64 or 128")
+        if self.promotion not in _PROMOTIONS:
+            raise self._wrong(f"l2_promotion={self.promotion} is not possible", "Give 0, 64, 128 or 256")
 
     def _check(self) -> None:
         shape, _ = _interface(self.source)
@@ -228,25 +237,13 @@ def tensor_map(
     Raises:
         KernelError: the TMA cannot move such boxes.
     """
-    extents = tuple(operator.index(one) for one in box)
-    made = TensorMap(
-        array if isinstance(array, str) else None,
-        extents,
-        swizzle,
-        None if shape is None else tuple(operator.index(one) for one in shape),
-        dtype,
-        l2_promotion,
-    )
-    shown = made if isinstance(array, str) else replace(made, source="...")
-    if not 1 <= len(extents) <= _MOST_AXES or any(not 1 <= one <= _LONGEST_BOX for one in extents):
-        raise shown._wrong(
-            f"box={extents} is not possible", f"Give 1 to {_MOST_AXES} extents from 1 to {_LONGEST_BOX}"
-        )
-    if swizzle not in _SWIZZLES:
-        raise shown._wrong(f"swizzle={swizzle} is not possible", "Give 0, 32, 64 or 128")
-    if l2_promotion not in _PROMOTIONS:
-        raise shown._wrong(f"l2_promotion={l2_promotion} is not possible", "Give 0, 64, 128 or 256")
-    return made if isinstance(array, str) else made.of(array)
+    inside = None if shape is None else tuple(map(operator.index, shape))
+    made = TensorMap(array, tuple(map(operator.index, box)), swizzle, inside, dtype, l2_promotion)
+    if isinstance(array, str):
+        made._check_box()
+    else:
+        _ = made.layout  # known where one like it has been checked
+    return made
 
 
 def with_array(value: Any, values: Any) -> Any:
@@ -262,6 +259,64 @@ def with_array(value: Any, values: Any) -> Any:
             f'{value}: the case has no "{value.name}". Name one of its arrays: {", ".join(values)}.'
         )
     return value.of(values[value.name])
+
+
+class _RefusedError(Exception):
+    """The driver does not encode a map; the text is its number for the reason."""
+
+
+@dataclass(frozen=True)
+class _Described:
+    """Shape and element type, as an array of them would give them."""
+
+    shape: tuple[int, ...]
+    typestr: str
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": self.shape, "typestr": self.typestr}
+
+
+@lru_cache(maxsize=1024)
+def _layout(
+    shape: tuple[int, ...],
+    typestr: str,
+    box: tuple[int, ...],
+    swizzle: int,
+    inside: tuple[int, ...] | None,
+    kind: str | None,
+    promotion: int,
+) -> Layout:
+    made = TensorMap(_Described(shape, typestr), box, swizzle, inside, kind, promotion)
+    made._check_box()
+    made._check()
+    number, extents, strides, sizes, swizzled, promoted = made.numbers()
+    return (number, tuple(extents), tuple(strides), tuple(sizes), swizzled, promoted)
+
+
+@lru_cache(maxsize=4096)
+def _encoded(pointer: int, layout: Layout) -> np.ndarray[Any, Any]:
+    """The driver's 128 bytes; the same address and layout give the same, so they are asked for once."""
+    kind, extents, strides, box, swizzle, promotion = layout
+    rank = len(box)
+    made = _aligned()
+    status = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(made.ctypes.data),
+        ctypes.c_int(kind),
+        ctypes.c_uint32(rank),
+        ctypes.c_void_p(pointer),
+        (ctypes.c_uint64 * rank)(*extents),
+        (ctypes.c_uint64 * max(rank - 1, 1))(*strides),
+        (ctypes.c_uint32 * rank)(*box),
+        (ctypes.c_uint32 * rank)(*([1] * rank)),
+        ctypes.c_int(0),  # no interleaving
+        ctypes.c_int(swizzle),
+        ctypes.c_int(promotion),
+        ctypes.c_int(0),  # zeros outside
+    )
+    if status:
+        raise _RefusedError(str(status))
+    return made
 
 
 def _interface(array: Any) -> tuple[tuple[int, ...], str]:

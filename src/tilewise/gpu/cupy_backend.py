@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -148,10 +149,7 @@ def launch(
     """
     cupy = importlib.import_module("cupy")
     try:
-        if shared_bytes > DYNAMIC_DEFAULT_BYTES:
-            _allow_shared(cupy, function, kernel, shared_bytes)
-        if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
-            cupy.cuda.driver.funcSetAttribute(_handle(function), NON_PORTABLE_CLUSTERS, 1)
+        _allow(cupy, function, kernel, shared_bytes, cluster)
         on_device: dict[tuple[int, int], Any] = {}
         passed = [
             _pass(cupy, one, value, on_device) for one, value in zip(parameters, arguments, strict=True)
@@ -166,10 +164,37 @@ def launch(
     except cupy.cuda.compiler.CompileException as error:
         raise KernelError(compile_message(kernel, str(error), origin)) from None
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        raise KernelError(
-            f'kernel "{kernel}" failed on the GPU: {error}. '
-            "Run it with .simulate(...), which names the line and the thread."
-        ) from error
+        raise _failed(kernel, error) from error
+
+
+def launch_ready(
+    function: Any,
+    passed: tuple[Any, ...],
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: int,
+    cluster: Dim3 | None,
+    *,
+    kernel: str,
+    origin: tuple[str, int],
+) -> None:
+    """Launch with arguments as `QuickArguments` has made them: nothing is copied; otherwise as `launch`."""
+    cupy = sys.modules["cupy"]
+    try:
+        if shared_bytes > DYNAMIC_DEFAULT_BYTES or cluster is not None:
+            _allow(cupy, function, kernel, shared_bytes, cluster)
+        function(grid, block, passed, shared_mem=shared_bytes)
+    except cupy.cuda.compiler.CompileException as error:
+        raise KernelError(compile_message(kernel, str(error), origin)) from None
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        raise _failed(kernel, error) from error
+
+
+def _failed(kernel: str, error: Exception) -> KernelError:
+    return KernelError(
+        f'kernel "{kernel}" failed on the GPU: {error}. '
+        "Run it with .simulate(...), which names the line and the thread."
+    )
 
 
 def compile_message(kernel: str, log: str, origin: tuple[str, int], target: str = "") -> str:
@@ -234,10 +259,20 @@ def _handle(function: Any) -> int:
     return int(function.kernel.ptr)
 
 
-def _allow_shared(cupy: Any, function: Any, kernel: str, shared_bytes: int) -> None:
-    most = int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
-    check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
-    function.max_dynamic_shared_size_bytes = shared_bytes
+def _allow(cupy: Any, function: Any, kernel: str, shared_bytes: int, cluster: Dim3 | None) -> None:
+    """Ask for what a launch needs beyond the defaults."""
+    if shared_bytes > DYNAMIC_DEFAULT_BYTES:
+        most = _most_shared(cupy.cuda.runtime.getDevice())
+        check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
+        function.max_dynamic_shared_size_bytes = shared_bytes
+    if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
+        cupy.cuda.driver.funcSetAttribute(_handle(function), NON_PORTABLE_CLUSTERS, 1)
+
+
+@cache
+def _most_shared(device: int) -> int:
+    """Shared memory that a block can have on a device, the current one: CuPy reads all attributes for it."""
+    return int(importlib.import_module("cupy").cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 def _written(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> list[np.ndarray[Any, Any]]:

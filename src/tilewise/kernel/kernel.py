@@ -43,6 +43,7 @@ from tilewise.cuda.regions import regions
 from tilewise.cuda.variables import shown_name
 from tilewise.errors import LessonError
 from tilewise.gpu import cupy_backend
+from tilewise.gpu.quick_arguments import QuickArguments
 from tilewise.kernel.backend import backend
 from tilewise.kernel.launch import Hazards, Launch
 from tilewise.kernel.launches import copied, launch_log
@@ -53,6 +54,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tilewise.simulator import DevicePart, Entry, LeftOut, Module, Run, State, Trace
+
+MOST_SHAPES = 256
+"""Launch shapes that a kernel remembers as checked."""
+OF_ONE_NAME = ("tokens", "variables", "_quick", "_shapes")
+"""What a kernel has worked out that another kernel of its text does not share."""
 
 
 @dataclass(frozen=True)
@@ -252,13 +258,13 @@ class Kernel:
         """The source with the text of the headers that it includes in place."""
         return self._whole
 
-    @property
+    @cached_property
     def gpu_source(self) -> str:
         """What NVRTC gets: two constants that it lacks, then `preprocessed`."""
         own = self._whole if self._part else with_headers(self.source, Path(self.origin[0]).name)
         return cupy_backend.PRELUDE + (self._define_lines or "#line 1\n") + own
 
-    @property
+    @cached_property
     def wants_module(self) -> bool:
         """Whether it goes through `cupy.RawModule` rather than `cupy.RawKernel`."""
         return (
@@ -320,9 +326,7 @@ class Kernel:
     def named(self, other: str) -> Kernel:
         """Another kernel of the same source, which shares the compilation."""
         made = object.__new__(Kernel)
-        made.__dict__.update(
-            {key: value for key, value in self.__dict__.items() if key not in ("tokens", "variables")}
-        )
+        made.__dict__.update({key: value for key, value in self.__dict__.items() if key not in OF_ONE_NAME})
         made._choose(other)
         made._log()
         return made
@@ -367,23 +371,54 @@ class Kernel:
         Raises:
             KernelError: an argument or the launch does not fit; nothing ran.
         """
-        arguments = check_arguments(self.name, self.parameters, args)
-        blocks, threads, size = check_launch(self.name, self.function, grid, block, shared_bytes)
-        if backend() == "gpu":
-            function = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
-            cupy_backend.launch(
-                function,
-                self.parameters,
-                arguments,
-                kernel=self.name,
-                origin=self.origin,
-                grid=blocks,
-                block=threads,
-                shared_bytes=size,
-                cluster=self.function.cluster,
-            )
-        else:
+        on_gpu = backend() == "gpu"
+        passed = self._quick.passed(args) if on_gpu else None
+        if passed is None:
+            arguments = check_arguments(self.name, self.parameters, args)
+        blocks, threads, size = self._shape(grid, block, shared_bytes)
+        if not on_gpu:
             self._simulate(arguments, blocks, threads, size, "raise", None, None)
+            return
+        function = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
+        cluster = self.function.cluster
+        if passed is not None:
+            cupy_backend.launch_ready(
+                function, passed, blocks, threads, size, cluster, kernel=self.name, origin=self.origin
+            )
+            return
+        cupy_backend.launch(
+            function,
+            self.parameters,
+            arguments,
+            kernel=self.name,
+            origin=self.origin,
+            grid=blocks,
+            block=threads,
+            shared_bytes=size,
+            cluster=cluster,
+        )
+
+    @cached_property
+    def _quick(self) -> QuickArguments:
+        return QuickArguments(self.parameters)
+
+    @cached_property
+    def _shapes(self) -> dict[tuple[Any, ...], tuple[Dim3, Dim3, int]]:
+        """Launch shapes that have been checked."""
+        return {}
+
+    def _shape(self, grid: Extent, block: Extent, shared_bytes: int) -> tuple[Dim3, Dim3, int]:
+        """Grid and block as three extents each, checked once for each launch shape."""
+        given = (grid, block, shared_bytes)
+        try:
+            known = self._shapes.get(given)
+        except TypeError:  # a list
+            return check_launch(self.name, self.function, *given)
+        if known is None:
+            known = check_launch(self.name, self.function, *given)
+            if len(self._shapes) < MOST_SHAPES:
+                self._shapes[given] = known
+        return known
 
     def simulate(
         self,

@@ -1,35 +1,70 @@
-"""The course's fastest kernels, to import: ``tilewise.kernels.matmul_fp32`` is a ``Kernel``.
+"""The course's kernels as functions on arrays, ``tilewise.kernels.softmax(x)``, and as kernels to import.
 
-In: the name of a published kernel. Out: the kernel whose text stands in a lesson, read from the ``.cu`` file
-of that name beside this module. The files are written by ``python -m tilewise.kernels`` and compared with the
-lessons by a test; no lesson is needed to use them.
+In: arrays of NumPy, CuPy or PyTorch for a function; a name for a kernel. Out: arrays of the same sort, or the
+``Kernel`` whose text is in a lesson, read from the ``.cu`` file of that name beside this module. The files
+are written by ``python -m tilewise.kernels`` and compared with the lessons by a test; no lesson is needed to
+use them. Functions are in ``calls``; each is loaded when it is first used.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewise.cuda.cases import Case
 from tilewise.errors import nearest
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.published import PUBLISHED, Published, hilbert
 
+if TYPE_CHECKING:
+    from tilewise.kernels.calls.attentions import attention, attention_backward
+    from tilewise.kernels.calls.autograd import scaled_dot_product_attention
+    from tilewise.kernels.calls.decoding import attention_decode
+    from tilewise.kernels.calls.explaining import explain
+    from tilewise.kernels.calls.matmuls import matmul
+    from tilewise.kernels.calls.softmaxes import softmax
+    from tilewise.kernels.calls.sums import sum_of as sum
+    from tilewise.kernels.calls.transposes import transpose
+
 FOLDER = Path(__file__).resolve().parent
 """Where the ``.cu`` files are."""
+
+_FUNCTIONS = {
+    "scaled_dot_product_attention": ("tilewise.kernels.calls.autograd", "scaled_dot_product_attention"),
+    "attention_decode": ("tilewise.kernels.calls.decoding", "attention_decode"),
+    "explain": ("tilewise.kernels.calls.explaining", "explain"),
+    "attention": ("tilewise.kernels.calls.attentions", "attention"),
+    "attention_backward": ("tilewise.kernels.calls.attentions", "attention_backward"),
+    "matmul": ("tilewise.kernels.calls.matmuls", "matmul"),
+    "softmax": ("tilewise.kernels.calls.softmaxes", "softmax"),
+    "sum": ("tilewise.kernels.calls.sums", "sum_of"),
+    "transpose": ("tilewise.kernels.calls.transposes", "transpose"),
+}
+"""The functions on arrays: module and name there."""
 
 __all__ = [
     "PUBLISHED",
     "Published",
+    "attention",
+    "attention_backward",
+    "attention_decode",
     "case_of",
+    "explain",
     "hilbert",
     "kernel",
+    "matmul",
     "matmul_bf16",
     "matmul_fp32",
     "matmul_fp32_narrow",
     "pad_both_16bit",
+    "scaled_dot_product_attention",
+    "softmax",
     "source",
+    "sum",
     "sum_fp32",
+    "transpose",
     "transpose_fp32",
 ]
 
@@ -38,12 +73,17 @@ def source(name: str) -> str:
     """The CUDA C of a published kernel, complete in itself: its settings stand at the top.
 
     Args:
-        name: one of ``PUBLISHED``.
+        name: one of ``PUBLISHED``, or ``general/softmax`` and the like: what functions launch where no
+            kernel of a lesson takes an array.
 
     Raises:
-        KeyError: no kernel of that name is published.
+        KeyError: there is no kernel of that name.
     """
-    _known(name)
+    general = {f"general/{path.stem}" for path in (FOLDER / "general").glob("*.cu")}
+    if name.startswith("general/") and name not in general:
+        raise KeyError(f'no kernel "{name}". {nearest(name, general)}')
+    if name not in general:
+        _known(name)
     return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
 
 
@@ -59,7 +99,10 @@ def kernel(name: str, **defines: float | str) -> Kernel:
         KernelError: a value is none that a ``#define`` line can hold.
     """
     entry = _known(name)
-    made = Kernel(source(name), entry.entry, {**entry.defines, **defines}, entry.options)
+    text = source(name)
+    if "__half" in defines.values() and "<cuda_fp16.h>" not in text:
+        text = "#include <cuda_fp16.h>\n" + text
+    made = Kernel(text, entry.entry, {**entry.defines, **defines}, entry.options)
     made.origin = (str(FOLDER / f"{name}.cu"), 1)
     return made
 
@@ -77,9 +120,12 @@ def case_of(name: str, **sizes: int) -> Case:
     Raises:
         KeyError: no kernel of that name is published.
         TypeError: a size is missing or unknown.
-        ValueError: the kernel with its published settings does not take such sizes.
+        ValueError: the kernel with its published settings does not take such sizes, or has no case.
     """
-    return _known(name).inputs(**sizes)
+    inputs = _known(name).inputs
+    if inputs is None:
+        raise ValueError(f'"{name}" has no case: call the function that launches it, or fill its arguments.')
+    return inputs(**sizes)
 
 
 def _known(name: str) -> Published:
@@ -93,11 +139,16 @@ def _kernel(name: str) -> Kernel:
     return kernel(name)
 
 
-def __getattr__(name: str) -> Kernel:
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        module, function = _FUNCTIONS[name]
+        return getattr(import_module(module), function)
     if name not in PUBLISHED:
-        raise AttributeError(f'module "{__name__}" has no attribute "{name}". {nearest(name, PUBLISHED)}')
+        raise AttributeError(
+            f'module "{__name__}" has no attribute "{name}". {nearest(name, {*PUBLISHED, *_FUNCTIONS})}'
+        )
     return _kernel(name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *PUBLISHED})
+    return sorted({*globals(), *PUBLISHED, *_FUNCTIONS})

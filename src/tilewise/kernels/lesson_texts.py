@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tilewise.cuda.headers import whole_text
 from tilewise.cuda.regions import is_marker
@@ -36,14 +37,32 @@ def files(lessons: Path, published: Mapping[str, Published] = PUBLISHED) -> dict
     return {name: _file(lessons, name, entry) for name, entry in published.items()}
 
 
+class _Unpacked(Literals):
+    """Literals among which a dictionary may take in others by ``**``; keys of records don't follow these."""
+
+    def value(self, node: ast.expr) -> Any:
+        """What an expression is.
+
+        Raises:
+            ValueError: it is not literal.
+        """
+        if not isinstance(node, ast.Dict):
+            return super().value(node)
+        pairs = zip(node.keys, node.values, strict=True)
+        parts = [self.value(v) if k is None else {self.value(k): self.value(v)} for k, v in pairs]
+        return {key: value for part in parts for key, value in part.items()}
+
+
 def _file(lessons: Path, name: str, entry: Published) -> str:
     text = (lessons / f"{entry.lesson}.py").read_text(encoding="utf-8")
-    constants = Literals(ast.parse(text).body)
+    constants = _Unpacked(ast.parse(text).body)
     node = constants.assigned.get(entry.constant, ast.Constant(None))
     try:
         kernel = constants.value(node)
     except ValueError:
         kernel = None
+    if isinstance(kernel, str) and "__global__" in kernel:  # a function of the lesson makes kernels of it
+        kernel = KernelText(kernel, entry.entry, options=entry.options)
     if (
         not isinstance(kernel, KernelText)
         or set(kernel.defines or {}) - set(entry.defines)

@@ -27,9 +27,9 @@ class Published:
     """The name of the lesson that holds the kernel, e.g. ``STAGED``."""
     does: str
     """What it computes, one sentence."""
-    inputs: Callable[..., Case]
-    """From sizes by name to arrays, numbers and the launch."""
-    defines: Mapping[str, int] = field(default_factory=dict)
+    inputs: Callable[..., Case] | None = None
+    """From sizes by name to arrays, numbers and the launch; None for what only functions on arrays launch."""
+    defines: Mapping[str, int | str] = field(default_factory=dict)
     """Values for all its `#define` lines that can be set, and that the lesson sets."""
     entry: str | None = None
     """Which of the text's kernels; None takes the constant's own."""
@@ -194,6 +194,64 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
             constant="PAD_BOTH",
             does="A and B, n by n numbers of 16 bits, to rows of `stride`, a multiple of 8, and as many.",
             inputs=_padding,
+        ),
+        "softmax_on_chip": Published(
+            lesson="attention/softmax",
+            constant="ON_CHIP",
+            does="Y = softmax of each row of X, the row in registers, for up to TEAM * SHARE columns.",
+            defines={"Number": "float", "TEAM": 8, "THREADS": 64, "SHARE": 8},
+            options=("-std=c++17",),
+        ),
+        "softmax_long": Published(
+            lesson="attention/softmax",
+            constant="LONG",
+            does="Y = softmax of each row of X, the row in the registers of a cluster's blocks, on Hopper.",
+            defines={
+                **{"Number": "float", "THREADS": 64, "SHARE": 8, "BLOCKS": 2},
+                **{"SLOTS": 2, "AT_ONCE": 1, "LAG": 0},
+            },
+            options=("-std=c++17", "-arch=sm_90a"),
+        ),
+        "softmax_online": Published(
+            lesson="attention/softmax",
+            constant="SOFTMAX_THREE",
+            entry="softmax_online",
+            does="Y = softmax of each row of X in two passes, any length, aligned to 4 bytes.",
+        ),
+        "attention_fp32": Published(
+            lesson="attention/flash_forward",
+            constant="KERNEL_6",
+            entry="flash_tiles",
+            does="part = softmax(scale Q K^T + bias) V over a split of the keys, L its log-sum-exp; d = 128.",
+            defines={"D": 128, "ROWS": 4, "KEYS": 8, "WARPS": 8},
+            options=("-std=c++17",),
+        ),
+        "attention_mma": Published(
+            lesson="attention/matrix_units",
+            constant="FLASH_MMA",
+            does="O = softmax(scale Q K^T) V in BF16 by mma.sync, L its log-sum-exp; d = 64 or 128.",
+            defines={"D": 128, "CAUSAL": 0, "TILES": 2, "KEYS": 64},
+        ),
+        "attention_hopper": Published(
+            lesson="attention/hopper",
+            constant="FLASH_HOPPER",
+            does="The same on Hopper: TMA, wgmma, ping-pong, a list of query tiles for each block.",
+            defines={"D": 128, "CAUSAL": 0, "TURNS": 1},
+            options=("-std=c++17", "-arch=sm_90a"),
+        ),
+        "decode_rows": Published(
+            lesson="attention/decoding",
+            constant="DECODE_ROWS",
+            entry="decode_rows",
+            does="part = attention of one query per head over a split of a BF16 cache; then combine_shares.",
+            defines={"GROUP": 4, "WARPS": 8},
+        ),
+        "attention_backward_hopper": Published(
+            lesson="attention/masks_and_backward",
+            constant="BACKWARD",
+            entry="backward",
+            does="The gradients of attention in BF16 on Hopper; d = 128; before it prepare, after it finish.",
+            options=("-std=c++17", "-arch=sm_90a"),
         ),
     }
 )

@@ -1,0 +1,1 @@
+"""Functions on arrays: which kernel they choose, with what settings, and how they launch it."""

@@ -1,0 +1,358 @@
+"""Arrays of NumPy, CuPy and PyTorch as the functions take them, checked, and results of the same sort.
+
+In: what a caller passed. Out: a `Tensor`: a NumPy or CuPy array with its element type and where it is, or one
+line that says which argument does not fit and what to do. No kernel is chosen here and nothing is launched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.kernel.backend import backend
+
+FLOATS = ("float32", "bfloat16", "float16")
+"""Element types that functions compute with."""
+STORED: Mapping[str, np.dtype[Any]] = {
+    "float32": np.dtype(np.float32),
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(np.uint16),
+}
+"""The dtype of NumPy and CuPy that holds an element type; BF16 is kept as its bits."""
+C_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+"""Element types as CUDA C calls them."""
+_ON_HOST, _ON_GPU = (1, 3), (2, 13)
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """An array that a function was given or makes."""
+
+    name: str
+    """The argument's name, for messages."""
+    data: Any
+    """A NumPy array, or a CuPy array on a GPU; BF16 as uint16."""
+    kind: str
+    """Element type, such as `bfloat16`."""
+    sort: str
+    """Whose array the caller has: `NumPy`, `CuPy` or `PyTorch`."""
+    given: Any = None
+    """The caller's own object, where a result is to be written into it."""
+    moved: bool = False
+    """Whether the caller has it in host memory, and this is a copy on the GPU."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return tuple(self.data.shape)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Its strides, in elements."""
+        return tuple(one // self.data.itemsize for one in self.data.strides)
+
+    @property
+    def device(self) -> int | None:
+        """The GPU's number; None for host memory."""
+        return None if isinstance(self.data, np.ndarray) else int(self.data.device.id)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its elements are in C order without gaps."""
+        return bool(self.data.flags.c_contiguous)
+
+    @property
+    def home(self) -> int | None:
+        """The GPU where the caller has it; None for host memory."""
+        return None if self.moved else self.device
+
+    def aligned(self, to: int = 16) -> bool:
+        """Whether it begins at a multiple of so many bytes, up to 16."""
+        if not isinstance(self.data, np.ndarray):
+            return int(self.data.data.ptr) % to == 0
+        from tilewise.simulator.engine.memory import skew
+
+        return skew(self.data) % to == 0
+
+    def of(self, data: Any, kind: str | None = None) -> Tensor:
+        """Another array in the same place."""
+        return replace(self, data=data, kind=kind or self.kind, given=None)
+
+    def flat(self) -> Any:
+        """One axis from its first element to its last: what a kernel gets a pointer to."""
+        if self.contiguous:
+            return self.data.reshape(-1)
+        span = 1 + sum((extent - 1) * step for extent, step in zip(self.shape, self.steps, strict=True))
+        module = np if isinstance(self.data, np.ndarray) else importlib.import_module("cupy")
+        return module.lib.stride_tricks.as_strided(self.data, (span,), (self.data.itemsize,))
+
+
+def wrong(call: str, name: str, what: str, repair: str) -> KernelError:
+    """The error for an argument: which function, which argument, what is wrong, what to do."""
+    return KernelError(f'{call}: "{name}" {what}. {repair}.')
+
+
+def taken(
+    call: str,
+    name: str,
+    value: Any,
+    *,
+    dtype: str | None = None,
+    kinds: Sequence[str] = FLOATS,
+    axes: Sequence[int] = (),
+) -> Tensor:
+    """Check one array.
+
+    Args:
+        call: the function's name, for messages.
+        name: the argument's name.
+        value: what was passed for it.
+        dtype: `bfloat16`, where a uint16 array of NumPy or CuPy holds BF16.
+        kinds: element types that the function takes; empty for every type of 1, 2, 4 or 8 bytes.
+        axes: how many axes it may have; empty for any number.
+
+    Raises:
+        KernelError: it is no array, or its type, axes or strides are none that the function takes.
+    """
+    data, kind, sort = _read(call, name, value)
+    if dtype is not None:
+        if dtype != "bfloat16":
+            raise KernelError(f'{call}: dtype is {dtype!r}. Pass "bfloat16" for BF16 in uint16, or nothing.')
+        if kind == "uint16":
+            kind = dtype
+    if kinds and kind not in kinds:
+        repair = (
+            'Pass dtype="bfloat16" if it holds the bits of BF16'
+            if kind == "uint16" and "bfloat16" in kinds
+            else f"Convert it with .astype to {kinds[0]}"
+        )
+        raise wrong(call, name, f"has dtype {kind}; {call} takes {', '.join(kinds)}", repair)
+    if not kinds and (data.dtype.kind not in "fiub" or data.itemsize > 8):
+        raise wrong(call, name, f"has dtype {kind}", "Pass numbers of 1, 2, 4 or 8 bytes")
+    if not data.dtype.isnative:
+        raise wrong(call, name, "has the other byte order", "Convert it with .astype('=f4')")
+    if axes and data.ndim not in axes:
+        wanted = " or ".join(str(one) for one in axes)
+        raise wrong(call, name, f"has shape {tuple(data.shape)}", f"Pass an array of {wanted} axes")
+    for axis, step in enumerate(data.strides):
+        if step < 0 and data.shape[axis] > 1:
+            raise wrong(
+                call,
+                name,
+                f"runs backwards along axis {axis}, a stride of {step} bytes",
+                "Pass np.ascontiguousarray(...) of it",
+            )
+        if step % data.itemsize:
+            raise wrong(
+                call,
+                name,
+                f"has a stride of {step} bytes, no multiple of its {data.itemsize}-byte elements",
+                "Pass np.ascontiguousarray(...) of it",
+            )
+    if isinstance(data, np.ndarray):
+        if data.ctypes.data % data.itemsize:
+            raise wrong(call, name, "begins in the middle of an element's alignment", "Pass a copy of it")
+        if backend() == "gpu":
+            return Tensor(name, importlib.import_module("cupy").asarray(data), kind, sort, moved=True)
+    return Tensor(name, data, kind, sort)
+
+
+def same_place(call: str, *tensors: Tensor) -> None:
+    """Whether arrays are all on the host or all on one GPU.
+
+    Raises:
+        KernelError: they are not; the message names two.
+    """
+    first = tensors[0]
+    for other in tensors[1:]:
+        if (first.sort == "NumPy") != (other.sort == "NumPy") or first.home != other.home:
+            raise wrong(
+                call,
+                other.name,
+                f'is {_place(other)}, and "{first.name}" is {_place(first)}',
+                "Move one of them: kernels take all arrays from one place",
+            )
+
+
+def same_kind(call: str, *tensors: Tensor) -> None:
+    """Whether arrays have one element type.
+
+    Raises:
+        KernelError: they have not.
+    """
+    first = tensors[0]
+    for other in tensors[1:]:
+        if first.kind != other.kind:
+            raise wrong(
+                call,
+                other.name,
+                f'has dtype {other.kind}, and "{first.name}" has {first.kind}',
+                "Convert one of them with .astype",
+            )
+
+
+def result(call: str, like: Tensor, shape: Sequence[int], kind: str, out: Any = None) -> Tensor:
+    """An array for a result: a new one of the caller's sort, or the caller's `out`.
+
+    Args:
+        call: the function's name, for messages.
+        like: an argument: the result is where it is.
+        shape: the result's extents.
+        kind: its element type.
+        out: the caller's array, or None.
+
+    Raises:
+        KernelError: `out` does not fit, or memory is out.
+    """
+    if out is None:
+        with at(like):
+            made = workspace(call, like, shape, kind)
+        return Tensor("the result", made, kind, like.sort, moved=like.moved)
+    made = taken(call, "out", out, dtype="bfloat16" if kind == "bfloat16" else None, kinds=(kind,))
+    same_place(call, like, made)
+    if made.shape != tuple(shape):
+        raise wrong(call, "out", f"has shape {made.shape}", f"Pass one of shape {tuple(shape)}")
+    if not made.contiguous or (isinstance(out, np.ndarray) and not out.flags.c_contiguous):
+        raise wrong(call, "out", "is not C-contiguous", "Pass a contiguous array, and copy from it")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise wrong(call, "out", "is read-only", "Pass an array that may be written")
+    return replace(made, given=out)
+
+
+def apart(call: str, out: Any, **inputs: Any) -> None:
+    """Whether the caller's `out` shares no memory with an input.
+
+    Raises:
+        KernelError: it does.
+    """
+    if out is None:
+        return
+    begin, end = _span(call, "out", out)
+    for name, value in inputs.items():
+        first, last = _span(call, name, value)
+        if begin < last and first < end:
+            raise wrong(call, "out", f'shares memory with "{name}"', "Pass another array, or leave out= away")
+
+
+def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str, fill: float | None = None) -> Any:
+    """Memory where an argument is: from NumPy, or from CuPy's pool.
+
+    Raises:
+        KernelError: memory is out; nothing has been written.
+    """
+    module = np if like.device is None else importlib.import_module("cupy")
+    dtype = STORED[kind] if kind in STORED else np.dtype(kind)
+    bytes_wanted = dtype.itemsize * int(np.prod([int(one) for one in shape], dtype=object))
+    failures = (MemoryError, ValueError) if module is np else (module.cuda.memory.OutOfMemoryError,)
+    try:
+        made = module.empty(tuple(shape), dtype)
+    except failures:
+        raise KernelError(
+            f"{call}: no memory for {bytes_wanted:,} bytes, an array of shape {tuple(shape)}; nothing was "
+            "written. Free other arrays, or pass fewer rows at a time."
+        ) from None
+    if fill is not None:
+        made.fill(fill)
+    return made
+
+
+def returned(tensor: Tensor) -> Any:
+    """A result as the caller's sort of array; what the caller passed as `out` is returned itself."""
+    data, out = tensor.data, tensor.given
+    if tensor.moved:
+        data = data.get()
+        if out is not None:
+            _read("", "out", out)[0][...] = data
+    if out is not None:
+        return out
+    if tensor.sort != "PyTorch":
+        return data
+    torch = sys.modules["torch"]
+    bits = tensor.kind == "bfloat16"
+    made = torch.from_dlpack(data.view(np.int16) if bits else data)
+    return made.view(torch.bfloat16) if bits else made
+
+
+@contextmanager
+def at(*tensors: Tensor) -> Iterator[None]:
+    """The GPU of the arrays, and the stream that the caller is using there."""
+    like = tensors[0]
+    with ExitStack() as entered:
+        if like.device is not None:
+            cuda = importlib.import_module("cupy").cuda
+            entered.enter_context(cuda.Device(like.device))
+            if like.sort == "PyTorch" and not like.moved:
+                stream = sys.modules["torch"].cuda.current_stream(like.device).cuda_stream
+                entered.enter_context(cuda.ExternalStream(stream, like.device))
+        yield
+
+
+def _read(call: str, name: str, value: Any) -> tuple[Any, str, str]:
+    """The NumPy or CuPy array of a value, its element type and whose it is."""
+    owner = type(value).__module__.partition(".")[0]
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value), value.dtype.name, "NumPy"
+    if owner == "torch":
+        return _of_torch(call, name, value)
+    if hasattr(value, "__cuda_array_interface__"):
+        array = _cupy(call, name).asarray(value)
+        return array, array.dtype.name, "CuPy"
+    if hasattr(value, "__dlpack__"):
+        device = int(value.__dlpack_device__()[0])
+        if device in _ON_HOST:
+            array = np.from_dlpack(value)
+            return array, array.dtype.name, "NumPy"
+        if device in _ON_GPU:
+            array = _cupy(call, name).from_dlpack(value)
+            return array, array.dtype.name, "CuPy"
+    raise wrong(call, name, f"is of type {type(value).__name__}", "Pass an array of NumPy, CuPy or PyTorch")
+
+
+def _of_torch(call: str, name: str, value: Any) -> tuple[Any, str, str]:
+    torch = sys.modules["torch"]
+    value = value.detach()
+    kind = str(value.dtype).removeprefix("torch.")
+    bits = kind == "bfloat16"
+    stored = value.view(torch.int16) if bits else value
+    if value.device.type == "cpu":
+        array = stored.numpy()
+    elif value.device.type == "cuda":
+        array = _cupy(call, name).from_dlpack(stored)
+    else:
+        raise wrong(call, name, f"is on the device {value.device}", "Move it to the CPU or to a CUDA device")
+    return (array.view(np.uint16) if bits else array), kind, "PyTorch"
+
+
+def _cupy(call: str, name: str) -> Any:
+    try:
+        return importlib.import_module("cupy")
+    except ImportError as error:
+        raise wrong(
+            call,
+            name,
+            f"is in a GPU's memory, and CuPy does not import: {error}",
+            "Install CuPy for your CUDA",
+        ) from error
+
+
+def _place(tensor: Tensor) -> str:
+    if tensor.sort == "NumPy":
+        return "a NumPy array"
+    return f"on GPU {tensor.home}" if tensor.home is not None else "in host memory"
+
+
+def _span(call: str, name: str, value: Any) -> tuple[int, int]:
+    """The addresses between which an array's elements are."""
+    data = _read(call, name, value)[0]
+    begin = int(data.ctypes.data if isinstance(data, np.ndarray) else data.data.ptr)
+    if 0 in data.shape:
+        return begin, begin
+    reach = sum((extent - 1) * step for extent, step in zip(data.shape, data.strides, strict=True))
+    return begin, begin + int(reach) + int(data.itemsize)

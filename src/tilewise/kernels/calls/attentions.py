@@ -1,0 +1,472 @@
+"""Attention with its log-sum-exp, and its gradients.
+
+In: queries, keys and values as (batch, heads, length, d) or (batch, length, heads, d), of any strides. Out:
+arrays of the same layout. The tensor-core kernels take contiguous heads of 64 or 128 columns: other layouts
+and widths are copied, and what they don't compute takes a general kernel.
+"""
+
+from __future__ import annotations
+
+import heapq
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilewise.cuda.cases import ceil_div
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.tensor_map import tensor_map
+from tilewise.kernels.calls.arrays import (
+    C_TYPES,
+    Tensor,
+    apart,
+    at,
+    result,
+    returned,
+    same_kind,
+    same_place,
+    taken,
+    workspace,
+    wrong,
+)
+from tilewise.kernels.calls.launching import (
+    AMPERE,
+    HOPPER,
+    Choice,
+    Step,
+    capability,
+    dense,
+    multiprocessors,
+    packing,
+    run,
+)
+
+LAYOUTS = {"BHSD": (0, 1, 2, 3), "BSHD": (0, 2, 1, 3)}
+"""By name: which axes of an array are batch, heads, length and columns."""
+WIDEST = 256
+"""Columns of a head that the general kernel has registers for."""
+_MOST_HEADS = 65_535
+"""Heads of all sequences that the y axis of a grid counts."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The sizes of one call."""
+
+    batch: int
+    """Sequences."""
+    heads: int
+    """Query heads of each."""
+    kv_heads: int
+    """Heads of keys and values; they divide `heads`."""
+    queries: int
+    """Length of the queries."""
+    keys: int
+    """Length of keys and values."""
+    d: int
+    """Columns of a head."""
+    kind: str
+    """Element type."""
+    causal: bool
+    """Whether query i sees the keys up to i + shift alone."""
+    shift: int
+    """Of the causal mask; by default the last query sees the last key."""
+    scale: float
+    """Factor of the scores."""
+
+    @property
+    def share(self) -> int:
+        """Query heads that use the same keys and values."""
+        return self.heads // self.kv_heads
+
+
+def choose(problem: Problem, arch: int) -> Choice:
+    """Which kernel computes attention of given sizes on a compute capability, such as 90."""
+    one = problem
+    number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
+    wide = 64 if one.d <= 64 else 128
+    plain = one.kind == "float32" and one.d == 128 and one.share == 1 and not one.causal
+    if plain and arch >= AMPERE:
+        sizes = {"D": 128, "ROWS": 4, "KEYS": 8, "WARPS": 8}
+        return Choice("attention_fp32", "FP32, d = 128 and no mask: register tiles", sizes)
+    if one.kind != "bfloat16":
+        why = f"no lesson has a fast kernel for {one.kind} with d = {one.d}"
+        why += f", {one.share} query heads a key" if one.share > 1 else ""
+        return Choice("general/attention", why + (" and a causal mask" if one.causal else ""), number)
+    crowded = one.batch * one.heads > _MOST_HEADS and arch != HOPPER
+    if one.d > 128 or not one.scale > 0 or arch < AMPERE or crowded:
+        why = (
+            f"d = {one.d} is more than 128"
+            if one.d > 128
+            else "tensor-core kernels take the maximum before a positive scale"
+            if not one.scale > 0
+            else f"more than {_MOST_HEADS:,} heads in all"
+            if crowded
+            else "BF16 tensor cores need a GPU of compute capability 8.0"
+        )
+        return Choice("general/attention", why, number)
+    padded = "" if one.d == wide else f", d = {one.d} filled up to {wide}"
+    if arch == HOPPER:
+        settings = {"D": wide, "CAUSAL": int(one.causal), "TURNS": 1}
+        return Choice("attention_hopper", f"BF16 on Hopper: wgmma, ping-pong, lists{padded}", settings)
+    settings = {"D": wide, "CAUSAL": int(one.causal), "TILES": 2, "KEYS": 64}
+    return Choice("attention_mma", f"BF16 tensor cores by mma.sync{padded}", settings)
+
+
+def choose_backward(problem: Problem, arch: int) -> Choice:
+    """Which kernels compute the gradients."""
+    one = problem
+    fits = one.kind == "bfloat16" and one.d == 128 and one.share == 1 and one.queries == one.keys
+    fits = fits and one.batch * one.heads <= _MOST_HEADS
+    if fits and arch == HOPPER and not (one.causal and one.shift):
+        return Choice("attention_backward_hopper", "BF16 on Hopper, d = 128, as many keys as queries")
+    number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
+    return Choice("general/attention", "the tensor-core kernel takes BF16, d = 128, N = M, no groups", number)
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    shift: int | None = None,
+    scale: float | None = None,
+    layout: str = "BHSD",
+    dtype: str | None = None,
+    out: Any = None,
+    return_lse: bool = False,
+) -> Any:
+    """softmax(scale * q @ k.T) @ v for each head, with sums in FP32.
+
+    A query that sees no key gets zeros, and a log-sum-exp of minus infinity.
+
+    Args:
+        q: queries (batch, heads, N, d), float32, bfloat16 or float16, of any strides; d up to 256. Leading
+            axes may be left out.
+        k: keys (batch, KV heads, M, d), of the same type; KV heads divide heads.
+        v: values, of the shape of `k`.
+        causal: whether query i sees keys up to i + shift alone.
+        shift: of the causal mask; None takes M - N, so that the last query sees the last key. PyTorch's
+            `is_causal` is 0.
+        scale: factor of the scores; None takes 1 / sqrt(d).
+        layout: "BHSD", or "BSHD" for (batch, N, heads, d).
+        dtype: "bfloat16" where uint16 arrays of NumPy or CuPy hold BF16.
+        out: a contiguous array of `q`'s shape and type to write to.
+        return_lse: whether to return the log-sum-exp of each row of scores, too.
+
+    Returns:
+        An array of the sort, shape and type of `q`; with `return_lse` also (batch, heads, N) in float32.
+
+    Raises:
+        KernelError: an argument does not fit; nothing was written.
+    """
+    call = "attention"
+    given = [taken(call, name, one, dtype=dtype) for name, one in (("q", q), ("k", k), ("v", v))]
+    same_place(call, *given)
+    same_kind(call, *given)
+    apart(call, out, q=q, k=k, v=v)
+    problem, heads = _problem(call, given, causal, shift, scale, layout)
+    made = result(call, given[0], given[0].shape, problem.kind, out)
+    leading = (problem.batch, problem.heads)[2 - max(0, len(given[0].shape) - 2) :]
+    lse = result(call, given[0], (*leading, problem.queries), "float32")
+    with at(given[0]):
+        run(call, _forward(problem, heads, _heads(call, made, layout), lse))
+    return (returned(made), returned(lse)) if return_lse else returned(made)
+
+
+def attention_backward(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    lse: Any,
+    *,
+    causal: bool = False,
+    shift: int | None = None,
+    scale: float | None = None,
+    layout: str = "BHSD",
+    dtype: str | None = None,
+) -> tuple[Any, Any, Any]:
+    """The gradients of `attention`.
+
+    Args:
+        dout: the gradient of its result.
+        q: as `attention` took it.
+        k: likewise.
+        v: likewise.
+        out: what `attention` returned.
+        lse: the log-sum-exp that it returned.
+        causal: as `attention` took it.
+        shift: likewise.
+        scale: likewise.
+        layout: likewise.
+        dtype: likewise.
+
+    Returns:
+        The gradients of q, k and v, of their shapes. On Hopper's tensor cores that of q differs in its last
+        bits from run to run.
+
+    Raises:
+        KernelError: an argument does not fit; nothing was written.
+    """
+    call = "attention_backward"
+    named = (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout))
+    given = [taken(call, name, one, dtype=dtype) for name, one in named]
+    sums = taken(call, "lse", lse, kinds=("float32",))
+    same_place(call, *given, sums)
+    same_kind(call, *given)
+    problem, _ = _problem(call, given[:3], causal, shift, scale, layout)
+    for one in given[3:]:
+        if one.shape != given[0].shape:
+            raise wrong(call, one.name, f"has shape {one.shape}", f"Pass one of q's shape {given[0].shape}")
+    if sums.data.size != problem.batch * problem.heads * problem.queries:
+        raise wrong(call, "lse", f"has shape {sums.shape}", "Pass what attention(..., return_lse=True) gave")
+    made = [result(call, one, one.shape, problem.kind) for one in given[:3]]
+    with at(given[0]):
+        heads = [_heads(call, one, layout) for one in given]
+        run(call, _backward(problem, heads, sums, [_heads(call, one, layout) for one in made]))
+    return (returned(made[0]), returned(made[1]), returned(made[2]))
+
+
+def _heads(call: str, given: Tensor, layout: str) -> Tensor:
+    """An array seen as (batch, heads, length, d)."""
+    if layout not in LAYOUTS:
+        raise KernelError(f"{call}: layout is {layout!r}. Pass {' or '.join(repr(one) for one in LAYOUTS)}.")
+    axes = len(given.shape)
+    fewest = 2 if layout == "BHSD" else 3
+    if not fewest <= axes <= 4:
+        raise wrong(
+            call, given.name, f"has shape {given.shape}", f"Pass {fewest} to 4 axes, the last of {layout}"
+        )
+    whole = given.data[(None,) * (4 - axes)]
+    return given.of(whole.transpose(LAYOUTS[layout]))
+
+
+def _problem(
+    call: str,
+    given: list[Tensor],
+    causal: bool,
+    shift: int | None,
+    scale: float | None,
+    layout: str,
+) -> tuple[Problem, list[Tensor]]:
+    q, k, v = heads = [_heads(call, one, layout) for one in given]
+    if k.shape != v.shape:
+        raise wrong(call, "v", f"has shape {given[2].shape}", f"Pass one of k's shape {given[1].shape}")
+    (batch, count, queries, d), (kv_batch, kv_heads, keys, kv_d) = q.shape, k.shape
+    if kv_batch != batch or kv_d != d:
+        raise wrong(
+            call,
+            "k",
+            f'has shape {given[1].shape}, and "q" has {given[0].shape} in the layout {layout}',
+            "Pass arrays whose batch and last axis agree",
+        )
+    if count and (not kv_heads or count % kv_heads):
+        raise wrong(call, "k", f"has {kv_heads} heads, which do not divide the {count} of q", "Change one")
+    if not 1 <= d <= WIDEST:
+        raise wrong(call, "q", f"has heads of {d} columns", f"Pass 1 to {WIDEST}")
+    if max(queries, keys) >= 2**30 or batch * count >= 2**30:
+        raise wrong(call, "q", f"has shape {given[0].shape}: counts do not fit 32 bits", "Pass fewer heads")
+    if shift is not None and not causal:
+        raise KernelError(
+            f"{call}: shift is {shift}, and causal is False. Pass causal=True, or leave it away."
+        )
+    factor = d**-0.5 if scale is None else float(scale)
+    if not math.isfinite(factor):
+        raise KernelError(f"{call}: scale is {scale}. Pass a finite number.")
+    by = keys - queries if shift is None else int(shift)
+    by = max(-(2**30), min(by, 2**30)) if causal else keys
+    sizes = (batch, count, max(kv_heads, 1), queries, keys, d, q.kind)
+    return Problem(*sizes, causal=causal, shift=by, scale=factor), heads
+
+
+def _forward(problem: Problem, heads: list[Tensor], made: Tensor, lse: Tensor) -> list[Step]:
+    one = problem
+    if 0 in made.shape:
+        return []
+    if not one.keys:
+        made.data.fill(0)
+        lse.data.fill(-np.inf)
+        return []
+    choice = choose(one, capability())
+    width = choice.settings["D"]
+    steps: list[Step] = []
+    q, k, v = (_contiguous(given, width, steps) for given in heads)
+    fits = made.contiguous and made.aligned() and width == one.d
+    room = made if fits else made.of(workspace("attention", made, (*made.shape[:3], width), made.kind))
+    launch = _LAUNCHES[choice.kernel]
+    steps += launch(choice, one, q, k, v, room, lse.data.reshape(-1))
+    return steps if fits else steps + packing("attention", room.of(room.data[..., : one.d]), made)
+
+
+def _contiguous(given: Tensor, width: int, steps: list[Step]) -> Tensor:
+    """Heads as memory without gaps, of so many columns; what makes a copy is added to the steps."""
+    if given.shape[-1] == width:
+        made, more = dense("attention", given)
+        steps += more
+        return made
+    room = given.of(workspace("attention", given, (*given.shape[:3], width), given.kind, 0))
+    steps += packing("attention", given, room.of(room.data[..., : given.shape[-1]]))
+    return room
+
+
+def _flat(*tensors: Tensor) -> tuple[Any, ...]:
+    return tuple(one.data.reshape(-1) for one in tensors)
+
+
+def _sizes(one: Problem) -> tuple[Any, ...]:
+    return (one.queries, one.keys, one.share, one.shift, one.scale)
+
+
+def _general(
+    choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any
+) -> list[Step]:
+    grid = ceil_div(one.queries, 16) * one.batch * one.heads
+    wide = ceil_div(one.d, 32) * 32
+    shared = 4 * (64 * (wide + 1) + 16 * wide)
+    arguments = (*_flat(q, k, v), lse, *_flat(o), *_sizes(one))
+    return [Step(choice.load("attention_forward"), arguments, grid, 128, shared)]
+
+
+def _fp32(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any) -> list[Step]:
+    count = one.batch * one.heads
+    bias = workspace("attention", q, (one.keys,), "float32", 0.0)
+    whole = ceil_div(one.keys, 128) * 128  # one split of all keys
+    arguments = (*_flat(q, k, v), bias, *_flat(o), lse, one.queries, one.keys, whole, one.scale)
+    shared = 4 * (64 * (128 + 4) + 128 * (128 + 4) + 128 * 128 + 64 * (128 + 16))
+    steps = []
+    for first in range(0, count, _MOST_HEADS):  # heads of one launch
+        last = min(count, first + _MOST_HEADS)
+        grid = (ceil_div(one.queries, 64), 1, last - first)
+        parts = [part.of(part.data.reshape(count, -1)[first:last]) for part in (q, k, v, o)]
+        rows = lse.reshape(count, -1)[first:last].reshape(-1)
+        given = (*_flat(*parts[:3]), bias, *_flat(parts[3]), rows, *arguments[6:])
+        steps.append(Step(choice.load(), given, grid, 256, shared))
+    return steps
+
+
+def _mma(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any) -> list[Step]:
+    sizes, count = choice.settings, one.batch * one.heads
+    rows = 64 * sizes["TILES"]
+    shared = 2 * sizes["D"] * (rows + 2 * sizes["KEYS"])
+    arguments = (*_flat(q, k, v), lse, *_flat(o), *_sizes(one))
+    return [Step(choice.load(), arguments, (ceil_div(one.queries, rows), count), 128, shared)]
+
+
+def _hopper(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any) -> list[Step]:
+    count, width = one.batch * one.heads, choice.settings["D"]
+    order = _lists(count, one.queries, one.keys, one.shift if one.causal else None, multiprocessors())
+    if q.device is not None:
+        order = importlib.import_module("cupy").asarray(order)
+    maps = [_map(array, high) for array, high in ((q, 64), (k, 128), (v, 128), (o, 64))]
+    entries = int(order.shape[0] * order.shape[1])
+    arguments = (*maps, lse, order, entries, *_sizes(one))
+    return [Step(choice.load(), arguments, int(order.shape[1]), 384, 128 * width * 14)]
+
+
+_LAUNCHES: Mapping[str, Any] = {
+    "general/attention": _general,
+    "attention_fp32": _fp32,
+    "attention_mma": _mma,
+    "attention_hopper": _hopper,
+}
+
+
+def _map(heads: Tensor, high: int) -> Any:
+    """A tensor map of (heads, length, d) with boxes of so many rows of one head."""
+    stacked = heads.data.reshape(-1, *heads.shape[2:])
+    return tensor_map(stacked, box=(1, high, 64), swizzle=128, dtype="bfloat16")
+
+
+@cache
+def _lists(heads: int, queries: int, keys: int, shift: int | None, blocks: int) -> Any:
+    """For each block its (query tile, head), longest first; rounds by blocks by two, filled up with -1."""
+
+    def cost(tile: int) -> int:
+        seen = keys if shift is None else min(keys, 128 * tile + 128 + shift)
+        return 1 + max(1, ceil_div(seen, 128))
+
+    tiles = [(tile, head) for head in range(heads) for tile in range(ceil_div(queries, 128))]
+    lists: list[list[tuple[int, int]]] = [[] for _ in range(min(blocks, len(tiles)))]
+    load = [(0, block) for block in range(len(lists))]
+    for piece in sorted(tiles, key=lambda one: -cost(one[0])):
+        so_far, block = heapq.heappop(load)
+        lists[block].append(piece)
+        heapq.heappush(load, (so_far + cost(piece[0]), block))
+    order = np.full((max(map(len, lists)), len(lists), 2), -1, np.int32)
+    for block, pieces in enumerate(lists):
+        order[: len(pieces), block] = pieces
+    return order
+
+
+def _backward(problem: Problem, heads: list[Tensor], lse: Tensor, made: list[Tensor]) -> list[Step]:
+    one, call = problem, "attention_backward"
+    if not (one.batch * one.heads * one.queries and one.keys):
+        for array in made:
+            array.data.fill(0)
+        return []
+    choice = choose_backward(one, capability())
+    steps: list[Step] = []
+    q, k, v, out, dout = (_contiguous(given, one.d, steps) for given in heads)
+    sums, more = dense(call, lse)
+    steps += more
+    rooms = []
+    after: list[Step] = []
+    for array in made:
+        fits = array.contiguous and array.aligned()
+        rooms.append(array if fits else array.of(workspace(call, array, array.shape, array.kind)))
+        after += [] if fits else packing(call, rooms[-1], array)
+    launch = _backward_hopper if choice.lesson else _backward_general
+    return [*steps, *launch(choice, one, (q, k, v, out, dout), sums, rooms), *after]
+
+
+def _backward_general(
+    choice: Choice, one: Problem, given: tuple[Tensor, ...], lse: Tensor, made: list[Tensor]
+) -> list[Step]:
+    q, k, v, out, dout = _flat(*given)
+    count = one.batch * one.heads
+    delta = workspace("attention_backward", lse, (count * one.queries,), "float32")
+    wide = ceil_div(one.d, 32) * 32
+    shared = 4 * (64 * (wide + 1) + 32 * wide)
+    sums = lse.data.reshape(-1)
+    dq, dk, dv = _flat(*made)
+    first, second = choice.load("backward_queries"), choice.load("backward_keys")
+    of_keys = (q, k, v, dout, sums, delta, dk, dv, *_sizes(one))
+    return [
+        Step(
+            first,
+            (q, k, v, out, dout, sums, delta, dq, *_sizes(one)),
+            ceil_div(one.queries, 16) * count,
+            128,
+            shared,
+        ),
+        Step(second, of_keys, ceil_div(one.keys, 16) * one.batch * one.kv_heads, 128, shared),
+    ]
+
+
+def _backward_hopper(
+    choice: Choice, one: Problem, given: tuple[Tensor, ...], lse: Tensor, made: list[Tensor]
+) -> list[Step]:
+    call, count, n = "attention_backward", one.batch * one.heads, one.queries
+    padded = ceil_div(n, 64) * 64
+    q, k, v, out, dout = given
+    dq, dk, dv = made
+    delta, rows = (workspace(call, lse, (count, padded), "float32") for _ in range(2))
+    sums = workspace(call, lse, (count, padded // 64, 2, 8, 128, 4), "float32")
+    boxes = ((q, 64), (dout, 64), (k, 128), (v, 128), (dk, 64), (dv, 64))
+    maps = tuple(_map(array, high) for array, high in boxes)
+    prepare, backward, finish = (choice.load(name) for name in ("prepare", "backward", "finish"))
+    first = (*_flat(out, dout), lse.data.reshape(-1), delta, rows, sums, n, padded)
+    second = (*maps, rows, delta, sums, padded, one.scale, int(one.causal), 0)
+    shared = 2 * 128 * 128 * 2 + 2 * 2 * 64 * 128 * 2 + 64 * 128 * 2 + 64 * 128 * 4
+    return [
+        Step(prepare, first, (padded // 16, count), 256),
+        Step(backward, second, (ceil_div(n, 128), count), 384, shared),
+        Step(finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, 2, count), 128),
+    ]

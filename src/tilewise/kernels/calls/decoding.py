@@ -1,0 +1,193 @@
+"""Attention of one new query per head over a cache of keys and values.
+
+In: queries, a cache of any strides or in pages, and lengths. Out: one row per head. Keys are split over
+blocks and the splits combined by their log-sum-exps. BF16 with 128 columns and one length takes the lesson's
+kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tilewise.cuda.cases import ceil_div
+from tilewise.kernels.calls.arrays import (
+    C_TYPES,
+    Tensor,
+    apart,
+    at,
+    result,
+    returned,
+    same_kind,
+    same_place,
+    taken,
+    workspace,
+    wrong,
+)
+from tilewise.kernels.calls.attentions import WIDEST
+from tilewise.kernels.calls.launching import (
+    Choice,
+    Step,
+    capability,
+    dense,
+    multiprocessors,
+    packed,
+    published,
+    run,
+)
+
+_CALL = "attention_decode"
+_MOST_SPLITS = 64
+
+
+def choose(d: int, kind: str, share: int, *, even: bool, arch: int) -> Choice:
+    """Which kernel decodes.
+
+    Args:
+        d: columns of a head.
+        kind: the element type.
+        share: query heads that use one KV head.
+        even: whether the cache is contiguous, without pages, and of one length.
+        arch: the compute capability, such as 90.
+    """
+    if kind == "bfloat16" and d == 128 and even and arch >= 80:
+        group = max(few for few in (1, 2, 4) if share % few == 0)
+        why = f"BF16, d = 128, one length: each key is loaded once for {group} query heads"
+        return Choice("decode_rows", why, {"GROUP": group, "WARPS": 8})
+    why = "lengths, pages or strides" if not even else f"{kind} with d = {d}"
+    return Choice("general/decode", why, {"Number": C_TYPES[kind], "D": d})
+
+
+def attention_decode(
+    q: Any,
+    k: Any,
+    v: Any,
+    lengths: Any = None,
+    table: Any = None,
+    *,
+    scale: float | None = None,
+    dtype: str | None = None,
+    out: Any = None,
+) -> Any:
+    """softmax(scale * q @ k.T) @ v with one query per head, with sums in FP32.
+
+    A sequence without keys gets zeros.
+
+    Args:
+        q: queries (batch, heads, d), float32, bfloat16 or float16; d up to 256.
+        k: keys (batch, KV heads, N, d) of the same type, of any strides whose last axis is adjacent; KV heads
+            divide heads. With `table`: pages (pages, KV heads, keys per page, d).
+        v: values, of the shape of `k`.
+        lengths: how many keys each sequence has, (batch,) int32; None for all.
+        table: the pages of each sequence in order, (batch, most pages) int32, for a paged cache.
+        scale: factor of the scores; None takes 1 / sqrt(d).
+        dtype: "bfloat16" where uint16 arrays of NumPy or CuPy hold BF16.
+        out: a contiguous array of `q`'s shape and type to write to.
+
+    Returns:
+        An array of the sort, shape and type of `q`.
+
+    Raises:
+        KernelError: an argument does not fit; nothing was written. Entries of `lengths` and `table` are
+            checked where they are NumPy arrays; on a GPU that would wait for it.
+    """
+    given = [taken(_CALL, name, one, dtype=dtype) for name, one in (("q", q), ("k", k), ("v", v))]
+    integers = [
+        None if one is None else taken(_CALL, name, one, kinds=("int32",))
+        for name, one in (("lengths", lengths), ("table", table))
+    ]
+    same_place(_CALL, *given, *(one for one in integers if one is not None))
+    same_kind(_CALL, *given)
+    apart(_CALL, out, q=q, k=k, v=v)
+    _check(given, integers, lengths, table)
+    made = result(_CALL, given[0], given[0].shape, given[0].kind, out)
+    with at(given[0]):
+        if 0 not in made.shape:
+            factor = given[0].shape[-1] ** -0.5 if scale is None else float(scale)
+            run(_CALL, _steps(given, integers, made, factor))
+    return returned(made)
+
+
+def _check(given: list[Tensor], integers: list[Tensor | None], lengths: Any, table: Any) -> None:
+    q, k, v = given
+    sizes, pages = integers
+    if len(q.shape) != 3 or not 1 <= q.shape[-1] <= WIDEST:
+        raise wrong(_CALL, "q", f"has shape {q.shape}", f"Pass (batch, heads, d), d from 1 to {WIDEST}")
+    if len(k.shape) != 4 or k.shape[-1] != q.shape[-1] or (pages is None and k.shape[0] != q.shape[0]):
+        raise wrong(_CALL, "k", f'has shape {k.shape}, and "q" has {q.shape}', "Pass (batch, heads, N, d)")
+    if k.shape != v.shape:
+        raise wrong(_CALL, "v", f"has shape {v.shape}", f"Pass one of k's shape {k.shape}")
+    if q.shape[1] and (not k.shape[1] or q.shape[1] % k.shape[1]):
+        raise wrong(
+            _CALL, "k", f"has {k.shape[1]} heads, which do not divide the {q.shape[1]} of q", "Change one"
+        )
+    if q.shape[0] * q.shape[1] > 65_535:
+        raise wrong(
+            _CALL, "q", f"has {q.shape[0] * q.shape[1]:,} heads in all", "Pass at most 65,535 at once"
+        )
+    if sizes is not None and sizes.shape != q.shape[:1]:
+        raise wrong(_CALL, "lengths", f"has shape {sizes.shape}", f"Pass one for each of {q.shape[0]}")
+    if pages is not None and (len(pages.shape) != 2 or pages.shape[0] != q.shape[0] or sizes is None):
+        raise wrong(_CALL, "table", f"has shape {pages.shape}", "Pass (batch, most pages), and lengths")
+    most = k.shape[2] * (1 if pages is None else pages.shape[1])
+    if isinstance(lengths, np.ndarray) and lengths.size and not 0 <= lengths.min() <= lengths.max() <= most:
+        raise wrong(_CALL, "lengths", f"has values outside 0 to {most}", "Correct them")
+    if isinstance(table, np.ndarray) and isinstance(lengths, np.ndarray):
+        used = np.arange(table.shape[1]) * k.shape[2] < lengths[:, None]
+        if np.any(used & ((table < 0) | (table >= k.shape[0]))):
+            raise wrong(_CALL, "table", f"names pages outside 0 to {k.shape[0] - 1}", "Correct them")
+
+
+def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, scale: float) -> list[Step]:
+    q, k, v = given
+    steps: list[Step] = []
+    q, steps = dense(_CALL, q)
+    (batch, heads, d), kv_heads = q.shape, k.shape[1]
+    share, rows = heads // kv_heads, batch * heads
+    n = k.shape[2] * (1 if integers[1] is None else integers[1].shape[1])
+    even = integers == [None, None] and k.contiguous and v.contiguous and k.aligned(8) and v.aligned(8)
+    even = even and n > 0 and made.aligned(8)
+    choice = choose(d, q.kind, share, even=even, arch=capability())
+    groups = rows // choice.settings.get("GROUP", 1)
+    splits = max(1, min(_MOST_SPLITS, ceil_div(3 * multiprocessors(), groups), ceil_div(n, 64)))
+    split = max(16, ceil_div(ceil_div(n, splits), 16) * 16)
+    splits = max(1, ceil_div(n, split))
+    part = workspace(_CALL, q, (splits, rows, d), "float32")
+    sums = workspace(_CALL, q, (splits, rows), "float32")
+    flat = made.data.reshape(-1)
+    if choice.lesson:
+        keys, values = k.data.reshape(-1), v.data.reshape(-1)
+        first = (q.data.reshape(-1), keys, values, part, sums, n, split, share, scale)
+        combine = published("decode_rows", "combine_shares", **choice.settings)
+        return [
+            *steps,
+            Step(choice.load(), first, (splits, groups), 32 * choice.settings["WARPS"]),
+            Step(combine, (part, sums, flat, rows, splits), ceil_div(rows * d, 256), 256),
+        ]
+    caches = []
+    for one in (k, v):
+        adjacent = one.steps[-1] == 1 or d == 1
+        cache, more = (one, []) if adjacent else packed(_CALL, one)
+        caches.append(cache)
+        steps += more
+    lists = [None if one is None else dense(_CALL, one) for one in integers]
+    for pair in lists:
+        steps += [] if pair is None else pair[1]
+    lengths, table = (None if pair is None else pair[0].data.reshape(-1) for pair in lists)
+    pages = 0 if integers[1] is None else integers[1].shape[1]
+    strides = [step for cache in caches for step in cache.steps[:3]]
+    pointers = (q.data.reshape(-1), *(_memory(one) for one in caches), lengths, table, part, sums)
+    numbers = (heads, share, n, split, max(1, k.shape[2]), pages, *strides, scale)
+    combine = choice.load("decode_combine")
+    return [
+        *steps,
+        Step(choice.load("decode_split"), (*pointers, *numbers), (splits, rows), 128),
+        Step(combine, (part, sums, flat, rows, splits), ceil_div(rows * d, 256), 256),
+    ]
+
+
+def _memory(cache: Tensor) -> Any:
+    """A cache's memory; of an empty one, a pointer that is not read."""
+    return cache.flat() if math.prod(cache.shape) else workspace(_CALL, cache, (1,), cache.kind)

@@ -1,0 +1,222 @@
+"""What functions launch: steps that are all checked before the first runs, and the choice behind them.
+
+In: kernels with arguments and a launch shape. Out: arrays, written in place. Which kernel is chosen is each
+function's own table.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewise import kernels
+from tilewise.cuda.arguments import check_launch
+from tilewise.cuda.cases import Extent, ceil_div
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.kernel.backend import backend
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernels.calls.arrays import C_TYPES, Tensor, workspace
+
+GENERAL = Path(__file__).resolve().parent.parent / "general"
+"""Where the kernels are that no lesson has: they take any shape, and no care of speed."""
+AMPERE = 80
+"""The compute capability from which on there are asynchronous copies and BF16 tensor cores."""
+HOPPER = 90
+"""The compute capability that has wgmma and TMA as the lessons' kernels use them."""
+WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
+"""Integers of CUDA C by their bytes, for elements that are only moved."""
+_PACK_AXES = 5
+_MOST_BLOCKS = 8192
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which kernel a function takes, and why."""
+
+    kernel: str
+    """A published kernel's name, or `general/<name>`."""
+    why: str
+    """The reason, a clause."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Values for its `#define` lines."""
+
+    @property
+    def lesson(self) -> str | None:
+        """The lesson that has its text; None for a general kernel."""
+        return None if self.kernel.startswith("general/") else kernels.PUBLISHED[self.kernel].lesson
+
+    def load(self, entry: str | None = None) -> Kernel:
+        """The kernel with its settings; `entry` picks another of the same text."""
+        if self.lesson is None:
+            return general(self.kernel.removeprefix("general/"), entry, **self.settings)
+        return published(self.kernel, entry, **self.settings)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch."""
+
+    kernel: Kernel
+    """What is launched."""
+    arguments: tuple[Any, ...]
+    """Its arguments, in order."""
+    grid: Extent
+    """Blocks."""
+    block: Extent
+    """Threads of a block."""
+    shared_bytes: int = 0
+    """Dynamic shared memory of a block."""
+
+
+def run(call: str, steps: Sequence[Step]) -> None:
+    """Check every launch shape, then launch in order.
+
+    Raises:
+        KernelError: a launch is too large; then none has run.
+    """
+    for step in steps:
+        try:
+            check_launch(step.kernel.name, step.kernel.function, step.grid, step.block, step.shared_bytes)
+        except KernelError as error:
+            raise KernelError(f"{call}: {error} Pass fewer rows or matrices at a time.") from None
+    for step in steps:
+        step.kernel(*step.arguments, grid=step.grid, block=step.block, shared_bytes=step.shared_bytes)
+
+
+def capability() -> int:
+    """The compute capability of the current GPU, 90 for 9.0; the simulator has Hopper's instructions."""
+    return _of_device(_device())[0]
+
+
+def multiprocessors() -> int:
+    """How many SMs the current GPU has; 132 on the simulator."""
+    return _of_device(_device())[1]
+
+
+def _device() -> int | None:
+    """The current GPU's number; None on the simulator."""
+    return int(importlib.import_module("cupy").cuda.runtime.getDevice()) if backend() == "gpu" else None
+
+
+@cache
+def _of_device(number: int | None) -> tuple[int, int]:
+    """Compute capability and SMs of a GPU."""
+    if number is None:
+        return HOPPER, 132
+    device = importlib.import_module("cupy").cuda.Device(number)
+    return int(device.compute_capability), int(device.attributes["MultiProcessorCount"])
+
+
+@cache
+def general(name: str, entry: str | None = None, **settings: Any) -> Kernel:
+    """A kernel of the folder `general`, with settings."""
+    path = GENERAL / f"{name}.cu"
+    return Kernel(
+        path.read_text(encoding="utf-8"), entry, settings, options=("-std=c++17",), origin=(str(path), 1)
+    )
+
+
+@cache
+def published(name: str, entry: str | None = None, **settings: Any) -> Kernel:
+    """A published kernel with settings; `entry` picks another kernel of the same text."""
+    made = kernels.kernel(name, **settings)
+    return made if entry is None else made.named(entry)
+
+
+def merged(tensor: Tensor, keep: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents and strides with neighbouring axes taken together where memory allows.
+
+    Args:
+        tensor: the array.
+        keep: how many of the last axes stay as they are.
+    """
+    axes = len(tensor.shape) - keep
+    extents: list[int] = []
+    steps: list[int] = []
+    for extent, step in zip(tensor.shape[:axes], tensor.steps[:axes], strict=True):
+        if extent == 1:
+            continue
+        if extents and steps[-1] == extent * step:
+            extents[-1] *= extent
+            steps[-1] = step
+        else:
+            extents.append(extent)
+            steps.append(step)
+    return (*extents, *tensor.shape[axes:]), (*steps, *tensor.steps[axes:])
+
+
+def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
+    """Copy between arrays of one shape with other strides or another element type.
+
+    Raises:
+        KernelError: the array has more axes than can be walked through at once.
+    """
+    if 0 in source.shape:
+        return []
+    common = _common(source, target)
+    if len(common) > _PACK_AXES:
+        raise KernelError(
+            f'{call}: "{source.name}" of shape {source.shape} has {len(common)} axes apart in memory; '
+            f"at most {_PACK_AXES} can be. Pass a contiguous copy."
+        )
+    padded = [(1, 0, 0)] * (_PACK_AXES - len(common)) + common
+    n = 1
+    for extent, _, _ in padded:
+        n *= extent
+    settings = {
+        "From": _element(source),
+        "To": _element(target),
+        "SAME": int(source.kind == target.kind),
+    }
+    arguments = (
+        _bits(source),
+        _bits(target),
+        n,
+        *(extent for extent, _, _ in padded[1:]),
+        *(step for _, step, _ in padded),
+        *(step for _, _, step in padded),
+    )
+    return [Step(general("pack", **settings), arguments, min(ceil_div(n, 256), _MOST_BLOCKS), 256)]
+
+
+def packed(call: str, source: Tensor, kind: str | None = None) -> tuple[Tensor, list[Step]]:
+    """A contiguous copy of an array, as an element type, and the launch that makes it."""
+    kind = kind or source.kind
+    copy = source.of(workspace(call, source, source.shape, kind), kind)
+    return copy, packing(call, source, copy)
+
+
+def dense(call: str, source: Tensor) -> tuple[Tensor, list[Step]]:
+    """The array itself where it is contiguous and begins at a multiple of 16 bytes, else such a copy."""
+    return (source, []) if source.contiguous and source.aligned() else packed(call, source)
+
+
+def _common(source: Tensor, target: Tensor) -> list[tuple[int, int, int]]:
+    """Extents with both strides, neighbouring axes taken together where both memories allow."""
+    found: list[tuple[int, int, int]] = []
+    for extent, ours, theirs in zip(source.shape, source.steps, target.steps, strict=True):
+        if extent == 1:
+            continue
+        if found and found[-1][1] == extent * ours and found[-1][2] == extent * theirs:
+            found[-1] = (found[-1][0] * extent, ours, theirs)
+        else:
+            found.append((extent, ours, theirs))
+    return found
+
+
+def _element(tensor: Tensor) -> str:
+    """The C type of a tensor's elements; for what is no float of ours, an integer of its size."""
+    return C_TYPES.get(tensor.kind) or WORDS[int(tensor.data.itemsize)]
+
+
+def _bits(tensor: Tensor) -> Any:
+    """A tensor's memory as what `_element` says it holds."""
+    if tensor.kind in C_TYPES:
+        return tensor.flat()
+    return tensor.flat().view(np.dtype(f"uint{8 * tensor.data.itemsize}"))

@@ -1,0 +1,80 @@
+"""NVIDIA's compiler takes every kernel that functions launch, with the settings that they choose."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.calls.test_attentions import problem
+from tilewise.cuda.options import architecture
+from tilewise.kernel import nvrtc
+from tilewise.kernel.nvrtc import compile_kernel
+from tilewise.kernels.calls.arrays import C_TYPES
+from tilewise.kernels.calls.attentions import choose as choose_attention
+from tilewise.kernels.calls.decoding import choose as choose_decode
+from tilewise.kernels.calls.launching import GENERAL, general, published
+from tilewise.kernels.calls.matmuls import choose as choose_matmul
+from tilewise.kernels.calls.softmaxes import choose as choose_softmax
+
+pytestmark = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+
+SETTINGS = {
+    "attention": [{"Number": number, "D": 256, "CAUSAL": 1} for number in C_TYPES.values()],
+    "decode": [{"Number": number, "D": 256} for number in C_TYPES.values()],
+    "matmul": [
+        {"Number": number, "ACTIVATION": at, "A_BY_ROWS": at % 2, "B_BY_ROWS": at // 2}
+        for at, number in enumerate(C_TYPES.values(), start=1)
+    ],
+    "pack": [
+        *({"From": one, "To": other, "SAME": 0} for one in C_TYPES.values() for other in C_TYPES.values()),
+        {"From": "unsigned long long", "To": "unsigned long long", "SAME": 1},
+    ],
+    "softmax": [{"Number": number} for number in C_TYPES.values()],
+    "sum": [{"Number": number} for number in C_TYPES.values()],
+    "transpose": [{"Number": word} for word in ("unsigned char", "unsigned long long")],
+}
+ENTRIES = {"attention": "attention_forward", "matmul": "matmul", "decode": "decode_split"}
+
+
+def test_every_general_kernel_is_compiled_here():
+    assert set(SETTINGS) == {path.stem for path in GENERAL.glob("*.cu")}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_general_kernels_compile_and_spill_an_address_at_most(name):
+    for settings in SETTINGS[name]:
+        for one in compile_kernel(general(name, ENTRIES.get(name), **settings), ["sm_75", "sm_90"]):
+            assert one.spill_store_bytes <= 16, (settings, one)
+
+
+@pytest.mark.parametrize("columns", [7, 1000, 32_768])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
+def test_the_settings_of_softmax_spill_nothing(columns, kind):
+    choice = choose_softmax(columns, kind, arch=90)
+    assert choice.kernel == "softmax_on_chip"
+    (found,) = compile_kernel(choice.load(), ["sm_90"])
+    assert not found.spills
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        choose_softmax(100_000, "float32", arch=90),
+        choose_softmax(65_536, "bfloat16", arch=90),
+        choose_matmul(4096, 4096, 4096, "float32", arch=90),
+        choose_matmul(1000, 999, 1000, "float32", arch=90),
+        choose_matmul(4096, 4096, 4096, "bfloat16", arch=90),
+        choose_attention(problem(causal=True), 90),
+        choose_attention(problem(d=64), 90),
+        choose_attention(problem(kind="float32"), 90),
+        choose_decode(128, "bfloat16", 8, even=True, arch=90),
+    ],
+    ids=lambda choice: choice.kernel,
+)
+def test_the_settings_of_lessons_kernels_spill_nothing(choice):
+    (found,) = compile_kernel(published(choice.kernel, **choice.settings), [nvrtc_target(choice)])
+    assert not found.spills
+
+
+def nvrtc_target(choice):
+    """The architecture that a kernel names, else Hopper's."""
+    return architecture(choice.load().options) or "sm_90"

@@ -1,0 +1,117 @@
+"""`kernels.matmul` on every size, layout and element type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.calls.layouts import (
+    FEW,
+    KINDS,
+    LAYOUTS,
+    MANY,
+    exact,
+    extents,
+    laid_out,
+    named,
+    step_of,
+    stored,
+    sweep,
+)
+from tilewise import kernels
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.kernels.calls.matmuls import ACTIVATIONS, choose
+
+CASES = given(
+    leading=st.sampled_from([((), ()), ((3,), (3,)), ((2, 1), (3,)), ((), (2, 2)), ((0,), (0,))]),
+    m=extents(0, 150),
+    n=extents(0, 150),
+    k=extents(0, 100),
+    layouts=st.tuples(st.sampled_from(LAYOUTS), st.sampled_from(LAYOUTS)),
+    kind=st.sampled_from(KINDS),
+    activation=st.sampled_from([None, *ACTIVATIONS]),
+    with_bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+
+
+def activated(x, name):
+    if name == "relu":
+        return np.maximum(x, 0)
+    if name == "gelu":
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return x / (1 + np.exp(-x)) if name == "silu" else x
+
+
+def right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed):
+    random = np.random.default_rng(seed)
+    a = stored(random.normal(size=(*leading[0], m, k)), kind)
+    b = stored(random.normal(size=(*leading[1], k, n)), kind)
+    bias = stored(random.normal(size=n), kind) if with_bias else None
+    views = [laid_out(one, layout) for one, layout in zip((a, b), layouts, strict=True)]
+    made = kernels.matmul(*views, bias, activation, **named(kind))
+    wide = [exact(one, kind) for one in (a, b)]
+    product = wide[0] @ wide[1] + (exact(bias, kind) if with_bias else 0.0)
+    assert (made.shape, made.dtype) == (product.shape, a.dtype)
+    room = 1e-6 * (np.abs(wide[0]) @ np.abs(wide[1])) + 2 * step_of(kind) * (np.abs(product) + 1.0)
+    assert np.all(np.abs(exact(made, kind) - activated(product, activation)) <= 2 * room)
+
+
+@FEW
+@CASES
+def test_a_product_is_that_of_64_bits(leading, m, n, k, layouts, kind, activation, with_bias, seed):
+    right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed)
+
+
+@sweep("matmuls", texts=("matmul_*", "general/matmul"))
+@MANY
+@CASES
+def test_thousands_of_products(leading, m, n, k, layouts, kind, activation, with_bias, seed):
+    right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("m", "n", "k"), [(260, 131, 65), (128, 520, 72), (5, 300, 1)])
+@pytest.mark.parametrize("layouts", [("plain", "plain"), ("permuted", "offset"), ("padded", "permuted")])
+def test_the_fast_kernels_on_sizes_that_no_tile_divides(m, n, k, layouts, kind):
+    right_matmul(((), ()), m, n, k, layouts, kind, "relu", True, 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind", "more", "kernel"),
+    [
+        ((4096, 4096, 4096), "bfloat16", {}, "matmul_bf16"),
+        ((4096, 4096, 4096), "bfloat16", {"arch": 80}, "general/matmul"),
+        ((4096, 4096, 4096), "bfloat16", {"matrices": 64}, "general/matmul"),
+        ((4096, 4096, 4096), "float16", {}, "general/matmul"),
+        ((4096, 4096, 4096), "float32", {}, "matmul_fp32"),
+        ((1000, 1000, 1000), "float32", {}, "matmul_fp32_narrow"),
+        ((30, 30, 4096), "float32", {}, "general/matmul"),
+        ((1000, 1000, 1000), "float32", {"arch": 75}, "general/matmul"),
+    ],
+)
+def test_the_table_of_kernels(sizes, kind, more, kernel):
+    assert choose(*sizes, kind, **{"arch": 90, **more}).kernel == kernel
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "more", "message"),
+    [
+        (
+            (3, 4),
+            (5, 6),
+            {},
+            '"b" has 5 rows, and "a" has 4 columns. Pass matrices whose inner extents agree',
+        ),
+        ((4,), (4, 6), {}, r'"a" has shape \(4,\). Pass two axes or more'),
+        ((2, 3, 4), (3, 4, 6), {}, r'"b" has shape \(3, 4, 6\), and "a" has \(2, 3, 4\). Make leading axes'),
+        ((3, 4), (4, 6), {"activation": "tanh"}, "activation is 'tanh'. Pass None"),
+        ((3, 4), (4, 6), {"bias": np.zeros(5, np.float32)}, r'"bias" has shape \(5,\). Pass 6 elements'),
+        ((3, 4), (4, 6), {"bias": np.zeros(6, np.float16)}, '"bias" has dtype float16, and "a" has float32'),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_repair(a, b, more, message):
+    with pytest.raises(KernelError, match=f"^matmul: {message}"):
+        kernels.matmul(np.zeros(a, np.float32), np.zeros(b, np.float32), **more)

@@ -1,0 +1,94 @@
+"""`kernels.sum` on every length, layout and element type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.calls.layouts import (
+    FEW,
+    KINDS,
+    LAYOUTS,
+    MANY,
+    exact,
+    extents,
+    laid_out,
+    named,
+    step_of,
+    stored,
+    sweep,
+)
+from tilewise import kernels
+from tilewise.cuda.kernel_source import KernelError
+from tilewise.kernels.calls import sums
+
+CASES = given(
+    shape=st.one_of(
+        st.tuples(st.integers(0, 9000)), st.lists(extents(0, 17), min_size=0, max_size=4).map(tuple)
+    ),
+    layout=st.sampled_from(LAYOUTS),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 99),
+)
+
+
+def right_sum(shape, layout, kind, seed):
+    values = stored(np.random.default_rng(seed).normal(size=shape), kind)
+    x = laid_out(values, layout) if shape else values
+    total = kernels.sum(x, **named(kind))
+    assert (total.shape, total.dtype) == ((), x.dtype)
+    wide = exact(values, kind)
+    room = step_of(kind) * abs(wide.sum()) + 1e-6 * np.abs(wide).sum()
+    assert abs(exact(total, kind) - wide.sum()) <= room + 1e-12
+
+
+@FEW
+@CASES
+def test_a_sum_is_that_of_64_bits(shape, layout, kind, seed):
+    right_sum(shape, layout, kind, seed)
+
+
+@sweep("sums", texts=("sum_fp32", "general/sum"))
+@MANY
+@CASES
+def test_thousands_of_sums(shape, layout, kind, seed):
+    right_sum(shape, layout, kind, seed)
+
+
+def test_a_long_array_is_cut_into_launches_that_count_in_an_int(monkeypatch):
+    monkeypatch.setattr(sums, "LARGEST", 1024)
+    x = np.arange(5001, dtype=np.float32)[1:]
+    assert kernels.sum(x) == x.sum()
+
+
+def test_infinities_and_nan_come_through():
+    assert kernels.sum(np.float32([1, np.inf, 2])) == np.inf
+    assert np.isnan(kernels.sum(np.float32([-np.inf, np.inf])))
+    assert np.isnan(kernels.sum(np.float32([1, np.nan])))
+
+
+def test_a_result_can_be_written_to_an_array():
+    out = np.zeros((), np.float32)
+    assert kernels.sum(np.ones((3, 5), np.float32), out=out) is out
+    assert out == 15
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([1.0], '"x" is of type list. Pass an array of NumPy, CuPy or PyTorch.'),
+        (np.zeros(3), '"x" has dtype float64; sum takes float32, bfloat16, float16. Convert it with .astype'),
+        (np.zeros(3, np.uint16), 'has dtype uint16; .* Pass dtype="bfloat16" if it holds the bits of BF16.'),
+        (np.zeros(3, np.float32)[::-1], '"x" runs backwards along axis 0, a stride of -4 bytes. Pass np.asc'),
+        (np.zeros(3, ">f4"), '"x" has the other byte order. Convert it'),
+        (
+            np.zeros(3, [("a", "f4"), ("b", "u1")])["a"],
+            '"x" has a stride of 5 bytes, no multiple of its 4-byte elements. Pass np.ascontiguousarray',
+        ),
+    ],
+)
+def test_what_cannot_be_added_up_is_refused_with_a_repair(x, message):
+    with pytest.raises(KernelError, match=f"^sum: .*{message}"):
+        kernels.sum(x)
