@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tilewise.cli.trace_arguments import TYPES
-from tilewise.cuda.arguments import Parameter, parameters_of
+from tilewise.cli.trace_plan import SPELLED, Plan, plan
+from tilewise.cuda.arguments import parameters_of
 from tilewise.cuda.kernel_source import without_comments
+from tilewise.cuda.launch_sites import LaunchSite, launch_sites
+from tilewise.cuda.top_level import pieces
 from tilewise.cuda.variables import DeviceVariable, device_variables
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
     from tilewise.cuda.kernel_source import GlobalFunction
-
-ELEMENTS = 1024
-"""Elements of each array that is proposed: 32 rows of 32 where a kernel has several sizes."""
-_SIZE = re.compile(
-    r"(?i)^(?:n|m|k|h|w|b|t|c|d|nx|ny|nz|\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem)\w*)$"
-)
-_SPELLED = {np.dtype(name): short for short, name in TYPES.items()}
+    from tilewise.kernel.kernel import Kernel
 
 
 def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> Iterator[str]:
@@ -61,6 +56,7 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
         for one in device_variables(text, lines + part.text).values()
         if one.needs_a_value and len(re.findall(rf"\b{one.name.rpartition('::')[2]}\b", plain)) > 1
     ]
+    sites = launch_sites(lines + part.whole)
     for name in names:
         try:
             made = part.kernels.get(name)
@@ -69,7 +65,19 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
             yield f"\n  {name}: {error}"
             continue
         yield f"\n  {name}({', '.join(f'{one.ctype} {one.name}' for one in parameters_of(function))})"
-        yield "  " + command(file, function, several, defines, empty)
+        yield "  " + command(
+            file,
+            function,
+            several,
+            defines,
+            empty,
+            plan(
+                function,
+                _site(name, sites),
+                flat=_is_flat(name, part.whole),
+                bytes_of=_structures(function, partial(Kernel, text, name, defines, folder=folder)),
+            ),
+        )
     for template, launched in part.templates.items():
         if not launched:
             yield f"\n  {template} is a template: name its arguments, as in --kernel '{template}<32>'."
@@ -85,33 +93,58 @@ def command(
     several: bool,
     defines: Mapping[str, Any],
     variables: Sequence[DeviceVariable] = (),
+    planned: Plan | None = None,
 ) -> str:
-    """A command that launches a kernel on small inputs, with values for variables that have none."""
-    parameters = parameters_of(function)
-    sizes = [one for one in parameters if not one.is_pointer and _SIZE.fullmatch(one.name)]
-    size = 32 if len(sizes) > 1 else ELEMENTS
-    block = min(256, function.max_threads or 256)
+    """A command that launches a kernel on small inputs, with values for variables that have none.
+
+    Args:
+        file: the file as the reader named it.
+        function: the kernel.
+        several: whether the file has others.
+        defines: values for macros.
+        variables: those of the file that need a value.
+        planned: grid, block and arguments; by default small ones.
+    """
+    planned = planned or plan(function)
     named = ["--kernel", function.name] if several or "<" in function.name else []
     words = ["tilewise", "trace", file, *named]
     words += [word for key, value in defines.items() for word in ("--define", f"{key}={value}")]
-    words += ["--grid", str(-(-ELEMENTS // block)), "--block", str(block)]
-    for one in parameters:
-        words += ["--arg", f"{one.name}={_value(one, size)}"]
+    words += ["--grid", ",".join(map(str, planned.grid)), "--block", ",".join(map(str, planned.block))]
+    words += ["--shared", str(planned.shared_bytes)] if planned.shared_bytes else []
+    words += [word for name, value in planned.arguments.items() for word in ("--arg", f"{name}={value}")]
     for held in variables:
-        if held.dtype in _SPELLED and held.shape is not None and -1 not in held.shape:
+        if held.dtype in SPELLED and held.shape is not None and -1 not in held.shape:
             shape = ",".join(map(str, held.shape or (1,)))
-            words += ["--arg", f"{held.name}={_SPELLED[held.dtype]}[{shape}]"]
+            words += ["--arg", f"{held.name}={SPELLED[held.dtype]}[{shape}]"]
     return shlex.join(words)
 
 
-def _value(one: Parameter, size: int) -> str:
-    if one.is_pointer:
-        kind = _SPELLED.get(one.dtype, "u8") if one.dtype is not None else "u8"
-        return f"{kind}[{ELEMENTS * max(one.width, 1)}]"
-    if one.dtype is None:
-        return "u8[64]"  # a struct: its bytes
-    if one.dtype.kind == "f":
-        return "0.5"
-    if one.dtype.kind == "b":
-        return "true"
-    return str(size) if _SIZE.fullmatch(one.name) else "1"
+def _structures(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:
+    """The sizes of the structures that a kernel takes; only a compiler knows them."""
+    if all(one.is_pointer or one.dtype is not None for one in parameters_of(function)):
+        return {}
+    made = kernel()
+    return {
+        one.name: held.size_bytes for one, held in zip(made.parameters, made.entry.parameters, strict=True)
+    }
+
+
+def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite | None:
+    """The file's launch of a kernel: of those with its template arguments the one of which most is known."""
+    base, _, template = name.partition("<")
+    own = [one for one in sites if one.kernel == base.rpartition("::")[2]]
+    exact = [one for one in own if one.template == f"<{template}"] if template else own
+    return max(exact or own, key=_known, default=None)
+
+
+def _known(site: LaunchSite) -> int:
+    scope = site.small()
+    arguments = range(len(site.arguments))
+    passed = [site.passed(at, scope) is not None or site.bytes_of(at, scope) is not None for at in arguments]
+    return sum(one is not None for one in site.extents(scope)) + sum(passed)
+
+
+def _is_flat(name: str, text: str) -> bool:
+    base = name.partition("<")[0].rpartition("::")[2]
+    own = [one.text for one in pieces(text) if re.search(rf"\b{base}\s*\(", one.head)]
+    return not any(re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", one) for one in own)

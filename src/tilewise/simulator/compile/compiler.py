@@ -173,11 +173,11 @@ _REPAIRS = (
         "global function|kernel launch|cudaDeviceSynchronize",
         "Launch both kernels from the host, one after the other: a kernel cannot launch another here.",
     ),
-    ("host function .* in __(?:global|device)", "Make it a __device__ function."),
     (
         "'new'|operator (?:new|delete)|'(?:malloc|free)'",
         "Give the kernel an array to work in: it cannot allocate.",
     ),
+    ("host function .* in __(?:global|device)", "Make it a __device__ function."),
     ("file not found", "Put the header beside the file."),
     (
         r"namespace 'std'|\bstd::",

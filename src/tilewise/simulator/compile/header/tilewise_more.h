@@ -117,6 +117,9 @@ TW_HOST(cudaGetLastError) TW_HOST(cudaGetDevice) TW_HOST(cudaGetDeviceProperties
 TW_HOST(cudaFuncSetAttribute) TW_HOST(cudaMemPrefetchAsync)
 template <class... A> __host__ const char *cudaGetErrorString(A...);
 __host__ size_t strlen(const char *);
+__host__ void *malloc(size_t);
+__host__ void *calloc(size_t, size_t);
+__host__ void free(void *);
 __host__ char *strcpy(char *, const char *);
 __host__ int strcmp(const char *, const char *);
 __host__ void exit(int);
