@@ -195,7 +195,7 @@ def test_without_a_launch_the_kernels_of_a_file_are_listed(
     assert len(commands) == 2
     for command in commands:  # what is proposed runs
         assert main(command) == 0, command
-    assert "spread<32><<<4, 256>>>" in capsys.readouterr().out
+    assert "spread<32><<<1, 32>>>" in capsys.readouterr().out  # as the file launches it
 
 
 def test_macros_and_saved_arrays_are_taken(file: str, tmp_path: Path) -> None:

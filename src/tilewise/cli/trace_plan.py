@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tilewise.cli.trace_arguments import TYPES
+from tilewise.cli.trace_arguments import MOST_BYTES, TYPES
 from tilewise.cuda.arguments import Parameter, parameters_of
 from tilewise.cuda.host_values import Scope
 from tilewise.cuda.kernel_source import GlobalFunction
@@ -24,6 +24,8 @@ ELEMENTS = 1024
 """Elements of an array of which nothing is known."""
 MOST_ELEMENTS = 1 << 20
 MOST_BLOCKS = 256
+SHARED_BYTES = 16_384
+"""Dynamic shared memory where nothing says how much."""
 SPELLED = {np.dtype(name): short for short, name in TYPES.items()}
 _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
@@ -50,6 +52,7 @@ def plan(
     site: LaunchSite | None = None,
     *,
     flat: bool = True,
+    dynamic: bool = False,
     bytes_of: Mapping[str, int] = MappingProxyType({}),
 ) -> Plan:
     """A small launch.
@@ -58,6 +61,7 @@ def plan(
         function: the kernel.
         site: the file's own launch of it.
         flat: whether the kernel counts its threads along x only.
+        dynamic: whether it has shared memory whose size is the launch's to say.
         bytes_of: the sizes of structures that it takes, by their names.
     """
     parameters = parameters_of(function)
@@ -77,7 +81,7 @@ def plan(
         else _written(one, numbers[one.name], bytes_of.get(one.name, 64))
         for at, one in enumerate(parameters)
     }
-    return Plan(grid, block, shared or 0, arguments)
+    return Plan(grid, block, shared or (SHARED_BYTES if dynamic else 0), arguments)
 
 
 def _is_size(one: Parameter) -> bool:
@@ -128,6 +132,7 @@ def _array(one: Parameter, at: int, site: LaunchSite | None, scope: Scope, eleme
     kind = SPELLED.get(one.dtype, "u8") if one.dtype is not None else "u8"
     width = max(one.width, 1)
     bytes_ = site.bytes_of(at, scope) if site else None
+    bytes_ = bytes_ if bytes_ and bytes_ <= MOST_BYTES else None
     if bytes_ and one.dtype is not None and bytes_ % one.dtype.itemsize == 0:
         return f"{kind}[{bytes_ // one.dtype.itemsize}]"
     return f"{kind}[{bytes_ or elements * (width if one.dtype is not None else 16)}]"

@@ -74,7 +74,8 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
             plan(
                 function,
                 _site(name, sites),
-                flat=_is_flat(name, part.whole),
+                flat=not _has(name, part.whole, r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b"),
+                dynamic=_has(name, part.whole, r"\bextern\b[^;]*__shared__"),
                 bytes_of=_structures(function, partial(Kernel, text, name, defines, folder=folder)),
             ),
         )
@@ -144,7 +145,8 @@ def _known(site: LaunchSite) -> int:
     return sum(one is not None for one in site.extents(scope)) + sum(passed)
 
 
-def _is_flat(name: str, text: str) -> bool:
+def _has(name: str, text: str, pattern: str) -> bool:
+    """Whether a kernel's own text matches a pattern."""
     base = name.partition("<")[0].rpartition("::")[2]
     own = [one.text for one in pieces(text) if re.search(rf"\b{base}\s*\(", one.head)]
-    return not any(re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", one) for one in own)
+    return any(re.search(pattern, one) for one in own)

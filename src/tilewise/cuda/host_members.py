@@ -1,7 +1,8 @@
-"""Host code that stands inside types for the GPU: its bodies, blank.
+"""Host code inside types for the GPU: its bodies, blank.
 
 In: a text and a line that clang refuses. Out: the text without the body of the member function there, where
-nothing says that a GPU runs it: a constructor that allocates, a method that prints. Lines keep their numbers.
+nothing says that a GPU runs it: a constructor that allocates, a method that prints. One whose body is blank
+already goes as a whole, since its head is refused. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -36,18 +37,20 @@ def without_host_body(text: str, line: int, device: re.Pattern[str] = FOR_DEVICE
         return None
     low = starts[line - 1]
     high = starts[line] if line < len(starts) else len(text)
-    opened: list[tuple[int, str]] = []
+    opened: list[tuple[int, int]] = []  # where each brace is, and where its head begins
     since = 0
     for found in re.finditer(r"[{};]", plain):
         at = found.start()
         if found[0] == "{":
-            opened.append((at, plain[since:at]))
+            opened.append((at, since))
         elif found[0] == "}" and opened:
             begin, head = opened.pop()
-            inside = begin < high and at >= low
-            if inside and opened and _is_host_function(head, device) and _all_hold(opened):
-                body = re.sub(r"[^\n]", " ", text[begin + 1 : at])
-                return text[: begin + 1] + body + text[at:]
+            around = [plain[first:brace] for brace, first in opened]
+            inside = head < high and at >= low and opened
+            if inside and _is_host_function(plain[head:begin], device) and all(map(_holds, around)):
+                first = begin + 1 if plain[begin + 1 : at].strip() else head
+                end = at if first > head else at + 1
+                return text[:first] + re.sub(r"[^\n]", " ", text[first:end]) + text[end:]
         since = at + 1
     return None
 
@@ -58,6 +61,6 @@ def _is_host_function(head: str, device: re.Pattern[str]) -> bool:
     return bool(opened) and "=" not in before and "constexpr" not in head and not device.search(head)
 
 
-def _all_hold(opened: list[tuple[int, str]]) -> bool:
-    """Whether all braces around are those of types and namespaces."""
-    return all(_HOLDER.search(head) and "(" not in head for _, head in opened)
+def _holds(head: str) -> bool:
+    """Whether a brace with this head is a type's or a namespace's."""
+    return bool(_HOLDER.search(head)) and "(" not in head

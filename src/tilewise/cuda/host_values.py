@@ -29,7 +29,7 @@ _EXTENTS = re.compile(r"\bdim3\s+(?P<name>\w+)\s*(?:=\s*(?:dim3\s*)?)?[({](?P<bo
 _RETURNS = re.compile(r"\b(?P<name>\w+)\s*\((?P<taken>[^(){};]*)\)\s*\{\s*return\s+(?P<body>[^;{}]+);\s*\}")
 _CAST = re.compile(
     r"\(\s*(?:(?:unsigned|signed|long|short|const)\s+)*"
-    r"(?:int|float|double|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
+    r"(?:int|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
 )
 _LITERAL = re.compile(r"\(*\s*\d[\d\s*()<]*\)*")
 _DEEPEST = 24
@@ -139,6 +139,7 @@ def _as_python(text: str) -> str:
         text,
     )
     text = re.sub(r"\b(?:static_cast|reinterpret_cast)\s*<[^<>]*>", "", text)
+    text = re.sub(r"\(\s*(?:float|double)\s*\)", "1.0 * ", text)
     text = _CAST.sub("", text)
     text = re.sub(r"\bstd\s*::\s*", "", text)
     text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text)
@@ -159,6 +160,8 @@ def _calculated(op: ast.operator, a: float, b: float) -> int | float:
     whole = isinstance(a, int) and isinstance(b, int)
     if isinstance(op, ast.Div):
         return int(a / b) if whole else a / b
+    if isinstance(op, ast.Mod) and whole:
+        return int(math.fmod(a, b))
     if isinstance(op, ast.LShift) and not 0 <= b < 48:
         raise ValueError("a shift")
     result: int | float = _OPERATORS[type(op)](a, b)

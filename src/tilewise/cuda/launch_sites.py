@@ -108,7 +108,7 @@ def launch_sites(text: str) -> list[LaunchSite]:
     fixed = frozenset(word for one in every if device.search(one.text) for word in _WORD.findall(one.text))
     found: list[LaunchSite] = []
     for piece in every:
-        if "<<<" in piece.text and piece.is_function:
+        if piece.is_function and re.search(r"<<\s*<", piece.text):
             for match in _LAUNCH.finditer(_source_of(plain, piece)):
                 found += _site(match, plain, piece, known, fixed)
     return found
@@ -124,7 +124,9 @@ def _top_level(plain: str, every: Sequence[Piece]) -> frozenset[str]:
 
 
 def _source_of(plain: str, piece: Piece) -> str:
-    return "\n".join(plain.split("\n")[piece.first - 1 : piece.last])
+    """A function's text; some editors put a space into the brackets of a launch."""
+    own = "\n".join(plain.split("\n")[piece.first - 1 : piece.last])
+    return re.sub(r">>\s*>", ">>>", re.sub(r"<<\s*<", "<<<", own))
 
 
 def _site(

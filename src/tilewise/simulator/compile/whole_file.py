@@ -247,7 +247,7 @@ def _device_part(
         else:
             refused[shown_name] = made
     templates = _templates(every, gone, launches)
-    if not kernels and not templates:
+    if not kernels and not templates and not refused:
         devices = [where for where in reasons if FOR_DEVICES.search(by_place[where].head)]
         if not devices:
             raise KernelError("the source has no kernel. Write: __global__ void name(...) { ... }")
