@@ -242,6 +242,28 @@ int main() { run<2>(nullptr); run<4>(nullptr); }
     assert Kernel(source, name="k<64, float>").templates == {"k": ("k<32, float>", "k<64, float>")}
 
 
+@pytest.mark.parametrize(("wide", "dtype"), [(0, "float32"), (1, "float64")])
+def test_a_type_by_another_name_is_that_of_the_branch_compiled(wide: int, dtype: str) -> None:
+    source = """#if WIDE
+typedef double real;
+#else
+typedef float real;
+#endif
+#ifdef NOWHERE
+using other = double;
+#else
+using other = int;
+#endif
+__global__ void k(real* y, other n) { y[threadIdx.x] = n; }
+int main() {}
+"""
+    kernel = Kernel(source, defines={"WIDE": wide})
+    assert [str(one.dtype) for one in kernel.parameters] == [dtype, "int32"]
+    y = np.zeros(32, dtype)
+    kernel.simulate(y, 3, grid=1, block=32)
+    assert (y == 3).all()
+
+
 TOP_LEVEL = """#include <vector>
 struct A { int x; A() : x(1) {} };
 enum Kind { ONE, TWO };

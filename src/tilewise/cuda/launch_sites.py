@@ -21,6 +21,11 @@ MOST_BYTES = 1 << 22
 
 _LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>;]*>[^;<>]*)*>)?\s*<<<")
 _TEMPLATE = re.compile(r"\s*template\s*<(?P<taken>[^{}]*?)>\s*(?=\w)")
+_MADE = re.compile(
+    r"\b(?:struct|class|union|enum(?:\s+class)?|using|namespace)\s+(\w+)\s*(?=[{:=]|\Z)"
+    r"|\b(\w+)\s*(?:=(?!=)|\{|(?:\[[^][]*\]\s*)?;\s*\Z)"
+)
+"""Types and constants that a piece makes."""
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _ALLOCATION = re.compile(r"\bcudaMalloc(?:Managed)?\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -119,7 +124,7 @@ def _top_level(plain: str, every: Sequence[Piece]) -> frozenset[str]:
     made = {one[1] for one in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", plain, re.M)}
     for piece in every:
         if not piece.is_function:
-            made |= set(_WORD.findall(re.sub(r"template\s*<[^{}]*?>(?=\s*\w)", "", piece.head)))
+            made |= {one[1] or one[2] for one in _MADE.finditer(piece.text)}
     return _KNOWN | made
 
 

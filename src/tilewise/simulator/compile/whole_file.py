@@ -383,8 +383,10 @@ def _kernels(
     own: str,
 ) -> Iterator[tuple[str, DeviceKernel | LeftOut]]:
     """The kernels that clang has made, from its syntax tree, and those that no launch here can call."""
+    tree = json.loads(syntax_tree(text, flags))
     aliases = known_types(text)
-    for spaces, node in _functions(json.loads(syntax_tree(text, flags)), ()):
+    aliases |= {key: kind for key, kind in _typedefs(tree) if key in aliases}
+    for spaces, node in _functions(tree, ()):
         parts = node.get("inner", [])
         arguments = [one for one in parts if one["kind"] == "TemplateArgument"]
         plain = "::".join((*spaces, node["name"]))
@@ -426,6 +428,15 @@ def _functions(
         spaces = (*spaces, node["name"])
     for one in node.get("inner", ()) if kind in _HOLDERS else ():
         yield from _functions(one, spaces, in_template or kind == "FunctionTemplateDecl")
+
+
+def _typedefs(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names of types and what they stand for, of those branches of conditions that are compiled."""
+    for one in node.get("inner", ()):
+        if one.get("kind") in ("TypedefDecl", "TypeAliasDecl"):
+            yield one["name"], one["type"]["qualType"]
+        elif one.get("kind") in _HOLDERS:
+            yield from _typedefs(one)
 
 
 _HOLDERS = {"TranslationUnitDecl", "NamespaceDecl", "LinkageSpecDecl", "FunctionTemplateDecl"}
