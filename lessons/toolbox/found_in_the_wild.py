@@ -140,7 +140,7 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 #     **Possible race in softmax_autoregressive_backward_inplace_kernel.** The kernel calls `blockReduce<warpReduceSum>(local_sum)` once for each of
 #     its four rows, without `final_sync`. Warp 0 may write `shared_val[0]` for the next row while another warp still reads
 #     `shared_val` for this row; no barrier is between the two. The comment above `blockReduce` asks for `final_sync=true` in loops.
-#     Passing `true` here orders the two. I haven't seen a wrong gradient on hardware; a simulator that tracks barriers reports the pair
+#     Passing `true` here orders the two. I haven't seen a wrong \gradient on hardware; a simulator that tracks barriers reports the pair
 #     of accesses.
 #
 # ??? note "A text to post upstream: LeetGPU, day 75"
@@ -186,7 +186,7 @@ FOUND["fence missing"] = 1
 # %% [markdown]
 # `__threadfence()` between the store and the atomic repairs it; with it, the simulator reports nothing.
 #
-# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378), in the kernel that computes the gradients of
+# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378), in the kernel that computes the \gradients of
 # the LayerNorm: all threads of a block store partial sums of `dbias` and `dweight`, and thread 0 counts up behind a
 # `__syncthreads()`.
 #
