@@ -14,8 +14,8 @@
 # {{ bugs.places }} places, three of them in production kernels.
 #
 # Each of these kernels passes its author's tests, because each mistake needs bad luck to show: a slow warp, a
-# size that doesn't divide, a block that another one overtakes. That's what makes them hard to see on a GPU. In a
-# simulator they show in the first run, as it follows which accesses are ordered, not which ones happened to come first.
+# size that doesn't divide, a block that another one overtakes. That's what makes them hard to see on a GPU. The
+# simulator finds them in the first run, because it tracks which accesses are ordered, not which one happened to come first.
 #
 # The code below is ours: for each kind, the shortest kernel that makes the same mistake. This page runs it and shows what
 # the simulator says. Can you see the mistake before you read the box?
@@ -81,7 +81,7 @@ expect_hazard(UNORDERED.on(rows(2, 100)), "race", line_with="block_sum(d * d, sc
 FOUND["scratch reused"] = 3
 
 # %% [markdown]
-# One barrier repairs it, behind the read. Here is the repaired kernel, next to what it computes:
+# To repair it, add one barrier after the read. Here's the repaired kernel, next to what it computes:
 
 
 # %% tab="Pseudocode"
@@ -139,14 +139,14 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 # ??? note "A text to post upstream: llm.c, attention.cuh"
 #     **Possible race in softmax_autoregressive_backward_inplace_kernel.** The kernel calls `blockReduce<warpReduceSum>(local_sum)` once for each of
 #     its four rows, without `final_sync`. Warp 0 may write `shared_val[0]` for the next row while another warp still reads
-#     `shared_val` for this row; no barrier is between the two. The comment above `blockReduce` asks for `final_sync=true` in loops.
+#     `shared_val` for this row; no barrier is between the two. The comment above `blockReduce` says to set `final_sync` to 1 in loops.
 #     Passing `true` here orders the two. I haven't seen a wrong \gradient on hardware; a simulator that tracks barriers reports the pair
 #     of accesses.
 #
 # ??? note "A text to post upstream: LeetGPU, day 75"
 #     **Shared array used again without a barrier.** After the maximum has been reduced, all threads read it from element 0 of the shared array. The
 #     reduction of the sum then writes to the same element, with no `__syncthreads()` in between, so a slow warp may read a part of the
-#     sum as its maximum. A `__syncthreads()` after the read of the maximum repairs it.
+#     sum as its maximum. If all threads call `__syncthreads()` after they've read the maximum, the race is gone.
 
 # %% [markdown]
 # ## A last block without a fence
@@ -430,7 +430,7 @@ show(
 # ## Takeaways
 #
 # - A result read from shared memory needs a barrier *behind* the read before the memory is used again.
-# - `__syncthreads()` orders a block; for a reader in another block, `__threadfence()` has to stand between data and flag.
+# - `__syncthreads()` orders a block; for a reader in another block, the writer needs `__threadfence()` between data and flag.
 # - Test sizes that don't fill the last block: a guard off by one shows nowhere else.
 # - `volatile` doesn't replace `__syncwarp()` since Volta.
 # - A test that passes says that the order was right this time.
@@ -441,5 +441,5 @@ from tilewise import exercise
 exercise(
     "Reverse in place",
     "A block reverses 64 elements with `smem[63 - t] = smem[t]`, between two `__syncthreads()`. Is one more barrier enough, and where?",
-    explanation="Yes: read `float v = smem[t]`, then `__syncthreads()`, then store `smem[63 - t] = v`. The barrier has to stand between the reads and the stores, so they can't be one statement.",
+    explanation="Yes: read `float v = smem[t]`, then `__syncthreads()`, then store `smem[63 - t] = v`. The barrier has to separate the reads from the stores, so they can't be one statement.",
 )
