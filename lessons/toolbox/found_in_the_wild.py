@@ -13,9 +13,19 @@
 # hundred public files. Most kernels are right. Below are the mistakes that we confirmed by reading the code: {{ bugs.kinds }} kinds, in
 # {{ bugs.places }} places, three of them in production kernels.
 #
-# Each of these kernels passes its author's tests, because each mistake needs bad luck to show: a slow warp, a
-# size that doesn't divide, a block that another one overtakes. That's what makes them hard to see on a GPU. The
-# simulator finds them in the first run, because it tracks which accesses are ordered, not which one happened to come first.
+# | mistake | what it does | found in |
+# |---|---|---|
+# | [scratch array that two reductions share](#a-scratch-array-that-two-reductions-share) | one warp reads another reduction's value | llm.c, LeetGPU solutions, 100 days of CUDA |
+# | [last block without a fence](#a-last-block-without-a-fence) | a grid-wide sum misses a block | llm.c |
+# | [guard off by one](#a-guard-off-by-one) | a row behind the array is overwritten | llm.c |
+# | [warp-synchronous code](#warp-synchronous-code-after-volta) | a lane adds a word too early | a book's examples and two courses |
+# | [permutation in place](#a-permutation-in-place) | an element is overwritten before it's read | HeCBench |
+# | [tile without its corners](#a-tile-without-its-corners) | four pixels per tile come from old memory | basic-cuda-tutorial |
+# | [late store](#a-store-without-effect-that-has-one) | an average includes 3.14 | Udacity CS344 |
+#
+# A test on a GPU seldom shows any of them, because each needs bad luck: a slow warp, a size that doesn't divide, a block
+# that another one overtakes. The simulator reports them in the first run, because it tracks which accesses are ordered, not which one
+# happened to come first.
 #
 # The code below is ours: for each kind, the shortest kernel that makes the same mistake. This page runs it and shows what
 # the simulator says. Can you see the mistake before you read the box?
@@ -44,8 +54,8 @@ FOUND = {}  # places by kind of mistake, as the sections name them
 # ## A scratch array that two reductions share
 #
 # A block-wide sum ends with every thread reading `scratch[0]`. If the block then starts a second reduction in the same array, a fast warp
-# overwrites that word while a slow one still has to read it. The slow warp continues with a wrong mean, a wrong maximum or a wrong \gradient. The
-# result is wrong once in many launches, and never under a debugger.
+# overwrites that word while a slow one still has to read it. The slow warp continues with a wrong mean, a wrong maximum or a wrong \gradient,
+# in one launch of many.
 
 # %%
 UNORDERED = Kernel(r"""
@@ -66,17 +76,17 @@ void variance(const float* x, float* out, int width) {
     float v = inside ? x[blockIdx.x * width + threadIdx.x] : 0.0f;
     float mean = block_sum(v, scratch) / width;
     float d = inside ? v - mean : 0.0f;
-    float total = block_sum(d * d, scratch);  // hazard: has every warp read its mean?
+    float total = block_sum(d * d, scratch);  // hazard: all read?
     if (threadIdx.x == 0) out[blockIdx.x] = total / width;
 }
 """)
 
 
+# %% fold="Code of the check"
 def rows(count, width):
     return case(x=normal(count, width), out=output(count), width=width, grid=count, block=128)
 
 
-# %% fold="Code of the check"
 expect_hazard(UNORDERED.on(rows(2, 100)), "race", line_with="block_sum(d * d, scratch)")
 FOUND["scratch reused"] = 3
 
@@ -173,11 +183,11 @@ void total(const float* x, float* parts, unsigned* done, float* sum) {
     }
 }
 """)
+
+# %% fold="Code of the check"
 blocks = case(
     x=normal(4), parts=output(4), done=constant(1, value=0, dtype="uint32"), sum=output(1), grid=4, block=32
 )
-
-# %% fold="Code of the check"
 expect_hazard(NO_FENCE.on(blocks), "race", line_with="s += parts[b]")
 FENCED = Kernel(NO_FENCE.source.replace("        is_last =", "        __threadfence();\n        is_last ="))
 assert not FENCED.on(blocks).simulate(hazards="collect").hazards
@@ -216,12 +226,12 @@ void add_rows(const float* a, const float* b, float* out, int rows, int width) {
 """)
 
 
+# %% fold="Code of the check"
 def seven(block_rows):
     arrays = {"a": normal(7, 64), "b": normal(7, 64), "out": output(7, 64)}
     return case(**arrays, rows=7, width=64, grid=ceil_div(7, block_rows), block=(32, block_rows))
 
 
-# %% fold="Code of the check"
 expect_hazard(ONE_TOO_MANY.on(seven(4)), "out of bounds", line_with="out[row * width + i]")
 assert not ONE_TOO_MANY.on(seven(7)).simulate(hazards="collect").hazards  # one full block: nothing shows
 FOUND["guard off by one"] = 1
@@ -307,11 +317,11 @@ void permute(const int* to, int* x) {
     x[t] = values[t];
 }
 """)
+
+# %% fold="Code of the check"
 reversal = case(
     to=np.arange(16, dtype=np.int32)[::-1].copy(), x=integers(16, low=0, high=100), grid=1, block=16
 )
-
-# %% fold="Code of the check"
 expect_hazard(IN_PLACE.on(reversal), "race", line_with="values[to[t]] = values[t]")
 FOUND["permuted in place"] = 1
 
@@ -351,9 +361,9 @@ void blur(const float* x, float* y, int width) {
     y[row * width + col] = sum / 9;
 }
 """)
-image = case(x=normal(18, 18), y=output(18, 18), width=18, grid=(2, 2), block=(8, 8))
 
 # %% fold="Code of the check"
+image = case(x=normal(18, 18), y=output(18, 18), width=18, grid=(2, 2), block=(8, 8))
 expect_hazard(NO_CORNERS.on(image), "uninitialised", line_with="sum += tile")
 FOUND["corners not loaded"] = 1
 
