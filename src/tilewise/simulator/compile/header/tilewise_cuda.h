@@ -302,3 +302,4 @@ TW_REDUX(__reduce_xor_sync, "xor.b32", unsigned, r)
 #include "tilewise_atomics.h"
 #include "tilewise_more.h"
 #include "tilewise_intrinsics.h"
+#include "tilewise_std.h"

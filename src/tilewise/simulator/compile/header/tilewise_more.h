@@ -437,7 +437,7 @@ template <class T> constexpr __host__ __device__ T &&forward(remove_reference_t<
 template <class T> constexpr __host__ __device__ T &&forward(remove_reference_t<T> &&x) { return (T &&)x; }
 template <class T> constexpr __host__ __device__ remove_reference_t<T> &&move(T &&x) {
     return (remove_reference_t<T> &&)x; }
-template <class T> T &&declval();
+template <class T> __host__ __device__ T &&declval();
 template <class T> constexpr __host__ __device__ const T &min(const T &x, const T &y) { return y < x ? y : x; }
 template <class T> constexpr __host__ __device__ const T &max(const T &x, const T &y) { return x < y ? y : x; }
 template <class T> __host__ __device__ void swap(T &x, T &y) { T z = x; x = y; y = z; }
