@@ -227,6 +227,13 @@ def test_a_header_that_is_not_here_is_named_where_it_is_missed() -> None:
         Kernel(source)
 
 
+def test_a_linkage_that_is_glued_to_the_next_word() -> None:
+    y = np.zeros(32, np.float32)
+    source = 'int main() {}\nextern "C"__global__ void k(float* y) { y[threadIdx.x] = 3; }\n'
+    Kernel(source).simulate(y, grid=1, block=32)
+    assert (y == 3).all()
+
+
 def test_a_file_that_only_declares_a_kernel_has_none() -> None:
     source = "#include <iostream>\n__global__ void k(float* y);\nint main() { std::cout << 1; }\n"
     with pytest.raises(KernelError, match="the source has no kernel"):

@@ -38,6 +38,8 @@ from tilewise.simulator.compile.compiler import (
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")[^\n]*$')
+_GLUED = re.compile(r'(?<=extern )"C"(?=\w)')
+"""What C++ reads as a string with a suffix since 2011, and CUDA's compiler as two words."""
 FOR_HOSTS = frozenset(Path(__file__).with_name("host_headers.txt").read_text(encoding="utf-8").split())
 """Headers that a kernel needs nothing of, or nothing that it does not have anyway."""
 _WITHOUT_INCLUDE = {"cuda_fp16.h": r"\b(?:__)?half2?\b", "cuda_bf16.h": r"\b(?:__)?nv_bfloat162?\b"}
@@ -100,7 +102,7 @@ class _Text:
         for number, line in enumerate(text.split("\n"), start=1):
             found = _INCLUDE.match(line)
             kept = self._included(found["file"], number if name == OWN_FILE else 0, folder) if found else True
-            self.lines.append(line if kept else "")
+            self.lines.append(_GLUED.sub('"C" ', line) if kept else "")
             self.origin.append((name, number))
 
     def _included(self, file: str, line: int, folder: Path | None) -> bool:
