@@ -30,7 +30,7 @@ extern "C" __global__ void kernel(const int* x, int* y) {
         folded(std::plus<>(), own, std::make_index_sequence<4>()),
         folded(std::bit_xor<int>(), own, std::make_index_sequence<3>()),
         std::get<0>(both) + (int)(4 * std::get<1>(both)),
-        (int)(two.first * two.second),
+        (int)(two.first * two.second * (UINT64_C(0x100000000) >> 32)),
         std::max({v, 7, t}),
         std::clamp(v, 10, 20),
         few[0] + few[1] + few[2],

@@ -5,6 +5,10 @@
 #define TW_BOTH __host__ __device__
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
+#define INT32_C(n) n
+#define UINT32_C(n) n##u
+#define INT64_C(n) n##ll
+#define UINT64_C(n) n##ull
 #define stdout ((void *)1)
 #define stderr ((void *)2)
 
