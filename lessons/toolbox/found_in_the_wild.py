@@ -288,7 +288,7 @@ FOUND["lockstep assumed"] = 3
 # **Found in** code that was right when it was written, and is still copied:
 #
 # - [the examples of *Professional CUDA C Programming*](https://github.com/deeperlearning/professional-cuda-c-programming/blob/ee58310bcdcec62a609f02b6c5193452d8102183/examples/chapter05/reduceIntegerShfl.cu#L59) (Cheng, Grossman,
-#   McKercher, 2014), in eight files;
+#   McKercher, 2014) and their solutions, in eight files;
 # - [CUDA_Freshman by Tony-Tan](https://github.com/Tony-Tan/CUDA_Freshman/blob/979938216fbbd8bc81ccbc525c4dd1f8c0c9fcbb/29_reduce_shfl/reduce_shfl.cu#L129), notes on that book;
 # - [cuda_programming by CoffeeBeforeArch](https://github.com/CoffeeBeforeArch/cuda_programming/blob/8711be08e2060680820304594f3691cc0016edd1/03_sum_reduction/device_function/sumReduction.cu#L18), where a
 #   comment says that no barrier is necessary.
@@ -343,11 +343,12 @@ FOUND["permuted in place"] = 1
 
 # %%
 NO_CORNERS = Kernel(r"""
+// x and y have a border of one element, too.
 extern "C" __global__
 void blur(const float* x, float* y, int width) {
     __shared__ float tile[10][10];
     int tx = threadIdx.x + 1, ty = threadIdx.y + 1;
-    int col = blockIdx.x * 8 + tx, row = blockIdx.y * 8 + ty;  // x has a border of one, too
+    int col = blockIdx.x * 8 + tx, row = blockIdx.y * 8 + ty;
     tile[ty][tx] = x[row * width + col];
     if (tx == 1) tile[ty][0] = x[row * width + col - 1];
     if (tx == 8) tile[ty][9] = x[row * width + col + 1];
@@ -356,7 +357,7 @@ void blur(const float* x, float* y, int width) {
     __syncthreads();
     float sum = 0.0f;
     for (int i = -1; i <= 1; ++i) {
-        for (int j = -1; j <= 1; ++j) sum += tile[ty + i][tx + j];  // hazard: who loads the corners?
+        for (int j = -1; j <= 1; ++j) sum += tile[ty + i][tx + j];  // hazard: corners?
     }
     y[row * width + col] = sum / 9;
 }
