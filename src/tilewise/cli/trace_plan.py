@@ -69,7 +69,7 @@ def plan(
     grid, block, shared = site.extents(scope) if site else (None, None, 0)
     most = function.max_threads or 1024
     if block is None or prod(block) > most:
-        block = (min(256, most),) if flat else (16, 16)
+        block = (min(256, most),) if flat else (min(16, most), max(min(16, most // 16), 1))
     numbers = _numbers(parameters, site, scope, grid, block, flat)
     sizes = [int(numbers[one.name]) for one in parameters if _is_size(one) and numbers[one.name] >= 1]
     if grid is None or prod(grid) > 4 * MOST_BLOCKS:
