@@ -195,7 +195,48 @@ def test_without_a_launch_the_kernels_of_a_file_are_listed(
     assert len(commands) == 2
     for command in commands:  # what is proposed runs
         assert main(command) == 0, command
-    assert "spread<32><<<4, 256>>>" in capsys.readouterr().out
+    assert "spread<32><<<1, 32>>>" in capsys.readouterr().out  # as the file launches it
+
+
+SITES = """#include <cstdio>
+#define TILE 16
+struct Box { int left; float scale; };
+__global__ void transpose(const float* in, float* out, int width, int height) {
+    int x = blockIdx.x * TILE + threadIdx.x, y = blockIdx.y * TILE + threadIdx.y;
+    if (x < width && y < height) out[x * height + y] = in[y * width + x];
+}
+__global__ void moved(Box box, int2 by, float* y) { y[threadIdx.x] = box.left * box.scale + by.x + by.y; }
+__global__ void summed(const float* x, float* y, int n) {
+    extern __shared__ float smem[];
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    smem[threadIdx.x] = at < n ? x[at] : 0;
+    __syncthreads();
+    if (threadIdx.x == 0) for (int i = 0; i < blockDim.x; i++) y[blockIdx.x] += smem[i];
+}
+int main() {
+    int w = 2048, h = 1024, threads = 64;
+    float *a, *b;
+    cudaMalloc(&a, w * h * sizeof(float)); cudaMalloc(&b, w * h * sizeof(float));
+    dim3 block(TILE, TILE), grid((w + TILE - 1) / TILE, (h + TILE - 1) / TILE);
+    transpose<<<grid, block>>>(a, b, w, h);
+    summed<<<w / threads, threads, threads * sizeof(float)>>>(a, b, w);
+}
+"""
+
+
+def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
+    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "sites.cu").write_text(SITES, encoding="utf-8")
+    assert main(["trace", "sites.cu"]) == 0
+    said = capsys.readouterr().out
+    commands = [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("  tilewise trace")]
+    transpose, moved, summed = commands
+    assert transpose[transpose.index("--block") + 1] == "16,16"
+    assert summed[summed.index("--shared") + 1] == "256"
+    assert {"box=zeros:u8[8]", "by=i32[2]"} <= set(moved)
+    for command in commands:
+        assert main(command) == 0, command
 
 
 def test_macros_and_saved_arrays_are_taken(file: str, tmp_path: Path) -> None:

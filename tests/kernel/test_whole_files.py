@@ -186,6 +186,91 @@ def test_line_ends_and_marks_of_other_editors() -> None:
     assert (y == 7).all()
 
 
+LOCKED = """#include "checks.h"
+#include <iostream>
+struct Lock {
+    int* mutex;
+    Lock(void) { int state = 0; check(cudaMalloc((void**)&mutex, sizeof(int)), __LINE__); use(&state); }
+    ~Lock(void) { cudaFree(mutex); }
+    void report(std::string name) const { std::cout << name << std::endl; }
+    __device__ void lock() { while (atomicCAS(mutex, 0, 1) != 0) {} __threadfence(); }
+    __device__ void unlock() { __threadfence(); atomicExch(mutex, 0); }
+};
+__global__ void total(Lock guard, const float* x, float* y) {
+    if (threadIdx.x == 0) { guard.lock(); *y += x[blockIdx.x]; guard.unlock(); }
+}
+int main() { Lock lock; lock.report("all"); total<<<4, 32>>>(lock, nullptr, nullptr); }
+"""
+
+
+def test_host_members_and_the_host_functions_that_they_call(tmp_path: Path) -> None:
+    (tmp_path / "checks.h").write_text(
+        "#include <pthread.h>\n"
+        "static void check(cudaError_t error, int line) { if (error != cudaSuccess) exit(line); }\n"
+        "__global__ void twice(float* y) { y[threadIdx.x] *= 2; }\n"
+        "struct Thread { pthread_t id; };\n"
+    )
+    kernel = Kernel(LOCKED, name="total", folder=tmp_path)
+    assert [one.ctype for one in kernel.parameters] == ["Lock", "const float*", "float*"]
+    assert kernel.entry.parameters[0].size_bytes == 8
+    y = np.ones(32, np.float32)
+    run = Kernel(LOCKED, name="twice", folder=tmp_path).simulate(y, grid=1, block=32)
+    assert (y == 2).all()
+    assert run.lines[3].global_store.requests == 1, "the line of its own header"
+
+
+def test_a_header_that_is_not_here_is_named_where_it_is_missed() -> None:
+    source = '#include "sizes.h"\n__global__ void k(float* y) { y[threadIdx.x] = SCALE; }\nint main() {}\n'
+    with pytest.raises(
+        CompileError, match=r"'SCALE'.*includes \"sizes.h\", which is not here: put it beside"
+    ):
+        Kernel(source)
+
+
+def test_a_linkage_that_is_glued_to_the_next_word() -> None:
+    y = np.zeros(32, np.float32)
+    source = 'int main() {}\nextern "C"__global__ void k(float* y) { y[threadIdx.x] = 3; }\n'
+    Kernel(source).simulate(y, grid=1, block=32)
+    assert (y == 3).all()
+
+
+def test_a_file_that_only_declares_a_kernel_has_none() -> None:
+    source = "#include <iostream>\n__global__ void k(float* y);\nint main() { std::cout << 1; }\n"
+    with pytest.raises(KernelError, match="the source has no kernel"):
+        Kernel(source)
+
+
+def test_template_arguments_that_only_the_host_names() -> None:
+    source = """template <int N, typename T> __global__ void k(T* y) { y[threadIdx.x] = N; }
+template <int ROWS> void run(float* y) { const int SIZE = ROWS * 16; k<SIZE, float><<<1, 32>>>(y); }
+template <typename U> void any(U* y) { k<1, U><<<1, 32>>>(y); }
+int main() { run<2>(nullptr); run<4>(nullptr); }
+"""
+    assert Kernel(source, name="k<64, float>").templates == {"k": ("k<32, float>", "k<64, float>")}
+
+
+@pytest.mark.parametrize(("wide", "dtype"), [(0, "float32"), (1, "float64")])
+def test_a_type_by_another_name_is_that_of_the_branch_compiled(wide: int, dtype: str) -> None:
+    source = """#if WIDE
+typedef double real;
+#else
+typedef float real;
+#endif
+#ifdef NOWHERE
+using other = double;
+#else
+using other = int;
+#endif
+__global__ void k(real* y, other n) { y[threadIdx.x] = n; }
+int main() {}
+"""
+    kernel = Kernel(source, defines={"WIDE": wide})
+    assert [str(one.dtype) for one in kernel.parameters] == [dtype, "int32"]
+    y = np.zeros(32, dtype)
+    kernel.simulate(y, 3, grid=1, block=32)
+    assert (y == 3).all()
+
+
 TOP_LEVEL = """#include <vector>
 struct A { int x; A() : x(1) {} };
 enum Kind { ONE, TWO };

@@ -18,6 +18,7 @@ from tilewise.cuda.cases import Case, Recipe, constant, integers, normal, output
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
+    from tilewise.cuda.arguments import Parameter
     from tilewise.kernel.kernel import Kernel
 
 TYPES = {
@@ -69,8 +70,20 @@ def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
     held = Case(MappingProxyType({name: value_of(file, name, given[name]) for name in kept})).make()
     for name, made in held.items():
         kernel.variables.simulated[name] = made
-    values: dict[str, Any] = {name: value_of(file, name, given[name]) for name in wanted}
+    values: dict[str, Any] = {
+        one.name: _by_value(one, value_of(file, one.name, given[one.name])) for one in kernel.parameters
+    }
     return Case(MappingProxyType(values))
+
+
+def _by_value(one: Parameter, value: Any) -> Any:
+    """An argument; for a structure or a vector that a kernel takes by value, the bytes of an array."""
+    if one.is_pointer or (one.dtype is not None and one.width == 1):
+        return value
+    array = Case(MappingProxyType({one.name: value})).make()[one.name]
+    if not isinstance(array, np.ndarray):
+        return value
+    return np.frombuffer(array.tobytes(), dtype=[("bytes", "u1", (array.nbytes,))])
 
 
 def value_of(file: str, name: str, text: str) -> Recipe | np.ndarray[Any, Any] | int | float | None:

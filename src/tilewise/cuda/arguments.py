@@ -188,11 +188,12 @@ def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
         return value
     if isinstance(value, np.ndarray) and value.dtype.names is not None:
         return _structure(kernel, one, value)
-    if isinstance(value, np.ndarray) or is_device_array(value):
+    structure = one.dtype is None or one.width > 1
+    if (isinstance(value, np.ndarray) or is_device_array(value)) and not structure:
         raise _wrong(
             kernel, one, f"is an array, and {one.ctype} is one value", "Pass a number, such as x.item()"
         )
-    if one.dtype is None or one.width > 1:
+    if structure or one.dtype is None:
         raise _wrong(
             kernel,
             one,

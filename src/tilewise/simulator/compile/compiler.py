@@ -214,11 +214,11 @@ _REPAIRS = (
         "global function|kernel launch|cudaDeviceSynchronize",
         "Launch both kernels from the host, one after the other: a kernel cannot launch another here.",
     ),
-    ("host function .* in __(?:global|device)", "Make it a __device__ function."),
     (
         "'new'|operator (?:new|delete)|'(?:malloc|free)'",
         "Give the kernel an array to work in: it cannot allocate.",
     ),
+    ("host function .* in __(?:global|device)", "Make it a __device__ function."),
     ("file not found", "Put the header beside the file."),
     ("unknown type name '(?:TensorMap|u64)'", 'Begin the source with #include "hopper.cuh".'),
     (

@@ -18,14 +18,15 @@ from typing import Any
 from tilewise.cuda.headers import FOLDER as SHARED_HEADERS
 from tilewise.cuda.headers import OWN_FILE
 from tilewise.cuda.headers import names as shared_headers
+from tilewise.cuda.host_members import without_host_body
 from tilewise.cuda.kernel_source import (
     Declaration,
     GlobalFunction,
     KernelError,
     known_types,
-    without_comments,
 )
-from tilewise.cuda.top_level import FOR_DEVICES, Piece, blanked, host_pieces, pieces
+from tilewise.cuda.launch_sites import launch_sites
+from tilewise.cuda.top_level import FOR_DEVICES, Piece, blanked, device_macros, host_pieces, pieces
 from tilewise.simulator.compile.compiler import (
     HEADERS,
     CompileError,
@@ -37,11 +38,14 @@ from tilewise.simulator.compile.compiler import (
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")[^\n]*$')
-_LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>]*>[^;<>]*)*>)?\s*<<<")
+_GLUED = re.compile(r'(?<=extern )"C"(?=\w)')
+"""What C++ reads as a string with a suffix since 2011, and CUDA's compiler as two words."""
 FOR_HOSTS = frozenset(Path(__file__).with_name("host_headers.txt").read_text(encoding="utf-8").split())
 """Headers that a kernel needs nothing of, or nothing that it does not have anyway."""
 _WITHOUT_INCLUDE = {"cuda_fp16.h": r"\b(?:__)?half2?\b", "cuda_bf16.h": r"\b(?:__)?nv_bfloat162?\b"}
 """Headers that others bring along, by the words that need them."""
+_NEAR = ("", "include", "inc", "common", "Common", "utils", "util", "utilities", "utility", "helper", "src")
+"""Folders that have a file's headers, by the names that projects give them."""
 _ROUNDS = 30
 """How often clang is asked; each time all that it refuses goes."""
 
@@ -80,6 +84,8 @@ class DevicePart:
     """Kernels that are templates, with the arguments that the file's own launches give them."""
     left_out: tuple[LeftOut, ...]
     """What was left out beside host code."""
+    whole: str
+    """The file with its own headers in place, host code and all."""
 
 
 @dataclass
@@ -96,7 +102,7 @@ class _Text:
         for number, line in enumerate(text.split("\n"), start=1):
             found = _INCLUDE.match(line)
             kept = self._included(found["file"], number if name == OWN_FILE else 0, folder) if found else True
-            self.lines.append(line if kept else "")
+            self.lines.append(_GLUED.sub('"C" ', line) if kept else "")
             self.origin.append((name, number))
 
     def _included(self, file: str, line: int, folder: Path | None) -> bool:
@@ -125,10 +131,15 @@ class _Text:
         before: tuple[str, int] | None = None
         for line, (name, number) in zip(self.lines, self.origin, strict=True):
             if before != (name, number - 1) and (before or (name, number) != (own, 1)):
-                out.append(f'#line {number} "{OWN_FILE if name == own else name}"')
+                out.append(f'#line {number} "{_shown(name, own)}"')
             out.append(line)
             before = (name, number)
         return "\n".join(out)
+
+
+def _shown(name: str, own: str) -> str:
+    """What clang is told of a file: the one that has the kernel goes by the name of a source."""
+    return OWN_FILE if name == own else "the file" if name == OWN_FILE else name
 
 
 def _found(name: str, folder: Path | None) -> Path | None:
@@ -136,7 +147,7 @@ def _found(name: str, folder: Path | None) -> Path | None:
     if folder is None or Path(name).is_absolute():
         return None
     for base in (folder, *list(folder.resolve().parents)[:3]):
-        for near in ("", "include", "inc", "common", "Common", "utils", "src"):
+        for near in _NEAR:
             if (base / near / name).is_file():
                 return (base / near / name).resolve()
     return None
@@ -182,7 +193,7 @@ def _device_part(
     whole = _Text()
     whole.add(source.removeprefix("\ufeff"), OWN_FILE, folder)
     text = "\n".join(whole.lines)
-    launches = _launches(text)
+    whole_file, launches = text, _launches(text)
     missing = "".join(
         f"#include <{header}>\n" for header, words in _WITHOUT_INCLUDE.items() if re.search(words, text)
     )
@@ -190,24 +201,36 @@ def _device_part(
     every = pieces(text)
     asked = [one for one in every if base and _defines_kernel(one, base)]
     own = whole.origin[asked[0].first - 1][0] if asked else OWN_FILE
-    gone = {(one.first, one.last) for one in host_pieces(text, every)}
+    device = device_macros(text)
+    host = {(one.first, one.last): one for one in host_pieces(text, every)}
+    gone, declared = set(host), dict[tuple[int, int], str]()
     left_out = list(whole.left_out)
     wanted = f"template __global__ decltype({name}) {name};" if name and "<" in name else ""
     reasons: dict[tuple[int, int], list[Fault]] = {}
     for _ in range(_ROUNDS):
-        shown = replace(whole, lines=blanked(text, gone).split("\n"))
+        shown = replace(whole, lines=_with_heads(blanked(text, gone), declared))
         written = f'{missing}#line 1 "{OWN_FILE}"\n' * bool(missing) + shown.written(own)
         whole_text = f"{prelude}#line 1\n{written}\n" + (f"{wanted}\n" if wanted else "")
         faults = faults_of(whole_text, flags)
         if not faults:
             break
-        left = [one for one in every if (one.first, one.last) not in gone]
+        left = [
+            one for one in every if (one.first, one.last) not in gone or (one.first, one.last) in declared
+        ]
         again = _dropped(faults, shown, own, left)
-        fatal = [fault for piece, fault in again if piece is None or (base and _defines_kernel(piece, base))]
+        emptied = _without_host_bodies(text, again, device)
+        if emptied != text:
+            text, whole.lines = emptied, emptied.split("\n")
+            continue
+        if _declare(declared, again, host):
+            continue
+        fatal = [
+            fault for piece, fault, _ in again if piece is None or (base and _defines_kernel(piece, base))
+        ]
         if fatal:
             earlier = [fault for each in reasons.values() for fault in each]
             raise _refusal(fatal, earlier, origin, whole)
-        for piece, fault in again:
+        for piece, fault, _ in again:
             assert piece is not None
             gone.add((piece.first, piece.last))
             reasons.setdefault((piece.first, piece.last), []).append(fault)
@@ -226,15 +249,18 @@ def _device_part(
         else:
             refused[shown_name] = made
     templates = _templates(every, gone, launches)
-    if not kernels and not templates and reasons and "__global__" in text:
-        raise _refusal([fault for each in reasons.values() for fault in each], [], origin, whole)
+    if not kernels and not templates and not refused:
+        devices = [where for where in reasons if FOR_DEVICES.search(by_place[where].head)]
+        if not devices:
+            raise KernelError("the source has no kernel. Write: __global__ void name(...) { ... }")
+        raise _refusal([fault for where in devices for fault in reasons[where]], [], origin, whole)
     if name in refused or (refused and not kernels and not templates):
         unfit = name if name in refused else next(iter(refused))
         raise KernelError(
             f'kernel "{unfit}": {refused[unfit].reason}. Take one array and compute the places in it.'
         )
     left_out += refused.values()
-    return DevicePart(f"{written}\n{wanted}", kernels, templates, tuple(left_out))
+    return DevicePart(f"{written}\n{wanted}", kernels, templates, tuple(left_out), whole_file)
 
 
 def _left_out(piece: Piece, whole: _Text, own: str, reason: str) -> LeftOut:
@@ -248,18 +274,57 @@ def _defines_kernel(piece: Piece, name: str) -> bool:
 
 def _dropped(
     faults: Sequence[Fault], shown: _Text, own: str, left: Sequence[Piece]
-) -> list[tuple[Piece | None, Fault]]:
-    """The piece that each fault is in; None where it is in none."""
-    physical = {
-        (OWN_FILE if name == own else name, number): at
-        for at, (name, number) in enumerate(shown.origin, start=1)
-    }
-    found: list[tuple[Piece | None, Fault]] = []
+) -> list[tuple[Piece | None, Fault, int]]:
+    """The piece that each fault is in, None where it is in none, and the line of the whole text."""
+    physical = {(_shown(name, own), number): at for at, (name, number) in enumerate(shown.origin, start=1)}
+    found: list[tuple[Piece | None, Fault, int]] = []
     for fault in faults:
         at = physical.get((fault.file, fault.line), 0)
         inside = [one for one in left if one.first <= at <= one.last]
-        found.append((inside[0] if inside else None, fault))
+        found.append((inside[0] if inside else None, fault, at))
     return found
+
+
+def _with_heads(text: str, declared: Mapping[tuple[int, int], str]) -> list[str]:
+    """The lines of a text with declarations of host functions where these were."""
+    lines = text.split("\n")
+    for (first, _), head in declared.items():
+        lines[first - 1] += head
+    return lines
+
+
+def _without_host_bodies(
+    text: str, faults: Sequence[tuple[Piece | None, Fault, int]], device: re.Pattern[str]
+) -> str:
+    """The text without the bodies of host functions inside types that a fault is in."""
+    for piece, _, at in faults:
+        if piece is not None and not piece.is_function:
+            text = without_host_body(text, at, device) or text
+    return text
+
+
+_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
+
+
+def _declare(
+    declared: dict[tuple[int, int], str],
+    faults: Sequence[tuple[Piece | None, Fault, int]],
+    host: Mapping[tuple[int, int], Piece],
+) -> bool:
+    """Declare the host functions that device code names, and forget those that cannot be declared.
+
+    Returns:
+        Whether anything has changed.
+    """
+    before = dict(declared)
+    for piece, fault, _ in faults:
+        if piece is not None and (piece.first, piece.last) in declared:
+            declared[piece.first, piece.last] = ""
+        elif missing := _UNDECLARED.search(fault.message):
+            for where, one in host.items():
+                if one.is_function and where not in declared and _defines_kernel(one, missing[1]):
+                    declared[where] = " ".join(one.head.split()) + ";"
+    return declared != before
 
 
 def _refusal(
@@ -275,16 +340,23 @@ def _refusal(
     text = dict(zip(whole.origin, whole.lines, strict=True))
     lines = (text.get((one.file, one.line), "") for one in (first, *rest))
     repair = next((one.repair for one in (first, *rest) if one.repair), "") or repair_of(*lines)
+    missing = [
+        one.what.removeprefix("#include ") for one in whole.left_out if one.what.startswith("#include")
+    ]
+    if missing and any(
+        re.search("undeclared|unknown type|no template named", one.message) for one in (first, *rest)
+    ):
+        found = f"The file includes {', '.join(missing)}, which is not here: put it beside the file."
+        repair = f"{found} {repair}".strip()
     return CompileError(path, line, f"the kernel does not compile: {first.message}.{also}", repair)
 
 
 def _launches(text: str) -> dict[str, list[str]]:
-    """The template arguments that launches give to each kernel, where these are plain."""
+    """The template arguments that launches give to each kernel, where the text says them."""
     found: dict[str, list[str]] = {}
-    for one in _LAUNCH.finditer(without_comments(text)):
-        arguments = " ".join((one["template"] or "").split())
-        if arguments and arguments not in found.setdefault(one["name"], []):
-            found[one["name"]].append(arguments)
+    for one in launch_sites(text):
+        if one.template and one.template not in found.setdefault(one.kernel, []):
+            found[one.kernel].append(one.template)
     return found
 
 
@@ -313,8 +385,10 @@ def _kernels(
     own: str,
 ) -> Iterator[tuple[str, DeviceKernel | LeftOut]]:
     """The kernels that clang has made, from its syntax tree, and those that no launch here can call."""
+    tree = json.loads(syntax_tree(text, flags))
     aliases = known_types(text)
-    for spaces, node in _functions(json.loads(syntax_tree(text, flags)), ()):
+    aliases |= {key: kind for key, kind in _typedefs(tree) if key in aliases}
+    for spaces, node in _functions(tree, ()):
         parts = node.get("inner", [])
         arguments = [one for one in parts if one["kind"] == "TemplateArgument"]
         plain = "::".join((*spaces, node["name"]))
@@ -356,6 +430,15 @@ def _functions(
         spaces = (*spaces, node["name"])
     for one in node.get("inner", ()) if kind in _HOLDERS else ():
         yield from _functions(one, spaces, in_template or kind == "FunctionTemplateDecl")
+
+
+def _typedefs(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names of types and what they stand for, of those branches of conditions that are compiled."""
+    for one in node.get("inner", ()):
+        if one.get("kind") in ("TypedefDecl", "TypeAliasDecl"):
+            yield one["name"], one["type"]["qualType"]
+        elif one.get("kind") in _HOLDERS:
+            yield from _typedefs(one)
 
 
 _HOLDERS = {"TranslationUnitDecl", "NamespaceDecl", "LinkageSpecDecl", "FunctionTemplateDecl"}

@@ -301,3 +301,5 @@ TW_REDUX(__reduce_and_sync, "and.b32", unsigned, r) TW_REDUX(__reduce_or_sync, "
 TW_REDUX(__reduce_xor_sync, "xor.b32", unsigned, r)
 #include "tilewise_atomics.h"
 #include "tilewise_more.h"
+#include "tilewise_intrinsics.h"
+#include "tilewise_std.h"

@@ -117,6 +117,9 @@ TW_HOST(cudaGetLastError) TW_HOST(cudaGetDevice) TW_HOST(cudaGetDeviceProperties
 TW_HOST(cudaFuncSetAttribute) TW_HOST(cudaMemPrefetchAsync)
 template <class... A> __host__ const char *cudaGetErrorString(A...);
 __host__ size_t strlen(const char *);
+__host__ void *malloc(size_t);
+__host__ void *calloc(size_t, size_t);
+__host__ void free(void *);
 __host__ char *strcpy(char *, const char *);
 __host__ int strcmp(const char *, const char *);
 __host__ void exit(int);
@@ -434,7 +437,7 @@ template <class T> constexpr __host__ __device__ T &&forward(remove_reference_t<
 template <class T> constexpr __host__ __device__ T &&forward(remove_reference_t<T> &&x) { return (T &&)x; }
 template <class T> constexpr __host__ __device__ remove_reference_t<T> &&move(T &&x) {
     return (remove_reference_t<T> &&)x; }
-template <class T> T &&declval();
+template <class T> __host__ __device__ T &&declval();
 template <class T> constexpr __host__ __device__ const T &min(const T &x, const T &y) { return y < x ? y : x; }
 template <class T> constexpr __host__ __device__ const T &max(const T &x, const T &y) { return x < y ? y : x; }
 template <class T> __host__ __device__ void swap(T &x, T &y) { T z = x; x = y; y = z; }

@@ -8,9 +8,6 @@ namespace std {
 using namespace ::std;
 enum memory_order { memory_order_relaxed, memory_order_consume, memory_order_acquire, memory_order_release,
     memory_order_acq_rel, memory_order_seq_cst };
-template <class T = void> struct plus { TW_IN T operator()(const T &a, const T &b) const { return a + b; } };
-template <> struct plus<void> { template <class T> TW_IN T operator()(const T &a, const T &b) const {
-    return a + b; } };
 }
 using std::memory_order; using std::memory_order_relaxed; using std::memory_order_consume;
 using std::memory_order_acquire; using std::memory_order_release; using std::memory_order_acq_rel;

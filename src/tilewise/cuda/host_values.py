@@ -1,0 +1,183 @@
+"""Numbers that a file's host code gives names to: ``const int N = 1 << 20; dim3 block(16, 16);``.
+
+In: C text of macros, globals and a function. Out: a scope that evaluates whole expressions of them. Nothing
+is run: what depends on input, on a loop or on a call that is not one ``return`` has no value here.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+Value: TypeAlias = int | float | tuple[int, ...]
+
+_SIZES = {
+    "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "half": 2, "__half": 2, "int": 4, "float": 4,
+    "unsigned": 4, "int32_t": 4, "uint32_t": 4, "double": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8,
+    "float2": 8, "int2": 8, "float3": 12, "float4": 16, "int4": 16, "uchar4": 4,
+}  # fmt: skip
+_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\((?P<taken>[\w, \t]*)\))?[ \t]+(?P<body>[^\n]+)$", re.M
+)
+_DEFINED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<body>[^;={}]+?)\s*(?=[;,])")
+_EXTENTS = re.compile(r"\bdim3\s+(?P<name>\w+)\s*(?:=\s*(?:dim3\s*)?)?[({](?P<body>[^;]*)[)}]\s*;")
+_RETURNS = re.compile(r"\b(?P<name>\w+)\s*\((?P<taken>[^(){};]*)\)\s*\{\s*return\s+(?P<body>[^;{}]+);\s*\}")
+_CAST = re.compile(
+    r"\(\s*(?:(?:unsigned|signed|long|short|const)\s+)*"
+    r"(?:int|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
+)
+_LITERAL = re.compile(r"\(*\s*\d[\d\s*()<]*\)*")
+_DEEPEST = 24
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names stand for at one place of a file."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Their expressions."""
+    functions: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+    """Macros and one-line functions: what they take, and what they return."""
+
+    @property
+    def roots(self) -> dict[str, int]:
+        """The names that are given a plain number, from which others follow."""
+        plain = {name: text for name, text in self.values.items() if _LITERAL.fullmatch(text)}
+        found = {name: self.value(text) for name, text in plain.items()}
+        return {name: value for name, value in found.items() if isinstance(value, int)}
+
+    def having(self, changed: Mapping[str, object]) -> Scope:
+        """The scope with other values for some names."""
+        return replace(self, values={**self.values, **{name: str(value) for name, value in changed.items()}})
+
+    def value(self, text: str) -> Value | None:
+        """What an expression evaluates to; None where that cannot be seen from the text."""
+        try:
+            return self._evaluate(text, {}, 0)
+        except (ValueError, SyntaxError, TypeError, ArithmeticError, KeyError, RecursionError):
+            return None
+
+    def _evaluate(self, text: str, taken: Mapping[str, Value], depth: int) -> Value:
+        if depth > _DEEPEST:
+            raise ValueError(text)
+        tree = ast.parse(_as_python(text), mode="eval").body
+        return self._node(tree, taken, depth)
+
+    def _node(self, node: ast.expr, taken: Mapping[str, Value], depth: int) -> Value:
+        match node:
+            case ast.Constant(value=int() | float() as value):
+                return value
+            case ast.Name(id=name):
+                if name in taken:
+                    return taken[name]
+                return self._evaluate(self.values[name], {}, depth + 1)
+            case ast.Attribute(value=inner, attr=("x" | "y" | "z") as axis):
+                extents = self._node(inner, taken, depth)
+                return (*extents, 1, 1)["xyz".index(axis)] if isinstance(extents, tuple) else extents
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return -_number(self._node(inner, taken, depth))
+            case ast.BinOp(left=left, op=op, right=right):
+                a, b = (_number(self._node(one, taken, depth)) for one in (left, right))
+                return _calculated(op, a, b)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return self._node(body if self._node(test, taken, depth) else other, taken, depth)
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                a, b = (_number(self._node(one, taken, depth)) for one in (left, right))
+                return int(_COMPARED[type(op)](a, b))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return self._call(name, [self._node(one, taken, depth) for one in arguments], depth)
+        raise ValueError(ast.dump(node))
+
+    def _call(self, name: str, given: list[Value], depth: int) -> Value:
+        if name in _CALLS:
+            return _CALLS[name](*map(_number, given))
+        if name == "dim3":
+            return tuple(int(_number(one)) for one in given)
+        wanted, body = self.functions[name]
+        return self._evaluate(body, dict(zip(wanted, given, strict=True)), depth + 1)
+
+
+def scope_of(outside: str, function: str = "") -> Scope:
+    """The scope of a function.
+
+    Args:
+        outside: the file without comments: its macros, constants and short functions.
+        function: the function's text as far as it matters; what it defines hides what is outside.
+    """
+    values: dict[str, str] = {}
+    functions: dict[str, tuple[tuple[str, ...], str]] = {}
+    for one in _MACRO.finditer(outside.replace("\\\n", "  ")):
+        if one["taken"] is None:
+            values.setdefault(one["name"], one["body"].strip())
+        else:
+            functions[one["name"]] = (_names(one["taken"]), one["body"])
+    for one in _RETURNS.finditer(outside):
+        functions.setdefault(one["name"], (_names(one["taken"]), one["body"]))
+    for one in re.finditer(rf"\bconst\w*\s[^;(){{}}]*?{_DEFINED.pattern}", outside):
+        values.setdefault(one["name"], one["body"])
+    own: dict[str, str] = {}
+    for pattern, form in ((_EXTENTS, "dim3({})"), (_DEFINED, "{}")):
+        for one in pattern.finditer(function):
+            own.setdefault(one["name"], form.format(one["body"]))
+    return Scope({**values, **own}, functions)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(re.sub(r".*?(\w+)\s*$", r"\1", part.strip()) for part in text.split(",") if part.strip())
+
+
+def _as_python(text: str) -> str:
+    """A C expression in Python's spelling."""
+    text = re.sub(
+        r"\bsizeof\s*\(\s*(?:unsigned\s+)?(\w+)\s*(\*?)\s*\)",
+        lambda one: "8" if one[2] else str(_SIZES.get(one[1], f"sizeof_{one[1]}")),
+        text,
+    )
+    text = re.sub(r"\b(?:static_cast|reinterpret_cast)\s*<[^<>]*>", "", text)
+    text = re.sub(r"\(\s*(?:float|double)\s*\)", "1.0 * ", text)
+    text = _CAST.sub("", text)
+    text = re.sub(r"\bstd\s*::\s*", "", text)
+    text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text)
+    text = re.sub(r"(\d\.?\d*(?:[eE][-+]?\d+)?)[fF]\b", r"\1", text)
+    ternary = re.fullmatch(r"(?P<test>[^?:]+)\?(?P<yes>[^?:]+):(?P<no>[^?:]+)", text)
+    if ternary:
+        text = f"({ternary['yes']}) if ({ternary['test']}) else ({ternary['no']})"
+    return " ".join(text.replace("true", "1").replace("false", "0").split())
+
+
+def _number(value: Value) -> int | float:
+    if isinstance(value, tuple):
+        raise TypeError("extents are no number")
+    return value
+
+
+def _calculated(op: ast.operator, a: float, b: float) -> int | float:
+    whole = isinstance(a, int) and isinstance(b, int)
+    if isinstance(op, ast.Div):
+        return int(a / b) if whole else a / b
+    if isinstance(op, ast.Mod) and whole:
+        return int(math.fmod(a, b))
+    if isinstance(op, ast.LShift) and not 0 <= b < 48:
+        raise ValueError("a shift")
+    result: int | float = _OPERATORS[type(op)](a, b)
+    return result
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}  # fmt: skip
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+_CALLS: dict[str, Callable[..., int | float]] = {
+    "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "sqrt": math.sqrt, "log2": math.log2,
+    "pow": math.pow, "min": min, "max": max, "int": int, "abs": abs,
+}  # fmt: skip

@@ -1,0 +1,248 @@
+"""The launches that a CUDA file makes itself: ``sgemm<BM, BN><<<grid, block, bytes>>>(a, b, n)``.
+
+In: a file's text. Out: for each launch its template arguments, its grid, block and shared memory, and what it
+passes, as far as the text alone says; sizes too large for a first look are made smaller together, so that
+grid, arrays and numbers still fit each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewise.cuda.host_values import Scope, Value, scope_of
+from tilewise.cuda.kernel_source import without_comments
+from tilewise.cuda.top_level import Piece, device_macros, pieces
+
+MOST_THREADS = 1 << 15
+MOST_BYTES = 1 << 22
+"""Of a launch that is proposed as the file makes it, and of each of its arrays."""
+
+_LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>;]*>[^;<>]*)*>)?\s*<<<")
+_TEMPLATE = re.compile(r"\s*template\s*<(?P<taken>[^{}]*?)>\s*(?=\w)")
+_MADE = re.compile(
+    r"\b(?:struct|class|union|enum(?:\s+class)?|using|namespace)\s+(\w+)\s*(?=[{:=]|\Z)"
+    r"|\b(\w+)\s*(?:=(?!=)|\{|(?:\[[^][]*\]\s*)?;\s*\Z)"
+)
+"""Types and constants that a piece makes."""
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+_ALLOCATION = re.compile(r"\bcudaMalloc(?:Managed)?\s*\(")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_KNOWN = frozenset(
+    {"float", "double", "int", "unsigned", "char", "short", "long", "bool", "half", "half2", "size_t"}
+    | {"nv_bfloat16", "__half", "__nv_bfloat16", "uint", "uchar", "true", "false", "std", "const"}
+    | {f"{kind}{n}" for kind in ("float", "double", "int", "uint", "uchar") for n in (2, 3, 4)}
+    | {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+)
+"""What template arguments may name in any file."""
+
+
+@dataclass(frozen=True)
+class LaunchSite:
+    """A launch in a file's host code."""
+
+    kernel: str
+    """Without its namespace."""
+    template: str
+    """Its template arguments, ``<32, float>``, with values for what only the host names; empty without."""
+    config: tuple[str, ...]
+    """Grid, block, bytes of shared memory and stream, as written."""
+    arguments: tuple[str, ...]
+    """What it passes, as written."""
+    allocated: Mapping[str, str]
+    """Bytes of the arrays that the function allocates, by their names, as written."""
+    scope: Scope
+    """What names stand for there."""
+    fixed: frozenset[str]
+    """Names that the device's code uses, too."""
+
+    def small(self) -> Scope:
+        """The scope with its large sizes divided until the launch is one for a first look."""
+        scope, sizes = self.scope, dict(self.scope.roots)
+        used = self._used()
+        for _ in range(24):
+            if self._fits(scope):
+                break
+            large = {name: value for name, value in sizes.items() if name in used and value > 64}
+            if not large:
+                break
+            most = max(large.values())
+            sizes.update({name: value // 2 for name, value in large.items() if value == most})
+            scope = self.scope.having(sizes)
+        return scope
+
+    def extents(self, scope: Scope) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, int | None]:
+        """Grid, block and bytes of shared memory, each None where the text does not say."""
+        grid, block, shared = (*(_value(scope, one) for one in self.config[:3]), None, None, None)[:3]
+        if len(self.config) < 3:
+            shared = 0
+        return _extents(grid), _extents(block), shared if isinstance(shared, int) else None
+
+    def passed(self, at: int, scope: Scope) -> Value | None:
+        """The number that it passes as argument ``at``."""
+        return _value(scope, self.arguments[at]) if at < len(self.arguments) else None
+
+    def bytes_of(self, at: int, scope: Scope) -> int | None:
+        """The bytes of the array that it passes as argument ``at``."""
+        if at >= len(self.arguments):
+            return None
+        written = self.allocated.get(_last_word(self.arguments[at]), "")
+        found = scope.value(written) if written else None
+        return int(found) if isinstance(found, int | float) and found > 0 else None
+
+    def _fits(self, scope: Scope) -> bool:
+        grid, block, _ = self.extents(scope)
+        arrays = [self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))]
+        threads = _product(grid or (1,)) * _product(block or (1,))
+        return threads <= MOST_THREADS and max(arrays, default=0) <= MOST_BYTES
+
+    def _used(self) -> set[str]:
+        """Every name that grid, arrays and numbers follow from, but not those that the block follows from."""
+        block = _names_behind(self.config[1:3], self.scope) | set(_WORD.findall(self.template))
+        rest = (*self.config[:1], *self.arguments, *self.allocated.values())
+        return _names_behind(rest, self.scope) - block - self.fixed
+
+
+def launch_sites(text: str) -> list[LaunchSite]:
+    """The launches of a file's text, its own headers in place."""
+    plain = _STRING.sub('""', without_comments(text))
+    every = pieces(text)
+    known = _top_level(plain, every)
+    device = device_macros(text)
+    fixed = frozenset(word for one in every if device.search(one.text) for word in _WORD.findall(one.text))
+    found: list[LaunchSite] = []
+    for piece in every:
+        if piece.is_function and re.search(r"<<\s*<", piece.text):
+            for match in _LAUNCH.finditer(_source_of(plain, piece)):
+                found += _site(match, plain, piece, known, fixed)
+    return found
+
+
+def _top_level(plain: str, every: Sequence[Piece]) -> frozenset[str]:
+    """Every name that template arguments may use as it is."""
+    made = {one[1] for one in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", plain, re.M)}
+    for piece in every:
+        if not piece.is_function:
+            made |= {one[1] or one[2] for one in _MADE.finditer(piece.text)}
+    return _KNOWN | made
+
+
+def _source_of(plain: str, piece: Piece) -> str:
+    """A function's text; some editors put a space into the brackets of a launch."""
+    own = "\n".join(plain.split("\n")[piece.first - 1 : piece.last])
+    return re.sub(r">>\s*>", ">>>", re.sub(r"<<\s*<", "<<<", own))
+
+
+def _site(
+    match: re.Match[str], plain: str, piece: Piece, known: frozenset[str], fixed: frozenset[str]
+) -> Iterator[LaunchSite]:
+    own = match.string
+    config, after = _list(own, match.end(), ">>>")
+    opened = re.compile(r"\s*\(").match(own, after)
+    arguments, _ = _list(own, opened.end(), ")") if opened else ((), after)
+    scope = scope_of(plain, own[: match.start()])
+    allocated = dict(_allocations(own) or _allocations(plain))
+    written = " ".join((match["template"] or "").split())
+    for bound in _instances(piece, plain):
+        here = scope.having(bound)
+        yield LaunchSite(
+            match["name"], _resolved(written, here, known), config, arguments, allocated, here, fixed
+        )
+
+
+def _instances(piece: Piece, plain: str) -> list[dict[str, str]]:
+    """The template arguments that a file gives a host function itself; one empty dict without."""
+    head = _TEMPLATE.match(piece.head)
+    named = re.search(r"(\w+)\s*\(", piece.head)
+    if not head or not named:
+        return [{}]
+    taken = [re.sub(r"=.*", "", one).split()[-1] for one in head["taken"].split(",") if one.split()]
+    calls = re.findall(rf"\b{named[1]}\s*<([^<>;()]*)>\s*\(", plain)
+    found = [dict(zip(taken, map(str.strip, one.split(",")), strict=False)) for one in calls]
+    return [one for at, one in enumerate(found) if one not in found[:at]] or [{}]
+
+
+def _resolved(template: str, scope: Scope, known: frozenset[str]) -> str:
+    """Template arguments with values for names that only the host's function knows; empty if unknown."""
+    if not template:
+        return ""
+    parts = []
+    for one in _split(template[1:-1]):
+        name = one if _is_known(one, known) else scope.values.get(one, one)
+        value = None if _is_known(name, known) else scope.value(name)
+        if isinstance(value, int | float):
+            name = str(value)
+        elif not _is_known(name, known):
+            return ""
+        parts.append(name)
+    return f"<{', '.join(parts)}>"
+
+
+def _is_known(text: str, known: frozenset[str]) -> bool:
+    return known.issuperset(_WORD.findall(re.sub(r"\b\d\w*", "", text)))
+
+
+def _allocations(text: str) -> Iterator[tuple[str, str]]:
+    for found in _ALLOCATION.finditer(text):
+        parts, _ = _list(text, found.end(), ")")
+        if len(parts) >= 2 and (name := _last_word(parts[0])):
+            yield name, parts[1]
+
+
+def _last_word(text: str) -> str:
+    words = _WORD.findall(text)
+    return words[-1] if words else ""
+
+
+def _list(text: str, at: int, end: str) -> tuple[tuple[str, ...], int]:
+    """The parts of a list that begins at ``at``, and the place behind its end."""
+    depth, begin = 0, at
+    while at < len(text):
+        if depth == 0 and text.startswith(end, at):
+            return tuple(_split(text[begin:at])), at + len(end)
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        at += 1
+    return (), len(text)
+
+
+def _split(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _names_behind(texts: Sequence[str], scope: Scope) -> set[str]:
+    """Names in some expressions, and in what these stand for."""
+    found: set[str] = set()
+    waiting = [word for one in texts for word in _WORD.findall(one)]
+    while waiting:
+        word = waiting.pop()
+        if word not in found and word in scope.values:
+            found.add(word)
+            waiting += _WORD.findall(scope.values[word])
+    return found
+
+
+def _value(scope: Scope, text: str) -> Value | None:
+    inner = re.fullmatch(r"\{(.*)\}", text.strip(), re.S)
+    return scope.value(f"dim3({inner[1]})" if inner else text)
+
+
+def _extents(value: Value | None) -> tuple[int, ...] | None:
+    made = tuple(int(one) for one in value) if isinstance(value, tuple) else None
+    if isinstance(value, int | float):
+        made = (int(value),)
+    return made if made and all(one > 0 for one in made) else None
+
+
+def _product(extents: Sequence[int]) -> int:
+    total = 1
+    for one in extents:
+        total *= one
+    return total

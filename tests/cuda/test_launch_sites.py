@@ -1,0 +1,109 @@
+"""What a file's text says of its own launches: template arguments, extents, arrays, made small together."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewise.cuda.host_values import Scope, scope_of
+from tilewise.cuda.launch_sites import launch_sites
+
+FILE = r"""
+#include <cstdio>
+#define TILE 16
+#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+constexpr int WARPS = 4;
+struct Half {};
+
+template <int ROWS, typename T>
+__global__ void rows(T* y, int n) { y[blockIdx.x] = ROWS * TILE; }
+
+__global__ void add(const float* a, const float* b, float* c, int n) {}
+__global__ void blur(const float* x, float* y, int width, int height) {}
+
+inline int twice(int n) { return n * 2; }
+
+template <class T> void launch_any(T* y);
+template <class T> void launch_any(T* y) { rows<1, T><<<1, 32>>>(y, 1); }
+
+template <typename T, int K>
+void launch_rows(T* y) {
+    constexpr int kRows = K < 128 ? 4 : 8;
+    rows<kRows, T><<<twice(WARPS), 32 * WARPS>>>(y, K);
+}
+
+int main() {
+    const int N = 1 << 22;
+    size_t bytes = N * sizeof(float);
+    float *d_a, *d_b, *d_c;
+    cudaMalloc((void**)&d_a, bytes); cudaMalloc(&d_b, bytes); cudaMalloc(&d_c, bytes);
+    int threads = 256, blocks = (N + threads - 1) / threads;
+    add << <blocks, threads >> >(d_a, d_b, d_c, N);
+    int width = 640, height = 480;
+    dim3 block(TILE, TILE);
+    dim3 grid(CEIL_DIV(width, block.x), CEIL_DIV(height, block.y));
+    printf("<<<%d>>>", width);
+    blur<<<grid, block, TILE * TILE * sizeof(float), 0>>>(d_a, d_b, width, height);
+    launch_rows<float, 64>(d_a);
+    launch_rows<int, 256>(nullptr);
+}
+"""
+
+
+def test_every_launch_of_a_file_with_what_the_text_says() -> None:
+    found = {one.kernel + one.template: one for one in launch_sites(FILE)}
+    assert [*found] == ["rows", "rows<4, float>", "rows<8, int>", "add", "blur"]
+    rows = found["rows<8, int>"]
+    assert rows.extents(rows.scope) == ((8,), (128,), 0)
+    assert rows.passed(1, rows.scope) == 256
+    blur = found["blur"]
+    assert blur.extents(blur.scope) == ((40, 30), (16, 16), 1024)
+    assert [blur.passed(at, blur.scope) for at in range(4)] == [None, None, 640, 480]
+
+
+def test_sizes_become_small_together_and_the_block_stays() -> None:
+    (add,) = [one for one in launch_sites(FILE) if one.kernel == "add"]
+    assert add.extents(add.scope) == ((16384,), (256,), 0)
+    small = add.small()
+    grid, block, _ = add.extents(small)
+    n = add.passed(3, small)
+    assert isinstance(n, int)
+    assert 256 <= n <= 1 << 15
+    assert grid == (n // 256,)
+    assert block == (256,)
+    assert [add.bytes_of(at, small) for at in range(3)] == [4 * n] * 3
+
+
+def test_a_size_that_the_kernel_has_in_its_text_stays() -> None:
+    source = """const int N = 1 << 20;
+__global__ void k(float* y) { if (threadIdx.x < N) y[threadIdx.x] = N; }
+int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y); }
+"""
+    (site,) = launch_sites(source)
+    assert site.bytes_of(0, site.small()) == 4 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(N + 31) / 32", 4),
+        ("ceil(N / 32.0)", 4),
+        ("(int)ceil((float)N / 32)", 4),
+        ("N > 64 ? 2 : 3", 2),
+        ("dim3(N, 2)", (100, 2)),
+        ("sizeof(float) * N", 400),
+        ("std::min(N, 7u)", 7),
+        ("-N % 7", -2),
+        ("atoi(argv[1])", None),
+        ("N / 0", None),
+        ("self", None),
+    ],
+)
+def test_values_of_expressions(text: str, value: object) -> None:
+    assert scope_of("#define N 100\n#define self self + 1\n").value(text) == value
+
+
+def test_what_a_function_defines_hides_what_is_outside() -> None:
+    scope = scope_of("const int n = 1;\n#define M 8\n", "int n = M * 4, m = n / 2;")
+    assert (scope.value("n"), scope.value("m")) == (32, 16)
+    assert scope.having({"n": 10}).value("m") == 5
+    assert Scope({"a": "3", "b": "a"}).roots == {"a": 3}
