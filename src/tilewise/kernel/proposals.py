@@ -1,7 +1,7 @@
 """A first launch of a kernel that nobody has described: arrays and numbers that fit each other.
 
-In: a kernel's declaration, and the text around it. Out: a ``Proposal``. How it is shown is left to
-the Playground; the sizes are small, and the reader's to change. ``tilewise trace`` reads a file's own launches first
+In: a kernel's declaration, and the text around it. Out: a ``Proposal``, which the Playground shows; the
+sizes are small, and the reader's to change. ``tilewise trace`` reads a file's own launches first
 (``cli.trace_plan``).
 """
 
