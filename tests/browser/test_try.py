@@ -295,6 +295,7 @@ def test_a_reader_steps_through_their_own_run(opened: Callable[..., tuple[Page, 
     expect(run.locator(".tw-wrong")).to_contain_text("c[i] = a[i] + b[i];")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
+    page.wait_for_url(re.compile(r"kernel\.1"))
     other, _ = opened(at="?" + page.url.partition("?")[2])
     expect(other.locator("#try-1 .tw-step-said")).to_have_text(steps(20, 16, NO_GUARD)[1])
     other.locator("#try-1").get_by_role("button", name="Close the steps").click()
