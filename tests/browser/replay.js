@@ -56,6 +56,12 @@ function figureOf(program, launch, got, hazards) {
   return { ...parts, fits: fits(traced), beyond: numbers.map((number) => beyond_shape(traced, number)) };
 }
 
+/** Whether numbers of 64 bits differ in their last ones alone: each machine has its C library's log, exp and so on. */
+function near(a, b) {
+  const [first, second] = [a, b].map((bytes) => new Float64Array(bytes.slice().buffer));
+  return first.length === second.length && first.every((one, k) => Object.is(one, second[k]) || Math.abs(one - second[k]) <= 1e-13 * Math.abs(one));
+}
+
 async function repeat(folder, name) {
   const launch = await jsonOf(`${folder}/${name}.json`);
   const [program, bin] = await Promise.all([jsonOf(`${folder}/${launch.program}.program`), bytesOf(`${folder}/${name}.bin`)]);
@@ -93,7 +99,7 @@ async function repeat(folder, name) {
     const native = outside.slice(from, (from += array.length));
     const { type } = launch.arguments[number];
     const [here, there] = [array, native].map((bytes) => withOneNaN(bytes, type));
-    if (!same(here, there)) faults.push(`array ${number}: ${differing(here, there)}`);
+    if (!same(here, there) && !(type === "f8" && near(here, there))) faults.push(`array ${number}: ${differing(here, there)}`);
   });
   const traced = new Uint8Array(got.accesses);
   if (!same(traced, accesses)) faults.push(`accesses: ${differing(traced, accesses)}`);
