@@ -135,7 +135,8 @@ def _without_host_headers(text: str) -> str:
 
 
 def _ready(kernel: Kernel, names: Sequence[str], notes: list[str], text: str) -> dict[str, Any]:
-    offer = _offer(kernel)
+    proposed = proposal(kernel.function, kernel.source, unset_variables(kernel.source, kernel.preprocessed))
+    offer = _offer(kernel, proposed)
     offer["kernels"][0]["program"]["source"] = text
     left_out = [_note(one.line, one.what, one.reason) for one in kernel.left_out]
     return {
@@ -144,7 +145,7 @@ def _ready(kernel: Kernel, names: Sequence[str], notes: list[str], text: str) ->
         "notes": [*dict.fromkeys([*notes, *left_out])],
         "faults": [],
         "offer": offer,
-        "proposal": _proposal(kernel),
+        "proposal": _fields(proposed),
     }
 
 
@@ -170,16 +171,10 @@ def _fault(line: int, message: str, repair: str) -> dict[str, Any]:
     return {"line": line, "message": f"{message[:1].upper()}{message[1:]}.", "repair": repair}
 
 
-def _of(kernel: Kernel) -> Proposal:
-    whole = kernel.preprocessed
-    return proposal(kernel.function, kernel.source, unset_variables(kernel.source, whole))
-
-
-def _offer(kernel: Kernel) -> dict[str, Any]:
+def _offer(kernel: Kernel, proposed: Proposal) -> dict[str, Any]:
     from tilewise.simulator.browser.program import program_data
 
     program = program_data(kernel.entry)
-    proposed = _of(kernel)
     by_name = {one.name: one for one in proposed.variables}
     return {
         "grid": ["grid.x", "grid.y", "grid.z"],
@@ -231,9 +226,8 @@ def _fill(one: ProposedArray) -> dict[str, Any]:
     return {"kind": "integers", "seed": seed, "low": 0, "high": 2 if one.dtype.kind == "b" else 100}
 
 
-def _proposal(kernel: Kernel) -> dict[str, Any]:
+def _fields(proposed: Proposal) -> dict[str, Any]:
     """What the fields hold at first, as text."""
-    proposed = _of(kernel)
     fields: dict[str, str] = {}
     for axis, formula, extent in zip("xyz", proposed.grid_formulas, proposed.block, strict=True):
         fields[f"grid.{axis}"] = formula

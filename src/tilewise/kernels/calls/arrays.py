@@ -7,6 +7,7 @@ line that says which argument does not fit and what to do. No kernel is chosen h
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -249,11 +250,11 @@ def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str, fill: fl
     """
     module = np if like.device is None else importlib.import_module("cupy")
     dtype = STORED[kind] if kind in STORED else np.dtype(kind)
-    bytes_wanted = dtype.itemsize * int(np.prod([int(one) for one in shape], dtype=object))
     failures = (MemoryError, ValueError) if module is np else (module.cuda.memory.OutOfMemoryError,)
     try:
         made = module.empty(tuple(shape), dtype)
     except failures:
+        bytes_wanted = dtype.itemsize * math.prod(int(one) for one in shape)
         raise KernelError(
             f"{call}: no memory for {bytes_wanted:,} bytes, an array of shape {tuple(shape)}; nothing was "
             "written. Free other arrays, or pass fewer rows at a time."
