@@ -2,8 +2,9 @@
 // In: `.tw-play` with the address of examples, and the text that it begins with, if any. Out: editor, launch and
 // run. Without a compiler the examples run as they are; the page says how to get one. The state is a link.
 
+import { copied } from "../figures/links.js";
 import { Runs } from "../run/main.js";
-import { shortText, table } from "../run/table.js";
+import { progressText, shortText, table } from "../run/table.js";
 import { element } from "../site/dom.js";
 import { Compiling, isHere } from "./compiler.js";
 import { Fields, Wrong } from "./fields.js";
@@ -70,7 +71,7 @@ export async function mount(root, signal) {
   const tell = {
     progress: (steps, of) => {
       progress.hidden = false;
-      progress.replaceChildren(`Running: ${Math.round((100 * steps) / of)} % of the ${of.toLocaleString("en-US")} warp instructions that a run may take. `, stop);
+      progress.replaceChildren(progressText(steps, of), stop);
     },
     report: (report) => {
       progress.hidden = true;
@@ -206,13 +207,4 @@ function spoken(status, signal) {
     clearTimeout(speaking);
     speaking = setTimeout(() => (status.textContent = sentence), SPOKEN_MS);
   };
-}
-
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -2,9 +2,10 @@
 // In: `.tw-try` with its controls and the page's own run. Out: the reader's run in its place, by run_worker.js; the
 // page's totals stay in a row below. The choice stands in the page's address, so that a link shows the same.
 
+import { copied } from "../figures/links.js";
 import { element } from "../site/dom.js";
 import { figurePlace } from "./figure.js";
-import { shortText, table } from "./table.js";
+import { progressText, shortText, table } from "./table.js";
 
 /** How long a run lasts before the page says so, and offers to stop it. */
 const PATIENCE_MS = 250;
@@ -64,7 +65,7 @@ export async function mount(root, signal) {
   const runs = new Runs(offer, {
     progress: (steps, of) => {
       progress.hidden = false;
-      progress.replaceChildren(`Running: ${Math.round((100 * steps) / of)} % of the ${of.toLocaleString("en-US")} warp instructions that a run may take. `, stop);
+      progress.replaceChildren(progressText(steps, of), stop);
     },
     report: (report) => {
       progress.hidden = true;
@@ -286,13 +287,4 @@ function read(text, offer, fills) {
 
 function button(text, act) {
   return element("button", { type: "button", class: "tw-act", onclick: act }, text);
-}
-
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -148,6 +148,11 @@ function summary(report) {
   ]);
 }
 
+/** How far a run has come, in a sentence. */
+export function progressText(steps, of) {
+  return `Running: ${Math.round((100 * steps) / of)} % of the ${of.toLocaleString("en-US")} warp instructions that a run may take. `;
+}
+
 /** A report in a sentence, for who listens. */
 export function shortText(report) {
   const [first] = report.hazards;
