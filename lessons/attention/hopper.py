@@ -1753,12 +1753,10 @@ exercise(
     answer=THREE,
     tests=three_tests,
     wrong=[
-        edited(THREE, ("    if (group == 2) pass_turn(group);  // warpgroup 0 begins\n", "")),
-        edited(THREE, ("1 + (group + 1) % 3", "1 + group")),
-        edited(THREE, ("bar.sync %0, 256;", "bar.sync %0, 128;")),
-        edited(
-            THREE, ("bar.sync %0, 256;", "bar.sync %0, 384;"), ("bar.arrive %0, 256;", "bar.arrive %0, 384;")
-        ),
+        {"    if (group == 2) pass_turn(group);  // warpgroup 0 begins\n": ""},
+        {"1 + (group + 1) % 3": "1 + group"},
+        {"bar.sync %0, 256;": "bar.sync %0, 128;"},
+        {"bar.sync %0, 256;": "bar.sync %0, 384;", "bar.arrive %0, 256;": "bar.arrive %0, 384;"},
     ],
     hint="One barrier per warpgroup: it completes when its owner waits there and the warpgroup before has arrived.",
     explanation="Each barrier counts 256 threads: the 128 of its owner, which wait, and the 128 of the warpgroup before it, which don't. Warpgroup 2 arrives once in advance. With a count of 384, two warpgroups would have to pass the turn at once.",

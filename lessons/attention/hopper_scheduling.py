@@ -360,10 +360,6 @@ def by_length(costs, blocks):
     return longest_first(dict(enumerate(costs)), blocks)
 
 
-def round_robin(costs, blocks):
-    return [list(range(len(costs)))[block::blocks] for block in range(blocks)]
-
-
 def least_loaded(costs, blocks):
     lists, loads = [[] for _ in range(blocks)], [0] * blocks
     for piece, cost in enumerate(costs):
@@ -402,6 +398,10 @@ exercise(
     """,
     answer=by_length,
     tests=schedule_tests,
-    wrong=[round_robin, least_loaded, shortest_first],
+    wrong=[
+        lambda costs, blocks: [list(range(len(costs)))[block::blocks] for block in range(blocks)],
+        least_loaded,
+        shortest_first,
+    ],
     hint="A long tile at the end spoils a good balance. A short one fits anywhere.",
 )

@@ -1178,18 +1178,6 @@ def of_accumulators(row, column):
     return row % 8 * 4 + column % 8 // 2, column // 8 * 4 + row // 8 * 2 + column % 2
 
 
-def of_right_operand(row, column):
-    return column % 8 * 4 + row % 8 // 2, column // 8 * 4 + row // 8 * 2 + row % 2
-
-
-def row_by_row(row, column):
-    return row * 2 + column // 8, column % 8
-
-
-def rows_in_pairs(row, column):
-    return row // 2 * 4 + column % 8 // 2, column // 8 * 4 + row % 2 * 2 + column % 2
-
-
 def holder_tests(holder):
     places = set()
     for row in range(16):
@@ -1214,7 +1202,11 @@ exercise(
     """,
     answer=of_accumulators,
     tests=holder_tests,
-    wrong=[of_right_operand, row_by_row, rows_in_pairs],
+    wrong=[
+        {"row % 8 * 4 + column % 8 // 2": "column % 8 * 4 + row % 8 // 2", "+ column % 2": "+ row % 2"},
+        lambda row, column: (row * 2 + column // 8, column % 8),
+        {"row % 8 * 4": "row // 2 * 4", "row // 8 * 2": "row % 2 * 2"},
+    ],
     hint="Eight rows share eight groups of four lanes; the figure shows which.",
 )
 

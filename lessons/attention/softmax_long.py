@@ -845,22 +845,6 @@ def slice_of_block(cols, blocks, rank, vec):
     return first, min(chunks * vec, cols - first)
 
 
-def ignores_alignment(cols, blocks, rank, vec):
-    each = ceil_div(cols, blocks)
-    first = min(rank * each, cols)
-    return first, min(each, cols - first)
-
-
-def drops_the_rest(cols, blocks, rank, vec):
-    each = cols // vec // blocks * vec
-    return rank * each, each
-
-
-def runs_past_the_end(cols, blocks, rank, vec):
-    each = ceil_div(cols // vec, blocks) * vec
-    return rank * each, each
-
-
 def slice_tests(answer):
     for cols in (8, 24, 1000, 1016, 4096):
         for blocks in (1, 2, 3, 8):
@@ -883,6 +867,10 @@ exercise(
     """,
     answer=slice_of_block,
     tests=slice_tests,
-    wrong=[ignores_alignment, drops_the_rest, runs_past_the_end],
+    wrong=[
+        {"cols // vec": "cols", " * vec": ""},
+        {"ceil_div(cols // vec, blocks)": "cols // vec // blocks"},
+        {"min(chunks * vec, cols - first)": "chunks * vec"},
+    ],
     hint="Divide the 16-byte chunks, not the columns, and limit the last slice.",
 )

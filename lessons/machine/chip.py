@@ -713,14 +713,6 @@ def memory_of(fact):
     return PLACES[fact - 1]
 
 
-def local_is_near(fact):
-    return "registers" if memory_of(fact) == "local memory" else memory_of(fact)
-
-
-def l1_is_shared(fact):
-    return "shared memory" if memory_of(fact) == "L1 cache" else memory_of(fact)
-
-
 def memory_tests(answer):
     assert answer(1) == "registers", "fact 1: nothing is closer to a thread"
     assert answer(5) == "local memory", "fact 5: private to a thread, but part of device memory"
@@ -750,7 +742,10 @@ exercise(
     """,
     answer=memory_of,
     tests=memory_tests,
-    wrong=[local_is_near, l1_is_shared],
+    wrong=[
+        lambda fact: memory_of(fact).replace("local memory", "registers"),
+        lambda fact: memory_of(fact).replace("L1 cache", "shared memory"),
+    ],
     hint="For each fact, ask who can see the memory, and who decides what is in it.",
 )
 

@@ -435,14 +435,6 @@ def l1_left(percent):
             return 256 - size
 
 
-def not_rounded(percent):
-    return 256 - 228 * percent / 100
-
-
-def rounded_down(percent):
-    return 256 - max(size for size in SHARED_KIB if 100 * size <= 228 * percent)
-
-
 def carveout_tests(answer):
     assert answer(0) == 256, "a carve-out of 0 leaves everything to L1"
     assert answer(57) == 124, "57% is rounded up to 132 KiB of shared memory"
@@ -461,7 +453,10 @@ exercise(
     """,
     answer=l1_left,
     tests=carveout_tests,
-    wrong=[not_rounded, rounded_down],
+    wrong=[
+        lambda percent: 256 - 228 * percent / 100,
+        lambda percent: 256 - max(size for size in SHARED_KIB if 100 * size <= 228 * percent),
+    ],
     hint="100 KiB of data fits as long as shared memory has at most 156 KiB. Which supported size is the largest one below that?",
     explanation="At most 132 KiB of shared memory, so the largest carve-out is 57%; a request for 58% gets 164 KiB.",
 )

@@ -624,17 +624,6 @@ def overtakes_at(core_us, cores, unit_us, units):
     return None
 
 
-def by_rates(core_us, cores, unit_us, units):
-    return max(1, ceil_div(cores * unit_us, core_us)) if units * core_us > cores * unit_us else None
-
-
-def never_says_never(core_us, cores, unit_us, units):
-    tasks = 1
-    while ceil_div(tasks, units) * unit_us >= ceil_div(tasks, cores) * core_us and tasks < 10_000:
-        tasks += 1
-    return tasks
-
-
 def race_tests(answer):
     assert answer(1, 2, 2, 8) == 5, "the two teams of the figure"
     assert answer(1, 2, 5, 16) == 11, "ahead from 11 tasks on, though behind again at 17 and 18"
@@ -666,7 +655,10 @@ exercise(
     """,
     answer=overtakes_at,
     tests=race_tests,
-    wrong=[by_rates, never_says_never],
+    wrong=[
+        {"ceil_div(tasks, units)": "tasks / units", "ceil_div(tasks, cores)": "tasks / cores"},
+        {"return None": "return 10_000"},
+    ],
     hint="Time advances in whole batches. After cores times units tasks, both sides have finished whole batches. What happens then?",
 )
 

@@ -716,23 +716,6 @@ void even_and_odd(const float* x, float* y, int n, int steps) {
 }
 """)
 
-AS_GIVEN = Kernel(r"""
-extern "C" __global__
-void even_and_odd(const float* x, float* y, int n, int steps) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    if (i % 2) {
-        for (int step = 0; step < steps; ++step) v = v * 0.25f + 0.375f;
-    } else {
-        for (int step = 0; step < steps; ++step) v = v * 0.75f + 0.125f;
-    }
-    y[i] = v;
-}
-""")
-
-NOT_ROUNDED = Kernel(BY_WARP.source.replace(", whole = (half + 31) / 32 * 32", "").replace("whole", "half"))
-
 
 def even_and_odd_tests(kernel):
     for n in (1, 31, 64, 77, 200):
@@ -762,7 +745,10 @@ exercise(
     """,
     answer=BY_WARP,
     tests=even_and_odd_tests,
-    wrong=[AS_GIVEN, NOT_ROUNDED],
+    wrong=[
+        {"thread >= whole": "thread % 2", "odd ? 2 * (thread - whole) + 1 : 2 * thread": "thread"},
+        {", whole = (half + 31) / 32 * 32": "", "whole": "half"},
+    ],
     hint="Choose the parity from the thread index, then compute the element index from the thread index and the parity.",
 )
 

@@ -1162,18 +1162,6 @@ def aligned_views(n):
     return views
 
 
-def unaligned_views(n):
-    return [(first * n, 8 * n, 0) for first in range(8)]
-
-
-def stride_of_one_row(n):
-    return [(first * n - first * n % 8, n, first * n % 8) for first in range(8)]
-
-
-def shifted_by_the_row(n):
-    return [(first * n - first * n % 8, 8 * n, first) for first in range(8)]
-
-
 def views_tests(answer):
     for n in (9, 17, 31, 100, 257):
         numbers = np.arange(40 * n + 8)
@@ -1200,6 +1188,10 @@ exercise(
     """,
     answer=aligned_views,
     tests=views_tests,
-    wrong=[unaligned_views, stride_of_one_row, shifted_by_the_row],
+    wrong=[
+        {"begin - begin % 8, 8 * n, begin % 8": "begin, 8 * n, 0"},
+        {"8 * n,": "n,"},
+        {"8 * n, begin % 8": "8 * n, first"},
+    ],
     hint="Row k starts at element k · n. Go back from there to the previous multiple of 8.",
 )

@@ -544,20 +544,6 @@ def unaligned_piece(chunks, first):
     return both[first % 8 : first % 8 + 8]
 
 
-def aligned_only(chunks, first):
-    return chunks[first // 8]
-
-
-def always_the_next(chunks, first):
-    both = np.concatenate([chunks[first // 8], chunks[first // 8 + 1]])
-    return both[first % 8 : first % 8 + 8]
-
-
-def shifted_the_other_way(chunks, first):
-    both = np.concatenate([chunks[first // 8], chunks[(first + 7) // 8]])
-    return both[8 - first % 8 : 16 - first % 8]
-
-
 def piece_tests(answer):
     chunks = np.arange(40).reshape(5, 8)
     for first in range(33):
@@ -577,6 +563,10 @@ exercise(
     """,
     answer=unaligned_piece,
     tests=piece_tests,
-    wrong=[aligned_only, always_the_next, shifted_the_other_way],
+    wrong=[
+        lambda chunks, first: chunks[first // 8],
+        {"(first + 7) // 8": "first // 8 + 1"},
+        {"first % 8 : first % 8 + 8": "8 - first % 8 : 16 - first % 8"},
+    ],
     hint="If `first` is a multiple of 8, one chunk is enough.",
 )

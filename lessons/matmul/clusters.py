@@ -1019,10 +1019,6 @@ def normalise_tests(kernel):
         assert off < 1e-6, f"{rows} x {cols}: an element of y is off by {off:.1e}"
 
 
-def spoilt(old, new):
-    return edited(NORMALISE, old, new)
-
-
 exercise(
     "Divide each row by its sum",
     """
@@ -1032,10 +1028,10 @@ exercise(
     answer=NORMALISE,
     tests=normalise_tests,
     wrong=[
-        spoilt(START, "    __syncthreads();\n"),
-        spoilt(END.replace("while block 0 still reads", "while others still read"), ""),
-        spoilt("block < 4; ++block)", "block < rank; ++block)"),
-        spoilt("load_from_block(&partial, block)", "load_from_block(&partial, rank)"),
+        {START: "    __syncthreads();\n"},
+        {END.replace("while block 0 still reads", "while others still read"): ""},
+        {"block < 4; ++block)": "block < rank; ++block)"},
+        {"load_from_block(&partial, block)": "load_from_block(&partial, rank)"},
     ],
     hint="Every block needs all four partial sums. Which block may exit first?",
     explanation="Each block reads the partial sums of all four, so all four get the total without sending it around. The second barrier matters even more than before: every block is read by three others.",

@@ -1281,10 +1281,6 @@ def in_squares(rows, columns):
     ]
 
 
-def in_strips(rows, columns):
-    return [(i, j) for j in range(columns) for i in range(rows)]
-
-
 def order_tests(order):
     for rows, columns in ((16, 16), (24, 40), (5, 7), (9, 17)):
         path = [tuple(tile) for tile in order(rows, columns)]
@@ -1308,6 +1304,6 @@ exercise(
     """,
     answer=in_squares,
     tests=order_tests,
-    wrong=[row_by_row, in_strips],
+    wrong=[row_by_row, lambda rows, columns: [(i, j) for j in range(columns) for i in range(rows)]],
     hint="Which rectangle of 64 tiles touches the fewest rows and columns?",
 )

@@ -356,15 +356,6 @@ def parts_of_k(M, N, K, sms):
     return -(-steps // -(-steps // parts))
 
 
-def allows_empty_parts(M, N, K, sms):
-    tiles = -(-M // 128) * -(-N // 128)
-    return max(1, min(2 * sms // tiles, -(-K // 32)))
-
-
-def forgets_short_k(M, N, K, sms):
-    return max(1, 2 * sms // (-(-M // 128) * -(-N // 128)))
-
-
 def parts_tests(answer):
     for M, N, K, sms in (
         (1024, 1024, 1024, 132),
@@ -390,6 +381,9 @@ exercise(
     """,
     answer=parts_of_k,
     tests=parts_tests,
-    wrong=[allows_empty_parts, forgets_short_k],
+    wrong=[
+        {"-(-steps // -(-steps // parts))": "parts"},
+        {"min(2 * sms // tiles, steps)": "2 * sms // tiles", "-(-steps // -(-steps // parts))": "parts"},
+    ],
     hint="Start from min(2 * sms // tiles, steps), or 1. Divide the steps by it and round up: how many parts of that length does K have?",
 )

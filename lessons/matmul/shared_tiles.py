@@ -716,19 +716,6 @@ def cuts_of(tiles, blocks, steps):
     return [piece * line // blocks for piece in range(blocks + 1)]
 
 
-def rounded_up(tiles, blocks, steps):
-    longest = -(-tiles * steps // blocks)
-    return [min(piece * longest, tiles * steps) for piece in range(blocks + 1)]
-
-
-def whole_tiles(tiles, blocks, steps):
-    return [piece * tiles // blocks * steps for piece in range(blocks + 1)]
-
-
-def forgets_the_end(tiles, blocks, steps):
-    return [piece * (tiles * steps // blocks) for piece in range(blocks + 1)]
-
-
 def cuts_tests(answer):
     for many, blocks, steps in ((7, 8, 128), (8, 9, 128), (3, 5, 10), (16, 132, 64), (5, 3, 7), (1, 4, 10)):
         cuts = [int(cut) for cut in answer(many, blocks, steps)]
@@ -748,6 +735,10 @@ exercise(
     """,
     answer=cuts_of,
     tests=cuts_tests,
-    wrong=[rounded_up, whole_tiles, forgets_the_end],
+    wrong=[
+        {"piece * line // blocks": "min(piece * -(-line // blocks), line)"},
+        {"piece * line // blocks": "piece * tiles // blocks * steps"},
+        {"piece * line // blocks": "piece * (line // blocks)"},
+    ],
     hint="Piece p ends after p / blocks of the whole line. Round down.",
 )

@@ -648,14 +648,6 @@ def tile_for(M, N, sms, shapes):
     return max(fits, key=blocks) if fits else max(shapes, key=lambda shape: shape[0] * shape[1])
 
 
-def largest(M, N, sms, shapes):
-    return max(shapes, key=lambda shape: shape[0] * shape[1])
-
-
-def smallest(M, N, sms, shapes):
-    return min(shapes, key=lambda shape: shape[0] * shape[1])
-
-
 SHAPES = [(64, 64), (64, 128), (128, 128), (128, 256)]
 
 
@@ -681,6 +673,6 @@ exercise(
     """,
     answer=tile_for,
     tests=tile_tests,
-    wrong=[largest, smallest],
+    wrong=[{"max(fits, key=blocks) if fits else ": ""}, {"max(fits, key=blocks) if fits else max(": "min("}],
     hint="The number of blocks is the rounded-up number of tile rows times that of tile columns.",
 )

@@ -625,14 +625,6 @@ def best_tile(M, N, sms, rates):
     return min(sorted(rates), key=time_of)
 
 
-def only_the_fastest(M, N, sms, rates):
-    return max(sorted(rates), key=lambda tile: rates[tile])
-
-
-def fewest_waves(M, N, sms, rates):
-    return min(sorted(rates), key=lambda tile: -(-(-(-M // tile[0]) * -(-N // tile[1])) // sms))
-
-
 RATES = {(64, 64): 0.55, (128, 64): 0.7, (128, 128): 0.85, (256, 128): 1.0}  # invented; 1 for the fastest
 
 
@@ -661,7 +653,10 @@ exercise(
     """,
     answer=best_tile,
     tests=best_tile_tests,
-    wrong=[only_the_fastest, fewest_waves],
+    wrong=[
+        {"-(-count // sms) * high * wide / rates[tile]": "-rates[tile]"},
+        {" * high * wide / rates[tile]": ""},
+    ],
     hint="The time of a tile is its area divided by its rate. The busiest SM has as many tiles as there are waves.",
 )
 

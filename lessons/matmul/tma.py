@@ -967,11 +967,6 @@ void load_unswizzled(const __grid_constant__ TensorMap map, int* out) {
 )
 
 
-def edited(old, new):
-    assert UNSWIZZLE.source.count(old) == 1
-    return Kernel(UNSWIZZLE.source.replace(old, new), options=OPTIONS)
-
-
 def unswizzle_tests(kernel):
     for first in (0, 1000):
         array = np.arange(first, first + 512, dtype=np.int32).reshape(16, 32)
@@ -992,9 +987,9 @@ exercise(
     answer=UNSWIZZLE,
     tests=unswizzle_tests,
     wrong=[
-        edited("chunk ^ row % 8", "chunk"),
-        edited("4 * (chunk ^ row % 8) + i % 4", "(i % 32 ^ row % 8)"),
-        edited("mbarrier_wait(&full, 0);", "mbarrier_wait(&full, 1);"),
+        {"chunk ^ row % 8": "chunk"},
+        {"4 * (chunk ^ row % 8) + i % 4": "(i % 32 ^ row % 8)"},
+        {"mbarrier_wait(&full, 0);": "mbarrier_wait(&full, 1);"},
     ],
     hint="Chunk c of row r is at chunk c ^ (r % 8) of its line. How many integers are in a chunk?",
     explanation="A chunk is 16 bytes, four integers. Bits 7 to 9 of the offset are the row's number modulo 8, and bits 4 to 6 are the chunk.",

@@ -494,29 +494,6 @@ void scale(float* x, float factor, int n, int each) {
 }
 """)
 
-OWN_STRETCH = Kernel(r"""
-extern "C" __global__
-void scale(float* x, float factor, int n, int each) {
-    int first = (blockIdx.x * blockDim.x + threadIdx.x) * each;
-    for (int k = 0; k < each; ++k)
-        if (first + k < n) x[first + k] *= factor;
-}
-""")
-
-ONE_ELEMENT_ONLY = Kernel(r"""
-extern "C" __global__
-void scale(float* x, float factor, int n, int each) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i] *= factor;
-}
-""")
-
-OFF_BY_ONE_SECTOR = Kernel(
-    INTERLEAVED.source.replace(
-        "k * blockDim.x + threadIdx.x;", "(k * blockDim.x + threadIdx.x + 1) % (blockDim.x * each);"
-    )
-)
-
 
 def scale_tests(kernel):
     for n, each, block in ((1024, 4, 64), (1000, 8, 32), (5000, 3, 128)):
@@ -541,7 +518,14 @@ exercise(
     """,
     answer=INTERLEAVED,
     tests=scale_tests,
-    wrong=[OWN_STRETCH, ONE_ELEMENT_ONLY, OFF_BY_ONE_SECTOR],
+    wrong=[
+        {
+            "blockIdx.x * blockDim.x * each": "(blockIdx.x * blockDim.x + threadIdx.x) * each",
+            "first + k * blockDim.x + threadIdx.x": "first + k",
+        },
+        {"k < each": "k < 1"},
+        {"k * blockDim.x + threadIdx.x;": "(k * blockDim.x + threadIdx.x + 1) % (blockDim.x * each);"},
+    ],
     hint="Each block owns one contiguous range. In each iteration, its threads take neighbouring elements.",
 )
 

@@ -1024,18 +1024,6 @@ def values_moved_by(depth, kept):
     return moved
 
 
-def always_loads_x(depth, kept):
-    return values_moved_by(depth, kept) + (1 in kept)
-
-
-def stores_out_twice(depth, kept):
-    return values_moved_by(depth, kept) + (depth in kept)
-
-
-def backward_pass_only(depth, kept):
-    return values_moved_by(depth, kept) - 2 - sum(layer < depth for layer in kept)
-
-
 def counting_tests(answer):
     random = np.random.default_rng(5)
     n = 32
@@ -1076,7 +1064,11 @@ exercise(
     """,
     answer=values_moved_by,
     tests=counting_tests,
-    wrong=[always_loads_x, stores_out_twice, backward_pass_only],
+    wrong=[
+        {"if 1 not in kept": "if True"},
+        {"1 if layer == depth else 2": "2"},
+        {"moved = 4": "moved = 2", "1 if layer == depth else 2": "1"},
+    ],
     hint="Saving a layer costs one store and one load. Which layer's result is stored anyway?",
     explanation="No. The empty set moves 5 values. Saving a layer adds 2, with two exceptions: the last layer adds only 1, since out is stored anyway, and the first saves the second load of x. With depth 1, a single layer is both first and last, and both choices move 5 values.",
 )

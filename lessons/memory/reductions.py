@@ -971,58 +971,6 @@ void largest(const float* x, float* values, int* places, int n) {
 }
 """)
 
-WRONG = r"""
-extern "C" __global__
-void largest(const float* x, float* values, int* places, int n) {
-    __shared__ float warp_max[32];
-    __shared__ int warp_at[32];
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float v = i < n ? x[i] : FILL;
-    int at = i;
-    for (int level = 0; level < 2; ++level) {
-        for (int offset = 16; offset > 0; offset /= 2) {
-            float other = __shfl_down_sync(0xffffffff, v, offset);
-#if SHUFFLE_INSIDE
-            if (other > v) {
-                v = other;
-                at = __shfl_down_sync(0xffffffff, at, offset);
-            }
-#else
-            int other_at = __shfl_down_sync(0xffffffff, at, offset);
-            if (BETTER) {
-                v = other;
-                at = other_at;
-            }
-#endif
-        }
-        if (level == 1) break;
-        if (lane == 0) {
-            warp_max[warp] = v;
-            warp_at[warp] = at;
-        }
-        BARRIER;
-        if (warp > 0) return;
-        v = lane < blockDim.x / 32 ? warp_max[lane] : FILL;
-        at = lane < blockDim.x / 32 ? warp_at[lane] : n;
-    }
-    if (lane == 0) {
-        values[blockIdx.x] = v;
-        places[blockIdx.x] = at;
-    }
-}
-"""
-RIGHT = {
-    "FILL": "-INFINITY",
-    "BETTER": "other > v || (other == v && other_at < at)",
-    "SHUFFLE_INSIDE": 0,
-    "BARRIER": "__syncthreads()",
-}
-LATER_OF_TWO = Kernel(WRONG, defines=RIGHT | {"BETTER": "other >= v"})
-FILLED_WITH_ZERO = Kernel(WRONG, defines=RIGHT | {"FILL": "0.0f"})
-SHUFFLE_IN_A_BRANCH = Kernel(WRONG, defines=RIGHT | {"SHUFFLE_INSIDE": 1})
-NO_BARRIER = Kernel(WRONG, defines=RIGHT | {"BARRIER": ""})
-
 
 def largest_tests(kernel):
     rng = np.random.default_rng(5)
@@ -1047,7 +995,16 @@ exercise(
     """,
     answer=LARGEST,
     tests=largest_tests,
-    wrong=[LATER_OF_TWO, FILLED_WITH_ZERO, SHUFFLE_IN_A_BRANCH, NO_BARRIER],
+    wrong=[
+        {"other > v || (other == v && other_at < at)": "other >= v"},
+        {"-INFINITY": "0.0f"},
+        {
+            "int other_at = __shfl_down_sync(0xffffffff, at, offset);": "",
+            "(other > v || (other == v && other_at < at))": "(other > v)",
+            "at = other_at": "at = __shfl_down_sync(0xffffffff, at, offset)",
+        },
+        {"__syncthreads();": ""},
+    ],
     hint="Shuffle both the value and its index in all lanes. Compare only afterwards.",
     explanation="A shuffle inside the comparison names lanes that don't execute it. A lane without an element contributes minus infinity, which never wins.",
 )

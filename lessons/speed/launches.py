@@ -957,19 +957,6 @@ def bottleneck(spans, ridge):
     return "arithmetic" if intensity > ridge else "device memory"
 
 
-def counts_overlaps_twice(spans, ridge):
-    apart = []
-    for at, span in enumerate(spans):  # shifted apart, so that nothing overlaps
-        shift = 1000.0 * at
-        apart.append((span[0], span[1] + shift, span[2] + shift, *span[3:]))
-    return bottleneck(apart, ridge)
-
-
-def longest_single_span(spans, ridge):
-    longest = max(spans, key=lambda span: span[2] - span[1])
-    return bottleneck([span for span in spans if span[0] == longest[0]], ridge)
-
-
 KINDS = ("arithmetic", "device memory", "overhead", "data loading", "network")
 
 
@@ -1014,7 +1001,10 @@ exercise(
     """,
     answer=bottleneck,
     tests=bottleneck_tests,
-    wrong=[counts_overlaps_twice, longest_single_span],
+    wrong=[
+        {"max(start, until)": "start"},
+        {"total += max(0.0, stop - max(start, until))": "total = max(total, stop - start)"},
+    ],
     hint="Sort the spans of a row by start, and count only the part of each that is beyond the latest end so far.",
 )
 

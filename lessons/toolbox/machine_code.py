@@ -548,23 +548,6 @@ def inner_loop(lines):
     return len(names), sum(name.split(".")[0] in ("LDL", "STL") for name in names)
 
 
-def takes_any_jump(lines):
-    labels = {line.strip()[:-1]: at for at, line in enumerate(lines) if line.strip().endswith(":")}
-    jumps = [
-        (labels[jump[1]], at)
-        for at, line in enumerate(lines)
-        if (jump := re.search(r"\bBRA\b.*?(\.L_\w+)", line))
-    ]
-    first, last = max(map(sorted, jumps), key=lambda ends: ends[1] - ends[0])
-    body = [line for line in lines[first : last + 1] if not line.strip().endswith(":")]
-    return len(body), sum("LDL" in line or "STL" in line for line in body)
-
-
-def counts_every_line(lines):
-    kept = [line for line in lines if not line.strip().endswith(":")]
-    return len(kept), sum("LDL" in line or "STL" in line for line in kept)
-
-
 NESTED = """
      LDC R1, c[0x0][0x28]
      STL [R1], R4
@@ -608,6 +591,12 @@ exercise(
     """,
     answer=inner_loop,
     tests=loop_tests,
-    wrong=[takes_any_jump, counts_every_line],
+    wrong=[
+        {
+            "jump and labels[jump[1]] <= at": "jump",
+            "(labels[jump[1]], at)": "tuple(sorted((labels[jump[1]], at)))",
+        },
+        {"max(inner, key=lambda ends: ends[1] - ends[0])": "0, len(lines) - 1"},
+    ],
     hint="A branch to a label above itself ends a loop. A branch to a label below it doesn't.",
 )

@@ -1075,14 +1075,6 @@ def one_after_the_other(p, sms, mhz, gb_per_s):
     return (p["instructions"] / (4 * sms) + p["wavefronts"] / sms) / mhz + p["bytes"] / gb_per_s / 1e3
 
 
-def one_scheduler(p, sms, mhz, gb_per_s):
-    return max(p["instructions"] / sms / mhz, p["wavefronts"] / sms / mhz, p["bytes"] / gb_per_s / 1e3)
-
-
-def bytes_alone(p, sms, mhz, gb_per_s):
-    return p["bytes"] / gb_per_s / 1e3
-
-
 def bound_tests(answer):
     for p, us in (
         ({"instructions": 4e6, "wavefronts": 1e5, "bytes": 1e5}, 100.0),
@@ -1105,6 +1097,6 @@ exercise(
     """,
     answer=lower_bound_us,
     tests=bound_tests,
-    wrong=[one_after_the_other, one_scheduler, bytes_alone],
+    wrong=[one_after_the_other, {"4 * sms": "sms"}, {"cycles / mhz, ": "0.0, "}],
     hint="Activities that overlap take as long as the longest of them.",
 )
