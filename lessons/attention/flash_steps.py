@@ -98,11 +98,7 @@ publish(
     eight={"us": old_us("_64_x_128_8_x_8_per_thread")},
     piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
     requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128},
-    was={
-        "per_product": (WAS["scores"] + WAS["mean"]) / FLOOR,
-        "rest_us": old_us("kernel_6_flash") - WAS["all blocks"] / 1000,
-        "first": WAS["first tiles"],
-    },
+    was={"per_product": (WAS["scores"] + WAS["mean"]) / FLOOR},
 )
 
 # %% [markdown]
@@ -690,7 +686,13 @@ if gpu_here():
 
 # %% fold="Code of the numbers"
 FIT = printed_numbers("attention/flash_steps", "clusters", r"of (\d): (\d+) at")
-publish(clusters={"fit": FIT[8], "needed": 16, "sms": GPU.sms, "pairs": FIT[2]})
+publish(
+    clusters={
+        "fit": FIT[8],
+        "needed": 16,
+        "sms": GPU.sms,
+    }
+)
 
 # %% [markdown]
 # {{ clusters.fit | .0f }} clusters of eight fit at once, and {{ clusters.needed }} are needed, although {{ clusters.sms }} SMs would be enough for
@@ -978,7 +980,6 @@ publish(
     in_cluster={
         "short_us": us[CLUSTERED, 256],
         "twice_us": 2 * us[CLUSTERED, 256] - LAUNCH_US,
-        "short_gain_us": us[BEST, 256] - us[CLUSTERED, 256],
     },
 )
 
@@ -1085,7 +1086,6 @@ show(
 publish(
     now={
         "per_product": (IS["scores"] + IS["mean"]) / FLOOR,
-        "all_us": IS["all blocks"] / 1000,
         "rest_us": us[BEST, 1024] - IS["all blocks"] / 1000,
         "left_clocks": (old_us("torch_three_operations") / 2 - us[BEST, 1024] + IS["all blocks"] / 1000)
         * GPU.boost_mhz

@@ -95,7 +95,6 @@ publish(
         "one_of_peak": AT_4096["1 consumer warpgroup"] / PEAK,
         "eight": AT_4096["+ longest tile first: Kernel 8"],
         "eight_of_peak": AT_4096["+ longest tile first: Kernel 8"] / PEAK,
-        "cudnn": AT_4096["cuDNN"],
         "gain": AT_4096["+ longest tile first: Kernel 8"] / AT_4096["1 consumer warpgroup"],
     }
 )
@@ -135,9 +134,7 @@ show(
 publish(
     cycles={
         "gemms_128": 2 * clocks_of(128)[0],
-        "exp": clocks_of(64)[1],
         "ratio": clocks_of(128)[2] / (2 * clocks_of(128)[0]),
-        "softmax": clocks_of(128)[2],
         "alone": 2 * clocks_of(128)[0] / (2 * clocks_of(128)[0] + clocks_of(128)[2]),
         "alone_64": 2 * clocks_of(64)[0] / (2 * clocks_of(64)[0] + clocks_of(64)[2]),
         "tile": 2 * clocks_of(128)[0] + clocks_of(128)[2],
@@ -867,10 +864,9 @@ publish(
         "one": 2 * 128 * 128 * 2 / (2 * clocks_of(128)[0]),
         "two": 2 * 128 * 128 * 2 / (4 * clocks_of(128)[0]),
     },
-    one={"tile": mean_clocks("one")[0], "soft": mean_clocks("one")[1]},
+    one={"tile": mean_clocks("one")[0]},
     two={
         "tile": mean_clocks("untold")[0],  # as recorded
-        "apart": mean_clocks("untold")[2],  # as recorded
         "gain": AT_4096["2 consumer warpgroups"] / AT_4096["1 consumer warpgroup"],
     },
 )
@@ -1090,11 +1086,9 @@ publish(
             f"gain_{width}": rate("overlap_ping_pong", d=width) / rate("overlap", d=width)
             for width in (128, 64)
         },
-        "gain_two_128": rate("two_consumers_ping_pong") / rate("two_consumers"),
         "tile": mean_clocks("both")[0],
         "least": 4 * clocks_of(128)[0],
         "busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0],
-        "apart": mean_clocks("beside")[2],  # as recorded
     },
 )
 

@@ -247,7 +247,6 @@ LONG = (2048, 4096, 16384)
 publish(
     step={"eight": RATES[EIGHT, 4096, 128, False] / PEAK},
     cudnn={name: ratio(EIGHT, CUDNN, *kind, LONG) for name, kind in KIND_NAMES.items()},
-    cudnn_short={name: ratio(EIGHT, CUDNN, *kind, [512])["least"] for name, kind in KIND_NAMES.items()},
     turns={name: ratio(EIGHT, "overlap, longest first", *kind) for name, kind in KIND_NAMES.items()}
     | {"worst": 1 - min(ratio(EIGHT, "overlap, longest first", *kind)["least"] for kind in KINDS.values())},
     lists={name: ratio(EIGHT, "overlap, ping-pong", *kind) for name, kind in KIND_NAMES.items()},

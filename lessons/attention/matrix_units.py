@@ -578,8 +578,6 @@ publish(
     model={
         "least": no_overlap(2, 128),
         "most": full_overlap(2, 128),
-        "narrow_least": no_overlap(1, 128),
-        "narrow_most": full_overlap(1, 128),
     },
 )
 
@@ -737,7 +735,6 @@ publish(
         "seven": at(SEVEN),
         "share": at(SEVEN) / PROBE,
         "narrow_times": at(SEVEN) / at(NARROW_LABEL),
-        "long_us": micros(SEVEN, 16384),
         "math_times": at(SEVEN) / at(MATH),
         "points": 100 * max(abs(one) for one in OFF),
     },
@@ -750,10 +747,7 @@ publish(
         "narrow_blocks": heads_of(4096, 128) * 4096 // 64,
     },
     flash={
-        "least": min(OF_FLASH),
-        "most": max(OF_FLASH),
         "rate": at(FLASH_2),
-        "of_it": at(SEVEN) / at(FLASH_2),
         "gain": at(FLASH_2) / at(SEVEN) - 1,
     },
 )

@@ -138,12 +138,8 @@ def off_after_split(x):
 
 publish(
     split={
-        "off": off_after_split(random.uniform(1, 2, 2**18).astype(np.float32)),
-        "fp32": 2.0**-24,
-        "fourth": np.abs(LOW @ MISSING).max() / 2048**2 / np.abs(EXACT).max(),
         "one": PRODUCTS_OFF["one: high × high"],
         "three": PRODUCTS_OFF["three: and low × high"],
-        "four": PRODUCTS_OFF["four: and low × low"],
         "in_order": PRODUCTS_OFF["FP32, one addition after the other"],
     }
 )
@@ -188,7 +184,6 @@ SMALL = (FIRM * np.float32(2.0**-24)).astype(np.float32)
 publish(
     holds={
         "smallest": 2.0**-14,
-        "step": np.abs(np.add(*np.multiply(halves(SMALL), [[1], [1 / 2048]])) - SMALL).max(),
         "micro": off_after_split(FIRM * np.float32(1e-6)),
     }
 )
@@ -897,7 +892,6 @@ if TOOK:
     assert 0.4 < 1 - (TOOK["scores"] + TOOK["mean"]) / TOOK["a block"] < 0.6, "the title says half"
 publish(
     took={
-        "block": TOOK["a block"],
         "there": TOOK["q and k there, split"],
         "busy": MATRIX_32 / TOOK["a block"],
     }
@@ -967,12 +961,8 @@ if ERRORS_32:
         off32={
             **dict(zip(("three", "units", "one", "torch"), NORMAL, strict=True)),
             "worst": max(off[0] / off[3] for off in FAIR),
-            "micro": MICRO[0],
-            "micro_torch": MICRO[3],
             "micro_times": MICRO[0] / MICRO[3],
             "by_units": NORMAL[1] / NORMAL[0],
-            "scaled": LARGER[0],
-            "scaled_torch": LARGER[3],
             "of": len(FAIR),
         }
     )

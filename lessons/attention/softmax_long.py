@@ -444,7 +444,6 @@ publish(
         "cycles": CYCLES["float"],
         "cycles_bf16": CYCLES["__nv_bfloat16"],
     },
-    predicted={"memory_us": memory_us},
 )
 
 # %% [markdown]
@@ -771,8 +770,6 @@ publish(
         "alone_bf16": us_bf16["a copy", 131072] / us_bf16[ALONE, 131072],
         "ahead": min(of_copy(us, AHEAD)),
         "ahead_bf16": min(of_copy(us_bf16, AHEAD)),
-        "stagger_bf16": min(of_copy(us_bf16, STAGGER)),
-        "torch": min(of_copy(us, "torch.softmax")),
     },
     demand={
         "fp32": max(gain(us, DEMAND, AHEAD)),
@@ -787,9 +784,7 @@ publish(
         "bf16": max([*gain(us_bf16, AHEAD_256, STAGGER_256), *gain(us_bf16, AHEAD, STAGGER)]),
     },
     barrier={"fp32": max(gain(us, BARRIER, AHEAD_256)), "bf16": max(gain(us_bf16, BARRIER, AHEAD_256))},
-    smaller={
-        "most": max(abs(one) for found in (us, us_bf16) for one in gain(found, AHEAD_256, AHEAD)),
-    },
+    smaller={"most": max(abs(one) for found in (us, us_bf16) for one in gain(found, AHEAD_256, AHEAD))},
     split={"rows": VALUES // 131072, "clusters": AT_ONCE[128][16]},
 )
 

@@ -317,9 +317,7 @@ show(
 publish(
     moved={
         "scores": SCORES / 1e6,
-        "passes": len(STORED),
         "eager_gb": total(STORED) * SCORES * LAYERS / 1e9,
-        "eager_ms": total(STORED) * SCORES * LAYERS / COPY,
         "kept_gb": (4 + 2) * SCORES * LAYERS / 1e9,
     }
 )
@@ -663,7 +661,6 @@ publish(
         "share": 1e-3 * LAYERS * attention_us("stored") / seen_ms("eager, stored"),
         "share_fused": 1e-3 * LAYERS * attention_us("FLASH") / seen_ms("eager, FLASH"),
         "memory": SEEN["eager, stored"][3] - SEEN["eager, FLASH"][3] if SEEN else np.nan,
-        "whole": seen_ms("eager, stored") / seen_ms("compiled, FLASH"),
     },
     off={
         "least": min(seen_ms(name) / estimated(name) - 1 for name in NAMES),

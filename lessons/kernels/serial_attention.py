@@ -69,7 +69,6 @@ publish(
     tiny={
         **{f"e{j}": float(power) for j, power in enumerate(powers)},
         **{f"w{j}": float(weight) for j, weight in enumerate(tiny_weights)},
-        "sum": float(powers.sum()),
         "answer": tiny_answer,
         "plain": 70 / 3,
     },

@@ -341,11 +341,9 @@ busy = float(MOST * STEPS / UNITS / clock_mhz / last)
 publish(
     seen={
         "one_us": first,
-        "step_ns": 1000 * first / STEPS,
         "cycles": first * clock_mhz / STEPS,
         "full_more": times[list(counts).index(UNITS * LATENCY)] / first - 1,
         "last_us": last,
-        "gain": MOST * first / last,
         "half_more": int(counts[6]),
         "half_more_us": times[6],
         "half_more_shared_us": float(counts[6] / UNITS * STEPS / clock_mhz),

@@ -119,7 +119,6 @@ publish(
     ask={"less": 1 - (4095 / 4096) ** 3},
     plot={
         "even_us": US[4096],
-        "odd_us": US[4097],
         **{f"band{kind}": band(kind) for kind in (1, 2, 4, 8, 16)},
         "tiles1536": ceil_div(1536, 256) * ceil_div(1536, 128),
         "of_sms": ceil_div(1536, 256) * ceil_div(1536, 128) / 132,
@@ -887,7 +886,6 @@ publish(
         "words": 50257,
         "round": 50304,
         "was": WHOLE[50257],
-        "eight": WHOLE[50264],
         "sixty_four": WHOLE[50304],
         "times": WHOLE[50257] / WHOLE[50304],
         "added": 50304 / 50257 - 1,
@@ -996,8 +994,6 @@ if STEPS_MS:
     )
 publish(
     step={
-        "eager_odd": EAGER_MS[0],
-        "eager_round": EAGER_MS[1],
         "eager_gain": EAGER_MS[0] / EAGER_MS[1] - 1,
         "on_odd": ON_MS,
         "off_round": OFF_MS[1],

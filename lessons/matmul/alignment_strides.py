@@ -163,10 +163,8 @@ publish(
         "thirty_two_us": US[rounded(1793, 32)],
         "grown": (rounded(1793, 32) / rounded(1793, 8)) ** 2 - 1,
         "sixty_four": rounded(1793, 64),
-        "sixty_four_us": US[rounded(1793, 64)],
         "wide": predicted_times(32, "padded together, C left wide"),
         "wide64": predicted_times(64, "padded together, C left wide"),
-        "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / GPU.memory_gb_per_s / 1e3,
     }
 )
 

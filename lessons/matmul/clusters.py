@@ -455,8 +455,6 @@ LATENCY = printed_numbers("matmul/clusters", "latencies", r"^(.+): ([\d.]+) cycl
 REMOTE = [LATENCY[f"ld.shared::cluster, block {block}"] for block in range(1, 8)]
 publish(
     latency={
-        "own": LATENCY["ld.shared, own block"],
-        "self": LATENCY["ld.shared::cluster, block 0"],
         "least": min(REMOTE),
         "most": max(REMOTE),
         "times": np.mean(REMOTE) / LATENCY["ld.shared, own block"],
@@ -595,7 +593,10 @@ def copies(kernel):
 SHARED, EACH = copies(MATVEC), copies(ALONE)
 assert SHARED.shared_bytes == EACH.shared_bytes, "the blocks receive the same"
 publish(
-    multicast={"sectors": SHARED.sectors, "alone": EACH.sectors, "bytes": SHARED.shared_bytes},
+    multicast={
+        "sectors": SHARED.sectors,
+        "alone": EACH.sectors,
+    },
 )
 broken_table(
     MATVEC,

@@ -920,7 +920,6 @@ show(
     )
 )
 publish(
-    issue_bound={SLUGS[name]: BOUNDS.get(name, np.nan) for name in VERSIONS},
     counted={
         "copies_in": WAVEFRONTS["double-buffered"][1],
         "padded_in": WAVEFRONTS["double-buffered, padded"][1],
@@ -982,7 +981,7 @@ publish(
     of_cublas={slug: RATE[name] / RATE["cuBLAS"] for name, slug in SLUGS.items()},
     gain={SLUGS[after]: RATE[after] / RATE[before] for before, after in pairwise(VERSIONS)},
     tile={"times": RATE["2-D register tile"] / RATE["shared-memory tile"]},
-    of_peak={"cublas": RATE["cuBLAS"] / PEAK, "best": RATE[BEST] / PEAK},
+    of_peak={"cublas": RATE["cuBLAS"] / PEAK},
 )
 
 # %% [markdown]

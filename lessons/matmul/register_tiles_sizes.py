@@ -308,9 +308,7 @@ if complete(PARTED):
     )
 publish(
     parts={
-        "two": OF_CUBLAS[2],
         "four": OF_CUBLAS[4],
-        "eight": OF_CUBLAS[8],
         "blocks_4": blocks(1024, 128, 4),
         "blocks_8": blocks(1024, 128, 8),
         "slots": 2 * GPU.sms,

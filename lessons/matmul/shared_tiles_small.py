@@ -597,7 +597,6 @@ publish(
     },
     low={"five": min(processes(FIVE))},
     high={"five": max(processes(FIVE))},
-    fits={"eight": 227 // (8 * 24 + 1), "five": 227 // (5 * 24 + 1)},
 )
 
 # %% [markdown]

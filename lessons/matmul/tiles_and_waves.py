@@ -463,7 +463,6 @@ publish(
         "two_step": US["two blocks per SM", 385] / US["two blocks per SM", 384] - 1,
         "gain": US["one block per SM", 768] / US["two blocks per SM", 768],
         "library_step": US["cupy.matmul", 385] / US["cupy.matmul", 384] - 1,
-        "narrow": US["two blocks per SM", 384] / US["two blocks per SM", 128] - 1,
         "more": 385 / 384 - 1,
     }
 )
@@ -572,8 +571,6 @@ publish(
         "before": before,
         "after": after,
         "last": waves(after, A100_SMS).last,
-        "ratio": waves(after, A100_SMS).waves / waves(before, A100_SMS).waves,
-        "here": waves(after, SMS).waves,
     },
     next={"waves": AT_4096, "waves_more": AT_4097, "more": AT_4097 / AT_4096 - 1},
 )

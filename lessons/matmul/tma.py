@@ -652,7 +652,6 @@ for stages in (1, 2, 4):
         rtol=0.0,
     )
 seen = summing(4, 64, 128).simulate().counts.shared_load
-publish(seen={"requests": seen.requests, "wavefronts": seen.wavefronts})
 assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavefronts, no conflict"
 
 # %% [markdown]

@@ -70,7 +70,6 @@ publish(
         "stride_1": sectors_of_stride(1),
         "stride_2": sectors_of_stride(2),
         "stride_8": sectors_of_stride(8),
-        "offset_1": sectors_of_stride(1, offset=4),
         "useless": 1 - 4 / 32,
         "times_8": sectors_of_stride(8) / sectors_of_stride(1),
         "times_offset": sectors_of_stride(1, offset=4) / sectors_of_stride(1),
@@ -439,7 +438,6 @@ if np.isfinite(walks_us["row-wise"]):
 publish(
     walked={
         "times": walks_us["row-wise"] / walks_us["column-wise (coalesced)"],
-        "wide_times": walks_us["row-wise, int4 loads"] / walks_us["column-wise (coalesced)"],
         "wide_gain": walks_us["row-wise"] / walks_us["row-wise, int4 loads"],
         "wide_sectors": sectors_of_stride(32, 16),
         "look_ups_us": LOOK_UPS_US,

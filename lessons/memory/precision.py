@@ -880,7 +880,6 @@ publish(
         "ratio_8": US[32] / US[8],
         "ratio_16": US[32] / US[16],
         "error_8": ERROR[8],
-        "error_16": ERROR[16],
         "zeros": float(np.mean(q == 0)),
         "outlier_int8": error_beside(q * scale[:, None]),
         "outlier_groups": error_beside((grouped * group_scale[:, None]).reshape(outlier.shape)),

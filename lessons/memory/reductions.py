@@ -571,7 +571,6 @@ for kernel in (NARROW, ONE, FOUR, SIXTEEN):
         assert arrays["total"][0] == arrays["x"].sum(), f"{kernel.name}, {n} elements: {arrays['total'][0]:g}"
 
 # %% fold="Code of the model"
-from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.models.occupancy import LIMITS
 
 LATENCY_NS = (
@@ -590,7 +589,6 @@ publish(
         "one_kb": WARPS * 32 * 16 / 1000,
         "four_kb": 4 * WARPS * 32 * 16 / 1000,
         "narrow_kb": WARPS * 32 * 4 / 1000,
-        "registers": compile_kernel(SIXTEEN, ["sm_90"])[0].registers if available() is None else np.nan,
     },
 )
 
@@ -669,7 +667,6 @@ publish(
         "tiles_less": 1 - sum_rate["4 x float4, one block per tile"] / sum_rate["4 x float4"],
         "tile": 4 * 16 * 256,
         "many_blocks": ceil_div(MANY, 4 * 16 * 256),
-        "of_cub": sum_rate[best] / recorded("sums.cub_through_cupy_sum.gb_per_s"),
         "of_stated": sum_rate[best] / GPU.memory_gb_per_s,
         "of_read": sum_rate[best] / recorded("sums.ceilings.probes.read_gb_per_s"),
     }
@@ -719,7 +716,6 @@ errors = {"serial": abs(serial - right) / right, "wide": abs(arrays["total"][0] 
 publish(
     order={
         "numbers": len(arrays["x"]),
-        "serial": MANY,
         "wide": 4 * tiles_per_block + 2 + 5 + 5 + ceil_div(BLOCKS, 1024) + 10,
         "serial_error": errors["serial"],
         "wide_error": errors["wide"],

@@ -380,7 +380,6 @@ publish(
         "block_passes": 3 * ROWS // 256,
         "shuffles": 2 * 2 * 5,  # a maximum and a sum, within the warps and across them, in five steps each
         "scores_us": third_us["scores"],
-        "sum_us": third_us["sum"],
         "columns_us": third_us["softmax"],
         "softmax_us": softmax_us,
         "expected_us": expected_us,

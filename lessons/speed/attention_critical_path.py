@@ -396,7 +396,7 @@ publish(
         "us": line_us["scores"],
         "fraction": line_us["scores"] / step_us["scores"],
     },
-    step={"scores": step_us["scores"], "softmax": step_us["softmax"]},
+    step={"scores": step_us["scores"]},
     fraction={name.replace(" ", "_"): us / until[-1] for name, us in step_us.items()},
     softmax={"warps": N // 32, "sms": GPU.sms},
 )

@@ -119,7 +119,6 @@ publish(
         "host_total": int(LAUNCHES * HOST_US),
         "work": int(LAUNCHES * DEVICE_US),
         "total": int(one_by_one_timeline[-1].stop),
-        "graph_total": int(HOST_US + LAUNCHES * DEVICE_US),
     },
 )
 show(
@@ -276,7 +275,6 @@ publish(
         "four_million_times": plain[5] / plain[-1],
         "graph_extra_us": (graph[4] - graph[-1]) / (TOTAL // 2**20),
         "matters": COST["one launch per piece"] * BANDWIDTH / 12 / 1e6,
-        "graph_matters": COST["CUDA graph"] * BANDWIDTH / 12 / 1e6,
     },
 )
 if np.isfinite(list(TIMES.values())).all():
@@ -520,7 +518,6 @@ LOAD = us.get(("sequential", 2048), np.nan) / BATCHES - WORK[2048]
 publish(
     loading={
         "us": LOAD,
-        "gb_per_s": 4 * BATCH / LOAD / 1e3,
         "work_us": WORK[2048],
         "gain": recorded("loader.sequential.steps_2048.median")
         / recorded("loader.double_buffered.steps_2048.median"),

@@ -680,7 +680,6 @@ publish(
         "warps_free_64": occupancy(128, FREE).warps_per_sm if TAKEN else np.nan,
         "warps_capped_64": occupancy(128, CAPPED).warps_per_sm if TAKEN else np.nan,
         "gain_64": took["no cap", 64] / took["at most 128", 64],
-        "full_64": took["at most 32", 64] / took["at most 128", 64],
         "full_128": took["at most 32", 128] / took["no cap", 128],
     },
 )

@@ -839,7 +839,6 @@ if np.isfinite(FUSED_US) and np.isfinite(ROWS_US["Triton"]):
 publish(
     rows={
         "cuda": ROWS_US["CUDA C"],
-        "numba": ROWS_US["Numba"],
         "triton": ROWS_US["Triton"],
         "fused": FUSED_US,
         "passes": 4,

@@ -435,7 +435,6 @@ publish(
         "near_least": min(near),
         "near_most": max(near),
         "far_least": min(far),
-        "far_most": max(far),
         "around": read_of(64, None, "instructions") - 2 * 64,
         "issue": read_of(64, 128, "issue"),
         "spills_48": read_of(128, 48, "spilled"),

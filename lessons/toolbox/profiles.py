@@ -654,7 +654,12 @@ if METRICS:
 # %% fold="Code of the figure"
 ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
 TRANSACTIONS_G = PEAKS.memory_gb_per_s / 32
-publish(roof={"schedulers": 4 * GPU.sms, "issue_g": ISSUE_G, "ridge": ISSUE_G / TRANSACTIONS_G})
+publish(
+    roof={
+        "schedulers": 4 * GPU.sms,
+        "issue_g": ISSUE_G,
+    }
+)
 if METRICS:
     at = {name: (SEEN[name]["per_transaction"], SEEN[name]["rate"]) for name in LAUNCHES}
     for name, (x, y) in at.items():
