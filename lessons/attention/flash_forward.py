@@ -72,10 +72,9 @@ from tilewise.measurements import (
     medians_us,
     printed_errors,
     printed_numbers,
-    recorded,
     recorded_device,
 )
-from tilewise.measurements.attention import attention
+from tilewise.measurements.attention import attention, attention_so_far
 from tilewise.models import bound, device, stated
 
 alpha = np.exp(1.0 - 3.0)
@@ -1559,45 +1558,7 @@ publish(errors=printed_errors("attention/flash_forward", "torch"))
 
 
 # %% fold="Code of the table"
-LADDER = [
-    ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread", "kernel_1_one_thread"),
-    (
-        "Kernel 2: three kernels",
-        "five independent loops become threads",
-        "attention_three_kernels",
-        "kernel_2_three_kernels",
-    ),
-    (
-        "Kernel 3: coalesced",
-        "coalesced: lanes along the queries",
-        "attention_coalesced",
-        "kernel_3_coalesced",
-    ),
-    (
-        "Kernel 4: reduced",
-        "reductions within a block",
-        "attention_reduced",
-        "kernel_4_reduced_by_blocks",
-    ),
-    ("Kernel 5: tiles", "both GEMMs tiled in shared memory", "attention_tiled", "kernel_5_tiles"),
-]
-table = [
-    [name, what, *(recorded(f"{experiment}.{variant}.n_{N}_d_128.median") for N in (256, 1024))]
-    for name, what, experiment, variant in LADDER
-]
-for name, what in (
-    ("Kernel 6: flash", "FlashAttention with split keys; S and P are never stored"),
-    ("torch, three operations", "library"),
-    ("torch, fused", "library"),
-):
-    table.append([name, what, *(us[name, N] for N in (256, 1024))])
-show(
-    Table(
-        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
-        [[one if isinstance(one, str) or one > 0 else None for one in row] for row in table],
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
-    )
-)
+show(attention_so_far(6))
 
 # %% [markdown]
 # ## Takeaways

@@ -733,6 +733,8 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 """
 
 # %% fold="Code of the checks"
+from tilewise.kernels.from_lesson import from_lesson
+
 COMBINE = Kernel(
     r"""
 extern "C" __global__
@@ -762,13 +764,9 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 )
 
 
-def right_answer(run):
-    return attention(*(run[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-
-
-def masked(M, first):
-    """A bias under which the keys before `first` do not count."""
-    return np.where(np.arange(M) < first, -np.inf, 0).astype(np.float32)
+right_answer, masked, torch_three_operations, torch_fused = from_lesson(
+    "attention/flash_forward", "right_answer", "masked", "torch_three_operations", "torch_fused"
+)
 
 
 def of_heads(heads, N, M, shares, bias=None, stretch=1.0):
@@ -871,37 +869,6 @@ def version(turned, join):
         return launches_of(turned, join, timed_case(N, shares))
 
     return launches
-
-
-def torch_three_operations(arrays):
-    """Eager mode: two GEMMs and a softmax."""
-    import torch
-
-    Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
-    S = torch.empty(len(Q), len(K), device="cuda")
-    P = torch.empty_like(S)
-    scale = float(arrays["scale"])
-
-    def run():
-        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
-        torch.softmax(S, dim=-1, out=P)
-        torch.mm(P, V, out=O)
-
-    return run
-
-
-def torch_fused(arrays):
-    """PyTorch's fused attention; for FP32, that's its memory-efficient kernel."""
-    import torch
-
-    Q, K, V = (torch.as_tensor(arrays[name], device="cuda") for name in "QKV")
-    scale = float(arrays["scale"])
-    attention = torch.nn.functional.scaled_dot_product_attention
-
-    def run():
-        return attention(Q[None, None], K[None, None], V[None, None], scale=scale)[0, 0]
-
-    return run
 
 
 VERSIONS = {

@@ -43,14 +43,18 @@ from tilewise import (
 )
 from tilewise.figures import Span, bars, timeline
 from tilewise.kernel.edits import edited
-from tilewise.measurements import Archive, complete
-from tilewise.measurements.archive import lesson_root
-from tilewise.measurements.attention import DIFFICULT, bf16_inputs, check_difficult, right_answer
+from tilewise.measurements import complete, printed_rows, recorded
+from tilewise.measurements.attention import (
+    DIFFICULT,
+    bf16_inputs,
+    check_difficult,
+    right_answer,
+)
 from tilewise.models import device
 
 H100 = device("H100 SXM")  # an H200 has the same SMs
-GPU, RECORDS, MACHINE = H100, Archive(lesson_root()), "NVIDIA H200"  # FlashAttention-3 was timed there
-PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
+MACHINE = "NVIDIA H200"  # FlashAttention-3 was timed there
+PEAK = H100.peak_tflop_per_s["bf16_matrix"]
 STEPS = {
     "1 consumer warpgroup": "one_consumer",
     "2 consumer warpgroups": "two_consumers",
@@ -64,9 +68,8 @@ STEPS = {
 
 def recorded_us(experiment, variant, N, d, causal):
     """Microseconds as recorded on an H200; NaN where they are not."""
-    found = RECORDS.lookup(experiment, MACHINE) or {}
     size = f"n_{N}_d_{d}_causal_{str(causal).lower()}"
-    return found.get(variant, {}).get(size, {}).get("median", np.nan)
+    return recorded(f"{experiment}.{variant}.{size}.median", device=MACHINE)
 
 
 def rate(variant, N=4096, d=128, causal=False):
@@ -110,7 +113,7 @@ publish(
 #     throughput of native arithmetic instructions, compute capability 9.0.
 
 # %% fold="Code of the table"
-A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
+A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
 
 
 def clocks_of(d):
@@ -386,18 +389,12 @@ ONE_TILE.region("softmax")
 # %% fold="Code of the checks"
 def small_case(N, M, d, heads=2, stretch=1.0):
     """A launch of one warpgroup per 64 queries."""
-    inputs_of = bf16_inputs(N, d, M, heads, stretch=stretch)
-    boxes = {"q_map": ("Q", 64), "k_map": ("K", 128), "v_map": ("V", 128)}
-    return case(
-        **inputs_of,
-        **{
-            name: tensor_map(array, box=(1, high, 64), swizzle=128, dtype="bfloat16")
-            for name, (array, high) in boxes.items()
-        },
-        grid=(ceil_div(N, 64), heads),
-        block=128,
-        shared_bytes=640 * d,
-    )
+    arrays = bf16_inputs(N, d, M, heads, stretch=stretch)
+    maps = {
+        f"{name.lower()}_map": tensor_map(name, box=(1, rows, 64), swizzle=128, dtype="bfloat16")
+        for name, rows in (("Q", 64), ("K", 128), ("V", 128))
+    }
+    return case(**arrays, **maps, grid=(ceil_div(N, 64), heads), block=128, shared_bytes=640 * d)
 
 
 def with_width(of, width):
@@ -819,18 +816,22 @@ expect_hazard(edited(ragged, (WAIT, "")), "accumulator", line_with="mask(s, key,
 # are complete, and when P is packed. In between is softmax. From there to the next scores, it waits for its GEMMs.
 
 # %% fold="Code of the figure"
-CLOCKS = {}  # by kernel, cycles of (tile, consumer, scores or probabilities)
-if noted_text := RECORDS.text_record("attention/hopper", "clocks", device=MACHINE):
-    for line_of in noted_text.text.splitlines()[1:]:
-        place, numbers = line_of.split(":")
-        CLOCKS.setdefault(place.split(",")[0], []).append([int(one) for one in numbers.split(",")])
-CLOCKS = {name: np.array(one).reshape(len(one), -1, 2) for name, one in CLOCKS.items()}
+STAMPED = printed_rows("attention/hopper", "clocks", r"^([^,]+), (\d+): (.+)$", MACHINE)
+CLOCKS = {  # by kernel and d, cycles of (tile, consumer, scores or probabilities)
+    place: np.array(
+        [
+            np.reshape([int(one) for one in numbers.split(",")], (-1, 2))
+            for other, _, numbers in STAMPED
+            if other == place
+        ]
+    )
+    for place, *_ in STAMPED
+}
 
 
 def mean_clocks(name, width=128):
     """Cycles per tile, those from scores to P, and the offset of consumer 2 as a fraction of a tile."""
-    if (own := CLOCKS.get(f"{name} {width}")) is None:
-        return np.nan, np.nan, np.nan
+    own = CLOCKS.get(f"{name} {width}", np.full((2, 1, 2), np.nan))
     whole, soft = np.diff(own[:, :, 0], axis=0).mean(), (own[:, :, 1] - own[:, :, 0]).mean()
     behind = (own[:, -1, 0] - own[:, 0, 0]) / whole % 1
     return float(whole), float(soft), float(np.minimum(behind, 1 - behind).mean())
@@ -1655,13 +1656,10 @@ if gpu_here():
         print(f"{name}: {', '.join(f'{label} off by {one:.3g}' for label, one in off.items())}")
 
 # %% fold="Code of the numbers"
-import re
-
-if errors_text := RECORDS.text_record("attention/hopper", "errors", device=MACHINE):
-    both_off = re.findall(r"Kernel 8 off by ([^,\s]+), CUDNN off by ([^,\s]+)", errors_text.text)
-    assert all(float(off) <= float(theirs) for off, theirs in both_off), (
-        "the text says: no larger than cuDNN's"
-    )
+both_off = printed_rows(
+    "attention/hopper", "errors", r"Kernel 8 off by ([^,\s]+), CUDNN off by ([^,\s]+)", MACHINE
+)
+assert all(ours <= theirs for ours, theirs in both_off), "the text says: no larger than cuDNN's"
 
 
 def of_16k(variant, causal, N=16384, d=128):

@@ -277,27 +277,40 @@ LONG.region("rows")
 from tilewise import agree, case, ceil_div, check, expect_hazard, normal, output, publish, show
 from tilewise.kernel.chains import as_case
 from tilewise.kernel.edits import edited
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def difficult(cols):
-    """Rows that begin or end with minus infinity, one with nothing else, large and very large elements."""
-    X = np.random.default_rng(3).normal(size=(5, cols)).astype(np.float32)
-    X[:2] *= 3000
-    X[0, : cols // 2] = -np.inf
-    X[1, cols // 3 :] = -np.inf
-    X[2] = -np.inf
-    X[3] *= 30
-    X[4] *= 3000
-    return X
-
-
-def right(X):
-    """Softmax of each row in FP64; zeros for a row without a finite element."""
-    X = X.astype(np.float64)
-    m = X.max(axis=1, keepdims=True)
-    e = np.exp(X - np.where(m > -np.inf, m, 0.0))
-    z = e.sum(axis=1, keepdims=True)
-    return e / np.where(z > 0, z, 1.0)
+(
+    difficult,
+    right,
+    in_clusters,
+    H100,
+    VALUES,
+    AT_ONCE,
+    CYCLES,
+    of_memory,
+    both_answers,
+    torch_softmax,
+    of_lengths,
+    COPY_ROW,
+    COPY_ROW_BF16,
+    torch_softmax_bf16,
+) = from_lesson(
+    "attention/softmax",
+    "difficult",
+    "right",
+    "in_clusters",
+    "H100",
+    "VALUES",
+    "AT_ONCE",
+    "CYCLES",
+    "of_memory",
+    "both_answers",
+    "torch_softmax",
+    "of_lengths",
+    "COPY_ROW",
+    "COPY_ROW_BF16",
+    "torch_softmax_bf16",
+)
 
 
 def long_rows(number, threads, share, blocks, slots=1, at_once=1, lag=0):
@@ -305,23 +318,6 @@ def long_rows(number, threads, share, blocks, slots=1, at_once=1, lag=0):
     sizes = {"THREADS": threads, "SHARE": share, "BLOCKS": blocks}
     turns = {"SLOTS": slots, "AT_ONCE": at_once, "LAG": lag}
     return Kernel(LONG.source, defines={"Number": number, **sizes, **turns}, options=LONG.options)
-
-
-def arrays_of(rows, cols, dtype="float32", spread=3.0, X=None):
-    x = normal(rows, cols, dtype=dtype, scale=spread) if X is None else X
-    results = {name: output(rows, cols, dtype=dtype) for name in "ZY"}
-    return {"X": x, **results, "rows": rows, "cols": cols, "n": rows * cols}
-
-
-def in_clusters(kernel, clusters, rows, cols, dtype="float32", **more):
-    """A launch of this many persistent clusters."""
-    sizes = kernel.defines
-    clusters = min(clusters, rows)
-    made = case(
-        **arrays_of(rows, cols, dtype, **more), clusters=clusters, slots=sizes["SLOTS"], share=sizes["SHARE"]
-    )
-    shared = sizes["SLOTS"] * sizes["THREADS"] * sizes["SHARE"] * (4 if dtype == "float32" else 2)
-    return kernel.on(made, grid=clusters * sizes["BLOCKS"], block=sizes["THREADS"], shared_bytes=shared)
 
 
 THREE_PREFETCHED = long_rows("float", 32, 8, 2, 3)
@@ -374,15 +370,6 @@ publish(long={"columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 # %% fold="Code of the figure"
 from tilewise.figures import Mark, Series, Span, line_chart, timeline
 from tilewise.measurements import Numbers, complete, medians_us
-from tilewise.models import bound, device, stated
-
-H100 = device("H100 SXM")
-VALUES = 2**24
-AT_ONCE = {  # by threads per block and blocks per cluster: the clusters that an H100 runs at once
-    256: {2: 198, 4: 92, 8: 45},
-    128: {4: 186, 8: 92, 16: 42},
-}
-CYCLES = {"float": 3400, "__nv_bfloat16": 6800}  # of the staggered start
 
 
 def planned_long(number, cols, threads, in_turn=False):
@@ -391,11 +378,6 @@ def planned_long(number, cols, threads, in_turn=False):
     at_once = 768 // threads  # blocks per SM, so at most 80 registers per thread
     lag = CYCLES[number] // at_once if in_turn else 0
     return long_rows(number, threads, 64, blocks, 1, at_once, lag), AT_ONCE[threads][blocks]
-
-
-def of_memory(moved):
-    """Microseconds to move this many bytes at the peak memory bandwidth."""
-    return bound(stated(H100), bytes_moved=moved, flop=0).time_us
 
 
 LONG_COUNTS = in_clusters(planned_long("float", 32768, 256)[0], 1, 2, 32768).simulate().counts
@@ -547,29 +529,6 @@ PASSES_ROWS = {
     "three-pass": lambda rows, cols: SOFTMAX_THREE.on(rows_case(rows, cols)),
     "online, two-pass": lambda rows, cols: SOFTMAX_ONLINE.on(rows_case(rows, cols)),
 }
-COPY = Kernel(r"""
-extern "C" __global__
-void copy(const float4* X, float4* Z, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n / 4) Z[i] = X[i];
-}
-""")
-COPY_BF16 = Kernel(r"""
-#include <cuda_bf16.h>
-extern "C" __global__
-void copy(const __nv_bfloat16* X, __nv_bfloat16* Z, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n / 8) ((uint4*)Z)[i] = ((const uint4*)X)[i];
-}
-""")
-
-
-def copied(kernel, rows, cols, dtype, per):
-    arrays = {name: output(rows, cols, dtype=dtype) for name in "ZY"}
-    x = normal(rows, cols, dtype=dtype, scale=3.0)
-    return kernel.on(case(X=x, **arrays, n=rows * cols, grid=ceil_div(rows * cols, 256 * per), block=256))
-
-
 NAMES = {"float": "float32", "__nv_bfloat16": "bfloat16"}
 
 
@@ -621,28 +580,6 @@ def by_cluster(number, threads, stay=True, in_turn=False, form=lambda kernel: ke
     return launch
 
 
-def both_answers(X):
-    """The expected results of the kernels and of the copy."""
-    e = np.exp(X - X.max(axis=1, keepdims=True))
-    return {"Y": e / e.sum(axis=1, keepdims=True), "Z": X}
-
-
-def torch_softmax(arrays):
-    import torch
-
-    X, Y = (torch.as_tensor(arrays[name], device="cuda") for name in ("X", "Y"))
-    return lambda: torch.softmax(X, dim=-1, out=Y) is None
-
-
-def of_lengths(*lengths):
-    """The sizes to time: rows of these lengths."""
-    return [{"rows": VALUES // cols, "cols": cols} for cols in lengths]
-
-
-COPY_ROW = {"a copy": lambda rows, cols: copied(COPY, rows, cols, "float32", 4)}
-COPY_ROW_BF16 = {"a copy": lambda rows, cols: copied(COPY_BF16, rows, cols, "bfloat16", 8)}
-
-
 def staying(number):
     return {
         "one cluster per row": by_cluster(number, 256, stay=False),
@@ -680,15 +617,6 @@ timed_long = measure(
 
 
 # %% fold="Code of the measurement"
-def torch_softmax_bf16(arrays):
-    import torch
-
-    X, Y = (
-        torch.as_tensor(arrays[name].view("int16"), device="cuda").view(torch.bfloat16) for name in ("X", "Y")
-    )
-    return lambda: torch.softmax(X, dim=-1, out=Y) is None
-
-
 timed_long_bf16 = measure(
     "softmax_long_rows_bf16",
     variants={**staying("__nv_bfloat16"), **COPY_ROW_BF16},

@@ -74,19 +74,10 @@ publish(
 import numpy as np
 
 from tilewise import Kernel, case, ceil_div, constant, measure, output
+from tilewise.kernels.from_lesson import from_lesson
 
-LAY_RING = Kernel(r"""
-// Fills `lines` lines of 32 words: every word of line x becomes (x * factor + shift) % lines.
-// 1-D grid and block with at least 32 * lines threads in total; any GPU.
-extern "C" __global__
-void lay_ring(unsigned* ring, unsigned lines,
-              unsigned long long factor, unsigned long long shift) {
-    unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x;
-    unsigned long long line = i / 32;
-    if (line >= lines) return;
-    ring[i] = (unsigned)((line * factor + shift) % lines);
-}
-""")
+LAY_RING, where_it_ends = from_lesson("machine/chip", "LAY_RING", "where_it_ends")
+
 CHASE_SOURCE = r"""
 // Follows `loads` links from line 0 on and writes the index of the line it reaches to end[0].
 // ring: lines of 32 words; word 0 of each is the index of the next line. Grid 1, block 1; any GPU.
@@ -109,14 +100,6 @@ def walk(kilobytes, loads, chase):
     ring = constant(lines, 32, value=0, dtype="uint32")
     follow = case(ring=ring, loads=loads, end=output(1, dtype="uint32"), grid=1, block=1)
     return [LAY_RING.on(fill), chase.on(follow)]
-
-
-def where_it_ends(lines, factor, shift, loads):
-    """The line where a walk from line 0 ends, by integer arithmetic."""
-    line = 0
-    for _ in range(int(loads) % int(lines)):
-        line = (line * int(factor) + int(shift)) % int(lines)
-    return {"end": np.array([line])}
 
 
 # %% fold="Code of the measurement"

@@ -1011,25 +1011,15 @@ publish(counted_rungs={name: COUNTED[label][0] for name, label in RUNGS.items()}
 
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
+
+
 def launched(label):
     kernel, on = LADDER[label][0]
     return lambda M, N, K: kernel.on(on(M, N, K))
 
 
-def torch_matmul(arrays):
-    import torch
-
-    A, B, C = (
-        torch.as_tensor(arrays[name].view("int16"), device="cuda").view(torch.bfloat16) for name in "ABC"
-    )
-    return lambda: torch.matmul(A, B, out=C) is None
-
-
-def cublas_lt(arrays):
-    from tilewise.gpu.cublas_lt import fastest
-
-    return fastest(*(arrays[name] for name in "ABC"))
-
+torch_matmul, cublas_lt = from_lesson("matmul/matrix_units", "torch_matmul", "cublas_lt")
 
 LT = "cuBLASLt, best of 10 algorithms"
 SHAPES = [*((n, n, n) for n in (1024, 2048, 4096, 8192)), (8192, 2048, 4096), (2048, 8192, 1024)]

@@ -74,6 +74,8 @@ kernels.matmul_fp32_narrow(A, B, C, 5, 8, 40, grid=1, block=256, shared_bytes=4 
 print(C[4, 7], "= 40 times 1 times 3")
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
+
 WIDE = {"STAGES": 3, "PAD": 4, "COLUMNS": 16, "SNAKE": 1, "LOOSE": 1}
 NARROW = {"STAGES": 2, "PAD": 4, "COLUMNS": 8, "SNAKE": 1, "LOOSE": 1}
 
@@ -97,18 +99,7 @@ def tiled(settings):
     return launch
 
 
-def cublas(arrays):
-    import cupy
-
-    A, B, C = (arrays[name] for name in "ABC")
-    return lambda: cupy.matmul(A, B, out=C)
-
-
-def cublas_lt(arrays):
-    from tilewise.gpu.cublas_lt import fastest
-
-    return fastest(*(arrays[name] for name in "ABC"))
-
+cublas, cublas_lt = from_lesson("matmul/register_tiles", "cublas", "cublas_lt")
 
 SIZES = [
     *((n, n, n) for n in (1024, 2048, 8192)),

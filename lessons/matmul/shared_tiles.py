@@ -560,27 +560,15 @@ for columns, M, N, K in ((16, 250, 508, 165), (16, 300, 700, 100), (8, 300, 380,
 # We time three sizes, and two tile shapes: 128 × 256 with one block per SM, and 128 × 128 with two.
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
+
 VARIANTS = {
     "128 × 256, whole tiles": gemm(split=False),
     "128 × 256, Stream-K": gemm(),
     "128 × 128, whole tiles": gemm(columns=8, split=False),
     "128 × 128, Stream-K": gemm(columns=8),
 }
-LT = "cuBLASLt, best of 10 algorithms"
-
-
-def cublas(arrays):
-    import cupy
-
-    A, B, C = (arrays[name] for name in "ABC")
-    return lambda: cupy.matmul(A, B, out=C)
-
-
-def cublas_lt(arrays):
-    from tilewise.gpu.cublas_lt import fastest
-
-    return fastest(*(arrays[name] for name in "ABC"))
-
+LT, cublas, cublas_lt = from_lesson("matmul/register_tiles", "LT", "cublas", "cublas_lt")
 
 last_wave = measure(
     "fp32_last_round",

@@ -428,23 +428,12 @@ publish(
 )
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
+
 LT = "cuBLASLt, best of 10 algorithms"
 
 
-def torch_matmul(arrays):
-    import torch
-
-    A, B, C = (
-        torch.as_tensor(arrays[name].view("int16"), device="cuda").view(torch.bfloat16) for name in "ABC"
-    )
-    return lambda: torch.matmul(A, B, out=C) is None
-
-
-def cublas_lt(arrays):
-    from tilewise.gpu.cublas_lt import fastest
-
-    return fastest(*(arrays[name] for name in "ABC"))
-
+torch_matmul, cublas_lt = from_lesson("matmul/matrix_units", "torch_matmul", "cublas_lt")
 
 SIZES = ((768, 768, 768), (1024, 1024, 1024), (512, 2048, 1024), (1280, 1280, 1280), (1024, 1024, 4096))
 small = measure(

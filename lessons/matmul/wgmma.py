@@ -137,8 +137,22 @@ HOPPER.region("wgmma_k_major")
 
 # %% [markdown]
 # Read its name and operands from left to right:
+#
+# | part | meaning |
+# | --- | --- |
+# | `wgmma.mma_async` | a warpgroup's matrix multiply-accumulate, which runs in the background |
+# | `.sync.aligned` | all threads of all four warps execute this same instruction |
+# | `.m64n128k16` | 64 × 16 times 16 × 128. M is always 64; N is 8, 16, 24, … 256; K is 32 bytes |
+# | `.f32.bf16.bf16` | types of D, A and B |
+# | `{%0, …, %63}` | D: 64 × 128 accumulators over 128 threads are 64 registers per thread |
+# | `%64, %65` | descriptors of A and B |
+# | `p` | scale-d: false means D = A B, true D += A B |
+# | `1, 1` | scale-a and scale-b: 1, or −1 to negate the operand |
+# | `0, 0` | transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only |
+#
+# K is 16 for 16-bit types, 8 for TF32, and 32 for FP8 and INT8.
 
-# %% fold="Code of the tables, the checks, and numbers for the text"
+# %% fold="Code of the checks, and numbers for the text"
 from tilewise import (
     HazardError,
     Table,
@@ -152,24 +166,6 @@ from tilewise import (
     show,
 )
 from tilewise.figures import State, stepped
-
-show(
-    Table(
-        ["part", "meaning"],
-        [
-            ["wgmma.mma_async", "a warpgroup's matrix multiply-accumulate, which runs in the background"],
-            [".sync.aligned", "all threads of all four warps execute this same instruction"],
-            [".m64n128k16", "64 × 16 times 16 × 128. M is always 64; N is 8, 16, 24, … 256; K is 32 bytes"],
-            [".f32.bf16.bf16", "types of D, A and B"],
-            ["{%0, …, %63}", "D: 64 × 128 accumulators over 128 threads are 64 registers per thread"],
-            ["%64, %65", "descriptors of A and B"],
-            ["p", "scale-d: false means D = A B, true D += A B"],
-            ["1, 1", "scale-a and scale-b: 1, or −1 to negate the operand"],
-            ["0, 0", "transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only"],
-        ],
-        caption="The operands of the course's wgmma instruction. K is 16 for 16-bit types, 8 for TF32, 32 for FP8 and INT8.",
-    )
-)
 
 
 def tile_case(transposed=True, M=64, N=128, K=64):

@@ -389,23 +389,9 @@ publish(
 )
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def torch_three_operations(arrays):
-    """Eager PyTorch: two matrix multiplications and a softmax."""
-    import torch
-
-    Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
-    S = torch.empty(len(Q), len(Q), device="cuda")
-    P = torch.empty_like(S)
-    scale = float(arrays["scale"])
-
-    def run():
-        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
-        torch.softmax(S, dim=-1, out=P)
-        torch.mm(P, V, out=O)
-
-    return run
+(torch_three_operations,) = from_lesson("memory/coalescing_attention", "torch_three_operations")
 
 
 def attended(Q, K, V, scale):
@@ -578,38 +564,9 @@ measure(
 )
 
 # %% fold="Code of the table"
-show(
-    Table(
-        ["version", "change", "N = 256, µs", "N = 1024, µs"],
-        [
-            [name, what, *(recorded(f"{path}.n_{N}_d_128.median", None) for N in (256, 1024))]
-            for name, what, path in (
-                (
-                    "Kernel 1: one thread",
-                    "all loops in one thread",
-                    "attention_one_thread.kernel_1_one_thread",
-                ),
-                (
-                    "Kernel 2: three kernels",
-                    "one thread per output element",
-                    "attention_three_kernels.kernel_2_three_kernels",
-                ),
-                (
-                    "Kernel 3: coalesced",
-                    "lanes along the queries, transposed arrays",
-                    "attention_coalesced.kernel_3_coalesced",
-                ),
-                (
-                    "Kernel 4: reduced",
-                    "block reductions",
-                    "attention_reduced.kernel_4_reduced_by_blocks",
-                ),
-                ("torch, three operations", "library", "attention_three_kernels.torch_three_operations"),
-            )
-        ],
-        caption="Attention so far, in FP32 with one head and d = 128, on an {machine}. Kernel 1 was not timed at N = 1,024.",
-    )
-)
+from tilewise.measurements.attention import attention_so_far
+
+show(attention_so_far(4))
 
 # %% [markdown]
 # ## Takeaways

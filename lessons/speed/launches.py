@@ -335,42 +335,14 @@ if np.isfinite(list(TIMES.values())).all():
 # ??? definition "Network-bound"
 #     Limited by communication: the device waits for results from other machines.
 
-# %% fold="Code of the table"
-from tilewise import Table
-
-show(
-    Table(
-        ["bottleneck", "symptom", "what helps"],
-        [
-            [
-                "arithmetic",
-                "high intensity; rate close to the compute peak",
-                "fewer bits, tensor cores, fewer operations",
-            ],
-            [
-                "device memory",
-                "low intensity; rate close to the bandwidth",
-                "fewer bytes: keep intermediate results on the chip",
-            ],
-            [
-                "overhead",
-                "gaps between short kernels; a busy host thread",
-                "larger kernels, fewer of them, CUDA graphs",
-            ],
-            [
-                "data loading",
-                "the device idles at the start of each step",
-                "prefetch, preprocess once, pinned memory",
-            ],
-            [
-                "network",
-                "the device idles at the end of each step; one machine alone is faster",
-                "send less, send less often, overlap with computation",
-            ],
-        ],
-        caption="Five bottlenecks, how to recognise each, and what helps.",
-    )
-)
+# %% [markdown]
+# | bottleneck | symptom | what helps |
+# | --- | --- | --- |
+# | arithmetic | high intensity; rate close to the compute peak | fewer bits, \tensor cores, fewer operations |
+# | device memory | low intensity; rate close to the bandwidth | fewer bytes: keep intermediate results on the chip |
+# | overhead | gaps between short kernels; a busy host thread | larger kernels, fewer of them, CUDA graphs |
+# | data loading | the device idles at the start of each step | prefetch, preprocess once, pinned memory |
+# | network | the device idles at the end of each step; one machine alone is faster | send less, send less often, overlap with computation |
 
 # %% [markdown]
 # ??? note "Which bottleneck do Unsloth, torch.compile and DiLoCo relieve?"

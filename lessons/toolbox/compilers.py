@@ -737,23 +737,15 @@ if TOOK:
 
 # %% [markdown]
 # ## What to leave to a compiler
-
-# %% fold="Code of the table"
-WHO = """
-pointwise chains | fuses them |
-maximum and sum of a row | fuses them, by rules; splits a few long rows | a long row kept on chip
-epilogue of a GEMM | fuses it, if it generates the GEMM | the fastest GEMM and its epilogue in one
-odd shapes | pads, with a copy, if that's faster | another shape
-tile sizes, warps, stages | tries a list | the list, and other structures
-softmax between two GEMMs | recognises known programs | another order of computation
-"""
-show(
-    Table(
-        ["", "compiler", "still you"],
-        [[entry.strip() for entry in line.split("|")] for line in WHO.strip().splitlines()],
-        caption="What a compiler does for you, and what it leaves to you.",
-    )
-)
+#
+# |  | compiler | still you |
+# | --- | --- | --- |
+# | pointwise chains | fuses them |  |
+# | maximum and sum of a row | fuses them, by rules; splits a few long rows | a long row kept on chip |
+# | epilogue of a GEMM | fuses it, if it generates the GEMM | the fastest GEMM and its epilogue in one |
+# | odd shapes | pads, with a copy, if that's faster | another shape |
+# | tile sizes, warps, stages | tries a list | the list, and other structures |
+# | softmax between two GEMMs | recognises known programs | another order of computation |
 
 # %% [markdown]
 # ## The answer

@@ -536,28 +536,21 @@ publish(
 
 # %% [markdown]
 # ## Who decides what?
-
-# %% fold="Code of the table"
-DECISIONS = """
-what a block works on | you | you | you | compiler
-index arithmetic | you | you; arrays know their shape | you, for whole blocks | compiler
-bounds | you: if | you: if | you: masks | compiler
-which thread loads what, how wide | you | you | compiler | compiler
-shared memory, barriers | you | you | compiler | compiler
-order of loads and arithmetic | you, then ptxas | as in CUDA C | compiler | compiler
-types of intermediate values | you | Python's rules: 64 bits | you | as in PyTorch
-tensor cores | you | only through linked CUDA C | compiler, for tl.dot | library or Triton
-tile sizes, warps per block | you | you | you, or autotuning | compiler, or autotuning
-what is fused into one launch | you | you | you | compiler
-"""
-show(
-    Table(
-        ["decision", "CUDA C", "Numba", "Triton", "torch.compile"],
-        [line.split(" | ") for line in DECISIONS.strip().splitlines()],
-        caption="Who decides. The order of blocks is nobody's decision: the hardware schedules them, in every column.",
-    )
-)
-
+#
+# | decision | CUDA C | Numba | Triton | torch.compile |
+# | --- | --- | --- | --- | --- |
+# | what a block works on | you | you | you | compiler |
+# | index arithmetic | you | you; arrays know their shape | you, for whole blocks | compiler |
+# | bounds | you: if | you: if | you: masks | compiler |
+# | which thread loads what, how wide | you | you | compiler | compiler |
+# | shared memory, barriers | you | you | compiler | compiler |
+# | order of loads and arithmetic | you, then ptxas | as in CUDA C | compiler | compiler |
+# | types of intermediate values | you | Python's rules: 64 bits | you | as in PyTorch |
+# | tensor cores | you | only through linked CUDA C | compiler, for tl.dot | library or Triton |
+# | tile sizes, warps per block | you | you | you, or \autotuning | compiler, or \autotuning |
+# | what is fused into one launch | you | you | you | compiler |
+#
+# The order of blocks is nobody's decision: the hardware schedules them, in every column.
 
 # %% [markdown]
 # ## Arrays cross packages without a copy
