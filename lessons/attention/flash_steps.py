@@ -19,37 +19,11 @@
 # %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    exercise,
-    expect_hazard,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, Table, exercise, gpu_here, parallel, publish, show, tiles
 from tilewise.figures import bars
 from tilewise.kernel.chains import as_case, run_chain
 from tilewise.kernel.edits import edited
-from tilewise.measurements import (
-    complete,
-    medians_us,
-    printed_errors,
-    printed_numbers,
-    recorded,
-    recorded_device,
-)
+from tilewise.measurements import printed_errors, printed_numbers, recorded, recorded_device
 from tilewise.measurements.attention import attention
 
 GPU = recorded_device()
@@ -733,6 +707,7 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 """
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, check, expect_hazard, normal, output
 from tilewise.kernels.from_lesson import from_lesson
 
 COMBINE = Kernel(
@@ -851,6 +826,9 @@ print(O[0, :4].round(3))
 # %% fold="Code of the measurement"
 
 
+from tilewise import Guess, constant, measure
+
+
 def timed_case(N, shares):
     """One head whose bias is zero, so that a library computes the same."""
     arrays = {"Q": normal(N, 128), "K": normal(N, 128), "V": normal(N, 128), "bias": constant(N, value=0.0)}
@@ -904,6 +882,8 @@ ladder = measure(
 )
 
 # %% fold="Code of the figure"
+from tilewise.measurements import complete, medians_us
+
 us = medians_us(ladder, "N")
 at_1024 = {
     "Kernel 6": old_us("kernel_6_flash"),

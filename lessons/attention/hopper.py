@@ -22,25 +22,7 @@ import heapq
 
 import numpy as np
 
-from tilewise import (
-    HazardError,
-    Kernel,
-    Table,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tensor_map,
-    tiles,
-)
+from tilewise import HazardError, Kernel, Table, bf16, parallel, publish, show, tensor_map, tiles
 from tilewise.figures import Span, bars, timeline
 from tilewise.kernel.edits import edited
 from tilewise.measurements import complete, printed_rows, recorded
@@ -387,6 +369,9 @@ ONE_TILE.region("softmax")
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, expect_hazard
+
+
 def small_case(N, M, d, heads=2, stretch=1.0):
     """A launch of one warpgroup per 64 queries."""
     arrays = bf16_inputs(N, d, M, heads, stretch=stretch)
@@ -728,6 +713,9 @@ FLASH_WGMMA.region("consumer")
 
 
 # %% fold="Code of the checks"
+from tilewise import check, gpu_here, normal, output
+
+
 def tiles_seen(first, M, shift, causal, rows=128):
     """Tiles of 128 keys that a tile of queries goes through."""
     return max(1, ceil_div(min(M, first + rows + shift) if causal else M, 128))

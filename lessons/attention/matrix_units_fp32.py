@@ -22,37 +22,11 @@
 # %% fold="Imports, and the recorded times of FP32 kernels"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    expect_hazard,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Guess, Kernel, Table, check, constant, gpu_here, measure, parallel, publish, show, tiles
 from tilewise.figures import Series, Span, bars, line_chart, timeline
 from tilewise.kernel.chains import as_case, run_chain
 from tilewise.kernel.edits import edited
-from tilewise.measurements import (
-    Numbers,
-    complete,
-    medians_us,
-    printed_numbers,
-    printed_rows,
-    recorded,
-    recorded_device,
-)
+from tilewise.measurements import printed_numbers, printed_rows, recorded, recorded_device
 from tilewise.measurements.attention import attention
 
 GPU = recorded_device()
@@ -559,6 +533,9 @@ void join_halves(const float* part, const float* tops, const float* sums, float*
 # %% fold="Code of the checks"
 
 
+from tilewise import agree, case, ceil_div, expect_hazard, normal, output
+
+
 def hidden(M, first):
     """A bias under which the keys before `first` do not count."""
     return np.where(np.arange(M) < first, -np.inf, 0).astype(np.float32)
@@ -758,6 +735,8 @@ in_one = measure(
 )
 
 # %% fold="Code of the figure"
+from tilewise.measurements import Numbers, complete, medians_us
+
 US_32 = Numbers(medians_us(in_halves, "N") | medians_us(in_one, "N"))
 FMAS = "FMAs"
 

@@ -37,14 +37,7 @@ import numpy as np
 
 from tilewise import Kernel, Table, agree, case, ceil_div, check, normal, parallel, publish, show, uniform
 from tilewise.figures import Answer, Meter, Slider, bars, calculator
-from tilewise.measurements import (
-    complete,
-    printed,
-    printed_numbers,
-    printed_rows,
-    recorded_device,
-    text_record,
-)
+from tilewise.measurements import printed, printed_numbers, recorded_device, text_record
 from tilewise.measurements.archive import Archive, lesson_root
 
 
@@ -337,6 +330,8 @@ publish(
 # own recorded rate.
 
 # %% fold="Code of the estimate"
+from tilewise.measurements import complete, printed_rows
+
 EAGER_LAYER = (  # bytes per element of a row of the width: what, read, written
     ("norms in 32 bits, and their results to 16", 4 * 4, 2 * 4 + 2 * 2),
     ("heads to rows", 2, 2),

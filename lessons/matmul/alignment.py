@@ -21,20 +21,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    integers,
-    measure,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Table, ceil_div, check, gpu_here, measure, parallel, publish, show
 from tilewise.figures import Series, bars, heat_map, line_chart
 from tilewise.measurements import Numbers, complete, medians_us, printed_numbers, recorded_device, text_record
 from tilewise.models import waves
@@ -383,6 +370,8 @@ void restride(const unsigned short* source, unsigned short* target,
 
 
 # %% fold="Code of the cases"
+from tilewise import agree, case, integers, output
+
 ARGUMENTS = ("rows", "cols", "from_stride", "to_rows", "to_stride")  # of both kernels
 
 

@@ -20,20 +20,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    integers,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Kernel, agree, case, ceil_div, gpu_here, integers, output, parallel, publish
 from tilewise.figures import bars
 from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import printed_numbers, recorded_device
@@ -218,6 +205,7 @@ agree(restride_rows, BY_ROWS, [moved_by_rows(*shape) for shape in (*SHAPES, *LON
 # instead casts a pointer to an element, and in \SASS its 16-byte store isn't there:
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
+from tilewise import Table, check, show
 from tilewise.kernel.machine_code import available as can_disassemble
 from tilewise.kernel.machine_code import machine_code
 

@@ -21,21 +21,7 @@ import ctypes
 
 import numpy as np
 
-from tilewise import (
-    HazardError,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    gpu_here,
-    integers,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, ceil_div, gpu_here, parallel, publish, show, tiles
 from tilewise.figures import Series, bars, line_chart
 from tilewise.measurements import Archive, complete, printed_numbers, printed_rows, recorded_device
 from tilewise.measurements.archive import lesson_root
@@ -299,6 +285,9 @@ CLUSTER_SUMS(x, out, 500, grid=12, block=32)
 print(out, "= 500 ones per row")
 
 # %% fold="Code of the checks and of the table"
+
+
+from tilewise import HazardError, Table, agree, case, integers, output
 
 
 def summing(rows, cols):

@@ -23,39 +23,10 @@ import re
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    integers,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tensor_map,
-    tiles,
-)
+from tilewise import Kernel, bf16, check, expect_hazard, gpu_here, parallel, publish, show, tensor_map, tiles
 from tilewise.figures import Span, bars, heat_map, timeline
 from tilewise.kernels import hilbert
-from tilewise.measurements import (
-    Archive,
-    Numbers,
-    complete,
-    medians_us,
-    printed,
-    printed_numbers,
-    recorded,
-    recorded_device,
-)
+from tilewise.measurements import Archive, Numbers, complete, medians_us, printed, printed_numbers
 from tilewise.measurements.archive import lesson_root
 from tilewise.measurements.profiling import PEAK as OF_PEAK
 from tilewise.measurements.profiling import SUMMARY, printed_profiles, stall_fractions, summary_rows
@@ -162,6 +133,9 @@ ONE_BUFFER(A_map, B_map, C, 64, 256, 128, grid=(1, 1), block=128, shared_bytes=4
 print(bf16.values(C)[0, 0], bf16.values(C)[63, 255])
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, integers, normal, output
+from tilewise.measurements import recorded, recorded_device
+
 GPU = recorded_device()
 SMS = GPU.sms
 PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
@@ -955,6 +929,7 @@ def with_one_thread(M, N, K):
 
 
 # %% fold="Code of the prediction"
+from tilewise import Table
 from tilewise.kernel.nvrtc import available, compile_kernel
 
 RELEASED = Kernel(
@@ -1011,6 +986,7 @@ publish(counted_rungs={name: COUNTED[label][0] for name, label in RUNGS.items()}
 
 
 # %% fold="Code of the measurement"
+from tilewise import Guess, measure
 from tilewise.kernels.from_lesson import from_lesson
 
 

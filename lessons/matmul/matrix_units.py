@@ -155,21 +155,7 @@ ONE_TILE(A, B, C, 16, 8, 16, grid=(1, 1), block=32)
 print(bf16.values(C)[0])
 
 # %% fold="Code of the check"
-from tilewise import (
-    Guess,
-    Table,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    integers,
-    measure,
-    normal,
-    output,
-    publish,
-)
+from tilewise import Table, Trace, agree, case, ceil_div, check, integers, normal, output, publish
 from tilewise.figures import State, stepped
 from tilewise.measurements import complete, medians_us
 from tilewise.measurements.references import bf16_product, matrix_product
@@ -683,6 +669,9 @@ agree(ring, RING, [four_warps(*size, stages=3, whole=True) for size in [*RAGGED,
 
 
 # %% fold="Code of the check"
+from tilewise import expect_hazard
+
+
 def with_fault(text, instead):
     assert RING.source.count(text) == 1
     return Kernel(RING.source.replace(text, instead), defines={"STAGES": 3})
@@ -767,6 +756,9 @@ publish(
 
 
 # %% fold="Code of the measurement"
+from tilewise import Guess, measure
+
+
 def launched(label):
     kernel, of = VARIANTS[label]
     return lambda n: kernel.on(of(n, n, n))

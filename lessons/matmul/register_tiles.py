@@ -21,23 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Guess, Kernel, Table, gpu_here, measure, parallel, publish, show, tiles
 from tilewise.figures import bars, heat_map
 from tilewise.kernel.machine_code import available as can_disassemble
 from tilewise.kernel.machine_code import machine_code
@@ -693,6 +677,9 @@ STAGED.region("pipeline")
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, check, normal, output
+
+
 def product(M, N, K, grid, block, shared_bytes=0):
     """A matrix multiplication whose results have a standard deviation of 1."""
     arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}

@@ -19,21 +19,7 @@
 # %% fold="Imports, and code of the figure"
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    kernels,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Kernel, Table, agree, ceil_div, check, kernels, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.measurements import complete, medians_us, recorded, recorded_device
 from tilewise.measurements.references import matrix_product
@@ -74,6 +60,7 @@ kernels.matmul_fp32_narrow(A, B, C, 5, 8, 40, grid=1, block=256, shared_bytes=4 
 print(C[4, 7], "= 40 times 1 times 3")
 
 # %% fold="Code of the measurement"
+from tilewise import case, measure, normal, output
 from tilewise.kernels.from_lesson import from_lesson
 
 WIDE = {"STAGES": 3, "PAD": 4, "COLUMNS": 16, "SNAKE": 1, "LOOSE": 1}

@@ -26,22 +26,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    expect_hazard,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, ceil_div, check, measure, output, parallel, publish, show, tiles
 from tilewise.figures import Mark, Series, Span, line_chart, timeline
 from tilewise.measurements import complete, medians_us, recorded, recorded_device
 from tilewise.measurements.references import matrix_product
@@ -437,6 +422,9 @@ STREAM_K.region("store")
 # item while a slow warp still reads them for the first, and the simulator reports a race.
 
 # %% fold="Code of the checks"
+
+
+from tilewise import agree, case, constant, expect_hazard, normal
 
 
 def grouped(high, wide):

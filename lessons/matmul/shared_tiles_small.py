@@ -20,25 +20,7 @@
 # %% fold="Imports, and code of the figure"
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    integers,
-    measure,
-    normal,
-    output,
-    publish,
-    show,
-    tensor_map,
-    tiles,
-)
+from tilewise import Kernel, Table, bf16, ceil_div, gpu_here, measure, publish, show, tensor_map, tiles
 from tilewise.figures import bars
 from tilewise.measurements import complete, medians_us, printed, recorded_device
 from tilewise.measurements.references import bf16_product, matrix_product
@@ -340,6 +322,9 @@ print(bf16.values(C)[0, 0], bf16.values(C)[127, 127], "= 128 times 1 times 0.5")
 # barrier, and the simulator reports a race.
 
 # %% fold="Code of the checks"
+
+
+from tilewise import agree, case, check, expect_hazard, integers, normal, output
 
 
 def variant(consumers, parts, stages, by_tma=0):

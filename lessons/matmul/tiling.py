@@ -23,22 +23,7 @@ from math import ceil
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Guess, Trace, check, expect_hazard, measure, parallel, publish, show, tiles
 from tilewise.figures import Answer, Meter, Series, Slider, State, calculator, line_chart, stepped
 from tilewise.kernel.machine_code import available, machine_code
 from tilewise.measurements import medians_us, recorded, recorded_device
@@ -365,6 +350,9 @@ print(np.allclose(C, A @ B, atol=1e-4))
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, normal, output
+
+
 def product(M, N, K, edge=None):
     """A GEMM with one block per edge x edge tile of the result, or per 32 x 8 elements without edge."""
     width, height = (edge, edge) if edge else (32, 8)

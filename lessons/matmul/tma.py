@@ -120,22 +120,7 @@ print(out[0, :4], "= row 1 from column 4 on")
 # stops with a `HazardError` at the first hazard.
 
 # %% fold="Code of the checks, and numbers for the text"
-from tilewise import (
-    HazardError,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    expect_hazard,
-    integers,
-    measure,
-    normal,
-    output,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import HazardError, Kernel, agree, case, ceil_div, integers, measure, output, publish, tiles
 from tilewise.figures import Series, State, heat_map, line_chart, stepped
 from tilewise.measurements import medians_us, recorded
 
@@ -180,6 +165,8 @@ try_it(loading, LOAD_TILE, x=[4, *range(-16, 4, 4), *range(8, 40, 4)], y=(-8, 1,
 # For a matrix of 4,096 × 1,024 BF16 values and boxes of 128 × 64, it passes these:
 
 # %% fold="Code of the table"
+from tilewise import Table, show
+
 matrix = np.zeros((4096, 1024), np.uint16)
 kind, extents, strides, box, swizzle, promotion = tensor_map(
     matrix, box=(128, 64), swizzle=128, dtype="bfloat16"
@@ -770,6 +757,9 @@ scale_tiles(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
 )
 
 # %% fold="Code of the checks"
+
+
+from tilewise import expect_hazard, normal
 
 
 def scaling(rows, cols):

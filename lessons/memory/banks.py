@@ -58,22 +58,7 @@ from math import gcd
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    constant,
-    integers,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Guess, measure, normal, parallel, publish, show, tiles
 from tilewise.figures import Series, bars, heat_map, line_chart
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, stated
@@ -187,6 +172,8 @@ print(loads.requests, "loads,", loads.wavefronts, "wavefronts")
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, constant, integers, output
+
 for stride in range(1, 33):
     run = READ_STRIDED.simulate(x, out, 32, stride, 1, grid=1, block=32)
     assert run.counts.shared_load.wavefronts == gcd(stride, 32) * run.counts.shared_load.requests
@@ -760,7 +747,7 @@ publish(
 # load, find the lane stride, pad it to an odd number of words or swizzle, and check that the time improves too.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
-from tilewise import exercise
+from tilewise import Trace, exercise
 
 SWIZZLED = Kernel(r"""
 extern "C" __global__

@@ -38,20 +38,7 @@
 # %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    integers,
-    measure,
-    output,
-    publish,
-    show,
-)
+from tilewise import Guess, Trace, ceil_div, check, constant, measure, publish, show
 from tilewise.figures import Series, line_chart, sector_map, stepped
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import sectors_of_stride
@@ -144,6 +131,8 @@ for stride, offset in ((1, 0), (1, 1), (2, 0), (8, 0), (16, 0)):
     print(f"stride {stride}, offset {offset}: {each:g} sectors per request")
 
 # %% fold="Code of the check"
+from tilewise import agree, case, integers, output
+
 cases = []
 for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 31, 4003)):
     arrays = {"x": integers(size, low=-1000, high=1000, dtype="int32"), "partial": output(128, dtype="int32")}

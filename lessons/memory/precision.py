@@ -111,21 +111,7 @@ print("FP32 accumulator:", float(wide[0]))
 # %% fold="Code of the figure"
 from dataclasses import dataclass
 
-from tilewise import (
-    Guess,
-    agree,
-    case,
-    ceil_div,
-    check,
-    integers,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    uniform,
-)  # fmt: skip
+from tilewise import Guess, ceil_div, integers, measure, normal, parallel, show
 from tilewise.figures import BitFormat, Held, Series, bit_fields, line_chart
 
 
@@ -209,7 +195,7 @@ show(
 # $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
 
 # %% fold="Code of the check and of the numbers"
-from tilewise import bf16
+from tilewise import agree, bf16, case, check, output, publish, uniform
 
 
 def adding(n, x=None):

@@ -17,20 +17,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Guess, agree, case, ceil_div, check, gpu_here, measure, normal, output, parallel
 
 # %% [markdown]
 # ## Activations: what a backward pass needs
@@ -298,7 +285,7 @@ check(
 )
 
 # %% fold="Code of the table"
-from tilewise import Table
+from tilewise import Table, publish, show
 
 
 def values_moved(way, depth):

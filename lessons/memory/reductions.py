@@ -19,24 +19,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Table,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    integers,
-    measure,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-    uniform,
-)
+from tilewise import Table, check, expect_hazard, gpu_here, measure, parallel, publish, show, tiles, uniform
 from tilewise.figures import bars, stepped
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, bytes_in_flight, device, stated
@@ -181,6 +164,9 @@ print(block_sums)
 
 
 # %% fold="Code of the checks and of the figure"
+from tilewise import Trace, agree, case, ceil_div, integers, output
+
+
 def summing(n, block=256):
     blocks = ceil_div(n, block)
     x = integers(n, low=-8, high=9, dtype="float32")

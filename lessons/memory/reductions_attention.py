@@ -20,21 +20,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Kernel, Table, agree, ceil_div, check, measure, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, stated
@@ -121,6 +107,8 @@ print(weights[0].round(3))
 # maximum; no barrier separates the two. The simulator reports that race.
 
 # %% fold="One shared array for both reductions: a race that the simulator reports"
+from tilewise import case, expect_hazard, normal, output
+
 ONE_ARRAY = Kernel(r"""
 __device__ float warp_max(float row_max) {
     for (int offset = 16; offset > 0; offset /= 2)

@@ -21,22 +21,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Guess, Kernel, Table, gpu_here, measure, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.frameworks import tl, torch, triton
 from tilewise.measurements import Numbers, medians_us, printed, printed_numbers, recorded
@@ -347,6 +332,8 @@ print((C == K + 1).all())
 
 
 # %% fold="The same in three launches; code of the checks"
+from tilewise import agree, case, ceil_div, check, normal, output
+
 UNFUSED = r"""
 // P = A B, launched as above.
 extern "C" __global__

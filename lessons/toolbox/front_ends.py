@@ -20,21 +20,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Guess, Table, ceil_div, gpu_here, measure, parallel, publish, show, tiles
 from tilewise.figures import bars
 from tilewise.frameworks import cuda, tl, torch, triton
 from tilewise.measurements import Numbers, medians_us, printed, recorded
@@ -144,6 +130,9 @@ print((c == a + b).all())
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, normal, output
+
+
 def addition(n):
     arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
     return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)

@@ -23,21 +23,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, Table, check, gpu_here, parallel, publish, show, tiles
 from tilewise.figures import Series, bars, heat_map, line_chart, timeline
 from tilewise.measurements import Numbers, printed, recorded_device
 from tilewise.models import stated
@@ -201,6 +187,9 @@ void transpose_shuffles(const float* A, float* B, int R, int C) {
 
 
 # %% fold="The kernel with 64-bit divisions; code of the launches and of the checks"
+from tilewise import agree, case, ceil_div, normal, output
+
+
 def transpose_divided(A, B, side):
     R, C = A.shape
     for rows in tiles(R, side):
