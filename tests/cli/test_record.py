@@ -13,7 +13,8 @@ import pytest
 
 from tilewise.__main__ import main
 from tilewise.build.playback import find_lesson
-from tilewise.measurements import archive, counter_process
+from tilewise.gpu import counters
+from tilewise.measurements import archive
 from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.record import read_record, write_record
 
@@ -154,7 +155,7 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
 
     monkeypatch.setattr("tilewise.cli.record.find_ncu", lambda: "/opt/ncu")
     assert main(["record", "kernels/adding"]) == 0
-    monkeypatch.setattr(counter_process.subprocess, "run", ncu)
+    monkeypatch.setattr(counters.subprocess, "run", ncu)
     assert main(["record", "kernels/adding", "--counters"]) == 0
     rows = json.loads((project.folder / "adding.json").read_text())["rows"]
     counted = [
