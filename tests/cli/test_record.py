@@ -167,16 +167,6 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
     ]
 
 
-def test_table_prints_what_was_recorded(project: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["record", "kernels/adding"])
-    capsys.readouterr()
-    assert main(["table", "kernels/adding"]) == 0
-    heads, _, *lines = capsys.readouterr().out.splitlines()[1:6]
-    assert heads.split("  ")[0] == "variant"
-    assert "here" not in heads
-    assert [line.split("  ")[0] for line in lines] == ["one float", "float4", "cuBLAS"]
-
-
 def test_check_names_a_stale_record_with_the_command_that_repairs_it(
     project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
