@@ -426,6 +426,7 @@ publish(
         "cycles": CYCLES["float"],
         "cycles_bf16": CYCLES["__nv_bfloat16"],
     },
+    predicted={"memory_us": memory_us},
 )
 
 # %% [markdown]

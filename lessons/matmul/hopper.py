@@ -490,6 +490,8 @@ publish(
     registers={"equal": 65_536 // 384 // 8 * 8},
     task={
         "peak": PEAK,
+        "us": 2 * 4096**3 / PEAK / 1e6,
+        "mma_us": 2 * 4096**3 / MMA / 1e6,
         "mma_share": MMA / PEAK,
         "sums": 64 * 256 // 128,
     },

@@ -907,6 +907,7 @@ show(
     )
 )
 publish(
+    issue_bound={SLUGS[name]: BOUNDS.get(name, np.nan) for name in VERSIONS},
     counted={
         "copies_in": WAVEFRONTS["double-buffered"][1],
         "padded_in": WAVEFRONTS["double-buffered, padded"][1],

@@ -62,12 +62,8 @@ def _taken_over(statement: ast.stmt) -> str | None:
     text = (lesson_root() / f"{lesson}.py").read_text(encoding="utf-8")
     reached = statements_reached(names, ast.parse(text).body)
     lines = text.split("\n")
-    there = ["\n".join(lines[_first(one) - 1 : one.end_lineno]) for one in reached]
+    first = [min([one, *getattr(one, "decorator_list", [])], key=lambda node: node.lineno) for one in reached]
+    there = ["\n".join(lines[a.lineno - 1 : one.end_lineno]) for a, one in zip(first, reached, strict=True)]
     pairs = [(ast.unparse(here), name) for here, name in zip(own, names, strict=True)]
     renamed = [f"{here} = {name}" for here, name in pairs if here != name]
     return with_taken_over("\n".join(there + renamed))
-
-
-def _first(statement: ast.stmt) -> int:
-    """The line on which a statement begins, its decorators counted in."""
-    return min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", []))])
