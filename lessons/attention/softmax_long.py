@@ -274,7 +274,7 @@ LONG.region("rows")
 
 
 # %% fold="Code of the checks, with four broken kernels"
-from tilewise import agree, case, ceil_div, check, expect_hazard, normal, output, publish, show
+from tilewise import agree, ceil_div, check, expect_hazard, publish, show
 from tilewise.kernel.chains import as_case
 from tilewise.kernel.edits import edited
 from tilewise.kernels.from_lesson import from_lesson
@@ -287,6 +287,9 @@ from tilewise.kernels.from_lesson import from_lesson
     VALUES,
     AT_ONCE,
     CYCLES,
+    long_rows,
+    planned_long,
+    PASSES_ROWS,
     of_memory,
     both_answers,
     torch_softmax,
@@ -303,6 +306,9 @@ from tilewise.kernels.from_lesson import from_lesson
     "VALUES",
     "AT_ONCE",
     "CYCLES",
+    "long_rows",
+    "planned_long",
+    "PASSES_ROWS",
     "of_memory",
     "both_answers",
     "torch_softmax",
@@ -311,13 +317,6 @@ from tilewise.kernels.from_lesson import from_lesson
     "COPY_ROW_BF16",
     "torch_softmax_bf16",
 )
-
-
-def long_rows(number, threads, share, blocks, slots=1, at_once=1, lag=0):
-    """The kernel in which a cluster of blocks shares a row, with this many rows prefetched."""
-    sizes = {"THREADS": threads, "SHARE": share, "BLOCKS": blocks}
-    turns = {"SLOTS": slots, "AT_ONCE": at_once, "LAG": lag}
-    return Kernel(LONG.source, defines={"Number": number, **sizes, **turns}, options=LONG.options)
 
 
 THREE_PREFETCHED = long_rows("float", 32, 8, 2, 3)
@@ -370,15 +369,6 @@ publish(long={"columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 # %% fold="Code of the figure"
 from tilewise.figures import Mark, Series, Span, line_chart, timeline
 from tilewise.measurements import Numbers, complete, medians_us
-
-
-def planned_long(number, cols, threads, in_turn=False):
-    """The cluster kernel with 64 elements per thread, and how many clusters to launch."""
-    blocks = ceil_div(cols, 64 * threads)
-    at_once = 768 // threads  # blocks per SM, so at most 80 registers per thread
-    lag = CYCLES[number] // at_once if in_turn else 0
-    return long_rows(number, threads, 64, blocks, 1, at_once, lag), AT_ONCE[threads][blocks]
-
 
 LONG_COUNTS = in_clusters(planned_long("float", 32768, 256)[0], 1, 2, 32768).simulate().counts
 LONG_EACH = 32 * LONG_COUNTS.issued / (2 * 32768)
@@ -449,87 +439,6 @@ publish(
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
 
-# The lesson's three-pass and online kernels, to compare with.
-PASSES = r"""
-#define THREADS 256
-
-struct Pair { float m, z; };  // a maximum; a sum of exponentials relative to it
-
-// Combines the pairs of all lanes of a warp; every lane gets the result.
-__device__ Pair warp_reduce(Pair pair) {
-    float m = pair.m;
-    for (int h = 16; h > 0; h /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, h));
-    float z = m == -INFINITY ? 0.0f : pair.z * expf(pair.m - m);
-    for (int h = 16; h > 0; h /= 2) z += __shfl_xor_sync(~0u, z, h);
-    return {m, z};
-}
-
-// Combines the pairs of all threads of the block; every thread gets the result.
-__device__ Pair block_reduce(Pair pair) {
-    __shared__ Pair warp_pairs[THREADS / 32];
-    int lane = threadIdx.x % 32;
-    pair = warp_reduce(pair);
-    __syncthreads();  // the previous call's warp_pairs have been read
-    if (lane == 0) warp_pairs[threadIdx.x / 32] = pair;
-    __syncthreads();  // every warp has written its pair
-    return warp_reduce(lane < THREADS / 32 ? warp_pairs[lane] : Pair{-INFINITY, 0.0f});
-}
-
-extern "C" __global__
-void softmax_three(const float* X, float* Y, int cols) {
-    X += (long long)blockIdx.x * cols;
-    Y += (long long)blockIdx.x * cols;
-    // [maximum
-    float m = -INFINITY;
-    for (int c = threadIdx.x; c < cols; c += THREADS) m = fmaxf(m, X[c]);
-    m = block_reduce({m, 0.0f}).m;
-    // maximum]
-    if (m == -INFINITY) m = 0.0f;  // every element is minus infinity
-    // [sum
-    float z = 0.0f;
-    for (int c = threadIdx.x; c < cols; c += THREADS) z += expf(X[c] - m);
-    z = block_reduce({m, z}).z;
-    // sum]
-    // [results
-    float factor = z > 0.0f ? 1.0f / z : 0.0f;
-    for (int c = threadIdx.x; c < cols; c += THREADS) Y[c] = expf(X[c] - m) * factor;
-    // results]
-}
-
-extern "C" __global__
-void softmax_online(const float* X, float* Y, int cols) {
-    X += (long long)blockIdx.x * cols;
-    Y += (long long)blockIdx.x * cols;
-    // One pass finds both; a larger maximum rescales the sum
-    Pair pair = {-INFINITY, 0.0f};
-    for (int c = threadIdx.x; c < cols; c += THREADS) {
-        float x = X[c];
-        if (x > pair.m) {
-            pair.z *= expf(pair.m - x);
-            pair.m = x;
-        }
-        if (x > -INFINITY) pair.z += expf(x - pair.m);
-    }
-    Pair all = block_reduce(pair);
-    float factor = all.z > 0.0f ? 1.0f / all.z : 0.0f;
-    if (all.m == -INFINITY) all.m = 0.0f;
-    for (int c = threadIdx.x; c < cols; c += THREADS) Y[c] = expf(X[c] - all.m) * factor;
-}
-"""
-
-
-def rows_case(rows, cols, X=None):
-    x = normal(rows, cols, scale=3.0) if X is None else X
-    arrays = {"X": x, "Z": output(rows, cols), "Y": output(rows, cols)}
-    return case(**arrays, cols=cols, rows=rows, n=rows * cols, grid=rows, block=256)
-
-
-SOFTMAX_THREE = Kernel(PASSES, "softmax_three")
-SOFTMAX_ONLINE = SOFTMAX_THREE.named("softmax_online")
-PASSES_ROWS = {
-    "three-pass": lambda rows, cols: SOFTMAX_THREE.on(rows_case(rows, cols)),
-    "online, two-pass": lambda rows, cols: SOFTMAX_ONLINE.on(rows_case(rows, cols)),
-}
 NAMES = {"float": "float32", "__nv_bfloat16": "bfloat16"}
 
 
@@ -631,12 +540,6 @@ timed_long_bf16 = measure(
     reasons={"*": "Which remedy helps most?"},
     fold="All 27 rows in BF16",
 )
-
-# %% fold="Code of the checks"
-for kernel in (SOFTMAX_THREE, SOFTMAX_ONLINE):
-    for made in (rows_case(2, 77), rows_case(5, 1003, X=difficult(1003))):
-        got = kernel.on(made).run()
-        check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=f"{kernel.name} against 64-bit NumPy")
 
 # %% [markdown]
 # ## Which remedy helps most?

@@ -24,37 +24,19 @@ import numpy as np
 from tilewise import Kernel, Table, agree, case, ceil_div, kernels, normal, output, parallel, publish, show
 from tilewise.figures import Series, line_chart
 from tilewise.kernel.machine_code import available, machine_code, machine_codes, side_by_side
+from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import Archive, recorded, recorded_device
 from tilewise.measurements.archive import lesson_root
 from tilewise.models.occupancy import occupancy
 from tilewise.outputs import Cell
 
-BEST_SCORE = r"""
-extern "C" __global__
-void best_score(const float* Q, const float* K, float* best,
-                int N, int M) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= N) return;
-    float q[D];  // private: in registers, as long as they last
-    #pragma unroll
-    for (int c = 0; c < D; ++c) q[c] = Q[i * D + c];
-    float most = -INFINITY;
-    #pragma unroll 1
-    for (int j = 0; j < M; ++j) {
-        float s = 0.0f;
-        #pragma unroll
-        for (int c = 0; c < D; ++c) s += q[c] * K[j * D + c];
-        most = fmaxf(most, s);
-    }
-    best[i] = most;
-}
-"""
+(BEST_SCORE,) = from_lesson("speed/occupancy", "BEST_SCORE")
 
 
 def held_to(d, cap):
     """The kernel for rows of d numbers, with at most so many registers per thread."""
     spilling = cap is not None and cap < d + 16
-    source = BEST_SCORE + ("// spills: to show what a cap costs\n" if spilling else "")
+    source = BEST_SCORE.source + ("// spills: to show what a cap costs\n" if spilling else "")
     options = [f"--maxrregcount={cap}"] if cap else []
     return Kernel(source, defines={"D": d}, options=options)
 
