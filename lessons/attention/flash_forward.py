@@ -597,9 +597,7 @@ publish(
 
 # %% fold="Code of the figure"
 GPU = recorded_device()
-assert device("H100 SXM").memory_gb < 2 * 4 * 2**34 / 1e9, (
-    "the text says that two matrices don't fit in memory"
-)
+assert device("H100 SXM").memory_gb < 2 * 4 * 2**34 / 1e9, "the text: two matrices don't fit in memory"
 show(
     block_grid(
         (4, 3, 2),

@@ -909,9 +909,7 @@ turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in 
 LAUNCH_US = recorded("attention_flash_steps.ceilings.launch_us")
 if complete(*us.values(), three_us):
     for N in (256, 4096):
-        assert us[CLUSTERED, N] == min(us[name, N] for name in VERSIONS), (
-            "a takeaway says: fastest if all fit"
-        )
+        assert us[CLUSTERED, N] == min(us[name, N] for name in VERSIONS), "a takeaway: fastest if all fit"
     assert three_us / 2 < best_us < three_us, "the answer says that it is not done in half of PyTorch's time"
 publish(
     seen={

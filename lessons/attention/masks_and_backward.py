@@ -1345,9 +1345,7 @@ publish(
         "times_read": LONGEST[READ] / BY_HEAD[READ],
     }
 )
-assert not max(FULL_RUN[metric] for metric in UNITS.values()) > 70, (
-    "the text says that no unit is at its limit"
-)
+assert not max(FULL_RUN[metric] for metric in UNITS.values()) > 70, "the text: no unit is at its limit"
 assert not FULL_RUN[UNITS["l1"]] < FULL_RUN[UNITS["tensor"]], "the text says that L1 is busier"
 assert not LONGEST[HITS] > 0.7 * BY_HEAD[HITS] and not LONGEST[READ] < 3 * BY_HEAD[READ], "the text: L2"
 

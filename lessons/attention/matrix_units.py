@@ -851,9 +851,7 @@ if can_disassemble() is None:
     text = fixed.source.splitlines()
     OF_LOAD = range(text.index("    // [copies") + 1, text.index("    // copies]") + 2)  # counted from 1
     PER_THREAD = 64 * 128 * 2 // 16 // 128  # copies of 16 bytes for a tile of K, and of V
-    assert len(copy_loops) == 2 and not none, (
-        "the text says that one version has loops of copies, the other none"
-    )
+    assert len(copy_loops) == 2 and not none, "the text: one version has loops of copies, the other none"
     assert sum(one.name.startswith("HMMA") for one in seventh_loop) == 256
     assert all("ex2.approx.ftz" in one.text for one in machine_code(FLASH_MMA).ptx if "ex2." in one.text)
     assert not machine_code(FLASH_MMA).resources.spills, "the table says none"

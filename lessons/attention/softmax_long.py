@@ -576,9 +576,7 @@ if complete(*us.values(), *us_bf16.values()):
             alone_us, _, demand_us, *later_us = (found[name, cols] for name in STAYING)
             assert alone_us / demand_us > demand_us / min(later_us), "persistence helps most"
             assert found[ALONE, cols] > found[AHEAD_256, cols], "with the same blocks, too"
-    assert max(gain(us, AHEAD, STAGGER)) < 3 * alone(4)[1] / memory_us, (
-        "the text says that the model's limit holds"
-    )
+    assert max(gain(us, AHEAD, STAGGER)) < 3 * alone(4)[1] / memory_us, "the text: the model's limit holds"
     assert max(gain(us_bf16, AHEAD, STAGGER)) < 6 * alone(4)[1] / memory_us, "and in BF16"
     for found, title in (
         (us, "In FP32, persistent clusters run at nearly the speed of a copy"),

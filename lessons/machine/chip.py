@@ -118,9 +118,7 @@ sizes = {
     "constant": queried["totalConstMem"],
     "memory": queried["totalGlobalMem"],
 }
-assert sizes["registers"] == L1_AND_SHARED, (
-    "the text says that registers take as much as L1 and shared memory"
-)
+assert sizes["registers"] == L1_AND_SHARED, "the text: registers take as much as L1 and shared memory"
 assert LIMIT.shared_bytes == queried["sharedMemPerMultiprocessor"]
 assert 4.9 * STACK < sizes["memory"] < 5 * STACK, "five stacks of 16 GiB, less what the driver reserves"
 stacks = [(0, 0), (0, 4), (0, 8), (17, 0), (17, 4)]
@@ -630,12 +628,8 @@ publish(
     in_flight_mb=far["memory"] * recorded_device().memory_gb_per_s / 1e6,
 )
 if np.isfinite(list(wait_ns.values())).all():
-    assert wait_ns[192] < 1.05 * wait_ns[32] < wait_ns[224], (
-        "the text says that L1 ends between 192 and 256 KiB"
-    )
-    assert 0.9 < flat_mib / (l2_mib / 2) < 1.1, (
-        "the text says that the second step starts at about half of L2"
-    )
+    assert wait_ns[192] < 1.05 * wait_ns[32] < wait_ns[224], "the text: L1 ends between 192 and 256 KiB"
+    assert 0.9 < flat_mib / (l2_mib / 2) < 1.1, "the text: the second step starts at about half of L2"
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]

@@ -154,9 +154,7 @@ show(
 if np.isfinite(list(waits.values())).all():
     for kib, cycles in waits.items():
         for shared, one in zip(SHARED, cycles, strict=True):
-            assert (one < 1.1 * cycles[0]) == (shared + kib <= TOTAL_KIB), (
-                "the text says that the model holds"
-            )
+            assert (one < 1.1 * cycles[0]) == (shared + kib <= TOTAL_KIB), "the text: the model holds"
 publish(
     fits={"middle": TOTAL_KIB - 96, "large": TOTAL_KIB - 160},
     border={"cycles_all": waits[96][0], "cycles_none": waits[96][-1]},

@@ -148,9 +148,7 @@ ends = {tasks: {team: team_us(tasks, *of) for team, of in TEAMS.items()} for tas
 ahead = [tasks for tasks in COUNTS if ends[tasks]["slow"] < ends[tasks]["fast"]]
 assert ahead == list(range(ahead[0], COUNTS[-1] + 1)), "once ahead, the slow team stays ahead"
 rounds = ceil_div(ahead[0] - 1, TEAMS["fast"][0])  # of the fast team, while it isn't behind
-assert rounds * TEAMS["fast"][1] <= TEAMS["slow"][1], (
-    "the text says that they take no longer than one slow task"
-)
+assert rounds * TEAMS["fast"][1] <= TEAMS["slow"][1], "the text: they take no longer than one slow task"
 assert all(team_us(n, *TEAMS["slow"]) < team_us(n, *TEAMS["fast"]) for n in range(ahead[0], 1000))
 names = {team: f"{workers} {team} workers, {us} µs per task" for team, (workers, us) in TEAMS.items()}
 teams = heat_map(

@@ -528,9 +528,7 @@ if complete(US):
             caption="Time of a 1,024-square BF16 GEMM on an {machine}, with random inputs that aren't in L2.",
         )
     )
-    assert max(US[FIVE, *size] / US[SPLIT, *size] for size in SIZES[:3]) < 1, (
-        "the text says that split-K loses"
-    )
+    assert max(US[FIVE, *size] / US[SPLIT, *size] for size in SIZES[:3]) < 1, "the text: split-K loses"
     assert US[SPLIT, *LONG] / US[FIVE, *LONG] < US[SPLIT, *CUBE] / US[FIVE, *CUBE], (
         "the text says it comes closer"
     )

@@ -421,9 +421,7 @@ GPU = recorded_device()
 walks_us = medians_us(walks)
 LOOK_UPS_US = 2**25 / GPU.sms / GPU.boost_mhz  # row-wise: one line per element, one line per cycle and SM
 if np.isfinite(walks_us["row-wise"]):
-    assert 0.8 < LOOK_UPS_US / walks_us["row-wise"] < 1, (
-        "the text says that look-ups may take most of the time"
-    )
+    assert 0.8 < LOOK_UPS_US / walks_us["row-wise"] < 1, "the text: look-ups may take most of the time"
 publish(
     walked={
         "times": walks_us["row-wise"] / walks_us["column-wise (coalesced)"],

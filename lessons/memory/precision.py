@@ -971,9 +971,7 @@ publish(
         "steps": LARGE["columns"] // 4 // 32,
     }
 )
-assert not few_us[8] < 0.5 * rows_us["8192 rows", "INT8"], (
-    "the text says that time hardly falls with the rows"
-)
+assert not few_us[8] < 0.5 * rows_us["8192 rows", "INT8"], "the text: time hardly falls with the rows"
 assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 
 # %% [markdown]

@@ -404,9 +404,7 @@ show(
     )
 )
 if np.isfinite(small[64]):
-    assert wide[32] > 2 * small[32] and wide[64] < 1.2 * wide[32], (
-        "the title says that wider loads need fewer warps"
-    )
+    assert wide[32] > 2 * small[32] and wide[64] < 1.2 * wide[32], "the title: wider loads need fewer warps"
     assert wide[16] > 0.9 * small[64], "the text says that a quarter of the warps comes close"
     assert np.ceil(BLOCKS / (SMS * 24)) == np.ceil(BLOCKS / (SMS * 16)) == 2, "both need two waves"
 
