@@ -543,8 +543,7 @@ latency = measure(
 from dataclasses import replace
 
 from tilewise.figures import Mark, Series, line_chart
-from tilewise.measurements import Archive, medians_us, recorded
-from tilewise.measurements.archive import lesson_root
+from tilewise.measurements import medians_us, recorded
 
 clock_ghz = recorded("pointer_chase.sm_clock_mhz") / 1000
 launch_us = recorded("pointer_chase.ceilings.launch_us")
@@ -603,11 +602,12 @@ def two_digits(value):
 
 def cycles_on(device, kib):
     """The recorded cycles per load on a device, for a ring walked with 65,536 loads."""
-    values = Archive(lesson_root()).lookup("pointer_chase", device)
-    if values is None:
-        return np.nan
-    us = values["one_thread_one_load_after_another"][f"kilobytes_{kib}_loads_65536"]["median"]
-    return (us - 2 * values["ceilings"]["launch_us"]) / 65_536 * values["sm_clock_mhz"]
+    ring = f"one_thread_one_load_after_another.kilobytes_{kib}_loads_65536.median"
+    us, launch_us, clock_mhz = (
+        recorded(f"pointer_chase.{one}", device=device)
+        for one in (ring, "ceilings.launch_us", "sm_clock_mhz")
+    )
+    return (us - 2 * launch_us) / 65_536 * clock_mhz
 
 
 larger_l2 = {"h100": cycles_on(DRAWN, 40 * 1024), "h200": cycles_on("NVIDIA H200", 48 * 1024)}
