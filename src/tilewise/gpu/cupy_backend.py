@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -65,6 +64,11 @@ def own_text(code: str, options: tuple[str, ...]) -> str:
 
 _FORGOTTEN: dict[tuple[str, tuple[str, ...]], int] = {}
 """How often a module's variables were reset: as often it was loaded anew."""
+
+
+def times_forgotten() -> int:
+    """How often modules were reset: what `compiled` gave before then may be outdated."""
+    return sum(_FORGOTTEN.values())
 
 
 def forget(code: str, options: tuple[str, ...]) -> None:
@@ -149,7 +153,7 @@ def launch(
     """
     cupy = importlib.import_module("cupy")
     try:
-        _allow(cupy, function, kernel, shared_bytes, cluster)
+        allow(function, kernel, shared_bytes, cluster)
         on_device: dict[tuple[int, int], Any] = {}
         passed = [
             _pass(cupy, one, value, on_device) for one, value in zip(parameters, arguments, strict=True)
@@ -161,33 +165,18 @@ def launch(
             if where not in written:
                 written.add(where)
                 on_device[where].get(out=_bytes(value))
-    except cupy.cuda.compiler.CompileException as error:
-        raise KernelError(compile_message(kernel, str(error), origin)) from None
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        raise _failed(kernel, error) from error
+    except Exception as error:
+        raise explained(error, kernel, origin) from error
 
 
-def launch_ready(
-    function: Any,
-    passed: tuple[Any, ...],
-    grid: Dim3,
-    block: Dim3,
-    shared_bytes: int,
-    cluster: Dim3 | None,
-    *,
-    kernel: str,
-    origin: tuple[str, int],
-) -> None:
-    """Launch with arguments as `QuickArguments` has made them: nothing is copied; otherwise as `launch`."""
-    cupy = sys.modules["cupy"]
-    try:
-        if shared_bytes > DYNAMIC_DEFAULT_BYTES or cluster is not None:
-            _allow(cupy, function, kernel, shared_bytes, cluster)
-        function(grid, block, passed, shared_mem=shared_bytes)
-    except cupy.cuda.compiler.CompileException as error:
-        raise KernelError(compile_message(kernel, str(error), origin)) from None
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        raise _failed(kernel, error) from error
+def explained(error: Exception, kernel: str, origin: tuple[str, int]) -> Exception:
+    """The error for what CuPy raised at a launch, in the kernel's own lines; any other error as it is."""
+    cupy = importlib.import_module("cupy")
+    if isinstance(error, cupy.cuda.compiler.CompileException):
+        return KernelError(compile_message(kernel, str(error), origin))
+    if isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)):
+        return _failed(kernel, error)
+    return error
 
 
 def _failed(kernel: str, error: Exception) -> KernelError:
@@ -259,14 +248,38 @@ def _handle(function: Any) -> int:
     return int(function.kernel.ptr)
 
 
-def _allow(cupy: Any, function: Any, kernel: str, shared_bytes: int, cluster: Dim3 | None) -> None:
-    """Ask for what a launch needs beyond the defaults."""
+def allow(
+    function: Any,
+    kernel: str,
+    shared_bytes: int,
+    cluster: Dim3 | None,
+    known: set[tuple[int, int]] | None = None,
+) -> None:
+    """Ask for what a launch needs beyond the defaults.
+
+    Args:
+        function: what `compiled` returned.
+        kernel: its name, for messages.
+        shared_bytes: dynamic shared memory a block.
+        cluster: blocks of a cluster, where the source says so.
+        known: devices and bytes that were asked for before: they are not asked for again.
+
+    Raises:
+        KernelError: a block of the GPU has not so much.
+    """
+    cupy = importlib.import_module("cupy")
+    wanted = (cupy.cuda.runtime.getDevice(), shared_bytes)
+    if known is not None and wanted in known:
+        return
     if shared_bytes > DYNAMIC_DEFAULT_BYTES:
-        most = _most_shared(cupy.cuda.runtime.getDevice())
+        most = _most_shared(wanted[0])
         check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
-        function.max_dynamic_shared_size_bytes = shared_bytes
+        # as much as there is: another launch of the function may have asked for more
+        function.max_dynamic_shared_size_bytes = most - int(function.shared_size_bytes)
     if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
         cupy.cuda.driver.funcSetAttribute(_handle(function), NON_PORTABLE_CLUSTERS, 1)
+    if known is not None:
+        known.add(wanted)
 
 
 @cache

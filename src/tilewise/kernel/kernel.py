@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 256
 """Launch shapes that a kernel remembers as checked."""
-OF_ONE_NAME = ("tokens", "variables", "_quick", "_shapes")
+OF_ONE_NAME = ("tokens", "variables", "_quick", "_shapes", "_ready")
 """What a kernel has worked out that another kernel of its text does not share."""
 
 
@@ -111,6 +111,7 @@ class Kernel:
     options: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     origin: tuple[str, int]
+    _ready: tuple[int, Any, set[tuple[int, int]]]
 
     def __init__(
         self,
@@ -371,32 +372,46 @@ class Kernel:
         Raises:
             KernelError: an argument or the launch does not fit; nothing ran.
         """
-        on_gpu = backend() == "gpu"
-        passed = self._quick.passed(args) if on_gpu else None
-        if passed is None:
+        if backend() == "gpu":
+            passed = self._quick.passed(args)
+            if passed is not None:
+                self._launch_quick(passed, *self._shape(grid, block, shared_bytes))
+                return
             arguments = check_arguments(self.name, self.parameters, args)
-        blocks, threads, size = self._shape(grid, block, shared_bytes)
-        if not on_gpu:
-            self._simulate(arguments, blocks, threads, size, "raise", None, None)
-            return
-        function = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
-        cluster = self.function.cluster
-        if passed is not None:
-            cupy_backend.launch_ready(
-                function, passed, blocks, threads, size, cluster, kernel=self.name, origin=self.origin
+            blocks, threads, size = self._shape(grid, block, shared_bytes)
+            cupy_backend.launch(
+                self._compiled(),
+                self.parameters,
+                arguments,
+                kernel=self.name,
+                origin=self.origin,
+                grid=blocks,
+                block=threads,
+                shared_bytes=size,
+                cluster=self.function.cluster,
             )
             return
-        cupy_backend.launch(
-            function,
-            self.parameters,
-            arguments,
-            kernel=self.name,
-            origin=self.origin,
-            grid=blocks,
-            block=threads,
-            shared_bytes=size,
-            cluster=cluster,
-        )
+        arguments = check_arguments(self.name, self.parameters, args)
+        self._simulate(arguments, *self._shape(grid, block, shared_bytes), "raise", None, None)
+
+    def _compiled(self) -> Any:
+        """CuPy's function; it is asked for again where variables have been reset."""
+        times = cupy_backend.times_forgotten()
+        ready = self.__dict__.get("_ready")
+        if ready is None or ready[0] != times:
+            found = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
+            ready = self._ready = (times, found, set())
+        return ready[1]
+
+    def _launch_quick(self, passed: tuple[Any, ...], grid: Dim3, block: Dim3, shared_bytes: int) -> None:
+        """Launch with arguments as `QuickArguments` has made them: nothing is copied."""
+        function, cluster = self._compiled(), self.function.cluster
+        try:
+            if cluster is not None or shared_bytes > cupy_backend.DYNAMIC_DEFAULT_BYTES:
+                cupy_backend.allow(function, self.name, shared_bytes, cluster, known=self._ready[2])
+            function(grid, block, passed, shared_mem=shared_bytes)
+        except Exception as error:
+            raise cupy_backend.explained(error, self.name, self.origin) from error
 
     @cached_property
     def _quick(self) -> QuickArguments:
