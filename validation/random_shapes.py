@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,7 @@ def _attention_backward(torch: Any, sizes: Sizes) -> Task:
     for name, backend in (("cuDNN", "CUDNN_ATTENTION"), ("FlashAttention-2", "FLASH_ATTENTION")):
         with sdpa_kernel(getattr(SDPBackend, backend)):
             made = attend(*leaves, is_causal=causal)
-        theirs[name] = lambda made=made: torch.autograd.grad(made, leaves, dout, retain_graph=True)
+        theirs[name] = partial(torch.autograd.grad, made, leaves, dout, retain_graph=True)
     return Task(
         lambda: kernels.attention_backward(dout, q, k, v, out, lse, causal=causal),
         theirs,
@@ -326,12 +327,14 @@ def _device_us(torch: Any, calls: Mapping[str, Callable[[], Any]], host: Mapping
     """By name, the device times of rounds; the implementations take turns."""
     flushed = torch.empty(_FLUSHED_BYTES // 4, dtype=torch.float32, device="cuda")
     taken: dict[str, list[float]] = {name: [] for name in calls}
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for one in (begun, ended):  # an event is made when it is first recorded
+        one.record()
     spent, at = 0.0, 0
     while at < 3 or (at < _ROUNDS and spent < _BUDGET_MS):
         for name, call in calls.items():
-            begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             flushed.zero_()
-            torch.cuda._sleep(int((1.5 * host[name] + 20) * _WAIT_CYCLES_PER_US))
+            torch.cuda._sleep(int((2 * host[name] + 50) * _WAIT_CYCLES_PER_US))
             begun.record()
             call()
             ended.record()

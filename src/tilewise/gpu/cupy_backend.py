@@ -243,7 +243,7 @@ def _from_module(code: str, name: str, options: tuple[str, ...]) -> Any:
     return _with_carveout(_module(code, options).get_function(name), options)
 
 
-def _handle(function: Any) -> int:
+def handle(function: Any) -> int:
     """The driver's handle of a function: `RawKernel` and what `RawModule` gives keep it in `kernel`."""
     return int(function.kernel.ptr)
 
@@ -277,7 +277,7 @@ def allow(
         # as much as there is: another launch of the function may have asked for more
         function.max_dynamic_shared_size_bytes = most - int(function.shared_size_bytes)
     if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
-        cupy.cuda.driver.funcSetAttribute(_handle(function), NON_PORTABLE_CLUSTERS, 1)
+        cupy.cuda.driver.funcSetAttribute(handle(function), NON_PORTABLE_CLUSTERS, 1)
     if known is not None:
         known.add(wanted)
 

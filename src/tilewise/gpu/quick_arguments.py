@@ -66,8 +66,8 @@ def _taker(one: Parameter) -> _Taker:
 def _pointer(dtype: np.dtype[Any] | None) -> _Taker:
     def take(value: Any, kind: Any) -> Any:
         if type(value) is kind:
-            fits = (dtype is None or value.dtype is dtype or value.dtype == dtype) and value.flags.c_contiguous
-            return value if fits else _UNFIT
+            fits = dtype is None or value.dtype is dtype or value.dtype == dtype
+            return value if fits and value.flags.c_contiguous else _UNFIT
         return _NULL if value is None else _UNFIT
 
     return take

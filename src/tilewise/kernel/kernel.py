@@ -375,12 +375,12 @@ class Kernel:
         if backend() == "gpu":
             passed = self._quick.passed(args)
             if passed is not None:
-                self._launch_quick(passed, *self._shape(grid, block, shared_bytes))
+                self._launch_quick(passed, *self.checked_shape(grid, block, shared_bytes))
                 return
             arguments = check_arguments(self.name, self.parameters, args)
-            blocks, threads, size = self._shape(grid, block, shared_bytes)
+            blocks, threads, size = self.checked_shape(grid, block, shared_bytes)
             cupy_backend.launch(
-                self._compiled(),
+                self.compiled(),
                 self.parameters,
                 arguments,
                 kernel=self.name,
@@ -392,10 +392,10 @@ class Kernel:
             )
             return
         arguments = check_arguments(self.name, self.parameters, args)
-        self._simulate(arguments, *self._shape(grid, block, shared_bytes), "raise", None, None)
+        self._simulate(arguments, *self.checked_shape(grid, block, shared_bytes), "raise", None, None)
 
-    def _compiled(self) -> Any:
-        """CuPy's function; it is asked for again where variables have been reset."""
+    def compiled(self) -> Any:
+        """CuPy's function for it, compiled when first asked for and where variables have been reset."""
         times = cupy_backend.times_forgotten()
         ready = self.__dict__.get("_ready")
         if ready is None or ready[0] != times:
@@ -405,7 +405,7 @@ class Kernel:
 
     def _launch_quick(self, passed: tuple[Any, ...], grid: Dim3, block: Dim3, shared_bytes: int) -> None:
         """Launch with arguments as `QuickArguments` has made them: nothing is copied."""
-        function, cluster = self._compiled(), self.function.cluster
+        function, cluster = self.compiled(), self.function.cluster
         try:
             if cluster is not None or shared_bytes > cupy_backend.DYNAMIC_DEFAULT_BYTES:
                 cupy_backend.allow(function, self.name, shared_bytes, cluster, known=self._ready[2])
@@ -422,7 +422,7 @@ class Kernel:
         """Launch shapes that have been checked."""
         return {}
 
-    def _shape(self, grid: Extent, block: Extent, shared_bytes: int) -> tuple[Dim3, Dim3, int]:
+    def checked_shape(self, grid: Extent, block: Extent, shared_bytes: int) -> tuple[Dim3, Dim3, int]:
         """Grid and block as three extents each, checked once for each launch shape."""
         given = (grid, block, shared_bytes)
         try:

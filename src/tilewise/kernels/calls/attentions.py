@@ -8,7 +8,6 @@ and widths are copied, and what they don't compute takes a general kernel.
 from __future__ import annotations
 
 import heapq
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tilewise.kernels.calls.arrays import (
     Tensor,
     apart,
     at,
+    constant,
     result,
     returned,
     same_kind,
@@ -40,10 +40,12 @@ from tilewise.kernels.calls.launching import (
     Step,
     capability,
     dense,
+    filling,
     multiprocessors,
     packing,
     run,
 )
+from tilewise.kernels.calls.plans import planned
 
 LAYOUTS = {"BHSD": (0, 1, 2, 3), "BSHD": (0, 2, 1, 3)}
 """By name: which axes of an array are batch, heads, length and columns."""
@@ -128,6 +130,7 @@ def choose_backward(problem: Problem, arch: int) -> Choice:
     return Choice("general/attention", "the tensor-core kernel takes BF16, d = 128, N = M, no groups", number)
 
 
+@planned
 def attention(
     q: Any,
     k: Any,
@@ -179,6 +182,7 @@ def attention(
     return (returned(made), returned(lse)) if return_lse else returned(made)
 
 
+@planned
 def attention_backward(
     dout: Any,
     q: Any,
@@ -291,9 +295,7 @@ def _forward(problem: Problem, heads: list[Tensor], made: Tensor, lse: Tensor) -
     if 0 in made.shape:
         return []
     if not one.keys:
-        made.data.fill(0)
-        lse.data.fill(-np.inf)
-        return []
+        return [*filling(made.of(made.data), 0.0), *filling(lse, -np.inf)]
     choice = choose(one, capability())
     width = choice.settings["D"]
     steps: list[Step] = []
@@ -311,7 +313,8 @@ def _contiguous(given: Tensor, width: int, steps: list[Step]) -> Tensor:
         made, more = dense("attention", given)
         steps += more
         return made
-    room = given.of(workspace("attention", given, (*given.shape[:3], width), given.kind, 0))
+    room = given.of(workspace("attention", given, (*given.shape[:3], width), given.kind))
+    steps += filling(room, 0.0)
     steps += packing("attention", given, room.of(room.data[..., : given.shape[-1]]))
     return room
 
@@ -336,7 +339,7 @@ def _general(
 
 def _fp32(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any) -> list[Step]:
     count = one.batch * one.heads
-    bias = workspace("attention", q, (one.keys,), "float32", 0.0)
+    bias = constant(q, np.zeros(one.keys, np.float32))
     whole = ceil_div(one.keys, 128) * 128  # one split of all keys
     arguments = (*_flat(q, k, v), bias, *_flat(o), lse, one.queries, one.keys, whole, one.scale)
     shared = 4 * (64 * (128 + 4) + 128 * (128 + 4) + 128 * 128 + 64 * (128 + 16))
@@ -361,9 +364,8 @@ def _mma(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tenso
 
 def _hopper(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any) -> list[Step]:
     count, width = one.batch * one.heads, choice.settings["D"]
-    order = _lists(count, one.queries, one.keys, one.shift if one.causal else None, multiprocessors())
-    if q.device is not None:
-        order = importlib.import_module("cupy").asarray(order)
+    shift = one.shift if one.causal else None
+    order = constant(q, _lists(count, one.queries, one.keys, shift, multiprocessors()))
     maps = [_map(array, high) for array, high in ((q, 64), (k, 128), (v, 128), (o, 64))]
     entries = int(order.shape[0] * order.shape[1])
     arguments = (*maps, lse, order, entries, *_sizes(one))
@@ -408,9 +410,7 @@ def _lists(heads: int, queries: int, keys: int, shift: int | None, blocks: int) 
 def _backward(problem: Problem, heads: list[Tensor], lse: Tensor, made: list[Tensor]) -> list[Step]:
     one, call = problem, "attention_backward"
     if not (one.batch * one.heads * one.queries and one.keys):
-        for array in made:
-            array.data.fill(0)
-        return []
+        return [step for array in made for step in filling(array, 0.0)]
     choice = choose_backward(one, capability())
     steps: list[Step] = []
     q, k, v, out, dout = (_contiguous(given, one.d, steps) for given in heads)

@@ -37,6 +37,7 @@ from tilewise.kernels.calls.launching import (
     published,
     run,
 )
+from tilewise.kernels.calls.plans import planned
 
 _CALL = "attention_decode"
 _MOST_SPLITS = 64
@@ -60,6 +61,7 @@ def choose(d: int, kind: str, share: int, *, even: bool, arch: int) -> Choice:
     return Choice("general/decode", why, {"Number": C_TYPES[kind], "D": d})
 
 
+@planned
 def attention_decode(
     q: Any,
     k: Any,

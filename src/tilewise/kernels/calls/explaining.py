@@ -167,7 +167,9 @@ def explain(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **h
 
 
 def _sum(dtype: str, shape: tuple[int, ...]) -> Work:
-    return Work(sums.choose(dtype), _bytes(dtype, math.prod(shape)), launches=2)
+    choice = sums.choose(dtype, math.prod(shape), arch=capability())
+    moved = _bytes(dtype, math.prod(shape))
+    return Work(choice, moved, launches=1 if choice.lesson is None and moved <= sums.ONE_CLUSTER else 2)
 
 
 def _transpose(dtype: str, shape: tuple[int, ...]) -> Work:

@@ -22,6 +22,7 @@ from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernel.backend import backend
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.calls.arrays import C_TYPES, Tensor, workspace
+from tilewise.kernels.calls.plans import recorder
 
 GENERAL = Path(__file__).resolve().parent.parent / "general"
 """Where the kernels are that no lesson has: they take any shape, and no care of speed."""
@@ -87,6 +88,8 @@ def run(call: str, steps: Sequence[Step]) -> None:
             raise KernelError(f"{call}: {error} Pass fewer rows or matrices at a time.") from None
     for step in steps:
         step.kernel(*step.arguments, grid=step.grid, block=step.block, shared_bytes=step.shared_bytes)
+    if (noted := recorder()) is not None:
+        noted.steps += steps
 
 
 def capability() -> int:
@@ -190,6 +193,18 @@ def packed(call: str, source: Tensor, kind: str | None = None) -> tuple[Tensor, 
     kind = kind or source.kind
     copy = source.of(workspace(call, source, source.shape, kind), kind)
     return copy, packing(call, source, copy)
+
+
+def filling(target: Tensor, value: float) -> list[Step]:
+    """Set every element of an array that fills its memory, in whatever order of axes."""
+    n = int(target.data.size)
+    if not n:
+        return []
+    word = np.dtype(f"uint{8 * target.data.itemsize}")
+    bits = int(np.array(value, target.data.dtype).view(word))
+    kernel = general("fill", Number=WORDS[word.itemsize])
+    flat = target.flat().view(word)
+    return [Step(kernel, (flat, n, bits), min(ceil_div(n, 256), _MOST_BLOCKS), 256)]
 
 
 def dense(call: str, source: Tensor) -> tuple[Tensor, list[Step]]:

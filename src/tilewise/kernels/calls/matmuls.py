@@ -21,6 +21,7 @@ from tilewise.kernels.calls.arrays import (
     Tensor,
     apart,
     at,
+    constant,
     result,
     returned,
     same_kind,
@@ -42,6 +43,7 @@ from tilewise.kernels.calls.launching import (
     packing,
     run,
 )
+from tilewise.kernels.calls.plans import planned
 from tilewise.kernels.published import hilbert
 
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
@@ -86,6 +88,7 @@ def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, r
     return Choice("matmul_fp32_narrow", why, {**settings, "STAGES": 2, "COLUMNS": 8})
 
 
+@planned
 def matmul(
     a: Any,
     b: Any,
@@ -161,6 +164,9 @@ def _steps(left: Tensor, right: Tensor, bias: Tensor | None, activation: int, ma
     a, before = _stacked(left, made.shape[:-2])
     b, more = _stacked(right, made.shape[:-2])
     steps = [*before, *more]
+    if bias is not None and not bias.contiguous:
+        bias, more = packed("matmul", bias)
+        steps += more
     whole = b.aligned() and made.aligned()
     choice = choose(m, n, k, left.kind, matrices=matrices, arch=capability(), rows=whole)
     if not choice.lesson:
@@ -210,7 +216,7 @@ def _general(
         a, b = (one.of(workspace("matmul", one, (1, 1, 1), one.kind)) for one in (a, b))
     steps = [0 if one.shape[0] == 1 else one.steps[0] for one in (a, b)]
     arguments = (
-        *(a.flat(), b.flat(), None if bias is None else _line(bias), made.data.reshape(-1), m, n, k),
+        *(a.flat(), b.flat(), None if bias is None else bias.data, made.data.reshape(-1), m, n, k),
         *(a.steps[1], a.steps[2], steps[0], b.steps[1], b.steps[2], steps[1], matrices),
     )
     grid = (ceil_div(m, 64) * ceil_div(n, 64), min(matrices, _MOST_AT_ONCE))
@@ -243,10 +249,8 @@ def _hopper(choice: Choice, a: Tensor, b: Tensor, c: Tensor) -> list[Step]:
     if n % 8 or not c.aligned():
         room = c.of(workspace("matmul", c, (m, ceil_div(n, 8) * 8), c.kind))
     maps.append(_map(room, c.shape, 64))
-    order = _order(ceil_div(m, 256), ceil_div(n, 256))
+    order = constant(c, _order(ceil_div(m, 256), ceil_div(n, 256)))
     tiles, clusters = len(order), multiprocessors() // 2
-    if c.device is not None:
-        order = importlib.import_module("cupy").asarray(order)
     grid = 2 * ceil_div(tiles, ceil_div(tiles, clusters))
     shared = 4 * 49152 + 32768
     given = dict(zip(("a_map", "b_map", "c_map"), maps, strict=True))
@@ -279,11 +283,5 @@ def _epilogue(bias: Tensor | None, activation: int, made: Tensor) -> list[Step]:
         return []
     settings = {"Number": C_TYPES[made.kind], "ACTIVATION": activation, "A_BY_ROWS": 1, "B_BY_ROWS": 1}
     count = int(made.data.size)
-    arguments = (made.data.reshape(-1), None if bias is None else _line(bias), count, made.shape[-1])
+    arguments = (made.data.reshape(-1), None if bias is None else bias.data, count, made.shape[-1])
     return [Step(general("matmul", "epilogue", **settings), arguments, min(ceil_div(count, 256), 8192), 256)]
-
-
-def _line(bias: Tensor) -> Any:
-    """A bias as adjacent elements."""
-    module = np if bias.device is None else importlib.import_module("cupy")
-    return module.ascontiguousarray(bias.data)
