@@ -120,9 +120,8 @@ def _of_device(number: int | None) -> tuple[int, int]:
 def general(name: str, entry: str | None = None, **settings: Any) -> Kernel:
     """A kernel of the folder `general`, with settings."""
     path = GENERAL / f"{name}.cu"
-    return Kernel(
-        path.read_text(encoding="utf-8"), entry, settings, options=("-std=c++17",), origin=(str(path), 1)
-    )
+    options = ("-std=c++17", "-arch=sm_90a") if name.endswith("_hopper") else ("-std=c++17",)
+    return Kernel(path.read_text(encoding="utf-8"), entry, settings, options=options, origin=(str(path), 1))
 
 
 @cache

@@ -8,6 +8,7 @@ into padded rows where TMA cannot reach them; everything else takes a general ke
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -48,11 +49,21 @@ from tilewise.kernels.published import hilbert
 
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
 """What may follow; `gelu` is the approximation by a hyperbolic tangent."""
-_MANY, _SMALL = 16, 128
+_MANY, _SMALL, _SMS = 16, 128, 132
 _MOST_AT_ONCE = 65_535
 
 
-def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, rows: bool = True) -> Choice:
+def choose(
+    m: int,
+    n: int,
+    k: int,
+    kind: str,
+    *,
+    matrices: int = 1,
+    arch: int,
+    rows: bool = True,
+    plain: bool = True,
+) -> Choice:
     """Which kernel multiplies matrices of a size.
 
     Args:
@@ -63,22 +74,21 @@ def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, r
         matrices: how many products.
         arch: the compute capability, such as 90.
         rows: whether the FP32 product and the second factor have rows at multiples of 16 bytes.
+        plain: whether both BF16 factors are row-major, and every row of the product is at a multiple of 16 bytes.
     """
     number = {"Number": C_TYPES[kind]}
     if kind == "float16":
         return Choice("general/matmul", "no lesson multiplies FP16", number)
     if matrices > _MANY:
         return Choice("general/matmul", f"{matrices} products in one launch", number)
+    if kind == "bfloat16" and k:
+        if arch != HOPPER:
+            return Choice("general/matmul", "the BF16 kernel needs a GPU of compute capability 9.0", number)
+        return _tiles(m, n, k, plain)
     if max(m, n) < _SMALL or k == 0:
         return Choice("general/matmul", f"{m} x {n} is less than one tile of the fast kernels", number)
     if kind == "float32" and arch < AMPERE:
         return Choice("general/matmul", "the FP32 kernel needs a GPU of compute capability 8.0", number)
-    if kind == "bfloat16":
-        if arch != HOPPER:
-            return Choice("general/matmul", "the BF16 kernel needs a GPU of compute capability 9.0", number)
-        return Choice(
-            "matmul_bf16", "BF16 on Hopper: TMA, wgmma, clusters of two", {"CLUSTER": 2, "STAGES": 4}
-        )
     wide = ceil_div(m, 128) * ceil_div(n, 256) >= 132
     settings = {"ALIGNED": int(n % 4 == 0 and rows), "PAD": 4, "SNAKE": 1, "LOOSE": 1}
     if wide:
@@ -86,6 +96,58 @@ def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, r
         return Choice("matmul_fp32", why, {**settings, "STAGES": 3, "COLUMNS": 16})
     why = "FP32, too few tiles of 128 x 256 for every SM"
     return Choice("matmul_fp32_narrow", why, {**settings, "STAGES": 2, "COLUMNS": 8})
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A setting of the BF16 kernels, with what was measured of it on an H200."""
+
+    groups: int
+    """Consumer warpgroups, of 64 rows each."""
+    columns: int
+    """Columns of a tile."""
+    stages: int
+    """Stages of 64 steps of k in shared memory."""
+    per_sm: int
+    """Blocks that an SM has room for."""
+    step_us: float
+    """Time of 64 steps of k where an SM has enough blocks."""
+
+
+TILES = (
+    Tile(1, 64, 4, 3, 0.13),
+    Tile(1, 128, 4, 2, 0.22),
+    Tile(2, 64, 4, 2, 0.22),
+    Tile(2, 128, 3, 2, 0.40),
+    Tile(2, 256, 4, 1, 0.80),
+)
+"""Of the general BF16 kernel."""
+_ALONE_US, _BLOCK_US, _SPLIT_US, _LESSON_STEP_US = 0.30, 1.2, 1.0, 0.72
+
+
+def _tiles(m: int, n: int, k: int, plain: bool) -> Choice:
+    """The BF16 kernel and its tile that should be done first."""
+    steps, found = ceil_div(k, 64), []
+    for one in TILES:
+        tiles = ceil_div(m, 64 * one.groups) * ceil_div(n, one.columns)
+        for split in (1, 2, 4, 8):
+            if split > 1 and (one.columns == 256 or tiles * split > 264 or split > steps):
+                continue
+            per_sm = ceil_div(tiles * split, _SMS)  # blocks that the busiest SM gets
+            per_block = ceil_div(steps, split)
+            waves = ceil_div(per_sm, one.per_sm)
+            work = max(per_sm * per_block * one.step_us, waves * per_block * _ALONE_US)
+            time = work + waves * _BLOCK_US + (_SPLIT_US if split > 1 else 0.0)
+            settings = {"GROUPS": one.groups, "BN": one.columns, "STAGES": one.stages, "SPLIT": split}
+            found.append((time, settings))
+    time, settings = min(found, key=lambda pair: pair[0])
+    rounds = ceil_div(ceil_div(m, 256) * ceil_div(n, 256), _SMS // 2)
+    if plain and rounds * steps * _LESSON_STEP_US + 2 * _BLOCK_US < time:
+        why = "BF16 on Hopper: TMA, wgmma, clusters of two"
+        return Choice("matmul_bf16", why, {"CLUSTER": 2, "STAGES": 4})
+    high, wide, split = 64 * settings["GROUPS"], settings["BN"], settings["SPLIT"]
+    why = f"BF16 on Hopper: tiles of {high} x {wide}" + (f", k split over {split} blocks" if split > 1 else "")
+    return Choice("general/matmul_hopper", why, settings)
 
 
 @planned
@@ -168,15 +230,20 @@ def _steps(left: Tensor, right: Tensor, bias: Tensor | None, activation: int, ma
         bias, more = packed("matmul", bias)
         steps += more
     whole = b.aligned() and made.aligned()
-    choice = choose(m, n, k, left.kind, matrices=matrices, arch=capability(), rows=whole)
-    if not choice.lesson:
+    plain = made.aligned() and n % 8 == 0 and all(one.steps[2] == 1 or one.shape[2] == 1 for one in (a, b))
+    arch = capability()
+    choice = choose(m, n, k, left.kind, matrices=matrices, arch=arch, rows=whole, plain=plain)
+    if choice.kernel == "general/matmul":
         return [*steps, _general(choice, a, b, bias, activation, made, matrices)]
     product = made.of(made.data.reshape(matrices, m, n))
     for at_ in range(matrices):
         left, right = (one.of(one.data[at_ if one.shape[0] > 1 else 0]) for one in (a, b))
-        multiply = _hopper if choice.kernel == "matmul_bf16" else _fp32
-        steps += multiply(choice, left, right, made.of(product.data[at_]))
-    return steps + _epilogue(bias, activation, made)
+        into = made.of(product.data[at_])
+        if choice.kernel == "general/matmul_hopper":
+            steps += _hopper(choice, left, right, bias, activation, into)
+        else:
+            steps += (_lesson if choice.kernel == "matmul_bf16" else _fp32)(choice, left, right, into)
+    return steps if choice.kernel == "general/matmul_hopper" else steps + _epilogue(bias, activation, made)
 
 
 def _stacked(given: Tensor, leading: tuple[int, ...]) -> tuple[Tensor, list[Step]]:
@@ -237,36 +304,75 @@ def _fp32(choice: Choice, a: Tensor, b: Tensor, c: Tensor) -> list[Step]:
     return [*steps, Step(choice.load(), (*rows, c.data.reshape(-1), m, n, k), grid, 256, shared)]
 
 
-def _hopper(choice: Choice, a: Tensor, b: Tensor, c: Tensor) -> list[Step]:
-    steps: list[Step] = []
-    maps = []
-    for one, height in ((a, 128), (b, 64)):
-        wide, more = _for_tma(one)
-        steps += more
-        maps.append(_map(wide, one.shape, height))
-    m, n = c.shape
-    room = c
-    if n % 8 or not c.aligned():
-        room = c.of(workspace("matmul", c, (m, ceil_div(n, 8) * 8), c.kind))
-    maps.append(_map(room, c.shape, 64))
-    order = constant(c, _order(ceil_div(m, 256), ceil_div(n, 256)))
+def _lesson(choice: Choice, a: Tensor, b: Tensor, c: Tensor) -> list[Step]:
+    (left, right), steps = _for_tma(a, b)
+    order = constant(c, _order(ceil_div(c.shape[0], 256), ceil_div(c.shape[1], 256)))
     tiles, clusters = len(order), multiprocessors() // 2
     grid = 2 * ceil_div(tiles, ceil_div(tiles, clusters))
-    shared = 4 * 49152 + 32768
+    maps = (_map(left, a.shape, 128), _map(right, b.shape, 64), _map(c, c.shape, 64))
     given = dict(zip(("a_map", "b_map", "c_map"), maps, strict=True))
     given |= {"order": order, "tiles": tiles, "K": a.shape[-1]}
     kernel = choice.load()
-    steps.append(Step(kernel, tuple(given[one.name] for one in kernel.parameters), grid, 384, shared))
-    return steps if room is c else steps + packing("matmul", c.of(room.data[:, :n]), c)
+    shared = 4 * 49152 + 32768
+    return [*steps, Step(kernel, tuple(given[one.name] for one in kernel.parameters), grid, 384, shared)]
 
 
-def _for_tma(one: Tensor) -> tuple[Tensor, list[Step]]:
-    """A matrix whose rows begin at multiples of 16 bytes: itself, or a copy into wider rows."""
-    rows, columns = one.shape
-    if one.contiguous and columns % 8 == 0 and one.aligned():
-        return one, []
-    wide = one.of(workspace("matmul", one, (rows, ceil_div(columns, 8) * 8), one.kind))
-    return wide, packing("matmul", one, wide.of(wide.data[:, :columns]))
+def _hopper(
+    choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: int, c: Tensor
+) -> list[Step]:
+    groups, width, stages, split = (choice.settings[name] for name in ("GROUPS", "BN", "STAGES", "SPLIT"))
+    (m, n), k, high = c.shape, a.shape[1], 64 * groups
+    by_columns = [_transposed(one) for one in (a, b)]
+    stored = [one.of(one.data.T) if other else one for one, other in zip((a, b), by_columns, strict=True)]
+    (left, right), steps = _for_tma(*stored)
+    settings = {
+        **choice.settings,
+        "A_COLUMNS": int(by_columns[0]),
+        "B_ROWS": int(not by_columns[1]),
+        "ACTIVATION": activation,
+        "WIDE": int(n % 8 == 0 and c.aligned()),
+    }
+    a_map = _map(left, stored[0].shape, 64 if by_columns[0] else high)
+    b_map = _map(right, stored[1].shape, width if by_columns[1] else 64)
+    bias_line = None if bias is None else bias.data
+    arguments = (a_map, b_map, c.data.reshape(-1), bias_line, m, n, k)
+    tile = high * width * 4 if split > 1 else high * (width + 8) * 2
+    shared = max(stages * (high + width) * 128, tile)
+    grid = ceil_div(m, high) * ceil_div(n, width) * split
+    kernel = general("matmul_hopper", **settings)
+    return [*steps, Step(kernel, arguments, grid, 128 * groups + 32, shared)]
+
+
+def _transposed(one: Tensor) -> bool:
+    """Whether a matrix is the transpose of one without gaps, and not itself without gaps."""
+    return not one.contiguous and bool(one.data.T.flags.c_contiguous)
+
+
+def _for_tma(*given: Tensor) -> tuple[list[Tensor], list[Step]]:
+    """Matrices whose rows begin at multiples of 16 bytes: themselves, or copies into wider rows."""
+    made: list[Tensor] = []
+    steps: list[Step] = []
+    pads: list[tuple[Any, ...]] = []
+    for one in given:
+        rows, columns = one.shape
+        if one.contiguous and columns % 8 == 0 and one.aligned():
+            made.append(one)
+            continue
+        pitch = ceil_div(columns, 8) * 8
+        wide = one.of(workspace("matmul", one, (rows, pitch), one.kind))
+        made.append(wide)
+        if one.contiguous:
+            behind = next(few for few in range(8) if one.aligned(16, 2 * few))
+            target = wide.data.reshape(-1)
+            pads.append((one.data.reshape(-1), target, rows, columns, pitch, behind))
+        else:
+            steps += packing("matmul", one, wide.of(wide.data[:, :columns]))
+    if pads:
+        chunks = sum(rows * pitch // 8 for _, _, rows, _, pitch, _ in pads)
+        pads += [(None, None, 0, 8, 8, 0)] * (2 - len(pads))
+        arguments = (*pads[0], *pads[1])
+        steps.append(Step(general("pad"), arguments, min(ceil_div(chunks, 256), 132 * 16), 256))
+    return made, steps
 
 
 def _map(wide: Tensor, inside: tuple[int, ...], height: int) -> Any:
