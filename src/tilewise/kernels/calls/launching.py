@@ -33,7 +33,7 @@ HOPPER = 90
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 """Integers of CUDA C by their bytes, for elements that are only moved."""
 _PACK_AXES = 5
-_MOST_BLOCKS = 8192
+_MOST_BLOCKS, _MOST_AT_ONCE = 8192, 65_535
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Choice:
     """The reason, a clause."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values for its `#define` lines."""
+    launch: Mapping[str, int] = field(default_factory=dict)
+    """What else its launch needs."""
 
     @property
     def lesson(self) -> str | None:
@@ -167,6 +169,14 @@ def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
             f'{call}: "{source.name}" of shape {source.shape} has {len(common)} axes apart in memory; '
             f"at most {_PACK_AXES} can be. Pass a contiguous copy."
         )
+    if source.kind == target.kind and len(common) == 2 and common[-1][1:] == (1, 1):
+        (rows, *steps), (columns, _, _) = common
+        if source.data.itemsize in (2, 4) and max(rows, columns) < 2**31:
+            grid = (min(ceil_div(columns, 256), 64), min(rows, _MOST_AT_ONCE))
+            kernel = general("pad", "copy_rows", Number=WORDS[int(source.data.itemsize)])
+            word = np.dtype(f"uint{8 * source.data.itemsize}")
+            arrays = (one.flat().view(word) for one in (source, target))
+            return [Step(kernel, (*arrays, rows, columns, *steps), grid, 256)]
     padded = [(1, 0, 0)] * (_PACK_AXES - len(common)) + common
     n = 1
     for extent, _, _ in padded:
