@@ -244,9 +244,7 @@ def _attention_decode(torch: Any, sizes: Sizes) -> Task:
 def _softmax(torch: Any, sizes: Sizes) -> Task:
     from tilewise import kernels
 
-    x = _normal(
-        torch, sizes["rows"], sizes["columns"], dtype=sizes["dtype"], offset=sizes["offset"]
-    )
+    x = _normal(torch, sizes["rows"], sizes["columns"], dtype=sizes["dtype"], offset=sizes["offset"])
     room = 1e-2 if sizes["dtype"] == "bfloat16" else 1e-5
     return Task(
         lambda: kernels.softmax(x),
@@ -278,9 +276,7 @@ def _sum(torch: Any, sizes: Sizes) -> Task:
 def _transpose(torch: Any, sizes: Sizes) -> Task:
     from tilewise import kernels
 
-    x = _normal(
-        torch, sizes["rows"], sizes["columns"], dtype=sizes["dtype"], offset=sizes["offset"]
-    )
+    x = _normal(torch, sizes["rows"], sizes["columns"], dtype=sizes["dtype"], offset=sizes["offset"])
     return Task(
         lambda: kernels.transpose(x),
         {"PyTorch": lambda: x.t().contiguous()},

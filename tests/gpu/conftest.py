@@ -169,6 +169,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
 def _forget() -> None:
     backend.chosen.cache_clear()
     backend.backend.cache_clear()
+    cupy_backend.driver_launch.cache_clear()
     cupy_backend.forget("", ())  # kernels of modules keep what they have compiled
     for cached in (cupy_backend._alone, cupy_backend._module, cupy_backend._from_module):
         cached.cache_clear()

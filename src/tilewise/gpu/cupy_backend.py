@@ -169,6 +169,21 @@ def launch(
         raise explained(error, kernel, origin) from error
 
 
+@cache
+def driver_launch() -> Any:
+    """What launches through the driver, with the address of packed arguments; None where CuPy has it not."""
+    cupy = importlib.import_module("cupy")
+    launch = getattr(cupy.cuda.driver, "launchKernel", None)
+    if launch is None:
+        return None
+    get_stream = cupy.cuda.get_current_stream
+
+    def by_driver(function: Any, grid: Dim3, block: Dim3, shared_bytes: int, arguments: int) -> None:
+        launch(function.kernel.ptr, *grid, *block, shared_bytes, get_stream().ptr, arguments, 0)
+
+    return by_driver
+
+
 def explained(error: Exception, kernel: str, origin: tuple[str, int]) -> Exception:
     """The error for what CuPy raised at a launch, in the kernel's own lines; any other error as it is."""
     cupy = importlib.import_module("cupy")

@@ -7,17 +7,24 @@ check in `cuda.arguments` converts it or says what is wrong.
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tilewise.cuda.arguments import Parameter
-from tilewise.cuda.tensor_map import TensorMap
+from tilewise.cuda.tensor_map import TensorMap, encoded
 
 _Taker: TypeAlias = Callable[[Any, Any], Any]
 _NULL = np.uint64(0)
+_C_TYPES: dict[str, Any] = {
+    **{f"int{8 * size}": getattr(ctypes, f"c_int{8 * size}") for size in (1, 2, 4, 8)},
+    **{f"uint{8 * size}": getattr(ctypes, f"c_uint{8 * size}") for size in (1, 2, 4, 8)},
+    **{"float32": ctypes.c_float, "float64": ctypes.c_double, "bool": ctypes.c_bool},
+}
 
 
 class _Unfit:
@@ -50,6 +57,75 @@ class QuickArguments:
                 return None
             made.append(one)
         return tuple(made)
+
+
+class PackedArguments:
+    """The same in memory that the driver reads, a word for each argument: no object is made for a launch.
+
+    Args:
+        parameters: the kernel's.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        many = max(len(parameters), 1)
+        self._words, self._places = (ctypes.c_uint64 * many)(), (ctypes.c_uint64 * many)()
+        self._held: list[Any] = [None] * many
+        first = ctypes.addressof(self._words)
+        for at in range(many):
+            self._places[at] = first + 8 * at
+        self.address = ctypes.addressof(self._places)
+        """Where the addresses of all arguments are."""
+        self.lock = threading.Lock()
+        """Held from writing to the launch: another thread would write to the same words."""
+        self._writers = [self._writer(at, one) for at, one in enumerate(parameters)]
+
+    def write(self, given: Sequence[Any]) -> bool:
+        """Write what a launch is given; False where the full check must see to it."""
+        if len(given) != len(self._writers):
+            return False
+        for write, value in zip(self._writers, given, strict=True):
+            if not write(value):
+                return False
+        return True
+
+    def _writer(self, at: int, one: Parameter) -> Callable[[Any], bool]:
+        words, places, held = self._words, self._places, self._held
+        if one.is_pointer:
+            dtype, kind = one.dtype, sys.modules["cupy"].ndarray
+
+            def pointer(value: Any) -> bool:
+                if type(value) is kind:
+                    if (value.dtype is dtype or dtype is None or value.dtype == dtype) and value.flags.c_contiguous:
+                        words[at] = value.data.ptr
+                        return True
+                    return False
+                words[at] = 0
+                return value is None
+
+            return pointer
+        if one.dtype is None:
+
+            def tensor_map(value: Any) -> bool:
+                if type(value) is not TensorMap or type(value.source) is not sys.modules["cupy"].ndarray:
+                    return False
+                held[at] = made = encoded(value.source.data.ptr, value.layout)
+                places[at] = made.address
+                return True
+
+            return tensor_map
+        plain = _C_TYPES.get(one.dtype.name) if one.width == 1 and not one.ctype.endswith("&") else None
+        if plain is None:
+            return lambda value: False
+        cell, take = plain.from_buffer(words, 8 * at), _taker(one)
+
+        def number(value: Any) -> bool:
+            made = take(value, None)
+            if made is _UNFIT:
+                return False
+            cell.value = made.item()
+            return True
+
+        return number
 
 
 def _taker(one: Parameter) -> _Taker:

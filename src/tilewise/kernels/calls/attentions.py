@@ -41,6 +41,7 @@ from tilewise.kernels.calls.launching import (
     capability,
     dense,
     filling,
+    general,
     multiprocessors,
     packing,
     run,
@@ -122,12 +123,13 @@ def choose(problem: Problem, arch: int) -> Choice:
 def choose_backward(problem: Problem, arch: int) -> Choice:
     """Which kernels compute the gradients."""
     one = problem
-    fits = one.kind == "bfloat16" and one.d == 128 and one.share == 1 and one.queries == one.keys
+    fits = one.kind == "bfloat16" and one.d <= 128 and one.d % 8 == 0 and one.share == 1 and one.queries == one.keys
     fits = fits and one.batch * one.heads <= _MOST_HEADS
     if fits and arch == HOPPER and not (one.causal and one.shift):
-        return Choice("attention_backward_hopper", "BF16 on Hopper, d = 128, as many keys as queries")
+        padded = "" if one.d == 128 else f", d = {one.d} filled up to 128 by the copies"
+        return Choice("attention_backward_hopper", f"BF16 on Hopper, as many keys as queries{padded}")
     number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
-    return Choice("general/attention", "the tensor-core kernel takes BF16, d = 128, N = M, no groups", number)
+    return Choice("general/attention", "the tensor-core kernel takes BF16, d up to 128, N = M, no groups", number)
 
 
 @planned
@@ -299,6 +301,8 @@ def _forward(problem: Problem, heads: list[Tensor], made: Tensor, lse: Tensor) -
     choice = choose(one, capability())
     width = choice.settings["D"]
     steps: list[Step] = []
+    if choice.kernel == "attention_hopper" and one.d % 8 == 0:
+        width = one.d  # the copies of tiles fill up with zeros, and leave out what is beyond d
     q, k, v = (_contiguous(given, width, steps) for given in heads)
     fits = made.contiguous and made.aligned() and width == one.d
     room = made if fits else made.of(workspace("attention", made, (*made.shape[:3], width), made.kind))
@@ -461,12 +465,16 @@ def _backward_hopper(
     sums = workspace(call, lse, (count, padded // 64, 2, 8, 128, 4), "float32")
     boxes = ((q, 64), (dout, 64), (k, 128), (v, 128), (dk, 64), (dv, 64))
     maps = tuple(_map(array, high) for array, high in boxes)
-    prepare, backward, finish = (choice.load(name) for name in ("prepare", "backward", "finish"))
+    backward = choice.load("backward")
+    if one.d == 128:
+        prepare, finish = choice.load("prepare"), choice.load("finish")
+    else:  # the copies of tiles fill up with zeros, and leave out what is beyond d
+        prepare, finish = (general("backward_narrow", f"{name}_narrow", D=one.d) for name in ("prepare", "finish"))
     first = (*_flat(out, dout), lse.data.reshape(-1), delta, rows, sums, n, padded)
     second = (*maps, rows, delta, sums, padded, one.scale, int(one.causal), 0)
     shared = 2 * 128 * 128 * 2 + 2 * 2 * 64 * 128 * 2 + 64 * 128 * 2 + 64 * 128 * 4
     return [
         Step(prepare, first, (padded // 16, count), 256),
         Step(backward, second, (ceil_div(n, 128), count), 384, shared),
-        Step(finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, 2, count), 128),
+        Step(finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, ceil_div(one.d, 64), count), 128),
     ]

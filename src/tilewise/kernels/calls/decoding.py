@@ -42,7 +42,8 @@ from tilewise.kernels.calls.launching import (
 from tilewise.kernels.calls.plans import planned
 
 _CALL = "attention_decode"
-_MOST_SPLITS, _BLOCKS_PER_SM = 64, 3
+_MOST_SPLITS, _BLOCKS_PER_SM, _CLUSTERS = 64, 3, (2, 4, 8)
+_START_US, _KEY_US, _KEY_ALONE_US = 1.5, 0.05, 0.019
 
 
 def choose(d: int, kind: str, *, whole: bool, arch: int) -> Choice:
@@ -56,7 +57,9 @@ def choose(d: int, kind: str, *, whole: bool, arch: int) -> Choice:
     """
     if kind != "float32" and d in (64, 128) and whole and arch >= AMPERE:
         why = f"{kind}, d = {d}: tensor cores, each key is loaded once for 16 query heads"
-        return Choice("general/decode_mma", why, {"Number": C_TYPES[kind], "HALF": int(kind == "float16"), "D": d})
+        return Choice(
+            "general/decode_mma", why, {"Number": C_TYPES[kind], "HALF": int(kind == "float16"), "D": d}
+        )
     why = f"{kind} with d = {d}" if whole else "rows that begin at no multiple of 16 bytes"
     return Choice("general/decode", why, {"Number": C_TYPES[kind], "D": d})
 
@@ -167,15 +170,16 @@ def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, sca
     flat, mma = made.data.reshape(-1), choice.kernel == "general/decode_mma"
     groups = ceil_div(share, 16) if mma else 1
     blocks = batch * kv_heads * groups if mma else rows
-    room = _BLOCKS_PER_SM * multiprocessors()
-    splits = max(1, min(_MOST_SPLITS, room // blocks if mma else ceil_div(room, blocks), ceil_div(n, 64)))
-    if mma and capability() == HOPPER and splits < 12:
-        splits = min(8, 2 ** (splits.bit_length() - 1))
+    splits = _splits(blocks, n, rows * d) if mma else ceil_div(3 * multiprocessors(), blocks)
+    splits = max(1, min(_MOST_SPLITS, splits, ceil_div(n, 64)))
     split = max(16, ceil_div(ceil_div(n, splits), 16) * 16)
-    if mma and (splits == 1 or (capability() == HOPPER and splits <= 8)):
+    if mma and (splits == 1 or (capability() == HOPPER and splits in _CLUSTERS)):
         kernel = general("decode_mma", **choice.settings, CLUSTER=splits, DIRECT=1)
         sizes = (heads, share, groups, n, split, *cache_sizes)
-        return [*steps, Step(kernel, (*pointers, flat, None, None, *sizes), (splits, blocks), 128, _shared(d))]
+        return [
+            *steps,
+            Step(kernel, (*pointers, flat, None, None, *sizes), (splits, blocks), 128, _shared(d)),
+        ]
     splits = max(1, ceil_div(n, split))
     part = workspace(_CALL, q, (splits, rows, d), "float32")
     sums = workspace(_CALL, q, (splits, rows), "float32")
@@ -191,8 +195,23 @@ def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, sca
     return [*steps, first, last]
 
 
+def _splits(blocks: int, n: int, elements: int) -> int:
+    """Over how many blocks the keys of a row are split, by a model of waves that an H200 was measured for."""
+    slots = _BLOCKS_PER_SM * multiprocessors()
+
+    def time(splits: int) -> float:
+        waves = blocks * splits / slots
+        key_us = max(_KEY_US * min(1.0, waves), _KEY_ALONE_US)
+        work = max(1.0, ceil_div(blocks * splits, slots)) * (_START_US + ceil_div(n, splits) * key_us)
+        if splits == 1:
+            return work
+        return work + (0.8 if splits in _CLUSTERS else 2.5 + splits * elements * 8 / 4e6)
+
+    return min(range(1, 1 + min(_MOST_SPLITS, max(1, n // 64))), key=time)
+
+
 def _shared(d: int) -> int:
-    """Bytes of shared memory of the tensor-core kernel: two stages of 16 keys and values for each of 4 warps."""
+    """Bytes of shared memory of the tensor-core kernel: two stages of 16 keys for each of 4 warps."""
     return 4 * max(2 * 16 * d * 4, 16 * (d + 4) * 4)
 
 

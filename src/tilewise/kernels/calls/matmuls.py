@@ -499,7 +499,14 @@ def _for_tma(*given: Tensor) -> tuple[list[Tensor], list[Step]]:
         chunks = sum(rows * pitch // 8 for _, _, rows, _, pitch, _ in pads)
         pads += [(None, None, 0, 8, 8, 0)] * (2 - len(pads))
         arguments = (*pads[0], *pads[1])
-        steps.append(Step(general("pad", "pad_two", Number=WORDS[2]), arguments, min(ceil_div(chunks, 256), 132 * 16), 256))
+        steps.append(
+            Step(
+                general("pad", "pad_two", Number=WORDS[2]),
+                arguments,
+                min(ceil_div(chunks, 256), 132 * 16),
+                256,
+            )
+        )
     return made, steps
 
 

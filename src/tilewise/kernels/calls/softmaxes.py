@@ -85,16 +85,15 @@ def choose(
 
 def _shape(columns: int, rows: int, vector: int, arch: int) -> dict[str, int]:
     """How a row is spread over threads: fewer elements each where there are few rows."""
-    least = vector if rows * columns <= _FEW else SHARE
-    shares = [one for one in (vector, 2 * vector, 4 * vector, SHARE) if least <= one <= SHARE]
     clusters = () if arch != HOPPER else (8,) if rows < _FEW_ROWS else (2, 4, 8)
-    for blocks in (1, *clusters):
-        for share in shares:
-            if columns <= blocks * 1024 * share:
+    most = 2 * vector if rows * columns <= _FEW else SHARE
+    for blocks, threads in ((1, 1024), *((blocks, threads) for blocks in clusters for threads in (512, 1024))):
+        for share in sorted({most, SHARE}):
+            if columns <= blocks * threads * share:
                 team = 2 ** (ceil_div(columns, blocks * share) - 1).bit_length()
                 team = max(team, 64) if blocks > 1 else team
-                threads = max(team, 128) if team <= 32 else team
-                return {"TEAM": team, "THREADS": threads, "SHARE": share, "BLOCKS": blocks}
+                share = ceil_div(ceil_div(columns, blocks * team), vector) * vector
+                return {"TEAM": team, "THREADS": max(team, 128) if team <= 32 else team, "SHARE": share, "BLOCKS": blocks}
     return {"TEAM": 1024, "THREADS": 1024, "SHARE": vector, "BLOCKS": 8 if arch == HOPPER else 1}
 
 

@@ -83,6 +83,43 @@ static __device__ void store_chunk(Number* y, int c, int cols, bool aligned, con
     for (int k = 0; k < VEC; ++k)
         if (c + k >= 0 && c + k < cols) y[c + k] = (Number)(e[k] * factor);
 }
+// Bytes 'from' to 'from' + 15 of the 32 in a and b.
+static __device__ uint4 shifted(uint4 a, uint4 b, int from) {
+    unsigned w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    #pragma unroll
+    for (int by = 2; by > 0; by /= 2)  // whole words: 2, then 1
+        if (from / 4 & by)
+            #pragma unroll
+            for (int i = 0; i < 8 - by; ++i) w[i] = w[i + by];
+    int bits = from % 4 * 8;
+    return {__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
+            __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits)};
+}
+static __device__ void store_elements(Number* y, int c, int cols, uint4 chunk, int first, int last) {
+    #pragma unroll
+    for (int k = 0; k < VEC; ++k)
+        if (k >= first && k < last && c + k >= 0 && c + k < cols) y[c + k] = ((const Number*)&chunk)[k];
+}
+// As store_chunk, where Y's chunks begin `behind` elements further on: a lane stores the end of its own chunk with the
+// beginning of its neighbour's. Called by all lanes that share rows.
+static __device__ void store_shifted(Number* y, int c, int cols, int behind, const float* e, float factor) {
+    const int lanes = TEAM < 32 ? TEAM : 32;
+    uint4 own, next;
+    #pragma unroll
+    for (int k = 0; k < VEC; ++k) ((Number*)&own)[k] = (Number)(e[k] * factor);
+    next.x = __shfl_down_sync(~0u, own.x, 1);
+    next.y = __shfl_down_sync(~0u, own.y, 1);
+    next.z = __shfl_down_sync(~0u, own.z, 1);
+    next.w = __shfl_down_sync(~0u, own.w, 1);
+    if (threadIdx.x % lanes == 0) store_elements(y, c, cols, own, 0, behind);
+    if (threadIdx.x % lanes == lanes - 1) {
+        store_elements(y, c, cols, own, behind, VEC);
+        return;
+    }
+    uint4 made = shifted(own, next, behind * (int)sizeof(Number));
+    if (whole(c + behind, cols)) *(uint4*)(y + c + behind) = made;
+    else store_elements(y, c + behind, cols, made, 0, VEC);
+}
 
 // Y = softmax of each row of X, read once: TEAM threads of each of BLOCKS blocks hold SHARE elements of a row each,
 // in chunks that begin at multiples of 16 bytes wherever the row does. Rows are x_step and y_step elements apart; X
@@ -96,7 +133,7 @@ softmax_rows(const Number* X, Number* Y, int rows, int cols, long long x_step, l
     long long row = blockIdx.x / BLOCKS * (THREADS / TEAM) + threadIdx.x / TEAM;
     if (row >= rows) return;  // only where a warp has several rows, or the block one row
     int before = (row * x_step + x_off) % VEC;
-    bool aligned = before == (row * y_step + y_off) % VEC;
+    int behind = (before - (int)((row * y_step + y_off) % VEC) + VEC) % VEC;
     X += row * x_step;
     Y += row * y_step;
     uint4 chunk[CHUNKS];
@@ -119,7 +156,8 @@ softmax_rows(const Number* X, Number* Y, int rows, int cols, long long x_step, l
     float factor = all.z > 0.0f ? exp2f(shift - all.m) / all.z : 0.0f;
     #pragma unroll
     for (int k = 0; k < CHUNKS; ++k)
-        store_chunk(Y, (t + k * TEAM) * VEC - before, cols, aligned, e + k * VEC, factor);
+        if (behind) store_shifted(Y, (t + k * TEAM) * VEC - before, cols, behind, e + k * VEC, factor);
+        else store_chunk(Y, (t + k * TEAM) * VEC - before, cols, true, e + k * VEC, factor);
     leave();
 }
 
