@@ -89,7 +89,7 @@ def test_the_settings_of_softmax_spill_nothing(columns, kind):
         choose_attention(problem(causal=True), 90),
         choose_attention(problem(d=64), 90),
         choose_attention(problem(kind="float32"), 90),
-            ],
+    ],
     ids=lambda choice: choice.kernel,
 )
 def test_the_settings_of_lessons_kernels_spill_nothing(choice):

@@ -83,10 +83,7 @@ class PackedArguments:
         """Write what a launch is given; False where the full check must see to it."""
         if len(given) != len(self._writers):
             return False
-        for write, value in zip(self._writers, given, strict=True):
-            if not write(value):
-                return False
-        return True
+        return all(write(value) for write, value in zip(self._writers, given, strict=True))
 
     def _writer(self, at: int, one: Parameter) -> Callable[[Any], bool]:
         words, places, held = self._words, self._places, self._held
@@ -95,7 +92,9 @@ class PackedArguments:
 
             def pointer(value: Any) -> bool:
                 if type(value) is kind:
-                    if (value.dtype is dtype or dtype is None or value.dtype == dtype) and value.flags.c_contiguous:
+                    if (
+                        value.dtype is dtype or dtype is None or value.dtype == dtype
+                    ) and value.flags.c_contiguous:
                         words[at] = value.data.ptr
                         return True
                     return False

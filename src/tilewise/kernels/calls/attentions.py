@@ -123,13 +123,21 @@ def choose(problem: Problem, arch: int) -> Choice:
 def choose_backward(problem: Problem, arch: int) -> Choice:
     """Which kernels compute the gradients."""
     one = problem
-    fits = one.kind == "bfloat16" and one.d <= 128 and one.d % 8 == 0 and one.share == 1 and one.queries == one.keys
+    fits = (
+        one.kind == "bfloat16"
+        and one.d <= 128
+        and one.d % 8 == 0
+        and one.share == 1
+        and one.queries == one.keys
+    )
     fits = fits and one.batch * one.heads <= _MOST_HEADS
     if fits and arch == HOPPER and not (one.causal and one.shift):
         padded = "" if one.d == 128 else f", d = {one.d} filled up to 128 by the copies"
         return Choice("attention_backward_hopper", f"BF16 on Hopper, as many keys as queries{padded}")
     number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
-    return Choice("general/attention", "the tensor-core kernel takes BF16, d up to 128, N = M, no groups", number)
+    return Choice(
+        "general/attention", "the tensor-core kernel takes BF16, d up to 128, N = M, no groups", number
+    )
 
 
 @planned
@@ -469,12 +477,16 @@ def _backward_hopper(
     if one.d == 128:
         prepare, finish = choice.load("prepare"), choice.load("finish")
     else:  # the copies of tiles fill up with zeros, and leave out what is beyond d
-        prepare, finish = (general("backward_narrow", f"{name}_narrow", D=one.d) for name in ("prepare", "finish"))
+        prepare, finish = (
+            general("backward_narrow", f"{name}_narrow", D=one.d) for name in ("prepare", "finish")
+        )
     first = (*_flat(out, dout), lse.data.reshape(-1), delta, rows, sums, n, padded)
     second = (*maps, rows, delta, sums, padded, one.scale, int(one.causal), 0)
     shared = 2 * 128 * 128 * 2 + 2 * 2 * 64 * 128 * 2 + 64 * 128 * 2 + 64 * 128 * 4
     return [
         Step(prepare, first, (padded // 16, count), 256),
         Step(backward, second, (ceil_div(n, 128), count), 384, shared),
-        Step(finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, ceil_div(one.d, 64), count), 128),
+        Step(
+            finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, ceil_div(one.d, 64), count), 128
+        ),
     ]

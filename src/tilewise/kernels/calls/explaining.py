@@ -180,7 +180,7 @@ def _transpose(dtype: str, shape: tuple[int, ...]) -> Work:
 
 
 def _softmax(dtype: str, shape: tuple[int, ...]) -> Work:
-    choice = softmaxes.choose(shape[-1], dtype, arch=capability())
+    choice = softmaxes.choose(shape[-1], dtype, rows=math.prod(shape[:-1]), arch=capability())
     sizes = {"cols": shape[-1]}
     return Work(choice, _bytes(dtype, 2 * math.prod(shape)), sizes=sizes, dtype=dtype)
 
@@ -190,7 +190,7 @@ def _matmul(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> Work:
     if b[-2] != k:
         raise ValueError(f"the inner extents {k} and {b[-2]} differ")
     matrices = math.prod(leading)
-    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=capability())
+    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=capability(), plain=n % 8 == 0)
     moved = _bytes(dtype, math.prod(a) + math.prod(b) + matrices * m * n)
     return Work(choice, moved, 2.0 * matrices * m * n * k, _units(dtype), sizes={"M": m, "N": n, "K": k})
 

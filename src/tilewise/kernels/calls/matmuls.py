@@ -76,7 +76,7 @@ def choose(
         matrices: how many products.
         arch: the compute capability, such as 90.
         rows: whether the FP32 product and the second factor have rows at multiples of 16 bytes.
-        plain: whether both BF16 factors are row-major, and every row of the product is at a multiple of 16 bytes.
+        plain: whether both BF16 factors are row-major, and rows of the product at multiples of 16 bytes.
     """
     number = {"Number": C_TYPES[kind]}
     if kind == "float16":

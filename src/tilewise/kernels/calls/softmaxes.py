@@ -87,13 +87,21 @@ def _shape(columns: int, rows: int, vector: int, arch: int) -> dict[str, int]:
     """How a row is spread over threads: fewer elements each where there are few rows."""
     clusters = () if arch != HOPPER else (8,) if rows < _FEW_ROWS else (2, 4, 8)
     most = 2 * vector if rows * columns <= _FEW else SHARE
-    for blocks, threads in ((1, 1024), *((blocks, threads) for blocks in clusters for threads in (512, 1024))):
+    for blocks, threads in (
+        (1, 1024),
+        *((blocks, threads) for blocks in clusters for threads in (512, 1024)),
+    ):
         for share in sorted({most, SHARE}):
             if columns <= blocks * threads * share:
                 team = 2 ** (ceil_div(columns, blocks * share) - 1).bit_length()
                 team = max(team, 64) if blocks > 1 else team
-                share = ceil_div(ceil_div(columns, blocks * team), vector) * vector
-                return {"TEAM": team, "THREADS": max(team, 128) if team <= 32 else team, "SHARE": share, "BLOCKS": blocks}
+                own = ceil_div(ceil_div(columns, blocks * team), vector) * vector
+                return {
+                    "TEAM": team,
+                    "THREADS": max(team, 128) if team <= 32 else team,
+                    "SHARE": own,
+                    "BLOCKS": blocks,
+                }
     return {"TEAM": 1024, "THREADS": 1024, "SHARE": vector, "BLOCKS": 8 if arch == HOPPER else 1}
 
 
