@@ -445,7 +445,13 @@ def main() -> None:
     for line in failed:
         print("FAILED", line)
     if not given.warm:
-        made = {"seed": given.seed, "machine": machine(), "families": families}
+        made = {
+            "kind": "random_shapes",
+            "schema": 1,
+            "seed": given.seed,
+            "machine": machine(),
+            "families": families,
+        }
         given.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 

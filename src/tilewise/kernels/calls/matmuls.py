@@ -148,25 +148,30 @@ FP32_TILES = (
 """Of `general/matmul_fp32`."""
 _WAVE_US, _LESSON_US, _LESSON_STEP_US = {"bfloat16": 2.5, "float32": 1.2}, 4.5, 0.62
 _SPLIT_US = {"bfloat16": 2.9, "float32": 2.0}
-_NARROW = 1.6
-"""How many times as long FP32 takes where rows of B are loaded by 4 bytes instead of 16."""
+_NARROW = (1.15, 1.9)
+"""How many times as long steps take in FP32, of several blocks and of one, where B is loaded by 4 bytes."""
 _FP32_STEP_US = {16: (5.6, 5.6), 8: (2.88, 3.1)}
 
 
-def _time(tile: Tile, split: int, m: int, n: int, k: int, kind: str) -> float:
+def _time(tile: Tile, split: int, m: int, n: int, k: int, kind: str, narrow: bool = False) -> float:
     """Modelled microseconds, besides those of any launch: waves of blocks, each with its steps of k."""
+    busy_us, alone_us = tile.busy_us, tile.alone_us
+    if narrow:
+        busy_us, alone_us = busy_us * _NARROW[0], alone_us * _NARROW[1]
     pair = tile.settings.get("PAIR", 1)
     blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split
     on_sm, steps = ceil_div(blocks, _SMS), ceil_div(ceil_div(k, tile.deep), split)
     waves = ceil_div(on_sm, tile.per_sm)
-    work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us)
+    work = steps * max(on_sm * busy_us, waves * alone_us)
     return waves * _WAVE_US[kind] + work + (_SPLIT_US[kind] if split > 1 else 0.0)
 
 
-def _best(tiles: Sequence[Tile], m: int, n: int, k: int, kind: str, arch: int) -> tuple[float, Tile, int]:
+def _best(
+    tiles: Sequence[Tile], m: int, n: int, k: int, kind: str, arch: int, narrow: bool = False
+) -> tuple[float, Tile, int]:
     """The least modelled time, with its tile and split."""
     found = [
-        (_time(one, split, m, n, k, kind), at, split)
+        (_time(one, split, m, n, k, kind, narrow), at, split)
         for at, one in enumerate(tiles)
         for split in (one.splits if arch == HOPPER else (1,))
         if split <= max(1, ceil_div(k, one.deep))
@@ -194,8 +199,11 @@ def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
     """The FP32 kernel and its tile that should be done first."""
     time, tile, split = _best(FP32_TILES, m, n, k, "float32", arch)
     padding = 0.0 if rows and n % 4 == 0 else 3.0 + k * n * 8 / 3e6
-    pads = 0.0 < padding < (_NARROW - 1.0) * time
-    time = time + padding if pads else time * _NARROW if padding else time
+    time, pads = time + padding, padding > 0.0
+    if pads:
+        narrow = _best(FP32_TILES, m, n, k, "float32", arch, narrow=True)
+        if narrow[0] < time:
+            (time, tile, split), pads = narrow, False
     why = _why("FP32", tile.high, tile.wide, split)
     choice = Choice("general/matmul_fp32", why, {**tile.settings, "SPLIT": split}, {"pads": int(pads)})
     steps = ceil_div(k, 32)

@@ -27,6 +27,8 @@ from tilewise.kernel.backend import backend
 
 MOST_PLANS = 4096
 """Signatures that are kept; beyond them the oldest goes."""
+MOST_MAPS = 64
+"""Tensor maps that a plan keeps for one argument, by address."""
 _APART = 256
 """Parts of one workspace begin at multiples of so many bytes."""
 _NO_CONTEXT = 201
@@ -162,8 +164,7 @@ class Plan:
         self._places = (ctypes.c_uint64 * max(many, 1))()
         first, word = ctypes.addressof(self._cells), 8
         self._pointers: list[tuple[int, int, int]] = []
-        self._maps: list[tuple[int, int, int, Layout]] = []
-        self._held: dict[int, Encoded] = {}
+        self._maps: list[tuple[int, int, int, Layout, dict[int, Encoded]]] = []
         self._launches: list[tuple[Any, ...]] = []
         self._names: list[tuple[str, tuple[str, int]]] = []
         self._functions = []
@@ -173,7 +174,7 @@ class Plan:
             for value in check_arguments(kernel.name, kernel.parameters, step.arguments):
                 self._places[at] = first + word * at
                 if isinstance(value, TensorMap):
-                    self._maps.append((at, *self._where(noted, value.source), value.layout))
+                    self._maps.append((at, *self._where(noted, value.source), value.layout, {}))
                 elif isinstance(value, np.generic):
                     raw = value.tobytes()
                     ctypes.memmove(first + word * at, raw, len(raw))
@@ -229,8 +230,13 @@ class Plan:
         with self._lock:
             for at, buffer, offset in self._pointers:
                 cells[at] = addresses[buffer] + offset
-            for at, buffer, offset, layout in self._maps:
-                self._held[at] = one_map = encoded(addresses[buffer] + offset, layout)
+            for at, buffer, offset, layout, known in self._maps:
+                address = addresses[buffer] + offset
+                one_map = known.get(address)
+                if one_map is None:
+                    if len(known) > MOST_MAPS:
+                        known.clear()
+                    known[address] = one_map = encoded(address, layout)
                 self._places[at] = one_map.address
             for number, (head, arguments) in enumerate(self._launches):
                 try:
