@@ -1,7 +1,7 @@
 """What a launch costs on the host: a ``Kernel`` beside ``cupy.RawKernel``, with and without tensor maps.
 
-With a GPU both launch the same empty kernel through CuPy, and the functions of ``tilewise.kernels`` follow, on arrays
-of CuPy and, where it is there, of PyTorch. Without one, a stand-in for CuPy takes the launch
+With a GPU both launch the same empty kernel through CuPy; the functions of ``tilewise.kernels`` follow, on
+arrays of CuPy and, where it is there, of PyTorch. Without one, a stand-in for CuPy takes the launch
 and does nothing, so that what is left is the work in front of it, in processor time; its own call is the row
 "stand-in".
 
@@ -56,6 +56,8 @@ def stand_in() -> ModuleType:
     def taken(grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
         return None
 
+    taken.kernel = SimpleNamespace(ptr=0)  # type: ignore[attr-defined]
+
     cupy = ModuleType("cupy")
     cupy.ndarray, cupy.asarray = Array, lambda value: value
     cupy.RawKernel = lambda code, name, options=(): taken
@@ -68,7 +70,8 @@ def stand_in() -> ModuleType:
     )
     cupy.cuda = SimpleNamespace(
         runtime=runtime,
-        driver=SimpleNamespace(CUDADriverError=OSError),
+        driver=SimpleNamespace(CUDADriverError=OSError, launchKernel=lambda *given: None),
+        get_current_stream=lambda: SimpleNamespace(ptr=0),
         compiler=SimpleNamespace(CompileException=SyntaxError),
     )
     cupy.__spec__ = SimpleNamespace(name="cupy")

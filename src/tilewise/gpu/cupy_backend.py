@@ -64,16 +64,19 @@ def own_text(code: str, options: tuple[str, ...]) -> str:
 
 _FORGOTTEN: dict[tuple[str, tuple[str, ...]], int] = {}
 """How often a module's variables were reset: as often it was loaded anew."""
+_TIMES = [0]
+"""How often any was."""
 
 
 def times_forgotten() -> int:
     """How often modules were reset: what `compiled` gave before then may be outdated."""
-    return sum(_FORGOTTEN.values())
+    return _TIMES[0]
 
 
 def forget(code: str, options: tuple[str, ...]) -> None:
     """Load a module anew for its next launch, so that its variables begin as the source says."""
     _FORGOTTEN[code, options] = _FORGOTTEN.get((code, options), 0) + 1
+    _TIMES[0] += 1
 
 
 def read_variable(code: str, options: tuple[str, ...], kernel: str, name: str) -> np.ndarray[Any, Any]:
@@ -166,32 +169,21 @@ def launch(
                 written.add(where)
                 on_device[where].get(out=_bytes(value))
     except Exception as error:
-        raise explained(error, kernel, origin) from error
+        explain(error, kernel, origin)
+        raise
 
 
-@cache
-def driver_launch() -> Any:
-    """What launches through the driver, with the address of packed arguments; None where CuPy has it not."""
-    cupy = importlib.import_module("cupy")
-    launch = getattr(cupy.cuda.driver, "launchKernel", None)
-    if launch is None:
-        return None
-    get_stream = cupy.cuda.get_current_stream
+def explain(error: Exception, kernel: str, origin: tuple[str, int]) -> None:
+    """Raise what CuPy raised at a launch in the kernel's own lines; of any other error, nothing.
 
-    def by_driver(function: Any, grid: Dim3, block: Dim3, shared_bytes: int, arguments: int) -> None:
-        launch(function.kernel.ptr, *grid, *block, shared_bytes, get_stream().ptr, arguments, 0)
-
-    return by_driver
-
-
-def explained(error: Exception, kernel: str, origin: tuple[str, int]) -> Exception:
-    """The error for what CuPy raised at a launch, in the kernel's own lines; any other error as it is."""
+    Raises:
+        KernelError: the source does not compile, the GPU refuses the launch, or the kernel fails on it.
+    """
     cupy = importlib.import_module("cupy")
     if isinstance(error, cupy.cuda.compiler.CompileException):
-        return KernelError(compile_message(kernel, str(error), origin))
+        raise KernelError(compile_message(kernel, str(error), origin)) from None
     if isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)):
-        return _failed(kernel, error)
-    return error
+        raise _failed(kernel, error) from error
 
 
 def _failed(kernel: str, error: Exception) -> KernelError:
@@ -268,7 +260,6 @@ def allow(
     kernel: str,
     shared_bytes: int,
     cluster: Dim3 | None,
-    known: set[tuple[int, int]] | None = None,
 ) -> None:
     """Ask for what a launch needs beyond the defaults.
 
@@ -277,24 +268,18 @@ def allow(
         kernel: its name, for messages.
         shared_bytes: dynamic shared memory a block.
         cluster: blocks of a cluster, where the source says so.
-        known: devices and bytes that were asked for before: they are not asked for again.
 
     Raises:
         KernelError: a block of the GPU has not so much.
     """
     cupy = importlib.import_module("cupy")
-    wanted = (cupy.cuda.runtime.getDevice(), shared_bytes)
-    if known is not None and wanted in known:
-        return
     if shared_bytes > DYNAMIC_DEFAULT_BYTES:
-        most = _most_shared(wanted[0])
+        most = _most_shared(cupy.cuda.runtime.getDevice())
         check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
         # as much as there is: another launch of the function may have asked for more
         function.max_dynamic_shared_size_bytes = most - int(function.shared_size_bytes)
     if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
         cupy.cuda.driver.funcSetAttribute(handle(function), NON_PORTABLE_CLUSTERS, 1)
-    if known is not None:
-        known.add(wanted)
 
 
 @cache

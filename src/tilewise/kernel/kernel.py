@@ -43,7 +43,7 @@ from tilewise.cuda.regions import regions
 from tilewise.cuda.variables import shown_name
 from tilewise.errors import LessonError
 from tilewise.gpu import cupy_backend
-from tilewise.gpu.quick_arguments import PackedArguments, QuickArguments
+from tilewise.gpu.quick_arguments import QuickLaunch
 from tilewise.kernel.backend import backend
 from tilewise.kernel.launch import Hazards, Launch
 from tilewise.kernel.launches import copied, launch_log
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 256
 """Launch shapes that a kernel remembers as checked."""
-OF_ONE_NAME = ("tokens", "variables", "_quick", "_packed", "_shapes", "_ready")
+OF_ONE_NAME = ("tokens", "variables", "_quick_launch", "_shapes", "_ready")
 """What a kernel has worked out that another kernel of its text does not share."""
 
 
@@ -111,7 +111,8 @@ class Kernel:
     options: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     origin: tuple[str, int]
-    _ready: tuple[int, Any, Dim3 | None, set[tuple[int, int]]]
+    _ready: tuple[int, Any]
+    _quick_launch: QuickLaunch
 
     def __init__(
         self,
@@ -373,7 +374,7 @@ class Kernel:
             KernelError: an argument or the launch does not fit; nothing ran.
         """
         if backend() == "gpu":
-            if self._launch_quick(args, *self.checked_shape(grid, block, shared_bytes)):
+            if self._launch_quick(args, grid, block, shared_bytes):
                 return
             arguments = check_arguments(self.name, self.parameters, args)
             blocks, threads, size = self.checked_shape(grid, block, shared_bytes)
@@ -398,37 +399,38 @@ class Kernel:
         ready = self.__dict__.get("_ready")
         if ready is None or ready[0] != times:
             found = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
-            ready = self._ready = (times, found, self.function.cluster, set())
+            ready = self._ready = (times, found)
         return ready[1]
 
-    def _launch_quick(self, args: tuple[Any, ...], grid: Dim3, block: Dim3, shared_bytes: int) -> bool:
+    def _launch_quick(self, args: tuple[Any, ...], grid: Extent, block: Extent, shared_bytes: int) -> bool:
         """Launch where every argument is of a plain kind; nothing is copied. Whether it has."""
-        function, cluster = self.compiled(), self._ready[2]
+        quick = self.__dict__.get("_quick_launch")
+        if quick is None or quick.times != cupy_backend.times_forgotten():
+            quick = self._quick_launch = QuickLaunch(self.parameters, cupy_backend.times_forgotten())
         try:
-            if cluster is not None or shared_bytes > cupy_backend.DYNAMIC_DEFAULT_BYTES:
-                cupy_backend.allow(function, self.name, shared_bytes, cluster, known=self._ready[3])
-            launch = cupy_backend.driver_launch()
-            if launch is None:
-                passed = self._quick.passed(args)
-                if passed is not None:
-                    function(grid, block, passed, shared_mem=shared_bytes)
-                return passed is not None
-            packed = self._packed
-            with packed.lock:
-                if not packed.write(args):
+            with quick.lock:
+                if not quick.write(args):
                     return False
-                launch(function, grid, block, shared_bytes, packed.address)
+                key = (quick.device(), grid, block, shared_bytes)
+                try:
+                    head = quick.heads.get(key)
+                except TypeError:  # a list
+                    return False
+                if head is None:
+                    if len(quick.heads) == MOST_SHAPES:
+                        quick.heads.clear()
+                    head = quick.heads[key] = self._head(*self.checked_shape(grid, block, shared_bytes))
+                quick.launch(*head, quick.stream().ptr, quick.address, 0)
         except Exception as error:
-            raise cupy_backend.explained(error, self.name, self.origin) from error
+            cupy_backend.explain(error, self.name, self.origin)
+            raise
         return True
 
-    @cached_property
-    def _packed(self) -> PackedArguments:
-        return PackedArguments(self.parameters)
-
-    @cached_property
-    def _quick(self) -> QuickArguments:
-        return QuickArguments(self.parameters)
+    def _head(self, grid: Dim3, block: Dim3, shared_bytes: int) -> tuple[int, ...]:
+        """What the driver's launch takes before the stream."""
+        function = self.compiled()
+        cupy_backend.allow(function, self.name, shared_bytes, self.function.cluster)
+        return (cupy_backend.handle(function), *grid, *block, shared_bytes)
 
     @cached_property
     def _shapes(self) -> dict[tuple[Any, ...], tuple[Dim3, Dim3, int]]:

@@ -58,7 +58,8 @@ def _machine(record: Record) -> str:
     one = record["machine"]
     return (
         f"{one['name']}, driver {one['driver_version']}, SM clock {one['clocks.sm']} of "
-        f"{one['clocks.max.sm']} and memory clock {one['clocks.mem']} after the run; CUDA {one['cuda']}, PyTorch {one['torch']}, "
+        f"{one['clocks.max.sm']} and memory clock {one['clocks.mem']} after the run; "
+        f"CUDA {one['cuda']}, PyTorch {one['torch']}, "
         f"cuDNN {one['cudnn']}, CuPy {one['cupy']}; seed {record['seed']}; {one['date']}"
     )
 

@@ -250,8 +250,8 @@ class Plan:
         """Launch once more in a thread that had no context yet; any other failure is raised."""
         head, arguments = self._launches[number]
         if getattr(error, "status", None) != _NO_CONTEXT:
-            name, origin = self._names[number]
-            raise cupy_backend.explained(error, name, origin) from error
+            cupy_backend.explain(error, *self._names[number])
+            raise error
         self._runtime.setDevice(self._device)
         self._launch(*head, stream, arguments, 0)
 
