@@ -65,7 +65,7 @@ def _machine(record: Record) -> str:
 
 
 def _summary(record: Record) -> str:
-    columns = [
+    columns: list[str | Column] = [
         *("function", "geometric mean", "worst", f"under {LEAST}", "shapes"),
         *(Column("host", "µs"), Column("library's host", "µs")),
     ]
@@ -88,7 +88,7 @@ def _tables(record: Record) -> str:
     made = []
     for family, rows in sorted(_families(record), key=lambda pair: mean(pair[1])):
         names = [name for name in rows[0] if name not in _SHOWN]
-        columns = [
+        columns: list[str | Column] = [
             *names,
             "ratio",
             *(Column("ours", "µs"), Column("spread", "µs"), "library", Column("library", "µs")),
