@@ -1,7 +1,6 @@
 """What pages of docs/ may quote of the course: ``{{ course.map }}`` and its like, by name.
 
-In: the course, its parts and its pages. Out: Markdown. What each of them holds is for
-``tilewise.build.page``; which other families of fragments there are, for ``lessons``.
+In: the course, its parts and its pages. Out: Markdown.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from tilewise.build.installation import Package
 from tilewise.build.page import Page, course_map, glossary
 from tilewise.build.page.corrections import corrections
 from tilewise.build.page.front import clone, first_run, notebooks
-from tilewise.build.page.gallery import gallery
 from tilewise.build.page.questions import questions
 from tilewise.build.page.recap import recap
 from tilewise.course.order import Course, Part
@@ -46,7 +44,6 @@ COURSE: Mapping[str, Callable[[Quoted], str]] = {
     "glossary": lambda quoted: glossary(quoted.course).removeprefix("# Glossary").strip(),
     "corrections": lambda quoted: corrections(quoted.course, quoted.texts),
     "questions": lambda quoted: questions(quoted.course, quoted.parts, quoted.texts),
-    "figures": lambda quoted: gallery(quoted.course, quoted.parts, quoted.pages),
     "recap": lambda quoted: recap(quoted.course, quoted.parts, quoted.texts),
 }
 """Every fragment of the family ``course``, by the name behind the dot."""
