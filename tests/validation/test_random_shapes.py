@@ -1,4 +1,4 @@
-"""The record of random shapes is of the shapes that its seed draws, and the page shows all of it, worst first."""
+"""The record of random shapes is of the shapes that its seed draws, and the page shows all, worst first."""
 
 from __future__ import annotations
 
