@@ -1,7 +1,7 @@
 """The page that ``tilewise trace`` writes: one file with hazards, the stepped figure and the counts by line.
 
 In: a run and its figure. Out: HTML that holds its own styles, scripts and data, opens from a folder and asks
-no server for anything. What stands in the figure is left to ``tilewise.figures``.
+no server for anything.
 """
 
 from __future__ import annotations

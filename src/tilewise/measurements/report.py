@@ -20,13 +20,14 @@ from tilewise.measurements.archive import MACHINES, Archive, ceilings_of, rates_
 from tilewise.measurements.counting import simulate
 from tilewise.measurements.current import current, labelled
 from tilewise.measurements.local import agreement, difference
+from tilewise.measurements.machines import driver_name
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import Entry, read_pending
 from tilewise.measurements.provenance_links import provenance_id
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
-from tilewise.measurements.slugs import case_slug, device_slug, name_slug
+from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
@@ -141,13 +142,8 @@ def elsewhere(wanted: str, record: Record | None) -> str:
     if record is None or device_slug(record.provenance["device"]) == wanted:
         return ""
     name = next((one for one in MACHINES if device_slug(one) == wanted), wanted)
-    own = _short(record.provenance["device"])
-    return f"No current record for the {_short(name)}: these times are from the {own}."
-
-
-def _short(name: str) -> str:
-    known = device(name)
-    return known.name if known else name
+    own = driver_name(record.provenance["device"])
+    return f"No current record for the {driver_name(name)}: these times are from the {own}."
 
 
 def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
@@ -302,12 +298,9 @@ def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, An
     if row is None or record is None or times is None:
         return times
     origin, spread = provenance_id(record.experiment, record.provenance["device"]), spread_of(row)
-    place = f"{record.experiment}.{name_slug(row.variant)}.{case_slug(row.case)}"
-    work = {rate: done for rate, done in (("gb_per_s", row.bytes), ("tflop_per_s", row.flop)) if done}
+    work = tuple(done for done in (row.bytes, row.flop) if done)
     return times | {
-        name: Recorded(
-            times[name], origin, spread, mark, f"{place}.{name}", work=work if name == "median" else None
-        )
+        name: Recorded(times[name], origin, spread, mark, record.experiment, work if name == "median" else ())
         for name in ("median", "p20", "p80")
     }
 

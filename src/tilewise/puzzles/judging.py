@@ -1,7 +1,7 @@
 """Judges an answer to a puzzle: compiles it, runs it on the simulator at every size, looks at the budget.
 
 In: a puzzle and the text of an answer. Out: a `Verdict`, or a `LessonError` that says what is wrong, where in
-the answer, and what to do about it. What wrong values look like is left to `wrong_values`.
+the answer, and what to do about it.
 """
 
 from __future__ import annotations
@@ -114,14 +114,15 @@ def read(puzzle: Puzzle, text: str, path: str) -> Kernel:
     Raises:
         LessonError: the file holds nothing new, or its kernel is not the puzzle's.
     """
-    wanted = Kernel(puzzle.solution)
+    options = ("-arch=sm_90a",) if '#include "hopper.cuh"' in puzzle.solution else ()
+    wanted = Kernel(puzzle.solution, options=options)
     repair = f"The puzzle launches `{_signature(wanted)}`; keep that line as it was in the original file."
     if tokens(text) == tokens(puzzle.gaps):
         line = next(at for at, one in enumerate(text.split("\n"), start=1) if f"// {TO_DO}" in one)
         message = "the gaps are still empty."
         raise LessonError(path, line, message, "Write your code here, save the file and run the check again.")
     try:
-        kernel = Kernel(text, name=wanted.name)
+        kernel = Kernel(text, name=wanted.name, options=options)
     except (ValueError, TypeError) as error:
         raise LessonError(path, 0, f"{_end(str(error))}", repair) from None
     kernel.origin = (path, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))

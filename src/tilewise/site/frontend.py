@@ -2,8 +2,7 @@
 
 In: the sources in ``tilewise/site/web`` and ``tilewise/figures/kinds``, the colours of
 ``tilewise.figures.theme``, the device table, the simulator. Out: a folder under ``.cache/tilewise/web`` named
-by a hash of all of these, built when it is absent. What a page does with the files is left to the MkDocs
-plugin; which files there are is left to ``web/build.mjs``.
+by a hash of all of these, built when it is absent.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 """A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
 _OUTPUTS = (
-    *("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "run.js", "run_worker.js"),
+    *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js"),
     *("play.js", "edit.js", "editor.js", "figures.js", "plotly.js"),
 )
 WASM = "machine.wasm"
@@ -125,7 +124,6 @@ def _generated() -> dict[str, str]:
 
     return {
         "theme.css": theme.css(),
-        "devices.json": peaks(),
         "layout.json": json.dumps(layout()),
         "sentences.js": sentences.script(),
         "stepping.js": stepping.script(),
@@ -178,22 +176,6 @@ def packages(source: Path, root: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache / "lock"):
         return _packages(find_node(), cache, source)
-
-
-def peaks() -> str:
-    """Return the peaks of the device table as JSON, for bounds that the site's script computes."""
-    from tilewise.models.devices import DEVICES
-
-    return json.dumps(
-        [
-            {
-                "names": [entry.name, entry.pattern],
-                "memory_gb_per_s": entry.memory_gb_per_s,
-                "tflop_per_s": dict(entry.peak_tflop_per_s),
-            }
-            for entry in DEVICES
-        ]
-    )
 
 
 def outputs() -> tuple[str, ...]:
