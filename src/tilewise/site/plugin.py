@@ -69,7 +69,7 @@ _PACKAGE = Path(__file__).parents[1]
 class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
     """What mkdocs.yml may set below ``tilewise``."""
 
-    time_limit_s = Type(int, default=120)
+    time_limit_s = Type(int, default=300)
     """After how many seconds a lesson is stopped."""
 
 
