@@ -26,6 +26,8 @@ from tilewise.course.percent import parse_cells
 from tilewise.errors import LessonError, nearest
 from tilewise.frameworks import stand_ins
 from tilewise.gpu.device import gpu_here
+from tilewise.kernel.backend import backend
+from tilewise.kernels.from_lesson import with_taken_over
 from tilewise.measurements.definitions import functions_reached
 from tilewise.outputs import CollectingSink, PrintingSink, installed
 
@@ -46,9 +48,9 @@ class LessonFile:
     """All its cells."""
 
     def code_before(self, cell: Cell) -> tuple[str, ...]:
-        """The code cells above one of its cells, in order."""
+        """The code cells above one of its cells, in order, with what they take over from other lessons."""
         above = self.cells[: self.cells.index(cell)]
-        return tuple(one.source for one in above if one.kind == "code")
+        return tuple(with_taken_over(one.source) for one in above if one.kind == "code")
 
     def headings(self) -> tuple[str, ...]:
         """The words of its headings."""
@@ -167,7 +169,7 @@ def _functions_recorded(cells: Sequence[Cell]) -> set[str]:
         if cell.kind == "code" and _parses(cell):
             if cell.record or "measure(" in cell.source:
                 names |= functions_reached(cell.source, before)
-            before.append(cell.source)
+            before.append(with_taken_over(cell.source))
     return names
 
 
@@ -190,6 +192,7 @@ def on_the_simulator() -> Iterator[None]:
     """Keep kernels off the GPU for the length of a ``with`` block."""
     kept = os.environ.get("TILEWISE_BACKEND")
     os.environ["TILEWISE_BACKEND"] = "simulator"
+    backend.cache_clear()
     try:
         yield
     finally:
@@ -197,6 +200,7 @@ def on_the_simulator() -> Iterator[None]:
             del os.environ["TILEWISE_BACKEND"]
         else:
             os.environ["TILEWISE_BACKEND"] = kept
+        backend.cache_clear()
 
 
 @contextlib.contextmanager
