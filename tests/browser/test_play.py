@@ -104,13 +104,13 @@ def opened(open_context: Callable[..., BrowserContext], server: PlayServer) -> I
     assert faults.elsewhere == []
 
 
-def editor(page: Page) -> Locator:
-    return page.get_by_role("textbox", name="CUDA text")
+def editor(page: Page, name: str = "CUDA text") -> Locator:
+    return page.get_by_role("textbox", name=name)
 
 
-def paste(page: Page, text: str) -> None:
+def paste(page: Page, text: str, name: str = "CUDA text") -> None:
     """Replace the editor's text by what is on the clipboard."""
-    editor(page).click()
+    editor(page, name).click()
     page.keyboard.press("Control+A")
     page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
     page.keyboard.press("Control+V")

@@ -3,6 +3,7 @@
 // run. Without a compiler the examples run as they are; the page says how to get one. The state is a link.
 
 import { copied } from "../figures/links.js";
+import { figurePlace } from "../run/figure.js";
 import { Runs } from "../run/main.js";
 import { progressText, shortText, table } from "../run/table.js";
 import { element } from "../site/dom.js";
@@ -43,7 +44,10 @@ export async function mount(root, signal) {
   examples.forEach(({ title }, at) => pick.append(element("option", { value: at }, title)));
   const link = element("button", { type: "button", class: "tw-act" }, "Copy link");
   bar.append(element("label", { for: "tw-play-example" }, "Example"), pick, link, busy);
-  const panel = element("div", { class: "tw-try tw-play-panel" }, bar, ...notice(), host, ...(isHere ? [help()] : []), faults, form, status, progress, result);
+  const panel = element("div", { class: "tw-try tw-play-panel", id: "tw-play-run" });
+  const figure = figurePlace(panel, () => want(true));
+  const acts = element("p", { class: "tw-try-acts" }, figure.button);
+  panel.append(bar, ...notice(), host, ...(isHere ? [help()] : []), faults, form, acts, figure.root, status, progress, result);
   root.replaceChildren(panel);
 
   let text = "";
@@ -80,7 +84,9 @@ export async function mount(root, signal) {
       editor?.mark(hazardMarks(report.hazards));
       document.dispatchEvent(new Event("tw:content"));
       say(shortText(report));
+      figure.renew();
     },
+    stepped: (made) => figure.show(made),
     refused: (sentence) => {
       progress.hidden = true;
       result.replaceChildren(element("p", { class: "tw-try-refused" }, sentence));
@@ -118,13 +124,17 @@ export async function mount(root, signal) {
   }
 
   function changed() {
+    want();
+    keep();
+  }
+
+  function want(step = false) {
     try {
-      runs?.want(fields.choice());
+      runs?.want(fields.choice(), step);
     } catch (error) {
       if (!(error instanceof Wrong)) throw error;
       tell.refused(error.message);
     }
-    keep();
   }
 
   /** Show a state: an example, a link's, or the text that the page was opened with. */

@@ -5,23 +5,49 @@ import { element } from "../site/dom.js";
 
 const SCRIPT = "figures.js";
 
-/** The place of one run's figure; it keeps its height while another is drawn. @param {HTMLElement} root the run */
-export function figurePlace(root) {
+/** How long a run stands still before it is stepped again. */
+const STILL_MS = 200;
+
+/**
+ * The place of one run's figure, and the button that opens it; the place keeps its height while another is drawn.
+ * @param {HTMLElement} root the run @param {() => void} want ask for the figure @param {() => void} [closed]
+ */
+export function figurePlace(root, want, closed = () => {}) {
   const id = `${root.id}-steps`;
   const place = element("div", { class: "tw-try-steps", hidden: true });
+  const button = element("button", { type: "button", class: "tw-act", onclick: () => (place.hidden ? open() : close()) });
+  let waiting = 0;
+  const say = () => {
+    button.textContent = place.hidden ? "Step through it" : "Close the steps";
+    button.setAttribute("aria-expanded", String(!place.hidden));
+  };
+  const open = () => {
+    place.hidden = false;
+    place.replaceChildren(element("p", {}, "Tracing the run …"));
+    say();
+    want();
+  };
+  const close = () => {
+    if (place.hidden) return;
+    clearTimeout(waiting);
+    place.hidden = true;
+    place.replaceChildren();
+    say();
+    closed();
+  };
+  say();
   return {
     root: place,
     id,
+    button,
     get isOpen() {
       return !place.hidden;
     },
-    open() {
-      place.hidden = false;
-      if (!place.firstChild) place.append(element("p", {}, "Tracing the run …"));
-    },
-    close() {
-      place.hidden = true;
-      place.replaceChildren();
+    close,
+    /** The run is another one now. */
+    renew() {
+      clearTimeout(waiting);
+      if (!place.hidden) waiting = setTimeout(want, STILL_MS);
     },
     /** @param {{figure?: any, refused?: string}} made */
     show({ figure, refused }) {

@@ -10,8 +10,6 @@ import { progressText, shortText, table } from "./table.js";
 /** How long a run lasts before the page says so, and offers to stop it. */
 const PATIENCE_MS = 250;
 const SPOKEN_MS = 600;
-/** How long sizes stand still before the run is stepped again. */
-const STILL_MS = 200;
 const OWN = "own numbers";
 
 /** @param {HTMLElement} root @param {AbortSignal} signal */
@@ -44,18 +42,9 @@ export async function mount(root, signal) {
     link.textContent = (await copied(address())) ? "Copied" : "Copy the address above";
     setTimeout(() => (link.textContent = "Copy link"), 2000);
   });
-  const figure = figurePlace(root);
-  const step = button("Step through it", () => {
-    if (figure.isOpen) {
-      figure.close();
-      changed(); // and the address no longer asks for it
-    } else figure.open();
-    step.textContent = figure.isOpen ? "Close the steps" : "Step through it";
-    step.setAttribute("aria-expanded", String(figure.isOpen));
-    if (figure.isOpen) runs.want(controls.choice(), true);
-  });
-  step.setAttribute("aria-expanded", "false");
-  const acts = element("div", { class: "tw-try-acts" }, step, reset, link);
+  const want = () => runs.want(controls.choice(), true);
+  const figure = figurePlace(root, want, () => changed()); // the address no longer asks for it
+  const acts = element("div", { class: "tw-try-acts" }, figure.button, reset, link);
   form.append(acts);
   root.insertBefore(figure.root, progress); // below the buttons, where it is seen
   // Another part may have the page opened anew: what was added here goes, and is added again when it is touched.
@@ -71,8 +60,7 @@ export async function mount(root, signal) {
       progress.hidden = true;
       result.replaceChildren(...table(report));
       say(shortText(report));
-      clearTimeout(stepping);
-      if (figure.isOpen) stepping = setTimeout(() => runs.want(controls.choice(), true), STILL_MS);
+      figure.renew();
     },
     stepped: (made) => figure.show(made),
     refused: (sentence) => {
@@ -88,7 +76,6 @@ export async function mount(root, signal) {
   signal.addEventListener("abort", () => runs.stop());
 
   let speaking = 0;
-  let stepping = 0;
   const say = (sentence) => {
     clearTimeout(speaking);
     speaking = setTimeout(() => (status.textContent = sentence), SPOKEN_MS);
@@ -124,7 +111,7 @@ export async function mount(root, signal) {
   if (asked) controls.show({ ...page, ...asked });
   root.dataset.state = "ready";
   const stepsAsked = new URLSearchParams(location.search).has(figure.id);
-  if (stepsAsked) step.click();
+  if (stepsAsked) figure.button.click();
   if (asked || !isPages()) changed();
   if ((asked || stepsAsked) && location.hash.slice(1) === root.id) root.scrollIntoView({ block: "start" });
   /** For play/edit.js, which puts other programs into the offer. */
