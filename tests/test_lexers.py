@@ -56,3 +56,19 @@ def test_words_of_ptx_have_their_kinds() -> None:
     assert found["bra"] is Keyword.Reserved
     assert found["0f3F800000"] is Number
     assert found["// a comment"] is Comment.Single
+
+
+def test_a_kernel_in_a_string_has_the_kinds_of_cuda_and_no_character_is_lost() -> None:
+    kernel = "__global__ void f(int* x) { x[threadIdx.x] = 1; }"
+    text = f'n = 8\nSOURCE = r"""\n{kernel}\n"""\ndoc = r"""int"""\ndef g(): pass\n'
+    found = kinds("python-cuda", text)
+    assert (found["__global__"], found["void"], found["threadIdx"]) == (
+        Keyword.Reserved,
+        Keyword.Type,
+        Name.Builtin,
+    )
+    assert (found["SOURCE"], found["def"], found["g"]) == (Name, Keyword, Name.Function)
+    assert "int" in found
+    tokens = list(get_lexer_by_name("python-cuda").get_tokens_unprocessed(text))
+    assert "".join(value for _, _, value in tokens) == text
+    assert all(text[at : at + len(value)] == value for at, _, value in tokens)

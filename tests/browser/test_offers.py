@@ -104,6 +104,8 @@ def test_every_run_of_the_lessons_answers_at_all_ends_and_is_stepped(
                 faults.append(f"{at}: {first['total']}, not {first['page']} as on the page")
             if not one["steps"].get("drawn"):
                 faults.append(f"{at}: not stepped: {one['steps']}")
+        if page.locator(".tw-try + .tw-run").count():
+            faults.append(f"{where}: the run at the start is shown once more below its panel")
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
             faults.append(f"{where} is {wide} px too wide")

@@ -46,14 +46,11 @@ def test_what_is_reckoned_with_it_is_no_recorded_number(other: float) -> None:
 
 
 def test_the_work_of_its_row_over_a_time_is_the_recorded_rate() -> None:
-    work = {"gb_per_s": 6e6, "tflop_per_s": 3e6}
-    time = Recorded(1500.0, "here", "", "measured", "adding.plain.n_8.median", work=work)
+    time = Recorded(1500.0, "here", "", "measured", "adding", work=(6e6, 3e6))
     rate = 6_000_000 / time / 1e3
-    assert (rate, rate.path, rate.scale) == (4.0, "adding.plain.n_8.gb_per_s", pytest.approx(1.0))
+    assert (rate, rate.origin, rate.experiment) == (4.0, "here", "adding")
     again = 3e6 / (time / 1e6) / 1e12
-    assert (again, again.path, again.scale) == (
-        pytest.approx(0.002), "adding.plain.n_8.tflop_per_s", pytest.approx(1.0),
-    )  # fmt: skip
+    assert (again, again.experiment) == (pytest.approx(0.002), "adding")
     assert type(5e6 / time) is float
     assert type(6e6 / time * 3) is float
 
@@ -67,27 +64,23 @@ def test_it_is_a_float_everywhere_else() -> None:
         TIME * "a"
 
 
-def test_a_chart_keeps_the_paths_of_what_is_recorded_in_it() -> None:
-    times = [Recorded(1500.0, "here", "", "measured", f"adding.plain.n_{n}.median") for n in (8, 64)]
+def test_a_chart_names_the_experiments_whose_records_it_draws() -> None:
+    times = [Recorded(1500.0, "here", "", "measured", "adding") for _ in range(2)]
     drawn = line_chart(
         [Series("recorded", [8, 64], [time / 1e3 for time in times]), Series("model", [8, 64], [1, 2])],
         title="Time", caption="Two sizes.", x="n", y="ms",
     )  # fmt: skip
-    paths = [time.path for time in times]
-    assert drawn.spec["layout"]["meta"]["paths"] == [{"trace": 0, "axis": "y", "scale": 1e-3, "paths": paths}]
-    assert " data-recorded" in drawn.html("a.json")
+    assert ' data-recorded="adding"' in drawn.html("a.json")
     columns = bars(dict(zip("ab", times, strict=True)), title="Time", caption="Two sizes.", x="µs")
-    assert columns.spec["layout"]["meta"]["paths"][0]["paths"] == paths
+    assert ' data-recorded="adding"' in columns.html("a.json")
     mixed = bars({"a": times[0], "b": 2.0}, title="Time", caption="Two sizes.", x="µs")
-    assert "paths" not in mixed.spec["layout"]["meta"]
     assert " data-recorded" not in mixed.html("a.json")
 
 
-def test_what_lessons_look_up_of_a_record_knows_its_path_and_shows_no_provenance() -> None:
+def test_what_lessons_look_up_of_a_record_knows_its_experiment_and_shows_no_provenance() -> None:
     found = lookup("vec_add", LESSONS)
     assert found is not None
     time = found["blocks_of_256"]["n_20000"]["median"]
-    assert time.path == "vec_add.blocks_of_256.n_20000.median"
-    assert (found["blocks_of_256"]["n_20000"]["bytes"] / time).path.endswith(".gb_per_s")
-    assert found["ceilings"]["memory_gb_per_s"].path == "vec_add.ceilings.memory_gb_per_s"
+    assert time.experiment == "vec_add"
+    assert (found["blocks_of_256"]["n_20000"]["bytes"] / time).experiment == "vec_add"
     assert "data-provenance" not in Table(["µs"], [[time]]).html()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from tilewise.course.order import Course
 from tilewise.errors import LessonError
 from tilewise.measurements import validation as page
 from tilewise.measurements.validation import Comparison, load_comparison
-from tilewise.measurements.validation_file import FOLDER
 from validation.comparison import assemble, waiting
 from validation.differences import KNOWN
 from validation.record import PROJECT, Counted, counters
@@ -27,15 +25,6 @@ def test_the_pages_use_every_part_and_no_other() -> None:
     assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", text)) == {*page.FRAGMENTS, *page.PLAIN}
     nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     assert "what-the-kernels-take.md" in nav and PAGE.name in nav
-
-
-def test_the_differences_of_two_compilers_are_shown() -> None:
-    record = json.loads((PROJECT / FOLDER / "clangs.json").read_text(encoding="utf-8"))
-    text, found = page.fragment("clangs", PROJECT), record["rows"]["differences"]
-    assert found and text.count("<tr>") == len(found) + 1
-    for _, _, ours, other in found:
-        assert f"{ours:,}" in text and f"{other - ours:+,}" in text
-    assert page.fragment("clang_pair", PROJECT) == f"clang {record['ours']} and clang {record['other']}"
 
 
 def test_the_course_fills_the_parts_in() -> None:

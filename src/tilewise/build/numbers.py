@@ -43,8 +43,6 @@ class Quoted:
     """The id of the list that says where a recorded number was taken; empty for other numbers."""
     spread: str = ""
     """The spread of the time behind a recorded number; empty where there is none."""
-    form: str = ""
-    """The format that the prose gives; empty for none."""
 
 
 def first_names(lesson: Lesson) -> frozenset[str]:
@@ -153,7 +151,7 @@ def quote(
         )
     text = _formatted(found, form, mention, lesson)
     provenance = _provenance(first, records[first], around) if values is records else ("", "")
-    return Quoted(text, path, source, *provenance, form)
+    return Quoted(text, path, source, *provenance)
 
 
 def _provenance(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from tilewise.figures.values import plain, recorded_paths
+from tilewise.figures.values import plain, recorded_experiments
 
 if TYPE_CHECKING:
     from tilewise.figures.theme import Scheme
@@ -48,8 +48,8 @@ class Figure:
         if not 120 <= self.height <= 2000:
             raise ValueError(f"a figure's height is in px, from 120 to 2000, not {self.height}")
         spec = plain(self.spec)
-        if self.kind == "chart" and (paths := recorded_paths(self.spec["data"])):
-            spec["layout"]["meta"] = {**spec["layout"].get("meta", {}), "paths": paths}
+        if self.kind == "chart" and (names := recorded_experiments(self.spec["data"])):
+            spec["layout"]["meta"] = {**spec["layout"].get("meta", {}), "recorded": names}
         object.__setattr__(self, "spec", spec)
         object.__setattr__(self, "narrow_height", self.narrow_height or self.height)
 
@@ -114,8 +114,7 @@ class Figure:
 
     def _recorded(self) -> str:
         """An attribute that names the experiments whose recorded values a chart draws; empty for none."""
-        parts = self.spec.get("layout", {}).get("meta", {}).get("paths") or ()
-        names = dict.fromkeys(path.split(".")[0] for part in parts for path in part["paths"] if path)
+        names = self.spec.get("layout", {}).get("meta", {}).get("recorded") or ()
         return f' data-recorded="{escape(" ".join(names))}"' if names else ""
 
     def plotly(self, scheme: Scheme = "light") -> dict[str, Any]:

@@ -38,26 +38,18 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a figure cannot hold a {type(value).__name__}: give numbers, text, lists or arrays")
 
 
-def recorded_paths(data: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Which arrays of a chart's data are recorded numbers, by trace and axis, with their paths.
-
-    In: traces whose ``x`` or ``y`` may be lists of numbers that have a ``path`` and a ``scale``. The site's
-    script puts other records' numbers in their place.
-    """
-    return [
-        {"trace": at, "axis": axis, "scale": values[0].scale, "paths": [value.path for value in values]}
-        for at, trace in enumerate(data)
-        for axis in ("x", "y")
-        if isinstance(trace, Mapping)
-        and isinstance(values := trace.get(axis), list)
-        and all(getattr(value, "path", "") for value in values)
-        and len({value.scale for value in values}) == 1
+def recorded_experiments(data: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The experiments whose recorded numbers a chart draws, by traces with lists of them."""
+    lists = [trace.get(axis) for trace in data if isinstance(trace, Mapping) for axis in ("x", "y")]
+    found = [
+        [getattr(value, "experiment", "") for value in values] for values in lists if isinstance(values, list)
     ]
+    return list(dict.fromkeys(name for names in found if all(names) for name in names))
 
 
-def with_paths(values: Any) -> Any:
+def with_origins(values: Any) -> Any:
     """Values as a list where they are recorded numbers, which an array would make plain; else as an array."""
-    listed = isinstance(values, list | tuple) and any(getattr(value, "path", "") for value in values)
+    listed = isinstance(values, list | tuple) and any(getattr(value, "experiment", "") for value in values)
     return list(values) if listed else np.atleast_1d(np.asarray(values, float))
 
 

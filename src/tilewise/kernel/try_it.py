@@ -144,7 +144,7 @@ def try_it(
     *,
     caption: str = _CAPTION,
     **sizes: Choices,
-) -> Run:
+) -> None:
     """Let readers run a kernel on the page, with sizes of their own.
 
     Args:
@@ -155,8 +155,7 @@ def try_it(
         caption: a sentence below the title.
         **sizes: of each size ``(least, start, most)``, or a list of choices with the start first.
 
-    Returns:
-        The run at the start: what the page shows before anything is changed, and where no script runs.
+    Shows the run at the start, which the page has before anything is changed and where no script runs.
 
     Raises:
         KernelError: a size has no possible choices, the case cannot be followed, or has something that the
@@ -194,7 +193,6 @@ def try_it(
     of_warp = Trace(blocks=[0], warps=[0], max_steps=1000)
     traced = traced_of(_run_at(makes[label](**start), first, offer, of_warp))
     sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
-    return run
 
 
 def _must_be_alike(kernels: Mapping[str, Kernel]) -> None:

@@ -327,27 +327,22 @@ def text_record(
 def lookup(experiment: str, root: Path | None = None) -> dict[str, Any] | None:
     """``Archive.lookup`` for the project in the current folder or under ``root``, for charts of lessons.
 
-    Its numbers know their paths. They show no provenance in a table: the list of it stands on another page.
+    Its numbers know their experiment. They show no provenance in a table: the list of it is on another page.
     """
     values = Archive(root or lesson_root()).lookup(experiment)
     return None if values is None else _located(values, experiment)
 
 
-def _located(values: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Values whose fractional numbers know their paths."""
-    work = {
-        rate: values[name]
-        for rate, name in (("gb_per_s", "bytes"), ("tflop_per_s", "flop"))
-        if name in values
-    }
+def _located(values: Mapping[str, Any], experiment: str) -> dict[str, Any]:
+    """Values whose fractional numbers know their experiment."""
+    work = tuple(done for name in ("bytes", "flop") if (done := values.get(name)))
     found: dict[str, Any] = {}
     for name, entry in values.items():
-        here = f"{path}.{name}"
         if isinstance(entry, Mapping):
-            found[name] = _located(entry, here)
+            found[name] = _located(entry, experiment)
         elif isinstance(entry, float):
-            own = {rate: done for rate, done in work.items() if done and name == "median"}
-            found[name] = Recorded(entry, None, "", "measured", here, work=own)
+            own = work if name == "median" else ()
+            found[name] = Recorded(entry, None, "", "measured", experiment, own)
         else:
             found[name] = entry
     return found

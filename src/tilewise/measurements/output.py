@@ -22,20 +22,12 @@ from tilewise.measurements.provenance_links import (
     spread_text,
 )
 from tilewise.measurements.reasons import EVERY, missed
-from tilewise.measurements.slugs import case_slug, case_text, device_slug, heading_slug, name_slug
+from tilewise.measurements.slugs import case_text, device_slug, heading_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
 _SCATTER = re.compile(r"p20 and p80 lie (\d+)\s?% of the median apart\.")
 """How records say that times scatter, in the words of a statistician."""
 _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
-_VALUES = {
-    "bound": "bound",
-    "recorded": "median",
-    "bound / recorded": "share_of_bound",
-    "GB/s": "gb_per_s",
-    "TFLOP/s": "tflop_per_s",
-}
-"""Which value of a record a column shows, by its name; of the rate by its unit."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +155,7 @@ class Measurement(Output):
     def markdown(self, context: Context) -> str:
         """The table, its notes and, folded, where the recorded figures come from."""
         counted = self.counted()
-        table = self._table_html() + (f"\n{counted.html()}" if counted else "")
+        table = self.table().html() + (f"\n{counted.html()}" if counted else "")
         name = context.unique(self.name)
         panel = [self.asked.html(name)] if self.asked and not self.stale else []
         parts = [f'<div class="tw-measurement" id="{escape(name)}"{self._origin()}>', *panel]
@@ -192,17 +184,9 @@ class Measurement(Output):
         legend = [self._legend(context)] if context.unique("columns") == "columns" else []  # once a page
         return [*legend, *map(note_html, notes), *self._reasons()]
 
-    def _table_html(self) -> str:
-        """The table as HTML, its rows and columns named for the site's script, which shows other records."""
-        table = self.table()
-        columns = [_VALUES.get(column.name) or _VALUES.get(column.unit, "") for column in table.columns]
-        rows = [f"{name_slug(row['variant'])}.{case_slug(row['parameters'])}" for row in self.rows]
-        return table.html(columns, rows)
-
     def _origin(self) -> str:
-        """Attributes that name the experiment and the folder of the device that it was recorded on."""
-        device = f' data-machine="{device_slug(self.provenance["device"])}"' if self.provenance else ""
-        return f' data-experiment="{escape(self.name)}"{device}'
+        """An attribute that names the folder of the device that it was recorded on."""
+        return f' data-machine="{device_slug(self.provenance["device"])}"' if self.provenance else ""
 
     def _legend(self, context: Context) -> str:
         """What the columns mean, as HTML."""

@@ -26,7 +26,7 @@ from tilewise.measurements.pending import Entry, read_pending
 from tilewise.measurements.provenance_links import provenance_id
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
-from tilewise.measurements.slugs import case_slug, device_slug, name_slug
+from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings, bound, stated
 
@@ -302,12 +302,9 @@ def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, An
     if row is None or record is None or times is None:
         return times
     origin, spread = provenance_id(record.experiment, record.provenance["device"]), spread_of(row)
-    place = f"{record.experiment}.{name_slug(row.variant)}.{case_slug(row.case)}"
-    work = {rate: done for rate, done in (("gb_per_s", row.bytes), ("tflop_per_s", row.flop)) if done}
+    work = tuple(done for done in (row.bytes, row.flop) if done)
     return times | {
-        name: Recorded(
-            times[name], origin, spread, mark, f"{place}.{name}", work=work if name == "median" else None
-        )
+        name: Recorded(times[name], origin, spread, mark, record.experiment, work if name == "median" else ())
         for name in ("median", "p20", "p80")
     }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -305,21 +304,6 @@ def _metrics(record: Comparison) -> str:
     return _html(["counter", "Nsight Compute's name"], rows)
 
 
-def _clangs(part: Callable[[Mapping[str, Any]], str], project: Path) -> str:
-    """A part of what two compilers made of the specimens."""
-    return load(project, "clangs.json", ("clangs", 1), part, "Run python -m validation.clangs.")
-
-
-def _clang_table(record: Mapping[str, Any]) -> str:
-    """Each kernel whose counts differ between them."""
-    rows = [
-        [kernel, count.replace("_", " "), ours, other, f"{other - ours:+,}"]
-        for kernel, count, ours, other in record["rows"]["differences"]
-    ]
-    names = [f"clang {record['ours']}", f"clang {record['other']}"]
-    return _html(["kernel", "count", *names, Column("difference", align="right")], rows)
-
-
 def _sanitizer(project: Path) -> str:
     """A row for each lesson: kernels looked at, those that changed since, and what each tool found."""
     names = of_devices(project, "sanitizer")
@@ -373,8 +357,5 @@ PLAIN: Mapping[str, Callable[[Path], str]] = {
     "sanitizer": _sanitizer,
     "nvrtc": lambda project: f"NVRTC {compiled_kernels.load_resources(project).nvrtc}",
     "architectures": lambda _: ", ".join(nvrtc.ARCHITECTURES),
-    "clangs": partial(_clangs, _clang_table),
-    "clang_pair": partial(_clangs, "clang {0[ours]} and clang {0[other]}".format),
-    "clang_kernels": partial(_clangs, lambda record: str(record["kernels"])),
 }
 """Likewise, of what has no device's counters in it."""

@@ -129,34 +129,30 @@ class Table(Output):
         """A ``div.tw-table`` around the table, so that a wide one scrolls by itself."""
         return context.html_block(self.html())
 
-    def html(self, columns: Sequence[str] = (), rows: Sequence[str] = (), classes: str = "") -> str:
+    def html(self, classes: str = "") -> str:
         """The table as HTML, one row a line.
 
         Args:
-            columns: what the site's script calls each column; empty for one that it leaves alone.
-            rows: what it calls each row.
             classes: further classes of the box around the table.
         """
         box = f"tw-table {classes}".strip()
         lines = [f'<div class="{box}" tabindex="0" role="group"><table>']
         if self.caption:
             lines.append(f"<caption>{escape(self.caption, quote=False)}</caption>")
-        heads = "".join(
-            self._head(at, column, _data("column", columns, at)) for at, column in enumerate(self.columns)
-        )
+        heads = "".join(self._head(at, column) for at, column in enumerate(self.columns))
         lines.append(f"<thead><tr>{heads}</tr></thead>")
         lines.append("<tbody>")
-        for number, row in enumerate(self.rows):
+        for row in self.rows:
             cells = "".join(self._body(at, cell) for at, cell in enumerate(row))
-            lines.append(f"<tr{_data('row', rows, number)}>{cells}</tr>")
+            lines.append(f"<tr>{cells}</tr>")
         lines.append("</tbody>")
         lines.append("</table></div>")
         return "\n".join(lines)
 
-    def _head(self, at: int, column: Column, data: str) -> str:
+    def _head(self, at: int, column: Column) -> str:
         unit = f' <span class="tw-unit">{escape(column.unit, quote=False)}</span>' if column.unit else ""
         shown = f"{escape(column.name, quote=False)}{unit}"
-        return f'<th scope="col" class="tw-{self._align(at)}"{data}>{shown}</th>'
+        return f'<th scope="col" class="tw-{self._align(at)}">{shown}</th>'
 
     def _body(self, at: int, cell: Cell) -> str:
         shown = with_code(_shown(cell.text))
@@ -189,11 +185,6 @@ def number(value: float) -> str:
         return "∞" if value > 0 else "−∞"
     whole = value == round(value) or abs(value) >= 1000
     return f"{value:,.0f}" if whole and abs(value) < 1e15 else f"{value:.4g}"
-
-
-def _data(name: str, values: Sequence[str], at: int) -> str:
-    """A data attribute; nothing where there is no value for it."""
-    return f' data-{name}="{escape(values[at])}"' if at < len(values) and values[at] else ""
 
 
 def _shown(value: str | float) -> str:

@@ -28,7 +28,7 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 """A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
 _OUTPUTS = (
-    *("tilewise.css", "tilewise.js", "feedback.js", "mine.js", "run.js", "run_worker.js", "machine.wasm"),
+    *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js", "machine.wasm"),
     *("play.js", "edit.js", "editor.js", "solve.js", "figures.js", "plotly.js"),
 )
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
@@ -88,7 +88,6 @@ def _generated() -> dict[str, str]:
 
     return {
         "theme.css": theme.css(),
-        "devices.json": peaks(),
         "layout.json": json.dumps(layout()),
         "sentences.js": sentences.script(),
         "stepping.js": stepping.script(),
@@ -149,22 +148,6 @@ def packages(source: Path, root: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache / "lock"):
         return _packages(find_node(), cache, source)
-
-
-def peaks() -> str:
-    """Return the peaks of the device table as JSON, for bounds that the site's script computes."""
-    from tilewise.models.devices import DEVICES
-
-    return json.dumps(
-        [
-            {
-                "names": [entry.name, entry.pattern],
-                "memory_gb_per_s": entry.memory_gb_per_s,
-                "tflop_per_s": dict(entry.peak_tflop_per_s),
-            }
-            for entry in DEVICES
-        ]
-    )
 
 
 def outputs() -> tuple[str, ...]:

@@ -1,15 +1,18 @@
-"""The colours of compiled code: Pygments lexers for PTX, and for machine code as NVIDIA's nvdisasm writes it.
+"""Pygments lexers for PTX, for SASS as NVIDIA's nvdisasm writes it, and for kernels in Python's strings.
 
-In: lines of either. Out: tokens; jumps, memory, predicates, registers and constants apart. Pygments finds
-them by entry points, as ``nvidia-ptx`` and ``nvidia-sass``: its own PTX takes predicates for errors, and its
-Sass is a language of style sheets.
+In: a text. Out: tokens; jumps, memory, predicates, registers and constants apart. Pygments finds the lexers
+by entry points, as ``nvidia-ptx``, ``nvidia-sass`` and ``python-cuda``: its own PTX takes predicates for
+errors, and its Sass is a language of style sheets.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from pygments.lexer import RegexLexer, bygroups
+from pygments.lexers import CudaLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
 _JUMPS = (
@@ -88,3 +91,36 @@ class SassLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
             (r"\s+", Whitespace),
         ],
     }
+
+
+class PythonCudaLexer(PythonLexer):  # type: ignore[misc]  # Pygments has no types
+    """Python, with CUDA C in the raw strings that hold a kernel or a device function."""
+
+    name = "Python with CUDA C"
+    aliases: ClassVar[list[str]] = ["python-cuda"]
+    filenames: ClassVar[list[str]] = []
+    mimetypes: ClassVar[list[str]] = []
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, object, str]]:
+        """Position, kind and text of each token."""
+        end = 0
+        for string in re.finditer(r'r"""(.*?)"""', text, re.DOTALL):
+            if re.search(r"__(?:global|device)__", string[1]):
+                yield from self._python(text, end, string.start(1))
+                for at, kind, value in CudaLexer().get_tokens_unprocessed(string[1]):
+                    yield string.start(1) + at, kind, value
+                end = string.end(1)
+        yield from self._python(text, end, len(text))
+
+    def _python(self, text: str, start: int, end: int) -> Iterator[tuple[int, object, str]]:
+        """A stretch of Python, with the quotes that end the kernel before it and begin the one after it."""
+        closing = '"""' if start else ""
+        opening = 'r"""' if end < len(text) else ""
+        if closing:
+            yield start, String, closing
+        for at, kind, value in super().get_tokens_unprocessed(
+            text[start + len(closing) : end - len(opening)]
+        ):
+            yield start + len(closing) + at, kind, value
+        if opening:
+            yield end - len(opening), String, opening

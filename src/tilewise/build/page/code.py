@@ -172,7 +172,8 @@ def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bo
     if not text or (is_cuda and _only_imports(text)):
         return []
     shown, regions, markers = without_markers(text, blank=False)
-    attributes = [".python .tw-code", f'data-line="{cell.source_line + first - 1}"']
+    language = "python-cuda" if "__global__" in shown else "python"
+    attributes = [f".{language} .tw-code", f'data-line="{cell.source_line + first - 1}"']
     if regions:
         attributes.append(f'data-regions="{regions}" data-dropped="{markers}"')
     if cell.title:

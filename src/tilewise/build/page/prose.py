@@ -231,12 +231,7 @@ def _number(quoted: Quoted, stale: Collection[str], by_machine: Mapping[str, Quo
     }
     data = f' data-on="{escape(json.dumps(shown, ensure_ascii=False))}"' if shown else ""
     if quoted.origin:
-        if shown:
-            data += f' data-path="{escape(quoted.path)}" data-format="{escape(quoted.form)}"'
         return provenance_link(literal(quoted.text), quoted.origin, quoted.spread, mark.strip(), data)
     source = f"{quoted.source}; no longer current" if is_stale else quoted.source
     kind = "title" if quoted.source == COMPUTED else "data-source"
-    return (
-        f'<span class="tw-number{mark}" data-path="{escape(quoted.path)}" {kind}="{escape(source)}"{data}>'
-        f"{literal(quoted.text)}</span>"
-    )
+    return f'<span class="tw-number{mark}" {kind}="{escape(source)}"{data}>{literal(quoted.text)}</span>'

@@ -1,9 +1,9 @@
 // Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
 // In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
-// --generated (the folder of theme.css, which has the colours, devices.json, which has the peaks of GPUs, and the
-// layout.json, sentences.js and stepping.js of the simulator, and the judging.js of puzzles), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, mine.js, run.js, run_worker.js, play.js, edit.js, editor.js, solve.js,
-// figures.js, plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
+// --generated (the folder of theme.css, which has the colours, the layout.json, sentences.js and stepping.js of the
+// simulator, and the judging.js of puzzles), --out.
+// Out: tilewise.css, tilewise.js, feedback.js, run.js, run_worker.js, play.js, edit.js, editor.js, solve.js, figures.js,
+// plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -94,13 +94,12 @@ const scripts = {
 };
 
 /**
- * Modules: site/suggest.js imports one once somebody has something to say, site/machines.js one for files, site/try.js
- * one once somebody touches a kernel's sizes, site/play.js one on the Playground, site/solve.js one once
- * somebody opens a puzzle; these import the editor.
+ * Modules: site/suggest.js imports one once somebody has something to say, site/try.js one once somebody touches a
+ * kernel's sizes, site/play.js one on the Playground, site/solve.js one once somebody opens a puzzle; these two import
+ * the editor.
  */
 const onDemand = {
   "feedback.js": "feedback/dialog.js",
-  "mine.js": "mine/main.js",
   "run.js": "run/main.js",
   "play.js": "play/main.js",
   "edit.js": "play/edit.js",
@@ -150,7 +149,7 @@ await Promise.all([
       entryPoints: [join(here, source)],
       outfile: join(given.out, name),
       format: "esm",
-      alias: { "tilewise-devices": join(given.generated, "devices.json"), ...simulator },
+      alias: simulator,
       ...(name === "editor.js" && { metafile: true, banner: { js: `/* Licences: ${name}.LEGAL.txt */` } }),
     }).then(({ metafile }) => metafile && withLicences(name, metafile)),
   ),

@@ -75,7 +75,7 @@ def bars(
         "showgrid": False,
         "fixedrange": True,
     }
-    layout |= {"bargap": 0.32, "barmode": "group", "meta": {"key": len(names) > 1, "form": form or ""}}
+    layout |= {"bargap": 0.32, "barmode": "group", "meta": {"key": len(names) > 1}}
     return Figure(
         title=title,
         caption=caption,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tilewise.figures import theme
 from tilewise.figures.axes import Range, axis, base_layout
 from tilewise.figures.figure import Figure
-from tilewise.figures.values import number, with_paths
+from tilewise.figures.values import number, with_origins
 
 Numbers = npt.ArrayLike
 Floats = npt.NDArray[np.float64]
@@ -115,7 +115,7 @@ def line_chart(
     for one, (px, py) in zip(series, points, strict=True):
         nth = seen.get(one.role, 0)
         seen[one.role] = nth + 1
-        data.append(_trace(one, px, with_paths(one.y), nth, x, y))
+        data.append(_trace(one, px, with_origins(one.y), nth, x, y))
         if not one.names:
             notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
     labelled = [(one, pair) for one, pair in zip(series, points, strict=True) if not one.names]

@@ -1,14 +1,11 @@
 // In: the machines of `#tw-machines` and the header's button; blocks `.tw-machines`, which hold the outputs of other
 // machines in templates; numbers `[data-on]`. Out: one choice for the whole site, kept in this browser, by which all
-// of them change together. "Mine" shows files of the reader's own: mine/main.js, fetched when it is first wanted.
+// of them change together.
 
 import { element } from "./dom.js";
-import { fetchAll } from "./later.js";
 import { keep, recall } from "./stored.js";
 
-const home = document.currentScript?.src ?? document.baseURI;
 const KEPT = "machine";
-const MINE = "mine";
 /** Recorded numbers in sentences; a table says itself where its numbers come from. */
 const RECORDED = ":not(td) > a.tw-number[data-provenance]";
 
@@ -18,17 +15,14 @@ const root = document.querySelector(".tw-machine");
 const outputs = new WeakMap();
 /** What brings the page back to how it was sent, the last change last. */
 const undo = [];
-let mine = null;
 let reopen = () => {};
-/** Open the menu with a sentence for the reader; the menu sets it. */
-let say = () => {};
 
 const nameOf = (id) => machines.find((machine) => machine.id === id)?.name ?? id;
 /** The machine of a number; the first where it does not say. */
 const recordedOn = ({ dataset: { provenance = "" } }) =>
   machines.find(({ id }) => provenance.startsWith(`provenance-${id}-`)) ?? machines[0];
 const machineOf = (block) => block.dataset.shown ?? block.dataset.machine;
-const isKnown = (id) => id === MINE || machines.some((machine) => machine.id === id);
+const isKnown = (id) => machines.some((machine) => machine.id === id);
 let wanted = machines[0]?.id;
 
 /** Let the reader choose; `again` starts the page's parts anew around what changes. */
@@ -38,33 +32,16 @@ export function chooseMachine(again) {
   follow();
   addMenu();
   window.addEventListener("storage", ({ key }) => {
-    if (key && !/:(machine|mine)$/.test(key)) return;
-    mine?.reload();
+    if (key && !key.endsWith(`:${KEPT}`)) return;
     follow();
     again();
-  });
-  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-  const lit = (on) => document.body.classList.toggle("tw-dropping", on);
-  document.addEventListener("dragover", (event) => {
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    lit(true);
-  });
-  document.addEventListener("dragleave", (event) => event.relatedTarget || lit(false));
-  document.addEventListener("drop", (event) => {
-    lit(false);
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    const { items, files } = event.dataTransfer;
-    const entries = [...items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-    openMine((panel) => panel.take(entries.length ? entries : [...files]));
   });
 }
 
 /** What this browser keeps: the default where that is nothing, or a machine that the site no longer has. */
 function follow() {
   const kept = recall(KEPT);
-  wanted = isKnown(kept) && (kept !== MINE || recall(MINE)) ? kept : machines[0].id;
+  wanted = isKnown(kept) ? kept : machines[0].id;
 }
 
 function choose(id) {
@@ -73,51 +50,29 @@ function choose(id) {
   reopen();
 }
 
-async function fetchMine() {
-  mine ??= await import(new URL("mine.js", home).href);
-  return mine;
-}
-
-/** Open the panel for files of one's own and hand it to `then`; where it cannot be fetched, the menu says so. */
-async function openMine(then = () => {}) {
-  const back = () => root.lastElementChild.focus();
-  try {
-    const { openPanel } = await fetchMine();
-    then(openPanel({ change: (has) => choose(has ? MINE : machines[0].id), back }));
-  } catch {
-    say("This part of the page could not be fetched. Check the connection and try again.");
-  }
-}
-
 /** Show the chosen machine's outputs and numbers in an article. Called before any part looks at it. */
 export function showMachine(article) {
   if (!machines.length || !root) return;
   while (undo.length) undo.pop()();
-  if (wanted === MINE && !mine) fetchMine().then(reopen, () => {});
-  if (wanted === MINE) fetchAll(article); // folded tables, too
-  const shown = wanted === MINE && !mine ? machines[0].id : wanted;
   const button = root.querySelector(".tw-machine-button");
-  button.textContent = shown === MINE ? "Mine" : nameOf(shown);
-  button.setAttribute("aria-label", `Measured on: ${shown === MINE ? "my GPU" : nameOf(shown)}`);
+  button.textContent = nameOf(wanted);
+  button.setAttribute("aria-label", `Measured on: ${nameOf(wanted)}`);
 
   let changed = false;
-  for (const block of article.querySelectorAll(".tw-machines")) changed = showBlock(block, shown) || changed;
-  if (shown === MINE) mine.show({ article, numbers: `${RECORDED}, [data-on]`, change, note, nameOf, recordedOn, undo });
-  else {
-    for (const number of article.querySelectorAll("[data-on]")) {
-      const other = JSON.parse(number.dataset.on)[shown];
-      if (other) renumber(number, other);
-    }
-    for (const number of shown === machines[0].id ? [] : article.querySelectorAll(RECORDED)) {
-      const of = recordedOn(number);
-      if (of.id !== shown) change(number, null, { "data-elsewhere": of.name });
-    }
-    const lacking = [...article.querySelectorAll(".tw-machines, .tw-measurement[data-machine]")].filter(
-      (block) => machineOf(block) !== shown && !block.querySelector(".tw-measurement[data-machine]"),
-    );
-    for (const block of lacking) {
-      note(block, `${nameOf(machineOf(block))} (no record on the ${nameOf(shown)})`);
-    }
+  for (const block of article.querySelectorAll(".tw-machines")) changed = showBlock(block, wanted) || changed;
+  for (const number of article.querySelectorAll("[data-on]")) {
+    const other = JSON.parse(number.dataset.on)[wanted];
+    if (other) renumber(number, other);
+  }
+  for (const number of wanted === machines[0].id ? [] : article.querySelectorAll(RECORDED)) {
+    const of = recordedOn(number);
+    if (of.id !== wanted) change(number, null, { "data-elsewhere": of.name });
+  }
+  const lacking = [...article.querySelectorAll(".tw-machines, .tw-measurement[data-machine]")].filter(
+    (block) => machineOf(block) !== wanted && !block.querySelector(".tw-measurement[data-machine]"),
+  );
+  for (const block of lacking) {
+    note(block, `${nameOf(machineOf(block))} (no record on the ${nameOf(wanted)})`);
   }
   nameOnce(article);
   if (changed) document.dispatchEvent(new Event("tw:content"));
@@ -193,19 +148,17 @@ function note(block, text) {
 
 function addMenu() {
   const button = root.querySelector(".tw-machine-button");
-  const items = [...machines, { id: MINE, name: "Mine…" }].map(({ id, name }) =>
+  const items = machines.map(({ id, name }) =>
     element("button", { type: "button", role: "menuitemradio", tabindex: -1, "data-id": id }, name),
   );
-  const status = element("p", { role: "status" });
   const heading = element("p", { "aria-hidden": "true" }, "Measured on");
-  const menu = element("div", { role: "menu", class: "tw-machine-menu", hidden: true }, heading, ...items, status);
+  const menu = element("div", { role: "menu", class: "tw-machine-menu", hidden: true }, heading, ...items);
   menu.setAttribute("aria-label", "Measured on");
   root.prepend(menu);
 
   const open = (isOpen, focus = isOpen ? items.find((item) => item.ariaChecked === "true") : button) => {
     menu.hidden = !isOpen;
     button.setAttribute("aria-expanded", String(isOpen));
-    status.textContent = "";
     focus?.focus();
   };
   const mark = () => items.forEach((item) => item.setAttribute("aria-checked", String(item.dataset.id === wanted)));
@@ -216,18 +169,9 @@ function addMenu() {
   menu.addEventListener("click", ({ target }) => {
     const { id } = target.dataset;
     if (!id) return;
-    if (id !== MINE) {
-      open(false);
-      return choose(id);
-    }
-    open(false, null);
-    openMine();
+    open(false);
+    choose(id);
   });
-  say = (text) => {
-    mark();
-    open(true);
-    status.textContent = text;
-  };
   root.addEventListener("keydown", (event) => {
     const at = items.indexOf(document.activeElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];

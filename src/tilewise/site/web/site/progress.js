@@ -44,7 +44,7 @@ export function markProgress(article, signal) {
 }
 
 /** "kernels/grids" of an address of that lesson's page; "" of any other. */
-export function lessonOf(address) {
+function lessonOf(address) {
   return LESSON.exec(new URL(address, document.baseURI).pathname)?.[1] ?? "";
 }
 
