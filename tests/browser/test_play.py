@@ -192,6 +192,28 @@ __global__ void more(const float* a, float* c, int n) {
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_a_pasted_kernel_is_stepped_through_and_the_steps_follow_the_launch(
+    opened: Callable[..., Page],
+) -> None:
+    page = opened(390, has_touch=True)
+    paste(page, PASTED)
+    page.get_by_label("kernel", exact=True).select_option("scale")
+    page.get_by_label("n as a number").fill("20")
+    page.get_by_label("threads along x").fill("32")
+    expect(title(page)).to_contain_text("scale<<<1, 32>>>")
+    page.get_by_role("button", name="Step through it").tap()
+    figure = page.locator(".tw-figure")
+    expect(figure).to_have_attribute("data-state", "drawn")
+    expect(figure.locator(".tw-figure-title")).to_have_text("scale<<<1, 32>>>, step by step")
+    figure.get_by_role("button", name="next step").tap()
+    expect(figure.locator(".tw-player output")).to_contain_text("2 of")
+    page.get_by_label("n as a number").fill("40")
+    expect(figure.locator(".tw-figure-title")).to_have_text("scale<<<2, 32>>>, step by step")
+    page.get_by_role("button", name="Close the steps").tap()
+    expect(figure).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_errors_stand_at_their_lines_and_go_when_repaired(opened: Callable[..., Page]) -> None:
     page = opened()
     paste(page, "\n__global__ void k(int* a) {\n    a[0] = bb;\n    cc = 1;\n}\n")

@@ -40,7 +40,7 @@ export function general(value) {
   if (value === 0) return Object.is(value, -0) ? "-0" : "0";
   const sign = value < 0 ? "-" : "";
   const [digits, power] = rounded(value, 6);
-  const cut = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  const cut = (text) => (text.includes(".") ? text.replace(/\.?0*$/, "") : text);
   if (power < -4 || power >= 6) {
     const exponent = String(Math.abs(power)).padStart(2, "0");
     return `${sign}${cut(`${digits[0]}.${digits.slice(1)}`)}e${power < 0 ? "-" : "+"}${exponent}`;

@@ -29,7 +29,7 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 NODE_AT_LEAST = 20
 _OUTPUTS = (
     *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js", "machine.wasm"),
-    *("play.js", "edit.js", "editor.js", "solve.js", "figures.js", "plotly.js"),
+    *("play.js", "edit.js", "editor.js", "solve.js", "trace.js", "figures.js", "plotly.js"),
 )
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 

@@ -3,7 +3,7 @@
 // too. run_worker.js judges either. What a reader has chosen, written and solved is kept in this browser.
 
 import { wording } from "tilewise-judging";
-import { Runs } from "../run/main.js";
+import { Runs } from "../run/runs.js";
 import { figurePlace } from "../run/figure.js";
 import { element } from "../site/dom.js";
 import { markSolved } from "../site/solve.js";

@@ -95,7 +95,7 @@ function drawn(id, figure) {
 
 /** Let the page's figures find this one, or fetch their script, which looks for itself. */
 function drawFigures() {
-  const there = [...document.scripts].some(({ src }) => src.split(/[?#]/)[0].endsWith(`/${SCRIPT}`));
+  const there = "twFigures" in document.documentElement.dataset || [...document.scripts].some(({ src }) => src.split(/[?#]/)[0].endsWith(`/${SCRIPT}`));
   if (there) document.dispatchEvent(new Event("tw:content"));
   else document.head.append(element("script", { src: new URL(SCRIPT, import.meta.url).href }));
 }

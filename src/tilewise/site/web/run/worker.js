@@ -19,9 +19,11 @@ let offer = null;
 /** @type {Promise<Machine> | null} */
 let machine = null;
 
-async function begin(address) {
-  const answer = await fetch(address);
-  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+/** @param {string | ArrayBuffer} wasm an address, or the file itself */
+async function begin(wasm) {
+  if (typeof wasm !== "string") return Machine.from(wasm, layout);
+  const answer = await fetch(wasm);
+  if (!answer.ok) throw new Error(`${wasm}: ${answer.status}`);
   return Machine.from(await answer.arrayBuffer(), layout);
 }
 
