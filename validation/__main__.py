@@ -2,8 +2,7 @@
 
 In: nothing, on a machine with an NVIDIA GPU, CuPy and Nsight Compute. Out: the device's record, written
 into ``records/counters`` or a folder that is named. With ``--renew`` it renews the records that need no GPU
-instead. The lessons run on the simulator for their kernels: where a machine has a GPU and no clang,
-``--list FILE`` on another writes these down, and ``--listed FILE`` takes them from there.
+instead. ``--list FILE`` writes the lessons' kernels and launches down for ``validation.sanitizer``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ def main() -> int:
     )
     parser.add_argument("--renew", action="store_true", help="renew the records that need no GPU")
     parser.add_argument("--list", type=Path, help="write the lessons' kernels and launches into this file")
-    parser.add_argument("--listed", type=Path, help="take them from such a file, where no clang is")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     try:
         return _done(parser.parse_args())
@@ -42,7 +40,7 @@ def main() -> int:
 
 def _done(given: argparse.Namespace) -> int:
     if given.child:
-        child(given.child, collect(listed=given.listed))
+        child(given.child, collect())
         return 0
     if given.list:
         save_specimens(specimens(COURSE), given.list)
@@ -55,7 +53,7 @@ def _done(given: argparse.Namespace) -> int:
             f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
         )
         return 1
-    print(write(count(ncu, collect(listed=given.listed), given.listed), given.out))
+    print(write(count(ncu, collect()), given.out))
     return 0
 
 

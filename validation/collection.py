@@ -123,7 +123,7 @@ def _blocks(launch: Launch) -> str:
 
 
 def save_specimens(found: Sequence[Specimen], file: Path) -> None:
-    """Write specimens into a file, for a machine that cannot run the lessons because it lacks clang."""
+    """Write specimens into a file, for processes that only launch them."""
     rows = [encode_specimen(replace(one, stated=one.tolerance)) for one in found]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(rows), encoding="utf-8")
@@ -134,15 +134,11 @@ def load_specimens(file: Path) -> tuple[Specimen, ...]:
     return tuple(decode_specimen(row) for row in json.loads(file.read_text(encoding="utf-8")))
 
 
-def groups(listed: Path | None = None) -> Mapping[str, tuple[Specimen, ...]]:
-    """Specimens by the title of their group.
-
-    Args:
-        listed: a file with the lessons' specimens, made by ``--list``; then no lesson runs.
-    """
-    return {LESSONS: load_specimens(listed) if listed else specimens(COURSE), **OWN}
+def groups() -> Mapping[str, tuple[Specimen, ...]]:
+    """Specimens by the title of their group."""
+    return {LESSONS: specimens(COURSE), **OWN}
 
 
-def collect(listed: Path | None = None) -> tuple[Specimen, ...]:
+def collect() -> tuple[Specimen, ...]:
     """Every specimen; as `groups`."""
-    return tuple(one for group in groups(listed).values() for one in group)
+    return tuple(one for group in groups().values() for one in group)

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewise.errors import LessonError
-from tilewise.gpu.counters import ncu_command, parse_counters
+from tilewise.gpu.counters import known_metrics, observed
 from validation.record import Counted, DeviceRecord, Output, output, provenance
 from validation.specimen import Specimen
 
@@ -55,53 +54,34 @@ TIME_LIMIT_S = 540
 """How long the tool may take for all specimens."""
 
 
-def known_metrics(ncu: str, run: Any = subprocess.run) -> set[str]:
-    """Base names of the metrics that the tool knows for this GPU; empty where it does not say."""
-    done = run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False)
-    words = (line.split()[0] for line in done.stdout.splitlines() if line.strip())
-    return {word for word in words if "__" in word}
-
-
-def chosen_metrics(known: set[str]) -> dict[str, str]:
+def chosen_metrics(known: frozenset[str]) -> dict[str, str]:
     """Those counters that the tool knows; all where it did not say which it does."""
     return {
         name: metric for name, metric in METRICS.items() if not known or metric.removesuffix(".sum") in known
     }
 
 
-def count(ncu: str, specimens: Sequence[Specimen], listed: Path | None = None) -> DeviceRecord[Counted]:
+def count(ncu: str, specimens: Sequence[Specimen]) -> DeviceRecord[Counted]:
     """Count every specimen.
 
     Args:
         ncu: the tool.
         specimens: what to launch; the child collects the same ones by itself.
-        listed: the file that the lessons' specimens came from, for the child too.
 
     Raises:
         LessonError: nothing was launched, or the tool's table does not fit what was.
     """
     metrics = chosen_metrics(known_metrics(ncu))
-    with tempfile.TemporaryDirectory() as folder:
-        log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
-        own = [sys.executable, "-m", "validation", "--child", str(manifest)]
-        own += ["--listed", str(listed.resolve())] if listed else []
-        command = ncu_command(ncu, log, own, metrics)
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
-            env={**os.environ, "TILEWISE_BACKEND": "gpu"},
+
+    def child(manifest: Path) -> list[str]:
+        return [sys.executable, "-m", "validation", "--child", str(manifest)]
+
+    try:
+        told, launches = observed(
+            ncu, child, TIME_LIMIT_S, metrics, {**os.environ, "TILEWISE_BACKEND": "gpu"}
         )
-        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        if done.returncode or not manifest.is_file():
-            raise _fault(f"the launches failed: {_tail(said + done.stdout + done.stderr)}")
-        told = json.loads(manifest.read_text(encoding="utf-8"))
-        try:
-            launches = parse_counters(said, metrics)
-        except ValueError as error:
-            raise _fault(str(error)) from None
+    except ValueError as error:
+        raise _fault(str(error)) from None
     told["provenance"]["versions"]["ncu"] = version(ncu)
     return matched(told, metrics, specimens, launches)
 
@@ -151,10 +131,6 @@ def version(tool: str) -> str:
     done = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=60, check=False)
     words = [word for line in done.stdout.splitlines() if "Version" in line for word in line.split()]
     return next((word for word in words if word[:1].isdigit()), "unknown")
-
-
-def _tail(text: str) -> str:
-    return " ".join(text.split())[-600:]
 
 
 def _fault(message: str) -> LessonError:

@@ -1,4 +1,4 @@
-"""The command line: ``tilewise record | table | check | doctor | trace | play | puzzle``.
+"""The command line: ``tilewise record | check | doctor | trace | play | puzzle``.
 
 In: arguments. Out: an exit status. Each command lives in ``tilewise.cli`` and is imported when it is
 called, so that none pays for another's needs.
@@ -46,8 +46,6 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="record this experiment or text alone; may be repeated",
     )
-    table = commands.add_parser("table", help="print a lesson's tables")
-    table.add_argument("lesson", metavar="LESSON", help="id or path of a lesson")
     check = commands.add_parser("check", help="lint the lessons and their records")
     check.add_argument(
         "lessons", metavar="LESSON", nargs="*", help="run these alone; all where none is given"
@@ -154,10 +152,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from tilewise.cli.record import count_child
 
             return count_child(given.lesson, given.manifest, given.experiment)
-        if given.command == "table":
-            from tilewise.cli.table import table
-
-            return table(given.lesson)
         if given.command == "check":
             from tilewise.cli.check import check, print_rules
 

@@ -1,7 +1,6 @@
 """BF16 in arrays of uint16: NumPy has no such type, so an array holds the bits, and a recipe says so.
 
-In: floats, or bits as uint16, of NumPy or CuPy. Out: the other. Which arrays are meant is told by a case's
-recipes; how a kernel reads them is its own affair.
+In: floats, or bits as uint16, of NumPy or CuPy. Out: the other.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: `from tilewise.frameworks import cuda` (that is `numba.cuda`), `torch`, `triton` or `tl`. Out: the
 package's own module; without a GPU, Numba and Triton run kernels on their own simulators. Where a package is
-missing an `Absent` stands in for it, so that a lesson runs to its end. Comparing is left to `gpu.front_ends`.
+missing an `Absent` stands in for it, so that a lesson runs to its end.
 """
 
 from __future__ import annotations

@@ -329,7 +329,7 @@ def test_the_command_opens_a_file(open_context: Callable[..., BrowserContext], t
         faults.watch(page)
         page.goto(address[0])
         expect(page).to_have_title("mine.cu · Playground")
-        expect(title(page)).to_contain_text("fill_mine<<<4, 256>>>")
+        expect(title(page)).to_contain_text("fill_mine<<<1, 32>>>")
         expect(editor(page)).to_contain_text("fill_mine<<<1, 32>>>(nullptr, 5);")
         assert faults.console == faults.elsewhere == []
     finally:
@@ -491,7 +491,7 @@ def test_under_make_serve_the_playground_compiles(
     page.goto(f"{course}playground/")
     expect(title(page)).to_contain_text("add<<<4, 256>>>")
     paste(page, PASTED)
-    expect(title(page)).to_contain_text("fill<<<4, 256>>>")
+    expect(title(page)).to_contain_text("fill<<<1, 32>>>")
     assert faults.console == faults.elsewhere == []
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from tilewise.__main__ import main
 from tilewise.build.playback import find_lesson
-from tilewise.measurements import archive, counter_process
+from tilewise.gpu import counters
+from tilewise.measurements import archive
 from tilewise.measurements.definitions import uses_key
 from tilewise.measurements.record import read_record, write_record
 
@@ -154,7 +155,7 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
 
     monkeypatch.setattr("tilewise.cli.record.find_ncu", lambda: "/opt/ncu")
     assert main(["record", "kernels/adding"]) == 0
-    monkeypatch.setattr(counter_process.subprocess, "run", ncu)
+    monkeypatch.setattr(counters.subprocess, "run", ncu)
     assert main(["record", "kernels/adding", "--counters"]) == 0
     rows = json.loads((project.folder / "adding.json").read_text())["rows"]
     counted = [
@@ -164,16 +165,6 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
         ("one float", {"n": 64}, None, {"global_load_sectors": 16.0}),
         ("float4", {"n": 64}, None, {"global_load_sectors": 32.0}),
     ]
-
-
-def test_table_prints_what_was_recorded(project: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["record", "kernels/adding"])
-    capsys.readouterr()
-    assert main(["table", "kernels/adding"]) == 0
-    heads, _, *lines = capsys.readouterr().out.splitlines()[1:6]
-    assert heads.split("  ")[0] == "variant"
-    assert "here" not in heads
-    assert [line.split("  ")[0] for line in lines] == ["one float", "float4", "cuBLAS"]
 
 
 def test_check_names_a_stale_record_with_the_command_that_repairs_it(

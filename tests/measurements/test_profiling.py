@@ -143,7 +143,7 @@ def test_a_child_that_did_not_come_to_the_cell_is_said(tmp_path, monkeypatch) ->
     tool.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('no such lesson')\n", encoding="utf-8")
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(profiling, "find_ncu", lambda: str(tool))
-    with pytest.raises(ValueError, match=r"not reached in the child\. no such lesson"):
+    with pytest.raises(ValueError, match=r"Nothing was launched\. no such lesson"):
         profiled("p/l", "x", dict, [BYTES])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import ORIGIN, VEC_ADD, on_threads, simulate
+from tests.simulator.kernels import ORIGIN, VEC_ADD, simulate
 from tilewise.errors import LessonError
 from tilewise.simulator import CompileError, compile_kernel
 from tilewise.simulator.engine import machine
@@ -62,14 +62,6 @@ def test_a_kernel_without_the_header_of_its_types_is_told_of_it() -> None:
     source = 'extern "C" __global__ void k(const __grid_constant__ TensorMap map) { __shared__ u64 full; }'
     with pytest.raises(CompileError, match=r'Begin the source with #include "hopper\.cuh"\.'):
         compile_kernel(source)
-
-
-def test_an_unknown_instruction_stops_with_its_name_and_line() -> None:
-    source = on_threads('int r;\nasm("bmsk.clamp.b32 %0, %1, 3;" : "=r"(r) : "r"(i)); y[i] = r;', "int* y")
-    with pytest.raises(LessonError) as caught:
-        simulate(source, np.zeros(32, np.int32))
-    assert caught.value.line == ORIGIN[1] + 3
-    assert "bmsk.clamp.b32" in caught.value.message and "report it" in caught.value.repair
 
 
 def test_several_kernels_of_one_source_share_a_module() -> None:
@@ -160,14 +152,3 @@ def test_a_kernel_of_which_the_compiler_leaves_nothing_says_why(body: str) -> No
     assert (caught.value.path, caught.value.line) == (ORIGIN[0], ORIGIN[1] + 1)
     assert "look for a loop that cannot end" in str(caught.value)
     assert "a variable that is used before it has a value" in str(caught.value)
-
-
-def test_recursion_is_refused() -> None:
-    source = """
-__device__ __noinline__ int steps(int n, int k) {
-    return n < 2 ? k : steps(n % 2 ? 3 * n + 1 : n / 2, k + 1) + steps(n / 3, k);
-}
-extern "C" __global__ void k(int* y) { y[threadIdx.x] = steps(y[threadIdx.x], 0); }
-"""
-    with pytest.raises(LessonError, match="steps calls itself"):
-        simulate(source, np.zeros(32, np.int32))

@@ -1,7 +1,7 @@
 """Values kept in a folder from one build to the next, each under a key that says what it was made of.
 
 In: keys and bytes. Out: the same bytes later, or nothing. A file is written whole or not at all, and one that
-cannot be read counts as absent. What a key must cover is for whoever makes it.
+cannot be read counts as absent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What pages of docs/ may quote of the course: ``{{ course.map }}`` and its like, by name.
 
-In: the course, its parts and its pages. Out: Markdown. What each of them holds is for
-``tilewise.build.page``; which other families of fragments there are, for ``lessons``.
+In: the course, its parts and its pages. Out: Markdown.
 """
 
 from __future__ import annotations

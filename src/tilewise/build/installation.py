@@ -1,7 +1,6 @@
 """Where the course's package comes from, for notebooks far from a checkout.
 
-In: a repository's address and a revision, neither typed by hand. Out: a cell that installs them. Which
-revision a site is built from is left to the MkDocs plugin.
+In: a repository's address and a revision, neither typed by hand. Out: a cell that installs them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The lessons' files, read and held to the rules for one lesson; what did not change is not read again.
 
-In: the folder ``lessons``. Out: parsed lessons, and what is wrong with each by itself. How they fit together
-is for ``tilewise.course.rules``.
+In: the folder ``lessons``. Out: parsed lessons, and what is wrong with each by itself.
 """
 
 from __future__ import annotations

@@ -220,14 +220,15 @@ class _Found:
             else:
                 missed = unexplained(made, lesson.headings(), experiment.path, experiment.line)
                 faults.extend(str(fault) for fault in missed)
-            for path, one in _records(experiment, self.archive):
+            for one in self.archive.on_each(experiment.name):
                 again = staleness(experiment, one)
                 device = one.provenance["device"]
                 if again and (shown.record is None or device != shown.record.provenance["device"]):
                     self.notes[f"{where}: {again} ({device})"] = None
                 if replace(renewed(experiment, one), checksum="") != replace(one, checksum=""):
+                    shown_path = self.archive.shown(self.archive.path(experiment.name, device))
                     self.notes[
-                        f"{self.archive.shown(path)}: its keys or labels are not those of now, though it "
+                        f"{shown_path}: its keys or labels are not those of now, though it "
                         f"holds. Renew them, without a GPU: {COMMAND} {experiment.lesson}"
                     ] = None
                 self.notes.update(dict.fromkeys(_refused(experiment, one)))
@@ -253,17 +254,6 @@ class _Found:
             )
         else:
             self.notes[f"{why} It is listed as pending. {repair}"] = None
-
-
-def _records(experiment: Experiment, archive: Archive) -> Iterator[tuple[Path, Record]]:
-    """An experiment's records on all devices."""
-    for path in (archive.path(experiment.name, name) for name in archive.devices):
-        try:
-            record = read_record(path, archive.shown(path)) if path.is_file() else None
-        except LessonError:
-            continue  # said by record_faults
-        if record is not None:
-            yield path, record
 
 
 def _refused(experiment: Experiment, record: Record) -> Iterator[str]:

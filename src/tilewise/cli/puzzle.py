@@ -1,7 +1,7 @@
 """``tilewise puzzle``: list the puzzles, start one, check an answer, or print a hint.
 
 In: a puzzle's name, and the current folder, where answers are kept. Out: lines on stdout and an exit status;
-what is wrong with an answer comes as a ``LessonError``. Judging is left to ``tilewise.puzzles``.
+what is wrong with an answer comes as a ``LessonError``.
 """
 
 from __future__ import annotations

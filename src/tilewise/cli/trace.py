@@ -1,8 +1,7 @@
 """``tilewise trace``: simulate a kernel of any CUDA file, and write what it does to memory as a page.
 
 In: a file, a launch, and arguments as ``name=f32[1024]``. Out: counts by source line and hazards on stdout,
-and one HTML file that opens without a server. How arguments are read, and what the page holds, is left to
-``trace_arguments`` and ``trace_page``.
+and one HTML file that opens without a server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arguments of ``tilewise trace``: text from the command line becomes arrays and numbers for a kernel.
 
 In: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``. Out: a ``Case``. Random arrays are the same in every
-run. What a kernel takes is the kernel's to say.
+run.
 """
 
 from __future__ import annotations

@@ -6,24 +6,25 @@ reader's to change.
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewise.cli.trace_plan import SPELLED, Plan, plan
+import numpy as np
+
+from tilewise.cli.trace_arguments import TYPES
 from tilewise.cuda.arguments import parameters_of
-from tilewise.cuda.launch_sites import LaunchSite, launch_sites
-from tilewise.cuda.top_level import pieces
+from tilewise.cuda.launch_sites import launch_sites
 from tilewise.errors import LessonError
-from tilewise.kernel.proposals import unset_variables
+from tilewise.kernel.proposals import Proposal, ProposedArray, ProposedNumber, proposal, unset_variables
 
 if TYPE_CHECKING:
     from tilewise.cuda.kernel_source import GlobalFunction
-    from tilewise.cuda.variables import DeviceVariable
     from tilewise.kernel.kernel import Kernel
+
+_SPELLED = {np.dtype(name): short for short, name in TYPES.items()}
 
 
 def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> Iterator[str]:
@@ -59,21 +60,11 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
         except (LessonError, ValueError) as error:
             yield f"\n  {name}: {error}"
             continue
+        bytes_of = _structs(function, partial(Kernel, text, name, defines, folder=folder))
+        launch = proposal(function, part.whole, empty, sites=sites, bytes_of=bytes_of)
+        named = ["--kernel", function.name] if several or "<" in function.name else []
         yield f"\n  {name}({', '.join(f'{one.ctype} {one.name}' for one in parameters_of(function))})"
-        yield "  " + command(
-            file,
-            function,
-            several,
-            defines,
-            empty,
-            plan(
-                function,
-                _site(name, sites),
-                flat=not _has(name, part.whole, r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b"),
-                dynamic=_has(name, part.whole, r"\bextern\b[^;]*__shared__"),
-                bytes_of=_structures(function, partial(Kernel, text, name, defines, folder=folder)),
-            ),
-        )
+        yield f"  {shlex.join(_command(file, named, defines, launch))}"
     for template, launched in part.templates.items():
         if not launched:
             yield f"\n  {template} is a template: name its arguments, as in --kernel '{template}<32>'."
@@ -83,65 +74,42 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
         yield f"  {f'line {one.line}: ' if one.line else ''}{one.what}: {one.reason}"
 
 
-def command(
-    file: str,
-    function: GlobalFunction,
-    several: bool,
-    defines: Mapping[str, Any],
-    variables: Sequence[DeviceVariable] = (),
-    planned: Plan | None = None,
-) -> str:
-    """A command that launches a kernel on small inputs, with values for variables that have none.
-
-    Args:
-        file: the file as the reader named it.
-        function: the kernel.
-        several: whether the file has others.
-        defines: values for macros.
-        variables: those of the file that need a value.
-        planned: grid, block and arguments; by default small ones.
-    """
-    planned = planned or plan(function)
-    named = ["--kernel", function.name] if several or "<" in function.name else []
-    words = ["tilewise", "trace", file, *named]
-    words += [word for key, value in defines.items() for word in ("--define", f"{key}={value}")]
-    words += ["--grid", ",".join(map(str, planned.grid)), "--block", ",".join(map(str, planned.block))]
-    words += ["--shared", str(planned.shared_bytes)] if planned.shared_bytes else []
-    words += [word for name, value in planned.arguments.items() for word in ("--arg", f"{name}={value}")]
-    for held in variables:
-        if held.dtype in SPELLED and held.shape is not None and -1 not in held.shape:
-            shape = ",".join(map(str, held.shape or (1,)))
-            words += ["--arg", f"{held.name}={SPELLED[held.dtype]}[{shape}]"]
-    return shlex.join(words)
+def _command(file: str, named: list[str], defines: Mapping[str, Any], launch: Proposal) -> Iterator[str]:
+    """The words of a command that makes a launch."""
+    yield from ("tilewise", "trace", file, *named)
+    for name, value in defines.items():
+        yield from ("--define", f"{name}={value}")
+    for option, extents in (("--grid", launch.grid), ("--block", launch.block)):
+        used = max((at for at, extent in enumerate(extents) if extent > 1), default=0)
+        yield from (option, ",".join(map(str, extents[: used + 1])))
+    if launch.shared_bytes:
+        yield from ("--shared", str(launch.shared_bytes))
+    for argument in (*launch.arguments, *launch.variables):
+        if argument not in launch.variables or argument.dtype in _SPELLED:
+            yield from ("--arg", f"{argument.name}={_written(argument)}")
 
 
-def _structures(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:
-    """The sizes of the structures that a kernel takes; only a compiler knows them."""
+def _written(one: ProposedArray | ProposedNumber) -> str:
+    """An argument as the command takes it."""
+    if isinstance(one, ProposedNumber):
+        kind = one.dtype.kind
+        return (
+            repr(float(one.value))
+            if kind == "f"
+            else str(bool(one.value)).lower()
+            if kind == "b"
+            else str(one.value)
+        )
+    is_struct = one.is_by_value and one.dtype == np.uint8
+    extents = ",".join(map(str, one.shape))
+    return f"{'zeros:' if is_struct else ''}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
+
+
+def _structs(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:
+    """The sizes of the structs that a kernel takes; only a compiler knows them."""
     if all(one.is_pointer or one.dtype is not None for one in parameters_of(function)):
         return {}
     made = kernel()
     return {
         one.name: held.size_bytes for one, held in zip(made.parameters, made.entry.parameters, strict=True)
     }
-
-
-def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite | None:
-    """The file's launch of a kernel: of those with its template arguments the one of which most is known."""
-    base, _, template = name.partition("<")
-    own = [one for one in sites if one.kernel == base.rpartition("::")[2]]
-    exact = [one for one in own if one.template == f"<{template}"] if template else own
-    return max(exact or own, key=_known, default=None)
-
-
-def _known(site: LaunchSite) -> int:
-    scope = site.small()
-    arguments = range(len(site.arguments))
-    passed = [site.passed(at, scope) is not None or site.bytes_of(at, scope) is not None for at in arguments]
-    return sum(one is not None for one in site.extents(scope)) + sum(passed)
-
-
-def _has(name: str, text: str, pattern: str) -> bool:
-    """Whether a kernel's own text matches a pattern."""
-    base = name.partition("<")[0].rpartition("::")[2]
-    own = [one.text for one in pieces(text) if re.search(rf"\b{base}\s*\(", one.head)]
-    return any(re.search(pattern, one) for one in own)

@@ -1,7 +1,6 @@
 """The lessons together: their order, what each needs and unlocks, and the terms they share.
 
-In: parsed lessons in the order of the navigation. Out: a ``Course``. Whether they make a good one is for
-``tilewise.course.rules``; nothing is executed, and nothing is rendered here.
+In: parsed lessons in the order of the navigation. Out: a ``Course``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Jupytext's percent format: a lesson's file into its cells, executing nothing.
 
 In: text. Out: cells with true line numbers, the same as jupytext's ``py:percent`` reader finds (a test
-compares them). Options on ``# %%`` lines are validated here; what a cell's prose or code means is left to
-others.
+compares them). Options on ``# %%`` lines are validated here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a lesson's prose says: definitions, footnotes, links, numbers, headings and the words between them.
 
 In: the Markdown of a lesson's prose cells. Out: facts with places, found once a lesson. Code, fences and
-formulas are opaque: nothing in them is a word, a link or a number. What the facts mean together is for
-``tilewise.course.terms``, ``tilewise.course.order`` and ``tilewise.build.page``.
+formulas are opaque: nothing in them is a word, a link or a number.
 """
 
 from __future__ import annotations

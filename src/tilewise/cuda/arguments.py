@@ -1,7 +1,7 @@
 """What a launch may be given: arguments against a kernel's parameters, grid and block against the limits.
 
 In: what the caller passed. Out: NumPy values of exactly the declared types, or one line that says what does
-not fit. The same checks stand before both backends; running anything is left to them.
+not fit. The same checks stand before both backends.
 """
 
 from __future__ import annotations

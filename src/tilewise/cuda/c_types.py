@@ -1,7 +1,6 @@
 """CUDA C's types beside NumPy's: one table, used wherever an argument is checked or converted.
 
 In: the name of a type, without qualifiers. Out: `CType`, or None for a type that the source defines itself.
-Structs and their layout are left to the compilers.
 """
 
 from __future__ import annotations

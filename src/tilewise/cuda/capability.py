@@ -1,7 +1,7 @@
 """Which GPU a kernel needs at least, read from its text: so that a page can say whether a hosted GPU will do.
 
 In: a kernel's source and options. Out: a compute capability such as (7, 5). The compile gate is the judge: a
-test holds the table to what NVRTC accepts. What the simulator knows of an instruction is its own affair.
+test holds the table to what NVRTC accepts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cases: which inputs a kernel gets and how it is launched, said without allocating anything.
 
 In: shapes, dtypes, distributions, grid and block. Out: `Recipe` and `Case`, which make fresh arrays when
-asked and a stable text for record keys. Which kernel takes them, and where it runs, is left to `gpu.kernel`.
+asked and a stable text for record keys.
 """
 
 from __future__ import annotations

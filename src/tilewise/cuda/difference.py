@@ -1,7 +1,6 @@
 """How far two arrays are apart.
 
-In: two arrays of one shape and a tolerance. Out: a `Difference`, with the place of the largest error. What
-to say of it is left to `comparison`.
+In: two arrays of one shape and a tolerance. Out: a `Difference`, with the place of the largest error.
 """
 
 from __future__ import annotations

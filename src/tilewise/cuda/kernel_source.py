@@ -1,7 +1,7 @@
 """What a CUDA C string says: its kernels and their parameters, its regions, its tokens.
 
 In: source text as a lesson writes it. Out: what a launch and a page must know of it. Only declarations are
-read; whether the rest compiles is left to the compilers, and checking arguments to `arguments`.
+read.
 """
 
 from __future__ import annotations

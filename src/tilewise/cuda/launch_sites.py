@@ -55,7 +55,7 @@ class LaunchSite:
     scope: Scope
     """What names stand for there."""
     fixed: frozenset[str]
-    """Names that the device's code uses, too."""
+    """Names that the device's code uses, too, and that the host's function does not define itself."""
 
     def small(self) -> Scope:
         """The scope with its large sizes divided until the launch is one for a first look."""
@@ -141,13 +141,14 @@ def _site(
     config, after = _list(own, match.end(), ">>>")
     opened = re.compile(r"\s*\(").match(own, after)
     arguments, _ = _list(own, opened.end(), ")") if opened else ((), after)
-    scope = scope_of(plain, own[: match.start()])
+    before = own[: match.start()]
+    scope, free = scope_of(plain, before), fixed - scope_of("", before).values.keys()
     allocated = dict(_allocations(own) or _allocations(plain))
     written = " ".join((match["template"] or "").split())
     for bound in _instances(piece, plain):
         here = scope.having(bound)
         yield LaunchSite(
-            match["name"], _resolved(written, here, known), config, arguments, allocated, here, fixed
+            match["name"], _resolved(written, here, known), config, arguments, allocated, here, free
         )
 
 

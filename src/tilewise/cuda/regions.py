@@ -1,6 +1,6 @@
 """Named parts of a kernel, between `// [name` and `// name]`.
 
-In: CUDA C. Out: each part with its true line numbers. Showing it without the markers is left to `outputs`.
+In: CUDA C. Out: each part with its true line numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The sizes of a case, and whether the launch divides them.
 
-In: a launch. Out: its sizes in words, and whether some size leaves the last block ragged. Asking for such
-sizes is left to `comparison`.
+In: a launch. Out: its sizes in words, and whether some size leaves the last block ragged.
 """
 
 from __future__ import annotations

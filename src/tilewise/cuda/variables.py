@@ -1,7 +1,7 @@
 """The variables that a CUDA source keeps on the device: `__device__`, `__constant__`, `__managed__`.
 
-In: source text. Out: what it declares, with element type and shape where the text says them. Their values
-are left to the backends, and what a name is called in PTX is here too, since both need it.
+In: source text. Out: what it declares, with element type and shape where the text says them. What a name is
+called in PTX is here too.
 """
 
 from __future__ import annotations

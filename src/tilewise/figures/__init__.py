@@ -1,8 +1,8 @@
 """Figures: what a lesson draws, as plain data.
 
 In: numbers, launches, runs and states of a model. Out: frozen ``Figure``s that serialise to JSON, with a
-caption and a text alternative. Each name is loaded from its module when it is first used, so that a change
-of one module runs only the lessons that use it. Drawing is left to ``kinds`` and ``site/web/figures``.
+caption and a text alternative. Each name is loaded from its module when it is first used, so that a change of
+one module runs only the lessons that use it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What all charts share: a layout without a ground of its own, and axes with units.
 
-In: a height, labels, ends. Out: parts of a Plotly specification whose colours are role tokens. What
-stands on the axes is left to the charts.
+In: a height, labels, ends. Out: parts of a Plotly specification whose colours are role tokens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A figure: a statement, a caption, a text alternative and a specification that the site's script draws.
 
-In: what a lesson's call computed, with NumPy values allowed anywhere. Out: plain JSON, the HTML that
-holds the figure on a page, and the form that notebooks draw. Drawing is left to ``kinds``.
+In: what a lesson's call computed, with NumPy values allowed anywhere. Out: plain JSON, the HTML that holds
+the figure on a page, and the form that notebooks draw.
 """
 
 from __future__ import annotations

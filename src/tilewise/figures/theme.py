@@ -1,7 +1,7 @@
 """The course's palette: one colour for each role, for light pages and for dark ones.
 
 In: nothing. Out: hex colours by role, the CSS variables ``--tw-<role>``, and role tokens resolved in a
-specification. How a figure uses a role, and which second sign goes with it, is left to the figures.
+specification.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Numbers as figures hold and write them.
 
-In: Python and NumPy values. Out: what JSON can hold, and numbers as a reader wants them. Which values
-there are is left to the figures.
+In: Python and NumPy values. Out: what JSON can hold, and numbers as a reader wants them.
 """
 
 from __future__ import annotations

@@ -1,16 +1,21 @@
 """Hardware counters: Nsight Compute's command line, and what its table says.
 
-In: a child command that launches kernels while its profiler range is open. Out: one mapping of metric to
-value for each launch, in order. Where Nsight Compute is missing, ``find_ncu`` says so with None.
+In: a child command that launches kernels while its profiler range is open. Out: what the child wrote down,
+and one mapping of metric to value for each launch, in order. Where Nsight Compute is missing, ``find_ncu``
+says so with None.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
-from collections.abc import Mapping, Sequence
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 METRICS: Mapping[str, str] = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
@@ -22,7 +27,8 @@ METRICS: Mapping[str, str] = {
     "instructions": "smsp__inst_executed.sum",
 }
 """Our names for the counters that are taken, and Nsight Compute's."""
-
+Launches = list[tuple[str, dict[str, float]]]
+"""For each launch in order: the kernel's name and the values of its metrics."""
 
 FOLDERS = ("/opt/nvidia/nsight-compute", "/usr/local/cuda/nsight-compute")
 """Folders that hold a folder for each version of Nsight Compute."""
@@ -68,7 +74,52 @@ def ncu_command(ncu: str, log: Path, child: Sequence[str], metrics: Mapping[str,
     ]
 
 
-def parse_counters(text: str, metrics: Mapping[str, str] = METRICS) -> list[tuple[str, dict[str, float]]]:
+def known_metrics(ncu: str) -> frozenset[str]:
+    """The metrics that the tool lists for this GPU, without suffixes; empty where it does not say."""
+    done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False)
+    words = (line.split()[0] for line in done.stdout.splitlines() if line.strip())
+    return frozenset(word for word in words if "__" in word)
+
+
+def observed(
+    ncu: str,
+    child: Callable[[Path], Sequence[str]],
+    time_limit_s: float,
+    metrics: Mapping[str, str] = METRICS,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Any, Launches]:
+    """Run a child under the tool.
+
+    Args:
+        ncu: the tool.
+        child: the command to run, which writes JSON about its launches to the path that it is given.
+        time_limit_s: how long it may take.
+        metrics: our names and the tool's.
+        environment: the child's, where it is not this process's.
+
+    Returns:
+        What the child wrote, and its launches as ``parse_counters`` has them.
+
+    Raises:
+        ValueError: the child wrote nothing, or there is no table; the message holds what was said.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
+        done = subprocess.run(
+            ncu_command(ncu, log, child(manifest), metrics),
+            capture_output=True, text=True, timeout=time_limit_s, check=False, env=environment,
+        )  # fmt: skip
+        report = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        try:
+            if not manifest.is_file():
+                raise ValueError("Nothing was launched.")
+            return json.loads(manifest.read_text(encoding="utf-8")), parse_counters(report, metrics)
+        except ValueError as error:
+            said = " ".join((report + done.stdout + done.stderr).split())[-400:]
+            raise ValueError(f"{error} {said}".strip()) from None
+
+
+def parse_counters(text: str, metrics: Mapping[str, str] = METRICS) -> Launches:
     """What Nsight Compute's raw page says.
 
     Args:

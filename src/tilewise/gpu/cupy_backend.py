@@ -1,7 +1,7 @@
 """Launching on a GPU through CuPy: compile once, copy in, launch, copy back.
 
 In: a kernel's text and arguments that `arguments` has checked. Out: the arrays, written in place. CuPy is
-imported when the first launch needs it; whether to come here at all is `kernel`'s decision.
+imported when the first launch needs it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The GPU of this machine: whether there is one, what it is called, and the state it is in.
 
 In: nothing. Out: plain values from CuPy or ``nvidia-smi``. Nothing is imported and no GPU is touched until a
-function is called; peaks are the device table's and the probes' affair.
+function is called.
 """
 
 from __future__ import annotations

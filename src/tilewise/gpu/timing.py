@@ -1,7 +1,6 @@
 """Timing on a GPU: CUDA events around one call, a cold L2, contenders in turn, percentiles of many samples.
 
-In: callables that enqueue work on the current stream and do not wait. Out: microseconds. Whether the work is
-right, and what may be concluded from the times, is for others to say.
+In: callables that enqueue work on the current stream and do not wait. Out: microseconds.
 
 Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (what was in L2 is gone, and no
 dirty line is left whose write-back the timed kernel would pay), spin for as long as the host needs to enqueue

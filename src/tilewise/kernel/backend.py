@@ -1,6 +1,6 @@
 """Where kernels run in this process: on a GPU or on the simulator.
 
-In: the environment and what CuPy finds. Out: one word, said once to stderr. Running is left to `kernel`.
+In: the environment and what CuPy finds. Out: one word, said once to stderr.
 """
 
 from __future__ import annotations

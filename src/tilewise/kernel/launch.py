@@ -1,7 +1,6 @@
 """`Launch`: a kernel with a case's inputs and a launch shape, ready to run or to simulate.
 
-In: what `Kernel.on` has checked. Out: the case's values after a run, or a `Run` of the simulator. How a
-kernel is compiled and run is left to `kernel`.
+In: what `Kernel.on` has checked. Out: the case's values after a run, or a `Run` of the simulator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The compile gate: a kernel through NVRTC as CuPy would compile it, on a machine without a GPU or driver.
 
 In: a `Kernel`. Out: for each architecture the compiler's figures (registers, spills, shared memory) or its
-messages; `machine_code` shows what it made. Nothing is written; running it is left to `cupy_backend`.
+messages; `machine_code` shows what it made. Nothing is written.
 """
 
 from __future__ import annotations

@@ -207,13 +207,15 @@ def _array(one: ProposedArray, struct_bytes: int = 0) -> dict[str, Any]:
         "name": one.name,
         "type": _type(one),
         "written": one.is_written,
-        "shape": [struct_bytes if one.is_struct else f"{one.name}.length"],
-        "byValue": one.is_struct,
+        "shape": [struct_bytes if one.is_by_value else f"{one.name}.length"],
+        "byValue": one.is_by_value,
         "fill": _fill(one),
     }
 
 
 def _type(one: ProposedArray) -> str:
+    if one.is_by_value:
+        return "u1"
     if _BF16.search(one.ctype):
         return "bf16"
     text = one.dtype.str[1:]
@@ -222,7 +224,7 @@ def _type(one: ProposedArray) -> str:
 
 def _fill(one: ProposedArray) -> dict[str, Any]:
     """Random numbers, as ``tilewise trace`` gives them: small whole ones, or normal ones."""
-    if one.is_struct:
+    if one.is_by_value:
         return {"kind": "constant", "value": 0}
     seed = sum((at + 1) * ord(letter) for at, letter in enumerate(one.name))
     if one.dtype.kind == "f" or _BF16.search(one.ctype):
@@ -243,7 +245,7 @@ def _fields(proposed: Proposal) -> dict[str, Any]:
             kind = "whole" if one.dtype.kind in "iu" else "number"
             fields[one.name] = str(int(one.value) if one.dtype.kind != "f" else one.value)
         else:
-            kind = "variable" if one in proposed.variables else "struct" if one.is_struct else "array"
+            kind = "variable" if one in proposed.variables else "struct" if one.is_by_value else "array"
             fields[f"{one.name}.length"] = one.length
         shown.append({"name": one.name, "ctype": one.ctype, "kind": kind})
     return {"fields": fields, "arguments": shown}

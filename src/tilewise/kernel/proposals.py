@@ -1,50 +1,61 @@
-"""A first launch of a kernel that nobody has described: arrays and numbers that fit each other.
+"""A first launch of a kernel that nobody has described: as its file makes it, else of small sizes.
 
-In: a kernel's declaration, and the text around it. Out: a ``Proposal``, which the Playground shows; the
-sizes are small, and the reader's to change. ``tilewise trace`` reads a file's own launches first
-(``cli.trace_plan``).
+In: a kernel's declaration, and the text around it with the host's launches. Out: a ``Proposal``, for the
+Playground and for ``tilewise trace``, whose arrays are large enough for the sizes that go with them. It is
+the reader's to change.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from tilewise.cuda.arguments import Parameter, parameters_of
+from tilewise.cuda.host_values import Scope
 from tilewise.cuda.kernel_source import GlobalFunction, without_comments
+from tilewise.cuda.launch_sites import LaunchSite, launch_sites
+from tilewise.cuda.top_level import pieces
 from tilewise.cuda.variables import DeviceVariable, device_variables
 
 ELEMENTS = 1024
-"""Elements of each array that is proposed: 32 rows of 32 where a kernel has several sizes."""
-BLOCK = 256
-_EDGE = 32
-_PLANE = 16
-"""Threads of a block along x and y, where a kernel has threads along y."""
+"""Elements of an array of which nothing is known."""
+_MOST_ELEMENTS = 1 << 20
+_MOST_BYTES = 1 << 30
+_MOST_BLOCKS = 256
+_BLOCK = 256
+_EDGE = 16
+"""Threads of a block along x and y, where a kernel has threads along y; and the most blocks along each."""
+_DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b")
 _SHARED_BYTES = 16_384
-"""Of ``extern __shared__`` arrays, whose size only the launch says."""
+"""Of ``extern __shared__`` arrays, where nothing says how much."""
 _STRUCT_BYTES = 64
 _SIZE = re.compile(
-    r"(?i)^(?:n|m|k|h|w|b|t|c|d|nx|ny|nz|\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem)\w*)$"
+    r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
+    r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
 )
+_Formula = tuple[str, int]
+"""A formula of sizes, and what it comes to at first."""
 
 
 @dataclass(frozen=True)
 class ProposedArray:
-    """An array for a pointer, or the bytes of a struct."""
+    """An array for a pointer, or what a struct or a vector by value holds."""
 
     name: str
     ctype: str
     dtype: np.dtype[np.generic]
+    """Bytes where the element is a struct."""
     shape: tuple[int, ...]
     length: str
     """How many elements it has, as a formula of sizes: ``4 * n``."""
     is_written: bool
     """Whether the kernel may write it."""
-    is_struct: bool = False
+    is_by_value: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,7 @@ class ProposedNumber:
     name: str
     ctype: str
     dtype: np.dtype[np.generic]
-    value: float | int | bool
-    is_size: bool
-    """Whether it says how large arrays are."""
+    value: float
 
 
 @dataclass(frozen=True)
@@ -74,29 +83,48 @@ class Proposal:
     shared_bytes: int
 
 
-def proposal(function: GlobalFunction, text: str, variables: Sequence[DeviceVariable] = ()) -> Proposal:
+def proposal(
+    function: GlobalFunction,
+    text: str,
+    variables: Sequence[DeviceVariable] = (),
+    *,
+    sites: Sequence[LaunchSite] | None = None,
+    bytes_of: Mapping[str, int] = MappingProxyType({}),
+) -> Proposal:
     """A launch on small inputs.
 
     Args:
-        function: what the kernel declares; its line is one of the text's.
-        text: the source.
+        function: what the kernel declares.
+        text: the source, host code and all.
         variables: those that need a value.
+        sites: the launches in the text, where the caller knows them already.
+        bytes_of: the sizes of structs that the kernel takes by value, by their names.
     """
     parameters = parameters_of(function)
-    sizes = [one.name for one in parameters if _is_size(one)]
-    body = _body(function, text)
-    is_plane = bool(re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", body))
-    size = _EDGE if len(sizes) > 1 or is_plane else ELEMENTS
-    limit = function.max_threads or 1024
-    block = (_PLANE, _PLANE, 1) if is_plane and limit >= _PLANE**2 else (min(BLOCK, limit), 1, 1)
-    grid, formulas = _grid(sizes, block, is_plane)
+    own = _own_text(function.name, text)
+    is_plane = bool(re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", own))
+    site = _site(function.name, launch_sites(text) if sites is None else sites)
+    scope = site.small() if site else Scope()
+    given, threads, shared = site.extents(scope) if site else (None, None, 0)
+    block = _block(threads, function.max_threads or 1024, is_plane)
+    numbers = _numbers(parameters, site, scope, given, block, is_plane)
+    sizes = {one.name: int(numbers[one.name]) for one in parameters if _is_size(one)}
+    sizes = {name: value for name, value in sizes.items() if value >= 1}
+    length = _length(sizes, is_plane)
+    grid, formulas = _grid(given, sizes, length, block, is_plane)
+    length = _at_least(math.prod(grid) * math.prod(block), length)
     return Proposal(
-        arguments=tuple(_argument(one, sizes, size, is_plane) for one in parameters),
+        arguments=tuple(
+            _array(one, length, site.bytes_of(at, scope) if site else None)
+            if one.is_pointer
+            else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
+            for at, one in enumerate(parameters)
+        ),
         variables=tuple(made for one in variables if (made := _variable(one))),
         grid=grid,
         block=block,
         grid_formulas=formulas,
-        shared_bytes=_SHARED_BYTES if re.search(r"\bextern\s+__shared__\b", body) else 0,
+        shared_bytes=shared or (_SHARED_BYTES if _DYNAMIC.search(own) else 0),
     )
 
 
@@ -110,65 +138,143 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
     ]
 
 
+def _own_text(name: str, text: str) -> str:
+    base = name.partition("<")[0].rpartition("::")[2]
+    head = re.compile(rf"\b{base}\s*\(")
+    return "\n".join(one.text for one in pieces(without_comments(text)) if head.search(one.head))
+
+
+def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite | None:
+    """The file's launch of a kernel: of those with its template arguments the one of which most is known."""
+    base, _, template = name.partition("<")
+    own = [one for one in sites if one.kernel == base.rpartition("::")[2]]
+    exact = [one for one in own if one.template == f"<{template}"] if template else own
+    return max(exact or own, key=_known, default=None)
+
+
+def _known(site: LaunchSite) -> int:
+    scope = site.small()
+    arguments = range(len(site.arguments))
+    passed = [site.passed(at, scope) is not None or site.bytes_of(at, scope) is not None for at in arguments]
+    return sum(one is not None for one in site.extents(scope)) + sum(passed)
+
+
 def _is_size(one: Parameter) -> bool:
-    whole = one.dtype is not None and one.dtype.kind in "iu"
-    return not one.is_pointer and whole and bool(_SIZE.fullmatch(one.name))
+    whole = one.dtype is not None and one.dtype.kind in "iu" and one.width == 1
+    return whole and not one.is_pointer and bool(_SIZE.fullmatch(one.name))
 
 
-def _body(function: GlobalFunction, text: str) -> str:
-    """The kernel's own text, up to the next kernel."""
-    lines = without_comments(text).split("\n")[max(function.line - 1, 0) :]
-    first, *rest = "\n".join(lines).split("__global__")
-    return (
-        first
-        if rest and function.name.rpartition("::")[2].partition("<")[0] in first
-        else "".join([first, *rest[:1]])
-    )
+def _block(threads: Sequence[int] | None, most: int, is_plane: bool) -> tuple[int, int, int]:
+    if threads is not None and math.prod(threads) <= most:
+        return _three(threads)
+    if is_plane:
+        return min(_EDGE, most), max(min(_EDGE, most // _EDGE), 1), 1
+    return min(_BLOCK, most), 1, 1
+
+
+def _numbers(
+    parameters: Sequence[Parameter],
+    site: LaunchSite | None,
+    scope: Scope,
+    grid: Sequence[int] | None,
+    block: Sequence[int],
+    is_plane: bool,
+) -> dict[str, float]:
+    """A value for each parameter that is one number."""
+    count = sum(map(_is_size, parameters))
+    assumed = _EDGE if count > 2 else 2 * _EDGE if count == 2 or is_plane else ELEMENTS
+    if grid is not None and count < 2:
+        assumed = grid[0] * block[0]
+    found: dict[str, float] = {}
+    for at, one in enumerate(parameters):
+        passed = site.passed(at, scope) if site else None
+        if isinstance(passed, int | float):
+            found[one.name] = passed
+        elif _is_size(one):
+            found[one.name] = assumed
+        else:
+            found[one.name] = 0.5 if one.dtype is not None and one.dtype.kind == "f" else 1
+    return found
+
+
+def _length(sizes: Mapping[str, int], is_plane: bool) -> _Formula:
+    """How many elements an array has that any two or three of the sizes may stand for."""
+    names = [*sizes, *sizes] if len(sizes) == 1 and is_plane else [*sizes]
+    value = math.prod(sizes[name] for name in names)
+    if not names:
+        return str(ELEMENTS), ELEMENTS
+    if len(names) < 3 and value <= _MOST_ELEMENTS:
+        return " * ".join(names), value
+    value = min(max(value, ELEMENTS), _MOST_ELEMENTS)
+    return str(value), value
+
+
+def _at_least(threads: int, length: _Formula) -> _Formula:
+    """An element for each thread, since a kernel may have no guard."""
+    return (str(threads), threads) if length[1] < threads else length
 
 
 def _grid(
-    sizes: Sequence[str], block: tuple[int, int, int], is_plane: bool
+    given: Sequence[int] | None,
+    sizes: Mapping[str, int],
+    length: _Formula,
+    block: tuple[int, int, int],
+    is_plane: bool,
 ) -> tuple[tuple[int, int, int], tuple[str, str, str]]:
-    if is_plane:
-        along = [-(-_EDGE // extent) if extent > 1 else 1 for extent in block[:2]]
-        said = [
-            f"ceil_div({sizes[0]}, blockDim.{axis})" if len(sizes) == 1 else str(many)
-            for axis, many in zip("xy", along, strict=True)
+    """A grid that covers the sizes, and its formulas; or the one that is given, where it is small."""
+    one: _Formula = ("1", 1)
+    if not is_plane and block[1] == 1:
+        text, elements = length
+        along = [(f"ceil_div({text}, blockDim.x)", -(-elements // block[0])), one]
+    elif len(sizes) == 1:
+        ((name, size),) = sizes.items()
+        along = [
+            (f"ceil_div({name}, blockDim.{axis})", -(-size // threads)) if threads > 1 else one
+            for axis, threads in zip("xy", block[:2], strict=True)
         ]
-        return (along[0], along[1], 1), (said[0], said[1], "1")
-    elements = _length(sizes, is_plane) if sizes else str(ELEMENTS)
-    return (-(-ELEMENTS // block[0]), 1, 1), (f"ceil_div({elements}, blockDim.x)", "1", "1")
+    else:
+        largest = sorted(sizes.values(), reverse=True) or [2 * _EDGE]
+        wanted = [*largest, largest[0]][:2]
+        counts = [
+            -(-size // threads) if threads > 1 else 1 for size, threads in zip(wanted, block, strict=False)
+        ]
+        along = [(str(count), count) for count in counts]
+    most = _EDGE if is_plane else _MOST_BLOCKS
+    covering = [(text, count) if count <= most else (str(most), most) for text, count in [*along, one]]
+    if given is not None and math.prod(given) <= 4 * _MOST_BLOCKS:
+        covering = [
+            (text, count) if count == own else (str(own), own)
+            for (text, count), own in zip(covering, _three(given), strict=True)
+        ]
+    (x, columns), (y, rows), (z, layers) = covering
+    return (columns, rows, layers), (x, y, z)
 
 
-def _length(sizes: Sequence[str], is_plane: bool) -> str:
-    """How many elements an array has, which are ``ELEMENTS`` at first."""
-    if len(sizes) == 1:
-        return f"{sizes[0]} * {sizes[0]}" if is_plane else sizes[0]
-    return " * ".join(sizes) if len(sizes) == 2 else str(ELEMENTS)
+def _three(extents: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = [*extents, 1, 1][:3]
+    return x, y, z
 
 
-def _argument(
-    one: Parameter, sizes: Sequence[str], size: int, is_plane: bool
-) -> ProposedArray | ProposedNumber:
-    if one.is_pointer:
-        dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
-        length = _length(sizes, is_plane)
-        if one.width > 1:
-            length = f"{one.width} * {length}"
-        return ProposedArray(
-            one.name, one.ctype, dtype, (ELEMENTS * max(one.width, 1),), length, not one.is_const
-        )
-    if one.dtype is None or one.width > 1:
-        raw = one.width * one.dtype.itemsize if one.dtype is not None else _STRUCT_BYTES
-        return ProposedArray(
-            one.name, one.ctype, np.dtype(np.uint8), (raw,), str(raw), is_written=False, is_struct=True
-        )
-    if one.dtype.kind == "f":
-        return ProposedNumber(one.name, one.ctype, one.dtype, 0.5, is_size=False)
-    if one.dtype.kind == "b":
-        return ProposedNumber(one.name, one.ctype, one.dtype, True, is_size=False)
-    value = size if one.name in sizes else 1
-    return ProposedNumber(one.name, one.ctype, one.dtype, value, is_size=one.name in sizes)
+def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArray:
+    """An array of a length; or of the bytes that the file's host code allocates."""
+    dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
+    each = max(one.width, 1) if one.dtype is not None else 16
+    text, count = length
+    elements, formula = each * count, text if each == 1 else f"{each} * {text}"
+    own, rest = divmod(bytes_ or 0, dtype.itemsize)
+    if own not in (0, elements) and not rest and own * dtype.itemsize <= _MOST_BYTES:
+        elements, formula = own, str(own)
+    return ProposedArray(one.name, one.ctype, dtype, (elements,), formula, not one.is_const)
+
+
+def _by_value(one: Parameter, value: float, bytes_: int) -> ProposedArray | ProposedNumber:
+    if one.dtype is not None and one.width == 1:
+        if one.dtype.kind in "iu":
+            info = np.iinfo(one.dtype)
+            value = min(max(int(value), int(info.min)), int(info.max))
+        return ProposedNumber(one.name, one.ctype, one.dtype, value)
+    dtype, count = (np.dtype(np.uint8), bytes_) if one.dtype is None else (one.dtype, one.width)
+    return ProposedArray(one.name, one.ctype, dtype, (count,), str(count), is_written=False, is_by_value=True)
 
 
 def _variable(one: DeviceVariable) -> ProposedArray | None:

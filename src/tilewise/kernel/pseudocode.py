@@ -1,7 +1,7 @@
 """Pseudocode that runs: the three words a lesson uses for "all at once", "one warp" and "piece by piece".
 
 In: extents. Out: indices, in shuffled order where the hardware promises none, so that pseudocode which leans
-on an order fails. Comparing it with a kernel is left to `gpu.comparison`, changing it to `pseudocode_checks`.
+on an order fails.
 """
 
 from __future__ import annotations

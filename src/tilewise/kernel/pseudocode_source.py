@@ -1,7 +1,6 @@
 """The text of a pseudocode function: where it stands, and that it flattens no index.
 
-In: a function. Out: its syntax tree, or a `LessonError` with the line. Nothing is executed; running it beside
-its kernel is left to `gpu.comparison`.
+In: a function. Out: its syntax tree, or a `LessonError` with the line. Nothing is executed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Measurements: ``measure`` for lessons, records with their provenance, and the archive that reads them.
 
-In: experiments of lessons. Out: tables, records, and values for prose. How things are timed is
-``tilewise.gpu``'s affair; what they ought to take is ``tilewise.models``'.
+In: experiments of lessons. Out: tables, records, and values for prose.
 """
 
 from tilewise.measurements.archive import Archive, lookup, text_record

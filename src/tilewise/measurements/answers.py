@@ -1,7 +1,7 @@
 """Answers: fresh inputs, the reference's result in float64, and the check that comes before any timing.
 
 In: launches of an experiment and its reference. Out: arrays by name, or a ``LessonError`` that names the
-variant, the array, the element and both values. Where the arrays live, host or GPU, is the caller's affair.
+variant, the array, the element and both values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The archive: every record under ``lessons/measurements``, found by device and experiment.
 
 In: the lessons' folder. Out: records, text records, and a nested dict of plain values for look-ups from
-prose. It reads files only; running, timing and printing are others' affairs.
+prose. It reads files only.
 
 Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment has
 one case its values stand beside the case too (``experiment.variant.median``). Values of a timed row:

@@ -14,6 +14,7 @@ from html import escape
 from statistics import median
 
 from tilewise.measurements.archive import Archive
+from tilewise.measurements.machines import driver_name
 from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.slugs import case_text
@@ -167,7 +168,7 @@ def facts(archive: Archive, experiment: str) -> str:
                 said = _span([row.predicted.ratio for row in one.rows])
                 seen = _span([row.ratio or 0 for row in one.rows])
                 return (
-                    f"predicted {said}× the {_short_name(made.recorded_on)}'s speed, recorded {seen}×; "
+                    f"predicted {said}× the {driver_name(made.recorded_on)}'s speed, recorded {seen}×; "
                     f"the median error of {len(one.rows)} rows is {one.error:.0%}."
                 )
     raise KeyError(experiment)
@@ -178,18 +179,12 @@ def _span(values: Sequence[float]) -> str:
     return low if low == high else f"{low}× to {high}"
 
 
-def _short_name(name: str) -> str:
-    """A device as the device table calls it, without its form."""
-    known = device(name)
-    return known.name.split()[0] if known else name
-
-
 _WAITS = {"launch": "the launch", "memory": "memory", "chip": "the chip"}
 
 
 def _experiments(made: Prediction, rows: Sequence[Compared]) -> str:
     """A table of experiments, the worst prediction first."""
-    first = _short_name(made.recorded_on)
+    first = driver_name(made.recorded_on)
     columns: list[str | Column] = [
         "experiment",
         "mostly waits for",
@@ -220,7 +215,7 @@ def _rows(made: Prediction, rows: Sequence[Compared]) -> str:
         "experiment",
         "variant",
         "size",
-        Column(_short_name(made.recorded_on), "µs", "right"),
+        Column(driver_name(made.recorded_on), "µs", "right"),
         Column(f"{made.device} predicted", "µs", "right"),
         Column(f"{made.device} recorded", "µs", "right"),
         Column("error", "%", "right"),

@@ -8,15 +8,13 @@ manifest in which order; the parent reads the tool's table beside it.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewise.gpu.counters import ncu_command, parse_counters
+from tilewise.gpu.counters import observed
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.report import assemble
 
@@ -77,22 +75,13 @@ def count_lesson(ncu: str, lesson: str, experiments: Sequence[str]) -> Counted:
     Raises:
         ValueError: the tool failed or its table does not fit; the message is what it said.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
-        child = [
-            *(sys.executable, "-m", "tilewise", "count-child", lesson, "--manifest", str(manifest)),
-            *(part for name in experiments for part in ("--experiment", name)),
-        ]
-        command = ncu_command(ncu, log, child)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
-        report = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        if not manifest.is_file():
-            raise ValueError(f"nothing was launched. {_tail(report or done.stdout + done.stderr)}")
-        return match_counters(json.loads(manifest.read_text(encoding="utf-8")), parse_counters(report))
+    named = [part for name in experiments for part in ("--experiment", name)]
 
+    def child(manifest: Path) -> list[str]:
+        command = [sys.executable, "-m", "tilewise", "count-child", lesson, "--manifest", str(manifest)]
+        return [*command, *named]
 
-def _tail(text: str) -> str:
-    return " ".join(text.split())[-400:]
+    return match_counters(*observed(ncu, child, TIME_LIMIT_S))
 
 
 def match_counters(

@@ -1,7 +1,6 @@
 """The machines that readers can choose between: every device with records, under a short name.
 
-In: the archive and the device table. Out: folders and names, the course's own device first. What a page does
-with them is left to ``site/web/site/machines.js``.
+In: the archive and the device table. Out: folders and names, the course's own device first.
 """
 
 from __future__ import annotations

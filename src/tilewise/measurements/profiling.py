@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewise.gpu.counters import find_ncu, ncu_command, parse_counters
+from tilewise.gpu.counters import find_ncu, known_metrics, observed
 from tilewise.measurements.readings import Numbers, printed
 
 TIME_LIMIT_S = 240
@@ -151,7 +149,7 @@ def profiled(
     try:
         return _observed(ncu, lesson, record, metrics, metrics)
     except ValueError:
-        known = _known_metrics(ncu)
+        known = known_metrics(ncu)
         certain = [name for name in metrics if name.split(".")[0] in known]
         if not known or len(certain) == len(metrics):
             raise
@@ -163,29 +161,12 @@ def _observed(
 ) -> list[Profile]:
     """Run the child under the tool and read what it wrote."""
     names = {name: name for name in dict.fromkeys(["gpu__time_duration.sum", *asked])}
-    with tempfile.TemporaryDirectory() as folder:
-        log, labels_file = Path(folder, "ncu.csv"), Path(folder, "labels.json")
-        child = [
-            *(sys.executable, "-m", "tilewise", "profile-child", lesson),
-            *("--record", record, "--labels", str(labels_file)),
-        ]
-        command = ncu_command(ncu, log, child, names)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
-        text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        labels = json.loads(labels_file.read_text(encoding="utf-8")) if labels_file.is_file() else []
-    try:
-        if not labels:
-            raise ValueError("the cell was not reached in the child.")
-        return by_call(labels, parse_counters(text, names), metrics)
-    except ValueError as error:
-        said = " ".join((done.stdout + done.stderr).split())[-400:]
-        raise ValueError(f"{error} {said}".strip()) from None
 
+    def child(labels: Path) -> list[str]:
+        command = [sys.executable, "-m", "tilewise", "profile-child", lesson]
+        return [*command, "--record", record, "--labels", str(labels)]
 
-def _known_metrics(ncu: str) -> frozenset[str]:
-    """The metrics that the tool lists, without suffixes; empty where it does not say."""
-    done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False)
-    return frozenset(line.split()[0] for line in done.stdout.splitlines() if "__" in line.split(" ")[0])
+    return by_call(*observed(ncu, child, TIME_LIMIT_S, names), metrics)
 
 
 def _launch(calls: Iterable[Callable[[], Any]]) -> None:

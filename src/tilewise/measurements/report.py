@@ -20,6 +20,7 @@ from tilewise.measurements.archive import MACHINES, Archive, ceilings_of, rates_
 from tilewise.measurements.counting import simulate
 from tilewise.measurements.current import current, labelled
 from tilewise.measurements.local import agreement, difference
+from tilewise.measurements.machines import driver_name
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import Entry, read_pending
@@ -141,13 +142,8 @@ def elsewhere(wanted: str, record: Record | None) -> str:
     if record is None or device_slug(record.provenance["device"]) == wanted:
         return ""
     name = next((one for one in MACHINES if device_slug(one) == wanted), wanted)
-    own = _short(record.provenance["device"])
-    return f"No current record for the {_short(name)}: these times are from the {own}."
-
-
-def _short(name: str) -> str:
-    known = device(name)
-    return known.name if known else name
+    own = driver_name(record.provenance["device"])
+    return f"No current record for the {driver_name(name)}: these times are from the {own}."
 
 
 def staleness(experiment: Experiment, record: Record | None) -> Stale | None:

@@ -1,7 +1,7 @@
 """Waves: how many rounds of blocks a grid takes, and how full the last one is.
 
 In: blocks of a launch, SMs of a device, blocks that fit on one SM at a time. Out: a ``Waves``. Blocks are
-taken to last equally long; how many fit on an SM is ``occupancy``'s affair.
+taken to last equally long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the simulator counted in one launch, by line of the kernel's source, as text and as HTML.
 
-In: counts by line, as plain data. Out: ``RunOutput``. Which counts there are is the simulator's affair; here
-is decided how they stand side by side, and which of them cost more than they had to.
+In: counts by line, as plain data. Out: ``RunOutput``. Here is decided how they stand side by side, and which
+of them cost more than they had to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How few sectors and warps a piece of work needs: the arithmetic behind the budgets.
 
-In: counts of 4-byte numbers, of threads, of rows. Out: whole numbers. What a kernel really counts is left to
-the simulator.
+In: counts of 4-byte numbers, of threads, of rows. Out: whole numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Judges an answer to a puzzle: compiles it, runs it on the simulator at every size, looks at the budget.
 
 In: a puzzle and the text of an answer. Out: a `Verdict`, or a `LessonError` that says what is wrong, where in
-the answer, and what to do about it. What wrong values look like is left to `wrong_values`.
+the answer, and what to do about it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A puzzle: a kernel with gaps, the launches that an answer must get right, and what it may spend on them.
 
 In: nothing; these are plain facts, one `Puzzle` a module below this package. Out: the reader's file and a
-solution, both made of one text, so that they cannot drift apart. Judging an answer is left to `judging`.
+solution, both made of one text, so that they cannot drift apart.
 """
 
 from __future__ import annotations

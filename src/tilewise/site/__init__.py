@@ -1,8 +1,7 @@
 """The MkDocs site: the plugin that hands pages to MkDocs, scripts, styles and the preview.
 
 In: MkDocs's events and the project's lessons. Out: Markdown for each lesson, its files, and a rebuild that
-does again only what a change asks for. Parsing, running and rendering belong to ``tilewise.course``
-and ``tilewise.build``; everything on the page but the lessons belongs to MkDocs.
+does again only what a change asks for.
 
 Importing this package imports none of it: ``frontend`` and ``lexers`` are used where there is no MkDocs.
 The entry point ``tilewise`` of ``mkdocs.plugins`` is ``plugin.TilewisePlugin``.

@@ -2,8 +2,7 @@
 
 In: the sources in ``tilewise/site/web`` and ``tilewise/figures/kinds``, the colours of
 ``tilewise.figures.theme``, the device table, the simulator. Out: a folder under ``.cache/tilewise/web`` named
-by a hash of all of these, built when it is absent. What a page does with the files is left to the MkDocs
-plugin; which files there are is left to ``web/build.mjs``.
+by a hash of all of these, built when it is absent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Marks of what decides how pages come out besides their own text.
 
 In: folders of sources, the configuration's file and the site's files. Out: hashes that change when one of
-them does, or when another version of a package that renders pages is installed. What is kept under them is
-left to others.
+them does, or when another version of a package that renders pages is installed.
 """
 
 from __future__ import annotations

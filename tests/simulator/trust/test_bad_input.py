@@ -65,12 +65,6 @@ def test_a_kernel_that_fails_leaves_every_byte_as_it_was(name: str, block: int) 
     assert "\n" not in str(caught.value)
 
 
-def test_a_function_that_is_declared_and_not_defined_is_named() -> None:
-    source = 'extern "C" __device__ float g(float);\n' + BOUNDED.replace("1.0f", "g(1.0f)")
-    with pytest.raises(LessonError, match="calls g, which its source declares and does not define"):
-        Kernel(source).simulate(_y(), grid=1, block=64)
-
-
 def test_arrays_beyond_all_memory_are_refused() -> None:
     source = "__device__ float all[1ull << 45];\n" + BOUNDED.replace("1.0f", "all[threadIdx.x]")
     y = _y()

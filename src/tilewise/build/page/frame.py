@@ -1,6 +1,6 @@
 """What stands around a lesson's cells: the head with its question, the terms at its end; the glossary.
 
-In: a course. Out: Markdown with a little HTML. Previous and next, search and feedback belong to the site.
+In: a course. Out: Markdown with a little HTML.
 """
 
 from __future__ import annotations

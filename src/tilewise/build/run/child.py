@@ -1,7 +1,7 @@
 """Executes the cells of one lesson in a process of its own and sends back what they showed.
 
 In: a ``Job``. Out: lines of JSON: each cell begun, what it showed, and at last the end, or the fault with the
-lesson's own line. Starting and stopping the process, and keeping results, belong to ``tilewise.build.run``.
+lesson's own line.
 """
 
 from __future__ import annotations

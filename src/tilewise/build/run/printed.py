@@ -1,7 +1,6 @@
 """What cells print, as a terminal would leave it and up to a limit, in order with what they show.
 
-In: writes to standard output. Out: ``Text`` among the other outputs of a sink. Which cell they belong to is
-known by ``tilewise.build.run.child``.
+In: writes to standard output. Out: ``Text`` among the other outputs of a sink.
 """
 
 from __future__ import annotations

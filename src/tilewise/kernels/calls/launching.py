@@ -1,7 +1,6 @@
 """What functions launch: steps that are all checked before the first runs, and the choice behind them.
 
-In: kernels with arguments and a launch shape. Out: arrays, written in place. Which kernel is chosen is each
-function's own table.
+In: kernels with arguments and a launch shape. Out: arrays, written in place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every instruction needs of the decoder: slots for registers and constants, operands, rows.
 
 In: names and literals of a parsed instruction. Out: slot numbers in a warp's register file, and rows of the
-program under construction. What an instruction means is left to its handler.
+program under construction.
 """
 
 from __future__ import annotations

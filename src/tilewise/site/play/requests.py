@@ -1,7 +1,7 @@
 """Which requests to compile a text are answered: those of a page that this server has sent itself.
 
 In: a request's headers and body. Out: a status and JSON. A page of another site has neither the token nor our
-origin; a host name that leads here by a trick is not ours. Compiling is left to ``compiling``.
+origin; a host name that leads here by a trick is not ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bit fields: one number as several floating-point formats hold it, bit by bit.
 
 In: formats, and for each number the bits that each format holds. Out: a Figure whose slider chooses the
-number. Rounding is the lesson's business, drawing is left to ``draw.js``.
+number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The grid and block explorer: who is who in a launch, flat or in space.
 
 In: a grid and a block, perhaps the problem's extent. Out: a Figure whose script has sliders for all sizes, a
-2-D/3-D switch and a selected thread. Drawing is left to ``draw.js``.
+2-D/3-D switch and a selected thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A calculator: sliders, and what a model makes of their positions.
 
 In: sliders and a function of their values. Out: a Figure that holds the model's answer for every position, so
-that nothing is computed on the page that was not computed here. Drawing is left to ``draw.js``.
+that nothing is computed on the page that was not computed here.
 """
 
 from __future__ import annotations

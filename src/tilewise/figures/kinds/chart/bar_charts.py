@@ -1,7 +1,7 @@
 """Horizontal bars with their labels on the left and their values at the end.
 
 In: numbers by label, or by label and series. Out: a Figure of kind ``chart``. Predictions and waste are
-hatched, so that colour is not the only sign; drawing is left to ``draw.js``.
+hatched, so that colour is not the only sign.
 """
 
 from __future__ import annotations

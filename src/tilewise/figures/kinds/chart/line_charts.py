@@ -1,7 +1,7 @@
 """Lines and points against an axis, each labelled where it ends.
 
 In: series with roles, perhaps reference lines. Out: a Figure of kind ``chart``. Measured series are solid
-with filled marks, predicted ones dashed with open marks; drawing is left to ``draw.js``.
+with filled marks, predicted ones dashed with open marks.
 """
 
 from __future__ import annotations

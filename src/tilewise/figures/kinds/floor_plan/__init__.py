@@ -1,7 +1,7 @@
 """A floor plan: parts of a machine where they lie, and a slider that lights some of them.
 
 In: parts with places and sizes in cells, levels with roles, and stops that say what is lit and why. Out: a
-Figure in 2-D and 3-D. Drawing is left to ``draw.js``; sizes and times are the lesson's.
+Figure in 2-D and 3-D.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A sector map: the 32 lanes of a warp above the memory that they read, in sectors of one colour each.
 
 In: strides and offsets. Out: a Figure that holds the element of every lane for every position of its two
-sliders. Drawing is left to ``draw.js``.
+sliders.
 """
 
 from __future__ import annotations

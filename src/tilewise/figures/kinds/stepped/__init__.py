@@ -1,7 +1,7 @@
 """The stepped figure: one slider moves threads, source line, memory and variables together.
 
 In: a traced run, the states of a model, or charts of one form. Out: one Figure with a text for each step, of
-at most 200 KB when it is sent. Drawing is left to ``draw_on_demand.js``.
+at most 200 KB when it is sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a stepped figure says at each moment, as lines of its text version.
 
-In: moments and buffers. Out: a line each. Which moments there are is left to ``moments`` and ``states``.
-``simulator/browser/stepping.py`` translates this file for the page.
+In: moments and buffers. Out: a line each. ``simulator/browser/stepping.py`` translates this file for the
+page.
 """
 
 from __future__ import annotations

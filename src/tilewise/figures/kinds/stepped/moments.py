@@ -2,9 +2,8 @@
 
 In: the accesses of a traced run as columns. Out: for each moment the source line, the threads that touched
 memory and where, the values of watched variables, and whether a barrier was passed. Warps that do the same
-stand in one moment; what a barrier orders stays in order. How a moment is drawn is left to ``specification``
-and the page's script. ``simulator/browser/stepping.py`` translates this file for the page: plain lists and
-loops, no NumPy.
+stand in one moment; what a barrier orders stays in order. ``simulator/browser/stepping.py`` translates this
+file for the page: plain lists and loops, no NumPy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A traced run as a stepped figure: its specification, a text for each step, its heights.
 
-In: what a trace saw, as columns. Out: the parts of a figure. Which runs are too large is left to
-``kinds/stepped/__init__.py`` and to the page. ``simulator/browser/stepping.py`` translates this file for the
-page.
+In: what a trace saw, as columns. Out: the parts of a figure. ``simulator/browser/stepping.py`` translates
+this file for the page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A timeline: who is busy when, on rows such as host, stream or SM.
 
 In: spans with a start and an end. Out: a Figure with a slider that moves through the moments at which
-something starts or ends. Drawing is left to ``draw.js``; what the times are is the
-lesson's business.
+something starts or ends.
 """
 
 from __future__ import annotations

@@ -1,0 +1,45 @@
+"""A first launch: as the file makes it, else one that keeps what the kernel promises."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from tilewise import Kernel
+from tilewise.kernel.proposals import ProposedNumber, proposal
+
+
+@pytest.mark.parametrize("most", [8, 32, 128, 1024])
+@pytest.mark.parametrize("axis", ["x", "y"])
+def test_a_block_keeps_what_the_kernel_promises(most: int, axis: str) -> None:
+    source = f"""extern "C" __global__ __launch_bounds__({most})
+void k(float* y, int width, int height) {{ y[threadIdx.{axis}] = width * height; }}"""
+    made = proposal(Kernel(source).function, source)
+    assert 1 <= prod(made.block) <= most
+    assert (made.block[1] > 1) is (axis == "y" and most > 16)
+    assert [one.value for one in made.arguments if isinstance(one, ProposedNumber)] == [32, 32]
+
+
+HOST = """
+int main() {
+    const int n = 1 << 22;
+    float *x, *y;
+    cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&y, 64);
+    k<<<(n + 127) / 128, 128>>>(x, y, n);
+}"""
+KERNEL = """__global__ void k(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i % 16] = x[i];
+}"""
+
+
+def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can() -> None:
+    text = KERNEL + HOST
+    made = proposal(Kernel(text, "k").function, text)
+    x, y, n = made.arguments
+    assert isinstance(n, ProposedNumber)
+    assert n.value == 1 << 15
+    assert (made.grid, made.block) == ((256, 1, 1), (128, 1, 1))
+    assert made.grid_formulas[0] == "ceil_div(n, blockDim.x)"
+    assert (x.length, y.length) == ("n", "16")
