@@ -1,8 +1,8 @@
-"""Times what people wait for: the first page, all pages, a second start, a save, a build, the tests.
+"""Times what people wait for: the first page, all pages, a second start, a save.
 
 In: this repository's last commit. Out: a table of the times reached beside those asked, each with the load of
 the machine. It does what a new user does: clones, runs ``make serve`` with empty caches, opens Chromium.
-``--only`` picks parts, ``--busy`` keeps one core busy meanwhile. Run ``python benchmarks/first_contact.py``.
+``--only`` picks a part; a build or the tests are timed by ``time``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -35,7 +34,7 @@ PORT = 8765
 URL = f"http://127.0.0.1:{PORT}/"
 FIRST = "lessons/kernels/first_kernel/"
 PATIENCE_S = 900.0
-PARTS = ("serve", "edits", "site", "tests")
+PARTS = ("serve", "edits")
 
 
 @dataclass
@@ -111,7 +110,6 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; may be repeated")
-    parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile")
     parser.add_argument("--edits", type=int, default=10, help="edits of each kind (10)")
     given = parser.parse_args()
     parts = given.only or PARTS
@@ -120,12 +118,9 @@ def main() -> None:
     commit = subprocess.run(
         ["git", "log", "-1", "--format=%h %s"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
-    print(
-        f"{commit}\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-        + ", one core kept busy" * given.busy
-    )
+    print(f"{commit}\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     table = Table()
-    with tempfile.TemporaryDirectory(prefix="first-contact-") as name, busy(given.busy):
+    with tempfile.TemporaryDirectory(prefix="first-contact-") as name:
         folder = Path(name)
         clone = folder / "tilewise"
         subprocess.run(["git", "clone", "--quiet", f"file://{ROOT}", str(clone)], check=True)
@@ -138,10 +133,6 @@ def main() -> None:
             )
         if "edits" in parts:
             edits(clone, environment, table, given.edits)
-        if "site" in parts:
-            site(clone, environment, table)
-        if "tests" in parts:
-            tests(clone, environment, table)
     print(f"\n{table}")
 
 
@@ -284,30 +275,6 @@ def save(page: Any, file: Path, edit: tuple[str, str]) -> float:
     return taken
 
 
-def site(clone: Path, environment: dict[str, str], table: Table) -> None:
-    """A build into a folder, from nothing and again."""
-    for cache in (clone / ".cache", clone / "site"):
-        shutil.rmtree(cache, ignore_errors=True)
-    table.add("make site, cold", f"{timed(['make', 'site'], clone, environment):.0f} s", "180 s")
-    table.add("make site, nothing changed", f"{timed(['make', 'site'], clone, environment):.1f} s", "10 s")
-
-
-def tests(clone: Path, environment: dict[str, str], table: Table) -> None:
-    """The tests, on a clone that has been served."""
-    subprocess.run(
-        ["make", ".venv/.dev-ready"], cwd=clone, env=environment, check=True, stdout=subprocess.DEVNULL
-    )
-    table.add("make test-quick", f"{timed(['make', 'test-quick'], clone, environment):.0f} s", "90 s")
-    table.add("make test", f"{timed(['make', 'test'], clone, environment) / 60:.1f} min", "10 min")
-
-
-def timed(command: list[str], folder: Path, environment: dict[str, str]) -> float:
-    """Seconds that a command takes."""
-    began = time.perf_counter()
-    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - began
-
-
 def first_readable(page: Any, path: str) -> float:
     """When a page's heading and first paragraph are on the screen; opens it as soon as the server answers."""
     until(lambda: answers(URL))
@@ -380,18 +347,6 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
         yield chromium.new_page(viewport={"width": 1280, "height": 900})
         chromium.close()
-
-
-@contextmanager
-def busy(wanted: bool) -> Iterator[None]:
-    """Another program that keeps one core busy."""
-    other = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if wanted else None
-    try:
-        yield
-    finally:
-        if other is not None:
-            other.kill()
-            other.wait()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewise.errors import LessonError
-from tilewise.gpu.counters import known_metrics, observed
+from tilewise.gpu.counters import known_metrics, run_with_ncu
 from validation.record import Counted, DeviceRecord, Output, output, provenance
 from validation.specimen import Specimen
 
@@ -77,7 +77,7 @@ def count(ncu: str, specimens: Sequence[Specimen]) -> DeviceRecord[Counted]:
         return [sys.executable, "-m", "validation", "--child", str(manifest)]
 
     try:
-        told, launches = observed(
+        told, launches = run_with_ncu(
             ncu, child, TIME_LIMIT_S, metrics, {**os.environ, "TILEWISE_BACKEND": "gpu"}
         )
     except ValueError as error:

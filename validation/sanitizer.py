@@ -47,7 +47,7 @@ def clean(row: Finding) -> bool:
     return [row.said.get(tool) for tool in TOOLS] == [""] * len(TOOLS)
 
 
-def added(new: DeviceRecord[Finding], project: Path = PROJECT) -> DeviceRecord[Finding]:
+def with_earlier_rows(new: DeviceRecord[Finding], project: Path = PROJECT) -> DeviceRecord[Finding]:
     """A record and, of kernels that it did not look at, what the same device's record says."""
     names = {row.name for row in new.rows}
     kept = [
@@ -97,7 +97,7 @@ def untouched(one: Specimen) -> frozenset[str]:
     return frozenset(one.launch.case.outputs) - read
 
 
-def launched(found: Sequence[Specimen]) -> None:
+def launch_each(found: Sequence[Specimen]) -> None:
     """Launch each specimen once, every array in an allocation of its own; see `untouched` for the outputs."""
     import cupy
 
@@ -182,14 +182,14 @@ def main() -> int:
     given = parser.parse_args()
     found = [one for one in load_specimens(given.listed) if one.name.startswith(tuple(given.only) or "")]
     if given.child is not None:
-        launched([one for one in found if one.name in set(given.child)])
+        launch_each([one for one in found if one.name in set(given.child)])
         return 0
     tool, fault = find_sanitizer(), gpu_fault()
     if tool is None or fault is not None:
         print(f"Nothing can be looked at here. {fault or 'compute-sanitizer is missing.'}", file=sys.stderr)
         return 1
     record = examine(tool, found, given.listed.resolve(), given.limit)
-    print(write(added(record) if given.add else record, given.out))
+    print(write(with_earlier_rows(record) if given.add else record, given.out))
     for row in record.rows:
         for name, said in row.said.items():
             if said:

@@ -153,8 +153,9 @@ publish(
 #
 # ## RS-wgmma: P stays in registers
 #
-# Start with a kernel that can't overlap anything: one warpgroup, 64 queries, a single key tile. It has three steps
-# between the loads and the stores.
+# Start with a kernel that can't overlap anything: one warpgroup, 64 queries, a single key tile. To take one new idea at
+# a time, V is stored transposed for now, as [$d$][keys], so that all operands are K-major. There are three steps between
+# the loads and the stores.
 #
 # 1. $S = QK^\top$. Q and K are in shared memory, both K-major, so this is the `wgmma` you know: 64 × 128 scores are 64
 #    accumulators per thread.
@@ -254,12 +255,14 @@ static __device__ void qk_gemm(float (&s)[64], u64 q, u64 k) {
         wgmma_m64n128k16(s, q + (i / 4 * 8192 + i % 4 * 32 >> 4),
                k + (i / 4 * KEYS * 128 + i % 4 * 32 >> 4), i);
 }
+// [pv
 static __device__ void pv_gemm(float (&o)[D / 2], const unsigned (&p)[32], u64 v,
                                   int accumulate) {
     #pragma unroll
-    for (int i = 0; i < KEYS / 16; ++i)
+    for (int i = 0; i < KEYS / 16; ++i)  // New: 16 keys are 16 rows of V, 2,048 bytes
         wgmma_rs(o, &p[4 * i], v + (i * 2048 >> 4), accumulate | i);
 }
+// pv]
 """
 STORE_ROWS = r"""
 // O = o / sum, and L, for a lane's two rows; rows from N on don't exist
@@ -286,20 +289,199 @@ TILE_DEFINES = {"D": 64, "CAUSAL": 0, "TURNS": 0}
 
 
 # %% tab="Pseudocode"
-def one_tile(Q, K, V, O, L, scale):
+def one_tile_rs(Q, K, Vt, O, L, scale):
     for h in parallel(len(Q)):
         # [tile
         s = scale * Q[h] @ K[h].T
         m = s.max(axis=1)
         p = np.exp(s - m[:, None])
         z = p.sum(axis=1)
-        o = p @ V[h]
+        o = p @ Vt[h].T
         # tile]
         L[h] = m + np.log(z)
         O[h] = o / z[:, None]
 
 
 # %% tab="CUDA C"
+ONE_TILE_RS: Kernel = Kernel(
+    HELPERS
+    + r"""
+// D += A B, 64 x 64 x 16: A from registers, B in shared memory and K-major.
+static __device__ void wgmma_m64n64k16_rs(float (&d)[32], const unsigned* a, u64 b, int accumulate) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" HOPPER_R32 "}, "
+        "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
+        : HOPPER_D32 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+// O = softmax(scale Q K^T) V of one key tile; L: log-sum-exp of each row. No mask. sm_90a.
+// Q, K, O: [head][row][64], Vt: [head][64][key], BF16; L: [head][N]. Any N; M a multiple of 8, at most 128.
+// Boxes of 1 x 64 x 64, for K 1 x 128 x 64; 128-byte swizzle.
+// Grid: ceil(N / 64) x heads. Block: 128. Dynamic shared memory: 40 KB.
+extern "C" __global__ void __launch_bounds__(128)
+one_tile_rs(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map,
+            const __grid_constant__ TensorMap vt_map, Bf16* O, float* L, int N, int M, float scale) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    __shared__ __align__(8) u64 full;
+    unsigned char *q = smem, *k = q + Q_BYTES, *vt = k + TILE_BYTES;
+    int first = blockIdx.x * 64, head = blockIdx.y;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_init_fence();
+        mbarrier_arrive_expect_tx(&full, Q_BYTES + 2 * TILE_BYTES);
+        tma_load_3d(q, &q_map, 0, first, head, &full);
+        tma_load_3d(k, &k_map, 0, 0, head, &full);
+        for (int c = 0; c < 2; ++c)  // 64 keys each
+            tma_load_3d(vt + c * 8192, &vt_map, 64 * c, 0, head, &full);
+    }
+    __syncthreads();
+    mbarrier_wait(&full, 0);
+    float s[64], o[D / 2], alpha[2], row_max[2] = {-INFINITY, -INFINITY}, row_sum[2] = {};
+    int row = first + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    // [tile
+    wgmma_fence();
+    qk_gemm(s, descriptor(q, 16, 1024), descriptor(k, 16, 1024));  // SS
+    wgmma_commit();
+    wgmma_wait<0>(s);
+    mask(s, 0, row, M, 0);  // keys from M on
+    online_softmax_step(s, row_max, row_sum, alpha, scale * 1.44269504f);
+    unsigned p[32];
+    pack(p, s);  // New: to BF16, two neighbours per register
+    wgmma_fence();  // New: p was written by ordinary instructions
+    #pragma unroll
+    for (int i = 0; i < KEYS / 16; ++i)  // New: RS, 16 keys at a time
+        wgmma_m64n64k16_rs(o, &p[4 * i], descriptor(vt + i / 4 * 8192 + i % 4 * 32, 16, 1024), i);
+    wgmma_commit();
+    wgmma_wait<0>(o);
+    // tile]
+    store_rows(O, L, o, row_max, row_sum, row, head, N, scale);
+}
+""",
+    defines=TILE_DEFINES,
+    options=OPTIONS,
+)
+
+# %%
+ONE_TILE_RS.region("tile")
+
+# %% [markdown]
+# Run it: 64 queries and 96 keys with $d$ = 64. Q and K are zero, so every key has the same weight, and each row of O is the
+# mean of V's rows. Row *j* of V holds the number *j* in every column.
+
+# %%
+q_bits, k_bits = bf16.bits(np.zeros((1, 64, 64))), bf16.bits(np.zeros((1, 96, 64)))
+vt_bits = bf16.bits(np.arange(96.0)[None, None, :].repeat(64, axis=1))
+out, lse = np.zeros((1, 64, 64), np.uint16), np.zeros((1, 64), np.float32)
+swizzled = {"swizzle": 128, "dtype": "bfloat16"}
+q_box = tensor_map(q_bits, box=(1, 64, 64), **swizzled)
+k_box = tensor_map(k_bits, box=(1, 128, 64), **swizzled)
+vt_box = tensor_map(vt_bits, box=(1, 64, 64), **swizzled)
+ONE_TILE_RS(q_box, k_box, vt_box, out, lse, 64, 96, 0.125, grid=(1, 1), block=128, shared_bytes=640 * 64)
+print(bf16.values(out)[0, 63, 5], "= the mean of 0 to 95")
+
+# %% [markdown]
+# One detail is new. The tensor maps have three dimensions: head, row and column. With two, a box at the end of one
+# head would read the first rows of the next. With three, the TMA fills what is beyond the head's end with zeros. But a
+# key of zeros still has a score, 0, so `mask` sets the scores of keys that don't exist to −∞.
+#
+# The softmax is that of Kernel 7, in base 2, with one multiply-add and one `ex2` per probability:
+
+# %%
+ONE_TILE_RS.region("softmax")
+
+# %% [markdown]
+# The line with `base` is for rows that have seen no key. Take it out, and exactly these rows become NaN.
+#
+# The second `wgmma_fence` is easy to forget: ordinary instructions have just written `p`, and `wgmma` is about to read it. Without it, the
+# simulator reports:
+
+
+# %% fold="Code of the checks"
+def small_case(N, M, d, heads=2, stretch=1.0, transposed=False):
+    """A launch of one warpgroup per 64 queries; V is stored transposed if the kernel wants it so."""
+    inputs_of = bf16_inputs(N, d, M, heads, stretch=stretch)
+    boxes = {"q_map": ("Q", 64), "k_map": ("K", 128), "v_map": ("V", 128)}
+    if transposed:
+        del inputs_of["V"], boxes["v_map"]
+        inputs_of["Vt"], boxes["vt_map"] = normal(heads, d, M, dtype="bfloat16"), ("Vt", d)
+    return case(
+        **inputs_of,
+        **{
+            name: tensor_map(array, box=(1, high, 64), swizzle=128, dtype="bfloat16")
+            for name, (array, high) in boxes.items()
+        },
+        grid=(ceil_div(N, 64), heads),
+        block=128,
+        shared_bytes=640 * d,
+    )
+
+
+NEAR = {"rtol": 2**-7, "atol": 2**-7}
+agree(
+    one_tile_rs,
+    ONE_TILE_RS,
+    [small_case(70, 104, 64, transposed=True), small_case(33, 128, 64, stretch=20.0, transposed=True)],
+    **NEAR,
+)
+expect_hazard(
+    edited(ONE_TILE_RS, ("    wgmma_fence();  // New: p was", "    // p was")).on(
+        small_case(64, 104, 64, transposed=True)
+    ),
+    "accumulator",
+)
+
+# %% [markdown]
+# Nothing in this kernel overlaps. Its timeline has two units, and only one of them works at any time:
+
+# %% fold="Code of the figure"
+
+
+def one_after_the_other(d, count):
+    """A warpgroup that never overlaps: both GEMMs of each tile around its softmax."""
+    product, _, softmax = clocks_of(d)
+    spans, start = [], 0
+    for tile in range(count):
+        for row, what, length, role in (
+            ("tensor cores", "QK", product, "block"),
+            ("other units", "softmax", softmax, "tile"),
+            ("tensor cores", "PV", product, "block"),
+        ):
+            spans.append(Span(row, start, start + length, f"{what} {tile}", role))
+            start += length
+    return spans
+
+
+show(
+    timeline(
+        one_after_the_other(64, 1),
+        unit="cycles",
+        title="One key tile: QK, softmax and PV, one after the other",
+        caption="A tile of 64 queries and 128 keys with d = 64, from the cycles of the table above; loads and stores are left out.",
+    )
+)
+
+# %% [markdown]
+# ## V as an MN-major operand
+#
+# Nobody stores V transposed. In $QK^\top$ the sum runs over $d$, which is contiguous in both Q and K: both are K-major. In
+# $PV$ the sum runs over the keys, and V has its keys in rows. So V as it's stored is MN-major, as B was in the GEMM. You
+# don't have to transpose it. It takes a transpose bit, and other offsets:
+#
+# | operand | sum runs over | major | SBO | LBO | step per 16 of the sum | transpose bit |
+# |---|---|---|---|---|---|---|
+# | Q, 64 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 8,192 to the next 64 columns | 0 |
+# | K, 128 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 16,384 to the next 64 columns | 0 |
+# | V transposed, 64 × 128 | keys, along the row | K | 1,024 | not used | 32 bytes; 8,192 to the next 64 keys | 0 |
+# | V, 128 × $d$ | keys, down the rows | MN | 1,024 | 16,384 | 16 rows: 2,048 bytes | 1 |
+#
+# In the kernel, the box of V, its descriptor and the step change. The timeline stays as it is: the same two GEMMs
+# around the same softmax.
+
+
+# %% fold="The kernel that reads V as it's stored"
+def one_tile(Q, K, V, O, L, scale):
+    one_tile_rs(Q, K, np.swapaxes(V, 1, 2), O, L, scale)
+
+
 ONE_TILE_CUDA = r"""
 // O = softmax(scale Q K^T) V of one key tile; L: log-sum-exp of each row. No mask. sm_90a.
 // Q, K, V, O: [head][row][D], BF16, D = 64 or 128; L: [head][N]. Any N; M from 1 to 128.
@@ -320,7 +502,7 @@ one_tile(const __grid_constant__ TensorMap q_map, const __grid_constant__ Tensor
         for (int c = 0; c < BOXES; ++c) {
             tma_load_3d(q + c * 8192, &q_map, 64 * c, first, head, &full);
             tma_load_3d(k + c * KEYS * 128, &k_map, 64 * c, 0, head, &full);
-            tma_load_3d(v + c * KEYS * 128, &v_map, 64 * c, 0, head, &full);
+            tma_load_3d(v + c * KEYS * 128, &v_map, 64 * c, 0, head, &full);  // New: rows are keys
         }
     }
     __syncthreads();
@@ -337,7 +519,7 @@ one_tile(const __grid_constant__ TensorMap q_map, const __grid_constant__ Tensor
     unsigned p[32];
     pack(p, s);  // to BF16, two neighbours per register
     wgmma_fence();  // p was written by ordinary instructions
-    pv_gemm(o, p, descriptor(v, KEYS * 128, 1024), 0);  // RS
+    pv_gemm(o, p, descriptor(v, KEYS * 128, 1024), 0);  // New: RS, V is MN-major
     wgmma_commit();
     wgmma_wait<0>(o);
     // tile]
@@ -350,85 +532,22 @@ ONE_TILE: Kernel = Kernel(
     options=OPTIONS,
 )
 
-# %%
-ONE_TILE.region("tile")
-
-# %% [markdown]
-# Run it: 64 queries and 100 keys with $d$ = 64. Q and K are zero, so every key has the same weight, and each row of O is the
-# mean of V's rows. Row *j* of V holds the number *j* in every column.
-
-# %%
-q_bits, k_bits = bf16.bits(np.zeros((1, 64, 64))), bf16.bits(np.zeros((1, 100, 64)))
-v_bits = bf16.bits(np.arange(100.0)[None, :, None].repeat(64, axis=2))
-out, lse = np.zeros((1, 64, 64), np.uint16), np.zeros((1, 64), np.float32)
-swizzled = {"swizzle": 128, "dtype": "bfloat16"}
-q_box = tensor_map(q_bits, box=(1, 64, 64), **swizzled)
-k_box = tensor_map(k_bits, box=(1, 128, 64), **swizzled)
-v_box = tensor_map(v_bits, box=(1, 128, 64), **swizzled)
-launch_shape = {"grid": (1, 1), "block": 128, "shared_bytes": 640 * 64}
-ONE_TILE(q_box, k_box, v_box, out, lse, 64, 100, 0.125, **launch_shape)
-print(bf16.values(out)[0, 63, 5], "= the mean of 0 to 99")
-
-# %% [markdown]
-# One detail is new. The tensor maps have three dimensions: head, row and column. With two, a box at the end of one
-# head would read the first rows of the next. With three, the TMA fills what is beyond the head's end with zeros. But a
-# key of zeros still has a score, 0, so `mask` sets the scores of keys that don't exist to −∞.
-#
-# The softmax is that of Kernel 7, in base 2, with one multiply-add and one `ex2` per probability:
-
-# %%
-ONE_TILE.region("softmax")
-
-# %% [markdown]
-# The line with `base` is for rows that have seen no key. Take it out, and exactly these rows become NaN.
-#
-# The second `wgmma_fence` is easy to forget: ordinary instructions have just written `p`, and `wgmma` is about to read it. Without it, the
-# simulator reports:
-
-
-# %% fold="Code of the checks"
-def small_case(N, M, d, heads=2, stretch=1.0):
-    """A launch of one warpgroup per 64 queries."""
-    inputs_of = bf16_inputs(N, d, M, heads, stretch=stretch)
-    boxes = {"q_map": ("Q", 64), "k_map": ("K", 128), "v_map": ("V", 128)}
-    return case(
-        **inputs_of,
-        **{
-            name: tensor_map(array, box=(1, high, 64), swizzle=128, dtype="bfloat16")
-            for name, (array, high) in boxes.items()
-        },
-        grid=(ceil_div(N, 64), heads),
-        block=128,
-        shared_bytes=640 * d,
-    )
-
 
 def with_width(of, width):
     return Kernel(of.source, of.name, defines={**of.defines, "D": width}, options=OPTIONS)
 
 
 WIDE_TILE = with_width(ONE_TILE, 128)
-NEAR = {"rtol": 2**-7, "atol": 2**-7}
 agree(one_tile, ONE_TILE, [small_case(70, 100, 64), small_case(33, 128, 64, stretch=20.0)], **NEAR)
 agree(one_tile, WIDE_TILE, [small_case(70, 57, 128), small_case(9, 128, 128)], **NEAR)
-expect_hazard(
-    edited(ONE_TILE, ("    wgmma_fence();  // p was", "    // p was")).on(small_case(64, 100, 64)),
-    "accumulator",
-)
+
+# %%
+ONE_TILE.region("tile")
+
+# %%
+ONE_TILE.region("pv")
 
 # %% [markdown]
-# ## V as an MN-major operand
-#
-# In $QK^\top$ the sum runs over $d$, which is contiguous in both Q and K: both are K-major. In $PV$ the sum runs over the keys, and
-# V has its keys in rows. So V is MN-major, as B was in the GEMM. You don't have to transpose it. It takes a transpose
-# bit, and other offsets:
-#
-# | operand | sum runs over | major | SBO | LBO | step per 16 of the sum | transpose bit |
-# |---|---|---|---|---|---|---|
-# | Q, 64 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 8,192 to the next 64 columns | 0 |
-# | K, 128 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 16,384 to the next 64 columns | 0 |
-# | V, 128 × $d$ | keys, down the rows | MN | 1,024 | 16,384 | 16 rows: 2,048 bytes | 1 |
-#
 # A tile of V with $d$ = 128 is two sub-tiles of 64 columns, and LBO is the distance between them. With $d$ = 64
 # there's only one, and a wrong LBO goes unnoticed until somebody compiles for 128:
 
@@ -557,23 +676,6 @@ ONE_WARPGROUP.region("loop")
 # were free, each row of the timeline would have holes:
 
 # %% fold="Code of the figure"
-
-
-def one_after_the_other(d, count):
-    """A warpgroup that never overlaps: both GEMMs of each tile around its softmax."""
-    product, _, softmax = clocks_of(d)
-    spans, start = [], 0
-    for tile in range(count):
-        for row, what, length, role in (
-            ("tensor cores", "QK", product, "block"),
-            ("other units", "softmax", softmax, "tile"),
-            ("tensor cores", "PV", product, "block"),
-        ):
-            spans.append(Span(row, start, start + length, f"{what} {tile}", role))
-            start += length
-    return spans
-
-
 show(
     timeline(
         one_after_the_other(128, 3),
@@ -969,6 +1071,41 @@ expect_hazard(
 )
 expect_hazard(
     edited(overlapping, ("            wgmma_wait<0>(o);  // New: only", "            // only")), "accumulator"
+)
+
+# %% [markdown]
+# In the timeline of one warpgroup, $PV$ moves under the next softmax:
+
+# %% fold="Code of the figure"
+
+
+def overlapped(d, count):
+    """A warpgroup that issues QK of a tile and PV of the one before together, and waits for QK only."""
+    product, _, softmax = clocks_of(d)
+    spans, free, ready = [], 0, 0  # when the tensor cores are free, and when P of the last tile is packed
+    for tile in range(count + 1):
+        start = max(free, ready)
+        if tile < count:
+            spans.append(Span("tensor cores", start, start + product, f"QK {tile}", "block"))
+            start += product
+            ready = start + softmax
+            spans.append(Span("other units", start, ready, f"softmax {tile}", "tile"))
+        if tile:
+            spans.append(Span("tensor cores", start, start + product, f"PV {tile - 1}", "block"))
+            start += product
+        free = start
+    return spans
+
+
+BESIDE = overlapped(128, 3)
+assert BESIDE[-1].stop < one_after_the_other(128, 3)[-1].stop, "overlap saves time"
+show(
+    timeline(
+        BESIDE,
+        unit="cycles",
+        title="Overlap: PV of a tile runs during the softmax of the next one",
+        caption="Three key tiles of one warpgroup with d = 128, from the cycles of the table at the top of this page; loads and all latencies are left out.",
+    )
 )
 
 # %% [markdown]
@@ -1428,6 +1565,35 @@ publish(
         "gain_causal": rate("overlap_ping_pong_longest_first", causal=True)
         / rate("overlap_ping_pong", causal=True),
     },
+)
+
+# %% [markdown]
+# A small case shows the difference, two heads of four query tiles on three SMs:
+
+# %% fold="Code of the figure"
+SMALL = {(i, h): i + 1 for h in range(2) for i in range(4)}  # key tiles of query tile i under a causal mask
+SCHEDULES = {"in order": in_order(SMALL, 3), "longest first": dealt_out(SMALL, 3)}
+
+
+def spans_of_lists(how):
+    """When each SM works on which query tile."""
+    for sm, pieces in enumerate(SCHEDULES[how], 1):
+        start = 0
+        for piece in pieces:
+            i, h = piece
+            yield Span(f"{how}, SM {sm}", start, start + SMALL[piece], str(i), "tile" if h else "block")
+            start += SMALL[piece]
+
+
+ENDS = {how: max(one.stop for one in spans_of_lists(how)) for how in SCHEDULES}
+assert ENDS == {"in order": 9, "longest first": 7}, "the title says: 7 instead of 9"
+show(
+    timeline(
+        [one for how in SCHEDULES for one in spans_of_lists(how)],
+        unit="key tiles",
+        title="Longest first takes 7 key tiles instead of 9",
+        caption="A causal mask with as many keys as queries: query tile 0 sees one key tile, tile 3 four. The number in a bar is the query tile's, the colour is its head. In order: one block per query tile, and each starts on the SM that is free first.",
+    )
 )
 
 # %% [markdown]

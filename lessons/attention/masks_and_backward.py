@@ -503,10 +503,7 @@ def finish(sums, dQ, scale):
 
 # %% tab="CUDA C"
 BACKWARD = r"""
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 Bf16;
-typedef unsigned long long u64;
-struct __align__(128) TensorMap { unsigned long long opaque[16]; };
+#include "hopper.cuh"
 #define QUERIES 64  // per tile
 #define KEYS 128    // per block
 #define D 128
@@ -514,31 +511,11 @@ struct __align__(128) TensorMap { unsigned long long opaque[16]; };
 #define Q_BYTES (QUERIES * D * 2)
 #define K_BYTES (KEYS * D * 2)
 
-static __device__ unsigned smem_addr(const void* p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-static __device__ void mbarrier_init(u64* bar, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
-}
-static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
-}
-static __device__ void mbarrier_arrive(u64* bar) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 :: "r"(smem_addr(bar)) : "memory");
-}
-static __device__ void mbarrier_wait(u64* bar, int parity) {
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
-}
 static __device__ void named_barrier(int barrier, int threads) {
     asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
 }
 // `rows` rows of D elements, in two boxes of 64 columns: a 128-byte swizzle allows no wider ones
-static __device__ void tma_load_3d(unsigned char* to, const TensorMap* map, int rows,
+static __device__ void load_tile(unsigned char* to, const TensorMap* map, int rows,
                             int row, int head, u64* bar) {
     for (int c = 0; c < D; c += 64)
         asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
@@ -564,54 +541,23 @@ static __device__ u64 descriptor(const void* p, int leading) {
     return (u64)(smem_addr(p) & 0x3ffff) >> 4 | (u64)(leading >> 4) << 16
          | (u64)(1024 >> 4) << 32 | 1ull << 62;  // stride; 128-byte swizzle
 }
-#define REGS8(a, b, c, d, e, f, g, h) \
-    "%" #a ",%" #b ",%" #c ",%" #d ",%" #e ",%" #f ",%" #g ",%" #h
-#define REGS32 REGS8(0, 1, 2, 3, 4, 5, 6, 7) "," \
-    REGS8(8, 9, 10, 11, 12, 13, 14, 15) "," \
-    REGS8(16, 17, 18, 19, 20, 21, 22, 23) "," \
-    REGS8(24, 25, 26, 27, 28, 29, 30, 31)
-#define REGS64 REGS32 "," REGS8(32, 33, 34, 35, 36, 37, 38, 39) "," \
-    REGS8(40, 41, 42, 43, 44, 45, 46, 47) "," \
-    REGS8(48, 49, 50, 51, 52, 53, 54, 55) "," \
-    REGS8(56, 57, 58, 59, 60, 61, 62, 63)
-#define R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define R32 R4(0), R4(4), R4(8), R4(12), R4(16), R4(20), R4(24), R4(28)
-#define R64 R32, R4(32), R4(36), R4(40), R4(44), R4(48), R4(52), \
-    R4(56), R4(60)
 // d += A B^T, 64 x 16 times 16 x 64, both operands K-major. accumulate = 0: d = A B^T.
 static __device__ void wgmma_m64n64k16(float (&d)[32], u64 a, u64 b, int accumulate) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" REGS32 "}, "
-        "%32, %33, p, 1, 1, 0, 0;\n}" : R32 : "l"(a), "l"(b), "r"(accumulate));
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" HOPPER_R32 "}, "
+        "%32, %33, p, 1, 1, 0, 0;\n}" : HOPPER_D32 : "l"(a), "l"(b), "r"(accumulate));
 }
 // The same with both operands MN-major: 16 keys are the rows of A and B in shared memory.
 static __device__ void wgmma_m64n64k16_mn(float (&d)[32], u64 a, u64 b, int accumulate) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" REGS32 "}, "
-        "%32, %33, p, 1, 1, 1, 1;\n}" : R32 : "l"(a), "l"(b), "r"(accumulate));
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" HOPPER_R32 "}, "
+        "%32, %33, p, 1, 1, 1, 1;\n}" : HOPPER_D32 : "l"(a), "l"(b), "r"(accumulate));
 }
 // d += A B, 64 x 16 times 16 x D, A from registers, B MN-major.
 static __device__ void wgmma_m64n128k16_rs(float (&d)[64], const unsigned* a, u64 b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" REGS64
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HOPPER_R64
         "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-        : R64 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-static __device__ void wgmma_fence() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-static __device__ void wgmma_commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// Wait until at most N groups are in flight. Names d, so that no use of it moves before the wait.
-template <int N> static __device__ void wgmma_wait(float (&d)[32]) {
-    asm volatile("wgmma.wait_group.sync.aligned %32;" : R32 : "n"(N) : "memory");
-}
-template <int N> static __device__ void wgmma_wait(float (&d)[64]) {
-    asm volatile("wgmma.wait_group.sync.aligned %64;" : R64 : "n"(N) : "memory");
-}
-static __device__ unsigned pack_bf16x2(float low, float high) {
-    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *(unsigned*)&both;
+        : HOPPER_D64 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 static __device__ float exp2_approx(float x) {
     float y;
@@ -624,9 +570,6 @@ static __device__ void stmatrix_x4(unsigned char* tile, int row, int chunk,
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
                  :: "r"(smem_addr(tile) + row * 128 + (chunk ^ row % 8) * 16),
                     "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
-static __device__ void fence_proxy_async() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // [prepare
@@ -707,17 +650,17 @@ backward(const __grid_constant__ TensorMap q_map,
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
         if (tid > 0) return;
         mbarrier_arrive_expect_tx(&kv_full, 2 * K_BYTES);
-        tma_load_3d(k, &k_map, KEYS, j0, head, &kv_full);
-        tma_load_3d(v, &v_map, KEYS, j0, head, &kv_full);
+        load_tile(k, &k_map, KEYS, j0, head, &kv_full);
+        load_tile(v, &v_map, KEYS, j0, head, &kv_full);
         for (int m = first, step = 0; m < tiles; ++m, ++step) {
             int s = step % STAGES, empty_parity = ~(step / STAGES) & 1, i0 = m * QUERIES;
             mbarrier_wait(&q_empty[s], empty_parity);
             mbarrier_arrive_expect_tx(&q_full[s], Q_BYTES + QUERIES * 4);
-            tma_load_3d(q + s * Q_BYTES, &q_map, QUERIES, i0, head, &q_full[s]);
+            load_tile(q + s * Q_BYTES, &q_map, QUERIES, i0, head, &q_full[s]);
             bulk_load(smem_lse[s], lse + row0 + i0, &q_full[s]);
             mbarrier_wait(&do_empty[s], empty_parity);
             mbarrier_arrive_expect_tx(&do_full[s], Q_BYTES + QUERIES * 4);
-            tma_load_3d(g + s * Q_BYTES, &do_map, QUERIES, i0, head, &do_full[s]);
+            load_tile(g + s * Q_BYTES, &do_map, QUERIES, i0, head, &do_full[s]);
             bulk_load(smem_delta[s], delta + row0 + i0, &do_full[s]);
         }
         // producer]

@@ -642,13 +642,12 @@ def softmax_long(X, Y, clusters, slots, share):
 
 LONG = Kernel(
     r"""
-#include <cuda_bf16.h>
+#include "hopper.cuh"
 #define VEC (16 / (int)sizeof(Number))  // elements per 16 bytes
 #define CHUNKS (SHARE / VEC)              // 16-byte chunks per thread
 #define WARPS (THREADS / 32)
 #define SLICE (THREADS * SHARE)         // elements of a row per block
 #define LOG2E 1.44269504f
-typedef unsigned long long u64;
 
 struct Pair { float m, z; };  // a maximum times LOG2E; a sum relative to it
 
@@ -690,10 +689,6 @@ static __device__ uint4 pack(const float* e, float factor) {
     return chunk;
 }
 
-static __device__ unsigned at(const void* p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
 static __device__ int cluster_rank() {
     int r;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
@@ -704,23 +699,12 @@ static __device__ int cluster_rank() {
 static __device__ unsigned remote_addr(const void* p, int block) {
     unsigned other;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(other) : "r"(at(p)), "r"(block));
+                 : "=r"(other) : "r"(smem_addr(p)), "r"(block));
     return other;
 }
 
 static __device__ void mbarrier_init(u64* bar) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(bar)) : "memory");
-}
-
-static __device__ void mbarrier_expect_tx(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(at(bar)), "r"(bytes) : "memory");
-}
-
-static __device__ void mbarrier_wait(u64* bar, int parity) {
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(at(bar)), "r"(parity) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(smem_addr(bar)) : "memory");
 }
 
 // Sends a pair to another block, whose mbarrier counts the bytes.
@@ -738,11 +722,11 @@ static __device__ void cluster_wait() { asm volatile("barrier.cluster.wait.align
 // Starts a bulk copy from global to shared memory; its bytes complete the mbarrier's phase.
 // Addresses and bytes are multiples of 16.
 static __device__ void bulk_load(void* to, const void* from, int bytes, u64* bar) {
-    mbarrier_expect_tx(bar, bytes);
+    mbarrier_arrive_expect_tx(bar, bytes);
     if (bytes > 0)
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                      "[%0], [%1], %2, [%3];"
-                     :: "r"(at(to)), "l"(from), "r"(bytes), "r"(at(bar)) : "memory");
+                     :: "r"(smem_addr(to)), "l"(from), "r"(bytes), "r"(smem_addr(bar)) : "memory");
 }
 
 // Y = softmax of each row of X, both row-major [rows][cols], 16-byte aligned; sm_90 or newer.
@@ -794,7 +778,7 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
         // row]
         float e[SHARE];
         Pair mine = exponentials(e, chunk), own = warp_reduce(mine);
-        if (t == 0) mbarrier_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);
+        if (t == 0) mbarrier_arrive_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);
         if (n == 0) cluster_wait();  // every block of the cluster is running
         if (lane < BLOCKS)
             send_pair(&warp_pairs[n % 2][cluster_rank() * WARPS + t / 32], own, &pairs_full[n % 2], lane);

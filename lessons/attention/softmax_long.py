@@ -73,13 +73,12 @@ from tilewise import Kernel
 
 LONG = Kernel(
     r"""
-#include <cuda_bf16.h>
+#include "hopper.cuh"
 #define VEC (16 / (int)sizeof(Number))  // elements per 16 bytes
 #define CHUNKS (SHARE / VEC)              // 16-byte chunks per thread
 #define WARPS (THREADS / 32)
 #define SLICE (THREADS * SHARE)         // elements of a row per block
 #define LOG2E 1.44269504f
-typedef unsigned long long u64;
 
 struct Pair { float m, z; };  // a maximum times LOG2E; a sum relative to it
 
@@ -121,10 +120,6 @@ static __device__ uint4 pack(const float* e, float factor) {
     return chunk;
 }
 
-static __device__ unsigned smem_addr(const void* p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
 static __device__ int cluster_rank() {
     int r;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
@@ -143,17 +138,6 @@ static __device__ void mbarrier_init(u64* bar) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(smem_addr(bar)) : "memory");
 }
 
-static __device__ void mbarrier_expect_tx(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
-}
-
-static __device__ void mbarrier_wait(u64* bar, int parity) {
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
-}
-
 // Sends a pair to another block, whose mbarrier counts the bytes.
 static __device__ void send_pair(Pair* to, Pair pair, u64* bar, int block) {
     u64 both = (u64)__float_as_uint(pair.z) << 32 | __float_as_uint(pair.m);
@@ -169,7 +153,7 @@ static __device__ void cluster_wait() { asm volatile("barrier.cluster.wait.align
 // Starts a bulk copy from global to shared memory; its bytes complete the mbarrier's phase.
 // Addresses and bytes are multiples of 16.
 static __device__ void bulk_load(void* to, const void* from, int bytes, u64* bar) {
-    mbarrier_expect_tx(bar, bytes);
+    mbarrier_arrive_expect_tx(bar, bytes);
     if (bytes > 0)
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                      "[%0], [%1], %2, [%3];"
@@ -225,7 +209,7 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
         // row]
         float e[SHARE];
         Pair mine = exponentials(e, chunk), pair = warp_reduce(mine);
-        if (t == 0) mbarrier_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);
+        if (t == 0) mbarrier_arrive_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);
         if (n == 0) cluster_wait();  // every block of the cluster is running
         if (lane < BLOCKS)
             send_pair(&warp_pairs[n % 2][cluster_rank() * WARPS + t / 32], pair, &pairs_full[n % 2], lane);
@@ -582,7 +566,7 @@ def fenced(kernel):
             "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];",
             "st.shared::cluster.b64 [%0], %1;",
         ),
-        ("if (t == 0) mbarrier_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);", ""),
+        ("if (t == 0) mbarrier_arrive_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);", ""),
         ("mbarrier_wait(&pairs_full[n % 2], n / 2 % 2);", "cluster_arrive();\n        cluster_wait();"),
     )
 

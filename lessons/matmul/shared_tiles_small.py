@@ -84,68 +84,15 @@ show(
 # of a block that isn't running yet. Each block arrives at it right at its start and waits only before it writes, so the wait is
 # usually short. The second says that both halves have arrived.
 
-# %% fold="The helper functions, from the Hopper lessons"
+# %% fold="The helper functions"
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
 HELPERS = r"""
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 Bf16;
-typedef unsigned long long u64;
-struct __align__(128) TensorMap { unsigned long long opaque[16]; };
-
-static __device__ unsigned smem_addr(const void* p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-static __device__ void mbarrier_init(u64* bar, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(arrivals) : "memory");
-}
-static __device__ void mbarrier_arrive_expect_tx(u64* bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(smem_addr(bar)), "r"(bytes) : "memory");
-}
-static __device__ void mbarrier_wait(u64* bar, int parity) {
-    asm volatile("{\n.reg .pred done;\nagain:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(smem_addr(bar)), "r"(parity) : "memory");
-}
-static __device__ void mbarrier_arrive(u64* bar) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(smem_addr(bar)) : "memory");
-}
-static __device__ void tma_load_2d(void* to, const TensorMap* map, int x, int y, u64* bar) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 :: "r"(smem_addr(to)), "l"(map), "r"(smem_addr(bar)), "r"(x), "r"(y) : "memory");
-}
-static __device__ void prefetch_tensor_map(const TensorMap* map) {
-    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
-}
-// where wgmma finds an operand: address and two byte offsets, all in units of 16 bytes
-static __device__ u64 descriptor(const void* p, int leading, int stride) {
-    return (u64)(smem_addr(p) & 0x3ffff) >> 4  // beyond 18 bits: the block's rank in its cluster
-         | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32
-         | 1ull << 62;  // rows of 128 bytes, swizzled
-}
-#define R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
-#define ALL_OF_D R16(0), R16(16), R16(32), R16(48)
-// D += A B for a warpgroup: 64x16 times 16x128
+#include "hopper.cuh"
+// D += A B for a warpgroup: 64x16 times 16x128, B MN-major
 static __device__ void wgmma_m64n128k16(float (&d)[64], u64 a, u64 b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,"
-        "%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,"
-        "%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,"
-        "%59,%60,%61,%62,%63}, %64, %65, 1, 1, 1, 0, 1;"
-        : ALL_OF_D : "l"(a), "l"(b));
-}
-static __device__ void wgmma_fence() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-static __device__ void wgmma_commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// wait until at most N groups are in flight; names d, so that no use of it moves before the wait
-template <int N> static __device__ void wgmma_wait(float (&d)[64]) {
-    asm volatile("wgmma.wait_group.sync.aligned %64;" : ALL_OF_D : "n"(N) : "memory");
+        HOPPER_R64 "}, %64, %65, 1, 1, 1, 0, 1;"
+        : HOPPER_D64 : "l"(a), "l"(b));
 }
 // New: four accumulators to the same place in another block of the cluster
 static __device__ void store_to_block(float4* p, int block, const float* v) {
@@ -153,15 +100,6 @@ static __device__ void store_to_block(float4* p, int block, const float* v) {
                  "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n}"
                  :: "r"(smem_addr(p)), "r"(block), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
                  : "memory");
-}
-static __device__ unsigned pack_bf16x2(float low, float high) {
-    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *(unsigned*)&both;
-}
-static __device__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-                 "[%0, {%2, %3}], [%1];"
-                 :: "l"(map), "r"(smem_addr(from)), "r"(x), "r"(y) : "memory");
 }
 static __device__ void store_pair(Bf16* C, int i, int j, int M, int N, float x, float y) {
     if (i < M && j < N) *(__nv_bfloat162*)&C[(size_t)i * N + j] = __floats2bfloat162_rn(x, y);

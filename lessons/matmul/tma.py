@@ -330,7 +330,7 @@ chunk_map = heat_map(
     caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. Each cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Rows of the tile are 128 bytes long, or as long as the swizzle's span. Each map was read back by a run of load_tile.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
-COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line/0.45"]
+COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line"]
 chunk_map.spec["data"][0]["colorscale"] = [
     [(at + end) / 8, f"role:{colour}"] for at, colour in enumerate(COLOURS) for end in (0, 1)
 ]

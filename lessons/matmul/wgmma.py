@@ -267,6 +267,7 @@ TRIED = {
     "LBO 16, SBO 512": (A_DESCRIPTOR, "descriptor(a + 32 * k, 16, 512)"),
     "LBO 1,024, SBO 16": (A_DESCRIPTOR, "descriptor(a + 32 * k, 1024, 16)"),
     "K step of 16 bytes": (A_DESCRIPTOR, "descriptor(a + 16 * k, 16, 1024)"),
+    "a buffer 128 bytes later": (A_DESCRIPTOR, "descriptor(a + 128 + 32 * k, 16, 1024)"),
     "no swizzle": (INCLUDE, INCLUDE + MODE.format("0ull")),
     "64-byte swizzle": (INCLUDE, INCLUDE + MODE.format("2ull << 62")),
 }
@@ -280,8 +281,12 @@ show(
 )
 assert list(K_MAJOR.values())[:3] == ["correct"] * 3, "LBO is not used for K-major operands"
 assert "correct" not in list(K_MAJOR.values())[3:]
+assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"], "the text names them"
 
 # %% [markdown]
+# At the last three, the simulator stops before it multiplies: a swizzle's pattern begins at multiples of 1,024 bytes, and
+# the descriptor has to name the swizzle with which the tensor map stored the tile. A GPU reports nothing.
+#
 # ## Stepping along K
 #
 # Each `wgmma` handles 16 elements along K, which are 32 bytes of each row. To reach the next 16, the kernel adds 32

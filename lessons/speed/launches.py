@@ -842,68 +842,43 @@ publish(
 # %% [markdown]
 # ## Which bottleneck is it?
 #
-# Each of these five programs has a different bottleneck. Which one explains all of the symptoms?
+# Arithmetic, device memory, overhead, data loading and the network each leave symptoms of their own.
 
-# %% fold="Code of the cards"
-from tilewise.outputs import Card, Cards
+# %%
+from tilewise import exercise
 
+exercise(
+    "Five programs, five bottlenecks",
+    """
+    Each of these five programs has a different bottleneck. Which one explains all of the symptoms?
 
-def bottleneck_card(situation, right, **reasons):
-    order = ["arithmetic", "device memory", "overhead", "data loading", "network"]
-    return Card(situation, right, {name: reasons[name.replace(" ", "_")] for name in order})
-
-
-show(
-    Cards(
-        "What is this program waiting for?",
-        [
-            bottleneck_card(
-                "A model answers one user at a time. With every weight matrix half as wide and half as high, a step takes exactly as long as before. The GPU is busy a third of the time.",
-                "overhead",
-                arithmetic="The smaller matrices need a quarter of the operations, so the step would be much faster.",
-                device_memory="The smaller matrices have a quarter of the bytes, so the step would be much faster.",
-                overhead="Launches cost the same whatever the size, and the GPU idles between them. Capture the many small kernels in a CUDA graph, or merge them into fewer.",
-                data_loading="One user's prompt is a few kilobytes.",
-                network="Nothing leaves the machine.",
-            ),
-            bottleneck_card(
-                "A kernel adds a bias to a large matrix and applies ReLU, which replaces negative values with zero. It reaches nine tenths of the memory bandwidth and a hundredth of the arithmetic peak.",
-                "device memory",
-                arithmetic="It uses a hundredth of the peak.",
-                device_memory="It's on the slope of the roofline. Apply bias and ReLU inside the kernel that computes the matrix.",
-                overhead="At nine tenths of the bandwidth, the device is hardly ever idle.",
-                data_loading="The matrix is on the device already.",
-                network="Nothing leaves the machine.",
-            ),
-            bottleneck_card(
-                "You train on images from the local disk. At the start of each step the GPU idles for a while, and every core of the host is busy decoding JPEG files. With random images generated on the GPU, a step takes half the time.",
-                "data loading",
-                arithmetic="Random images need the same arithmetic.",
-                device_memory="Random images move the same bytes on the device.",
-                overhead="Random images need the same launches.",
-                data_loading="Only the source of the data has changed. Prefetch, decode once and keep the result, or decode on the GPU.",
-                network="The files are on this machine's own disk.",
-            ),
-            bottleneck_card(
-                "A program multiplies large square matrices in 16 bits. It reaches four fifths of the tensor cores' peak, and it slows down when the GPU lowers its clock.",
-                "arithmetic",
-                arithmetic="It's close to its ceiling and follows the clock. Use fewer bits or fewer operations.",
-                device_memory="Large matrix multiplications are far to the right of the ridge.",
-                overhead="The kernels are long, so each launch is hidden behind the previous kernel.",
-                data_loading="The matrices stay on the device.",
-                network="Nothing leaves the machine.",
-            ),
-            bottleneck_card(
-                "Sixteen machines train one model and exchange their results after each step. One machine alone, with as much data per step as each of the sixteen has now, takes two thirds of the time.",
-                "network",
-                arithmetic="Each machine does the same arithmetic as one alone.",
-                device_memory="Each GPU moves the same bytes as one alone.",
-                overhead="Each host makes the same launches, plus a few for the exchange.",
-                data_loading="Each machine loads as much as one alone.",
-                network="Only the exchange is new. Send fewer bits, send each layer's results as soon as they're ready, or exchange less often.",
-            ),
-        ],
-    )
+    1. A model answers one user at a time. With every weight matrix half as wide and half as high, a step takes
+       exactly as long as before. Most of the time, the GPU is idle.
+    2. A kernel adds a bias to a large matrix and applies ReLU, which replaces negative values with zero. It
+       reaches nine tenths of the memory bandwidth and hardly any of the arithmetic peak.
+    3. You train on images from the local disk. At the start of each step the GPU idles for a while, and every
+       core of the host is busy decoding JPEG files. With random images generated on the GPU, a step is much
+       faster.
+    4. A program multiplies large square matrices in 16 bits. It reaches four fifths of the tensor cores' peak,
+       and it slows down when the GPU lowers its clock.
+    5. Sixteen machines train one model and exchange their results after each step. One machine alone, with as
+       much data per step as each of the sixteen has now, is clearly faster.
+    """,
+    explanation="""
+    1. **Overhead.** Launches cost the same whatever the size, and the GPU idles between them. A quarter of the
+       operations and of the bytes would make a step that waits for either much faster. Capture the many small
+       kernels in a CUDA graph, or merge them into fewer.
+    2. **Device memory.** The kernel is on the slope of the roofline, and at nine tenths of the bandwidth the
+       device is hardly ever idle. Apply bias and ReLU inside the kernel that computes the matrix.
+    3. **Data loading.** Random images need the same arithmetic, bytes and launches; only the source of the data
+       has changed. Prefetch, decode once and keep the result, or decode on the GPU.
+    4. **Arithmetic.** The program is close to its ceiling and follows the clock. Large matrix multiplications
+       are far to the right of the ridge, and each launch is hidden behind the previous kernel. Use fewer bits
+       or fewer operations.
+    5. **Network.** Each machine does the same arithmetic, moves the same bytes and loads as much as one alone;
+       only the exchange is new. Send fewer bits, send each layer's results as soon as they're ready, or
+       exchange less often.
+    """,
 )
 
 # %% [markdown]
@@ -936,8 +911,6 @@ show(
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from itertools import pairwise
-
-from tilewise import exercise
 
 
 def bottleneck(spans, ridge):

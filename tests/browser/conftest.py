@@ -179,13 +179,13 @@ FIGURES_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <script src="tilewise/figures.js"></script></body></html>"""
 
 
-def write_figures(folder: Path, figures: Mapping[str, Figure], more: str = "") -> Path:
-    """Write a page of figures, by their ids, and more HTML under the built styles and scripts; its folder."""
+def write_figures(folder: Path, figures: Mapping[str, Figure]) -> Path:
+    """Write a page of figures, by their ids, under the built styles and scripts; its folder."""
     (folder / "tilewise").symlink_to(build_assets(ROOT))
     for name, figure in figures.items():
         (folder / f"{name}.json").write_bytes(figure.json_bytes())
     shown = "".join(figure.html(f"{name}.json", name) for name, figure in figures.items())
-    (folder / "index.html").write_text(FIGURES_PAGE.format(shown + more), encoding="utf-8")
+    (folder / "index.html").write_text(FIGURES_PAGE.format(shown), encoding="utf-8")
     return folder
 
 

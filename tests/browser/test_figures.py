@@ -1,6 +1,6 @@
 """Figures as a reader meets them: drawn near the viewport, steered by mouse and keyboard, in both themes.
 
-The page here holds only figures and cards; stepped figures have a page of their own.
+The page here holds only figures; stepped figures have a page of their own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from tilewise.figures import (
     stepped,
     timeline,
 )
-from tilewise.outputs import Card, Cards, Context
 
 from .conftest import FIGURES, drawn, must_fit, write_figures
 
@@ -184,12 +183,8 @@ def figures() -> dict[str, Figure]:
 
 @pytest.fixture(scope="module")
 def address(chromium: str, tmp_path_factory: pytest.TempPathFactory, served: Callable[[Path], str]) -> str:
-    """A page that holds figures of each kind but stepped ones, and a card."""
-    reasons = {"memory": "It moves little.", "overhead": "It waits for launches."}
-    cards = Cards("What limits it?", [Card("The GPU idles.", "overhead", reasons)])
-    context = Context("speed/launches", 1, lambda suffix, content: "", lambda wanted: wanted)
-    folder = tmp_path_factory.mktemp("figures")
-    return served(write_figures(folder, figures(), cards.markdown(context)))
+    """A page that holds figures of each kind but stepped ones."""
+    return served(write_figures(tmp_path_factory.mktemp("figures"), figures()))
 
 
 def set_slider(figure: Locator, control: str, value: int) -> None:
@@ -588,20 +583,6 @@ def test_a_slider_sets_the_bits_of_every_format(open_page: Callable[..., Page]) 
     row = bits.locator(".tw-bit-row .tw-bit-cells[role=img]").last
     assert "".join(row.locator(".tw-bit").all_text_contents()) == "00101011"
     assert row.get_attribute("aria-label") == "FP8 E4M3: 0 0101 011"
-
-
-@pytest.mark.parametrize("script", [True, False])
-def test_a_card_says_why_for_the_choice_made_with_or_without_a_script(
-    open_page: Callable[..., Page], script: bool
-) -> None:
-    page = open_page(java_script_enabled=script)
-    reasons = page.locator(".tw-card-reason")
-    expect(reasons.first).to_be_hidden()
-    page.locator(".tw-card label", has_text="memory").click()
-    expect(reasons.nth(0)).to_have_text("No. It moves little.")
-    page.keyboard.press("ArrowRight")
-    expect(reasons.nth(1)).to_have_text("Yes. It waits for launches.")
-    assert [reasons.nth(at).is_visible() for at in range(2)] == [False, True]
 
 
 def test_a_reload_keeps_step_view_and_sizes(open_page: Callable[..., Page]) -> None:

@@ -109,7 +109,7 @@ def test_the_page_says_of_every_answer_what_the_command_says(
     data = page_data(puzzle)
     wanted, answers = {}, []
     for wrong in wrong_answers(name):
-        made = compiled(wrong.of(puzzle.solution), data["kernel"])
+        made = compiled(wrong.of(puzzle.solution), data["kernel"], options=puzzle.options)
         program = {} if made["faults"] else made["offer"]["kernels"][0]["program"]
         if [program.get(one) for one in TAKEN] != [data["programs"][0][one] for one in TAKEN]:
             assert any(text in told[wrong.title] for text in NO_PROGRAM), wrong.title

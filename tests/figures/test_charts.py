@@ -148,3 +148,10 @@ def test_a_gap_in_a_line_is_no_point_in_words() -> None:
         [Series("a", [1, np.nan, 2], [3, np.nan, 4])], x="x", y="y", title="One is one", caption="Two."
     )
     assert gap.steps == ("a: 1: 3; 2: 4",)
+
+
+def test_a_label_is_at_the_last_point_even_if_a_gap_follows_it() -> None:
+    broken = Series("a", [1, 2, np.nan], [3, 4, np.nan])
+    spec = line_chart([broken], x="x", y="y", title="One is one", caption="Two.").to_dict()["spec"]
+    (note,) = spec["layout"]["annotations"]
+    assert (note["x"], note["y"]) == (2, 4)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tilewise.gpu.sampling import ENOUGH, LIBRARY, Sampler, nvml, percentiles
+from tilewise.gpu.sampling import LIBRARY, Sampler, nvml
 
 GPU = "0000:17:00.0"
 
@@ -141,8 +141,3 @@ def test_the_thread_ends_where_the_block_fails() -> None:
     with pytest.raises(ValueError, match="a wrong answer"), Sampler(opened(FakeNvml())):
         raise ValueError("a wrong answer")
     assert threading.active_count() == before
-
-
-def test_few_readings_have_no_percentiles() -> None:
-    assert percentiles([1980.0] * (ENOUGH - 1)) is None
-    assert percentiles([1, 2, 3, 4, 5, 6]) == {"p20": 2.0, "median": 3.5, "p80": 5.0, "samples": 6}

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, bf16, line_of, wgmma
+from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import tensor_map
 from tilewise.kernel.kernel import Kernel
-from tilewise.simulator import HazardError
+from tilewise.simulator import HazardError, Run
 from tilewise.simulator.frontend import LessonError
 
 SWIZZLE_NUMBER = {0: 0, 128: 1, 64: 2, 32: 3}
@@ -240,6 +241,7 @@ def test_products_in_a_row() -> None:
         (LAST, "", 0, "overwritten", "s[threadIdx.x] = 0", 0),
         (ONCE, ONCE.replace("    ", "    if (threadIdx.x < 96) "), 0, "deadlock", "multiply", 0),
         (ONCE, ONCE.replace("    ", "    if (threadIdx.x != 5) "), 0, "shuffle", "multiply", 0),
+        ("descriptor(s, 16,", "descriptor(s + 32, 16,", 0, "misaligned", "multiply(d, m, m, 1);", 0),
         ("descriptor(s, 16,", "descriptor(s + 1536, 16,", 0, "out of bounds", "multiply(d, m, m, 1);", 0),
     ],
 )  # fmt: skip
@@ -266,6 +268,84 @@ def test_a_warpgroup_that_lacks_a_warp_is_named_with_its_warps() -> None:
         order(ORDER[:begin] + ORDER[begin:].replace(ONCE, f"    if (threadIdx.x < 96) {ONCE.strip()}\n", 1))
     assert "waits for its warpgroup, warps 0 to 3, and warp 3 never comes" in caught.value.message
     assert caught.value.repair.endswith("The number of a warpgroup's first warp is a multiple of 4.")
+
+
+BOXED = """
+#include "hopper.cuh"
+extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, float* y) {
+    __shared__ __align__(1024) unsigned char s[16384];
+    __shared__ u64 full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_init_fence();
+        mbarrier_arrive_expect_tx(&full, 16384);
+        tma_load_2d(s, &map, 0, 0, &full);
+    }
+    __syncthreads();
+    mbarrier_wait(&full, 0);
+    float acc[64];
+    wgmma_fence();
+    wgmma_m64n128k16(acc, descriptor(s, 16, 1024), descriptor(s, 16, 1024), 0);
+    wgmma_commit();
+    wgmma_wait<0>(acc);
+    y[threadIdx.x] = acc[0];
+}
+"""
+
+
+@pytest.mark.parametrize("swizzle", [0, 64, 128])
+def test_a_descriptor_names_the_swizzle_of_the_tensor_map(swizzle: int) -> None:
+    wide = 32 if swizzle == 64 else 64
+    box = tensor_map(
+        np.zeros((256, wide), np.uint16), box=(8192 // wide, wide), swizzle=swizzle, dtype="bfloat16"
+    )
+    kernel = Kernel(BOXED, options=OPTIONS)
+    if swizzle == 128:
+        assert kernel.simulate(box, np.zeros(128, np.float32), grid=1, block=128).hazards == ()
+        return
+    with pytest.raises(HazardError) as caught:
+        kernel.simulate(box, np.zeros(128, np.float32), grid=1, block=128)
+    brought = "a 64-byte swizzle" if swizzle else "no swizzle"
+    assert "tensor map: thread 96 of block 0 has a wgmma read byte 0 of s" in caught.value.message
+    assert "with a 128-byte swizzle, and the TMA load at line" in caught.value.message
+    assert f"stored it with {brought}" in caught.value.message
+    assert "the same swizzle in tensor_map" in caught.value.repair
+
+
+def test_what_a_thread_has_rewritten_has_the_swizzle_that_it_says() -> None:
+    box = tensor_map(np.zeros((128, 64), np.uint16), box=(128, 64), dtype="bfloat16")
+    again = "for (int i = threadIdx.x; i < 4096; i += 128) ((unsigned*)s)[i] = 0; fence_proxy_async();"
+    source = BOXED.replace("    float acc", f"    {again}\n    __syncthreads();\n    float acc")
+    run = Kernel(source, options=OPTIONS).simulate(box, np.zeros(128, np.float32), grid=1, block=128)
+    assert run.hazards == ()
+
+
+REGISTERS_OF_GROUPS = """
+extern "C" __global__ void __launch_bounds__(384, 1) kernel(float* y) {
+    if (threadIdx.x < 128) { DEC }
+    else asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    y[threadIdx.x] = 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "dec", ["", 'if (threadIdx.x < 32) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");']
+)
+def test_registers_that_nobody_gave_back(dec: str) -> None:
+    def run(text: str) -> Run:
+        source = REGISTERS_OF_GROUPS.replace("DEC", text)
+        return Kernel(source, options=OPTIONS).simulate(np.zeros(384, np.float32), grid=1, block=384)
+
+    assert run('asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");').hazards == ()
+    with pytest.raises(HazardError, match=r"deadlock: .* asks for registers") as caught:
+        run(dec)
+    assert "setmaxnreg.dec" in caught.value.repair
+
+
+def test_sm_90a_has_to_be_named() -> None:
+    with pytest.raises(KernelError, match="Compile it for sm_90a"):
+        Kernel(ORDER, options=("-std=c++17",)).simulate(np.zeros(256, np.float32), grid=1, block=128)
 
 
 def test_a_wgmma_that_did_not_wait_for_its_operands_is_told_of_bytes_and_descriptors() -> None:

@@ -49,7 +49,11 @@ def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, 
         "tickfont": {"size": 12, "color": theme.token("muted")},
     }
     if log:
-        made |= {"type": "log", "dtick": 1, "tickformat": "~s" if ends and ends[0] >= 0.5 else ",~g"}
+        made |= {"type": "log", "dtick": 1}
+        if ends and ends[0] < 1e-4:
+            made["exponentformat"] = "power"  # else 0.000001 beside 1e-7
+        else:
+            made["tickformat"] = "~s" if ends and ends[0] >= 0.5 else ",~g"
     if ends:
         made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
         if log and made["range"][1] - made["range"][0] < 1.5:

@@ -81,7 +81,7 @@ def known_metrics(ncu: str) -> frozenset[str]:
     return frozenset(word for word in words if "__" in word)
 
 
-def observed(
+def run_with_ncu(
     ncu: str,
     child: Callable[[Path], Sequence[str]],
     time_limit_s: float,

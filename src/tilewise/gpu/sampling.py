@@ -16,18 +16,14 @@ from __future__ import annotations
 import ctypes
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any, Protocol
 
-import numpy as np
-
 INTERVAL_S = 0.005
 """Seconds between two readings."""
-ENOUGH = 5
-"""Fewer readings than this are no percentiles."""
 LIBRARY = "libnvidia-ml.so.1"
 """NVML, which comes with the driver."""
 
@@ -204,15 +200,3 @@ def _inside(readings: Sequence[tuple[float, float, float]], launches: Sequence[S
         if at >= 0 and ended <= launches[at][1]:
             found.append(value)
     return tuple(found)
-
-
-def percentiles(readings: Sequence[float]) -> Mapping[str, float] | None:
-    """``p20``, ``median`` and ``p80`` of readings and how many ``samples`` they are.
-
-    Returns:
-        None where there are fewer than ``ENOUGH``.
-    """
-    if len(readings) < ENOUGH:
-        return None
-    p20, median, p80 = (round(float(at), 1) for at in np.percentile(np.asarray(readings), [20, 50, 80]))
-    return {"p20": p20, "median": median, "p80": p80, "samples": len(readings)}

@@ -125,6 +125,7 @@ class Kernel:
         self.defines = MappingProxyType(dict(defines or {}))
         self.options = check_options(options)
         self.origin = origin or origin_of(self.source)
+        self._has_own_options = origin is None  # a file's options are not known here
         texts = {key: define_text(key, value) for key, value in self.defines.items()}
         self._define_lines = define_lines(self.defines)
         self._part: DevicePart | None = None
@@ -166,6 +167,7 @@ class Kernel:
         made.defines = MappingProxyType(dict(defines))
         made.options = check_options(options)
         made.origin = origin
+        made._has_own_options = False
         made._define_lines = define_lines(made.defines)
         made._part, made._whole = part, part.text
         made._functions = {key: one.function for key, one in part.kernels.items()}
@@ -480,6 +482,12 @@ class Kernel:
 
         entry = self.entry
         check_shared(self.name, entry.program.shared_bytes, shared_bytes)
+        needs_option = self._has_own_options and architecture(self.options) is None
+        if needs_option and entry.program.is_architecture_specific:
+            raise KernelError(
+                f"{self.name} has wgmma or setmaxnreg, which sm_90a has and sm_90 lacks. "
+                'Compile it for sm_90a: Kernel(..., options=("-arch=sm_90a",)).'
+            )
         host = [
             cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
             for one, value in zip(self.parameters, arguments, strict=True)

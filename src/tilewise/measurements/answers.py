@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tilewise import bf16
 from tilewise.cuda.cases import Recipe
+from tilewise.cuda.difference import difference, index_text
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
@@ -175,16 +176,14 @@ def check_answer(
             raise experiment.error(
                 f'"{label}" gives {name} with {actual.size} elements {where}; the reference has {right.size}.'
             )
-        left, wide = actual.reshape(-1).astype(np.float64), right.reshape(-1).astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            off = np.abs(left - wide)
-            allowed = experiment.tolerance * (1 + np.abs(wide))
-            bad = ~((off <= allowed) | (left == wide) | (np.isnan(left) & np.isnan(wide)))
-        if bad.any():
-            at = int(np.argmax(np.where(np.isnan(off), np.inf, off) * bad))
-            index = tuple(int(part) for part in np.unravel_index(at, right.shape)) if right.ndim else ()
+        wide = right.astype(np.float64)
+        found = difference(
+            actual.reshape(right.shape).astype(np.float64), wide, experiment.tolerance, experiment.tolerance
+        )
+        if found.wrong:
             raise experiment.error(
-                f'"{label}" is wrong {where}: {name}{list(index)} is {left[at]:.9g}, right: {wide[at]:.9g}; '
-                f"{int(bad.sum())} of {right.size} elements are off by more than {experiment.tolerance:g}.",
+                f'"{label}" is wrong {where}: {name}{index_text(found.index)} is {found.actual:.9g}, right: '
+                f"{found.expected:.9g}; {found.wrong} of {found.count} elements are off by more than "
+                f"{experiment.tolerance:g}.",
                 "Nothing was timed.",
             )

@@ -228,9 +228,8 @@ def _fold(lesson: str, title: str, url: str | None, rows: Sequence[ResourceRow])
 
 
 def _table(rows: Sequence[ResourceRow]) -> str:
-    own = dict.fromkeys(name for row in rows for name in row.taken)
+    own = {name.rstrip("af") for row in rows for name in row.taken}
     targets = [name for name in ARCHITECTURES if name in own]
-    targets += [name for name in own if name not in targets]
     columns: list[str | Column] = [
         "kernel",
         Column("shared", "bytes per block"),
@@ -250,9 +249,11 @@ def _table(rows: Sequence[ResourceRow]) -> str:
 
 
 def _cell(row: ResourceRow, target: str) -> Cell | str:
-    one = row.taken.get(target)
+    special = next((name for name in row.taken if name != target and name.rstrip("af") == target), "")
+    one = row.taken.get(target) or row.taken.get(special)
     if one is None:
-        return Cell("–", f"needs {row.needs}" if row.needs else "compiled for its own architecture alone")
+        own = ", ".join(row.taken)
+        return Cell("–", f"needs {row.needs}" if row.needs else f"compiled for {own} alone")
     if not one.spills:
         return Cell(one.registers)
     spilled = f"{one.spill_store_bytes} bytes stored, {one.spill_load_bytes} loaded back"

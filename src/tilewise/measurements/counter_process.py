@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewise.gpu.counters import observed
+from tilewise.gpu.counters import run_with_ncu
 from tilewise.measurements.record import Record, Row
 from tilewise.measurements.report import assemble
 
@@ -81,7 +81,7 @@ def count_lesson(ncu: str, lesson: str, experiments: Sequence[str]) -> Counted:
         command = [sys.executable, "-m", "tilewise", "count-child", lesson, "--manifest", str(manifest)]
         return [*command, *named]
 
-    return match_counters(*observed(ncu, child, TIME_LIMIT_S))
+    return match_counters(*run_with_ncu(ncu, child, TIME_LIMIT_S))
 
 
 def match_counters(

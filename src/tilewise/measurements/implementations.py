@@ -62,7 +62,7 @@ def checked_implementations(
     for label, launches in by_label.items():
         values = values_of(launches)
         device[label] = {
-            name: _placed(shared, _identity(name, values[name]), made) for name, made in fresh[label].items()
+            name: placed(shared, identity(name, values[name]), made) for name, made in fresh[label].items()
         }
     first = next(iter(by_label))
     answer = answer_name(experiment, by_label[first]) if written(by_label[first]) else None
@@ -153,14 +153,14 @@ def _restorer(pairs: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
     return restore
 
 
-def _identity(name: str, value: Any) -> str:
+def identity(name: str, value: Any) -> str:
     """Text that only equal inputs share; an array's own text leaves out what lies between its ends."""
     if isinstance(value, np.ndarray):
         return f"{name} {hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()}"
     return f"{name} {value!s}"
 
 
-def _placed(shared: dict[str, Any], label: str, value: Any) -> Any:
+def placed(shared: dict[str, Any], label: str, value: Any) -> Any:
     """A device array for a host array, one for all variants that name the same recipe; scalars stay."""
     import cupy
 
@@ -182,7 +182,7 @@ def _refill(arrays: Mapping[str, Any], host: Mapping[str, Any]) -> None:
 
 def on_device(launches: Sequence[Any]) -> dict[str, Any]:
     """The launches' own inputs as device arrays and scalars, outputs poisoned."""
-    return {name: _placed({}, name, value) for name, value in make_inputs(launches).items()}
+    return {name: placed({}, name, value) for name, value in make_inputs(launches).items()}
 
 
 def launcher(launches: Sequence[Any], arrays: Mapping[str, Any]) -> Callable[[], None]:

@@ -44,15 +44,12 @@ def beside_each_other(made: Mapping[str, str]) -> str:
     )
 
 
-def recorded_device(file: str | Path | None = None) -> Device:
+def recorded_device() -> Device:
     """The GPU whose records a lesson shows, as the device table has it; an H100 where there are none.
 
     A build runs what uses it once for each machine with records.
-
-    Args:
-        file: a file of the project, to find its records by; where it is unknown, the current folder decides.
     """
-    archive = Archive(lesson_root(file))
+    archive = Archive(lesson_root())
     found = device(_driver(archive.folder / archive.wanted)) or device(MACHINES[0])
     assert found is not None, "the device table has lost the course's own machine"
     return found

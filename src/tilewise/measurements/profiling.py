@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewise.gpu.counters import find_ncu, known_metrics, observed
+from tilewise.gpu.counters import find_ncu, known_metrics, run_with_ncu
 from tilewise.measurements.readings import Numbers, printed
 
 TIME_LIMIT_S = 240
@@ -147,16 +147,16 @@ def profiled(
     if ncu is None:
         raise ValueError("Nsight Compute (ncu) is not here; install it or put it on the path")
     try:
-        return _observed(ncu, lesson, record, metrics, metrics)
+        return _profile(ncu, lesson, record, metrics, metrics)
     except ValueError:
         known = known_metrics(ncu)
         certain = [name for name in metrics if name.split(".")[0] in known]
         if not known or len(certain) == len(metrics):
             raise
-        return _observed(ncu, lesson, record, certain, metrics)
+        return _profile(ncu, lesson, record, certain, metrics)
 
 
-def _observed(
+def _profile(
     ncu: str, lesson: str, record: str, asked: Sequence[str], metrics: Sequence[str]
 ) -> list[Profile]:
     """Run the child under the tool and read what it wrote."""
@@ -166,7 +166,7 @@ def _observed(
         command = [sys.executable, "-m", "tilewise", "profile-child", lesson]
         return [*command, "--record", record, "--labels", str(labels)]
 
-    return by_call(*observed(ncu, child, TIME_LIMIT_S, names), metrics)
+    return by_call(*run_with_ncu(ncu, child, TIME_LIMIT_S, names), metrics)
 
 
 def _launch(calls: Iterable[Callable[[], Any]]) -> None:

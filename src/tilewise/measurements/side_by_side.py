@@ -14,7 +14,7 @@ import numpy as np
 from tilewise import bf16
 from tilewise.gpu.timing import Contender, Plan, time_contenders
 from tilewise.measurements.answers import Drawn, make_inputs
-from tilewise.measurements.implementations import launcher
+from tilewise.measurements.implementations import identity, launcher, placed
 from tilewise.measurements.readings import Numbers, printed
 
 ROUNDS = 3
@@ -39,7 +39,9 @@ class Calls:
         """Add a launch, or a list of launches that run one after the other on the same arrays."""
         given = list(launches) if isinstance(launches, list | tuple) else [launches]
         made = make_inputs(given, 0, self._drawn)
-        self.arrays = {name: self._on_device(name, value) for name, value in made.items()}
+        self.arrays = {
+            name: placed(self._placed, identity(name, value), value) for name, value in made.items()
+        }
         call = launcher(given, self.arrays)
         self.by_label[label] = call
         return call
@@ -47,23 +49,6 @@ class Calls:
     def add_library(self, label: str, function: Callable[..., Any], **parameters: Any) -> None:
         """Add what a library's function makes of the arrays of the launch that was added last."""
         self.by_label[label] = function(dict(self.arrays), **parameters)
-
-    def _on_device(self, name: str, value: Any) -> Any:
-        import cupy
-
-        if not isinstance(value, np.ndarray) or value.dtype.kind == "V":
-            return value
-        key = f"{name} {value.dtype.str} {value.shape} {_sum(value)}"
-        if key not in self._placed:
-            self._placed[key] = cupy.asarray(value)
-        return self._placed[key]
-
-
-def _sum(value: np.ndarray[Any, Any]) -> int:
-    """A checksum of an array's bytes."""
-    import zlib
-
-    return zlib.crc32(np.ascontiguousarray(value).view(np.uint8).reshape(-1).data)
 
 
 def timed_lines(

@@ -23,7 +23,6 @@ from tilewise.outputs.base import (
     installed,
     sink,
 )
-from tilewise.outputs.cards import Card, Cards
 from tilewise.outputs.exercise import ExerciseOutput, exercise
 from tilewise.outputs.kernel import KernelOutput, from_kernel
 from tilewise.outputs.kinds import (
@@ -39,8 +38,6 @@ from tilewise.outputs.table import Cell, Column, Table
 
 __all__ = [
     "AgreeOutput",
-    "Card",
-    "Cards",
     "Cell",
     "CheckOutput",
     "CollectingSink",

@@ -276,14 +276,13 @@ def attribute(text: str) -> str:
     return " ".join(text.split()).replace('"', "”").replace("{", "(").replace("}", ")")
 
 
-def folded(title: str, kind: str, body: str, opened: bool = False) -> str:
+def folded(title: str, kind: str, body: str) -> str:
     """A closed ``???`` block.
 
     Args:
         title: what its summary says.
         kind: its class, one word.
         body: Markdown.
-        opened: open from the start.
     """
     inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
-    return f'???{"+" if opened else ""} {kind} "{escape(attribute(title), quote=False)}"\n\n{inside}'
+    return f'??? {kind} "{escape(attribute(title), quote=False)}"\n\n{inside}'

@@ -62,14 +62,17 @@ def page_data(puzzle: Puzzle) -> dict[str, Any]:
     Raises:
         LessonError: a blank fits no place of the solution, or one of its texts does not compile.
     """
-    kernel = Kernel(puzzle.solution)
+    kernel = Kernel(puzzle.solution, options=puzzle.options)
     with without_logging():
-        variants = [program_data(Kernel(text, kernel.name).entry) for text in texts(puzzle)]
+        variants = [
+            program_data(Kernel(text, kernel.name, options=puzzle.options).entry) for text in texts(puzzle)
+        ]
         trials = [_trial(puzzle, kernel, trial) for trial in puzzle.trials]
     index = Counts.of(np.arange(len(COLUMNS), dtype=np.uint64))
     return {
         "kernel": kernel.name,
         "signature": signature(kernel),
+        "options": list(puzzle.options),
         "gaps": puzzle.gaps,
         "code": list(_pieces(puzzle)),
         "blanks": [_shuffled(puzzle, at) for at in range(len(puzzle.blanks))],

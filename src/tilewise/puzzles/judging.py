@@ -103,13 +103,13 @@ def read(puzzle: Puzzle, text: str, path: str) -> Kernel:
     Raises:
         LessonError: the file holds nothing new, or its kernel is not the puzzle's.
     """
-    wanted = Kernel(puzzle.solution)
+    wanted = Kernel(puzzle.solution, options=puzzle.options)
     repair = wording.keep_kernel(signature(wanted))
     if tokens(text) == tokens(puzzle.gaps):
         line = next(at for at, one in enumerate(text.split("\n"), start=1) if f"// {TO_DO}" in one)
         raise LessonError(path, line, wording.EMPTY, wording.FILL_IN)
     try:
-        kernel = Kernel(text, name=wanted.name)
+        kernel = Kernel(text, name=wanted.name, options=puzzle.options)
     except (ValueError, TypeError) as error:
         raise LessonError(path, 0, f"{_end(str(error))}", repair) from None
     kernel.origin = (path, 1 + next(at for at, line in enumerate(text.split("\n")) if line.strip()))

@@ -176,6 +176,11 @@ class Puzzle:
         """Where the reader's file is, relative to the folder the reader works in."""
         return f"puzzles/{self.name}.cu"
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the compiler is told: Hopper's own instructions need their architecture."""
+        return ("-arch=sm_90a",) if '#include "hopper.cuh"' in self.code else ()
+
     @cached_property
     def solution(self) -> str:
         """The kernel with its gaps filled."""

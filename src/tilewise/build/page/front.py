@@ -44,7 +44,8 @@ def first_run(course: Course, pages: Mapping[str, Page]) -> str:
 def clone(package: Package | None) -> str:
     """The commands that fetch the course and serve it."""
     if package is None:
-        return "Clone the repository. Then, in its folder:\n\n```sh\nmake serve\n```"
+        whose = "If you built this site, you have the course already. If not, ask whoever published the site."
+        return f"{whose} In the course's folder, run:\n\n```sh\nmake serve\n```"
     folder = package.repository.rsplit("/", 1)[-1].removesuffix(".git")
     return f"```sh\ngit clone {package.repository}\ncd {folder}\nmake serve\n```"
 

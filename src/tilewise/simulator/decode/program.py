@@ -96,6 +96,13 @@ class Program:
             or (self.code["flags"] & values("FLAG")["SYNC"]).any()
         )
 
+    @property
+    def is_architecture_specific(self) -> bool:
+        """Whether it has instructions of ``sm_90a``, which ``sm_90`` lacks."""
+        ops = numbers("OP")
+        own = [ops[name] for name in ("wgmma", "wgmma_fence", "wgmma_commit", "wgmma_wait", "setmaxnreg")]
+        return bool(np.isin(self.code["op"], own).any())
+
 
 def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: int = 0) -> Program:
     """Give an entry point of a module its meaning.

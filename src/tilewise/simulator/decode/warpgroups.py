@@ -89,6 +89,7 @@ def _immediates(asm: Assembler, given: list[int], a: str, in_registers: bool) ->
 
 
 def _setmaxnreg(asm: Assembler) -> None:
+    asm.agents = True
     count = int(asm.operands[0], 0)
     if not 24 <= count <= 256 or count % 8:
         raise asm.unknown()

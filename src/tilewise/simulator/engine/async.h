@@ -21,6 +21,8 @@ typedef struct Bulk {
     const Ins *where;
 } Bulk;
 
+#define BOXED 1 // beside the bits of a swizzle: a tensor copy brought it, with this swizzle or none
+
 static u64 swizzled(u64 address, int span) {
     return address ^ (address >> 3 & (u64)span);
 } // span: bits of the address that change
@@ -124,8 +126,9 @@ static void land(Flight *f) {
     const int shift = __builtin_ctz((u32)T->L->shared_grain);
     const size_t part = f->size < 16 ? (size_t)f->size : 16;
     for (s64 i = 0; i < f->size; i += 16)
-        memcpy(T->shared + swizzled(f->target + (u64)i, f->swizzle), f->data + i, part);
+        memcpy(T->shared + swizzled(f->target + (u64)i, f->swizzle & ~BOXED), f->data + i, part);
     for (u64 at = f->target >> shift; at <= (f->target + (u64)f->size - 1) >> shift; at++) {
+        T->readers[at].span = (u8)f->swizzle;
         T->shadow[at].initialised = WRITTEN;
         T->shadow[at].written = o->phase + 1;
     }

@@ -24,6 +24,7 @@ static void clear_agents(Block *B) {
     for (int w = 0; w < B->n_warps; w++) end_wgmma(&B->warps[w]);
     B->n_objects = 0;
     B->n_bulk = 0;
+    B->set_registers = 0;
 }
 
 static void end_agents(Block *B) {
@@ -196,6 +197,7 @@ static void finish_block(Block *B) {
         if (f->to == B)
             left_over(f->from, f->w, f->lane, H_PENDING, &f->where, f->target, f->w, (s32)B->block);
     }
+    if (B->set_registers && !B->stop) count_registers(B, 0, 1);
     if (B->n_bulk && !B->stop)
         left_over(B, B->bulk->w, B->bulk->lane, H_OVERWRITE, B->bulk->where, 0, B->bulk->w, (s32)B->block);
     for (int agent = 0; agent < C->size * B->agents && !B->stop; agent++) {

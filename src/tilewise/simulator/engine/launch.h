@@ -125,7 +125,7 @@ enum { WRITTEN = 1, PENDING = 2, OBJECT = 4 };
 // Where agents other than warps touch shared memory, each word keeps all reads that nothing orders: see
 // agents.h.
 typedef struct { s32 line; s16 agent; u8 atomic; u32 clock; } Reader;
-typedef struct { Reader *list; u16 count, room; } Readers;
+typedef struct { Reader *list; u16 count, room; u8 span; } Readers; // span: BOXED and the swizzle of a tensor copy
 
 // A copy by cp.async under way; those of a warp's lanes in the order in which they began.
 typedef struct { s32 thread, group, line, size; u64 target; u8 data[16]; } Copy;
@@ -186,6 +186,7 @@ typedef struct Block {
     // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in
     // words of 4 bytes and by warps alone
     s32 quick, finished, landing;
+    const Ins *set_registers; // the last setmaxnreg, null before
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
     struct Lanes *lanes; // of each word of shared memory, as n_shadow

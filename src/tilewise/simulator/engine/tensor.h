@@ -16,7 +16,7 @@ typedef struct {
     u8 rest[40];
 } Map;
 
-enum { WRONG_MAP, WRONG_PLACE, WRONG_RANK, WRONG_COLUMN, WRONG_CORNER }; // Hazard.buffer
+enum { WRONG_MAP, WRONG_PLACE, WRONG_RANK, WRONG_COLUMN, WRONG_CORNER, WRONG_SWIZZLE }; // Hazard.buffer
 
 static int read_map(Block *B, const Ins *in, int w, int l, u64 address, Map *map, int rank) {
     int space, buffer, wrong = -1;
@@ -164,7 +164,7 @@ static void copy_tensor(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         const int blocks = out || in->d[1] == NO_SLOT ? 1 : __builtin_popcount(REG(in->d[1])[l] & 0xffff);
         count_bulk(L, in, out != 0, useful, sectors, size * blocks);
         if (out) free(data);
-        else deliver(B, W, w, in, l, place, data, size, map.span);
+        else deliver(B, W, w, in, l, place, data, size, map.span | BOXED);
         if (B->stop) return;
     })
 }

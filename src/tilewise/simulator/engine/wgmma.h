@@ -151,17 +151,54 @@ static f64 piece_element(const u8 *p, int i, int type) {
     return element((u32)fetch(p + i * size, size), 0, type);
 }
 
+// The bits of the address that a swizzle changes.
+static int swizzle_bits(const Matrix *m) { return m->span == 1 ? 0 : (m->span - 1) << 4; }
+
+// A swizzle's pattern begins at a multiple of 1024, 512 or 256 bytes, and so does a matrix, unless the
+// descriptor's base offset says how far it is from there.
+static int wrong_start(Block *B, int w, const Ins *in, u64 descriptor, const Matrix *m) {
+    const int bits = swizzle_bits(m) << 3;
+    if (!(m->start & (u64)bits) || (descriptor >> 49 & 7)) return 0;
+    Hazard *h = hazard(B, in, w, 0, H_MISALIGNED);
+    if (h) {
+        h->address = m->start;
+        h->size = m->span * 128;
+        h->write = 0;
+    }
+    return 1;
+}
+
+// A tensor copy brought these bytes with another swizzle than the descriptor names.
+static int other_swizzle(Block *B, int w, const Ins *in, u64 at, const Matrix *m) {
+    const u64 word = at >> __builtin_ctz((u32)B->L->shared_grain);
+    const Shadow *s = &B->shadow[word];
+    const int span = B->readers[word].span, wanted = swizzle_bits(m);
+    if (!s->written || sort_of(B, s->write_warp) != BY_OBJECT || !span || (span & ~BOXED) == wanted) return 0;
+    Hazard *h = hazard(B, in, w, 0, H_TENSOR);
+    if (h) {
+        h->buffer = WRONG_SWIZZLE;
+        h->address = at;
+        h->index = span & ~BOXED;
+        h->size = wanted;
+        h->other_line = s->write_line;
+    }
+    return 1;
+}
+
 // Reads a matrix of `rows` rows and 32 bytes of K from shared memory; the steps between rows and along K of
 // `out` are given.
 static void read_matrix(Block *B, int w, const Ins *in, u64 descriptor, int turned, int rows, int type,
                         f64 *out, int next_row_at, int next_k_at, const Doer *by) {
     const int size = type == T_f32 ? 4 : type == T_s8 || type == T_u8 ? 1 : 2, k = 32 / size, per = 16 / size;
     const Matrix m = described(descriptor, turned);
+    if (wrong_start(B, w, in, descriptor, &m) && B->stop) return;
+    int looked = 0;
     for (int r = 0; r < rows; r += turned ? 8 : 1)
         for (int j = 0; j < (turned ? k : 2); j++) {
             const u64 at = piece(&m, r, turned ? j : 16 * j);
             const u8 *p = reach(B, in, w, 0, at, 16, 0);
             if (p) order_agents(B, B, in, w, 0, at, 16, KIND_LOAD, by);
+            if (p && !looked && !B->stop) looked = other_swizzle(B, w, in, at, &m);
             if (B->stop) return;
             for (int i = 0; i < per; i++) {
                 const f64 v = p ? piece_element(p, i, type) : (f64)NAN;
@@ -320,13 +357,15 @@ static void wait_group(Block *B, Warp *W, int w, s64 open) {
     g->fenced = 0;
 }
 
-// setmaxnreg: what all warps ask for has to fit into the 65536 registers of the multiprocessor.
-static void set_registers(Block *B, const Ins *in, int w) {
-    int total = 0;
-    B->warps[w].registers = (int)in->imm;
+// setmaxnreg: what all warps ask for has to fit into the 65536 registers of the multiprocessor. At the end of
+// a block, a warp that has asked for nothing counts with its part of them.
+static void count_registers(Block *B, int w, int ended) {
+    const Ins *in = B->set_registers;
+    int total = 0, part = 65536 / (32 * B->n_warps) & ~7;
+    if (part > 256) part = 256;
     for (int k = 0; k < B->n_warps; k++) {
-        if (!B->warps[k].registers) return;
-        total += B->warps[k].registers * 32;
+        if (!B->warps[k].registers && !ended) return;
+        total += (B->warps[k].registers ? B->warps[k].registers : part) * 32;
     }
     if (total <= 65536) return;
     Hazard *h = hazard(B, in, w, 0, H_DEADLOCK);
@@ -334,4 +373,10 @@ static void set_registers(Block *B, const Ins *in, int w) {
         h->buffer = 3;
         h->index = total;
     }
+}
+
+static void set_registers(Block *B, const Ins *in, int w) {
+    B->warps[w].registers = (int)in->imm;
+    B->set_registers = in;
+    count_registers(B, w, 0);
 }

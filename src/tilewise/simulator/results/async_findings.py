@@ -145,4 +145,13 @@ class Describer(Findings):
                 f"{self._who(row)} stores a box at the coordinate {int(row['index'])}: "
                 "loads may begin before an array, stores may not"
             )
+        if why == 5:
+            brought, wanted = self._swizzle(int(row["index"])), self._swizzle(int(row["size"]))
+            return (
+                f"{self._who(row)} has a wgmma read {self._shared(int(row['address']), 16)} with {wanted}, "
+                f"and the TMA load {self._at(row)} stored it with {brought}"
+            )
         return f"{self._who(row)} uses as a tensor map what is none"
+
+    def _swizzle(self, bits: int) -> str:
+        return f"a {bits + 16}-byte swizzle" if bits else "no swizzle"

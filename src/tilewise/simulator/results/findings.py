@@ -90,6 +90,10 @@ class Findings:
             )
         if kind == "deadlock" and row["buffer"] == 3:
             return "Ask for fewer registers, and give some back in another warpgroup: setmaxnreg.dec."
+        if kind == "tensor map" and row["buffer"] == 5:
+            return (
+                "Name the same swizzle in tensor_map(..., swizzle=) and in the descriptor's bits 62 and 63."
+            )
         if kind == "shuffle" and row["index"] == -2 and not row["agent"]:
             return "Take it out of the branch, so that all lanes of the warp execute it."
         return repair_of(kind)
@@ -171,6 +175,12 @@ class Findings:
         size, number = int(row["size"]), int(row["buffer"])
         begins, name = self.memory.begins(number), self.memory.names[number] if number >= 0 else ""
         part = f": {name} was passed as a part of an array, {begins} bytes past a multiple of 16"
+        if size > 128:
+            return (
+                f"{self._who(row)} gives a wgmma an operand with a {size // 8}-byte swizzle that begins at "
+                f"byte {int(row['address'])} of shared memory, no multiple of {size}: the swizzle's pattern "
+                "begins only there"
+            )
         said = f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
         return f"{said}{part if begins else ''}"
 

@@ -34,7 +34,7 @@ class Slider:
     unit: str = ""
     """Stands behind the value."""
 
-    def said(self, value: Any) -> str:
+    def text_of(self, value: Any) -> str:
         """The value as the page writes it."""
         shown = value if isinstance(value, str) else number(value)
         return f"{shown} {self.unit}".rstrip()
@@ -55,7 +55,7 @@ class Meter:
     form: str = ""
     """Python's format of its value, e.g. ``.0%``; by default four significant digits."""
 
-    def said(self, value: float) -> str:
+    def text_of(self, value: float) -> str:
         """The value as the page writes it."""
         return f"{format(value, self.form) if self.form else number(value)} {self.unit}".rstrip()
 
@@ -134,7 +134,7 @@ def calculator(
     verdicts = list(dict.fromkeys(answer.verdict for answer in answers))
     drawings = list(dict.fromkeys(_drawing(answer) for answer in answers))
     start = _position([one.values.index(one.start) for one in sliders], [len(one.values) for one in sliders])
-    choices = [[one.said(value) for value in one.values] for one in sliders]
+    choices = [[one.text_of(value) for value in one.values] for one in sliders]
     spec: dict[str, Any] = {
         "sliders": [
             {
@@ -165,7 +165,7 @@ def calculator(
             "point": [answer.point for answer in answers],
         }
     fixed = 60 + 36 * len(meters) + (PLOT_HEIGHT if plot else 0)
-    said = ", ".join(f"{one.name} {one.said(one.start)}" for one in sliders)
+    said = ", ".join(f"{one.name} {one.text_of(one.start)}" for one in sliders)
     return Figure(
         title=title,
         caption=caption,
@@ -199,13 +199,13 @@ def _drawing(answer: Answer) -> tuple[tuple[str, str, tuple[tuple[float, float],
 
 def _meter(at: int, one: Meter, answers: Sequence[Answer]) -> dict[str, Any]:
     theme.colour(one.role)
-    said = list(dict.fromkeys(one.said(answer.meters[at]) for answer in answers))
+    said = list(dict.fromkeys(one.text_of(answer.meters[at]) for answer in answers))
     return {
         "label": one.label,
         "role": one.role,
         "share": [round(min(1.0, max(0.0, answer.meters[at] / one.most)), 4) for answer in answers],
         "texts": said,
-        "text": [said.index(one.said(answer.meters[at])) for answer in answers],
+        "text": [said.index(one.text_of(answer.meters[at])) for answer in answers],
     }
 
 
@@ -225,8 +225,10 @@ def _texts(
 
     def line(at: Sequence[int]) -> str:
         answer = answers[_position(at, sizes)]
-        given = ", ".join(f"{one.name} {one.said(one.values[k])}" for one, k in zip(sliders, at, strict=True))
-        values = ", ".join(f"{m.label} {m.said(v)}" for m, v in zip(meters, answer.meters, strict=True))
+        given = ", ".join(
+            f"{one.name} {one.text_of(one.values[k])}" for one, k in zip(sliders, at, strict=True)
+        )
+        values = ", ".join(f"{m.label} {m.text_of(v)}" for m, v in zip(meters, answer.meters, strict=True))
         return f"{given}: {values}. {answer.verdict}"
 
     rows = [line(home)]

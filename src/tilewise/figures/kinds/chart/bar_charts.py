@@ -28,7 +28,6 @@ def bars(
     roles: Mapping[str, str] | None = None,
     value_range: Range | None = None,
     form: str | None = None,
-    height: int | None = None,
 ) -> Figure:
     """Return horizontal bars with their labels on the left and their values at the end.
 
@@ -41,7 +40,6 @@ def bars(
         roles: role by label, or by series for groups, where they differ.
         value_range: ends of the axis.
         form: how a value is written, in Python's format language; by default with four digits.
-        height: height in px; by default by the number of bars.
 
     Raises:
         ValueError: there are no bars, groups differ in their series, or a value is negative.
@@ -62,7 +60,7 @@ def bars(
         for name in reversed(names)
     ]
     rows = len(labels) * len(names)
-    tall = height or 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
+    tall = 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
     layout = base_layout(tall)
     layout["xaxis"] = axis(x, ends=ends)
     # A value stands behind the end of its bar, if need be past the axis.

@@ -23,6 +23,7 @@ Numbers = npt.ArrayLike
 Floats = npt.NDArray[np.float64]
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _DASHES = ("solid", "dot", "dashdot", "longdash")
+_PREDICTED_DASHES = ("dash", "dashdot", "longdash")
 _LETTER, _CLEAR = 0.015, 0.036
 """A letter beside a line's end, and what a label keeps from lines: shares of a chart's width and height."""
 _MARGINS = 66
@@ -117,16 +118,20 @@ def line_chart(
         seen[one.role] = nth + 1
         data.append(_trace(one, px, with_origins(one.y), nth, x, y))
         if not one.names:
-            notes.append(_direct(one.label, px[-1], py[-1], one.role, log_x, log_y))
+            last = max(np.flatnonzero(np.isfinite(px + py)), default=-1)  # NaN makes a gap, also at the end
+            notes.append(_direct(one.label, px[last], py[last], one.role, log_x, log_y))
     labelled = [(one, pair) for one, pair in zip(series, points, strict=True) if not one.names]
-    lines = [
-        (note, (_share(px, horizontal, log_x), _share(py, vertical, log_y)))
-        for note, (one, (px, py)) in zip(notes, labelled, strict=True)
-        if one.line and np.all(np.diff(px) >= 0)
-    ]
+    lines, labels = [], []
+    for note, (one, (px, py)) in zip(notes, labelled, strict=True):
+        along, up = _share(px, horizontal, log_x), _share(py, vertical, log_y)
+        if one.line and np.all(np.diff(px) >= 0):
+            lines.append((note, (along, up)))
+        elif not one.line:  # a point keeps its label beside it
+            right = along[-1] + _LETTER * (len(one.label) + 1)
+            labels.append((np.array([along[-1], right]), np.full(2, up[-1])))
     for note, own in lines:
         others = [line for _, line in lines if line is not own]
-        note.update(_place(own, others, note["text"], height - _MARGINS))
+        note.update(_place(own, [*others, *labels], note["text"], height - _MARGINS))
     shapes, extra = _marks(marks, log_x, log_y)
     layout = base_layout(height)
     longest = max((len(one.label) for one, _ in labelled), default=0)
@@ -180,6 +185,7 @@ def _trace(
     one: Series, x: Floats, y: Floats | list[float], nth: int, x_name: str, y_name: str
 ) -> dict[str, Any]:
     open_marks = one.role == "predicted"
+    dashes = _PREDICTED_DASHES if open_marks else _DASHES
     symbol = _SYMBOLS[nth % len(_SYMBOLS)] + ("-open" if open_marks else "")
     mode = "+".join(["lines"] * one.line + ["markers"] * (one.marks or not one.line))
     named = {"text": [escape(name).replace("\n", "<br>") for name in one.names]} if one.names else {}
@@ -194,7 +200,7 @@ def _trace(
         "line": {
             "color": theme.token(one.role),
             "width": 2,
-            "dash": "dash" if open_marks else _DASHES[nth % len(_DASHES)],
+            "dash": dashes[nth % len(dashes)],
         },
         "marker": {
             "symbol": symbol,

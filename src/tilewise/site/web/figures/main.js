@@ -17,16 +17,29 @@ import { recall, remember } from "./state.js";
 /** @type {Map<Element, View|null>} */
 const views = new Map();
 
-const near = new IntersectionObserver(
-  (entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      near.unobserve(entry.target);
-      mount(/** @type {HTMLElement} */ (entry.target));
-    }
-  },
-  { rootMargin: "600px 0px" },
-);
+/** Draws what comes as near to the screen as a margin says. */
+const drawing = (rootMargin) =>
+  new IntersectionObserver(
+    (entries, observer) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        observer.unobserve(entry.target);
+        mount(/** @type {HTMLElement} */ (entry.target));
+      }
+    },
+    { rootMargin },
+  );
+
+// Until the reader moves, only what is well in view: a chart's script takes a slow phone seconds.
+let near = drawing("0px 0px -100px");
+const MOVES = ["scroll", "pointerdown", "keydown"];
+function look() {
+  for (const kind of MOVES) removeEventListener(kind, look, true);
+  near.disconnect();
+  near = drawing("600px 0px");
+  for (const [figure, view] of views) if (!view) near.observe(figure);
+}
+for (const kind of MOVES) addEventListener(kind, look, { capture: true, passive: true });
 
 const sizes = new ResizeObserver((entries) => {
   for (const entry of entries) {

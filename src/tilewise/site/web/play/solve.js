@@ -237,7 +237,7 @@ async function write(puzzle, host, held, { save, refuse, judge, forget, verdict,
     if (bare(text) === bare(puzzle.gaps)) {
       const line = text.split("\n").findIndex((one) => one.includes("// Your code:")) + 1;
       refuse([{ line, message: capital(wording.EMPTY), repair: "Write your code here and check again." }]);
-    } else compiling.now({ text, kernel: puzzle.kernel });
+    } else compiling.now({ text, kernel: puzzle.kernel, options: puzzle.options });
   }
   function made(answer) {
     if (answer.faults.length) return refuse(answer.faults);
