@@ -64,33 +64,28 @@ function drawn(id, figure) {
   const data = element("script", { type: "application/json", id: `${id}-data` });
   data.textContent = JSON.stringify(figure);
   const lines = figure.steps.map((text) => element("li", {}, text));
-  return [
-    data,
+  const shown = element(
+    "figure",
+    { class: "tw-figure", id, "data-figure": `#${id}-data`, "data-kind": figure.kind },
+    element("p", { class: "tw-figure-title" }, figure.title),
+    element("div", { class: "tw-figure-body" }),
+    element("figcaption", {}, figure.caption),
     element(
-      "figure",
-      {
-        class: "tw-figure",
-        id,
-        "data-figure": `#${id}-data`,
-        "data-kind": figure.kind,
-        style: `--tw-figure-height:${figure.height}px;--tw-figure-height-narrow:${figure.narrow_height}px`,
-      },
-      element("p", { class: "tw-figure-title" }, figure.title),
-      element("div", { class: "tw-figure-body" }),
-      element("figcaption", {}, figure.caption),
+      "div",
+      { class: "tw-folds" },
       element(
-        "div",
-        { class: "tw-folds" },
-        element(
-          "details",
-          { class: "tw-figure-alt" },
-          element("summary", {}, "Text version"),
-          element("p", {}, figure.alt),
-          element("ol", { tabindex: 0 }, ...lines),
-        ),
+        "details",
+        { class: "tw-figure-alt" },
+        element("summary", {}, "Text version"),
+        element("p", {}, figure.alt),
+        element("ol", { tabindex: 0 }, ...lines),
       ),
     ),
-  ];
+  );
+  // Not as an attribute, which the policy of `tilewise play` forbids.
+  shown.style.setProperty("--tw-figure-height", `${figure.height}px`);
+  shown.style.setProperty("--tw-figure-height-narrow", `${figure.narrow_height}px`);
+  return [data, shown];
 }
 
 /** Let the page's figures find this one, or fetch their script, which looks for itself. */
