@@ -28,7 +28,7 @@ SLOW := browser site validation cli calls/test_attentions.py calls/test_compilin
   test_setup.py test_snapshots.py test_sweeps.py kernel/test_nvrtc.py kernel/test_machine_code.py \
   measurements/test_device.py
 
-.PHONY: help serve site publish test test-quick test-all check format records frameworks test-frameworks \
+.PHONY: help serve site publish test test-quick test-all test-gpu check format records frameworks test-frameworks \
   constraints wheel clean
 .DEFAULT_GOAL := help
 
@@ -39,6 +39,7 @@ help:
 	@echo "make test        set up what is missing, then run every test that needs no GPU, but no unchanged sweep"
 	@echo "make test-quick  run the tests that are done in a minute: no browser, no site, no lesson, no sweep"
 	@echo "make test-all    run every test that needs no GPU: nightly and before a release"
+	@echo "make test-gpu    run the tests that need a GPU, and those of the functions under compute-sanitizer"
 	@echo "make check       format, lint, types, tests and the strict build: what a change must pass"
 	@echo "make format      format the code and repair what the linter can"
 	@echo "make records     renew the committed records that need no GPU, after a kernel or the simulator has changed"
@@ -107,6 +108,11 @@ frameworks: $(DEV)
 test-frameworks: frameworks
 	$(BIN)/python -m pytest --device-skips-only tests/test_frameworks.py tests/kernel/test_front_ends.py \
 	  tests/calls/test_pytorch.py tests/test_lessons.py -k "not wrong_line and not notebook"
+
+# On a machine with a GPU: every test that uses it, then the functions' own under compute-sanitizer.
+test-gpu: $(DEV)
+	TILEWISE_BACKEND=gpu $(BIN)/python -m pytest tests/gpu tests/calls -m "not sweep"
+	TILEWISE_BACKEND=gpu compute-sanitizer --tool memcheck --error-exitcode 1 $(BIN)/python -m pytest tests/calls/test_cupy_arrays.py
 
 constraints: $(DEV)
 	@{ sed -n '/^#/p' constraints.txt; \

@@ -1,6 +1,7 @@
 """What a launch costs on the host: a ``Kernel`` beside ``cupy.RawKernel``, with and without tensor maps.
 
-With a GPU both launch the same empty kernel through CuPy. Without one, a stand-in for CuPy takes the launch
+With a GPU both launch the same empty kernel through CuPy; the functions of ``tilewise.kernels`` follow, on
+arrays of CuPy and, where it is there, of PyTorch. Without one, a stand-in for CuPy takes the launch
 and does nothing, so that what is left is the work in front of it, in processor time; its own call is the row
 "stand-in".
 
@@ -13,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -32,7 +34,7 @@ struct __align__(128) TensorMap { unsigned long long opaque[16]; };
 extern "C" __global__ void mapped(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
                                   const __grid_constant__ TensorMap c, int n) {}
 """
-LAUNCHES, ROUNDS = 2000, 9
+LAUNCHES, ROUNDS = 500, 9
 
 
 class Array:
@@ -54,6 +56,8 @@ def stand_in() -> ModuleType:
     def taken(grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
         return None
 
+    taken.kernel = SimpleNamespace(ptr=0)  # type: ignore[attr-defined]
+
     cupy = ModuleType("cupy")
     cupy.ndarray, cupy.asarray = Array, lambda value: value
     cupy.RawKernel = lambda code, name, options=(): taken
@@ -66,7 +70,8 @@ def stand_in() -> ModuleType:
     )
     cupy.cuda = SimpleNamespace(
         runtime=runtime,
-        driver=SimpleNamespace(CUDADriverError=OSError),
+        driver=SimpleNamespace(CUDADriverError=OSError, launchKernel=lambda *given: None),
+        get_current_stream=lambda: SimpleNamespace(ptr=0),
         compiler=SimpleNamespace(CompileException=SyntaxError),
     )
     cupy.__spec__ = SimpleNamespace(name="cupy")
@@ -86,6 +91,36 @@ def microseconds(launch: Callable[[], Any], clock: Callable[[], float]) -> float
     return statistics.median(taken)
 
 
+def functions(cupy: Any) -> dict[str, Callable[[], Any]]:
+    """Calls of every function on small arrays that stay the same: what a call costs once it has its plan."""
+    from tilewise import kernels
+
+    sorts: dict[str, Callable[..., Any]] = {
+        "CuPy": lambda kind, *shape: cupy.zeros(shape, np.uint16 if kind == "bfloat16" else np.float32)
+    }
+    if find_spec("torch") is not None:
+        torch = __import__("torch")
+        sorts["PyTorch"] = lambda kind, *shape: torch.zeros(shape, dtype=getattr(torch, kind), device="cuda")
+    made: dict[str, Callable[[], Any]] = {}
+    for sort, zeros in sorts.items():
+        bits = {"dtype": "bfloat16"} if sort == "CuPy" else {}
+        x, y = zeros("float32", 64, 256), zeros("float32", 256, 64)
+        a, b = zeros("bfloat16", 128, 256), zeros("bfloat16", 256, 128)
+        q, one = zeros("bfloat16", 1, 2, 64, 128), zeros("bfloat16", 1, 2, 128)
+        out, lse = kernels.attention(q, q, q, return_lse=True, **bits)
+        made |= {
+            f"softmax, {sort}": partial(kernels.softmax, x),
+            f"sum, {sort}": partial(kernels.sum, x),
+            f"transpose, {sort}": partial(kernels.transpose, x),
+            f"matmul, FP32, {sort}": partial(kernels.matmul, x, y),
+            f"matmul, BF16, {sort}": partial(kernels.matmul, a, b, **bits),
+            f"attention, {sort}": partial(kernels.attention, q, q, q, **bits),
+            f"attention_backward, {sort}": partial(kernels.attention_backward, q, q, q, q, out, lse, **bits),
+            f"attention_decode, {sort}": partial(kernels.attention_decode, one, q, q, **bits),
+        }
+    return made
+
+
 def main() -> None:
     """Print host times, and ratios to the first row."""
     real = find_spec("cupy") is not None
@@ -103,6 +138,8 @@ def main() -> None:
             *(tensor_map(one, box=(64, 32), swizzle=128) for one in arrays), 5, grid=1, block=32
         ),
     }
+    if real:
+        rows |= functions(cupy)
     first = 0.0
     for name, launch in rows.items():
         launch()

@@ -18,7 +18,6 @@ from tilewise.build.installation import Package
 from tilewise.build.page.code import source
 from tilewise.build.page.corrections import corrections
 from tilewise.build.page.front import clone, first_run, notebooks
-from tilewise.build.page.gallery import gallery
 from tilewise.build.page.layout import source_path
 from tilewise.build.page.questions import questions
 from tilewise.build.page.reading_time import CODE_LINES_A_MINUTE, MINUTES, WORDS_A_MINUTE, reading_time
@@ -245,33 +244,6 @@ def test_takeaways_stand_together_by_part_below_the_lessons_that_showed_them(pro
     )
     assert "That was all" not in first
     assert second == "Second\n\n**[Title of part/two](lessons/part/two.py)**\n\n- The last."
-
-
-def test_figures_stand_together_each_with_its_place_and_its_words(project: Any) -> None:
-    code = (
-        "# %%\nfrom tilewise import show\nfrom tilewise.figures import bars\n\n"
-        "show(bars({'a': 1.0, 'b': 2.0}, x='time [us]', title='b < a & c', caption='Two bars.'))\n"
-        "show(bars({'a': 3.0, 'b': 2.0}, x='time [us]', title='Another', caption='Two more.'))\n"
-    )
-    lesson = project.lesson(code)
-    course = Course.of([lesson])
-    pages = {source_path(lesson.id): page.render(lesson, project.run(lesson), course)}
-    parts = [Part("First", ("part/one",))]
-    text = gallery(course, parts, pages)
-    assert text.startswith(
-        '## First\n\n### [Title of part/one](lessons/part/one.py)\n\n<ul class="tw-gallery">\n<li>'
-    )
-    first, second = re.findall(r"<li>(.*)</li>", text)
-    assert first.startswith('<a href="../lessons/part/one/#figure"><strong>')
-    assert first.endswith("<strong>b &lt; a &amp; c</strong></a><p>Two bars.</p>")
-    assert second.startswith('<a href="../lessons/part/one/#figure-2"><strong>')
-    (rendered,) = pages.values()
-    assert re.findall(r'<figure [^>]*id="([^"]*)"', rendered.markdown) == ["figure", "figure-2"]
-    assert html(text).count("<li>") == 2, "Markdown leaves the list as it is"
-    assert gallery(course, parts, {}) == ""
-    elsewhere = f'{rendered.markdown}\n<template data-machine="one">{rendered.markdown}</template>'
-    twice = {path: replace(rendered, markdown=elsewhere) for path in pages}
-    assert gallery(course, parts, twice) == text, "figures of further machines are the same figures"
 
 
 def diamond(project: Any) -> Course:

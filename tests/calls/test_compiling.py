@@ -10,8 +10,8 @@ from tilewise.kernel import nvrtc
 from tilewise.kernel.nvrtc import compile_kernel
 from tilewise.kernels.calls.arrays import C_TYPES
 from tilewise.kernels.calls.attentions import choose as choose_attention
-from tilewise.kernels.calls.decoding import choose as choose_decode
 from tilewise.kernels.calls.launching import GENERAL, general, published
+from tilewise.kernels.calls.matmuls import BF16_TILES, FP32_TILES
 from tilewise.kernels.calls.matmuls import choose as choose_matmul
 from tilewise.kernels.calls.softmaxes import choose as choose_softmax
 
@@ -19,20 +19,42 @@ pytestmark = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.
 
 SETTINGS = {
     "attention": [{"Number": number, "D": 256, "CAUSAL": 1} for number in C_TYPES.values()],
+    "backward_narrow": [{"D": 64}],
     "decode": [{"Number": number, "D": 256} for number in C_TYPES.values()],
+    "decode_mma": [
+        {"Number": C_TYPES[kind], "HALF": int(kind == "float16"), "D": 128, "CLUSTER": 1, "DIRECT": at}
+        for at, kind in enumerate(("bfloat16", "float16"))
+    ],
+    "fill": [{"Number": word} for word in ("unsigned char", "unsigned long long")],
     "matmul": [
         {"Number": number, "ACTIVATION": at, "A_BY_ROWS": at % 2, "B_BY_ROWS": at // 2}
         for at, number in enumerate(C_TYPES.values(), start=1)
     ],
+    "matmul_fp32": [
+        {**FP32_TILES[-1].settings, "SPLIT": 1, "WIDE": at, "B_WIDE": at, "ACTIVATION": 2} for at in range(2)
+    ],
+    "matmul_hopper": [
+        {**one.settings, "SPLIT": 1, "CLUSTER": one.settings["PAIR"]}
+        | {"A_COLUMNS": 1, "B_ROWS": 0, "ACTIVATION": 2, "WIDE": 1}
+        for one in BF16_TILES
+    ],
+    "pad": [{"Number": word} for word in ("unsigned short", "unsigned int")],
     "pack": [
         *({"From": one, "To": other, "SAME": 0} for one in C_TYPES.values() for other in C_TYPES.values()),
         {"From": "unsigned long long", "To": "unsigned long long", "SAME": 1},
     ],
-    "softmax": [{"Number": number} for number in C_TYPES.values()],
-    "sum": [{"Number": number} for number in C_TYPES.values()],
+    "softmax": [
+        {"Number": number, "TEAM": 1024, "THREADS": 1024, "SHARE": 32, "BLOCKS": 1}
+        for number in C_TYPES.values()
+    ],
+    "sum": [{"Number": number, "CLUSTER": 1} for number in C_TYPES.values()],
     "transpose": [{"Number": word} for word in ("unsigned char", "unsigned long long")],
 }
-ENTRIES = {"attention": "attention_forward", "matmul": "matmul", "decode": "decode_split"}
+TARGETS = {"matmul_hopper": ["sm_90a"], "matmul_fp32": ["sm_80", "sm_90"], "decode_mma": ["sm_80", "sm_90"]}
+ENTRIES = {
+    **{"attention": "attention_forward", "matmul": "matmul", "decode": "decode_split"},
+    **{"softmax": "softmax_rows", "sum": "sum_blocks", "pad": "pad_two", "backward_narrow": "prepare_narrow"},
+}
 
 
 def test_every_general_kernel_is_compiled_here():
@@ -42,7 +64,8 @@ def test_every_general_kernel_is_compiled_here():
 @pytest.mark.parametrize("name", SETTINGS)
 def test_general_kernels_compile_and_spill_an_address_at_most(name):
     for settings in SETTINGS[name]:
-        for one in compile_kernel(general(name, ENTRIES.get(name), **settings), ["sm_75", "sm_90"]):
+        kernel = general(name, ENTRIES.get(name), **settings)
+        for one in compile_kernel(kernel, TARGETS.get(name, ["sm_75", "sm_90"])):
             assert one.spill_store_bytes <= 16, (settings, one)
 
 
@@ -50,8 +73,8 @@ def test_general_kernels_compile_and_spill_an_address_at_most(name):
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
 def test_the_settings_of_softmax_spill_nothing(columns, kind):
     choice = choose_softmax(columns, kind, arch=90)
-    assert choice.kernel == "softmax_on_chip"
-    (found,) = compile_kernel(choice.load(), ["sm_90"])
+    entry = "softmax_rows" if choice.lesson is None else None
+    (found,) = compile_kernel(choice.load(entry), ["sm_90"])
     assert not found.spills
 
 
@@ -66,7 +89,6 @@ def test_the_settings_of_softmax_spill_nothing(columns, kind):
         choose_attention(problem(causal=True), 90),
         choose_attention(problem(d=64), 90),
         choose_attention(problem(kind="float32"), 90),
-        choose_decode(128, "bfloat16", 8, even=True, arch=90),
     ],
     ids=lambda choice: choice.kernel,
 )

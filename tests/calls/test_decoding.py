@@ -22,7 +22,7 @@ from tests.calls.layouts import (
 )
 from tilewise import kernels
 from tilewise.cuda.kernel_source import KernelError
-from tilewise.kernels.calls.decoding import choose
+from tilewise.kernels.calls.decoding import _splits, choose
 
 CASES = given(
     batch=st.integers(0, 3),
@@ -89,24 +89,33 @@ def test_decoding_is_that_of_64_bits(**case):
     right_decoding(**case)
 
 
-@sweep("decoding", texts=("decode_rows", "general/decode"))
+@sweep("decoding", texts=("general/decode", "general/decode_mma"))
 @HEAVY
 @CASES
 def test_thousands_of_decodings(**case):
     right_decoding(**case)
 
 
-@pytest.mark.parametrize("share", [1, 6, 8])
-def test_the_lessons_kernel(share):
+@pytest.mark.parametrize("share", [1, 6, 18])
+def test_tensor_cores_with_few_and_many_query_heads(share):
     right_decoding(2, 2, share, 301, 128, False, None, "plain", "bfloat16", 1)
 
 
 def test_the_table_of_kernels():
-    assert choose(128, "bfloat16", 8, even=True, arch=90).settings["GROUP"] == 4
-    assert choose(128, "bfloat16", 6, even=True, arch=90).settings["GROUP"] == 2
-    for more in ({"d": 64}, {"kind": "float16"}, {"even": False}, {"arch": 75}):
-        given_ = {"d": 128, "kind": "bfloat16", "share": 8, "even": True, "arch": 90, **more}
+    for more in ({}, {"d": 64}, {"kind": "float16"}, {"arch": 80}):
+        assert choose(**{"d": 128, "kind": "bfloat16", "whole": True, "arch": 90, **more}).settings["D"] in (
+            64,
+            128,
+        )
+    for more in ({"d": 80}, {"kind": "float32"}, {"whole": False}, {"arch": 75}):
+        given_ = {"d": 128, "kind": "bfloat16", "whole": True, "arch": 90, **more}
         assert choose(**given_).kernel == "general/decode"
+
+
+def test_splits_fill_the_gpu_and_end_together():
+    assert _splits(1, 32_768, 128) > 30
+    assert _splits(405, 10_560, 405 * 128) > 1  # 396 blocks run at once: 9 would be left
+    assert _splits(4000, 256, 4000 * 128) == 1
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def test_what_is_explained_is_what_is_launched(monkeypatch, call, shapes, how):
     getattr(kernels, call)(*arrays, **names, **more)
     found = kernels.explain(call, *shapes, **how)
     kernel = found.kernel
-    assert kernel in {one.kernel for one in launched} or (kernel, launched) == ("general/matmul", [])
+    assert kernel in {one.kernel for one in launched} or (
+        kernel.startswith("general/matmul") and not launched
+    )
     settings = [dict(one.settings) for one in launched if one.kernel == kernel]
     assert not settings or dict(found.work.choice.settings) in settings
 
@@ -74,10 +76,9 @@ def test_the_bound_counts_pairs_that_are_seen_and_bytes_once():
 
 
 def test_the_nearest_record_is_that_of_the_nearest_size():
-    near = [kernels.explain("matmul", (n, n), (n, n), dtype="bfloat16").timed for n in (1000, 4200)]
-    assert [one.case for one in near] == [f"M = {n}, N = {n}, K = {n}" for n in ("1,024", "4,096")]
-
-    assert kernels.explain("softmax", (7, 50_257)).timed.case == "rows = 256, cols = 65,536"
+    near = [kernels.explain("matmul", (n, n), (n, n), dtype="bfloat16").timed for n in (4200, 8000)]
+    assert [one.case for one in near] == [f"M = {n}, N = {n}, K = {n}" for n in ("4,096", "8,192")]
+    assert kernels.explain("softmax", (7, 50_256)).timed.case == "rows = 256, cols = 65,536"
     causal = kernels.explain("attention", (1, 16, 3000, 128), dtype="bfloat16", causal=True).timed.case
     assert causal == "N = 4,096, d = 128, causal = True"
 

@@ -22,7 +22,9 @@ from tests.calls.layouts import (
 )
 from tilewise import kernels
 from tilewise.cuda.kernel_source import KernelError
-from tilewise.kernels.calls.matmuls import ACTIVATIONS, choose
+from tilewise.kernels.calls import matmuls
+from tilewise.kernels.calls.launching import Choice
+from tilewise.kernels.calls.matmuls import ACTIVATIONS, BF16_TILES, FP32_TILES, choose
 
 CASES = given(
     leading=st.sampled_from([((), ()), ((3,), (3,)), ((2, 1), (3,)), ((), (2, 2)), ((0,), (0,))]),
@@ -65,7 +67,7 @@ def test_a_product_is_that_of_64_bits(leading, m, n, k, layouts, kind, activatio
     right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed)
 
 
-@sweep("matmuls", texts=("matmul_*", "general/matmul"))
+@sweep("matmuls", texts=("matmul_*", "general/matmul*", "general/pad"))
 @MANY
 @CASES
 def test_thousands_of_products(leading, m, n, k, layouts, kind, activation, with_bias, seed):
@@ -79,6 +81,25 @@ def test_the_fast_kernels_on_sizes_that_no_tile_divides(m, n, k, layouts, kind):
     right_matmul(((), ()), m, n, k, layouts, kind, "relu", True, 1)
 
 
+@pytest.mark.parametrize("tile", range(len(BF16_TILES)))
+def test_every_tile_in_bf16(monkeypatch, tile):
+    one = BF16_TILES[tile]
+    settings = {**one.settings, "SPLIT": one.splits[-1]}
+    monkeypatch.setattr(matmuls, "_tiles", lambda *sizes: Choice("general/matmul_hopper", "", settings))
+    right_matmul(((), ()), 150, 70, 140, ("plain", "plain"), "bfloat16", "relu", True, 1)
+    right_matmul(((), ()), 72, 264, 64 * one.splits[-1], ("permuted", "permuted"), "bfloat16", None, False, 1)
+
+
+@pytest.mark.parametrize("tile", range(len(FP32_TILES)))
+@pytest.mark.parametrize("pads", [0, 1])
+def test_every_tile_in_fp32(monkeypatch, tile, pads):
+    settings = {**FP32_TILES[tile].settings, "SPLIT": (1, 16)[pads]}
+    choice = Choice("general/matmul_fp32", "", settings, {"pads": pads})
+    monkeypatch.setattr(matmuls, "_tiles_fp32", lambda *sizes: choice)
+    right_matmul(((), ()), 70, 67, 100, ("plain", "offset"), "float32", "gelu", True, 1)
+    right_matmul(((), ()), 33, 72, 40, ("plain", "plain"), "float32", None, False, 1)
+
+
 @pytest.mark.parametrize(
     ("sizes", "kind", "more", "kernel"),
     [
@@ -87,8 +108,10 @@ def test_the_fast_kernels_on_sizes_that_no_tile_divides(m, n, k, layouts, kind):
         ((4096, 4096, 4096), "bfloat16", {"matrices": 64}, "general/matmul"),
         ((4096, 4096, 4096), "float16", {}, "general/matmul"),
         ((4096, 4096, 4096), "float32", {}, "matmul_fp32"),
-        ((1000, 1000, 1000), "float32", {}, "matmul_fp32_narrow"),
-        ((30, 30, 4096), "float32", {}, "general/matmul"),
+        ((1000, 1000, 999), "float32", {}, "matmul_fp32"),
+        ((30, 30, 4096), "float32", {}, "general/matmul_fp32"),
+        ((30, 30, 4096), "bfloat16", {}, "general/matmul_hopper"),
+        ((4096, 4095, 4096), "bfloat16", {"plain": False}, "general/matmul_hopper"),
         ((1000, 1000, 1000), "float32", {"arch": 75}, "general/matmul"),
     ],
 )

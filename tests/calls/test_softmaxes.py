@@ -22,6 +22,7 @@ from tests.calls.layouts import (
 )
 from tilewise import kernels
 from tilewise.cuda.kernel_source import KernelError
+from tilewise.gpu.device import gpu_fault
 from tilewise.kernels.calls.softmaxes import choose
 
 CASES = given(
@@ -98,12 +99,12 @@ def test_nan_and_infinity_stay_where_they_are():
     ("columns", "kind", "more", "kernel"),
     [
         (4096, "float32", {}, "softmax_on_chip"),
-        (4095, "bfloat16", {"aligned": False}, "softmax_on_chip"),
-        (4096, "float32", {"aligned": False}, "softmax_online"),
+        (4095, "bfloat16", {"aligned": False}, "general/softmax"),
+        (4096, "float32", {"aligned": False}, "general/softmax"),
         (4096, "float32", {"gapless": False}, "general/softmax"),
         (100_000, "float32", {}, "softmax_long"),
-        (100_000, "float32", {"arch": 80}, "softmax_online"),
-        (50_257, "float32", {}, "softmax_online"),
+        (100_000, "float32", {"arch": 80}, "general/softmax"),
+        (50_257, "float32", {}, "general/softmax"),
         (50_257, "bfloat16", {}, "general/softmax"),
         (200_000, "bfloat16", {}, "general/softmax"),
     ],
@@ -119,6 +120,7 @@ def test_an_axis_that_is_not_there_is_refused():
         kernels.softmax(np.float32(3))
 
 
+@pytest.mark.skipif(gpu_fault() is None, reason="on a GPU it is CuPy's memory that runs out")
 def test_memory_that_runs_out_is_said(monkeypatch):
     def full(*args, **kwargs):
         raise MemoryError

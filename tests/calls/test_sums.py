@@ -57,10 +57,24 @@ def test_thousands_of_sums(shape, layout, kind, seed):
     right_sum(shape, layout, kind, seed)
 
 
-def test_a_long_array_is_cut_into_launches_that_count_in_an_int(monkeypatch):
-    monkeypatch.setattr(sums, "LARGEST", 1024)
-    x = np.arange(5001, dtype=np.float32)[1:]
-    assert kernels.sum(x) == x.sum()
+@pytest.mark.parametrize(
+    ("n", "kind", "more", "kernel"),
+    [
+        (8_000, "float32", {}, "general/sum"),
+        (1 << 20, "float32", {}, "sum_fp32"),
+        (1 << 20, "float32", {"head": 3}, "general/sum"),
+        (1 << 32, "float32", {}, "general/sum"),
+        (1 << 20, "bfloat16", {}, "general/sum"),
+    ],
+)
+def test_the_table_of_kernels(n, kind, more, kernel):
+    assert sums.choose(kind, n, **more).kernel == kernel
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [100, 20_001, 300_003])
+def test_a_sum_in_each_number_of_launches(n, kind):
+    right_sum((n,), "offset", kind, 1)
 
 
 def test_infinities_and_nan_come_through():

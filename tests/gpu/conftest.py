@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.machinery
+import re
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
@@ -15,12 +18,16 @@ import pytest
 from tilewise.gpu import cupy_backend
 from tilewise.kernel import backend
 
+ARRAYS: weakref.WeakValueDictionary[int, DeviceArray] = weakref.WeakValueDictionary()
+"""By address: what a word of an argument may point to."""
+
 
 class DeviceArray:
     """An array in the fake device's memory."""
 
     def __init__(self, host: np.ndarray) -> None:
         self.memory = host.copy()
+        ARRAYS[self.memory.ctypes.data] = self
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -80,11 +87,36 @@ class FakeCupy:
     body: Callable[..., None] = lambda *args: None
     """What a kernel does with its arguments; device arrays come as their memory."""
 
-    def function(self, name: str) -> Any:
+    functions: list[tuple[str, int]] = field(default_factory=list)
+    """Name and number of parameters of each function, at its handle."""
+
+    def launch_kernel(self, handle: int, *given: int) -> None:
+        """The driver's launch: words that are addresses of arrays are told as such, others as numbers."""
+        name, many = self.functions[handle]
+        *shape, shared, _, address, _ = given
+        places = (ctypes.c_uint64 * many).from_address(address)
+        words = [ctypes.c_uint64.from_address(place).value for place in places]
+        found = [ARRAYS.get(word, word) for word in words]
+        kinds = [f"device {one.dtype}" if isinstance(one, DeviceArray) else f"word {one:#x}" for one in found]
+        self.launches.append(
+            {
+                "name": name,
+                "grid": tuple(shape[:3]),
+                "block": tuple(shape[3:]),
+                "args": kinds,
+                "shared_mem": shared,
+            }
+        )
+        self.body(*(one.memory if isinstance(one, DeviceArray) else one for one in found))
+
+    def function(self, name: str, code: str = "") -> Any:
         fake = self
+        declared = re.search(rf"\b{name}\s*\(([^)]*)\)", code)
+        self.functions.append((name, declared[1].count(",") + 1 if declared else 0))
 
         class Function:
             shared_size_bytes = 1024
+            kernel = SimpleNamespace(ptr=len(fake.functions) - 1)
 
             def __setattr__(self, attribute: str, value: int) -> None:
                 kept = {
@@ -109,15 +141,17 @@ class FakeCupy:
 
     def raw_kernel(self, code: str, name: str, options: tuple[str, ...] = ()) -> Any:
         self.made.append(("RawKernel", (code, name, options)))
-        return self.function(name)
+        return self.function(name, code)
 
     def raw_module(self, *, code: str, options: tuple[str, ...] = ()) -> Any:
         self.made.append(("RawModule", (code, options)))
-        return SimpleNamespace(get_function=self._get_function, get_global=self._get_global)
+        return SimpleNamespace(
+            get_function=lambda name: self._get_function(name, code), get_global=self._get_global
+        )
 
-    def _get_function(self, name: str) -> Any:
+    def _get_function(self, name: str, code: str) -> Any:
         self.made.append(("get_function", (name,)))
-        return self.function(name)
+        return self.function(name, code)
 
     def _get_global(self, name: str) -> Any:
         if name not in self.variables:
@@ -154,7 +188,8 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
             getDeviceProperties=lambda device: {"name": b"Stand-in GPU"},
             CUDARuntimeError=CUDARuntimeError,
         ),
-        driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+        driver=SimpleNamespace(CUDADriverError=CUDADriverError, launchKernel=fake.launch_kernel),
+        get_current_stream=lambda: SimpleNamespace(ptr=0),
         compiler=SimpleNamespace(CompileException=CompileException),
         Device=lambda: SimpleNamespace(attributes={"MaxSharedMemoryPerBlockOptin": 101_376}),
     )
@@ -168,5 +203,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
 
 def _forget() -> None:
     backend.chosen.cache_clear()
+    backend.backend.cache_clear()
+    cupy_backend.forget("", ())  # kernels of modules keep what they have compiled
     for cached in (cupy_backend._alone, cupy_backend._module, cupy_backend._from_module):
         cached.cache_clear()

@@ -112,7 +112,7 @@ def test_shared_memory_beyond_the_default_is_asked_for(cupy):
     ADD(a, b, c, 5, 1, grid=1, block=32, shared_bytes=48 * 1024)
     ADD(a, b, c, 5, 1, grid=1, block=32, shared_bytes=100_000)
     assert (cupy.shared_limits, [one["shared_mem"] for one in cupy.launches]) == (
-        [100_000],
+        [101_376 - 1024],  # all that is left beside the static part
         [49_152, 100_000],
     )
     with pytest.raises(KernelError) as caught:

@@ -46,13 +46,18 @@ def test_plain_arguments_reach_the_launch_as_the_full_check_makes_them(quick):
     assert quick.checked == []
     Kernel(SOURCE)(a, b, 4, 0.5, None, True, **launch)
     assert quick.checked == ["add"]
-    assert quick.launches[0] == quick.launches[1] == quick.launches[2]
-    assert quick.launches[0]["args"][2:] == [
-        "int32 int32",
-        "float32 float32",
-        "uint64 uint64",
-        "bool bool",
+    assert quick.launches[0] == quick.launches[1]
+    assert quick.launches[0]["args"] == [
+        "device float32",
+        "device float32",
+        "word 0x4",
+        "word 0x3f000000",
+        "word 0x0",
+        "word 0x1",
     ]
+    same = ("name", "grid", "block", "shared_mem")
+    assert [quick.launches[2][key] for key in same] == [quick.launches[0][key] for key in same]
+    assert quick.launches[2]["args"][2:] == ["int32 int32", "float32 float32", "uint64 uint64", "bool bool"]
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(monkeypatch: pyt
         (),
         {
             "compiler": errors,
-            "runtime": errors,
+            "runtime": type("R", (errors,), {"getDevice": staticmethod(lambda: 0)}),
             "driver": type(
                 "D", (errors,), {"funcSetAttribute": staticmethod(lambda *given: attributes.append(given))}
             ),

@@ -10,6 +10,7 @@ from tilewise.errors import LessonError
 from tilewise.frameworks import Absent, cuda, tl, torch, triton
 from tilewise.gpu.device import gpu_here
 from tilewise.kernel import front_ends
+from tilewise.kernel.backend import backend
 from tilewise.kernel.comparison import CheckError, agree
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernel.launches import logging_launches
@@ -55,6 +56,7 @@ def shown(*given, **named):
 @pytest.fixture(autouse=True)
 def on_the_simulator(monkeypatch):
     monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
+    backend.cache_clear()
 
 
 needs_numba = pytest.mark.skipif(isinstance(cuda, Absent), reason="needs numba")

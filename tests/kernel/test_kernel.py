@@ -155,10 +155,15 @@ def test_a_case_that_lacks_a_parameter_or_a_grid_is_refused():
 
 
 def test_the_environment_decides_where_kernels_run(monkeypatch, capsys):
+    def forget():
+        module.backend.cache_clear()
+
     module.chosen.cache_clear()
+    forget()
     monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
     assert (backend(), backend()) == ("simulator", "simulator")
     assert capsys.readouterr().err == "tilewise: kernels run on the simulator, as TILEWISE_BACKEND says.\n"
+    forget()
     monkeypatch.setenv("TILEWISE_BACKEND", "cpu")
     with pytest.raises(KernelError, match=r'^TILEWISE_BACKEND is "cpu"\. Set it to gpu or simulator'):
         backend()
@@ -170,6 +175,7 @@ def test_the_environment_decides_where_kernels_run(monkeypatch, capsys):
     assert (backend(), backend()) == ("simulator", "simulator")
     assert capsys.readouterr().err == "tilewise: kernels run on the simulator. CuPy finds no GPU.\n"
     module.chosen.cache_clear()
+    forget()
 
 
 def test_making_a_kernel_imports_neither_cupy_nor_the_simulator():

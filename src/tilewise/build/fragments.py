@@ -12,7 +12,6 @@ from tilewise.build.installation import Package
 from tilewise.build.page import Page, course_map, glossary
 from tilewise.build.page.corrections import corrections
 from tilewise.build.page.front import clone, first_run, notebooks
-from tilewise.build.page.gallery import gallery
 from tilewise.build.page.questions import questions
 from tilewise.build.page.recap import recap
 from tilewise.course.order import Course, Part
@@ -45,7 +44,6 @@ COURSE: Mapping[str, Callable[[Quoted], str]] = {
     "glossary": lambda quoted: glossary(quoted.course).removeprefix("# Glossary").strip(),
     "corrections": lambda quoted: corrections(quoted.course, quoted.texts),
     "questions": lambda quoted: questions(quoted.course, quoted.parts, quoted.texts),
-    "figures": lambda quoted: gallery(quoted.course, quoted.parts, quoted.pages),
     "recap": lambda quoted: recap(quoted.course, quoted.parts, quoted.texts),
 }
 """Every fragment of the family ``course``, by the name behind the dot."""

@@ -25,7 +25,7 @@ from tilewise.course.mask import spans
 from tilewise.course.order import Course, Navigation, Part
 from tilewise.course.rules import checked_course, form_faults, run_faults
 from tilewise.errors import LessonError, raise_all
-from tilewise.measurements import compiled_kernels, every_kernel, ladder, validation
+from tilewise.measurements import compiled_kernels, every_kernel, ladder, random_shapes, validation
 from tilewise.measurements import page as measured_page
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.output import Measurement
@@ -87,7 +87,7 @@ class CourseView:
         archive = Archive(self.root)
         have = {
             "course": list(COURSE),
-            "hardware": [*validation.FRAGMENTS, *validation.PLAIN],
+            "hardware": [*validation.FRAGMENTS, *validation.PLAIN, *random_shapes.FRAGMENTS],
             "measurements": [*measured_page.FRAGMENTS, "roofline", "ladder", "ladder_sketch"],
         }[family]
         if name not in have and not (family == "measurements" and name.startswith(measured_page.MISS)):
@@ -97,6 +97,8 @@ class CourseView:
             return COURSE[name](Quoted(self.course, self.parts, self.pages, package))
         if name == "resources":
             return compiled_kernels.page_table(self.root.parent, *self._named())
+        if name in random_shapes.FRAGMENTS:
+            return random_shapes.fragment(name, self.root.parent)
         if family == "hardware":
             return validation.fragment(name, self.root.parent)
         if name == "ladder_sketch":

@@ -26,6 +26,7 @@ from tilewise.course.percent import parse_cells
 from tilewise.errors import LessonError, nearest
 from tilewise.frameworks import stand_ins
 from tilewise.gpu.device import gpu_here
+from tilewise.kernel.backend import backend
 from tilewise.measurements.definitions import functions_reached
 from tilewise.outputs import CollectingSink, PrintingSink, installed
 
@@ -190,6 +191,7 @@ def on_the_simulator() -> Iterator[None]:
     """Keep kernels off the GPU for the length of a ``with`` block."""
     kept = os.environ.get("TILEWISE_BACKEND")
     os.environ["TILEWISE_BACKEND"] = "simulator"
+    backend.cache_clear()
     try:
         yield
     finally:
@@ -197,6 +199,7 @@ def on_the_simulator() -> Iterator[None]:
             del os.environ["TILEWISE_BACKEND"]
         else:
             os.environ["TILEWISE_BACKEND"] = kept
+        backend.cache_clear()
 
 
 @contextlib.contextmanager

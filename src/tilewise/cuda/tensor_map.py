@@ -118,14 +118,7 @@ class TensorMap:
         Raises:
             KernelError: there is no driver, or it refuses; the message has its number for the reason.
         """
-        try:
-            return _encoded(pointer, self.layout)
-        except _RefusedError as error:
-            raise KernelError(
-                f"{self}: cuTensorMapEncodeTiled failed with CUDA error {error} for an array of extents "
-                f"{list(self.layout[1])} at {pointer:#x}. "
-                "Check that the GPU is a Hopper or later and has the array."
-            ) from None
+        return encoded(pointer, self.layout).data
 
     @cached_property
     def layout(self) -> Layout:
@@ -261,8 +254,14 @@ def with_array(value: Any, values: Any) -> Any:
     return value.of(values[value.name])
 
 
-class _RefusedError(Exception):
-    """The driver does not encode a map; the text is its number for the reason."""
+@dataclass(frozen=True)
+class Encoded:
+    """A tensor map as the driver made it."""
+
+    data: np.ndarray[Any, Any]
+    """Its 128 bytes, an aligned structured array of size 1."""
+    address: int
+    """Where they are in host memory."""
 
 
 @dataclass(frozen=True)
@@ -295,8 +294,12 @@ def _layout(
 
 
 @lru_cache(maxsize=4096)
-def _encoded(pointer: int, layout: Layout) -> np.ndarray[Any, Any]:
-    """The driver's 128 bytes; the same address and layout give the same, so they are asked for once."""
+def encoded(pointer: int, layout: Layout) -> Encoded:
+    """The driver's map of an array at a device address; for the same two it is asked once.
+
+    Raises:
+        KernelError: there is no driver, or it refuses; the message has its number for the reason.
+    """
     kind, extents, strides, box, swizzle, promotion = layout
     rank = len(box)
     made = _aligned()
@@ -315,8 +318,11 @@ def _encoded(pointer: int, layout: Layout) -> np.ndarray[Any, Any]:
         ctypes.c_int(0),  # zeros outside
     )
     if status:
-        raise _RefusedError(str(status))
-    return made
+        raise KernelError(
+            f"tensor_map: cuTensorMapEncodeTiled failed with CUDA error {status} for an array of extents "
+            f"{list(extents)} at {pointer:#x}. Check that the GPU is a Hopper or later and has the array."
+        )
+    return Encoded(made, made.ctypes.data)
 
 
 def _interface(array: Any) -> tuple[tuple[int, ...], str]:

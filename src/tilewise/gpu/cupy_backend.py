@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -65,11 +64,19 @@ def own_text(code: str, options: tuple[str, ...]) -> str:
 
 _FORGOTTEN: dict[tuple[str, tuple[str, ...]], int] = {}
 """How often a module's variables were reset: as often it was loaded anew."""
+_TIMES = [0]
+"""How often any was."""
+
+
+def times_forgotten() -> int:
+    """How often modules were reset: what `compiled` gave before then may be outdated."""
+    return _TIMES[0]
 
 
 def forget(code: str, options: tuple[str, ...]) -> None:
     """Load a module anew for its next launch, so that its variables begin as the source says."""
     _FORGOTTEN[code, options] = _FORGOTTEN.get((code, options), 0) + 1
+    _TIMES[0] += 1
 
 
 def read_variable(code: str, options: tuple[str, ...], kernel: str, name: str) -> np.ndarray[Any, Any]:
@@ -149,7 +156,7 @@ def launch(
     """
     cupy = importlib.import_module("cupy")
     try:
-        _allow(cupy, function, kernel, shared_bytes, cluster)
+        allow(function, kernel, shared_bytes, cluster)
         on_device: dict[tuple[int, int], Any] = {}
         passed = [
             _pass(cupy, one, value, on_device) for one, value in zip(parameters, arguments, strict=True)
@@ -161,32 +168,21 @@ def launch(
             if where not in written:
                 written.add(where)
                 on_device[where].get(out=_bytes(value))
-    except cupy.cuda.compiler.CompileException as error:
-        raise KernelError(compile_message(kernel, str(error), origin)) from None
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        raise _failed(kernel, error) from error
+    except Exception as error:
+        explain(error, kernel, origin)
+        raise
 
 
-def launch_ready(
-    function: Any,
-    passed: tuple[Any, ...],
-    grid: Dim3,
-    block: Dim3,
-    shared_bytes: int,
-    cluster: Dim3 | None,
-    *,
-    kernel: str,
-    origin: tuple[str, int],
-) -> None:
-    """Launch with arguments as `QuickArguments` has made them: nothing is copied; otherwise as `launch`."""
-    cupy = sys.modules["cupy"]
-    try:
-        if shared_bytes > DYNAMIC_DEFAULT_BYTES or cluster is not None:
-            _allow(cupy, function, kernel, shared_bytes, cluster)
-        function(grid, block, passed, shared_mem=shared_bytes)
-    except cupy.cuda.compiler.CompileException as error:
+def explain(error: Exception, kernel: str, origin: tuple[str, int]) -> None:
+    """Raise what CuPy raised at a launch in the kernel's own lines; of any other error, nothing.
+
+    Raises:
+        KernelError: the source does not compile, the GPU refuses the launch, or the kernel fails on it.
+    """
+    cupy = importlib.import_module("cupy")
+    if isinstance(error, cupy.cuda.compiler.CompileException):
         raise KernelError(compile_message(kernel, str(error), origin)) from None
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+    if isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)):
         raise _failed(kernel, error) from error
 
 
@@ -254,19 +250,36 @@ def _from_module(code: str, name: str, options: tuple[str, ...]) -> Any:
     return _with_carveout(_module(code, options).get_function(name), options)
 
 
-def _handle(function: Any) -> int:
+def handle(function: Any) -> int:
     """The driver's handle of a function: `RawKernel` and what `RawModule` gives keep it in `kernel`."""
     return int(function.kernel.ptr)
 
 
-def _allow(cupy: Any, function: Any, kernel: str, shared_bytes: int, cluster: Dim3 | None) -> None:
-    """Ask for what a launch needs beyond the defaults."""
+def allow(
+    function: Any,
+    kernel: str,
+    shared_bytes: int,
+    cluster: Dim3 | None,
+) -> None:
+    """Ask for what a launch needs beyond the defaults.
+
+    Args:
+        function: what `compiled` returned.
+        kernel: its name, for messages.
+        shared_bytes: dynamic shared memory a block.
+        cluster: blocks of a cluster, where the source says so.
+
+    Raises:
+        KernelError: a block of the GPU has not so much.
+    """
+    cupy = importlib.import_module("cupy")
     if shared_bytes > DYNAMIC_DEFAULT_BYTES:
         most = _most_shared(cupy.cuda.runtime.getDevice())
         check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
-        function.max_dynamic_shared_size_bytes = shared_bytes
+        # as much as there is: another launch of the function may have asked for more
+        function.max_dynamic_shared_size_bytes = most - int(function.shared_size_bytes)
     if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
-        cupy.cuda.driver.funcSetAttribute(_handle(function), NON_PORTABLE_CLUSTERS, 1)
+        cupy.cuda.driver.funcSetAttribute(handle(function), NON_PORTABLE_CLUSTERS, 1)
 
 
 @cache

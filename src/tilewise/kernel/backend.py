@@ -14,11 +14,12 @@ from tilewise.cuda.kernel_source import KernelError
 from tilewise.gpu import device
 
 
+@cache
 def backend() -> Literal["gpu", "simulator"]:
-    """Where kernels run in this process; said once to stderr when first asked.
+    """Where kernels run in this process; decided, and said to stderr, when first asked.
 
     The environment variable TILEWISE_BACKEND decides where it is `gpu` or `simulator`; else a GPU is used
-    where CuPy finds one.
+    where CuPy finds one. Who changes the variable later calls `backend.cache_clear()`.
 
     Raises:
         KernelError: TILEWISE_BACKEND is something else, or asks for a GPU that is not there.

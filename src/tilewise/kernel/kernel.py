@@ -43,7 +43,7 @@ from tilewise.cuda.regions import regions
 from tilewise.cuda.variables import shown_name
 from tilewise.errors import LessonError
 from tilewise.gpu import cupy_backend
-from tilewise.gpu.quick_arguments import QuickArguments
+from tilewise.gpu.quick_arguments import QuickLaunch
 from tilewise.kernel.backend import backend
 from tilewise.kernel.launch import Hazards, Launch
 from tilewise.kernel.launches import copied, launch_log
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 256
 """Launch shapes that a kernel remembers as checked."""
-OF_ONE_NAME = ("tokens", "variables", "_quick", "_shapes")
+OF_ONE_NAME = ("tokens", "variables", "_quick_launch", "_shapes", "_ready")
 """What a kernel has worked out that another kernel of its text does not share."""
 
 
@@ -111,6 +111,8 @@ class Kernel:
     options: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     origin: tuple[str, int]
+    _ready: tuple[int, Any]
+    _quick_launch: QuickLaunch
 
     def __init__(
         self,
@@ -373,43 +375,71 @@ class Kernel:
         Raises:
             KernelError: an argument or the launch does not fit; nothing ran.
         """
-        on_gpu = backend() == "gpu"
-        passed = self._quick.passed(args) if on_gpu else None
-        if passed is None:
+        if backend() == "gpu":
+            if self._launch_quick(args, grid, block, shared_bytes):
+                return
             arguments = check_arguments(self.name, self.parameters, args)
-        blocks, threads, size = self._shape(grid, block, shared_bytes)
-        if not on_gpu:
-            self._simulate(arguments, blocks, threads, size, "raise", None, None)
-            return
-        function = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
-        cluster = self.function.cluster
-        if passed is not None:
-            cupy_backend.launch_ready(
-                function, passed, blocks, threads, size, cluster, kernel=self.name, origin=self.origin
+            blocks, threads, size = self.checked_shape(grid, block, shared_bytes)
+            cupy_backend.launch(
+                self.compiled(),
+                self.parameters,
+                arguments,
+                kernel=self.name,
+                origin=self.origin,
+                grid=blocks,
+                block=threads,
+                shared_bytes=size,
+                cluster=self.function.cluster,
             )
             return
-        cupy_backend.launch(
-            function,
-            self.parameters,
-            arguments,
-            kernel=self.name,
-            origin=self.origin,
-            grid=blocks,
-            block=threads,
-            shared_bytes=size,
-            cluster=cluster,
-        )
+        arguments = check_arguments(self.name, self.parameters, args)
+        self._simulate(arguments, *self.checked_shape(grid, block, shared_bytes), "raise", None, None)
 
-    @cached_property
-    def _quick(self) -> QuickArguments:
-        return QuickArguments(self.parameters)
+    def compiled(self) -> Any:
+        """CuPy's function for it, compiled when first asked for and where variables have been reset."""
+        times = cupy_backend.times_forgotten()
+        ready = self.__dict__.get("_ready")
+        if ready is None or ready[0] != times:
+            found = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
+            ready = self._ready = (times, found)
+        return ready[1]
+
+    def _launch_quick(self, args: tuple[Any, ...], grid: Extent, block: Extent, shared_bytes: int) -> bool:
+        """Launch where every argument is of a plain kind; nothing is copied. Whether it has."""
+        quick = self.__dict__.get("_quick_launch")
+        if quick is None or quick.times != cupy_backend.times_forgotten():
+            quick = self._quick_launch = QuickLaunch(self.parameters, cupy_backend.times_forgotten())
+        try:
+            with quick.lock:
+                if not quick.write(args):
+                    return False
+                key = (quick.device(), grid, block, shared_bytes)
+                try:
+                    head = quick.heads.get(key)
+                except TypeError:  # a list
+                    return False
+                if head is None:
+                    if len(quick.heads) == MOST_SHAPES:
+                        quick.heads.clear()
+                    head = quick.heads[key] = self._head(*self.checked_shape(grid, block, shared_bytes))
+                quick.launch(*head, quick.stream().ptr, quick.address, 0)
+        except Exception as error:
+            cupy_backend.explain(error, self.name, self.origin)
+            raise
+        return True
+
+    def _head(self, grid: Dim3, block: Dim3, shared_bytes: int) -> tuple[int, ...]:
+        """What the driver's launch takes before the stream."""
+        function = self.compiled()
+        cupy_backend.allow(function, self.name, shared_bytes, self.function.cluster)
+        return (cupy_backend.handle(function), *grid, *block, shared_bytes)
 
     @cached_property
     def _shapes(self) -> dict[tuple[Any, ...], tuple[Dim3, Dim3, int]]:
         """Launch shapes that have been checked."""
         return {}
 
-    def _shape(self, grid: Extent, block: Extent, shared_bytes: int) -> tuple[Dim3, Dim3, int]:
+    def checked_shape(self, grid: Extent, block: Extent, shared_bytes: int) -> tuple[Dim3, Dim3, int]:
         """Grid and block as three extents each, checked once for each launch shape."""
         given = (grid, block, shared_bytes)
         try:

@@ -18,6 +18,7 @@ import numpy as np
 
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernel.backend import backend
+from tilewise.kernels.calls.plans import recorder
 
 FLOATS = ("float32", "bfloat16", "float16")
 """Element types that functions compute with."""
@@ -74,13 +75,13 @@ class Tensor:
         """The GPU where the caller has it; None for host memory."""
         return None if self.moved else self.device
 
-    def aligned(self, to: int = 16) -> bool:
-        """Whether it begins at a multiple of so many bytes, up to 16."""
+    def aligned(self, to: int = 16, behind: int = 0) -> bool:
+        """Whether it begins so many bytes behind a multiple of `to` bytes, up to 16."""
         if not isinstance(self.data, np.ndarray):
-            return int(self.data.data.ptr) % to == 0
+            return int(self.data.data.ptr) % to == behind
         from tilewise.simulator.engine.memory import skew
 
-        return skew(self.data) % to == 0
+        return skew(self.data) % to == behind
 
     def of(self, data: Any, kind: str | None = None) -> Tensor:
         """Another array in the same place."""
@@ -162,6 +163,8 @@ def taken(
             raise wrong(call, name, "begins in the middle of an element's alignment", "Pass a copy of it")
         if backend() == "gpu":
             return Tensor(name, importlib.import_module("cupy").asarray(data), kind, sort, moved=True)
+    elif (noted := recorder()) is not None:
+        data = noted.took(name, data)
     return Tensor(name, data, kind, sort)
 
 
@@ -215,6 +218,8 @@ def result(call: str, like: Tensor, shape: Sequence[int], kind: str, out: Any = 
     if out is None:
         with at(like):
             made = workspace(call, like, shape, kind)
+        if (noted := recorder()) is not None:
+            noted.result(made, kind, like.sort)
         return Tensor("the result", made, kind, like.sort, moved=like.moved)
     made = taken(call, "out", out, dtype="bfloat16" if kind == "bfloat16" else None, kinds=(kind,))
     same_place(call, like, made)
@@ -242,7 +247,7 @@ def apart(call: str, out: Any, **inputs: Any) -> None:
             raise wrong(call, "out", f'shares memory with "{name}"', "Pass another array, or leave out= away")
 
 
-def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str, fill: float | None = None) -> Any:
+def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str) -> Any:
     """Memory where an argument is: from NumPy, or from CuPy's pool.
 
     Raises:
@@ -259,14 +264,26 @@ def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str, fill: fl
             f"{call}: no memory for {bytes_wanted:,} bytes, an array of shape {tuple(shape)}; nothing was "
             "written. Free other arrays, or pass fewer rows at a time."
         ) from None
-    if fill is not None:
-        made.fill(fill)
+    if (noted := recorder()) is not None:
+        noted.made(made)
+    return made
+
+
+def constant(like: Tensor, host: np.ndarray[Any, Any]) -> Any:
+    """An array that a kernel reads and that no argument decides on, where an argument is."""
+    if like.device is None:
+        return host
+    made = importlib.import_module("cupy").asarray(host)
+    if (noted := recorder()) is not None:
+        noted.made(made, "constant")
     return made
 
 
 def returned(tensor: Tensor) -> Any:
     """A result as the caller's sort of array; what the caller passed as `out` is returned itself."""
     data, out = tensor.data, tensor.given
+    if (noted := recorder()) is not None:
+        noted.returns(data, out)
     if tensor.moved:
         data = data.get()
         if out is not None:

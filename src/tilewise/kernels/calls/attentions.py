@@ -8,7 +8,6 @@ and widths are copied, and what they don't compute takes a general kernel.
 from __future__ import annotations
 
 import heapq
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tilewise.kernels.calls.arrays import (
     Tensor,
     apart,
     at,
+    constant,
     result,
     returned,
     same_kind,
@@ -40,10 +40,13 @@ from tilewise.kernels.calls.launching import (
     Step,
     capability,
     dense,
+    filling,
+    general,
     multiprocessors,
     packing,
     run,
 )
+from tilewise.kernels.calls.plans import planned
 
 LAYOUTS = {"BHSD": (0, 1, 2, 3), "BSHD": (0, 2, 1, 3)}
 """By name: which axes of an array are batch, heads, length and columns."""
@@ -120,14 +123,24 @@ def choose(problem: Problem, arch: int) -> Choice:
 def choose_backward(problem: Problem, arch: int) -> Choice:
     """Which kernels compute the gradients."""
     one = problem
-    fits = one.kind == "bfloat16" and one.d == 128 and one.share == 1 and one.queries == one.keys
+    fits = (
+        one.kind == "bfloat16"
+        and one.d <= 128
+        and one.d % 8 == 0
+        and one.share == 1
+        and one.queries == one.keys
+    )
     fits = fits and one.batch * one.heads <= _MOST_HEADS
     if fits and arch == HOPPER and not (one.causal and one.shift):
-        return Choice("attention_backward_hopper", "BF16 on Hopper, d = 128, as many keys as queries")
+        padded = "" if one.d == 128 else f", d = {one.d} filled up to 128 by the copies"
+        return Choice("attention_backward_hopper", f"BF16 on Hopper, as many keys as queries{padded}")
     number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
-    return Choice("general/attention", "the tensor-core kernel takes BF16, d = 128, N = M, no groups", number)
+    return Choice(
+        "general/attention", "the tensor-core kernel takes BF16, d up to 128, N = M, no groups", number
+    )
 
 
+@planned
 def attention(
     q: Any,
     k: Any,
@@ -179,6 +192,7 @@ def attention(
     return (returned(made), returned(lse)) if return_lse else returned(made)
 
 
+@planned
 def attention_backward(
     dout: Any,
     q: Any,
@@ -291,12 +305,12 @@ def _forward(problem: Problem, heads: list[Tensor], made: Tensor, lse: Tensor) -
     if 0 in made.shape:
         return []
     if not one.keys:
-        made.data.fill(0)
-        lse.data.fill(-np.inf)
-        return []
+        return [*filling(made.of(made.data), 0.0), *filling(lse, -np.inf)]
     choice = choose(one, capability())
     width = choice.settings["D"]
     steps: list[Step] = []
+    if choice.kernel == "attention_hopper" and one.d % 8 == 0:
+        width = one.d  # the copies of tiles fill up with zeros, and leave out what is beyond d
     q, k, v = (_contiguous(given, width, steps) for given in heads)
     fits = made.contiguous and made.aligned() and width == one.d
     room = made if fits else made.of(workspace("attention", made, (*made.shape[:3], width), made.kind))
@@ -311,7 +325,8 @@ def _contiguous(given: Tensor, width: int, steps: list[Step]) -> Tensor:
         made, more = dense("attention", given)
         steps += more
         return made
-    room = given.of(workspace("attention", given, (*given.shape[:3], width), given.kind, 0))
+    room = given.of(workspace("attention", given, (*given.shape[:3], width), given.kind))
+    steps += filling(room, 0.0)
     steps += packing("attention", given, room.of(room.data[..., : given.shape[-1]]))
     return room
 
@@ -336,7 +351,7 @@ def _general(
 
 def _fp32(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any) -> list[Step]:
     count = one.batch * one.heads
-    bias = workspace("attention", q, (one.keys,), "float32", 0.0)
+    bias = constant(q, np.zeros(one.keys, np.float32))
     whole = ceil_div(one.keys, 128) * 128  # one split of all keys
     arguments = (*_flat(q, k, v), bias, *_flat(o), lse, one.queries, one.keys, whole, one.scale)
     shared = 4 * (64 * (128 + 4) + 128 * (128 + 4) + 128 * 128 + 64 * (128 + 16))
@@ -361,9 +376,8 @@ def _mma(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tenso
 
 def _hopper(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any) -> list[Step]:
     count, width = one.batch * one.heads, choice.settings["D"]
-    order = _lists(count, one.queries, one.keys, one.shift if one.causal else None, multiprocessors())
-    if q.device is not None:
-        order = importlib.import_module("cupy").asarray(order)
+    shift = one.shift if one.causal else None
+    order = constant(q, _lists(count, one.queries, one.keys, shift, multiprocessors()))
     maps = [_map(array, high) for array, high in ((q, 64), (k, 128), (v, 128), (o, 64))]
     entries = int(order.shape[0] * order.shape[1])
     arguments = (*maps, lse, order, entries, *_sizes(one))
@@ -408,9 +422,7 @@ def _lists(heads: int, queries: int, keys: int, shift: int | None, blocks: int) 
 def _backward(problem: Problem, heads: list[Tensor], lse: Tensor, made: list[Tensor]) -> list[Step]:
     one, call = problem, "attention_backward"
     if not (one.batch * one.heads * one.queries and one.keys):
-        for array in made:
-            array.data.fill(0)
-        return []
+        return [step for array in made for step in filling(array, 0.0)]
     choice = choose_backward(one, capability())
     steps: list[Step] = []
     q, k, v, out, dout = (_contiguous(given, one.d, steps) for given in heads)
@@ -461,12 +473,20 @@ def _backward_hopper(
     sums = workspace(call, lse, (count, padded // 64, 2, 8, 128, 4), "float32")
     boxes = ((q, 64), (dout, 64), (k, 128), (v, 128), (dk, 64), (dv, 64))
     maps = tuple(_map(array, high) for array, high in boxes)
-    prepare, backward, finish = (choice.load(name) for name in ("prepare", "backward", "finish"))
+    backward = choice.load("backward")
+    if one.d == 128:
+        prepare, finish = choice.load("prepare"), choice.load("finish")
+    else:  # the copies of tiles fill up with zeros, and leave out what is beyond d
+        prepare, finish = (
+            general("backward_narrow", f"{name}_narrow", D=one.d) for name in ("prepare", "finish")
+        )
     first = (*_flat(out, dout), lse.data.reshape(-1), delta, rows, sums, n, padded)
     second = (*maps, rows, delta, sums, padded, one.scale, int(one.causal), 0)
     shared = 2 * 128 * 128 * 2 + 2 * 2 * 64 * 128 * 2 + 64 * 128 * 2 + 64 * 128 * 4
     return [
         Step(prepare, first, (padded // 16, count), 256),
         Step(backward, second, (ceil_div(n, 128), count), 384, shared),
-        Step(finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, 2, count), 128),
+        Step(
+            finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, ceil_div(one.d, 64), count), 128
+        ),
     ]

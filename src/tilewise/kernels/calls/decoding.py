@@ -1,8 +1,8 @@
 """Attention of one new query per head over a cache of keys and values.
 
 In: queries, a cache of any strides or in pages, and lengths. Out: one row per head. Keys are split over
-blocks and the splits combined by their log-sum-exps. BF16 with 128 columns and one length takes the lesson's
-kernel.
+blocks, which combine their sums in a cluster or leave them to a second launch. 16-bit elements go through
+tensor cores, all query heads of a key at once.
 """
 
 from __future__ import annotations
@@ -28,38 +28,43 @@ from tilewise.kernels.calls.arrays import (
 )
 from tilewise.kernels.calls.attentions import WIDEST
 from tilewise.kernels.calls.launching import (
+    AMPERE,
+    HOPPER,
     Choice,
     Step,
     capability,
     dense,
+    general,
     multiprocessors,
     packed,
-    published,
     run,
 )
+from tilewise.kernels.calls.plans import planned
 
 _CALL = "attention_decode"
-_MOST_SPLITS = 64
+_MOST_SPLITS, _BLOCKS_PER_SM, _CLUSTERS = 64, 3, (2, 4, 8)
+_START_US, _KEY_US, _KEY_ALONE_US = 1.5, 0.05, 0.019
 
 
-def choose(d: int, kind: str, share: int, *, even: bool, arch: int) -> Choice:
+def choose(d: int, kind: str, *, whole: bool, arch: int) -> Choice:
     """Which kernel decodes.
 
     Args:
         d: columns of a head.
         kind: the element type.
-        share: query heads that use one KV head.
-        even: whether the cache is contiguous, without pages, and of one length.
+        whole: whether every row begins at a multiple of 16 bytes.
         arch: the compute capability, such as 90.
     """
-    if kind == "bfloat16" and d == 128 and even and arch >= 80:
-        group = max(few for few in (1, 2, 4) if share % few == 0)
-        why = f"BF16, d = 128, one length: each key is loaded once for {group} query heads"
-        return Choice("decode_rows", why, {"GROUP": group, "WARPS": 8})
-    why = "lengths, pages or strides" if not even else f"{kind} with d = {d}"
+    if kind != "float32" and d in (64, 128) and whole and arch >= AMPERE:
+        why = f"{kind}, d = {d}: tensor cores, each key is loaded once for 16 query heads"
+        return Choice(
+            "general/decode_mma", why, {"Number": C_TYPES[kind], "HALF": int(kind == "float16"), "D": d}
+        )
+    why = f"{kind} with d = {d}" if whole else "rows that begin at no multiple of 16 bytes"
     return Choice("general/decode", why, {"Number": C_TYPES[kind], "D": d})
 
 
+@planned
 def attention_decode(
     q: Any,
     k: Any,
@@ -142,30 +147,10 @@ def _check(given: list[Tensor], integers: list[Tensor | None], lengths: Any, tab
 
 def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, scale: float) -> list[Step]:
     q, k, v = given
-    steps: list[Step] = []
     q, steps = dense(_CALL, q)
     (batch, heads, d), kv_heads = q.shape, k.shape[1]
     share, rows = heads // kv_heads, batch * heads
     n = k.shape[2] * (1 if integers[1] is None else integers[1].shape[1])
-    even = integers == [None, None] and k.contiguous and v.contiguous and k.aligned(8) and v.aligned(8)
-    even = even and n > 0 and made.aligned(8)
-    choice = choose(d, q.kind, share, even=even, arch=capability())
-    groups = rows // choice.settings.get("GROUP", 1)
-    splits = max(1, min(_MOST_SPLITS, ceil_div(3 * multiprocessors(), groups), ceil_div(n, 64)))
-    split = max(16, ceil_div(ceil_div(n, splits), 16) * 16)
-    splits = max(1, ceil_div(n, split))
-    part = workspace(_CALL, q, (splits, rows, d), "float32")
-    sums = workspace(_CALL, q, (splits, rows), "float32")
-    flat = made.data.reshape(-1)
-    if choice.lesson:
-        keys, values = k.data.reshape(-1), v.data.reshape(-1)
-        first = (q.data.reshape(-1), keys, values, part, sums, n, split, share, scale)
-        combine = published("decode_rows", "combine_shares", **choice.settings)
-        return [
-            *steps,
-            Step(choice.load(), first, (splits, groups), 32 * choice.settings["WARPS"]),
-            Step(combine, (part, sums, flat, rows, splits), ceil_div(rows * d, 256), 256),
-        ]
     caches = []
     for one in (k, v):
         adjacent = one.steps[-1] == 1 or d == 1
@@ -178,14 +163,56 @@ def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, sca
     lengths, table = (None if pair is None else pair[0].data.reshape(-1) for pair in lists)
     pages = 0 if integers[1] is None else integers[1].shape[1]
     strides = [step for cache in caches for step in cache.steps[:3]]
-    pointers = (q.data.reshape(-1), *(_memory(one) for one in caches), lengths, table, part, sums)
-    numbers = (heads, share, n, split, max(1, k.shape[2]), pages, *strides, scale)
-    combine = choice.load("decode_combine")
-    return [
-        *steps,
-        Step(choice.load("decode_split"), (*pointers, *numbers), (splits, rows), 128),
-        Step(combine, (part, sums, flat, rows, splits), ceil_div(rows * d, 256), 256),
-    ]
+    whole = n > 0 and all(one.aligned() for one in caches) and not any(step % 8 for step in strides)
+    choice = choose(d, q.kind, whole=whole, arch=capability())
+    pointers = (q.data.reshape(-1), *(_memory(one) for one in caches), lengths, table)
+    cache_sizes = (max(1, k.shape[2]), pages, *strides, scale)
+    flat, mma = made.data.reshape(-1), choice.kernel == "general/decode_mma"
+    groups = ceil_div(share, 16) if mma else 1
+    blocks = batch * kv_heads * groups if mma else rows
+    splits = _splits(blocks, n, rows * d) if mma else ceil_div(3 * multiprocessors(), blocks)
+    splits = max(1, min(_MOST_SPLITS, splits, ceil_div(n, 64)))
+    split = max(16, ceil_div(ceil_div(n, splits), 16) * 16)
+    if mma and (splits == 1 or (capability() == HOPPER and splits in _CLUSTERS)):
+        kernel = general("decode_mma", **choice.settings, CLUSTER=splits, DIRECT=1)
+        sizes = (heads, share, groups, n, split, *cache_sizes)
+        return [
+            *steps,
+            Step(kernel, (*pointers, flat, None, None, *sizes), (splits, blocks), 128, _shared(d)),
+        ]
+    splits = max(1, ceil_div(n, split))
+    part = workspace(_CALL, q, (splits, rows, d), "float32")
+    sums = workspace(_CALL, q, (splits, rows), "float32")
+    if mma:
+        kernel = general("decode_mma", **choice.settings, CLUSTER=1, DIRECT=0)
+        sizes = (heads, share, groups, n, split, *cache_sizes)
+        first = Step(kernel, (*pointers, None, part, sums, *sizes), (splits, blocks), 128, _shared(d))
+    else:
+        sizes = (heads, share, n, split, *cache_sizes)
+        first = Step(choice.load("decode_split"), (*pointers, part, sums, *sizes), (splits, rows), 128)
+    combine = general("decode", "decode_combine", Number=C_TYPES[q.kind], D=d)
+    last = Step(combine, (part, sums, flat, rows, splits), ceil_div(rows * d, 256), 256)
+    return [*steps, first, last]
+
+
+def _splits(blocks: int, n: int, elements: int) -> int:
+    """Over how many blocks the keys of a row are split, by a model of waves that an H200 was measured for."""
+    slots = _BLOCKS_PER_SM * multiprocessors()
+
+    def time(splits: int) -> float:
+        waves = blocks * splits / slots
+        key_us = max(_KEY_US * min(1.0, waves), _KEY_ALONE_US)
+        work = max(1.0, ceil_div(blocks * splits, slots)) * (_START_US + ceil_div(n, splits) * key_us)
+        if splits == 1:
+            return work
+        return work + (0.8 if splits in _CLUSTERS else 2.5 + splits * elements * 8 / 4e6)
+
+    return min(range(1, 1 + min(_MOST_SPLITS, max(1, n // 64))), key=time)
+
+
+def _shared(d: int) -> int:
+    """Bytes of shared memory of the tensor-core kernel: two stages of 16 keys for each of 4 warps."""
+    return 4 * max(2 * 16 * d * 4, 16 * (d + 4) * 4)
 
 
 def _memory(cache: Tensor) -> Any:

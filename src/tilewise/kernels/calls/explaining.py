@@ -167,7 +167,9 @@ def explain(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **h
 
 
 def _sum(dtype: str, shape: tuple[int, ...]) -> Work:
-    return Work(sums.choose(dtype), _bytes(dtype, math.prod(shape)), launches=2)
+    choice = sums.choose(dtype, math.prod(shape), arch=capability())
+    moved = _bytes(dtype, math.prod(shape))
+    return Work(choice, moved, launches=1 if choice.lesson is None and moved <= sums.ONE_CLUSTER else 2)
 
 
 def _transpose(dtype: str, shape: tuple[int, ...]) -> Work:
@@ -178,7 +180,7 @@ def _transpose(dtype: str, shape: tuple[int, ...]) -> Work:
 
 
 def _softmax(dtype: str, shape: tuple[int, ...]) -> Work:
-    choice = softmaxes.choose(shape[-1], dtype, arch=capability())
+    choice = softmaxes.choose(shape[-1], dtype, rows=math.prod(shape[:-1]), arch=capability())
     sizes = {"cols": shape[-1]}
     return Work(choice, _bytes(dtype, 2 * math.prod(shape)), sizes=sizes, dtype=dtype)
 
@@ -188,7 +190,7 @@ def _matmul(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> Work:
     if b[-2] != k:
         raise ValueError(f"the inner extents {k} and {b[-2]} differ")
     matrices = math.prod(leading)
-    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=capability())
+    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=capability(), plain=n % 8 == 0)
     moved = _bytes(dtype, math.prod(a) + math.prod(b) + matrices * m * n)
     return Work(choice, moved, 2.0 * matrices * m * n * k, _units(dtype), sizes={"M": m, "N": n, "K": k})
 

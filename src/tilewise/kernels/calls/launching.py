@@ -21,6 +21,7 @@ from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernel.backend import backend
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.calls.arrays import C_TYPES, Tensor, workspace
+from tilewise.kernels.calls.plans import recorder
 
 GENERAL = Path(__file__).resolve().parent.parent / "general"
 """Where the kernels are that no lesson has: they take any shape, and no care of speed."""
@@ -31,7 +32,7 @@ HOPPER = 90
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 """Integers of CUDA C by their bytes, for elements that are only moved."""
 _PACK_AXES = 5
-_MOST_BLOCKS = 8192
+_MOST_BLOCKS, _MOST_AT_ONCE = 8192, 65_535
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Choice:
     """The reason, a clause."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values for its `#define` lines."""
+    launch: Mapping[str, int] = field(default_factory=dict)
+    """What else its launch needs."""
 
     @property
     def lesson(self) -> str | None:
@@ -86,6 +89,8 @@ def run(call: str, steps: Sequence[Step]) -> None:
             raise KernelError(f"{call}: {error} Pass fewer rows or matrices at a time.") from None
     for step in steps:
         step.kernel(*step.arguments, grid=step.grid, block=step.block, shared_bytes=step.shared_bytes)
+    if (noted := recorder()) is not None:
+        noted.steps += steps
 
 
 def capability() -> int:
@@ -116,9 +121,8 @@ def _of_device(number: int | None) -> tuple[int, int]:
 def general(name: str, entry: str | None = None, **settings: Any) -> Kernel:
     """A kernel of the folder `general`, with settings."""
     path = GENERAL / f"{name}.cu"
-    return Kernel(
-        path.read_text(encoding="utf-8"), entry, settings, options=("-std=c++17",), origin=(str(path), 1)
-    )
+    options = ("-std=c++17", "-arch=sm_90a") if name.endswith("_hopper") else ("-std=c++17",)
+    return Kernel(path.read_text(encoding="utf-8"), entry, settings, options=options, origin=(str(path), 1))
 
 
 @cache
@@ -164,6 +168,14 @@ def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
             f'{call}: "{source.name}" of shape {source.shape} has {len(common)} axes apart in memory; '
             f"at most {_PACK_AXES} can be. Pass a contiguous copy."
         )
+    if source.kind == target.kind and len(common) == 2 and common[-1][1:] == (1, 1):
+        (rows, *steps), (columns, _, _) = common
+        if source.data.itemsize in (2, 4) and max(rows, columns) < 2**31:
+            grid = (min(ceil_div(columns, 256), 64), min(rows, _MOST_AT_ONCE))
+            kernel = general("pad", "copy_rows", Number=WORDS[int(source.data.itemsize)])
+            word = np.dtype(f"uint{8 * source.data.itemsize}")
+            arrays = (one.flat().view(word) for one in (source, target))
+            return [Step(kernel, (*arrays, rows, columns, *steps), grid, 256)]
     padded = [(1, 0, 0)] * (_PACK_AXES - len(common)) + common
     n = 1
     for extent, _, _ in padded:
@@ -189,6 +201,18 @@ def packed(call: str, source: Tensor, kind: str | None = None) -> tuple[Tensor, 
     kind = kind or source.kind
     copy = source.of(workspace(call, source, source.shape, kind), kind)
     return copy, packing(call, source, copy)
+
+
+def filling(target: Tensor, value: float) -> list[Step]:
+    """Set every element of an array that fills its memory, in whatever order of axes."""
+    n = int(target.data.size)
+    if not n:
+        return []
+    word = np.dtype(f"uint{8 * target.data.itemsize}")
+    bits = int(np.array(value, target.data.dtype).view(word))
+    kernel = general("fill", Number=WORDS[word.itemsize])
+    flat = target.flat().view(word)
+    return [Step(kernel, (flat, n, bits), min(ceil_div(n, 256), _MOST_BLOCKS), 256)]
 
 
 def dense(call: str, source: Tensor) -> tuple[Tensor, list[Step]]:

@@ -8,6 +8,8 @@ into padded rows where TMA cannot reach them; everything else takes a general ke
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,6 +23,7 @@ from tilewise.kernels.calls.arrays import (
     Tensor,
     apart,
     at,
+    constant,
     result,
     returned,
     same_kind,
@@ -32,6 +35,7 @@ from tilewise.kernels.calls.arrays import (
 from tilewise.kernels.calls.launching import (
     AMPERE,
     HOPPER,
+    WORDS,
     Choice,
     Step,
     capability,
@@ -42,15 +46,26 @@ from tilewise.kernels.calls.launching import (
     packing,
     run,
 )
+from tilewise.kernels.calls.plans import planned
 from tilewise.kernels.published import hilbert
 
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
 """What may follow; `gelu` is the approximation by a hyperbolic tangent."""
-_MANY, _SMALL = 16, 128
+_MANY, _SMS = 16, 132
 _MOST_AT_ONCE = 65_535
 
 
-def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, rows: bool = True) -> Choice:
+def choose(
+    m: int,
+    n: int,
+    k: int,
+    kind: str,
+    *,
+    matrices: int = 1,
+    arch: int,
+    rows: bool = True,
+    plain: bool = True,
+) -> Choice:
     """Which kernel multiplies matrices of a size.
 
     Args:
@@ -61,31 +76,158 @@ def choose(m: int, n: int, k: int, kind: str, *, matrices: int = 1, arch: int, r
         matrices: how many products.
         arch: the compute capability, such as 90.
         rows: whether the FP32 product and the second factor have rows at multiples of 16 bytes.
+        plain: whether both BF16 factors are row-major, and rows of the product at multiples of 16 bytes.
     """
     number = {"Number": C_TYPES[kind]}
     if kind == "float16":
         return Choice("general/matmul", "no lesson multiplies FP16", number)
     if matrices > _MANY:
         return Choice("general/matmul", f"{matrices} products in one launch", number)
-    if max(m, n) < _SMALL or k == 0:
-        return Choice("general/matmul", f"{m} x {n} is less than one tile of the fast kernels", number)
-    if kind == "float32" and arch < AMPERE:
-        return Choice("general/matmul", "the FP32 kernel needs a GPU of compute capability 8.0", number)
-    if kind == "bfloat16":
+    if kind == "bfloat16" and k:
         if arch != HOPPER:
             return Choice("general/matmul", "the BF16 kernel needs a GPU of compute capability 9.0", number)
-        return Choice(
-            "matmul_bf16", "BF16 on Hopper: TMA, wgmma, clusters of two", {"CLUSTER": 2, "STAGES": 4}
-        )
-    wide = ceil_div(m, 128) * ceil_div(n, 256) >= 132
-    settings = {"ALIGNED": int(n % 4 == 0 and rows), "PAD": 4, "SNAKE": 1, "LOOSE": 1}
-    if wide:
-        why = "FP32, enough tiles of 128 x 256 for every SM"
-        return Choice("matmul_fp32", why, {**settings, "STAGES": 3, "COLUMNS": 16})
-    why = "FP32, too few tiles of 128 x 256 for every SM"
-    return Choice("matmul_fp32_narrow", why, {**settings, "STAGES": 2, "COLUMNS": 8})
+        return _tiles(m, n, k, plain)
+    if k == 0:
+        return Choice("general/matmul", "there is nothing to add up", number)
+    if kind == "float32" and arch >= AMPERE:
+        return _tiles_fp32(m, n, k, rows, arch)
+    return Choice("general/matmul", f"the fast kernels for {kind} need a newer GPU", number)
 
 
+@dataclass(frozen=True)
+class Tile:
+    """A setting of a general kernel, with what was measured of it on an H200: `_time` has the model."""
+
+    settings: Mapping[str, int]
+    """Values for `#define` lines, but for SPLIT."""
+    high: int
+    """Rows of the product that a block computes."""
+    wide: int
+    """Columns."""
+    deep: int
+    """Steps of k at once."""
+    per_sm: int
+    """Blocks that an SM has room for."""
+    busy_us: float
+    """Time of `deep` steps of a block where the SM has others to turn to."""
+    alone_us: float
+    """The same where it has not."""
+    splits: tuple[int, ...] = (1,)
+    """Over how many blocks k may be split."""
+
+
+def _hopper_tile(
+    groups: int, wide: int, stages: int, pair: int, per_sm: int, busy: float, alone: float, most: int = 1
+) -> Tile:
+    settings = {"GROUPS": groups, "BN": wide, "STAGES": stages, "PAIR": pair}
+    splits = tuple(one for one in (1, 2, 4, 8) if one <= most)
+    return Tile(settings, 64 * groups, wide, 64, per_sm, busy, alone, splits)
+
+
+def _fp32_tile(high: int, wide: int, by: tuple[int, int], stages: int, per_sm: int, *times: float) -> Tile:
+    settings = {"BM": high, "BN": wide, "ROWS": by[0], "COLS": by[1], "DEEP": 16, "STAGES": stages}
+    return Tile(settings, high, wide, 16, per_sm, times[0], times[1], (1, 2, 4, 8, 16))
+
+
+BF16_TILES = (
+    _hopper_tile(1, 64, 6, 1, 2, 0.156, 0.184, 8),
+    _hopper_tile(1, 128, 4, 1, 2, 0.265, 0.337, 4),
+    _hopper_tile(1, 128, 6, 2, 1, 0.30, 0.294),
+    _hopper_tile(1, 192, 5, 2, 1, 0.37, 0.348),
+    _hopper_tile(2, 128, 6, 2, 1, 0.41, 0.419),
+    _hopper_tile(2, 192, 4, 2, 1, 0.57, 0.568),
+    _hopper_tile(2, 256, 4, 2, 1, 0.73, 0.727),
+)
+"""Of `general/matmul_hopper`."""
+FP32_TILES = (
+    _fp32_tile(32, 32, (4, 4), 4, 6, 0.191, 0.305),
+    _fp32_tile(64, 32, (4, 4), 4, 5, 0.344, 0.431),
+    _fp32_tile(64, 64, (8, 4), 4, 4, 0.513, 0.625),
+    _fp32_tile(128, 64, (8, 8), 3, 3, 1.04, 1.1),
+)
+"""Of `general/matmul_fp32`."""
+_WAVE_US, _LESSON_US, _LESSON_STEP_US = {"bfloat16": 2.5, "float32": 1.2}, 4.5, 0.62
+_SPLIT_US = {"bfloat16": 2.9, "float32": 2.0}
+_NARROW = (1.15, 1.9)
+"""How many times as long steps take in FP32, of several blocks and of one, where B is loaded by 4 bytes."""
+_FP32_STEP_US = {16: (5.6, 5.6), 8: (2.88, 3.1)}
+
+
+def _time(tile: Tile, split: int, m: int, n: int, k: int, kind: str, narrow: bool = False) -> float:
+    """Modelled microseconds, besides those of any launch: waves of blocks, each with its steps of k."""
+    busy_us, alone_us = tile.busy_us, tile.alone_us
+    if narrow:
+        busy_us, alone_us = busy_us * _NARROW[0], alone_us * _NARROW[1]
+    pair = tile.settings.get("PAIR", 1)
+    blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split
+    on_sm, steps = ceil_div(blocks, _SMS), ceil_div(ceil_div(k, tile.deep), split)
+    waves = ceil_div(on_sm, tile.per_sm)
+    work = steps * max(on_sm * busy_us, waves * alone_us)
+    return waves * _WAVE_US[kind] + work + (_SPLIT_US[kind] if split > 1 else 0.0)
+
+
+def _best(
+    tiles: Sequence[Tile], m: int, n: int, k: int, kind: str, arch: int, narrow: bool = False
+) -> tuple[float, Tile, int]:
+    """The least modelled time, with its tile and split."""
+    found = [
+        (_time(one, split, m, n, k, kind, narrow), at, split)
+        for at, one in enumerate(tiles)
+        for split in (one.splits if arch == HOPPER else (1,))
+        if split <= max(1, ceil_div(k, one.deep))
+    ]
+    time, at, split = min(found)
+    return time, tiles[at], split
+
+
+def _why(kind: str, high: int, wide: int, split: int) -> str:
+    return f"{kind}, tiles of {high} x {wide}" + (f", k split over {split} blocks" if split > 1 else "")
+
+
+def _tiles(m: int, n: int, k: int, plain: bool) -> Choice:
+    """The BF16 kernel and its tile that should be done first."""
+    time, tile, split = _best(BF16_TILES, m, n, k, "bfloat16", HOPPER)
+    rounds = ceil_div(ceil_div(m, 256) * ceil_div(n, 256), _SMS // 2)
+    if plain and _LESSON_US - 3.2 + rounds * (1.6 + ceil_div(k, 64) * _LESSON_STEP_US) < time:
+        why = "BF16 on Hopper: TMA, wgmma, clusters of two"
+        return Choice("matmul_bf16", why, {"CLUSTER": 2, "STAGES": 4})
+    why = _why("BF16 on Hopper", tile.high, tile.wide, split)
+    return Choice("general/matmul_hopper", why, {**tile.settings, "SPLIT": split})
+
+
+def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
+    """The FP32 kernel and its tile that should be done first."""
+    time, tile, split = _best(FP32_TILES, m, n, k, "float32", arch)
+    padding = 0.0 if rows and n % 4 == 0 else 3.0 + k * n * 8 / 3e6
+    time, pads = time + padding, padding > 0.0
+    if pads:
+        narrow = _best(FP32_TILES, m, n, k, "float32", arch, narrow=True)
+        if narrow[0] < time:
+            (time, tile, split), pads = narrow, False
+    why = _why("FP32", tile.high, tile.wide, split)
+    choice = Choice("general/matmul_fp32", why, {**tile.settings, "SPLIT": split}, {"pads": int(pads)})
+    steps = ceil_div(k, 32)
+    for columns, name in ((16, "matmul_fp32"), (8, "matmul_fp32_narrow")):
+        tiles = ceil_div(m, 128) * ceil_div(n, 16 * columns)
+        busy, alone = _FP32_STEP_US[columns]
+        for most in range(1, 1 + min(32, steps, max(1, 16 * _SMS // columns // tiles))):
+            each = ceil_div(steps, most)
+            parts = ceil_div(steps, each)  # none of them empty
+            on_sm = ceil_div(tiles * parts, _SMS)
+            lesson = 1.0 + padding + each * max(on_sm * busy, ceil_div(on_sm, 16 // columns) * alone)
+            if parts > 1:
+                lesson += 2.5 + parts * m * n * 8 / 4e6
+            elif padding:
+                lesson += m * n * 8 / 3e6
+            if lesson < time:
+                sizes = {"ALIGNED": 1, "PAD": 4, "SNAKE": 1, "LOOSE": 1, "SPLIT": int(parts > 1)}
+                sizes |= {"STAGES": 3 if columns == 16 else 2, "COLUMNS": columns}
+                time, why = lesson, _why("FP32", 128, 16 * columns, parts)
+                choice = Choice(name, why, sizes, {"parts": parts})
+    return choice
+
+
+@planned
 def matmul(
     a: Any,
     b: Any,
@@ -161,16 +303,21 @@ def _steps(left: Tensor, right: Tensor, bias: Tensor | None, activation: int, ma
     a, before = _stacked(left, made.shape[:-2])
     b, more = _stacked(right, made.shape[:-2])
     steps = [*before, *more]
+    if bias is not None and not bias.contiguous:
+        bias, more = packed("matmul", bias)
+        steps += more
     whole = b.aligned() and made.aligned()
-    choice = choose(m, n, k, left.kind, matrices=matrices, arch=capability(), rows=whole)
-    if not choice.lesson:
+    plain = made.aligned() and n % 8 == 0 and all(one.steps[2] == 1 or one.shape[2] == 1 for one in (a, b))
+    arch = capability()
+    choice = choose(m, n, k, left.kind, matrices=matrices, arch=arch, rows=whole, plain=plain)
+    if choice.kernel == "general/matmul":
         return [*steps, _general(choice, a, b, bias, activation, made, matrices)]
     product = made.of(made.data.reshape(matrices, m, n))
     for at_ in range(matrices):
         left, right = (one.of(one.data[at_ if one.shape[0] > 1 else 0]) for one in (a, b))
-        multiply = _hopper if choice.kernel == "matmul_bf16" else _fp32
-        steps += multiply(choice, left, right, made.of(product.data[at_]))
-    return steps + _epilogue(bias, activation, made)
+        into = made.of(product.data[at_])
+        steps += _LAUNCHES[choice.kernel](choice, left, right, bias, activation, into)
+    return steps
 
 
 def _stacked(given: Tensor, leading: tuple[int, ...]) -> tuple[Tensor, list[Step]]:
@@ -210,63 +357,178 @@ def _general(
         a, b = (one.of(workspace("matmul", one, (1, 1, 1), one.kind)) for one in (a, b))
     steps = [0 if one.shape[0] == 1 else one.steps[0] for one in (a, b)]
     arguments = (
-        *(a.flat(), b.flat(), None if bias is None else _line(bias), made.data.reshape(-1), m, n, k),
+        *(a.flat(), b.flat(), None if bias is None else bias.data, made.data.reshape(-1), m, n, k),
         *(a.steps[1], a.steps[2], steps[0], b.steps[1], b.steps[2], steps[1], matrices),
     )
     grid = (ceil_div(m, 64) * ceil_div(n, 64), min(matrices, _MOST_AT_ONCE))
     return Step(general("matmul", "matmul", **settings), arguments, grid, 256)
 
 
-def _fp32(choice: Choice, a: Tensor, b: Tensor, c: Tensor) -> list[Step]:
-    steps: list[Step] = []
-    rows = []
+def _rows(a: Tensor, b: Tensor) -> tuple[list[Tensor], list[Step]]:
+    """Both matrices row-major without gaps, and what copies them."""
+    made, steps = [], []
     for one in (a, b):
         row, more = (one, []) if one.contiguous else packed("matmul", one)
-        rows.append(row.flat())
+        made.append(row)
         steps += more
+    return made, steps
+
+
+def _padded(b: Tensor) -> tuple[Tensor, list[Step]]:
+    """An FP32 matrix in rows at multiples of 16 bytes, and what copies it."""
+    rows, columns = b.shape
+    pitch = ceil_div(columns, 4) * 4
+    wide = b.of(workspace("matmul", b, (rows, pitch), b.kind))
+    behind = next(few for few in range(4) if b.aligned(16, 4 * few))
+    words = (b.flat().view(np.uint32), wide.data.reshape(-1).view(np.uint32))
+    arguments = (*words, rows, columns, pitch, behind, None, None, 0, 4, 4, 0)
+    blocks = min(ceil_div(rows * pitch // 4, 256), 132 * 16)
+    return wide, [Step(general("pad", "pad_two", Number=WORDS[4]), arguments, blocks, 256)]
+
+
+def _fp32(
+    choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: int, c: Tensor
+) -> list[Step]:
+    (left, right), steps = _rows(a, b)
     (m, n), k, sizes = c.shape, a.shape[-1], choice.settings
+    room, across = c, n
+    if n % 4 or not right.aligned() or not c.aligned():
+        right, more = _padded(right)
+        across = right.shape[1]
+        steps += more
+        room = c.of(workspace("matmul", c, (m, across), c.kind))
+    parts = choice.launch["parts"]
     width = 16 * sizes["COLUMNS"]
     shared = 4 * sizes["STAGES"] * 32 * (128 + sizes["PAD"] + width)
-    grid = ceil_div(n, width) * ceil_div(m, 128)
-    return [*steps, Step(choice.load(), (*rows, c.data.reshape(-1), m, n, k), grid, 256, shared)]
+    tiles = ceil_div(across, width) * ceil_div(m, 128)
+    if parts > 1:
+        room = c.of(workspace("matmul", c, (parts, m, across), c.kind))
+    arguments = (left.flat(), right.flat(), room.data.reshape(-1), m, across, k)
+    grid = (tiles, parts) if parts > 1 else tiles
+    steps.append(Step(choice.load(), arguments, grid, 256, shared))
+    if parts == 1:
+        steps += [] if room is c else packing("matmul", c.of(room.data[:, :n]), c)
+        return steps + _epilogue(bias, activation, c)
+    add = general("matmul", "add_parts", Number="float", ACTIVATION=activation, A_BY_ROWS=1, B_BY_ROWS=1)
+    bias_line = None if bias is None else bias.data
+    totals = (room.data.reshape(-1), bias_line, c.data.reshape(-1), m, n, across, parts)
+    return [*steps, Step(add, totals, (ceil_div(n, 256), min(m, _MOST_AT_ONCE)), 256)]
 
 
-def _hopper(choice: Choice, a: Tensor, b: Tensor, c: Tensor) -> list[Step]:
-    steps: list[Step] = []
-    maps = []
-    for one, height in ((a, 128), (b, 64)):
-        wide, more = _for_tma(one)
+def _fp32_tiles(
+    choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: int, c: Tensor
+) -> list[Step]:
+    (left, right), steps = _rows(a, b)
+    (m, n), k, sizes = c.shape, a.shape[-1], choice.settings
+    high, wide, deep = sizes["BM"], sizes["BN"], sizes["DEEP"]
+    if choice.launch["pads"]:
+        right, more = _padded(right)
         steps += more
-        maps.append(_map(wide, one.shape, height))
-    m, n = c.shape
-    room = c
-    if n % 8 or not c.aligned():
-        room = c.of(workspace("matmul", c, (m, ceil_div(n, 8) * 8), c.kind))
-    maps.append(_map(room, c.shape, 64))
-    order = _order(ceil_div(m, 256), ceil_div(n, 256))
+    wide_b, pitch = right.shape[1] % 4 == 0 and right.aligned(), right.shape[1]
+    rows = {"WIDE": int(n % 4 == 0 and c.aligned()), "B_WIDE": int(wide_b)}
+    kernel = general("matmul_fp32", **sizes, **rows, ACTIVATION=activation)
+    threads = high // sizes["ROWS"] * (wide // sizes["COLS"])
+    shared = 4 * max(sizes["STAGES"] * deep * (high + 4 + wide), high * wide if sizes["SPLIT"] > 1 else 0)
+    bias_line = None if bias is None else bias.data
+    arguments = (left.flat(), right.flat(), c.data.reshape(-1), bias_line, m, n, k, pitch)
+    grid = ceil_div(m, high) * ceil_div(n, wide) * sizes["SPLIT"]
+    return [*steps, Step(kernel, arguments, grid, threads, shared)]
+
+
+def _lesson(
+    choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: int, c: Tensor
+) -> list[Step]:
+    (left, right), steps = _for_tma(a, b)
+    order = constant(c, _order(ceil_div(c.shape[0], 256), ceil_div(c.shape[1], 256)))
     tiles, clusters = len(order), multiprocessors() // 2
-    if c.device is not None:
-        order = importlib.import_module("cupy").asarray(order)
     grid = 2 * ceil_div(tiles, ceil_div(tiles, clusters))
-    shared = 4 * 49152 + 32768
+    maps = (_map(left, a.shape, 128), _map(right, b.shape, 64), _map(c, c.shape, 64))
     given = dict(zip(("a_map", "b_map", "c_map"), maps, strict=True))
     given |= {"order": order, "tiles": tiles, "K": a.shape[-1]}
     kernel = choice.load()
-    steps.append(Step(kernel, tuple(given[one.name] for one in kernel.parameters), grid, 384, shared))
-    return steps if room is c else steps + packing("matmul", c.of(room.data[:, :n]), c)
+    shared = 4 * 49152 + 32768
+    multiply = Step(kernel, tuple(given[one.name] for one in kernel.parameters), grid, 384, shared)
+    return [*steps, multiply, *_epilogue(bias, activation, c)]
 
 
-def _for_tma(one: Tensor) -> tuple[Tensor, list[Step]]:
-    """A matrix whose rows begin at multiples of 16 bytes: itself, or a copy into wider rows."""
-    rows, columns = one.shape
-    if one.contiguous and columns % 8 == 0 and one.aligned():
-        return one, []
-    wide = one.of(workspace("matmul", one, (rows, ceil_div(columns, 8) * 8), one.kind))
-    return wide, packing("matmul", one, wide.of(wide.data[:, :columns]))
+def _hopper(
+    choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: int, c: Tensor
+) -> list[Step]:
+    names = ("GROUPS", "BN", "STAGES", "SPLIT", "PAIR")
+    groups, width, stages, split, pair = (choice.settings[name] for name in names)
+    (m, n), k, high = c.shape, a.shape[1], 64 * groups
+    by_columns = [_transposed(one) for one in (a, b)]
+    stored = [one.of(one.data.T) if other else one for one, other in zip((a, b), by_columns, strict=True)]
+    (left, right), steps = _for_tma(*stored)
+    settings = {
+        **choice.settings,
+        "CLUSTER": split * pair,
+        "A_COLUMNS": int(by_columns[0]),
+        "B_ROWS": int(not by_columns[1]),
+        "ACTIVATION": activation,
+        "WIDE": int(n % 8 == 0 and c.aligned()),
+    }
+    a_map = _map(left, stored[0].shape, 64 if by_columns[0] else high)
+    b_map = _map(right, stored[1].shape, width // pair if by_columns[1] else 64)
+    bias_line = None if bias is None else bias.data
+    arguments = (a_map, b_map, c.data.reshape(-1), bias_line, m, n, k)
+    tile = high * width * 4 if split > 1 else high * (width + 8) * 2
+    shared = max(stages * (high + width) * 128, tile)
+    grid = ceil_div(m, high * pair) * pair * ceil_div(n, width) * split
+    kernel = general("matmul_hopper", **settings)
+    return [*steps, Step(kernel, arguments, grid, 128 * groups + 32, shared)]
+
+
+def _transposed(one: Tensor) -> bool:
+    """Whether a matrix is the transpose of one without gaps, and not itself without gaps."""
+    return not one.contiguous and bool(one.data.T.flags.c_contiguous)
+
+
+def _for_tma(*given: Tensor) -> tuple[list[Tensor], list[Step]]:
+    """Matrices whose rows begin at multiples of 16 bytes: themselves, or copies into wider rows."""
+    made: list[Tensor] = []
+    steps: list[Step] = []
+    pads: list[tuple[Any, ...]] = []
+    for one in given:
+        rows, columns = one.shape
+        if one.contiguous and columns % 8 == 0 and one.aligned():
+            made.append(one)
+            continue
+        pitch = ceil_div(columns, 8) * 8
+        wide = one.of(workspace("matmul", one, (rows, pitch), one.kind))
+        made.append(wide)
+        if one.contiguous:
+            behind = next(few for few in range(8) if one.aligned(16, 2 * few))
+            target = wide.data.reshape(-1)
+            pads.append((one.data.reshape(-1), target, rows, columns, pitch, behind))
+        else:
+            steps += packing("matmul", one, wide.of(wide.data[:, :columns]))
+    if pads:
+        chunks = sum(rows * pitch // 8 for _, _, rows, _, pitch, _ in pads)
+        pads += [(None, None, 0, 8, 8, 0)] * (2 - len(pads))
+        arguments = (*pads[0], *pads[1])
+        steps.append(
+            Step(
+                general("pad", "pad_two", Number=WORDS[2]),
+                arguments,
+                min(ceil_div(chunks, 256), 132 * 16),
+                256,
+            )
+        )
+    return made, steps
 
 
 def _map(wide: Tensor, inside: tuple[int, ...], height: int) -> Any:
     return tensor_map(wide.data, box=(height, 64), swizzle=128, shape=inside, dtype="bfloat16")
+
+
+_LAUNCHES: Mapping[str, Any] = {
+    "matmul_bf16": _lesson,
+    "general/matmul_hopper": _hopper,
+    "matmul_fp32": _fp32,
+    "matmul_fp32_narrow": _fp32,
+    "general/matmul_fp32": _fp32_tiles,
+}
 
 
 @cache
@@ -279,11 +541,5 @@ def _epilogue(bias: Tensor | None, activation: int, made: Tensor) -> list[Step]:
         return []
     settings = {"Number": C_TYPES[made.kind], "ACTIVATION": activation, "A_BY_ROWS": 1, "B_BY_ROWS": 1}
     count = int(made.data.size)
-    arguments = (made.data.reshape(-1), None if bias is None else _line(bias), count, made.shape[-1])
+    arguments = (made.data.reshape(-1), None if bias is None else bias.data, count, made.shape[-1])
     return [Step(general("matmul", "epilogue", **settings), arguments, min(ceil_div(count, 256), 8192), 256)]
-
-
-def _line(bias: Tensor) -> Any:
-    """A bias as adjacent elements."""
-    module = np if bias.device is None else importlib.import_module("cupy")
-    return module.ascontiguousarray(bias.data)

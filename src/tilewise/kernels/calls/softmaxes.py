@@ -1,7 +1,7 @@
 """Softmax along an axis.
 
 In: an array of any shape and strides. Out: its softmax, of the same type. Rows that fit registers are read
-once, longer ones go to a cluster of blocks, and rows that 16-byte loads don't reach take two passes.
+once, longer ones by a cluster of blocks, and what no cluster holds is read twice.
 """
 
 from __future__ import annotations
@@ -22,28 +22,34 @@ from tilewise.kernels.calls.arrays import (
     wrong,
 )
 from tilewise.kernels.calls.launching import HOPPER, Choice, Step, capability, merged, packed, packing, run
+from tilewise.kernels.calls.plans import planned
 
 SHARE = 32
 """Elements that a thread holds in registers while its row is read once."""
 _LONG_SHARE, _LONG_THREADS = 64, 256
 _CLUSTERS_AT_ONCE = {2: 198, 4: 92, 8: 45}
 """By blocks of a cluster: how many clusters an H100 runs at once, as the lesson has it."""
+_FEW, _FEW_ROWS = 1 << 21, 64
+"""Elements, and rows, below which threads are what is short."""
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-def choose(columns: int, kind: str, *, aligned: bool = True, gapless: bool = True, arch: int) -> Choice:
+def choose(
+    columns: int, kind: str, *, rows: int = 1 << 20, aligned: bool = True, gapless: bool = True, arch: int
+) -> Choice:
     """Which kernel computes rows of a length.
 
     Args:
         columns: elements of a row.
         kind: their type.
+        rows: how many rows there are.
         aligned: whether input and result begin at multiples of 16 bytes.
         gapless: whether each row begins where the one before it ends.
         arch: the compute capability, such as 90.
     """
     number, vector = C_TYPES[kind], 16 // _BYTES[kind]
-    whole = columns % vector == 0
-    if gapless and columns <= 1024 * SHARE and (aligned or not whole):
+    whole = gapless and aligned and columns % vector == 0
+    if whole and columns <= 1024 * SHARE:
         team = 2 ** (ceil_div(columns, SHARE) - 1).bit_length()
         return Choice(
             "softmax_on_chip",
@@ -56,8 +62,7 @@ def choose(columns: int, kind: str, *, aligned: bool = True, gapless: bool = Tru
             },
         )
     blocks = 2 ** max(1, (ceil_div(columns, _LONG_SHARE * _LONG_THREADS) - 1).bit_length())
-    fits = gapless and aligned and whole and kind != "float16" and blocks in _CLUSTERS_AT_ONCE
-    if fits and arch == HOPPER and columns > 1024 * SHARE:
+    if whole and kind != "float16" and blocks in _CLUSTERS_AT_ONCE and arch == HOPPER:
         return Choice(
             "softmax_long",
             f"a row of {columns} fits the registers of {blocks} blocks, a cluster",
@@ -72,14 +77,35 @@ def choose(columns: int, kind: str, *, aligned: bool = True, gapless: bool = Tru
         else "the array begins at no multiple of 16 bytes"
         if not aligned
         else f"rows of {columns} {kind} elements do not all begin at multiples of 16 bytes"
-        if not whole
-        else f"rows of {columns} are too long for registers here"
+        if columns % vector
+        else f"no lesson's kernel holds rows of {columns} {kind} elements here"
     )
-    if kind == "float32" and gapless:
-        return Choice("softmax_online", f"{why}: 4-byte loads, two passes")
-    return Choice("general/softmax", f"{why}: element by element, two passes", {"Number": number})
+    return Choice("general/softmax", why, {"Number": number, **_shape(columns + vector, rows, vector, arch)})
 
 
+def _shape(columns: int, rows: int, vector: int, arch: int) -> dict[str, int]:
+    """How a row is spread over threads: fewer elements each where there are few rows."""
+    clusters = () if arch != HOPPER else (8,) if rows < _FEW_ROWS else (2, 4, 8)
+    most = 2 * vector if rows * columns <= _FEW else SHARE
+    for blocks, threads in (
+        (1, 1024),
+        *((blocks, threads) for blocks in clusters for threads in (512, 1024)),
+    ):
+        for share in sorted({most, SHARE}):
+            if columns <= blocks * threads * share:
+                team = 2 ** (ceil_div(columns, blocks * share) - 1).bit_length()
+                team = max(team, 64) if blocks > 1 else team
+                own = ceil_div(ceil_div(columns, blocks * team), vector) * vector
+                return {
+                    "TEAM": team,
+                    "THREADS": max(team, 128) if team <= 32 else team,
+                    "SHARE": own,
+                    "BLOCKS": blocks,
+                }
+    return {"TEAM": 1024, "THREADS": 1024, "SHARE": vector, "BLOCKS": 8 if arch == HOPPER else 1}
+
+
+@planned
 def softmax(x: Any, axis: int = -1, *, dtype: str | None = None, out: Any = None) -> Any:
     """Softmax along an axis, computed in FP32.
 
@@ -131,21 +157,33 @@ def _steps(given: Tensor, made: Tensor, axis: int) -> list[Step]:
             f"softmax: {rows} rows of {columns}: a count does not fit 32 bits. Pass fewer at a time."
         )
     aligned = rows_of.aligned() and rows_to.aligned()
-    choice = choose(columns, given.kind, aligned=aligned, gapless=step == columns, arch=capability())
+    gapless = step == columns or rows == 1
+    choice = choose(columns, given.kind, rows=rows, aligned=aligned, gapless=gapless, arch=capability())
     return [*before, _launch(choice, rows_of, rows_to, rows, columns, step), *after]
 
 
 def _launch(choice: Choice, rows_of: Tensor, rows_to: Tensor, rows: int, columns: int, step: int) -> Step:
-    kernel, sizes = choice.load(), choice.settings
+    sizes = choice.settings
     arrays = (rows_of.flat(), rows_to.flat())
     if choice.kernel == "softmax_on_chip":
         grid = ceil_div(rows, sizes["THREADS"] // sizes["TEAM"])
-        return Step(kernel, (*arrays, rows, columns), grid, sizes["THREADS"])
+        return Step(choice.load(), (*arrays, rows, columns), grid, sizes["THREADS"])
     if choice.kernel == "softmax_long":
         blocks, threads = sizes["BLOCKS"], sizes["THREADS"]
         shared = sizes["SLOTS"] * threads * sizes["SHARE"] * int(rows_of.data.itemsize)
         grid = min(_CLUSTERS_AT_ONCE[blocks], rows) * blocks
-        return Step(kernel, (*arrays, rows, columns), grid, threads, shared)
-    if choice.kernel == "softmax_online":
-        return Step(kernel, (*arrays, columns), rows, 256)
-    return Step(kernel, (*arrays, columns, step, columns), rows, 256)
+        return Step(choice.load(), (*arrays, rows, columns), grid, threads, shared)
+    shifts = [_behind(one) for one in (rows_of, rows_to)]
+    arguments = (*arrays, rows, columns, step, columns, *shifts)
+    blocks, threads, team = (sizes[name] for name in ("BLOCKS", "THREADS", "TEAM"))
+    vector = 16 // int(rows_of.data.itemsize)
+    if columns + vector <= blocks * team * sizes["SHARE"]:
+        grid = ceil_div(rows, threads // team) * blocks
+        return Step(choice.load("softmax_rows"), arguments, grid, threads)
+    return Step(choice.load("softmax_twice"), arguments, rows * blocks, threads)
+
+
+def _behind(one: Tensor) -> int:
+    """Elements from the multiple of 16 bytes before an array to its beginning."""
+    size = int(one.data.itemsize)
+    return next(few for few in range(16 // size) if one.aligned(16, few * size))

@@ -1,32 +1,50 @@
 """The sum of an array.
 
-In: an array of any shape and strides. Out: its sum, an array without axes. The kernel is that of the lesson
-on reductions; elements before the first multiple of 16 bytes get a block of their own.
+In: an array of any shape and strides. Out: its sum, an array without axes. A small array is added up by one
+block or one cluster in one launch; a large one takes two, in FP32 those of the lesson on reductions.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from tilewise.cuda.cases import ceil_div
 from tilewise.kernels.calls.arrays import C_TYPES, Tensor, apart, at, result, returned, taken, workspace
-from tilewise.kernels.calls.launching import Choice, Step, packed, packing, published, run
+from tilewise.kernels.calls.launching import HOPPER, Choice, Step, capability, packed, published, run
+from tilewise.kernels.calls.plans import planned
 
-LARGEST = 2**30
-"""Elements of one launch: the kernel counts them in an int."""
+LARGEST = 2**31 - 1
+"""Elements that the lesson's kernel counts."""
+ONE_BLOCK, ONE_CLUSTER, BLOCKS_OF_CLUSTER = 32 << 10, 512 << 10, 8
+"""Bytes that one block, and one cluster of so many, adds up in less time than a second launch takes."""
 _BLOCKS, _PER_BLOCK = 1056, 4096
+_CHUNKS_PER_BLOCK = 2048
 
 
-def choose(kind: str) -> Choice:
-    """Which kernel adds up elements of a type."""
-    if kind == "float32":
+def choose(kind: str, n: int, *, head: int = 0, arch: int = HOPPER) -> Choice:
+    """Which kernel adds up.
+
+    Args:
+        kind: the element type.
+        n: how many elements there are.
+        head: how many of them stand before the first multiple of 16 bytes.
+        arch: the compute capability, such as 90.
+    """
+    size, number = 4 if kind == "float32" else 2, C_TYPES[kind]
+    if size * n <= ONE_BLOCK:
+        return Choice("general/sum", "one block adds up so little", {"Number": number, "CLUSTER": 1})
+    if size * n <= ONE_CLUSTER and arch == HOPPER:
+        settings = {"Number": number, "CLUSTER": BLOCKS_OF_CLUSTER}
+        return Choice("general/sum", "one launch: the blocks of a cluster read each other's sums", settings)
+    if kind == "float32" and not head and n <= LARGEST:
         return Choice("sum_fp32", "float4 loads and a tree of partial sums, in FP32", {"LOADS": 4})
-    return Choice("general/sum", f"{kind} is added in FP32, and no lesson adds it", {"Number": C_TYPES[kind]})
+    why = f"{kind} is added in FP32" if kind != "float32" else "the array begins at no multiple of 16 bytes"
+    return Choice("general/sum", why, {"Number": number, "CLUSTER": 1})
 
 
+@planned
 def sum_of(x: Any, *, dtype: str | None = None, out: Any = None) -> Any:
     """The sum of all elements, in FP32; the same bits in every run.
 
@@ -51,35 +69,28 @@ def sum_of(x: Any, *, dtype: str | None = None, out: Any = None) -> Any:
 
 def _steps(given: Tensor, made: Tensor) -> list[Step]:
     steps: list[Step] = []
-    if _gapless(given):
-        elements = given.of(given.flat())
-    else:
-        copy, steps = packed("sum", given)
-        elements = given.of(copy.flat())
-    pieces = _pieces(elements)
-    blocks = [min(_BLOCKS, ceil_div(piece.shape[0], _PER_BLOCK)) for piece in pieces]
-    sums = workspace("sum", given, (max(sum(blocks), 1),), "float32", 0.0)
-    choice, first = choose(given.kind), 0
-    entry = "sum_wide" if given.kind == "float32" else None
-    for piece, count in zip(pieces, blocks, strict=True):
-        room = sums[first : first + count]
-        steps.append(Step(choice.load(entry), (piece.data, room, piece.shape[0]), count, 256))
-        first += count
-    total = made if made.kind == "float32" else made.of(workspace("sum", given, (), "float32"), "float32")
-    add_up = published("sum_fp32", "add_up", LOADS=4)
-    steps.append(Step(add_up, (sums, total.data.reshape(1), max(first, 1)), 1, 256))
-    return steps if total is made else steps + packing("sum", total, made)
-
-
-def _pieces(elements: Tensor) -> list[Tensor]:
-    """Parts that the kernel takes: from a multiple of 16 bytes on, and few enough to count in an int."""
-    n = elements.shape[0]
-    size = int(elements.data.itemsize)
-    head = next(
-        (few for few in range(16 // size) if few < n and elements.of(elements.data[few:]).aligned()), 0
-    )
-    starts = [*([0] if head else []), *range(head, n, LARGEST)]
-    return [elements.of(elements.data[a:b]) for a, b in pairwise([*starts, n])]
+    x = given
+    if not _gapless(given):
+        x, steps = packed("sum", given)
+    elements = x.of(x.flat())
+    n, size = int(elements.data.size), int(elements.data.itemsize)
+    head = next(few for few in range(16 // size) if few >= n or elements.of(elements.data[few:]).aligned())
+    choice = choose(given.kind, n, head=head, arch=capability())
+    total = made.data.reshape(1)
+    if choice.lesson:
+        blocks = min(_BLOCKS, ceil_div(n, _PER_BLOCK))
+        sums = workspace("sum", given, (blocks,), "float32")
+        first = Step(choice.load("sum_wide"), (elements.data, sums, n), blocks, 256)
+        second = Step(published("sum_fp32", "add_up", LOADS=4), (sums, total, blocks), 1, 256)
+        return [*steps, first, second]
+    cluster = choice.settings["CLUSTER"]
+    if cluster > 1 or size * n <= ONE_BLOCK:
+        entry = choice.load("sum_cluster" if cluster > 1 else "sum_at_once")
+        return [*steps, Step(entry, (elements.data, total, n, head), cluster, 512)]
+    blocks = min(_BLOCKS // 2, ceil_div(n * size, 16 * _CHUNKS_PER_BLOCK))
+    sums = workspace("sum", given, (blocks,), "float32")
+    first = Step(choice.load("sum_blocks"), (elements.data, sums, n, head), blocks, 512)
+    return [*steps, first, Step(choice.load("sum_up"), (sums, total, blocks), 1, 512)]
 
 
 def _gapless(given: Tensor) -> bool:

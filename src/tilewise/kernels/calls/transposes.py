@@ -14,6 +14,7 @@ from tilewise.cuda.cases import ceil_div
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernels.calls.arrays import Tensor, apart, at, result, returned, taken, wrong
 from tilewise.kernels.calls.launching import WORDS, Choice, Step, merged, packed, run
+from tilewise.kernels.calls.plans import planned
 
 _MOST_TILES = 65_535
 
@@ -43,6 +44,7 @@ def choose(rows: int, columns: int, itemsize: int, *, whole: bool, matrices: int
     return Choice("general/transpose", why, {"Number": WORDS[itemsize]})
 
 
+@planned
 def transpose(x: Any, *, out: Any = None) -> Any:
     """The last two axes exchanged, in new contiguous memory.
 

@@ -12,7 +12,7 @@ const MOST_SHARED_BYTES = 232_448;
 export class Refused extends Error {}
 
 /** The value of a formula: a number, a size's name, or [operator, left, right]. @param {any} formula */
-export function valueOf(formula, sizes) {
+function valueOf(formula, sizes) {
   if (typeof formula === "number") return formula;
   if (typeof formula === "string") return sizes[formula];
   const [operator, left, right] = [formula[0], valueOf(formula[1], sizes), valueOf(formula[2], sizes)];

@@ -146,7 +146,7 @@ function scoreOf(changed, forget) {
 }
 
 /** The median of sorted factors: of two in the middle their geometric mean, since factors multiply. */
-export function medianOf(factors) {
+function medianOf(factors) {
   const half = factors.length / 2;
   return Math.sqrt(factors[Math.ceil(half) - 1] * factors[Math.floor(half)]);
 }

@@ -5,7 +5,6 @@
 import { element } from "./dom.js";
 
 const PLACE = ".tw-later";
-const LINK = `${PLACE} > a, ${PLACE} > td > a`;
 /** Files by address, as documents. */
 const files = new Map();
 let again = () => {};

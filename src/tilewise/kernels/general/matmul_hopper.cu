@@ -1,0 +1,221 @@
+#include "hopper.cuh"
+#define BM (64 * GROUPS)             // rows of a tile: 64 for each consumer warpgroup
+#define CONSUMERS (128 * GROUPS)     // threads
+#define A_BYTES (BM * 128)           // of a stage: 64 steps of k
+#define B_BYTES (BN * 128)
+#define STAGE (A_BYTES + B_BYTES)
+#define PITCH (BN + 8)               // elements of a row of the staged tile, padded against bank conflicts
+
+#define R32_FROM_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83," \
+    "%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+
+static __device__ float activated(float x) {
+#if ACTIVATION == 1
+    return x < 0.0f ? 0.0f : x;
+#elif ACTIVATION == 2
+    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+#elif ACTIVATION == 3
+    return x / (1.0f + expf(-x));
+#else
+    return x;
+#endif
+}
+// D += A B, 64 x BN x 16, both operands in shared memory.
+static __device__ void wgmma(float (&d)[BN / 2], u64 a, u64 b, int accumulate) {
+#if BN == 64
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" HOPPER_R32 "}, %32, %33, p, 1, 1, %35, %36;\n}"
+        : HOPPER_D32 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
+#elif BN == 192
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" HOPPER_R64 R32_FROM_64 "}, %96, %97, p, 1, 1, "
+        "%99, %100;\n}"
+        : HOPPER_D64, HOPPER_D16(64), HOPPER_D16(80)
+        : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
+#elif BN == 128
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HOPPER_R64 "}, %64, %65, p, 1, 1, %67, %68;\n}"
+        : HOPPER_D64 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
+#else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" HOPPER_R128 "}, %128, %129, p, 1, 1, %131, %132;\n}"
+        : HOPPER_D128 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
+#endif
+}
+#if BN == 192
+template <int PENDING> static __device__ void wgmma_wait(float (&d)[96]) {
+    asm volatile("wgmma.wait_group.sync.aligned %96;"
+                 : HOPPER_D64, HOPPER_D16(64), HOPPER_D16(80) : "n"(PENDING) : "memory");
+}
+#endif
+static __device__ void consumers_sync() {
+    asm volatile("bar.sync 1, %0;" :: "n"(CONSUMERS) : "memory");
+}
+#if PAIR > 1
+static __device__ void arrive_in(u64* bar, int block) {  // at this mbarrier of a block of the cluster
+    asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n}"
+                 :: "r"(smem_addr(bar)), "r"(block) : "memory");
+}
+#endif
+#if SPLIT > 1
+static __device__ float4 load_remote(const float4* p, int block) {  // of another block of the cluster
+    unsigned there;
+    float4 x;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(smem_addr(p)), "r"(block));
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(there) : "memory");
+    return x;
+}
+#endif
+
+// C = activation(A B + bias) in BF16, summed in FP32. One tile of BM x BN per cluster of SPLIT blocks, which share
+// the steps of k and add up their sums in shared memory; or with PAIR of 2 two tiles, one below the other, per cluster
+// of two blocks, which load half of B each for both. A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else
+// [M][K] (BM x 64). CLUSTER: SPLIT * PAIR. B_ROWS: B is stored [K][N] (boxes of 64 x 64), else [N][K] (BN x 64). All with a 128-byte swizzle.
+// C: row-major [M][N]; 8 divides N and C begins at a multiple of 16 bytes, or WIDE is 0. bias: N elements or null.
+// Any M, N and K. GROUPS 1 or 2; BN 64, 128, 192 or 256; SPLIT 1, 2, 4 or 8, and 1 with BN
+// of 192; PAIR 1, or 2 with SPLIT of 1 and BN of 128 or more; b_map with PAIR and without B_ROWS: BN / 2 x 64.
+// Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES * STAGE bytes, and
+// at least what a tile takes: BM * BN * 4 with SPLIT, BM * PITCH * 2 without. sm_90a.
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + 32, 1)
+matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+              Bf16* C, const Bf16* bias, int M, int N, int K) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    __shared__ __align__(8) u64 full[STAGES], empty[STAGES];
+    int tile_rows = (M + BM * PAIR - 1) / (BM * PAIR), tile_cols = (N + BN - 1) / BN;
+    int rank = blockIdx.x % SPLIT, lower = blockIdx.x / SPLIT % PAIR, tile = blockIdx.x / (SPLIT * PAIR);
+    int band = tile / (8 * tile_cols), at = tile % (8 * tile_cols);
+    int in_band = min(8, tile_rows - 8 * band);  // bands of 8 tile rows, for reuse in L2
+    int row0 = ((8 * band + at % in_band) * PAIR + lower) * BM, col0 = at / in_band * BN;
+    int k_tiles = (K + 63) / 64, per_block = (k_tiles + SPLIT - 1) / SPLIT;
+    int begin = min(k_tiles, rank * per_block), end = min(k_tiles, begin + per_block);
+    if (threadIdx.x == 32) {
+        prefetch_tensor_map(&a_map);
+        prefetch_tensor_map(&b_map);
+    }
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            mbarrier_init(&full[s], 1);
+            mbarrier_init(&empty[s], GROUPS * PAIR);
+        }
+        mbarrier_init_fence();
+    }
+    __syncthreads();
+#if PAIR > 1
+    cluster_sync();  // both blocks have their mbarriers
+#endif
+    int group = threadIdx.x / 128, tid = threadIdx.x % 128, lane = threadIdx.x % 32;
+    if (group == GROUPS) {
+        if (lane == 0)
+            for (int k = begin, t = 0; k < end; ++k, ++t) {
+                int s = t % STAGES;
+                unsigned char *a = smem + s * STAGE, *b = a + A_BYTES;
+                mbarrier_wait(&empty[s], t / STAGES % 2 ^ 1);
+                mbarrier_arrive_expect_tx(&full[s], STAGE);
+                if (A_COLUMNS)
+                    for (int m = 0; m < BM; m += 64) tma_load_2d(a + m * 128, &a_map, row0 + m, k * 64, &full[s]);
+                else tma_load_2d(a, &a_map, k * 64, row0, &full[s]);
+#if PAIR > 1
+                if (B_ROWS)
+                    for (int n = 64 * lower; n < BN; n += 128)
+                        tma_load_2d_multicast(b + n * 128, &b_map, col0 + n, k * 64, &full[s], 3);
+                else
+                    tma_load_2d_multicast(b + lower * (BN / 2) * 128, &b_map, k * 64, col0 + lower * (BN / 2),
+                                          &full[s], 3);
+#else
+                if (B_ROWS)
+                    for (int n = 0; n < BN; n += 64) tma_load_2d(b + n * 128, &b_map, col0 + n, k * 64, &full[s]);
+                else tma_load_2d(b, &b_map, k * 64, col0, &full[s]);
+#endif
+            }
+        __syncwarp();
+#if SPLIT > 1
+        cluster_sync();
+        cluster_sync();
+#elif PAIR > 1
+        cluster_sync();
+#endif
+        return;
+    }
+    float acc[BN / 2] = {};
+    for (int k = begin, t = 0; k < end; ++k, ++t) {
+        int s = t % STAGES;
+        unsigned char *a = smem + s * STAGE + group * 8192, *b = smem + s * STAGE + A_BYTES;
+        mbarrier_wait(&full[s], t / STAGES % 2);
+        wgmma_fence();
+        #pragma unroll
+        for (int m = 0; m < 4; ++m)
+            wgmma(acc, descriptor(a + (A_COLUMNS ? 2048 : 32) * m, A_COLUMNS ? 8192 : 16, 1024),
+                  descriptor(b + (B_ROWS ? 2048 : 32) * m, B_ROWS ? 8192 : 16, 1024), 1);
+        wgmma_commit();
+        wgmma_wait<1>(acc);
+#if PAIR > 1
+        if (t && tid < 2) arrive_in(&empty[(t - 1) % STAGES], tid);
+#else
+        if (t && tid == 0) mbarrier_arrive(&empty[(t - 1) % STAGES]);
+#endif
+    }
+    wgmma_wait<0>(acc);
+#if PAIR > 1
+    cluster_sync();  // the other block's last copies into this one, and arrivals here, have come
+#endif
+    int row = row0 + group * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4, col = col0 + lane % 4 * 2;
+#if SPLIT > 1
+    consumers_sync();  // every warpgroup has read the stages
+    float4* sums = (float4*)smem;
+    #pragma unroll
+    for (int g = 0; g < BN / 8; ++g)
+        sums[g * CONSUMERS + threadIdx.x] = make_float4(acc[4 * g], acc[4 * g + 1], acc[4 * g + 2], acc[4 * g + 3]);
+    cluster_sync();  // every block has stored its sums
+    #pragma unroll
+    for (int g = 0; g < BN / 8 / SPLIT; ++g) {  // this block's columns
+        int group8 = rank * (BN / 8 / SPLIT) + g;
+        float x[4] = {};
+        #pragma unroll
+        for (int r = 0; r < SPLIT; ++r) {
+            float4 part = load_remote(&sums[group8 * CONSUMERS + threadIdx.x], r);
+            x[0] += part.x;
+            x[1] += part.y;
+            x[2] += part.z;
+            x[3] += part.w;
+        }
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            int r = row + i / 2 * 8, c = col + group8 * 8 + i % 2;
+            if (r < M && c < N)
+                C[(size_t)r * N + c] = __float2bfloat16(activated(x[i] + (bias ? __bfloat162float(bias[c]) : 0.0f)));
+        }
+    }
+    cluster_sync();  // every block has read this one's sums
+#else
+    consumers_sync();  // every warpgroup has read the stages
+    Bf16* staged = (Bf16*)smem + threadIdx.x / 32 * 16 * PITCH;  // the warp's 16 rows
+    #pragma unroll
+    for (int i = 0; i < BN / 2; i += 2) {
+        int c = i / 4 * 8 + lane % 4 * 2;
+        float x = acc[i], y = acc[i + 1];
+        if (bias) {
+            x += col0 + c < N ? __bfloat162float(bias[col0 + c]) : 0.0f;
+            y += col0 + c + 1 < N ? __bfloat162float(bias[col0 + c + 1]) : 0.0f;
+        }
+        *(unsigned*)&staged[(lane / 4 + i / 2 % 2 * 8) * PITCH + c] = pack_bf16x2(activated(x), activated(y));
+    }
+    __syncwarp();  // the warp's rows are complete
+    int first = row0 + threadIdx.x / 32 * 16;
+#if WIDE
+    #pragma unroll 4
+    for (int e = lane; e < 16 * BN / 8; e += 32) {
+        int r = e / (BN / 8), c = e % (BN / 8) * 8;
+        if (first + r < M && col0 + c < N)
+            *(uint4*)&C[(size_t)(first + r) * N + col0 + c] = *(uint4*)&staged[r * PITCH + c];
+    }
+#else
+    #pragma unroll 4
+    for (int e = lane; e < 16 * BN; e += 32) {
+        int r = e / BN, c = e % BN;
+        if (first + r < M && col0 + c < N) C[(size_t)(first + r) * N + col0 + c] = staged[r * PITCH + c];
+    }
+#endif
+#endif
+}

@@ -1,0 +1,52 @@
+"""The record of random shapes is of the shapes that its seed draws, and the page shows all, worst first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewise.measurements import random_shapes
+from validation.random_shapes import FAMILIES, SEED, SHAPES, drawn
+
+ROOT = Path(__file__).parents[2]
+RECORD = random_shapes.read(ROOT)
+
+
+def test_the_page_names_every_family():
+    assert tuple(sorted(random_shapes.TITLES)) == tuple(sorted(FAMILIES))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_record_has_the_shapes_of_its_seed_and_none_left_out(family):
+    assert RECORD["seed"] == SEED
+    expected = list(drawn(family, SEED, SHAPES))
+    rows = [{name: row[name] for name in expected[0]} for row in RECORD["families"][family]]
+    order = sorted(expected[0])
+    assert sorted(rows, key=lambda one: [str(one[name]) for name in order]) == sorted(
+        expected, key=lambda one: [str(one[name]) for name in order]
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_ratio_is_the_librarys_time_over_ours(family):
+    for row in RECORD["families"][family]:
+        assert row["ratio"] == pytest.approx(row["best_us"] / row["device_us"], rel=2e-2)
+        low, high = row["range_us"]
+        assert low <= row["device_us"] <= high
+
+
+def test_each_table_begins_with_the_slowest_shape():
+    tables = random_shapes.fragment("random_tables", ROOT)
+    assert tables.count("<details>") == len(FAMILIES)
+    first = min(random_shapes.mean(rows) for rows in RECORD["families"].values())
+    worst = next(name for name, rows in RECORD["families"].items() if random_shapes.mean(rows) == first)
+    assert tables.index(random_shapes.TITLES[worst]) < 100
+    assert f"{first:.2f}" in random_shapes.fragment("random_shapes", ROOT)
+
+
+def test_every_other_shape_is_aligned():
+    for family in ("matmul_bf16", "transpose"):
+        for at, sizes in enumerate(drawn(family, 7, 10)):
+            extents = [value for name, value in sizes.items() if name not in ("dtype", "offset")]
+            assert at % 2 or all(one % 64 == 0 for one in extents)
