@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewise.kernels.from_lesson import from_lesson
+from tilewise.kernels.from_lesson import from_lesson, with_taken_over
+from tilewise.measurements.definitions import uses_key
 
 LESSON = """# %%
 from tilewise import Kernel, ceil_div
@@ -47,3 +48,20 @@ def test_a_kernel_names_its_lesson_in_messages(lesson: Path) -> None:
 def test_a_name_that_the_lesson_lacks_is_refused() -> None:
     with pytest.raises(NameError, match=r"lessons/part/one\.py does not define THRICE"):
         from_lesson("part/one", "THRICE")
+
+
+HERE = 'n = 2\nTWICE, count = from_lesson("part/one", "TWICE", "blocks")\nprint(n)'
+AS_IF_HERE = LESSON.split("# %%\n")
+CELL = "TWICE(count(5))"
+
+
+def test_a_record_rests_on_what_is_taken_over_as_if_it_stood_here(lesson: Path) -> None:
+    written = [*AS_IF_HERE[1:3], "count = blocks"]
+    assert uses_key(CELL, [with_taken_over(HERE)]) == uses_key(CELL, written)
+    lesson.write_text(LESSON.replace("FACTOR = 2", "FACTOR = 3"))
+    assert uses_key(CELL, [with_taken_over(HERE)]) != uses_key(CELL, written)
+
+
+def test_code_that_takes_nothing_over_stays_as_it_is() -> None:
+    assert with_taken_over("n = 2\nprint(n)") == "n = 2\nprint(n)"
+    assert with_taken_over('n = 2\nprint("from_lesson(")') == 'n = 2\nprint("from_lesson(")'

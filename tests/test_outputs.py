@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from tilewise import Figure, Table, publish, show
+from tilewise import Figure, Kernel, Table, exercise, publish, show
 from tilewise.outputs import (
     AgreeOutput,
     Cell,
@@ -170,6 +172,40 @@ def test_publish_refuses_what_prose_cannot_quote() -> None:
 
 
 MARKED = "a\n// [load\nb\n// load]\n  // [sum\nc\n  # sum]\nd"
+
+
+def twice(x: float) -> float:
+    return 2 * x
+
+
+def test_a_wrong_answer_is_an_edit_of_the_answer() -> None:
+    def tests(answer: Callable[[float], float]) -> None:
+        assert answer(2) == 4
+
+    with installed(CollectingSink()) as sink:
+        exercise("Twice", "Double it.", twice, tests, wrong=[{"2 *": "3 *"}, {"2 * x": "x"}])
+        with pytest.raises(AssertionError, match=r"accept the wrong answer with \{'2 \*': '2.0 \*'\}"):
+            exercise("Twice", "Double it.", twice, tests, wrong=[{"2 *": "2.0 *"}])
+        with pytest.raises(ValueError, match=r"the answer has no '4 \*'"):
+            exercise("Twice", "Double it.", twice, tests, wrong=[{"4 *": "2 *"}])
+    assert [one.text() for one in sink.outputs] == [
+        "exercise: Twice\n  Double it.\n  [the answer passes its tests; 2 wrong answers rejected]"
+    ]
+
+
+def test_a_wrong_answer_of_a_kernel_keeps_its_defines() -> None:
+    fill = Kernel('extern "C" __global__ void fill(int* x) { x[0] = VALUE; }', defines={"VALUE": 7})
+
+    def tests(kernel: Kernel) -> None:
+        x = np.zeros(1, np.int32)
+        kernel.simulate(x, grid=1, block=1)
+        seen.append(int(x[0]))
+        assert x[0] == 7
+
+    seen: list[int] = []
+    with installed(CollectingSink()):
+        exercise("Fill", "Write it.", fill, tests, wrong=[{"VALUE;": "VALUE + 1;"}])
+    assert seen == [7, 8]
 
 
 def test_region_markers_stand_blank_or_go() -> None:

@@ -54,6 +54,7 @@ from tilewise.measurements import (
     complete,
     medians_us,
     printed_errors,
+    printed_numbers,
     printed_rows,
     recorded_device,
 )
@@ -1133,10 +1134,8 @@ for batch, label, first_us in printed_rows(
 
 def without_hint(gpu):
     """The time at batch 16 without the L2 prefetch hint, over the time with it, as recorded on a GPU."""
-    found = text_record("attention/decoding", "batches", device=gpu)
-    assert found is not None, "the text quotes it"
-    times = dict(re.findall(r"batch 16, \d+ keys, (.+): ([\d.]+) us \[", found.text))
-    return float(times["fragments, rows not ahead"]) / float(times["fragments"])
+    times = printed_numbers("attention/decoding", "batches", r"batch 16, \d+ keys, (.+): ([\d.]+) us \[", gpu)
+    return times["fragments, rows not ahead"] / times["fragments"]
 
 
 SHOWN = {PER_KEY: "lane", TENSOR: "tile", NO_HINT: "block", CUDNN: "ink", FLASH_2: "muted"}

@@ -72,10 +72,9 @@ from tilewise.measurements import (
     medians_us,
     printed_errors,
     printed_numbers,
-    recorded,
     recorded_device,
 )
-from tilewise.measurements.attention import attention
+from tilewise.measurements.attention import attention, attention_so_far
 from tilewise.models import bound, device, stated
 
 alpha = np.exp(1.0 - 3.0)
@@ -598,9 +597,7 @@ publish(
 
 # %% fold="Code of the figure"
 GPU = recorded_device()
-assert device("H100 SXM").memory_gb < 2 * 4 * 2**34 / 1e9, (
-    "the text says that two matrices don't fit in memory"
-)
+assert device("H100 SXM").memory_gb < 2 * 4 * 2**34 / 1e9, "the text: two matrices don't fit in memory"
 show(
     block_grid(
         (4, 3, 2),
@@ -1047,7 +1044,7 @@ off = np.abs(run["O"] - right_answer(run)).max()
 assert off > 1e-3, "without the factor the result is right; choose other inputs"
 publish(
     forgot={"most": off},
-    six={"shared_kb": shared_bytes(FLASH_TILES) / 1024, "small_kb": shared_bytes(kernel_6(4, 4, 8)) / 1024},
+    six={"shared_kb": shared_bytes(FLASH_TILES) / 1024},
 )
 expect_hazard(tiles_launch(kernel_6(forget=2), inputs), "undelivered", line_with="float4 b = *(float4*)&v")
 expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(v, D, TILE_KEYS, V, j0")
@@ -1112,7 +1109,6 @@ publish(
         "block_us": slowest / GPU.boost_mhz,
         "arithmetic_us": least.arithmetic_us,
         "one_share_us": 8 * slowest / GPU.boost_mhz,
-        "eight_rows_us": 1024 / 8 * rows_issued / GPU.boost_mhz,
         "parts_mb": 8 * 4 * 1024 * 128 / 1e6,
     },
 )
@@ -1258,18 +1254,13 @@ publish(
     seen={
         "six_us": us["Kernel 6: flash", 1024],
         "torch_us": three_us,
-        "of_torch": us["Kernel 6: flash", 1024] / three_us,
         "of_torch_4096": us["Kernel 6: flash", 4096] / us["torch, three operations", 4096],
         "share_gain": us["one split", 1024] / us["Kernel 6: flash", 1024],
         "times_torch": three_us / us["Kernel 6: flash", 1024],
         "rows_us": us["8 queries per block, one warp", 1024],
         "small_us": us["64 x 64, 4 x 4 per thread", 256],
         "six_us_256": us["Kernel 6: flash", 256],
-        "high_us": us["128 x 64, 8 x 4 per thread", 4096],
-        "six_us_4096": us["Kernel 6: flash", 4096],
-        "torch_us_256": us["torch, three operations", 256],
         "fused_us": us["torch, fused", 1024],
-        "fused_times": us["torch, fused", 1024] / three_us,
         "one_split_us": us["one split", 1024],
     }
 )
@@ -1565,45 +1556,7 @@ publish(errors=printed_errors("attention/flash_forward", "torch"))
 
 
 # %% fold="Code of the table"
-LADDER = [
-    ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread", "kernel_1_one_thread"),
-    (
-        "Kernel 2: three kernels",
-        "five independent loops become threads",
-        "attention_three_kernels",
-        "kernel_2_three_kernels",
-    ),
-    (
-        "Kernel 3: coalesced",
-        "coalesced: lanes along the queries",
-        "attention_coalesced",
-        "kernel_3_coalesced",
-    ),
-    (
-        "Kernel 4: reduced",
-        "reductions within a block",
-        "attention_reduced",
-        "kernel_4_reduced_by_blocks",
-    ),
-    ("Kernel 5: tiles", "both GEMMs tiled in shared memory", "attention_tiled", "kernel_5_tiles"),
-]
-table = [
-    [name, what, *(recorded(f"{experiment}.{variant}.n_{N}_d_128.median") for N in (256, 1024))]
-    for name, what, experiment, variant in LADDER
-]
-for name, what in (
-    ("Kernel 6: flash", "FlashAttention with split keys; S and P are never stored"),
-    ("torch, three operations", "library"),
-    ("torch, fused", "library"),
-):
-    table.append([name, what, *(us[name, N] for N in (256, 1024))])
-show(
-    Table(
-        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
-        [[one if isinstance(one, str) or one > 0 else None for one in row] for row in table],
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1024.",
-    )
-)
+show(attention_so_far(6))
 
 # %% [markdown]
 # ## Takeaways

@@ -19,37 +19,11 @@
 # %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    exercise,
-    expect_hazard,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, Table, exercise, gpu_here, parallel, publish, show, tiles
 from tilewise.figures import bars
 from tilewise.kernel.chains import as_case, run_chain
 from tilewise.kernel.edits import edited
-from tilewise.measurements import (
-    complete,
-    medians_us,
-    printed_errors,
-    printed_numbers,
-    recorded,
-    recorded_device,
-)
+from tilewise.measurements import printed_errors, printed_numbers, recorded, recorded_device
 from tilewise.measurements.attention import attention
 
 GPU = recorded_device()
@@ -98,11 +72,7 @@ publish(
     eight={"us": old_us("_64_x_128_8_x_8_per_thread")},
     piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
     requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128},
-    was={
-        "per_product": (WAS["scores"] + WAS["mean"]) / FLOOR,
-        "rest_us": old_us("kernel_6_flash") - WAS["all blocks"] / 1000,
-        "first": WAS["first tiles"],
-    },
+    was={"per_product": (WAS["scores"] + WAS["mean"]) / FLOOR},
 )
 
 # %% [markdown]
@@ -690,7 +660,13 @@ if gpu_here():
 
 # %% fold="Code of the numbers"
 FIT = printed_numbers("attention/flash_steps", "clusters", r"of (\d): (\d+) at")
-publish(clusters={"fit": FIT[8], "needed": 16, "sms": GPU.sms, "pairs": FIT[2]})
+publish(
+    clusters={
+        "fit": FIT[8],
+        "needed": 16,
+        "sms": GPU.sms,
+    }
+)
 
 # %% [markdown]
 # {{ clusters.fit | .0f }} clusters of eight fit at once, and {{ clusters.needed }} are needed, although {{ clusters.sms }} SMs would be enough for
@@ -731,6 +707,9 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 """
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, check, expect_hazard, normal, output
+from tilewise.kernels.from_lesson import from_lesson
+
 COMBINE = Kernel(
     r"""
 extern "C" __global__
@@ -760,13 +739,9 @@ void combine(const float* part, const float* tops, const float* sums, float* O, 
 )
 
 
-def right_answer(run):
-    return attention(*(run[one] for one in ("Q", "K", "V", "bias", "scale")))["O"]
-
-
-def masked(M, first):
-    """A bias under which the keys before `first` do not count."""
-    return np.where(np.arange(M) < first, -np.inf, 0).astype(np.float32)
+right_answer, masked, torch_three_operations, torch_fused = from_lesson(
+    "attention/flash_forward", "right_answer", "masked", "torch_three_operations", "torch_fused"
+)
 
 
 def of_heads(heads, N, M, shares, bias=None, stretch=1.0):
@@ -851,6 +826,9 @@ print(O[0, :4].round(3))
 # %% fold="Code of the measurement"
 
 
+from tilewise import Guess, constant, measure
+
+
 def timed_case(N, shares):
     """One head whose bias is zero, so that a library computes the same."""
     arrays = {"Q": normal(N, 128), "K": normal(N, 128), "V": normal(N, 128), "bias": constant(N, value=0.0)}
@@ -869,37 +847,6 @@ def version(turned, join):
         return launches_of(turned, join, timed_case(N, shares))
 
     return launches
-
-
-def torch_three_operations(arrays):
-    """Eager mode: two GEMMs and a softmax."""
-    import torch
-
-    Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
-    S = torch.empty(len(Q), len(K), device="cuda")
-    P = torch.empty_like(S)
-    scale = float(arrays["scale"])
-
-    def run():
-        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
-        torch.softmax(S, dim=-1, out=P)
-        torch.mm(P, V, out=O)
-
-    return run
-
-
-def torch_fused(arrays):
-    """PyTorch's fused attention; for FP32, that's its memory-efficient kernel."""
-    import torch
-
-    Q, K, V = (torch.as_tensor(arrays[name], device="cuda") for name in "QKV")
-    scale = float(arrays["scale"])
-    attention = torch.nn.functional.scaled_dot_product_attention
-
-    def run():
-        return attention(Q[None, None], K[None, None], V[None, None], scale=scale)[0, 0]
-
-    return run
 
 
 VERSIONS = {
@@ -935,6 +882,8 @@ ladder = measure(
 )
 
 # %% fold="Code of the figure"
+from tilewise.measurements import complete, medians_us
+
 us = medians_us(ladder, "N")
 at_1024 = {
     "Kernel 6": old_us("kernel_6_flash"),
@@ -960,9 +909,7 @@ turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in 
 LAUNCH_US = recorded("attention_flash_steps.ceilings.launch_us")
 if complete(*us.values(), three_us):
     for N in (256, 4096):
-        assert us[CLUSTERED, N] == min(us[name, N] for name in VERSIONS), (
-            "a takeaway says: fastest if all fit"
-        )
+        assert us[CLUSTERED, N] == min(us[name, N] for name in VERSIONS), "a takeaway: fastest if all fit"
     assert three_us / 2 < best_us < three_us, "the answer says that it is not done in half of PyTorch's time"
 publish(
     seen={
@@ -978,7 +925,6 @@ publish(
     in_cluster={
         "short_us": us[CLUSTERED, 256],
         "twice_us": 2 * us[CLUSTERED, 256] - LAUNCH_US,
-        "short_gain_us": us[BEST, 256] - us[CLUSTERED, 256],
     },
 )
 
@@ -1085,7 +1031,6 @@ show(
 publish(
     now={
         "per_product": (IS["scores"] + IS["mean"]) / FLOOR,
-        "all_us": IS["all blocks"] / 1000,
         "rest_us": us[BEST, 1024] - IS["all blocks"] / 1000,
         "left_clocks": (old_us("torch_three_operations") / 2 - us[BEST, 1024] + IS["all blocks"] / 1000)
         * GPU.boost_mhz

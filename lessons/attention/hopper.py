@@ -22,35 +22,16 @@ import heapq
 
 import numpy as np
 
-from tilewise import (
-    HazardError,
-    Kernel,
-    Table,
-    agree,
-    bf16,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tensor_map,
-    tiles,
-)
+from tilewise import HazardError, Kernel, Table, bf16, parallel, publish, show, tensor_map, tiles
 from tilewise.figures import Span, bars, timeline
 from tilewise.kernel.edits import edited
-from tilewise.measurements import Archive, complete
-from tilewise.measurements.archive import lesson_root
+from tilewise.measurements import complete, printed_rows, recorded
 from tilewise.measurements.attention import DIFFICULT, bf16_inputs, check_difficult, right_answer
 from tilewise.models import device
 
 H100 = device("H100 SXM")  # an H200 has the same SMs
-GPU, RECORDS, MACHINE = H100, Archive(lesson_root()), "NVIDIA H200"  # FlashAttention-3 was timed there
-PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
+MACHINE = "NVIDIA H200"  # FlashAttention-3 was timed there
+PEAK = H100.peak_tflop_per_s["bf16_matrix"]
 STEPS = {
     "1 consumer warpgroup": "one_consumer",
     "2 consumer warpgroups": "two_consumers",
@@ -64,9 +45,8 @@ STEPS = {
 
 def recorded_us(experiment, variant, N, d, causal):
     """Microseconds as recorded on an H200; NaN where they are not."""
-    found = RECORDS.lookup(experiment, MACHINE) or {}
     size = f"n_{N}_d_{d}_causal_{str(causal).lower()}"
-    return found.get(variant, {}).get(size, {}).get("median", np.nan)
+    return recorded(f"{experiment}.{variant}.{size}.median", device=MACHINE)
 
 
 def rate(variant, N=4096, d=128, causal=False):
@@ -95,7 +75,6 @@ publish(
         "one_of_peak": AT_4096["1 consumer warpgroup"] / PEAK,
         "eight": AT_4096["+ longest tile first: Kernel 8"],
         "eight_of_peak": AT_4096["+ longest tile first: Kernel 8"] / PEAK,
-        "cudnn": AT_4096["cuDNN"],
         "gain": AT_4096["+ longest tile first: Kernel 8"] / AT_4096["1 consumer warpgroup"],
     }
 )
@@ -111,7 +90,7 @@ publish(
 #     throughput of native arithmetic instructions, compute capability 9.0.
 
 # %% fold="Code of the table"
-A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
+A_CLOCK = 2 * H100.fma_per_sm_clock["bf16_matrix"]
 
 
 def clocks_of(d):
@@ -135,9 +114,7 @@ show(
 publish(
     cycles={
         "gemms_128": 2 * clocks_of(128)[0],
-        "exp": clocks_of(64)[1],
         "ratio": clocks_of(128)[2] / (2 * clocks_of(128)[0]),
-        "softmax": clocks_of(128)[2],
         "alone": 2 * clocks_of(128)[0] / (2 * clocks_of(128)[0] + clocks_of(128)[2]),
         "alone_64": 2 * clocks_of(64)[0] / (2 * clocks_of(64)[0] + clocks_of(64)[2]),
         "tile": 2 * clocks_of(128)[0] + clocks_of(128)[2],
@@ -259,7 +236,7 @@ static __device__ void qk_gemm(float (&s)[64], u64 q, u64 k) {
 static __device__ void pv_gemm(float (&o)[D / 2], const unsigned (&p)[32], u64 v,
                                   int accumulate) {
     #pragma unroll
-    for (int i = 0; i < KEYS / 16; ++i)  // New: 16 keys are 16 rows of V, 2,048 bytes
+    for (int i = 0; i < KEYS / 16; ++i)  // New: 16 rows of V, 2,048 bytes
         wgmma_rs(o, &p[4 * i], v + (i * 2048 >> 4), accumulate | i);
 }
 // pv]
@@ -396,6 +373,9 @@ ONE_TILE_RS.region("softmax")
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, expect_hazard, normal
+
+
 def small_case(N, M, d, heads=2, stretch=1.0, transposed=False):
     """A launch of one warpgroup per 64 queries; V is stored transposed if the kernel wants it so."""
     inputs_of = bf16_inputs(N, d, M, heads, stretch=stretch)
@@ -836,6 +816,9 @@ FLASH_WGMMA.region("consumer")
 
 
 # %% fold="Code of the checks"
+from tilewise import check, gpu_here, output
+
+
 def tiles_seen(first, M, shift, causal, rows=128):
     """Tiles of 128 keys that a tile of queries goes through."""
     return max(1, ceil_div(min(M, first + rows + shift) if causal else M, 128))
@@ -924,18 +907,22 @@ expect_hazard(edited(ragged, (WAIT, "")), "accumulator", line_with="mask(s, key,
 # are complete, and when P is packed. In between is softmax. From there to the next scores, it waits for its GEMMs.
 
 # %% fold="Code of the figure"
-CLOCKS = {}  # by kernel, cycles of (tile, consumer, scores or probabilities)
-if noted_text := RECORDS.text_record("attention/hopper", "clocks", device=MACHINE):
-    for line_of in noted_text.text.splitlines()[1:]:
-        place, numbers = line_of.split(":")
-        CLOCKS.setdefault(place.split(",")[0], []).append([int(one) for one in numbers.split(",")])
-CLOCKS = {name: np.array(one).reshape(len(one), -1, 2) for name, one in CLOCKS.items()}
+STAMPED = printed_rows("attention/hopper", "clocks", r"^([^,]+), (\d+): (.+)$", MACHINE)
+CLOCKS = {  # by kernel and d, cycles of (tile, consumer, scores or probabilities)
+    place: np.array(
+        [
+            np.reshape([int(one) for one in numbers.split(",")], (-1, 2))
+            for other, _, numbers in STAMPED
+            if other == place
+        ]
+    )
+    for place, *_ in STAMPED
+}
 
 
 def mean_clocks(name, width=128):
     """Cycles per tile, those from scores to P, and the offset of consumer 2 as a fraction of a tile."""
-    if (own := CLOCKS.get(f"{name} {width}")) is None:
-        return np.nan, np.nan, np.nan
+    own = CLOCKS.get(f"{name} {width}", np.full((2, 1, 2), np.nan))
     whole, soft = np.diff(own[:, :, 0], axis=0).mean(), (own[:, :, 1] - own[:, :, 0]).mean()
     behind = (own[:, -1, 0] - own[:, 0, 0]) / whole % 1
     return float(whole), float(soft), float(np.minimum(behind, 1 - behind).mean())
@@ -969,10 +956,11 @@ publish(
         "one": 2 * 128 * 128 * 2 / (2 * clocks_of(128)[0]),
         "two": 2 * 128 * 128 * 2 / (4 * clocks_of(128)[0]),
     },
-    one={"tile": mean_clocks("one")[0], "soft": mean_clocks("one")[1]},
+    one={
+        "tile": mean_clocks("one")[0],
+    },
     two={
         "tile": mean_clocks("untold")[0],  # as recorded
-        "apart": mean_clocks("untold")[2],  # as recorded
         "gain": AT_4096["2 consumer warpgroups"] / AT_4096["1 consumer warpgroup"],
     },
 )
@@ -1227,11 +1215,9 @@ publish(
             f"gain_{width}": rate("overlap_ping_pong", d=width) / rate("overlap", d=width)
             for width in (128, 64)
         },
-        "gain_two_128": rate("two_consumers_ping_pong") / rate("two_consumers"),
         "tile": mean_clocks("both")[0],
         "least": 4 * clocks_of(128)[0],
         "busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0],
-        "apart": mean_clocks("beside")[2],  # as recorded
     },
 )
 
@@ -1827,13 +1813,10 @@ if gpu_here():
         print(f"{name}: {', '.join(f'{label} off by {one:.3g}' for label, one in off.items())}")
 
 # %% fold="Code of the numbers"
-import re
-
-if errors_text := RECORDS.text_record("attention/hopper", "errors", device=MACHINE):
-    both_off = re.findall(r"Kernel 8 off by ([^,\s]+), CUDNN off by ([^,\s]+)", errors_text.text)
-    assert all(float(off) <= float(theirs) for off, theirs in both_off), (
-        "the text says: no larger than cuDNN's"
-    )
+both_off = printed_rows(
+    "attention/hopper", "errors", r"Kernel 8 off by ([^,\s]+), CUDNN off by ([^,\s]+)", MACHINE
+)
+assert all(ours <= theirs for ours, theirs in both_off), "the text says: no larger than cuDNN's"
 
 
 def of_16k(variant, causal, N=16384, d=128):
@@ -1919,12 +1902,10 @@ exercise(
     answer=THREE,
     tests=three_tests,
     wrong=[
-        edited(THREE, ("    if (group == 2) pass_turn(group);  // warpgroup 0 begins\n", "")),
-        edited(THREE, ("1 + (group + 1) % 3", "1 + group")),
-        edited(THREE, ("bar.sync %0, 256;", "bar.sync %0, 128;")),
-        edited(
-            THREE, ("bar.sync %0, 256;", "bar.sync %0, 384;"), ("bar.arrive %0, 256;", "bar.arrive %0, 384;")
-        ),
+        {"    if (group == 2) pass_turn(group);  // warpgroup 0 begins\n": ""},
+        {"1 + (group + 1) % 3": "1 + group"},
+        {"bar.sync %0, 256;": "bar.sync %0, 128;"},
+        {"bar.sync %0, 256;": "bar.sync %0, 384;", "bar.arrive %0, 256;": "bar.arrive %0, 384;"},
     ],
     hint="One barrier per warpgroup: it completes when its owner waits there and the warpgroup before has arrived.",
     explanation="Each barrier counts 256 threads: the 128 of its owner, which wait, and the 128 of the warpgroup before it, which don't. Warpgroup 2 arrives once in advance. With a count of 384, two warpgroups would have to pass the turn at once.",

@@ -25,8 +25,7 @@ import numpy as np
 from tilewise import Table, exercise, measure, publish, show
 from tilewise.figures import Series, Span, line_chart, stepped, timeline
 from tilewise.kernels.from_lesson import from_lesson
-from tilewise.measurements import Archive, complete, printed_rows, rates, recorded, recorded_device
-from tilewise.measurements.archive import lesson_root
+from tilewise.measurements import complete, printed_rows, rates, recorded, recorded_device
 from tilewise.measurements.profiling import PEAK as OF_PEAK
 from tilewise.measurements.profiling import SUMMARY, printed_profiles, stall_fractions, summary_rows
 from tilewise.measurements.side_by_side import printed_times
@@ -36,6 +35,7 @@ PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 clocks_of, of_wgmma, of_hopper, one_each, attended = from_lesson(
     "attention/hopper", "clocks_of", "of_wgmma", "of_hopper", "one_each", "attended"
 )
+(mean_clocks,) = from_lesson("attention/hopper", "mean_clocks")
 
 
 def in_lockstep(d, count):
@@ -117,15 +117,6 @@ LADDER = {
     "overlap, ping-pong, longest first": of_hopper(turns=1),
 }
 EIGHT = "overlap, ping-pong, longest first"
-MODEL = {
-    "one consumer": lambda d: 2 * clocks_of(d)[0] / (2 * clocks_of(d)[0] + clocks_of(d)[2]),
-    "two consumers": lambda d: busy(d, in_lockstep),
-    "two consumers, ping-pong": lambda d: busy(d, ping_pong),
-    "overlap": overlap_in_phase,
-    "overlap, ping-pong": lambda d: busy(d, ping_pong),
-    "overlap, longest first": overlap_in_phase,
-    "overlap, ping-pong, longest first": lambda d: busy(d, ping_pong),
-}
 
 
 def heads_of(N, d):
@@ -197,13 +188,7 @@ ladder = measure(
 # %% fold="Code of the figure"
 RATES = rates(ladder, flop_of)
 LENGTHS = (512, 2048, 4096, 16384)
-KINDS = {
-    "d = 128": (128, False),
-    "d = 128, causal": (128, True),
-    "d = 64": (64, False),
-    "d = 64, causal": (64, True),
-}
-KIND_NAMES = {name.replace(" = ", "").replace(", ", "_"): kind for name, kind in KINDS.items()}
+KINDS = {"d128": (128, False), "d128_causal": (128, True), "d64": (64, False), "d64_causal": (64, True)}
 SHOWN_ON = "H200" if "H200" in (ladder.provenance or {}).get("device", "") else "H100"
 COMPLETE = complete(*RATES.values()) and (CUDNN, 4096, 128, False) in RATES
 if COMPLETE:
@@ -229,7 +214,7 @@ if COMPLETE:
                 )
                 for d, causal in KINDS.values()
             ],
-            list(KINDS),
+            ["d = 128", "d = 128, causal", "d = 64", "d = 64, causal"],
             step_name="head dimension and mask",
             title="From one consumer to Kernel 8, with FlashAttention-2 and cuDNN",
             caption=f"Throughput by the number of queries, recorded on an {SHOWN_ON}. There are fewer heads at larger N, so that the arrays have the same size.",
@@ -246,11 +231,10 @@ def ratio(label, over, d, causal, lengths=LENGTHS):
 LONG = (2048, 4096, 16384)
 publish(
     step={"eight": RATES[EIGHT, 4096, 128, False] / PEAK},
-    cudnn={name: ratio(EIGHT, CUDNN, *kind, LONG) for name, kind in KIND_NAMES.items()},
-    cudnn_short={name: ratio(EIGHT, CUDNN, *kind, [512])["least"] for name, kind in KIND_NAMES.items()},
-    turns={name: ratio(EIGHT, "overlap, longest first", *kind) for name, kind in KIND_NAMES.items()}
+    cudnn={name: ratio(EIGHT, CUDNN, *kind, LONG) for name, kind in KINDS.items()},
+    turns={name: ratio(EIGHT, "overlap, longest first", *kind) for name, kind in KINDS.items()}
     | {"worst": 1 - min(ratio(EIGHT, "overlap, longest first", *kind)["least"] for kind in KINDS.values())},
-    lists={name: ratio(EIGHT, "overlap, ping-pong", *kind) for name, kind in KIND_NAMES.items()},
+    lists={name: ratio(EIGHT, "overlap, ping-pong", *kind) for name, kind in KINDS.items()},
 )
 
 # %% fold="Code that profiles versions on a GPU" needs="gpu torch" record="counters"
@@ -296,7 +280,17 @@ if gpu_here():
 #
 # The same throughputs as fractions of the peak, next to the model's:
 
+
 # %% fold="Code of the table"
+def modelled(label, d):
+    """Utilisation of the tensor cores that the model allows a version."""
+    if label == "one consumer":
+        return 2 * clocks_of(d)[0] / (2 * clocks_of(d)[0] + clocks_of(d)[2])
+    if "ping-pong" in label:
+        return busy(d, ping_pong)
+    return overlap_in_phase(d) if "overlap" in label else busy(d, in_lockstep)
+
+
 if COMPLETE:
     show(
         Table(
@@ -307,7 +301,7 @@ if COMPLETE:
                     *(
                         f"{value:.0%}"
                         for d in (128, 64)
-                        for value in (MODEL[label](d), RATES[label, 4096, d, False] / PEAK)
+                        for value in (modelled(label, d), RATES[label, 4096, d, False] / PEAK)
                     ),
                 ]
                 for label in LADDER
@@ -315,7 +309,7 @@ if COMPLETE:
             caption=f"Fraction of the tensor cores' peak (data sheet) at N = 4,096 without a mask: allowed by the model, and recorded on an {SHOWN_ON}. The model knows nothing of lists.",
         )
     )
-    apart_64, apart_128 = (MODEL["overlap, ping-pong"](d) - MODEL["overlap"](d) for d in (64, 128))
+    apart_64, apart_128 = (busy(d, ping_pong) - overlap_in_phase(d) for d in (64, 128))
     assert apart_64 > apart_128, "the lesson says that a bad phase costs most with d = 64"
 
 # %% fold="Code of the profiles"
@@ -370,23 +364,6 @@ if PROFILES:
 # most for short sequences, where query tiles start and end most often.
 
 # %% fold="Code of the numbers"
-STAMPED = {}
-if noted_text := Archive(lesson_root()).text_record("attention/hopper", "clocks", device="NVIDIA H200"):
-    for line_of in noted_text.text.splitlines()[1:]:
-        place, numbers = line_of.split(":")
-        STAMPED.setdefault(place.split(",")[0], []).append([int(one) for one in numbers.split(",")])
-
-
-def of_stamps(name):
-    """Cycles per tile of both consumers, and their offset as a fraction of a tile."""
-    if name not in STAMPED:
-        return np.nan, np.nan
-    own = np.array(STAMPED[name])
-    whole = np.diff(own[:, 0]).mean()
-    behind = (own[:, 2] - own[:, 0]) / whole % 1
-    return float(whole), float(np.minimum(behind, 1 - behind).mean())
-
-
 LATE = {  # cycles per tile of both consumers, and their offset, by block
     label: np.array(
         printed_rows("attention/hopper", "late_clocks", rf"^{label}, 64, \d+: (\d+), (\d+), ([\d.]+)$")
@@ -410,7 +387,7 @@ for what, label in list(unstored_us):
             "it still loses"
         )
 publish(
-    apart={"busy": 4 * clocks_of(128)[0] / of_stamps("both 128")[0]},
+    apart={"busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0]},
     late={
         "blocks": len(LATE[WITHOUT]),
         "apart": OFFSETS[WITHOUT],
@@ -505,13 +482,13 @@ publish(
 # reasons there: `smsp__pcsamp_warps_issue_stalled_math_pipe_throttle` means that a unit is full, `..._wait` and `..._short_scoreboard` mean latency.
 
 # %% fold="Code of the exercise"
-GEMMS, EXPONENTIALS, SOFTMAX = 2 * clocks_of(128)[0], clocks_of(128)[1], clocks_of(128)[2]
+PRODUCT, _, SOFTMAX = clocks_of(128)
 exercise(
     "The same in FP8",
-    f"With d = 128, a tile of 64 queries and 128 keys takes {GEMMS:,} cycles on the tensor cores and {SOFTMAX} cycles of softmax. In FP8, the "
+    f"With d = 128, a tile of 64 queries and 128 keys takes {2 * PRODUCT:,} cycles on the tensor cores and {SOFTMAX} cycles of softmax. In FP8, the "
     "tensor cores need half the cycles, and softmax stays as it is. For what fraction of the time can the tensor cores be busy, without overlap "
     "and with perfect overlap?",
-    explanation=f"Both GEMMs now take {GEMMS // 2}. Without overlap that's {GEMMS // 2} of {GEMMS // 2 + SOFTMAX} cycles, "
-    f"{GEMMS / 2 / (GEMMS / 2 + SOFTMAX):.0%}. With perfect overlap, the slower unit decides, and that's softmax with {SOFTMAX} cycles per tile: "
-    f"{GEMMS / 2 / SOFTMAX:.0%}. No schedule can do better; only fewer or cheaper exponentials can.",
+    explanation=f"Both GEMMs now take {PRODUCT}. Without overlap that's {PRODUCT} of {PRODUCT + SOFTMAX} cycles, "
+    f"{PRODUCT / (PRODUCT + SOFTMAX):.0%}. With perfect overlap, the slower unit decides, and that's softmax with {SOFTMAX} cycles per tile: "
+    f"{PRODUCT / SOFTMAX:.0%}. No schedule can do better; only fewer or cheaper exponentials can.",
 )

@@ -578,8 +578,6 @@ publish(
     model={
         "least": no_overlap(2, 128),
         "most": full_overlap(2, 128),
-        "narrow_least": no_overlap(1, 128),
-        "narrow_most": full_overlap(1, 128),
     },
 )
 
@@ -737,7 +735,6 @@ publish(
         "seven": at(SEVEN),
         "share": at(SEVEN) / PROBE,
         "narrow_times": at(SEVEN) / at(NARROW_LABEL),
-        "long_us": micros(SEVEN, 16384),
         "math_times": at(SEVEN) / at(MATH),
         "points": 100 * max(abs(one) for one in OFF),
     },
@@ -750,10 +747,7 @@ publish(
         "narrow_blocks": heads_of(4096, 128) * 4096 // 64,
     },
     flash={
-        "least": min(OF_FLASH),
-        "most": max(OF_FLASH),
         "rate": at(FLASH_2),
-        "of_it": at(SEVEN) / at(FLASH_2),
         "gain": at(FLASH_2) / at(SEVEN) - 1,
     },
 )
@@ -857,9 +851,7 @@ if can_disassemble() is None:
     text = fixed.source.splitlines()
     OF_LOAD = range(text.index("    // [copies") + 1, text.index("    // copies]") + 2)  # counted from 1
     PER_THREAD = 64 * 128 * 2 // 16 // 128  # copies of 16 bytes for a tile of K, and of V
-    assert len(copy_loops) == 2 and not none, (
-        "the text says that one version has loops of copies, the other none"
-    )
+    assert len(copy_loops) == 2 and not none, "the text: one version has loops of copies, the other none"
     assert sum(one.name.startswith("HMMA") for one in seventh_loop) == 256
     assert all("ex2.approx.ftz" in one.text for one in machine_code(FLASH_MMA).ptx if "ex2." in one.text)
     assert not machine_code(FLASH_MMA).resources.spills, "the table says none"
@@ -1178,18 +1170,6 @@ def of_accumulators(row, column):
     return row % 8 * 4 + column % 8 // 2, column // 8 * 4 + row // 8 * 2 + column % 2
 
 
-def of_right_operand(row, column):
-    return column % 8 * 4 + row % 8 // 2, column // 8 * 4 + row // 8 * 2 + row % 2
-
-
-def row_by_row(row, column):
-    return row * 2 + column // 8, column % 8
-
-
-def rows_in_pairs(row, column):
-    return row // 2 * 4 + column % 8 // 2, column // 8 * 4 + row % 2 * 2 + column % 2
-
-
 def holder_tests(holder):
     places = set()
     for row in range(16):
@@ -1214,7 +1194,11 @@ exercise(
     """,
     answer=of_accumulators,
     tests=holder_tests,
-    wrong=[of_right_operand, row_by_row, rows_in_pairs],
+    wrong=[
+        {"row % 8 * 4 + column % 8 // 2": "column % 8 * 4 + row % 8 // 2", "+ column % 2": "+ row % 2"},
+        lambda row, column: (row * 2 + column // 8, column % 8),
+        {"row % 8 * 4": "row // 2 * 4", "row // 8 * 2": "row % 2 * 2"},
+    ],
     hint="Eight rows share eight groups of four lanes; the figure shows which.",
 )
 

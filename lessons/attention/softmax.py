@@ -610,212 +610,17 @@ ON_CHIP.region("all")
 # to 8 blocks can, or of 16 if the host opts in. Each block keeps
 # its part of the row, and the blocks exchange pairs $(m, z)$ through distributed shared memory.
 #
-# The kernel `softmax_long` is in the folded cell below. [A Further page](softmax_long.py) explains how its clusters
-# communicate and times its variants. It loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs 16-byte
+# The kernel `softmax_long` is on [a Further page](softmax_long.py), which explains how its clusters communicate and
+# times its variants. It loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs 16-byte
 # aligned addresses, so **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of
 # {{ long.columns_bf16 }} in BF16**. With 389 columns, the simulator stops at the copy and reports a misaligned access.
 # Unlike `softmax_on_chip`, the kernel has no slower path for such rows.
 
 
-# %% fold="The cluster kernel"
-def softmax_long(X, Y, clusters, slots, share):
-    for cluster in parallel(clusters):
-        rows = range(cluster, len(X), clusters)
-        # [rows
-        # [prefetch
-        loaded = [np.array(X[r]) for r in rows[:slots]]
-        # prefetch]
-        for n, r in enumerate(rows):
-            # [row
-            row = loaded.pop(0)
-            # row]
-            # [refill
-            loaded += [np.array(X[later]) for later in rows[n + slots :][:1]]
-            # refill]
-            # [all
-            results = [row]
-            softmax_on_chip([row], results, share)
-            Y[r] = results.pop()
-            # all]
-        # rows]
-
-
-LONG = Kernel(
-    r"""
-#include "hopper.cuh"
-#define VEC (16 / (int)sizeof(Number))  // elements per 16 bytes
-#define CHUNKS (SHARE / VEC)              // 16-byte chunks per thread
-#define WARPS (THREADS / 32)
-#define SLICE (THREADS * SHARE)         // elements of a row per block
-#define LOG2E 1.44269504f
-
-struct Pair { float m, z; };  // a maximum times LOG2E; a sum relative to it
-
-static __device__ Pair combine(Pair a, Pair b) {
-    float m = fmaxf(a.m, b.m), shift = m == -INFINITY ? 0.0f : m;
-    return {m, a.z * exp2f(a.m - shift) + b.z * exp2f(b.m - shift)};
-}
-
-// Combines the pairs of a warp's lanes; every lane gets the result.
-static __device__ Pair warp_reduce(Pair own) {
-    float m = own.m;
-    for (int h = 16; h > 0; h /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, h));
-    float z = m == -INFINITY ? 0.0f : own.z * exp2f(own.m - m);
-    for (int h = 16; h > 0; h /= 2) z += __shfl_xor_sync(~0u, z, h);
-    return {m, z};
-}
-
-// A thread's exponentials relative to its own maximum, and that maximum with their sum.
-static __device__ Pair exponentials(float (&e)[SHARE], const uint4 (&chunk)[CHUNKS]) {
-    #pragma unroll
-    for (int k = 0; k < SHARE; ++k) e[k] = ((const Number*)&chunk[k / VEC])[k % VEC];
-    float m = -INFINITY, z = 0.0f;
-    #pragma unroll
-    for (int k = 0; k < SHARE; ++k) m = fmaxf(m, e[k]);
-    m *= LOG2E;
-    float shift = fmaxf(m, -3e38f);  // minus infinity minus this is minus infinity
-    #pragma unroll
-    for (int k = 0; k < SHARE; ++k) {
-        e[k] = exp2f(fmaf(e[k], LOG2E, -shift));
-        z += e[k];
-    }
-    return {m, z};
-}
-
-static __device__ uint4 pack(const float* e, float factor) {
-    uint4 chunk;
-    Number* part = (Number*)&chunk;
-    for (int k = 0; k < VEC; ++k) part[k] = (Number)(e[k] * factor);
-    return chunk;
-}
-
-static __device__ int cluster_rank() {
-    int r;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return r;
-}
-
-// The address of the same variable in another block of the cluster.
-static __device__ unsigned remote_addr(const void* p, int block) {
-    unsigned other;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(other) : "r"(smem_addr(p)), "r"(block));
-    return other;
-}
-
-static __device__ void mbarrier_init(u64* bar) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(smem_addr(bar)) : "memory");
-}
-
-// Sends a pair to another block, whose mbarrier counts the bytes.
-static __device__ void send_pair(Pair* to, Pair pair, u64* bar, int block) {
-    u64 both = (u64)__float_as_uint(pair.z) << 32 | __float_as_uint(pair.m);
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];"
-                 :: "r"(remote_addr(to, block)), "l"(both), "r"(remote_addr(bar, block)) : "memory");
-}
-
-static __device__ void cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
-}
-static __device__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
-
-// Starts a bulk copy from global to shared memory; its bytes complete the mbarrier's phase.
-// Addresses and bytes are multiples of 16.
-static __device__ void bulk_load(void* to, const void* from, int bytes, u64* bar) {
-    mbarrier_arrive_expect_tx(bar, bytes);
-    if (bytes > 0)
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-                     "[%0], [%1], %2, [%3];"
-                     :: "r"(smem_addr(to)), "l"(from), "r"(bytes), "r"(smem_addr(bar)) : "memory");
-}
-
-// Y = softmax of each row of X, both row-major [rows][cols], 16-byte aligned; sm_90 or newer.
-// Number is float or __nv_bfloat16. cols must be a multiple of VEC (4 for float, 8 for BF16) and at
-// most BLOCKS * SLICE: every row must start at a multiple of 16 bytes. Otherwise the bulk copy faults.
-// Each cluster of BLOCKS blocks processes every clusters-th row: launch a multiple of BLOCKS blocks of
-// THREADS threads, best as many as run at once, with SLOTS * SLICE * sizeof(Number) bytes of dynamic
-// shared memory.
-// LAG staggers the start, in cycles; AT_ONCE is the number of resident blocks per SM. SHARE elements
-// per thread, a multiple of VEC. BLOCKS <= 16 (more than 8 need an opt-in by the host).
-extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(THREADS, AT_ONCE)
-softmax_long(const Number* X, Number* Y, int rows, int cols) {
-    extern __shared__ __align__(128) uint4 memory[];
-    __shared__ __align__(8) u64 full[SLOTS], pairs_full[2];
-    __shared__ Pair warp_pairs[2][BLOCKS * WARPS];
-    const int t = threadIdx.x, lane = t % 32, clusters = gridDim.x / BLOCKS;
-    const int begin = cluster_rank() * SLICE, count = max(0, min(SLICE, cols - begin));
-    const int bytes = count * (int)sizeof(Number);
-    const unsigned minus_inf = sizeof(Number) == 2 ? 0xff80ff80 : 0xff800000;  // minus infinity
-    int row = blockIdx.x / BLOCKS;
-    X += begin;
-    Y += begin;
-    // [rows
-    // [prefetch
-    if (t == 0) {
-        const int slot_on_sm = row * AT_ONCE / clusters;
-        const long long begun = LAG * slot_on_sm > 0 ? clock64() : 0;  // staggered start
-        while (LAG * slot_on_sm > 0 && clock64() - begun < LAG * slot_on_sm);
-        for (int s = 0; s < SLOTS; ++s) mbarrier_init(&full[s]);
-        for (int s = 0; s < 2; ++s) mbarrier_init(&pairs_full[s]);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        for (int s = 0; s < SLOTS && row + s * clusters < rows; ++s)
-            bulk_load(memory + s * (SLICE / VEC), X + (long long)(row + s * clusters) * cols,
-                bytes, &full[s]);
-    }
-    // prefetch]
-    __syncthreads();
-    cluster_arrive();  // this block is running
-    for (int n = 0; row < rows; row += clusters, ++n) {
-        // [row
-        uint4* buffer = memory + n % SLOTS * (SLICE / VEC);
-        mbarrier_wait(&full[n % SLOTS], n / SLOTS % 2);
-        uint4 chunk[CHUNKS];
-        #pragma unroll
-        for (int k = 0; k < CHUNKS; ++k) {
-            int i = t + k * THREADS;
-            chunk[k] = i * VEC < count ? buffer[i] : uint4{minus_inf, minus_inf, minus_inf, minus_inf};
-        }
-        // row]
-        float e[SHARE];
-        Pair mine = exponentials(e, chunk), own = warp_reduce(mine);
-        if (t == 0) mbarrier_arrive_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);
-        if (n == 0) cluster_wait();  // every block of the cluster is running
-        if (lane < BLOCKS)
-            send_pair(&warp_pairs[n % 2][cluster_rank() * WARPS + t / 32], own, &pairs_full[n % 2], lane);
-        // [refill
-        __syncthreads();  // every warp has read the buffer
-        if (t == 0 && row + SLOTS * clusters < rows)
-            bulk_load(buffer, X + (long long)(row + SLOTS * clusters) * cols,
-                bytes, &full[n % SLOTS]);
-        // refill]
-        // [all
-        mbarrier_wait(&pairs_full[n % 2], n / 2 % 2);  // the pairs of all warps have arrived
-        Pair all = lane < BLOCKS * WARPS ? warp_pairs[n % 2][lane] : Pair{-INFINITY, 0.0f};
-        #pragma unroll
-        for (int k = lane + 32; k < BLOCKS * WARPS; k += 32)
-            all = combine(all, warp_pairs[n % 2][k]);
-        all = warp_reduce(all);
-        // all]
-        float factor = all.z > 0.0f ? exp2f(mine.m - all.m) / all.z : 0.0f;
-        uint4* to = (uint4*)(Y + (long long)row * cols);
-        #pragma unroll
-        for (int k = 0; k < CHUNKS; ++k) {
-            uint4 made = pack(e + k * VEC, factor);
-            if ((t + k * THREADS) * VEC < count) to[t + k * THREADS] = made;
-        }
-    }
-    // rows]
-}
-""",
-    defines={
-        **{"Number": "float", "THREADS": 64, "SHARE": 8, "BLOCKS": 2},
-        **{"SLOTS": 2, "AT_ONCE": 1, "LAG": 0},
-    },
-    options=("-std=c++17", "-arch=sm_90a"),
-)
-
 # %% fold="Code of the checks"
-from tilewise import expect_hazard
+from tilewise.kernels.from_lesson import from_lesson
+
+(LONG,) = from_lesson("attention/softmax_long", "LONG")
 
 
 def on_chip(number, team, threads, share):
@@ -858,8 +663,6 @@ def in_clusters(kernel, clusters, rows, cols, dtype="float32", **more):
 
 TWO_WARPS = on_chip("float", 64, 64, 8)
 ONE_BLOCK_BF16 = on_chip("__nv_bfloat16", 64, 64, 16)
-THREE_PREFETCHED = long_rows("float", 32, 8, 2, 3)
-STAGGERED = long_rows("float", 32, 8, 2, 2, at_once=2, lag=500)
 for kernel, columns in ((ON_CHIP, (49, 64)), (TWO_WARPS, (512, 393))):
     launches = [shared_by(kernel, 5, cols) for cols in columns]
     launches.append(shared_by(kernel, 5, columns[1], X=difficult(columns[1])))
@@ -868,25 +671,8 @@ awkward = [as_case(shared_by(ON_CHIP, 5, cols)) for cols in (49, 61)]
 hard = as_case(shared_by(ON_CHIP, 5, 64, X=difficult(64)))
 agree(softmax_triton, ON_CHIP, [*awkward, hard], rtol=2e-5, atol=1e-7, by="Triton")
 agree(softmax_torch, ON_CHIP, awkward, rtol=2e-5, atol=1e-7, by="PyTorch")
-for kernel, columns in (
-    (LONG, (1000, 780)),
-    (THREE_PREFETCHED, (512, 388)),
-    (STAGGERED, (512, 388)),
-):
-    launches = [in_clusters(kernel, 2, 15, cols) for cols in columns]
-    launches.append(in_clusters(kernel, 2, 5, columns[1], X=difficult(columns[1])))
-    agree(softmax_long, kernel, [as_case(one) for one in launches], rtol=2e-5, atol=1e-7)
-for launch, name in (
-    (shared_by(TWO_WARPS, 5, 509, X=difficult(509)), "on chip"),
-    (in_clusters(LONG, 2, 5, 1004, X=difficult(1004)), "two blocks a row"),  # as recorded
-):
-    got = launch.run()
-    check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=f"{name} against 64-bit NumPy")
-
-for number, dtype, fits, misaligned in (("float", "float32", 388, 389),):
-    aligned = long_rows(number, 32, 16, 2)
-    in_clusters(aligned, 1, 3, fits, dtype).run()
-    expect_hazard(in_clusters(aligned, 1, 3, misaligned, dtype), "misaligned", line_with="cp.async.bulk")
+got = shared_by(TWO_WARPS, 5, 509, X=difficult(509)).run()
+check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name="on chip against 64-bit NumPy")
 publish(long={"row_kb": 4 * 131072 / 1024, "columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 
 # %% [markdown]
@@ -1406,20 +1192,6 @@ def combine(one, other):
     return m, one[1] * np.exp(one[0] - m) + other[1] * np.exp(other[0] - m)
 
 
-def sums_added(one, other):
-    return max(one[0], other[0]), one[1] + other[1]
-
-
-def only_the_second_rescaled(one, other):
-    return one[0], one[1] + other[1] * np.exp(other[0] - one[0])
-
-
-def without_a_guard(one, other):
-    m = max(one[0], other[0])
-    with np.errstate(invalid="ignore"):
-        return m, one[1] * np.exp(one[0] - m) + other[1] * np.exp(other[0] - m)
-
-
 def pair_of(numbers):
     """Maximum and sum of a list, by the formula."""
     m = max(numbers, default=-np.inf)
@@ -1434,7 +1206,7 @@ def combine_tests(answer):
         whole = pair_of(numbers)
         first, second = sorted(random.integers(0, 13, 2))
         a, b, c = (pair_of(part) for part in (numbers[:first], numbers[first:second], numbers[second:]))
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             for made in (answer(answer(a, b), c), answer(a, answer(b, c)), answer(c, answer(b, a))):
                 assert np.allclose(made, whole, rtol=1e-9), f"{made} instead of {whole}"
     assert tuple(answer(pair_of([]), pair_of([]))) == (-np.inf, 0.0), "two empty lists"
@@ -1450,7 +1222,11 @@ exercise(
     """,
     answer=combine,
     tests=combine_tests,
-    wrong=[sums_added, only_the_second_rescaled, without_a_guard],
+    wrong=[
+        {" * np.exp(one[0] - m)": "", " * np.exp(other[0] - m)": ""},
+        {"max(one[0], other[0])": "one[0]"},
+        {"m == -np.inf": "False"},
+    ],
     hint="Both sums must be relative to the same maximum before you can add them.",
 )
 

@@ -258,54 +258,49 @@ LONG.region("rows")
 
 
 # %% fold="Code of the checks, with four broken kernels"
-from tilewise import agree, case, ceil_div, check, expect_hazard, normal, output, publish, show
+from tilewise import agree, ceil_div, check, expect_hazard, publish, show
 from tilewise.kernel.chains import as_case
 from tilewise.kernel.edits import edited
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def difficult(cols):
-    """Rows that begin or end with minus infinity, one with nothing else, large and very large elements."""
-    X = np.random.default_rng(3).normal(size=(5, cols)).astype(np.float32)
-    X[:2] *= 3000
-    X[0, : cols // 2] = -np.inf
-    X[1, cols // 3 :] = -np.inf
-    X[2] = -np.inf
-    X[3] *= 30
-    X[4] *= 3000
-    return X
-
-
-def right(X):
-    """Softmax of each row in FP64; zeros for a row without a finite element."""
-    X = X.astype(np.float64)
-    m = X.max(axis=1, keepdims=True)
-    e = np.exp(X - np.where(m > -np.inf, m, 0.0))
-    z = e.sum(axis=1, keepdims=True)
-    return e / np.where(z > 0, z, 1.0)
-
-
-def long_rows(number, threads, share, blocks, slots=1, at_once=1, lag=0):
-    """The kernel in which a cluster of blocks shares a row, with this many rows prefetched."""
-    sizes = {"THREADS": threads, "SHARE": share, "BLOCKS": blocks}
-    turns = {"SLOTS": slots, "AT_ONCE": at_once, "LAG": lag}
-    return Kernel(LONG.source, defines={"Number": number, **sizes, **turns}, options=LONG.options)
-
-
-def arrays_of(rows, cols, dtype="float32", spread=3.0, X=None):
-    x = normal(rows, cols, dtype=dtype, scale=spread) if X is None else X
-    results = {name: output(rows, cols, dtype=dtype) for name in "ZY"}
-    return {"X": x, **results, "rows": rows, "cols": cols, "n": rows * cols}
-
-
-def in_clusters(kernel, clusters, rows, cols, dtype="float32", **more):
-    """A launch of this many persistent clusters."""
-    sizes = kernel.defines
-    clusters = min(clusters, rows)
-    made = case(
-        **arrays_of(rows, cols, dtype, **more), clusters=clusters, slots=sizes["SLOTS"], share=sizes["SHARE"]
-    )
-    shared = sizes["SLOTS"] * sizes["THREADS"] * sizes["SHARE"] * (4 if dtype == "float32" else 2)
-    return kernel.on(made, grid=clusters * sizes["BLOCKS"], block=sizes["THREADS"], shared_bytes=shared)
+(
+    difficult,
+    right,
+    in_clusters,
+    H100,
+    VALUES,
+    AT_ONCE,
+    CYCLES,
+    long_rows,
+    planned_long,
+    PASSES_ROWS,
+    of_memory,
+    both_answers,
+    torch_softmax,
+    of_lengths,
+    COPY_ROW,
+    COPY_ROW_BF16,
+    torch_softmax_bf16,
+) = from_lesson(
+    "attention/softmax",
+    "difficult",
+    "right",
+    "in_clusters",
+    "H100",
+    "VALUES",
+    "AT_ONCE",
+    "CYCLES",
+    "long_rows",
+    "planned_long",
+    "PASSES_ROWS",
+    "of_memory",
+    "both_answers",
+    "torch_softmax",
+    "of_lengths",
+    "COPY_ROW",
+    "COPY_ROW_BF16",
+    "torch_softmax_bf16",
+)
 
 
 THREE_PREFETCHED = long_rows("float", 32, 8, 2, 3)
@@ -358,29 +353,6 @@ publish(long={"columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 # %% fold="Code of the figure"
 from tilewise.figures import Mark, Series, Span, line_chart, timeline
 from tilewise.measurements import Numbers, complete, medians_us
-from tilewise.models import bound, device, stated
-
-H100 = device("H100 SXM")
-VALUES = 2**24
-AT_ONCE = {  # by threads per block and blocks per cluster: the clusters that an H100 runs at once
-    256: {2: 198, 4: 92, 8: 45},
-    128: {4: 186, 8: 92, 16: 42},
-}
-CYCLES = {"float": 3400, "__nv_bfloat16": 6800}  # of the staggered start
-
-
-def planned_long(number, cols, threads, in_turn=False):
-    """The cluster kernel with 64 elements per thread, and how many clusters to launch."""
-    blocks = ceil_div(cols, 64 * threads)
-    at_once = 768 // threads  # blocks per SM, so at most 80 registers per thread
-    lag = CYCLES[number] // at_once if in_turn else 0
-    return long_rows(number, threads, 64, blocks, 1, at_once, lag), AT_ONCE[threads][blocks]
-
-
-def of_memory(moved):
-    """Microseconds to move this many bytes at the peak memory bandwidth."""
-    return bound(stated(H100), bytes_moved=moved, flop=0).time_us
-
 
 LONG_COUNTS = in_clusters(planned_long("float", 32768, 256)[0], 1, 2, 32768).simulate().counts
 LONG_EACH = 32 * LONG_COUNTS.issued / (2 * 32768)
@@ -451,110 +423,6 @@ publish(
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
 
-# The lesson's three-pass and online kernels, to compare with.
-PASSES = r"""
-#define THREADS 256
-
-struct Pair { float m, z; };  // a maximum; a sum of exponentials relative to it
-
-// Combines the pairs of all lanes of a warp; every lane gets the result.
-__device__ Pair warp_reduce(Pair pair) {
-    float m = pair.m;
-    for (int h = 16; h > 0; h /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, h));
-    float z = m == -INFINITY ? 0.0f : pair.z * expf(pair.m - m);
-    for (int h = 16; h > 0; h /= 2) z += __shfl_xor_sync(~0u, z, h);
-    return {m, z};
-}
-
-// Combines the pairs of all threads of the block; every thread gets the result.
-__device__ Pair block_reduce(Pair pair) {
-    __shared__ Pair warp_pairs[THREADS / 32];
-    int lane = threadIdx.x % 32;
-    pair = warp_reduce(pair);
-    __syncthreads();  // the previous call's warp_pairs have been read
-    if (lane == 0) warp_pairs[threadIdx.x / 32] = pair;
-    __syncthreads();  // every warp has written its pair
-    return warp_reduce(lane < THREADS / 32 ? warp_pairs[lane] : Pair{-INFINITY, 0.0f});
-}
-
-extern "C" __global__
-void softmax_three(const float* X, float* Y, int cols) {
-    X += (long long)blockIdx.x * cols;
-    Y += (long long)blockIdx.x * cols;
-    // [maximum
-    float m = -INFINITY;
-    for (int c = threadIdx.x; c < cols; c += THREADS) m = fmaxf(m, X[c]);
-    m = block_reduce({m, 0.0f}).m;
-    // maximum]
-    if (m == -INFINITY) m = 0.0f;  // every element is minus infinity
-    // [sum
-    float z = 0.0f;
-    for (int c = threadIdx.x; c < cols; c += THREADS) z += expf(X[c] - m);
-    z = block_reduce({m, z}).z;
-    // sum]
-    // [results
-    float factor = z > 0.0f ? 1.0f / z : 0.0f;
-    for (int c = threadIdx.x; c < cols; c += THREADS) Y[c] = expf(X[c] - m) * factor;
-    // results]
-}
-
-extern "C" __global__
-void softmax_online(const float* X, float* Y, int cols) {
-    X += (long long)blockIdx.x * cols;
-    Y += (long long)blockIdx.x * cols;
-    // One pass finds both; a larger maximum rescales the sum
-    Pair pair = {-INFINITY, 0.0f};
-    for (int c = threadIdx.x; c < cols; c += THREADS) {
-        float x = X[c];
-        if (x > pair.m) {
-            pair.z *= expf(pair.m - x);
-            pair.m = x;
-        }
-        if (x > -INFINITY) pair.z += expf(x - pair.m);
-    }
-    Pair all = block_reduce(pair);
-    float factor = all.z > 0.0f ? 1.0f / all.z : 0.0f;
-    if (all.m == -INFINITY) all.m = 0.0f;
-    for (int c = threadIdx.x; c < cols; c += THREADS) Y[c] = expf(X[c] - all.m) * factor;
-}
-"""
-
-
-def rows_case(rows, cols, X=None):
-    x = normal(rows, cols, scale=3.0) if X is None else X
-    arrays = {"X": x, "Z": output(rows, cols), "Y": output(rows, cols)}
-    return case(**arrays, cols=cols, rows=rows, n=rows * cols, grid=rows, block=256)
-
-
-SOFTMAX_THREE = Kernel(PASSES, "softmax_three")
-SOFTMAX_ONLINE = SOFTMAX_THREE.named("softmax_online")
-PASSES_ROWS = {
-    "three-pass": lambda rows, cols: SOFTMAX_THREE.on(rows_case(rows, cols)),
-    "online, two-pass": lambda rows, cols: SOFTMAX_ONLINE.on(rows_case(rows, cols)),
-}
-COPY = Kernel(r"""
-extern "C" __global__
-void copy(const float4* X, float4* Z, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n / 4) Z[i] = X[i];
-}
-""")
-COPY_BF16 = Kernel(r"""
-#include <cuda_bf16.h>
-extern "C" __global__
-void copy(const __nv_bfloat16* X, __nv_bfloat16* Z, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n / 8) ((uint4*)Z)[i] = ((const uint4*)X)[i];
-}
-""")
-
-
-def copied(kernel, rows, cols, dtype, per):
-    arrays = {name: output(rows, cols, dtype=dtype) for name in "ZY"}
-    x = normal(rows, cols, dtype=dtype, scale=3.0)
-    return kernel.on(case(X=x, **arrays, n=rows * cols, grid=ceil_div(rows * cols, 256 * per), block=256))
-
-
 NAMES = {"float": "float32", "__nv_bfloat16": "bfloat16"}
 
 
@@ -606,28 +474,6 @@ def by_cluster(number, threads, stay=True, in_turn=False, form=lambda kernel: ke
     return launch
 
 
-def both_answers(X):
-    """The expected results of the kernels and of the copy."""
-    e = np.exp(X - X.max(axis=1, keepdims=True))
-    return {"Y": e / e.sum(axis=1, keepdims=True), "Z": X}
-
-
-def torch_softmax(arrays):
-    import torch
-
-    X, Y = (torch.as_tensor(arrays[name], device="cuda") for name in ("X", "Y"))
-    return lambda: torch.softmax(X, dim=-1, out=Y) is None
-
-
-def of_lengths(*lengths):
-    """The sizes to time: rows of these lengths."""
-    return [{"rows": VALUES // cols, "cols": cols} for cols in lengths]
-
-
-COPY_ROW = {"a copy": lambda rows, cols: copied(COPY, rows, cols, "float32", 4)}
-COPY_ROW_BF16 = {"a copy": lambda rows, cols: copied(COPY_BF16, rows, cols, "bfloat16", 8)}
-
-
 def staying(number):
     return {
         "one cluster per row": by_cluster(number, 256, stay=False),
@@ -665,15 +511,6 @@ timed_long = measure(
 
 
 # %% fold="Code of the measurement"
-def torch_softmax_bf16(arrays):
-    import torch
-
-    X, Y = (
-        torch.as_tensor(arrays[name].view("int16"), device="cuda").view(torch.bfloat16) for name in ("X", "Y")
-    )
-    return lambda: torch.softmax(X, dim=-1, out=Y) is None
-
-
 timed_long_bf16 = measure(
     "softmax_long_rows_bf16",
     variants={**staying("__nv_bfloat16"), **COPY_ROW_BF16},
@@ -687,12 +524,6 @@ timed_long_bf16 = measure(
     reasons={"*": "Which remedy helps most?"},
     fold="All 27 rows in BF16",
 )
-
-# %% fold="Code of the checks"
-for kernel in (SOFTMAX_THREE, SOFTMAX_ONLINE):
-    for made in (rows_case(2, 77), rows_case(5, 1003, X=difficult(1003))):
-        got = kernel.on(made).run()
-        check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=f"{kernel.name} against 64-bit NumPy")
 
 # %% [markdown]
 # ## Which remedy helps most?
@@ -729,9 +560,7 @@ if complete(*us.values(), *us_bf16.values()):
             alone_us, _, demand_us, *later_us = (found[name, cols] for name in STAYING)
             assert alone_us / demand_us > demand_us / min(later_us), "persistence helps most"
             assert found[ALONE, cols] > found[AHEAD_256, cols], "with the same blocks, too"
-    assert max(gain(us, AHEAD, STAGGER)) < 3 * alone(4)[1] / memory_us, (
-        "the text says that the model's limit holds"
-    )
+    assert max(gain(us, AHEAD, STAGGER)) < 3 * alone(4)[1] / memory_us, "the text: the model's limit holds"
     assert max(gain(us_bf16, AHEAD, STAGGER)) < 6 * alone(4)[1] / memory_us, "and in BF16"
     for found, title in (
         (us, "In FP32, persistent clusters run at nearly the speed of a copy"),
@@ -755,8 +584,6 @@ publish(
         "alone_bf16": us_bf16["a copy", 131072] / us_bf16[ALONE, 131072],
         "ahead": min(of_copy(us, AHEAD)),
         "ahead_bf16": min(of_copy(us_bf16, AHEAD)),
-        "stagger_bf16": min(of_copy(us_bf16, STAGGER)),
-        "torch": min(of_copy(us, "torch.softmax")),
     },
     demand={
         "fp32": max(gain(us, DEMAND, AHEAD)),
@@ -771,9 +598,7 @@ publish(
         "bf16": max([*gain(us_bf16, AHEAD_256, STAGGER_256), *gain(us_bf16, AHEAD, STAGGER)]),
     },
     barrier={"fp32": max(gain(us, BARRIER, AHEAD_256)), "bf16": max(gain(us_bf16, BARRIER, AHEAD_256))},
-    smaller={
-        "most": max(abs(one) for found in (us, us_bf16) for one in gain(found, AHEAD_256, AHEAD)),
-    },
+    smaller={"most": max(abs(one) for found in (us, us_bf16) for one in gain(found, AHEAD_256, AHEAD))},
     split={"rows": VALUES // 131072, "clusters": AT_ONCE[128][16]},
 )
 
@@ -829,22 +654,6 @@ def slice_of_block(cols, blocks, rank, vec):
     return first, min(chunks * vec, cols - first)
 
 
-def ignores_alignment(cols, blocks, rank, vec):
-    each = ceil_div(cols, blocks)
-    first = min(rank * each, cols)
-    return first, min(each, cols - first)
-
-
-def drops_the_rest(cols, blocks, rank, vec):
-    each = cols // vec // blocks * vec
-    return rank * each, each
-
-
-def runs_past_the_end(cols, blocks, rank, vec):
-    each = ceil_div(cols // vec, blocks) * vec
-    return rank * each, each
-
-
 def slice_tests(answer):
     for cols in (8, 24, 1000, 1016, 4096):
         for blocks in (1, 2, 3, 8):
@@ -867,6 +676,10 @@ exercise(
     """,
     answer=slice_of_block,
     tests=slice_tests,
-    wrong=[ignores_alignment, drops_the_rest, runs_past_the_end],
+    wrong=[
+        {"cols // vec": "cols", " * vec": ""},
+        {"ceil_div(cols // vec, blocks)": "cols // vec // blocks"},
+        {"min(chunks * vec, cols - first)": "chunks * vec"},
+    ],
     hint="Divide the 16-byte chunks, not the columns, and limit the last slice.",
 )

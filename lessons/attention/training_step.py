@@ -37,14 +37,7 @@ import numpy as np
 
 from tilewise import Kernel, Table, agree, case, ceil_div, check, normal, parallel, publish, show, uniform
 from tilewise.figures import Answer, Meter, Slider, bars, calculator
-from tilewise.measurements import (
-    complete,
-    printed,
-    printed_numbers,
-    printed_rows,
-    recorded_device,
-    text_record,
-)
+from tilewise.measurements import printed, printed_numbers, recorded_device, text_record
 from tilewise.measurements.archive import Archive, lesson_root
 
 
@@ -317,9 +310,7 @@ show(
 publish(
     moved={
         "scores": SCORES / 1e6,
-        "passes": len(STORED),
         "eager_gb": total(STORED) * SCORES * LAYERS / 1e9,
-        "eager_ms": total(STORED) * SCORES * LAYERS / COPY,
         "kept_gb": (4 + 2) * SCORES * LAYERS / 1e9,
     }
 )
@@ -339,6 +330,8 @@ publish(
 # own recorded rate.
 
 # %% fold="Code of the estimate"
+from tilewise.measurements import complete, printed_rows
+
 EAGER_LAYER = (  # bytes per element of a row of the width: what, read, written
     ("norms in 32 bits, and their results to 16", 4 * 4, 2 * 4 + 2 * 2),
     ("heads to rows", 2, 2),
@@ -609,14 +602,14 @@ SEEN = {
         r"^(\w+, \w+): ([\d.]+) ms \[([\d.]+), ([\d.]+)\], ([\d.]+) GB, loss ([\d.]+) then",
     )
 }
-NAMES = (
-    "eager, stored",
-    "eager, FLASH",
-    "eager, cuDNN",
-    "compiled, stored",
-    "compiled, FLASH",
-    "compiled, cuDNN",
-)
+HOW = {  # by the step's name, how its attention alone is named
+    "eager, stored": "stored",
+    "eager, FLASH": "FLASH",
+    "eager, cuDNN": "CUDNN",
+    "compiled, stored": "compiled",
+    "compiled, FLASH": "FLASH",
+    "compiled, cuDNN": "FLASH",
+}
 if SEEN:
     check(
         [numbers[4] for numbers in SEEN.values()],
@@ -649,25 +642,22 @@ if SEEN:
             ["step", "estimate [ms]", "measured [ms]", "MFU", "memory [GB]"],
             [
                 [in_full(name), round(estimated(name), 1), round(ms, 1), f"{mfu(ms):.0%}", most_gb]
-                for name in NAMES
+                for name in HOW
                 for ms, _, _, most_gb, _ in [SEEN[name]]
             ],
             caption="Training steps on one {machine}, in BF16 under autocast: medians of 20 steps after 4 warm-up steps, and the most memory in use.",
         )
     )
 publish(
-    seen={
-        name.replace(", ", "_").lower(): {"ms": seen_ms(name), "mfu": mfu(seen_ms(name))} for name in NAMES
-    },
+    seen={name.replace(", ", "_").lower(): {"ms": seen_ms(name), "mfu": mfu(seen_ms(name))} for name in HOW},
     gain={
         "share": 1e-3 * LAYERS * attention_us("stored") / seen_ms("eager, stored"),
         "share_fused": 1e-3 * LAYERS * attention_us("FLASH") / seen_ms("eager, FLASH"),
         "memory": SEEN["eager, stored"][3] - SEEN["eager, FLASH"][3] if SEEN else np.nan,
-        "whole": seen_ms("eager, stored") / seen_ms("compiled, FLASH"),
     },
     off={
-        "least": min(seen_ms(name) / estimated(name) - 1 for name in NAMES),
-        "most": max(seen_ms(name) / estimated(name) - 1 for name in NAMES),
+        "least": min(seen_ms(name) / estimated(name) - 1 for name in HOW),
+        "most": max(seen_ms(name) / estimated(name) - 1 for name in HOW),
     },
 )
 
@@ -921,7 +911,6 @@ if STEP_OF:
 #     subtract from it.
 
 # %% fold="Code of the figure"
-HOW = dict(zip(NAMES, ("stored", "FLASH", "CUDNN", "compiled", "FLASH", "FLASH"), strict=True))
 assert "cudnn" not in STEP_OF.get("compiled, cuDNN", "").lower(), "the text says that FlashAttention-2 ran"
 REST = {name: seen_ms(name) - LAYERS * attention_us(how) / 1e3 for name, how in HOW.items()}
 if complete(*REST.values()):
@@ -941,25 +930,16 @@ if complete(*REST.values()):
     )
 
 
-def on(gpu, lesson, name, pattern):
-    """A number that a cell printed on a GPU."""
-    record = Archive(lesson_root()).text_record(lesson, name, device=f"NVIDIA {gpu}")
-    assert record is not None, "the text quotes it"
-    return float(re.findall(pattern, record.text)[0])
+def on(gpu):
+    """Milliseconds of each step on a GPU."""
+    return printed_numbers("attention/training_step", "steps", r"^(\w+, \w+): ([\d.]+) ms", f"NVIDIA {gpu}")
 
 
-H100, H200 = "H100 80GB HBM3", "H200"
-STEP = ("attention/training_step", "steps")
-GAIN = {
-    name: on(H100, *STEP, rf"{name}: ([\d.]+)") / on(H200, *STEP, rf"{name}: ([\d.]+)") - 1
-    for name in ("eager, FLASH", "compiled, FLASH")
-}
+ON_H100, ON_H200 = on("H100 80GB HBM3"), on("H200")
+GAIN = {name: ON_H100[name] / ON_H200[name] - 1 for name in ("eager, FLASH", "compiled, FLASH")}
 assert GAIN["eager, FLASH"] > 0.08 and GAIN["compiled, FLASH"] < 0.03, "the text says that one gains"
 publish(
-    host={
-        "eager": GAIN["eager, FLASH"],
-        "compiled": GAIN["compiled, FLASH"],
-    }
+    host={"eager": GAIN["eager, FLASH"], "compiled": GAIN["compiled, FLASH"]},
 )
 
 # %% needs="gpu torch" record="timeline" fold="Code that records a timeline of three steps"
@@ -1131,20 +1111,6 @@ def utilisation(layers, width, words, context, tokens_per_s, peak):
     return flop * tokens_per_s / peak
 
 
-def without_attention(layers, width, words, context, tokens_per_s, peak):
-    return 6 * (layers * 12 * width * width + words * width) * tokens_per_s / peak
-
-
-def looked_up_words(layers, width, words, context, tokens_per_s, peak):
-    in_products = layers * 12 * width * width + 2 * words * width + context * width
-    return (6 * in_products + 6 * layers * width * context) * tokens_per_s / peak
-
-
-def forwards_alone(layers, width, words, context, tokens_per_s, peak):
-    in_products = layers * 12 * width * width + words * width
-    return (2 * in_products + 2 * layers * width * context) * tokens_per_s / peak
-
-
 def utilisation_tests(answer):
     for layers, width, words, context in (
         (12, 768, 50304, 1024),
@@ -1169,6 +1135,10 @@ exercise(
     """,
     answer=utilisation,
     tests=utilisation_tests,
-    wrong=[without_attention, looked_up_words, forwards_alone],
+    wrong=[
+        {" + 12 * layers * width * context / 2": ""},
+        {"+ words * width": "+ 2 * words * width + context * width"},
+        {"6 * in_products + 12": "2 * in_products + 4"},
+    ],
     hint="Multiplying a row of r elements by an r × c matrix takes 2 r c operations.",
 )

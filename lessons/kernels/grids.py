@@ -541,11 +541,6 @@ void rotate(const float* image, float* rotated,
 }
 """)
 
-SQUARE_ONLY = Kernel(ROTATE.source.replace("col * height +", "col * width +"))
-TRANSPOSED = Kernel(ROTATE.source.replace("(height - 1 - row)", "row"))
-WRONG_BOUNDS = Kernel(ROTATE.source.replace("col >= width || row >= height", "col >= height || row >= width"))
-NO_GUARD = Kernel(ROTATE.source.replace("    if (col >= width || row >= height) return;\n", ""))
-
 
 def rotate_tests(kernel):
     for width, height in [(16, 16), (5, 33), (40, 3)]:
@@ -566,7 +561,12 @@ exercise(
     """,
     answer=ROTATE,
     tests=rotate_tests,
-    wrong=[SQUARE_ONLY, TRANSPOSED, WRONG_BOUNDS, NO_GUARD],
+    wrong=[
+        {"col * height +": "col * width +"},
+        {"(height - 1 - row)": "row"},
+        {"col >= width || row >= height": "col >= height || row >= width"},
+        {"    if (col >= width || row >= height) return;\n": ""},
+    ],
     hint="To which row and which column of `rotated` does the pixel in row `row` and column `col` move? How wide is a row there?",
     explanation="""
     Consecutive threads read along a row of `image` but write down a column of `rotated`. If you swap x and

@@ -69,7 +69,6 @@ publish(
     tiny={
         **{f"e{j}": float(power) for j, power in enumerate(powers)},
         **{f"w{j}": float(weight) for j, weight in enumerate(tiny_weights)},
-        "sum": float(powers.sum()),
         "answer": tiny_answer,
         "plain": 70 / 3,
     },
@@ -263,28 +262,17 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # ??? definition "Contraction | contractions"
 #     A sum of products over an index that the result no longer has, such as k in a matrix
 #     multiplication.
-
-# %% fold="Code of the table"
-from tilewise import Table, show
-
-LOOPS = [
-    ["scores", "j", "nothing: it writes its own score", "yes"],
-    ["scores", "k", "the sum so far", "no"],
-    ["softmax", "j, maximum and sum (two loops)", "the maximum or the sum so far", "no"],
-    ["softmax", "j, weights", "nothing, once the maximum and the sum are known", "yes"],
-    ["output", "c", "nothing: it writes its own element", "yes"],
-    ["output", "j", "the sum so far", "no"],
-]
-show(
-    Table(
-        ["step", "loop", "what an iteration needs from the others", "independent"],
-        LOOPS,
-        caption="The seven loops inside the kernel: three are independent.",
-    )
-)
-
-# %% [markdown]
-# The loops over `k` in the scores and over `j` in the output are *contractions*: every iteration adds to the sum
+#
+# | step | loop | what an iteration needs from the others | independent |
+# | --- | --- | --- | --- |
+# | scores | j | nothing: it writes its own score | yes |
+# | scores | k | the sum so far | no |
+# | softmax | j, maximum and sum (two loops) | the maximum or the sum so far | no |
+# | softmax | j, weights | nothing, once the maximum and the sum are known | yes |
+# | output | c | nothing: it writes its own element | yes |
+# | output | j | the sum so far | no |
+#
+# Three of the seven are independent. The loops over `k` in the scores and over `j` in the output are *contractions*: every iteration adds to the sum
 # that the previous one left in `acc`.
 
 # %% [markdown]
@@ -484,7 +472,7 @@ assert arrays["S"].max() > np.log(np.finfo(np.float32).max), (
 # its own element of $K$, one full row away from its neighbour's.
 
 # %% fold="Code of the figure"
-from tilewise import Trace
+from tilewise import Table, Trace, show
 from tilewise.figures import stepped
 
 six = case(Q=normal(6, 4), K=normal(6, 4), S=output(6, 6), N=6, d=4, scale=0.5, grid=(1, 2), block=(8, 4))

@@ -118,9 +118,7 @@ sizes = {
     "constant": queried["totalConstMem"],
     "memory": queried["totalGlobalMem"],
 }
-assert sizes["registers"] == L1_AND_SHARED, (
-    "the text says that registers take as much as L1 and shared memory"
-)
+assert sizes["registers"] == L1_AND_SHARED, "the text: registers take as much as L1 and shared memory"
 assert LIMIT.shared_bytes == queried["sharedMemPerMultiprocessor"]
 assert 4.9 * STACK < sizes["memory"] < 5 * STACK, "five stacks of 16 GiB, less what the driver reserves"
 stacks = [(0, 0), (0, 4), (0, 8), (17, 0), (17, 4)]
@@ -545,8 +543,7 @@ latency = measure(
 from dataclasses import replace
 
 from tilewise.figures import Mark, Series, line_chart
-from tilewise.measurements import Archive, medians_us, recorded
-from tilewise.measurements.archive import lesson_root
+from tilewise.measurements import medians_us, recorded
 
 clock_ghz = recorded("pointer_chase.sm_clock_mhz") / 1000
 launch_us = recorded("pointer_chase.ceilings.launch_us")
@@ -605,11 +602,12 @@ def two_digits(value):
 
 def cycles_on(device, kib):
     """The recorded cycles per load on a device, for a ring walked with 65,536 loads."""
-    values = Archive(lesson_root()).lookup("pointer_chase", device)
-    if values is None:
-        return np.nan
-    us = values["one_thread_one_load_after_another"][f"kilobytes_{kib}_loads_65536"]["median"]
-    return (us - 2 * values["ceilings"]["launch_us"]) / 65_536 * values["sm_clock_mhz"]
+    ring = f"one_thread_one_load_after_another.kilobytes_{kib}_loads_65536.median"
+    us, launch_us, clock_mhz = (
+        recorded(f"pointer_chase.{one}", device=device)
+        for one in (ring, "ceilings.launch_us", "sm_clock_mhz")
+    )
+    return (us - 2 * launch_us) / 65_536 * clock_mhz
 
 
 larger_l2 = {"h100": cycles_on(DRAWN, 40 * 1024), "h200": cycles_on("NVIDIA H200", 48 * 1024)}
@@ -630,12 +628,8 @@ publish(
     in_flight_mb=far["memory"] * recorded_device().memory_gb_per_s / 1e6,
 )
 if np.isfinite(list(wait_ns.values())).all():
-    assert wait_ns[192] < 1.05 * wait_ns[32] < wait_ns[224], (
-        "the text says that L1 ends between 192 and 256 KiB"
-    )
-    assert 0.9 < flat_mib / (l2_mib / 2) < 1.1, (
-        "the text says that the second step starts at about half of L2"
-    )
+    assert wait_ns[192] < 1.05 * wait_ns[32] < wait_ns[224], "the text: L1 ends between 192 and 256 KiB"
+    assert 0.9 < flat_mib / (l2_mib / 2) < 1.1, "the text: the second step starts at about half of L2"
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
@@ -713,14 +707,6 @@ def memory_of(fact):
     return PLACES[fact - 1]
 
 
-def local_is_near(fact):
-    return "registers" if memory_of(fact) == "local memory" else memory_of(fact)
-
-
-def l1_is_shared(fact):
-    return "shared memory" if memory_of(fact) == "L1 cache" else memory_of(fact)
-
-
 def memory_tests(answer):
     assert answer(1) == "registers", "fact 1: nothing is closer to a thread"
     assert answer(5) == "local memory", "fact 5: private to a thread, but part of device memory"
@@ -750,7 +736,10 @@ exercise(
     """,
     answer=memory_of,
     tests=memory_tests,
-    wrong=[local_is_near, l1_is_shared],
+    wrong=[
+        lambda fact: memory_of(fact).replace("local memory", "registers"),
+        lambda fact: memory_of(fact).replace("L1 cache", "shared memory"),
+    ],
     hint="For each fact, ask who can see the memory, and who decides what is in it.",
 )
 

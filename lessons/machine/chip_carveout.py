@@ -74,19 +74,10 @@ publish(
 import numpy as np
 
 from tilewise import Kernel, case, ceil_div, constant, measure, output
+from tilewise.kernels.from_lesson import from_lesson
 
-LAY_RING = Kernel(r"""
-// Fills `lines` lines of 32 words: every word of line x becomes (x * factor + shift) % lines.
-// 1-D grid and block with at least 32 * lines threads in total; any GPU.
-extern "C" __global__
-void lay_ring(unsigned* ring, unsigned lines,
-              unsigned long long factor, unsigned long long shift) {
-    unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x;
-    unsigned long long line = i / 32;
-    if (line >= lines) return;
-    ring[i] = (unsigned)((line * factor + shift) % lines);
-}
-""")
+LAY_RING, where_it_ends = from_lesson("machine/chip", "LAY_RING", "where_it_ends")
+
 CHASE_SOURCE = r"""
 // Follows `loads` links from line 0 on and writes the index of the line it reaches to end[0].
 // ring: lines of 32 words; word 0 of each is the index of the next line. Grid 1, block 1; any GPU.
@@ -109,14 +100,6 @@ def walk(kilobytes, loads, chase):
     ring = constant(lines, 32, value=0, dtype="uint32")
     follow = case(ring=ring, loads=loads, end=output(1, dtype="uint32"), grid=1, block=1)
     return [LAY_RING.on(fill), chase.on(follow)]
-
-
-def where_it_ends(lines, factor, shift, loads):
-    """The line where a walk from line 0 ends, by integer arithmetic."""
-    line = 0
-    for _ in range(int(loads) % int(lines)):
-        line = (line * int(factor) + int(shift)) % int(lines)
-    return {"end": np.array([line])}
 
 
 # %% fold="Code of the measurement"
@@ -171,9 +154,7 @@ show(
 if np.isfinite(list(waits.values())).all():
     for kib, cycles in waits.items():
         for shared, one in zip(SHARED, cycles, strict=True):
-            assert (one < 1.1 * cycles[0]) == (shared + kib <= TOTAL_KIB), (
-                "the text says that the model holds"
-            )
+            assert (one < 1.1 * cycles[0]) == (shared + kib <= TOTAL_KIB), "the text: the model holds"
 publish(
     fits={"middle": TOTAL_KIB - 96, "large": TOTAL_KIB - 160},
     border={"cycles_all": waits[96][0], "cycles_none": waits[96][-1]},
@@ -435,14 +416,6 @@ def l1_left(percent):
             return 256 - size
 
 
-def not_rounded(percent):
-    return 256 - 228 * percent / 100
-
-
-def rounded_down(percent):
-    return 256 - max(size for size in SHARED_KIB if 100 * size <= 228 * percent)
-
-
 def carveout_tests(answer):
     assert answer(0) == 256, "a carve-out of 0 leaves everything to L1"
     assert answer(57) == 124, "57% is rounded up to 132 KiB of shared memory"
@@ -461,7 +434,10 @@ exercise(
     """,
     answer=l1_left,
     tests=carveout_tests,
-    wrong=[not_rounded, rounded_down],
+    wrong=[
+        lambda percent: 256 - 228 * percent / 100,
+        lambda percent: 256 - max(size for size in SHARED_KIB if 100 * size <= 228 * percent),
+    ],
     hint="100 KiB of data fits as long as shared memory has at most 156 KiB. Which supported size is the largest one below that?",
     explanation="At most 132 KiB of shared memory, so the largest carve-out is 57%; a request for 58% gets 164 KiB.",
 )

@@ -276,9 +276,7 @@ two_us = medians_us(two)
 slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "alternating lanes", "one lane")]
 if np.isfinite(slowdowns).all():
     assert max(slowdowns) < 1.01 * min(slowdowns), "the text gives one factor, whichever lanes diverge"
-    assert two_us["alternating warps"] < 1.01 * two_us["uniform"], (
-        "the text says that whole warps cost nothing"
-    )
+    assert two_us["alternating warps"] < 1.01 * two_us["uniform"], "the text: whole warps cost nothing"
 publish(
     two={
         "once_us": 2 * two_us["uniform"] - two_us["alternating lanes"],
@@ -565,9 +563,7 @@ show(
 if np.isfinite(once_us):
     assert times["interleaved"][32] > 0.9 * 32, "the title says that the time tracks the paths per warp"
     assert times["sorted"][32] < 1.1, "the title says that the paths in the launch do not count"
-    assert times["shuffled"][32] < 1.1 * paths_per_warp("shuffled", 32).mean(), (
-        "the text says a little longer"
-    )
+    assert times["shuffled"][32] < 1.1 * paths_per_warp("shuffled", 32).mean(), "the text: a little longer"
 publish(
     many={order: {"ratio": times[order][32]} for order in ORDERS},
     sort_gain=many_us["interleaved", 32] / many_us["sorted", 32],
@@ -716,23 +712,6 @@ void even_and_odd(const float* x, float* y, int n, int steps) {
 }
 """)
 
-AS_GIVEN = Kernel(r"""
-extern "C" __global__
-void even_and_odd(const float* x, float* y, int n, int steps) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    if (i % 2) {
-        for (int step = 0; step < steps; ++step) v = v * 0.25f + 0.375f;
-    } else {
-        for (int step = 0; step < steps; ++step) v = v * 0.75f + 0.125f;
-    }
-    y[i] = v;
-}
-""")
-
-NOT_ROUNDED = Kernel(BY_WARP.source.replace(", whole = (half + 31) / 32 * 32", "").replace("whole", "half"))
-
 
 def even_and_odd_tests(kernel):
     for n in (1, 31, 64, 77, 200):
@@ -762,7 +741,10 @@ exercise(
     """,
     answer=BY_WARP,
     tests=even_and_odd_tests,
-    wrong=[AS_GIVEN, NOT_ROUNDED],
+    wrong=[
+        {"thread >= whole": "thread % 2", "odd ? 2 * (thread - whole) + 1 : 2 * thread": "thread"},
+        {", whole = (half + 31) / 32 * 32": "", "whole": "half"},
+    ],
     hint="Choose the parity from the thread index, then compute the element index from the thread index and the parity.",
 )
 

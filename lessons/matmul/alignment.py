@@ -21,20 +21,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    integers,
-    measure,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Table, ceil_div, check, gpu_here, measure, parallel, publish, show
 from tilewise.figures import Series, bars, heat_map, line_chart
 from tilewise.measurements import Numbers, complete, medians_us, printed_numbers, recorded_device, text_record
 from tilewise.models import waves
@@ -119,7 +106,6 @@ publish(
     ask={"less": 1 - (4095 / 4096) ** 3},
     plot={
         "even_us": US[4096],
-        "odd_us": US[4097],
         **{f"band{kind}": band(kind) for kind in (1, 2, 4, 8, 16)},
         "tiles1536": ceil_div(1536, 256) * ceil_div(1536, 128),
         "of_sms": ceil_div(1536, 256) * ceil_div(1536, 128) / 132,
@@ -384,6 +370,8 @@ void restride(const unsigned short* source, unsigned short* target,
 
 
 # %% fold="Code of the cases"
+from tilewise import agree, case, integers, output
+
 ARGUMENTS = ("rows", "cols", "from_stride", "to_rows", "to_stride")  # of both kernels
 
 
@@ -887,7 +875,6 @@ publish(
         "words": 50257,
         "round": 50304,
         "was": WHOLE[50257],
-        "eight": WHOLE[50264],
         "sixty_four": WHOLE[50304],
         "times": WHOLE[50257] / WHOLE[50304],
         "added": 50304 / 50257 - 1,
@@ -996,8 +983,6 @@ if STEPS_MS:
     )
 publish(
     step={
-        "eager_odd": EAGER_MS[0],
-        "eager_round": EAGER_MS[1],
         "eager_gain": EAGER_MS[0] / EAGER_MS[1] - 1,
         "on_odd": ON_MS,
         "off_round": OFF_MS[1],
@@ -1162,18 +1147,6 @@ def aligned_views(n):
     return views
 
 
-def unaligned_views(n):
-    return [(first * n, 8 * n, 0) for first in range(8)]
-
-
-def stride_of_one_row(n):
-    return [(first * n - first * n % 8, n, first * n % 8) for first in range(8)]
-
-
-def shifted_by_the_row(n):
-    return [(first * n - first * n % 8, 8 * n, first) for first in range(8)]
-
-
 def views_tests(answer):
     for n in (9, 17, 31, 100, 257):
         numbers = np.arange(40 * n + 8)
@@ -1200,6 +1173,10 @@ exercise(
     """,
     answer=aligned_views,
     tests=views_tests,
-    wrong=[unaligned_views, stride_of_one_row, shifted_by_the_row],
+    wrong=[
+        {"begin - begin % 8, 8 * n, begin % 8": "begin, 8 * n, 0"},
+        {"8 * n,": "n,"},
+        {"8 * n, begin % 8": "8 * n, first"},
+    ],
     hint="Row k starts at element k · n. Go back from there to the previous multiple of 8.",
 )

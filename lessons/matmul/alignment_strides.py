@@ -20,109 +20,12 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    gpu_here,
-    integers,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Kernel, agree, case, ceil_div, gpu_here, integers, output, parallel, publish
 from tilewise.figures import bars
+from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import printed_numbers, recorded_device
 
-# %% fold="The two kernels of the lesson"
-BY_PIECES = Kernel(r"""
-__device__ unsigned word_at(const unsigned short* source,
-                            long long word, long long total) {
-    if (2 * word + 1 < total) return ((const unsigned*)source)[word];
-    return source[2 * word];  // the last element, if it is alone
-}
-
-// Copies rows x cols 16-bit elements; target 16-byte aligned, source 4-byte aligned.
-// Grid (ceil((to_stride + 7) / 8 / block), up to 65535).
-extern "C" __global__
-void restride(const unsigned short* source, unsigned short* target,
-              int rows, int cols, int from_stride,
-              int to_rows, int to_stride) {
-    long long total = (long long)(rows - 1) * from_stride + cols;
-    int piece = blockIdx.x * blockDim.x + threadIdx.x;
-    for (int row = blockIdx.y; row < to_rows; row += gridDim.y) {
-        long long out = (long long)row * to_stride;
-        // 8 elements at a multiple of 16 bytes of target
-        int begin = 8 * piece - (int)(out % 8);
-        int left = row < rows ? cols - begin : 0;  // of the matrix
-        long long in = (long long)row * from_stride + begin;
-        if (begin >= to_stride) continue;
-        if (begin >= 0 && begin + 8 <= to_stride) {
-            int odd = (int)(in & 1);
-            unsigned word[5], pair[4];
-            for (int j = 0; j < 5; ++j)
-                word[j] = left > 0 && 2 * j - odd < left
-                    ? word_at(source, (in >> 1) + j, total) : 0;
-            for (int j = 0; j < 4; ++j) {
-                pair[j] = odd ? word[j] >> 16 | word[j + 1] << 16 : word[j];
-                if (2 * j + 1 >= left) pair[j] &= 0xffff;
-                if (2 * j >= left) pair[j] = 0;
-            }
-            *(uint4*)(target + out + begin)
-                = make_uint4(pair[0], pair[1], pair[2], pair[3]);
-        } else {  // the ends of a row
-            for (int e = max(begin, 0); e < min(begin + 8, to_stride); ++e)
-                target[out + e] = e - begin < left ? source[in + e - begin] : 0;
-        }
-    }
-}
-""")
-PAD_BOTH = Kernel(r"""
-#define PIECES 4  // of a thread
-__device__ unsigned word_at(const unsigned short* source,
-                            long long word, long long total) {
-    if (2 * word + 1 < total) return ((const unsigned*)source)[word];
-    return source[2 * word];  // the last number, if it is alone
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void pad_both(const unsigned short* A, const unsigned short* B,
-              unsigned short* wide_A, unsigned short* wide_B,
-              int n, int stride) {
-    const unsigned short* source = blockIdx.y == 0 ? A : B;
-    uint4* target = (uint4*)(blockIdx.y == 0 ? wide_A : wide_B);
-    int across = stride / 8;
-    int first = blockIdx.x * PIECES * blockDim.x + threadIdx.x;
-    unsigned word[PIECES][5];
-    #pragma unroll
-    for (int p = 0; p < PIECES; ++p) {  // New: the loads of all pieces
-        int piece = first + p * blockDim.x, row = piece / across;
-        int begin = piece % across * 8, left = row < n ? n - begin : 0;
-        long long in = (long long)row * n + begin;
-        for (int j = 0; j < 5; ++j)
-            word[p][j] = left > 0 && 2 * j - (int)(in & 1) < left
-                ? word_at(source, (in >> 1) + j, (long long)n * n) : 0;
-    }
-    #pragma unroll
-    for (int p = 0; p < PIECES; ++p) {  // New: and then their stores
-        int piece = first + p * blockDim.x, row = piece / across;
-        int begin = piece % across * 8, left = row < n ? n - begin : 0;
-        int odd = row & n & 1;  // begin is even
-        unsigned pair[4];
-        for (int j = 0; j < 4; ++j) {
-            pair[j] = odd ? word[p][j] >> 16 | word[p][j + 1] << 16 : word[p][j];
-            if (2 * j + 1 >= left) pair[j] &= 0xffff;
-            if (2 * j >= left) pair[j] = 0;
-        }
-        if (row < stride)
-            target[piece] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
-    }
-}
-""")
-
+BY_PIECES, PAD_BOTH = from_lesson("matmul/alignment", "BY_PIECES", "PAD_BOTH")
 
 # %% [markdown]
 # ## Row strides that are multiples of 64
@@ -163,10 +66,8 @@ publish(
         "thirty_two_us": US[rounded(1793, 32)],
         "grown": (rounded(1793, 32) / rounded(1793, 8)) ** 2 - 1,
         "sixty_four": rounded(1793, 64),
-        "sixty_four_us": US[rounded(1793, 64)],
         "wide": predicted_times(32, "padded together, C left wide"),
         "wide64": predicted_times(64, "padded together, C left wide"),
-        "pads_us": 4 * (1793**2 + rounded(1793, 64) ** 2) / GPU.memory_gb_per_s / 1e3,
     }
 )
 
@@ -304,6 +205,7 @@ agree(restride_rows, BY_ROWS, [moved_by_rows(*shape) for shape in (*SHAPES, *LON
 # instead casts a pointer to an element, and in \SASS its 16-byte store isn't there:
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
+from tilewise import Table, check, show
 from tilewise.kernel.machine_code import available as can_disassemble
 from tilewise.kernel.machine_code import machine_code
 
@@ -544,20 +446,6 @@ def unaligned_piece(chunks, first):
     return both[first % 8 : first % 8 + 8]
 
 
-def aligned_only(chunks, first):
-    return chunks[first // 8]
-
-
-def always_the_next(chunks, first):
-    both = np.concatenate([chunks[first // 8], chunks[first // 8 + 1]])
-    return both[first % 8 : first % 8 + 8]
-
-
-def shifted_the_other_way(chunks, first):
-    both = np.concatenate([chunks[first // 8], chunks[(first + 7) // 8]])
-    return both[8 - first % 8 : 16 - first % 8]
-
-
 def piece_tests(answer):
     chunks = np.arange(40).reshape(5, 8)
     for first in range(33):
@@ -577,6 +465,10 @@ exercise(
     """,
     answer=unaligned_piece,
     tests=piece_tests,
-    wrong=[aligned_only, always_the_next, shifted_the_other_way],
+    wrong=[
+        lambda chunks, first: chunks[first // 8],
+        {"(first + 7) // 8": "first // 8 + 1"},
+        {"first % 8 : first % 8 + 8": "8 - first % 8 : 16 - first % 8"},
+    ],
     hint="If `first` is a multiple of 8, one chunk is enough.",
 )

@@ -155,21 +155,7 @@ ONE_TILE(A, B, C, 16, 8, 16, grid=(1, 1), block=32)
 print(bf16.values(C)[0])
 
 # %% fold="Code of the check"
-from tilewise import (
-    Guess,
-    Table,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    integers,
-    measure,
-    normal,
-    output,
-    publish,
-)
+from tilewise import Table, Trace, agree, case, ceil_div, check, integers, normal, output, publish
 from tilewise.figures import State, stepped
 from tilewise.measurements import complete, medians_us
 from tilewise.measurements.references import bf16_product, matrix_product
@@ -199,7 +185,6 @@ publish(
         "flop": 2 * 16 * 8 * 16,
         "fma_flop": 2 * 32,
         "probe": PROBE,
-        "probe_share": PROBE / PEAK,
         "ideal_us": 2 * 4096**3 / PROBE / 1e6,
         "a_clock": A_CLOCK,
         "probe_clock": A_CLOCK * PROBE / UNITS,
@@ -684,6 +669,9 @@ agree(ring, RING, [four_warps(*size, stages=3, whole=True) for size in [*RAGGED,
 
 
 # %% fold="Code of the check"
+from tilewise import expect_hazard
+
+
 def with_fault(text, instead):
     assert RING.source.count(text) == 1
     return Kernel(RING.source.replace(text, instead), defines={"STAGES": 3})
@@ -754,7 +742,6 @@ publish(
         "for_a_mma": 4 * COSTS["from global memory"]["issue"] / (8 * 16 * 4),
         "plain": ESTIMATES["through shared memory"] / PEAK,
         "swizzled": ESTIMATES["swizzled"] / PEAK,
-        "swizzled_tflop": ESTIMATES["swizzled"],
         "gain": ESTIMATES["swizzled"] / ESTIMATES["through shared memory"],
         "us": 2 * 4096**3 / ESTIMATES["three stages"] / 1e6,
     },
@@ -769,6 +756,9 @@ publish(
 
 
 # %% fold="Code of the measurement"
+from tilewise import Guess, measure
+
+
 def launched(label):
     kernel, of = VARIANTS[label]
     return lambda n: kernel.on(of(n, n, n))
@@ -844,7 +834,6 @@ publish(
         "first_share": FIRST / PROBE,
         "blocks": 227 // (3 * 32),
         "gain": SWIZZLED_RATE / SHARED,
-        "swizzled": SWIZZLED_RATE / ESTIMATES["swizzled"],
         "ahead": AHEAD / SWIZZLED_RATE,
         "us": 2 * 4096**3 / AHEAD / 1e6,
         "of_probe": AHEAD / PROBE,

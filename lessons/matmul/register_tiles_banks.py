@@ -309,19 +309,6 @@ def conflicts(instructions):
     return extra
 
 
-def without_reuse(instructions):
-    return conflicts([[(register, False) for register, _ in reads] for reads in instructions])
-
-
-def any_position(instructions):
-    kept, extra = set(), 0
-    for reads in instructions:
-        banks = [register % 2 for register, _ in reads if register not in kept]
-        extra += max(0, max(banks.count(0), banks.count(1)) - 1)
-        kept = {register for register, reuse in reads if reuse}
-    return extra
-
-
 def conflict_tests(answer):
     kept, read = True, False
     for given in (
@@ -343,6 +330,9 @@ exercise(
     """,
     answer=conflicts,
     tests=conflict_tests,
-    wrong=[without_reuse, any_position],
+    wrong=[
+        {" if kept.get(at) != register": ""},
+        {"kept.get(at) != register": "register not in kept.values()"},
+    ],
     hint="Keep a dictionary from position to register. Count even and odd registers of what isn't in it.",
 )

@@ -19,21 +19,7 @@
 # %% fold="Imports, and code of the figure"
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    kernels,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Kernel, Table, agree, ceil_div, check, kernels, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.measurements import complete, medians_us, recorded, recorded_device
 from tilewise.measurements.references import matrix_product
@@ -74,6 +60,9 @@ kernels.matmul_fp32_narrow(A, B, C, 5, 8, 40, grid=1, block=256, shared_bytes=4 
 print(C[4, 7], "= 40 times 1 times 3")
 
 # %% fold="Code of the measurement"
+from tilewise import case, measure, normal, output
+from tilewise.kernels.from_lesson import from_lesson
+
 WIDE = {"STAGES": 3, "PAD": 4, "COLUMNS": 16, "SNAKE": 1, "LOOSE": 1}
 NARROW = {"STAGES": 2, "PAD": 4, "COLUMNS": 8, "SNAKE": 1, "LOOSE": 1}
 
@@ -97,18 +86,7 @@ def tiled(settings):
     return launch
 
 
-def cublas(arrays):
-    import cupy
-
-    A, B, C = (arrays[name] for name in "ABC")
-    return lambda: cupy.matmul(A, B, out=C)
-
-
-def cublas_lt(arrays):
-    from tilewise.gpu.cublas_lt import fastest
-
-    return fastest(*(arrays[name] for name in "ABC"))
-
+cublas, cublas_lt = from_lesson("matmul/register_tiles", "cublas", "cublas_lt")
 
 SIZES = [
     *((n, n, n) for n in (1024, 2048, 8192)),
@@ -308,9 +286,7 @@ if complete(PARTED):
     )
 publish(
     parts={
-        "two": OF_CUBLAS[2],
         "four": OF_CUBLAS[4],
-        "eight": OF_CUBLAS[8],
         "blocks_4": blocks(1024, 128, 4),
         "blocks_8": blocks(1024, 128, 8),
         "slots": 2 * GPU.sms,
@@ -356,15 +332,6 @@ def parts_of_k(M, N, K, sms):
     return -(-steps // -(-steps // parts))
 
 
-def allows_empty_parts(M, N, K, sms):
-    tiles = -(-M // 128) * -(-N // 128)
-    return max(1, min(2 * sms // tiles, -(-K // 32)))
-
-
-def forgets_short_k(M, N, K, sms):
-    return max(1, 2 * sms // (-(-M // 128) * -(-N // 128)))
-
-
 def parts_tests(answer):
     for M, N, K, sms in (
         (1024, 1024, 1024, 132),
@@ -390,6 +357,9 @@ exercise(
     """,
     answer=parts_of_k,
     tests=parts_tests,
-    wrong=[allows_empty_parts, forgets_short_k],
+    wrong=[
+        {"-(-steps // -(-steps // parts))": "parts"},
+        {"min(2 * sms // tiles, steps)": "2 * sms // tiles", "-(-steps // -(-steps // parts))": "parts"},
+    ],
     hint="Start from min(2 * sms // tiles, steps), or 1. Divide the steps by it and round up: how many parts of that length does K have?",
 )

@@ -26,22 +26,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    expect_hazard,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Kernel, ceil_div, check, measure, output, parallel, publish, show, tiles
 from tilewise.figures import Mark, Series, Span, line_chart, timeline
 from tilewise.measurements import complete, medians_us, recorded, recorded_device
 from tilewise.measurements.references import matrix_product
@@ -439,6 +424,9 @@ STREAM_K.region("store")
 # %% fold="Code of the checks"
 
 
+from tilewise import agree, case, constant, expect_hazard, normal
+
+
 def grouped(high, wide):
     return [
         (i, j) for group in range(0, high, 8) for j in range(wide) for i in range(group, min(group + 8, high))
@@ -560,27 +548,15 @@ for columns, M, N, K in ((16, 250, 508, 165), (16, 300, 700, 100), (8, 300, 380,
 # We time three sizes, and two tile shapes: 128 × 256 with one block per SM, and 128 × 128 with two.
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
+
 VARIANTS = {
     "128 × 256, whole tiles": gemm(split=False),
     "128 × 256, Stream-K": gemm(),
     "128 × 128, whole tiles": gemm(columns=8, split=False),
     "128 × 128, Stream-K": gemm(columns=8),
 }
-LT = "cuBLASLt, best of 10 algorithms"
-
-
-def cublas(arrays):
-    import cupy
-
-    A, B, C = (arrays[name] for name in "ABC")
-    return lambda: cupy.matmul(A, B, out=C)
-
-
-def cublas_lt(arrays):
-    from tilewise.gpu.cublas_lt import fastest
-
-    return fastest(*(arrays[name] for name in "ABC"))
-
+LT, cublas, cublas_lt = from_lesson("matmul/register_tiles", "LT", "cublas", "cublas_lt")
 
 last_wave = measure(
     "fp32_last_round",
@@ -716,19 +692,6 @@ def cuts_of(tiles, blocks, steps):
     return [piece * line // blocks for piece in range(blocks + 1)]
 
 
-def rounded_up(tiles, blocks, steps):
-    longest = -(-tiles * steps // blocks)
-    return [min(piece * longest, tiles * steps) for piece in range(blocks + 1)]
-
-
-def whole_tiles(tiles, blocks, steps):
-    return [piece * tiles // blocks * steps for piece in range(blocks + 1)]
-
-
-def forgets_the_end(tiles, blocks, steps):
-    return [piece * (tiles * steps // blocks) for piece in range(blocks + 1)]
-
-
 def cuts_tests(answer):
     for many, blocks, steps in ((7, 8, 128), (8, 9, 128), (3, 5, 10), (16, 132, 64), (5, 3, 7), (1, 4, 10)):
         cuts = [int(cut) for cut in answer(many, blocks, steps)]
@@ -748,6 +711,10 @@ exercise(
     """,
     answer=cuts_of,
     tests=cuts_tests,
-    wrong=[rounded_up, whole_tiles, forgets_the_end],
+    wrong=[
+        {"piece * line // blocks": "min(piece * -(-line // blocks), line)"},
+        {"piece * line // blocks": "piece * tiles // blocks * steps"},
+        {"piece * line // blocks": "piece * (line // blocks)"},
+    ],
     hint="Piece p ends after p / blocks of the whole line. Round down.",
 )

@@ -463,7 +463,6 @@ publish(
         "two_step": US["two blocks per SM", 385] / US["two blocks per SM", 384] - 1,
         "gain": US["one block per SM", 768] / US["two blocks per SM", 768],
         "library_step": US["cupy.matmul", 385] / US["cupy.matmul", 384] - 1,
-        "narrow": US["two blocks per SM", 384] / US["two blocks per SM", 128] - 1,
         "more": 385 / 384 - 1,
     }
 )
@@ -572,8 +571,6 @@ publish(
         "before": before,
         "after": after,
         "last": waves(after, A100_SMS).last,
-        "ratio": waves(after, A100_SMS).waves / waves(before, A100_SMS).waves,
-        "here": waves(after, SMS).waves,
     },
     next={"waves": AT_4096, "waves_more": AT_4097, "more": AT_4097 / AT_4096 - 1},
 )
@@ -625,14 +622,6 @@ def best_tile(M, N, sms, rates):
     return min(sorted(rates), key=time_of)
 
 
-def only_the_fastest(M, N, sms, rates):
-    return max(sorted(rates), key=lambda tile: rates[tile])
-
-
-def fewest_waves(M, N, sms, rates):
-    return min(sorted(rates), key=lambda tile: -(-(-(-M // tile[0]) * -(-N // tile[1])) // sms))
-
-
 RATES = {(64, 64): 0.55, (128, 64): 0.7, (128, 128): 0.85, (256, 128): 1.0}  # invented; 1 for the fastest
 
 
@@ -661,7 +650,10 @@ exercise(
     """,
     answer=best_tile,
     tests=best_tile_tests,
-    wrong=[only_the_fastest, fewest_waves],
+    wrong=[
+        {"-(-count // sms) * high * wide / rates[tile]": "-rates[tile]"},
+        {" * high * wide / rates[tile]": ""},
+    ],
     hint="The time of a tile is its area divided by its rate. The busiest SM has as many tiles as there are waves.",
 )
 

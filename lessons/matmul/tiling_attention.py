@@ -236,7 +236,7 @@ try_it(
 
 # %% fold="Code of the estimate"
 from tilewise.measurements import medians_us, recorded, recorded_device
-from tilewise.measurements.slugs import name_slug
+from tilewise.measurements.attention import attention_so_far
 from tilewise.models import stated
 
 GPU = recorded_device()
@@ -315,26 +315,7 @@ show(
         caption="The steps at N = 1,024, d = 128, recorded on an {machine}, each as the difference between a run with that step and one without it. Kernel 3 also transposes three arrays.",
     )
 )
-VERSIONS = (
-    ("Kernel 1: one thread", "ten loops in one thread", "attention_one_thread"),
-    ("Kernel 2: three kernels", "five independent loops are axes", "attention_three_kernels"),
-    ("Kernel 3: coalesced", "lanes along the queries, three arrays transposed", "attention_coalesced"),
-    ("Kernel 4: reduced by blocks", "one block per row of softmax and per query of PV", "attention_reduced"),
-    ("Kernel 5: tiles", "both GEMMs in 32 × 32 tiles", "attention_tiled"),
-    ("torch, three operations", "library", "attention_three_kernels"),
-)
-show(
-    Table(
-        ["version", "what is new", "N = 256, µs", "N = 1024, µs"],
-        [
-            [name, what, *(None if np.isnan(us) else us for us in times)]
-            for name, what, record in VERSIONS
-            for slug in [f"{record}.{name_slug(name)}"]
-            for times in [[recorded(f"{slug}.n_{N}_d_128.median") for N in (256, 1024)]]
-        ],
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. One thread is not timed at N = 1,024.",
-    )
-)
+show(attention_so_far(5))
 FIFTH_US = medians_us(tiled_attention, "N")["Kernel 5: tiles", 1024]
 counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]), None) or {}
 COUNTED_WAVEFRONTS = counted.get("shared_load_wavefronts", np.nan) / (2 * 64 * 64 * 32 / 32)

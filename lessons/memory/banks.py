@@ -58,22 +58,7 @@ from math import gcd
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    constant,
-    integers,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Guess, measure, normal, parallel, publish, show, tiles
 from tilewise.figures import Series, bars, heat_map, line_chart
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, stated
@@ -187,6 +172,8 @@ print(loads.requests, "loads,", loads.wavefronts, "wavefronts")
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, constant, integers, output
+
 for stride in range(1, 33):
     run = READ_STRIDED.simulate(x, out, 32, stride, 1, grid=1, block=32)
     assert run.counts.shared_load.wavefronts == gcd(stride, 32) * run.counts.shared_load.requests
@@ -760,7 +747,7 @@ publish(
 # load, find the lane stride, pad it to an odd number of words or swizzle, and check that the time improves too.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
-from tilewise import exercise
+from tilewise import Trace, exercise
 
 SWIZZLED = Kernel(r"""
 extern "C" __global__
@@ -776,9 +763,6 @@ void transpose_tiled(const float* A, float* B, int R, int C) {
             B[(left + y) * R + top + x] = tile[x][y ^ x];
 }
 """)
-
-STORES_ONLY = Kernel(SWIZZLED.source.replace("[y ^ x]", "[y]"))
-EIGHT_POSITIONS = Kernel(SWIZZLED.source.replace("x ^ y]", "x ^ y % 8]").replace("y ^ x]", "y ^ x % 8]"))
 
 
 def swizzle_tests(kernel):
@@ -805,7 +789,7 @@ exercise(
     """,
     answer=SWIZZLED,
     tests=swizzle_tests,
-    wrong=[TILED, PADDED, STORES_ONLY, EIGHT_POSITIONS],
+    wrong=[TILED, PADDED, {"[y ^ x]": "[y]"}, {"x ^ y]": "x ^ y % 8]", "y ^ x]": "y ^ x % 8]"}],
     hint="In row y, position x ^ y takes all 32 values as x runs from 0 to 31. What happens for a fixed x as y changes?",
     explanation="Element x of row y is at position x ^ y. For a fixed x, the 32 rows give 32 different positions and therefore 32 different banks.",
 )

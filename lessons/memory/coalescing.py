@@ -38,20 +38,7 @@
 # %% fold="Code of the figure"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    constant,
-    integers,
-    measure,
-    output,
-    publish,
-    show,
-)
+from tilewise import Guess, Trace, ceil_div, check, constant, measure, publish, show
 from tilewise.figures import Series, line_chart, sector_map, stepped
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import sectors_of_stride
@@ -70,7 +57,6 @@ publish(
         "stride_1": sectors_of_stride(1),
         "stride_2": sectors_of_stride(2),
         "stride_8": sectors_of_stride(8),
-        "offset_1": sectors_of_stride(1, offset=4),
         "useless": 1 - 4 / 32,
         "times_8": sectors_of_stride(8) / sectors_of_stride(1),
         "times_offset": sectors_of_stride(1, offset=4) / sectors_of_stride(1),
@@ -145,6 +131,8 @@ for stride, offset in ((1, 0), (1, 1), (2, 0), (8, 0), (16, 0)):
     print(f"stride {stride}, offset {offset}: {each:g} sectors per request")
 
 # %% fold="Code of the check"
+from tilewise import agree, case, integers, output
+
 cases = []
 for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 31, 4003)):
     arrays = {"x": integers(size, low=-1000, high=1000, dtype="int32"), "partial": output(128, dtype="int32")}
@@ -433,13 +421,10 @@ GPU = recorded_device()
 walks_us = medians_us(walks)
 LOOK_UPS_US = 2**25 / GPU.sms / GPU.boost_mhz  # row-wise: one line per element, one line per cycle and SM
 if np.isfinite(walks_us["row-wise"]):
-    assert 0.8 < LOOK_UPS_US / walks_us["row-wise"] < 1, (
-        "the text says that look-ups may take most of the time"
-    )
+    assert 0.8 < LOOK_UPS_US / walks_us["row-wise"] < 1, "the text: look-ups may take most of the time"
 publish(
     walked={
         "times": walks_us["row-wise"] / walks_us["column-wise (coalesced)"],
-        "wide_times": walks_us["row-wise, int4 loads"] / walks_us["column-wise (coalesced)"],
         "wide_gain": walks_us["row-wise"] / walks_us["row-wise, int4 loads"],
         "wide_sectors": sectors_of_stride(32, 16),
         "look_ups_us": LOOK_UPS_US,
@@ -494,29 +479,6 @@ void scale(float* x, float factor, int n, int each) {
 }
 """)
 
-OWN_STRETCH = Kernel(r"""
-extern "C" __global__
-void scale(float* x, float factor, int n, int each) {
-    int first = (blockIdx.x * blockDim.x + threadIdx.x) * each;
-    for (int k = 0; k < each; ++k)
-        if (first + k < n) x[first + k] *= factor;
-}
-""")
-
-ONE_ELEMENT_ONLY = Kernel(r"""
-extern "C" __global__
-void scale(float* x, float factor, int n, int each) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) x[i] *= factor;
-}
-""")
-
-OFF_BY_ONE_SECTOR = Kernel(
-    INTERLEAVED.source.replace(
-        "k * blockDim.x + threadIdx.x;", "(k * blockDim.x + threadIdx.x + 1) % (blockDim.x * each);"
-    )
-)
-
 
 def scale_tests(kernel):
     for n, each, block in ((1024, 4, 64), (1000, 8, 32), (5000, 3, 128)):
@@ -541,7 +503,14 @@ exercise(
     """,
     answer=INTERLEAVED,
     tests=scale_tests,
-    wrong=[OWN_STRETCH, ONE_ELEMENT_ONLY, OFF_BY_ONE_SECTOR],
+    wrong=[
+        {
+            "blockIdx.x * blockDim.x * each": "(blockIdx.x * blockDim.x + threadIdx.x) * each",
+            "first + k * blockDim.x + threadIdx.x": "first + k",
+        },
+        {"k < each": "k < 1"},
+        {"k * blockDim.x + threadIdx.x;": "(k * blockDim.x + threadIdx.x + 1) % (blockDim.x * each);"},
+    ],
     hint="Each block owns one contiguous range. In each iteration, its threads take neighbouring elements.",
 )
 

@@ -388,12 +388,8 @@ if record is not None:
     assert read_back == {limit: limit for limit in LIMITS}, "the text says that the limit was set"
     for limit, stride in ((32, 8), (64, 16), (128, 32)):
         for at in (one for one in SHOWN if 8 < one <= stride):
-            assert 1.8 < ratio(limit, at, at // 2) < 2.1, (
-                "the text says that the time doubles up to the limit"
-            )
-    assert limit_us[64, LONG, 16] / limit_us[64, LONG, 8] > 1.9, (
-        "the text says that an H200 has the same jump"
-    )
+            assert 1.8 < ratio(limit, at, at // 2) < 2.1, "the text: the time doubles up to the limit"
+    assert limit_us[64, LONG, 16] / limit_us[64, LONG, 8] > 1.9, "the text: an H200 has the same jump"
     for limit, stride in ((32, 16), (64, 32)):
         assert ratio(limit, stride, stride // 2) < 1.4, "the title says that the jump moves"
     show(

@@ -960,16 +960,6 @@ void gelu_chain(const float* x, const float* b, const float* s,
 }
 """
 GELU = Kernel(GELU_SOURCE)
-ROW_FOR_COLUMN = Kernel(GELU_SOURCE.replace("b[i % columns]", "b[i / columns]"))
-NO_GUARD = Kernel(GELU_SOURCE.replace("    if (i >= rows * columns) return;\n", ""))
-THROUGH_MEMORY = Kernel(
-    GELU_SOURCE.replace(
-        "float v = x[i] + b[i % columns];", "y[i] = x[i] + b[i % columns];\n    float v = y[i];"
-    )
-)
-SCALED_FIRST = Kernel(
-    GELU_SOURCE.replace("b[i % columns];", "b[i % columns];\n    v *= s[0];").replace(" * s[0];\n}", ";\n}")
-)
 
 
 def gelu_tests(kernel):
@@ -998,7 +988,12 @@ exercise(
     """,
     answer=GELU,
     tests=gelu_tests,
-    wrong=[ROW_FOR_COLUMN, NO_GUARD, THROUGH_MEMORY, SCALED_FIRST],
+    wrong=[
+        {"b[i % columns]": "b[i / columns]"},
+        {"    if (i >= rows * columns) return;\n": ""},
+        {"float v = x[i] + b[i % columns];": "y[i] = x[i] + b[i % columns];\n    float v = y[i];"},
+        {"b[i % columns];": "b[i % columns];\n    v *= s[0];", " * s[0];\n}": ";\n}"},
+    ],
     hint="Keep x + b in a local variable. Nothing needs to be loaded twice.",
     explanation="Three kernels load and store three times, 6 values per element; the fused one moves 2. b and s are small enough to stay in a cache.",
 )

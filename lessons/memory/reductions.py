@@ -19,24 +19,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Table,
-    Trace,
-    agree,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    gpu_here,
-    integers,
-    measure,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-    uniform,
-)
+from tilewise import Table, check, expect_hazard, gpu_here, measure, parallel, publish, show, tiles, uniform
 from tilewise.figures import bars, stepped
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, bytes_in_flight, device, stated
@@ -181,6 +164,9 @@ print(block_sums)
 
 
 # %% fold="Code of the checks and of the figure"
+from tilewise import Trace, agree, case, ceil_div, integers, output
+
+
 def summing(n, block=256):
     blocks = ceil_div(n, block)
     x = integers(n, low=-8, high=9, dtype="float32")
@@ -571,7 +557,6 @@ for kernel in (NARROW, ONE, FOUR, SIXTEEN):
         assert arrays["total"][0] == arrays["x"].sum(), f"{kernel.name}, {n} elements: {arrays['total'][0]:g}"
 
 # %% fold="Code of the model"
-from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.models.occupancy import LIMITS
 
 LATENCY_NS = (
@@ -590,7 +575,6 @@ publish(
         "one_kb": WARPS * 32 * 16 / 1000,
         "four_kb": 4 * WARPS * 32 * 16 / 1000,
         "narrow_kb": WARPS * 32 * 4 / 1000,
-        "registers": compile_kernel(SIXTEEN, ["sm_90"])[0].registers if available() is None else np.nan,
     },
 )
 
@@ -669,7 +653,6 @@ publish(
         "tiles_less": 1 - sum_rate["4 x float4, one block per tile"] / sum_rate["4 x float4"],
         "tile": 4 * 16 * 256,
         "many_blocks": ceil_div(MANY, 4 * 16 * 256),
-        "of_cub": sum_rate[best] / recorded("sums.cub_through_cupy_sum.gb_per_s"),
         "of_stated": sum_rate[best] / GPU.memory_gb_per_s,
         "of_read": sum_rate[best] / recorded("sums.ceilings.probes.read_gb_per_s"),
     }
@@ -719,7 +702,6 @@ errors = {"serial": abs(serial - right) / right, "wide": abs(arrays["total"][0] 
 publish(
     order={
         "numbers": len(arrays["x"]),
-        "serial": MANY,
         "wide": 4 * tiles_per_block + 2 + 5 + 5 + ceil_div(BLOCKS, 1024) + 10,
         "serial_error": errors["serial"],
         "wide_error": errors["wide"],
@@ -971,58 +953,6 @@ void largest(const float* x, float* values, int* places, int n) {
 }
 """)
 
-WRONG = r"""
-extern "C" __global__
-void largest(const float* x, float* values, int* places, int n) {
-    __shared__ float warp_max[32];
-    __shared__ int warp_at[32];
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float v = i < n ? x[i] : FILL;
-    int at = i;
-    for (int level = 0; level < 2; ++level) {
-        for (int offset = 16; offset > 0; offset /= 2) {
-            float other = __shfl_down_sync(0xffffffff, v, offset);
-#if SHUFFLE_INSIDE
-            if (other > v) {
-                v = other;
-                at = __shfl_down_sync(0xffffffff, at, offset);
-            }
-#else
-            int other_at = __shfl_down_sync(0xffffffff, at, offset);
-            if (BETTER) {
-                v = other;
-                at = other_at;
-            }
-#endif
-        }
-        if (level == 1) break;
-        if (lane == 0) {
-            warp_max[warp] = v;
-            warp_at[warp] = at;
-        }
-        BARRIER;
-        if (warp > 0) return;
-        v = lane < blockDim.x / 32 ? warp_max[lane] : FILL;
-        at = lane < blockDim.x / 32 ? warp_at[lane] : n;
-    }
-    if (lane == 0) {
-        values[blockIdx.x] = v;
-        places[blockIdx.x] = at;
-    }
-}
-"""
-RIGHT = {
-    "FILL": "-INFINITY",
-    "BETTER": "other > v || (other == v && other_at < at)",
-    "SHUFFLE_INSIDE": 0,
-    "BARRIER": "__syncthreads()",
-}
-LATER_OF_TWO = Kernel(WRONG, defines=RIGHT | {"BETTER": "other >= v"})
-FILLED_WITH_ZERO = Kernel(WRONG, defines=RIGHT | {"FILL": "0.0f"})
-SHUFFLE_IN_A_BRANCH = Kernel(WRONG, defines=RIGHT | {"SHUFFLE_INSIDE": 1})
-NO_BARRIER = Kernel(WRONG, defines=RIGHT | {"BARRIER": ""})
-
 
 def largest_tests(kernel):
     rng = np.random.default_rng(5)
@@ -1047,7 +977,16 @@ exercise(
     """,
     answer=LARGEST,
     tests=largest_tests,
-    wrong=[LATER_OF_TWO, FILLED_WITH_ZERO, SHUFFLE_IN_A_BRANCH, NO_BARRIER],
+    wrong=[
+        {"other > v || (other == v && other_at < at)": "other >= v"},
+        {"-INFINITY": "0.0f"},
+        {
+            "int other_at = __shfl_down_sync(0xffffffff, at, offset);": "",
+            "(other > v || (other == v && other_at < at))": "(other > v)",
+            "at = other_at": "at = __shfl_down_sync(0xffffffff, at, offset)",
+        },
+        {"__syncthreads();": ""},
+    ],
     hint="Shuffle both the value and its index in all lanes. Compare only afterwards.",
     explanation="A shuffle inside the comparison names lanes that don't execute it. A lane without an element contributes minus infinity, which never wins.",
 )

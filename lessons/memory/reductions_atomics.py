@@ -18,19 +18,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Kernel,
-    agree,
-    case,
-    ceil_div,
-    constant,
-    integers,
-    measure,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Guess, Kernel, measure, publish, show
 from tilewise.figures import bars
 from tilewise.measurements import medians_us
 
@@ -90,6 +78,9 @@ print(total[0])
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, ceil_div, constant, integers, parallel
+
+
 def tallying(n):
     return case(
         x=integers(n, low=-8, high=9, dtype="float32", seed=11),

@@ -20,21 +20,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    check,
-    expect_hazard,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-)
+from tilewise import Kernel, Table, agree, ceil_div, check, measure, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, stated
@@ -121,6 +107,8 @@ print(weights[0].round(3))
 # maximum; no barrier separates the two. The simulator reports that race.
 
 # %% fold="One shared array for both reductions: a race that the simulator reports"
+from tilewise import case, expect_hazard, normal, output
+
 ONE_ARRAY = Kernel(r"""
 __device__ float warp_max(float row_max) {
     for (int offset = 16; offset > 0; offset /= 2)
@@ -380,7 +368,6 @@ publish(
         "block_passes": 3 * ROWS // 256,
         "shuffles": 2 * 2 * 5,  # a maximum and a sum, within the warps and across them, in five steps each
         "scores_us": third_us["scores"],
-        "sum_us": third_us["sum"],
         "columns_us": third_us["softmax"],
         "softmax_us": softmax_us,
         "expected_us": expected_us,
@@ -390,23 +377,9 @@ publish(
 )
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def torch_three_operations(arrays):
-    """Eager PyTorch: two matrix multiplications and a softmax."""
-    import torch
-
-    Q, K, V, O = (torch.as_tensor(arrays[name], device="cuda") for name in "QKVO")
-    S = torch.empty(len(Q), len(Q), device="cuda")
-    P = torch.empty_like(S)
-    scale = float(arrays["scale"])
-
-    def run():
-        torch.addmm(S, Q, K.T, beta=0.0, alpha=scale, out=S)
-        torch.softmax(S, dim=-1, out=P)
-        torch.mm(P, V, out=O)
-
-    return run
+(torch_three_operations,) = from_lesson("memory/coalescing_attention", "torch_three_operations")
 
 
 def attended(Q, K, V, scale):
@@ -579,38 +552,9 @@ measure(
 )
 
 # %% fold="Code of the table"
-show(
-    Table(
-        ["version", "change", "N = 256, µs", "N = 1024, µs"],
-        [
-            [name, what, *(recorded(f"{path}.n_{N}_d_128.median", None) for N in (256, 1024))]
-            for name, what, path in (
-                (
-                    "Kernel 1: one thread",
-                    "all loops in one thread",
-                    "attention_one_thread.kernel_1_one_thread",
-                ),
-                (
-                    "Kernel 2: three kernels",
-                    "one thread per output element",
-                    "attention_three_kernels.kernel_2_three_kernels",
-                ),
-                (
-                    "Kernel 3: coalesced",
-                    "lanes along the queries, transposed arrays",
-                    "attention_coalesced.kernel_3_coalesced",
-                ),
-                (
-                    "Kernel 4: reduced",
-                    "block reductions",
-                    "attention_reduced.kernel_4_reduced_by_blocks",
-                ),
-                ("torch, three operations", "library", "attention_three_kernels.torch_three_operations"),
-            )
-        ],
-        caption="Attention so far, in FP32 with one head and d = 128, on an {machine}. Kernel 1 was not timed at N = 1,024.",
-    )
-)
+from tilewise.measurements.attention import attention_so_far
+
+show(attention_so_far(4))
 
 # %% [markdown]
 # ## Takeaways

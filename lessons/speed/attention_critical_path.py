@@ -88,75 +88,13 @@ void attention_serial(const float* Q, const float* K, const float* V,
 # softmax, and `c` in the output. Kernel 2 maps five of them to grid axes. The sixth writes the weights, and it has to wait
 # for the maximum and the sum of the same row, so it stays in that row's thread. The kernels are the ones from the lesson.
 
-# %% fold="Kernel 2: scores, softmax and weighted sum"
-SCORES = Kernel(r"""
-// S = scale * Q K^T. Q, K: N x d; S: N x N, row-major. One thread per
-// score; 2-D grid and block that cover N (x, keys) by N (y, queries).
-extern "C" __global__
-void scores(const float* Q, const float* K, float* S,
-            int N, int d, float scale) {
-    int j = blockIdx.x * blockDim.x + threadIdx.x;  // key
-    int i = blockIdx.y * blockDim.y + threadIdx.y;  // query
-    if (i >= N || j >= N) return;
-    float acc = 0.0f;
-    for (int k = 0; k < d; ++k) acc += Q[i * d + k] * K[j * d + k];
-    S[i * N + j] = acc * scale;
-}
-""")
-
-SOFTMAX_ROWS = Kernel(r"""
-// P = softmax of each row of S. S, P: N x N, row-major. One thread per row.
-extern "C" __global__
-void softmax_rows(const float* S, float* P, int N) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;  // query
-    if (i >= N) return;
-    float row_max = -INFINITY, row_sum = 0.0f;
-    for (int j = 0; j < N; ++j) row_max = fmaxf(row_max, S[i * N + j]);
-    for (int j = 0; j < N; ++j) row_sum += expf(S[i * N + j] - row_max);
-    for (int j = 0; j < N; ++j)
-        P[i * N + j] = expf(S[i * N + j] - row_max) / row_sum;
-}
-""")
-
-WEIGHTED_SUM = Kernel(r"""
-// O = P V. P: N x N; V, O: N x d, row-major. One thread per element of O;
-// 2-D grid and block that cover d (x, columns) by N (y, queries).
-extern "C" __global__
-void weighted_sum(const float* P, const float* V, float* O,
-                  int N, int d) {
-    int c = blockIdx.x * blockDim.x + threadIdx.x;  // column of V
-    int i = blockIdx.y * blockDim.y + threadIdx.y;  // query
-    if (i >= N || c >= d) return;
-    float acc = 0.0f;
-    for (int j = 0; j < N; ++j) acc += P[i * N + j] * V[j * d + c];
-    O[i * d + c] = acc;
-}
-""")
-
 # %% fold="Code of the checks"
-from tilewise import agree, case, ceil_div, check, integers, normal, output
+from tilewise import agree, check
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def attention(N, d):
-    inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
-    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
-    return case(**inputs, **written, N=N, d=d, scale=d**-0.5, grid=1, block=1)
-
-
-def steep_attention(N, d):
-    whole = {name: integers(N, d, low=-4, high=5, dtype="float32") for name in "QKV"}
-    written = {"S": output(N, N), "P": output(N, N), "O": output(N, d)}
-    return case(**whole, **written, N=N, d=d, scale=8.0, grid=1, block=1)
-
-
-def kernel_2(inputs):
-    """The three launches of Kernel 2, in the order in which the stream runs them."""
-    N, d = inputs.values["N"], inputs.values["d"]
-    return [
-        SCORES.on(inputs, grid=(ceil_div(N, 32), ceil_div(N, 8)), block=(32, 8)),
-        SOFTMAX_ROWS.on(inputs, grid=ceil_div(N, 32), block=32),
-        WEIGHTED_SUM.on(inputs, grid=(ceil_div(d, 32), ceil_div(N, 8)), block=(32, 8)),
-    ]
+attention, steep_attention, kernel_2 = from_lesson(
+    "kernels/serial_attention", "attention", "steep_attention", "kernel_2"
+)
 
 
 def softmax(S):
@@ -285,7 +223,7 @@ def torch_three_operations(arrays):
 timed = measure(
     "attention_one_thread",
     variants={
-        "Kernel 1: one thread": lambda N, d: ATTENTION_SERIAL.on(attention(N, d)),
+        "Kernel 1: one thread": lambda N, d: ATTENTION_SERIAL.on(attention(N, d), grid=1, block=1),
         "Kernel 2: three kernels": lambda N, d: kernel_2(attention(N, d)),
     },
     cases=[{"N": 128, "d": 128}, {"N": 256, "d": 128}],
@@ -335,19 +273,10 @@ large = measure(
 )
 
 # %% fold="Code of the table"
-SO_FAR = {
-    "Kernel 1: one thread": "ten loops in one thread",
-    "Kernel 2: three kernels": "five independent loops as grid axes",
-    "torch, three operations": "library",
-}
+from tilewise.measurements.attention import attention_so_far
+
 us = medians_us(timed, "N") | medians_us(large, "N")
-show(
-    Table(
-        ["version", "how it runs", "N = 256, µs", "N = 1024, µs"],
-        [[name, what, *(us.get((name, N)) for N in (256, 1024))] for name, what in SO_FAR.items()],
-        caption="Attention so far: 32-bit floats, one head, d = 128, on an {machine}. Kernel 1 wasn't timed at N = 1,024.",
-    )
-)
+show(attention_so_far(2))
 one_us, two_us = us["Kernel 1: one thread", 256], us["Kernel 2: three kernels", 256]
 publish(seen={"one_ms": one_us / 1000, "times": round(float(one_us / two_us), -2)})
 
@@ -396,7 +325,7 @@ publish(
         "us": line_us["scores"],
         "fraction": line_us["scores"] / step_us["scores"],
     },
-    step={"scores": step_us["scores"], "softmax": step_us["softmax"]},
+    step={"scores": step_us["scores"]},
     fraction={name.replace(" ", "_"): us / until[-1] for name, us in step_us.items()},
     softmax={"warps": N // 32, "sms": GPU.sms},
 )
@@ -452,14 +381,6 @@ def limits(work, path, processors):
     return max(work / processors, path), work / processors + path
 
 
-def forgets_the_path(work, path, processors):
-    return work / processors, work / processors + path
-
-
-def adds_both(work, path, processors):
-    return work / processors + path, work / processors + path
-
-
 def limits_tests(answer):
     assert answer(800, 100, 4) == (200, 300), "8 sums of 100 elements on 4 processors"
     assert answer(800, 100, 16) == (100, 150), "8 sums of 100 elements on 16 processors"
@@ -478,7 +399,10 @@ exercise(
     """,
     answer=limits,
     tests=limits_tests,
-    wrong=[forgets_the_path, adds_both],
+    wrong=[
+        {"max(work / processors, path)": "work / processors"},
+        {"max(work / processors, path)": "work / processors + path"},
+    ],
     hint="Write down both terms for 8 sums of 100 elements first, with 4 processors and with 16.",
     explanation="For the scores, work / processors is about 7,900 and the path is 128: there are too few lanes. For softmax, work / processors is about 190 and the path is 3,072: more threads wouldn't help, a shorter path would.",
 )

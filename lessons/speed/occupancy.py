@@ -404,9 +404,7 @@ show(
     )
 )
 if np.isfinite(small[64]):
-    assert wide[32] > 2 * small[32] and wide[64] < 1.2 * wide[32], (
-        "the title says that wider loads need fewer warps"
-    )
+    assert wide[32] > 2 * small[32] and wide[64] < 1.2 * wide[32], "the title: wider loads need fewer warps"
     assert wide[16] > 0.9 * small[64], "the text says that a quarter of the warps comes close"
     assert np.ceil(BLOCKS / (SMS * 24)) == np.ceil(BLOCKS / (SMS * 16)) == 2, "both need two waves"
 
@@ -680,7 +678,6 @@ publish(
         "warps_free_64": occupancy(128, FREE).warps_per_sm if TAKEN else np.nan,
         "warps_capped_64": occupancy(128, CAPPED).warps_per_sm if TAKEN else np.nan,
         "gain_64": took["no cap", 64] / took["at most 128", 64],
-        "full_64": took["at most 32", 64] / took["at most 128", 64],
         "full_128": took["at most 32", 128] / took["no cap", 128],
     },
 )
@@ -735,18 +732,6 @@ def warps_per_sm(registers, shared_bytes, threads):
     return blocks * warps
 
 
-def registers_in_one_pool(registers, shared_bytes, threads):
-    warps = -(-threads // 32)
-    a_block = -(-(shared_bytes + 1024) // 128) * 128
-    return warps * min(64 // warps, 32, 65_536 // (registers * 32 * warps), 233_472 // a_block)
-
-
-def warps_without_blocks(registers, shared_bytes, threads):
-    by_registers = 4 * (16_384 // (-(-registers * 32 // 256) * 256))
-    a_block = -(-(shared_bytes + 1024) // 128) * 128
-    return min(64, by_registers, 233_472 // a_block * -(-threads // 32))
-
-
 def occupancy_tests(answer):
     for registers, warps in {32: 64, 64: 32, 96: 20, 128: 16, 168: 12, 200: 8, 255: 8}.items():
         given = answer(registers, 0, 128)
@@ -772,7 +757,10 @@ exercise(
     """,
     answer=warps_per_sm,
     tests=occupancy_tests,
-    wrong=[registers_in_one_pool, warps_without_blocks],
+    wrong=[
+        {"4 * (16_384 // a_warp)": "65_536 // (registers * 32)"},
+        {"return blocks * warps": "return min(64, by_registers, 233_472 // a_block * warps)"},
+    ],
     hint="Count blocks: how many does each resource allow? All registers of a warp come from its own scheduler's quarter.",
 )
 

@@ -33,19 +33,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import (
-    Kernel,
-    agree,
-    case,
-    ceil_div,
-    constant,
-    expect_hazard,
-    integers,
-    normal,
-    output,
-    publish,
-    show,
-)
+from tilewise import Kernel, agree, ceil_div, constant, integers, publish, show
 from tilewise.figures import bars
 
 FOUND = {}  # places by kind of mistake, as the sections name them
@@ -83,6 +71,9 @@ void variance(const float* x, float* out, int width) {
 
 
 # %% fold="Code of the check"
+from tilewise import case, expect_hazard, normal, output
+
+
 def rows(count, width):
     return case(x=normal(count, width), out=output(count), width=width, grid=count, block=128)
 

@@ -20,21 +20,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import (
-    Guess,
-    Table,
-    agree,
-    case,
-    ceil_div,
-    gpu_here,
-    measure,
-    normal,
-    output,
-    parallel,
-    publish,
-    show,
-    tiles,
-)
+from tilewise import Guess, Table, ceil_div, gpu_here, measure, parallel, publish, show, tiles
 from tilewise.figures import bars
 from tilewise.frameworks import cuda, tl, torch, triton
 from tilewise.measurements import Numbers, medians_us, printed, recorded
@@ -144,6 +130,9 @@ print((c == a + b).all())
 
 
 # %% fold="Code of the checks"
+from tilewise import agree, case, normal, output
+
+
 def addition(n):
     arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
     return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)
@@ -536,28 +525,21 @@ publish(
 
 # %% [markdown]
 # ## Who decides what?
-
-# %% fold="Code of the table"
-DECISIONS = """
-what a block works on | you | you | you | compiler
-index arithmetic | you | you; arrays know their shape | you, for whole blocks | compiler
-bounds | you: if | you: if | you: masks | compiler
-which thread loads what, how wide | you | you | compiler | compiler
-shared memory, barriers | you | you | compiler | compiler
-order of loads and arithmetic | you, then ptxas | as in CUDA C | compiler | compiler
-types of intermediate values | you | Python's rules: 64 bits | you | as in PyTorch
-tensor cores | you | only through linked CUDA C | compiler, for tl.dot | library or Triton
-tile sizes, warps per block | you | you | you, or autotuning | compiler, or autotuning
-what is fused into one launch | you | you | you | compiler
-"""
-show(
-    Table(
-        ["decision", "CUDA C", "Numba", "Triton", "torch.compile"],
-        [line.split(" | ") for line in DECISIONS.strip().splitlines()],
-        caption="Who decides. The order of blocks is nobody's decision: the hardware schedules them, in every column.",
-    )
-)
-
+#
+# | decision | CUDA C | Numba | Triton | torch.compile |
+# | --- | --- | --- | --- | --- |
+# | what a block works on | you | you | you | compiler |
+# | index arithmetic | you | you; arrays know their shape | you, for whole blocks | compiler |
+# | bounds | you: if | you: if | you: masks | compiler |
+# | which thread loads what, how wide | you | you | compiler | compiler |
+# | shared memory, barriers | you | you | compiler | compiler |
+# | order of loads and arithmetic | you, then ptxas | as in CUDA C | compiler | compiler |
+# | types of intermediate values | you | Python's rules: 64 bits | you | as in PyTorch |
+# | tensor cores | you | only through linked CUDA C | compiler, for tl.dot | library or Triton |
+# | tile sizes, warps per block | you | you | you, or \autotuning | compiler, or \autotuning |
+# | what is fused into one launch | you | you | you | compiler |
+#
+# The order of blocks is nobody's decision: the hardware schedules them, in every column.
 
 # %% [markdown]
 # ## Arrays cross packages without a copy
@@ -839,7 +821,6 @@ if np.isfinite(FUSED_US) and np.isfinite(ROWS_US["Triton"]):
 publish(
     rows={
         "cuda": ROWS_US["CUDA C"],
-        "numba": ROWS_US["Numba"],
         "triton": ROWS_US["Triton"],
         "fused": FUSED_US,
         "passes": 4,
@@ -897,17 +878,6 @@ void mean_of_three(const float* x, float* y, int rows, int cols) {
 }
 """
 MEAN_OF_THREE = Kernel(MEAN_SOURCE)
-SWAPPED = Kernel(
-    MEAN_SOURCE.replace(
-        "int i = blockIdx.x * blockDim.x + threadIdx.x", "int j = blockIdx.x * blockDim.x + threadIdx.x"
-    ).replace(
-        "int j = blockIdx.y * blockDim.y + threadIdx.y", "int i = blockIdx.y * blockDim.y + threadIdx.y"
-    )
-)
-BY_ROWS = Kernel(
-    MEAN_SOURCE.replace("i * cols + j", "i * rows + j").replace("(i + 1) * cols", "(i + 1) * rows")
-)
-ONE_MORE_ROW = Kernel(MEAN_SOURCE.replace("i + 2 < rows", "i + 1 < rows"))
 
 
 def port_tests(kernel):
@@ -937,7 +907,14 @@ exercise(
     """,
     answer=MEAN_OF_THREE,
     tests=port_tests,
-    wrong=[SWAPPED, BY_ROWS, ONE_MORE_ROW],
+    wrong=[
+        {
+            "int i = blockIdx.x * blockDim.x + threadIdx.x": "int j = blockIdx.x * blockDim.x + threadIdx.x",
+            "int j = blockIdx.y * blockDim.y + threadIdx.y": "int i = blockIdx.y * blockDim.y + threadIdx.y",
+        },
+        {"i * cols + j": "i * rows + j", "(i + 1) * cols": "(i + 1) * rows"},
+        {"i + 2 < rows": "i + 1 < rows"},
+    ],
     hint="The first result of cuda.grid(2) comes from threadIdx.x, and it's the row here.",
     explanation="Lanes vary along i, down a column, so the accesses are uncoalesced in both languages; swap the roles of x and y, in the launch as well. Numba divides in 64 bits, because its 3 is a 64-bit integer.",
 )

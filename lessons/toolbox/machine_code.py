@@ -24,37 +24,19 @@ import numpy as np
 from tilewise import Kernel, Table, agree, case, ceil_div, kernels, normal, output, parallel, publish, show
 from tilewise.figures import Series, line_chart
 from tilewise.kernel.machine_code import available, machine_code, machine_codes, side_by_side
+from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import Archive, recorded, recorded_device
 from tilewise.measurements.archive import lesson_root
 from tilewise.models.occupancy import occupancy
 from tilewise.outputs import Cell
 
-BEST_SCORE = r"""
-extern "C" __global__
-void best_score(const float* Q, const float* K, float* best,
-                int N, int M) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= N) return;
-    float q[D];  // private: in registers, as long as they last
-    #pragma unroll
-    for (int c = 0; c < D; ++c) q[c] = Q[i * D + c];
-    float most = -INFINITY;
-    #pragma unroll 1
-    for (int j = 0; j < M; ++j) {
-        float s = 0.0f;
-        #pragma unroll
-        for (int c = 0; c < D; ++c) s += q[c] * K[j * D + c];
-        most = fmaxf(most, s);
-    }
-    best[i] = most;
-}
-"""
+(BEST_SCORE,) = from_lesson("speed/occupancy", "BEST_SCORE")
 
 
 def held_to(d, cap):
     """The kernel for rows of d numbers, with at most so many registers per thread."""
     spilling = cap is not None and cap < d + 16
-    source = BEST_SCORE + ("// spills: to show what a cap costs\n" if spilling else "")
+    source = BEST_SCORE.source + ("// spills: to show what a cap costs\n" if spilling else "")
     options = [f"--maxrregcount={cap}"] if cap else []
     return Kernel(source, defines={"D": d}, options=options)
 
@@ -435,7 +417,6 @@ publish(
         "near_least": min(near),
         "near_most": max(near),
         "far_least": min(far),
-        "far_most": max(far),
         "around": read_of(64, None, "instructions") - 2 * 64,
         "issue": read_of(64, 128, "issue"),
         "spills_48": read_of(128, 48, "spilled"),
@@ -548,23 +529,6 @@ def inner_loop(lines):
     return len(names), sum(name.split(".")[0] in ("LDL", "STL") for name in names)
 
 
-def takes_any_jump(lines):
-    labels = {line.strip()[:-1]: at for at, line in enumerate(lines) if line.strip().endswith(":")}
-    jumps = [
-        (labels[jump[1]], at)
-        for at, line in enumerate(lines)
-        if (jump := re.search(r"\bBRA\b.*?(\.L_\w+)", line))
-    ]
-    first, last = max(map(sorted, jumps), key=lambda ends: ends[1] - ends[0])
-    body = [line for line in lines[first : last + 1] if not line.strip().endswith(":")]
-    return len(body), sum("LDL" in line or "STL" in line for line in body)
-
-
-def counts_every_line(lines):
-    kept = [line for line in lines if not line.strip().endswith(":")]
-    return len(kept), sum("LDL" in line or "STL" in line for line in kept)
-
-
 NESTED = """
      LDC R1, c[0x0][0x28]
      STL [R1], R4
@@ -608,6 +572,12 @@ exercise(
     """,
     answer=inner_loop,
     tests=loop_tests,
-    wrong=[takes_any_jump, counts_every_line],
+    wrong=[
+        {
+            "jump and labels[jump[1]] <= at": "jump",
+            "(labels[jump[1]], at)": "tuple(sorted((labels[jump[1]], at)))",
+        },
+        {"max(inner, key=lambda ends: ends[1] - ends[0])": "0, len(lines) - 1"},
+    ],
     hint="A branch to a label above itself ends a loop. A branch to a label below it doesn't.",
 )

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from tilewise.cuda.cases import case
-from tilewise.measurements.attention import attention, bf16_inputs, right_answer, shifted_attention
+from tilewise.measurements.attention import (
+    KERNELS,
+    attention,
+    attention_so_far,
+    bf16_inputs,
+    right_answer,
+    shifted_attention,
+)
 
 RANDOM = np.random.default_rng(1)
 Q, K, V = (RANDOM.normal(size=(1, rows, 4)) for rows in (5, 7, 7))
@@ -38,3 +45,14 @@ def test_heads_of_keys_are_shared() -> None:
     assert np.shape(arrays["K"]) == (2, 9, 8)
     assert arrays["shift"] == 9
     assert right_answer(arrays)["O"].shape == (4, 6, 8)
+
+
+def test_the_table_of_attention_kernels_finds_every_record() -> None:
+    for kernels in range(1, len(KERNELS) + 1):
+        *rows, last = attention_so_far(kernels).rows
+        assert [row[0].text.split(":")[0] for row in rows[:kernels]] == [
+            f"Kernel {number}" for number in range(1, kernels + 1)
+        ]
+        assert last[0].text.startswith("torch")
+        missing = [(row[0].text, at) for row in (*rows, last) for at in (2, 3) if not row[at].text]
+        assert missing == [("Kernel 1: one thread", 3)]

@@ -44,10 +44,11 @@ def test_a_recorded_value_is_found_by_its_path(tmp_path: Path, monkeypatch: pyte
     assert readings.recorded("vector_add.device") == "NVIDIA H100 80GB HBM3"
     assert math.isnan(readings.recorded("vector_add.no_such_variant.median"))
     assert readings.recorded("no_such_experiment.one_float.median", missing=None) is None
+    assert readings.recorded("vector_add.one_float.n_1000.median", device="NVIDIA H100 80GB HBM3") == 10.0
 
 
 def test_what_a_cell_printed_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings, "text_record", lambda *_: SimpleNamespace(text=PRINTED))
+    monkeypatch.setattr(readings, "text_record", lambda *_, **__: SimpleNamespace(text=PRINTED))
     rows = readings.printed_rows("a/lesson", "errors", r"^(\w+): off by (\S+),")
     assert rows == [("small", 1e-6), ("large", 4e-6)]
     assert readings.printed_numbers("a/lesson", "errors", r"^(\w+): off by (\S+),")["large"] == 4e-6
@@ -56,8 +57,14 @@ def test_what_a_cell_printed_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert readings.printed_errors("a/lesson", "torch") == errors
 
 
+def test_another_gpu_is_asked_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "text_record", lambda *_, device: SimpleNamespace(text=f"on {device}"))
+    assert readings.printed("a/lesson", "c", "NVIDIA H200") == "on NVIDIA H200"
+    assert readings.printed_rows("a/lesson", "c", "(H[0-9]+)", "NVIDIA H200") == [("H200",)]
+
+
 def test_without_a_record_nothing_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings, "text_record", lambda *_: None)
+    monkeypatch.setattr(readings, "text_record", lambda *_, **__: None)
     assert readings.printed("a/lesson", "c") == ""
     assert not readings.complete(readings.printed_numbers("a/lesson", "c", r"(\w+): (\d+)"))
     assert all(map(math.isnan, readings.printed_errors("a/lesson", "torch").values()))

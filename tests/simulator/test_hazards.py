@@ -315,6 +315,20 @@ def test_expect_hazard_shows_what_happened(capsys: pytest.CaptureFixture[str]) -
     assert "out of bounds" in capsys.readouterr().out
 
 
+def test_expect_hazard_shows_the_call_of_a_function_of_assembly(capsys: pytest.CaptureFixture[str]) -> None:
+    source = """
+static __device__ void store(int* p) {
+    asm volatile("st.global.u32 [%0], 1;" :: "l"(p) : "memory");
+}
+extern "C" __global__ void kernel(int* y) {
+    store(y + threadIdx.x);
+}
+"""
+    hazard = expect_hazard(lambda: simulate(source, _ints(16)), "out of bounds")
+    assert (hazard.line, hazard.caller) == (3, 6)
+    assert "6: store(y + threadIdx.x);" in capsys.readouterr().out
+
+
 def test_expect_hazard_fails_where_nothing_or_something_else_happens() -> None:
     def right() -> Run:
         return simulate(on_threads("y[i] = 1;", "int* y"), _ints(32))

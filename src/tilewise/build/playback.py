@@ -27,6 +27,7 @@ from tilewise.errors import LessonError, nearest
 from tilewise.frameworks import stand_ins
 from tilewise.gpu.device import gpu_here
 from tilewise.kernel.backend import backend
+from tilewise.kernels.from_lesson import with_taken_over
 from tilewise.measurements.definitions import functions_reached
 from tilewise.outputs import CollectingSink, PrintingSink, installed
 
@@ -47,9 +48,9 @@ class LessonFile:
     """All its cells."""
 
     def code_before(self, cell: Cell) -> tuple[str, ...]:
-        """The code cells above one of its cells, in order."""
+        """The code cells above one of its cells, in order, with what they take over from other lessons."""
         above = self.cells[: self.cells.index(cell)]
-        return tuple(one.source for one in above if one.kind == "code")
+        return tuple(with_taken_over(one.source) for one in above if one.kind == "code")
 
     def headings(self) -> tuple[str, ...]:
         """The words of its headings."""
@@ -168,7 +169,7 @@ def _functions_recorded(cells: Sequence[Cell]) -> set[str]:
         if cell.kind == "code" and _parses(cell):
             if cell.record or "measure(" in cell.source:
                 names |= functions_reached(cell.source, before)
-            before.append(cell.source)
+            before.append(with_taken_over(cell.source))
     return names
 
 

@@ -203,7 +203,7 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
             options=("-std=c++17",),
         ),
         "softmax_long": Published(
-            lesson="attention/softmax",
+            lesson="attention/softmax_long",
             constant="LONG",
             does="Y = softmax of each row of X, the row in the registers of a cluster's blocks, on Hopper.",
             defines={

@@ -1,5 +1,5 @@
 // Y = softmax of each row of X, the row in the registers of a cluster's blocks, on Hopper.
-// LONG of the lesson attention/softmax, written by python -m tilewise.kernels: change it there.
+// LONG of the lesson attention/softmax_long, written by python -m tilewise.kernels: change it there.
 // Compile with -std=c++17 -arch=sm_90a.
 #ifndef Number
 #define Number float
@@ -218,15 +218,15 @@ static __device__ Pair combine(Pair a, Pair b) {
 }
 
 // Combines the pairs of a warp's lanes; every lane gets the result.
-static __device__ Pair warp_reduce(Pair own) {
-    float m = own.m;
+static __device__ Pair warp_reduce(Pair pair) {
+    float m = pair.m;
     for (int h = 16; h > 0; h /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, h));
-    float z = m == -INFINITY ? 0.0f : own.z * exp2f(own.m - m);
+    float z = m == -INFINITY ? 0.0f : pair.z * exp2f(pair.m - m);
     for (int h = 16; h > 0; h /= 2) z += __shfl_xor_sync(~0u, z, h);
     return {m, z};
 }
 
-// A thread's exponentials relative to its own maximum, and that maximum with their sum.
+// A thread's exponentials relative to its pair maximum, and that maximum with their sum.
 static __device__ Pair exponentials(float (&e)[SHARE], const uint4 (&chunk)[CHUNKS]) {
     #pragma unroll
     for (int k = 0; k < SHARE; ++k) e[k] = ((const Number*)&chunk[k / VEC])[k % VEC];
@@ -333,11 +333,11 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
             chunk[k] = i * VEC < count ? buffer[i] : uint4{minus_inf, minus_inf, minus_inf, minus_inf};
         }
         float e[SHARE];
-        Pair mine = exponentials(e, chunk), own = warp_reduce(mine);
+        Pair mine = exponentials(e, chunk), pair = warp_reduce(mine);
         if (t == 0) mbarrier_arrive_expect_tx(&pairs_full[n % 2], sizeof(warp_pairs) / 2);
         if (n == 0) cluster_wait();  // every block of the cluster is running
         if (lane < BLOCKS)
-            send_pair(&warp_pairs[n % 2][cluster_rank() * WARPS + t / 32], own, &pairs_full[n % 2], lane);
+            send_pair(&warp_pairs[n % 2][cluster_rank() * WARPS + t / 32], pair, &pairs_full[n % 2], lane);
         __syncthreads();  // every warp has read the buffer
         if (t == 0 && row + SLOTS * clusters < rows)
             bulk_load(buffer, X + (long long)(row + SLOTS * clusters) * cols,

@@ -324,12 +324,12 @@ def text_record(
     return Archive(root or lesson_root()).text_record(lesson, name, cell_source, device, before)
 
 
-def lookup(experiment: str, root: Path | None = None) -> dict[str, Any] | None:
+def lookup(experiment: str, root: Path | None = None, device: str | None = None) -> dict[str, Any] | None:
     """``Archive.lookup`` for the project in the current folder or under ``root``, for charts of lessons.
 
     Its numbers know their experiment. They show no provenance in a table: the list of it is on another page.
     """
-    values = Archive(root or lesson_root()).lookup(experiment)
+    values = Archive(root or lesson_root()).lookup(experiment, device)
     return None if values is None else _located(values, experiment)
 
 

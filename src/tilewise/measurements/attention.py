@@ -15,6 +15,8 @@ from tilewise.cuda.cases import normal, output
 from tilewise.gpu.device import gpu_here
 from tilewise.kernel.comparison import check
 from tilewise.kernel.launch import Launch
+from tilewise.measurements.readings import recorded
+from tilewise.outputs import Table
 
 DIFFICULT: dict[str, dict[str, Any]] = {
     "keys that no tile divides": {"N": 100, "d": 64, "M": 200},
@@ -27,6 +29,37 @@ DIFFICULT: dict[str, dict[str, Any]] = {
 """Sizes for ``bf16_inputs`` under which kernels for attention go wrong."""
 ROUNDED = 2**-7
 """How far results in BF16 may be off: weights and results are rounded, each to 2**-9."""
+
+KERNELS = (
+    ("1: one thread", "ten loops in one thread", "one_thread.kernel_1_one_thread"),
+    ("2: three kernels", "independent loops as grid axes", "three_kernels.kernel_2_three_kernels"),
+    ("3: coalesced", "lanes along the queries, arrays transposed", "coalesced.kernel_3_coalesced"),
+    ("4: reduced", "reductions within a block", "reduced.kernel_4_reduced_by_blocks"),
+    ("5: tiles", "both GEMMs tiled in shared memory", "tiled.kernel_5_tiles"),
+    ("6: flash", "S and P never stored; keys split over blocks", "flash.kernel_6_flash"),
+)
+"""The attention kernels in FP32: number and name, what is new, and the row of its record."""
+
+
+def attention_so_far(kernels: int) -> Table:
+    """A table of the first attention kernels, as recorded, and of PyTorch beside them.
+
+    Args:
+        kernels: how many; with the sixth, PyTorch's fused attention is there too.
+    """
+    library = "flash" if kernels == len(KERNELS) else "three_kernels"
+    rows = [(f"Kernel {name}", what, path) for name, what, path in KERNELS[:kernels]]
+    rows.append(("torch, three operations", "library", f"{library}.torch_three_operations"))
+    if library == "flash":
+        rows.append(("torch, fused", "library", "flash.torch_fused"))
+    return Table(
+        ["version", "what is new", "N = 256, µs", "N = 1,024, µs"],
+        [
+            [name, what, *(recorded(f"attention_{path}.n_{N}_d_128.median", None) for N in (256, 1024))]
+            for name, what, path in rows
+        ],
+        caption="Attention so far: FP32, one head, d = 128, on an {machine}; Kernel 1 at N = 256 only.",
+    )
 
 
 def attention(Q: Any, K: Any, V: Any, bias: Any, scale: Any) -> dict[str, Any]:  # noqa: N803 - as kernels say

@@ -61,47 +61,50 @@ def rates(measurement: Measurement, flop: Callable[..., float]) -> Numbers:
     )
 
 
-def recorded(path: str, missing: Any = math.nan) -> Any:
+def recorded(path: str, missing: Any = math.nan, device: str | None = None) -> Any:
     """A recorded value, e.g. ``recorded("sums.torch_sum.median")``.
 
     Args:
         path: spelt as in prose, ``experiment.variant.case.value``; ``archive`` lists the values.
         missing: what to return where there is none.
+        device: the GPU whose record goes first, ``"NVIDIA H200"``; the page's where it is not given.
     """
     experiment, *names = path.split(".")
-    value: Any = lookup(experiment)
+    value: Any = lookup(experiment, device=device)
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return missing if value is None else value
 
 
-def printed(lesson: str, name: str) -> str:
+def printed(lesson: str, name: str, device: str | None = None) -> str:
     """What a recorded cell printed; empty where it is not recorded.
 
     Args:
         lesson: the lesson's id.
         name: the cell's ``record="..."``.
+        device: the GPU whose record goes first, as in ``recorded``.
     """
-    record = text_record(lesson, name)
+    record = text_record(lesson, name, device=device)
     return record.text if record else ""
 
 
-def printed_rows(lesson: str, name: str, pattern: str) -> list[tuple[Any, ...]]:
+def printed_rows(lesson: str, name: str, pattern: str, device: str | None = None) -> list[tuple[Any, ...]]:
     """The groups of each match in what a recorded cell printed; those that are numbers as floats.
 
     Args:
         lesson: the lesson's id.
         name: the cell's ``record="..."``.
         pattern: a regular expression; ``^`` and ``$`` match at each line.
+        device: the GPU whose record goes first, as in ``recorded``.
     """
-    matches = re.finditer(pattern, printed(lesson, name), re.M)
+    matches = re.finditer(pattern, printed(lesson, name, device), re.M)
     return [tuple(_number(group) for group in match.groups()) for match in matches]
 
 
-def printed_numbers(lesson: str, name: str, pattern: str) -> Numbers:
+def printed_numbers(lesson: str, name: str, pattern: str, device: str | None = None) -> Numbers:
     """The same as numbers by key: the last group is the number, the one before it, or several, the key."""
     numbers = Numbers()
-    for *keys, number in printed_rows(lesson, name, pattern):
+    for *keys, number in printed_rows(lesson, name, pattern, device):
         numbers[tuple(keys) if len(keys) > 1 else keys[0]] = number
     return numbers
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, ClassVar, Self
@@ -99,12 +99,14 @@ def exercise(
         tests: called with the answer; raises (``assert`` does) where it is wrong.
         hint: a first step, in Markdown, folded.
         explanation: Markdown beside the answer, in its fold.
-        wrong: answers that the tests must reject, each of them.
+        wrong: answers that the tests must reject, each of them. ``{old: new}`` stands for the answer with
+            texts of its source replaced, wherever they stand.
 
     Raises:
         AssertionError: the answer fails, or a wrong one passes.
         TypeError: a text is none, or the answer is neither a function nor a ``Kernel``.
-        ValueError: there is an answer without tests, or tests without an answer.
+        ValueError: there is an answer without tests, or tests without an answer; or a text to be replaced is
+            not in the answer.
     """
     for name, text in (("title", title), ("task", task), ("hint", hint), ("explanation", explanation)):
         if not isinstance(text, str) and not (text is None and name in ("hint", "explanation")):
@@ -116,7 +118,7 @@ def exercise(
     if tests is not None:
         tests(answer)
         for candidate in wrong:
-            _must_fail(title, tests, candidate)
+            _must_fail(title, tests, answer, candidate)
             rejected += 1
     source, language = _source(answer)
     sink().add(
@@ -133,15 +135,32 @@ def exercise(
     )
 
 
-def _must_fail(title: str, tests: Callable[[Any], Any], candidate: Any) -> None:
+def _must_fail(title: str, tests: Callable[[Any], Any], answer: Any, candidate: Any) -> None:
+    is_edit = isinstance(candidate, Mapping)
+    wrong = _edited(answer, candidate) if is_edit else candidate
     try:
-        tests(candidate)
+        tests(wrong)
     except Exception:  # any refusal will do: a wrong answer may crash as well as give a wrong result
         return
-    name = getattr(candidate, "__name__", None) or getattr(candidate, "name", repr(candidate))
+    name = f"with {candidate}" if is_edit else getattr(wrong, "__name__", getattr(wrong, "name", repr(wrong)))
     raise AssertionError(
         f'the tests of exercise "{title}" accept the wrong answer {name}; test what it gets wrong'
     )
+
+
+def _edited(answer: Any, edits: Mapping[str, str]) -> Any:
+    """An answer with texts of its source replaced."""
+    is_kernel = hasattr(answer, "source")
+    source = answer.source if is_kernel else _source(answer)[0]
+    for old, new in edits.items():
+        if old not in source:
+            raise ValueError(f"exercise(): the answer has no {old!r}, which a wrong answer replaces")
+        source = source.replace(old, new)
+    if is_kernel:
+        return type(answer)(source, answer.name, defines=answer.defines, options=answer.options)
+    scope = dict(answer.__globals__)
+    exec(source, scope)
+    return scope[answer.__name__]
 
 
 def _source(what: Any) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from .lesson_kernels import LESSONS, from_lesson
 from .operators import Mutant
 from .planting import SWEEP, Outcome, Subject, outcome, planted
 
-ELSEWHERE = ("matmul/register_tiles_banks", "matmul/register_tiles_sizes", "attention/softmax_long")
+ELSEWHERE = ("matmul/register_tiles_banks", "matmul/register_tiles_sizes")
 """Further pages whose kernels are those of their lesson, where bugs are planted into them."""
 LESSONS_WITH_KERNELS = [
     pytest.param(name, id=name, marks=pytest.mark.sweep(f"lessons/{name}.py"))

@@ -368,13 +368,14 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
     """The recorded text that stands in for a skipped cell."""
     if not cell.record:
         return None
+    from tilewise.kernels.from_lesson import with_taken_over
     from tilewise.measurements import Archive, RecordError
     from tilewise.measurements.archive import lesson_root
     from tilewise.measurements.pending import read_pending, text_name
 
     archive = Archive(lesson_root())
     try:
-        before = [one.source for one in job.cells if one.index < cell.index]
+        before = [with_taken_over(one.source) for one in job.cells if one.index < cell.index]
         record = archive.text_record(job.lesson_id, cell.record, cell.source, before=before)
         current = record is not None and not record.stale
         pending = None if current else read_pending(archive).get(text_name(job.lesson_id, cell.record))

@@ -151,7 +151,10 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
         )
     from tilewise.outputs import HazardOutput, show
 
-    show(HazardOutput(hazard.kind, hazard.message, hazard.source_line, hazard.line))
+    line, text = hazard.line, hazard.source_line
+    if hazard.caller and text.strip().startswith("asm"):  # the call says more than the assembly in it
+        line, text = hazard.caller, hazard.caller_line
+    show(HazardOutput(hazard.kind, hazard.message, text, line))
     return hazard
 
 
