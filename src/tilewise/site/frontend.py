@@ -28,7 +28,7 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 NODE_AT_LEAST = 20
 _OUTPUTS = (
     *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js", "machine.wasm"),
-    *("play.js", "edit.js", "editor.js", "figures.js", "plotly.js"),
+    *("play.js", "edit.js", "editor.js", "solve.js", "trace.js", "figures.js", "plotly.js"),
 )
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
@@ -81,6 +81,7 @@ def build_assets(root: Path, during: During = _unmentioned) -> Path:
 def _generated() -> dict[str, str]:
     """What Python hands to the scripts and styles, by the file's name."""
     from tilewise.figures import theme
+    from tilewise.puzzles import browser as judging
     from tilewise.simulator.browser import sentences, stepping
     from tilewise.simulator.browser.layout import layout
 
@@ -89,6 +90,7 @@ def _generated() -> dict[str, str]:
         "layout.json": json.dumps(layout()),
         "sentences.js": sentences.script(),
         "stepping.js": stepping.script(),
+        "judging.js": judging.script(),
     }
 
 
