@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import tilewise
+from tilewise.simulator.compile.toolchain import cache_folder
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -48,7 +49,7 @@ def run(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": home},
+        env={**os.environ, "PYTHONPATH": home, "TILEWISE_CACHE": str(cache_folder())},
         capture_output=True,
         text=True,
         check=False,

@@ -17,6 +17,15 @@ def test_what_is_stored_is_there_for_the_next_process(tmp_path: Path) -> None:
     assert FileCache(tmp_path, at_most=9).load("other", dict) is None
 
 
+def test_what_is_made_is_made_once(tmp_path: Path) -> None:
+    assert FileCache(tmp_path, at_most=9).made("key", list, lambda: [1]) == [1]
+    assert FileCache(tmp_path, at_most=9).made("key", list, lambda: [2]) == [1]
+    assert FileCache(tmp_path, at_most=9).made("key", dict, dict) == {}  # another type: made anew
+    with pytest.raises(ZeroDivisionError):
+        FileCache(tmp_path, at_most=9).made("other", int, lambda: 1 // 0)
+    assert FileCache(tmp_path, at_most=9).load("other", int) is None
+
+
 @pytest.mark.parametrize("content", [b"", b"\x80", b"no pickle", b"\x80\x04cnowhere\nnothing\n."])
 def test_a_damaged_value_counts_as_absent(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").write_bytes(content)

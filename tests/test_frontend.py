@@ -13,7 +13,7 @@ import pytest
 
 from tilewise.figures import theme
 from tilewise.site import frontend
-from tilewise.site.frontend import KINDS, WEB, FrontendError, build_assets, find_node
+from tilewise.site.frontend import KINDS, WEB, FrontendError, build_assets, build_scripts, find_node
 
 ROOT = Path(__file__).parent.parent
 
@@ -81,7 +81,7 @@ def test_a_mistake_in_a_style_is_told_with_its_file(
     monkeypatch.setattr(frontend, "WEB", web)
     monkeypatch.setenv("TILEWISE_CACHE", str(cache))
     with pytest.raises(FrontendError, match=r"(?s)Repair the file.*absent\.css.*styles/main\.css:1"):
-        build_assets(ROOT)
+        build_scripts(ROOT)
     assert not [path for path in (cache / "web").iterdir() if path.name.startswith("bundle-")]
 
 
@@ -103,7 +103,7 @@ def test_a_kind_of_figure_is_its_folder_and_nothing_else(
         (cache / "web" / packages.name).symlink_to(packages)
     monkeypatch.setattr(frontend, "KINDS", folder)
     monkeypatch.setenv("TILEWISE_CACHE", str(cache))
-    built = build_assets(ROOT)
+    built = build_scripts(ROOT)
     assert '"a dial"' in (built / "figures.js").read_text()
     assert ".tw-dial{" in (built / "tilewise.css").read_text()
 
@@ -119,7 +119,7 @@ def test_packages_that_cannot_be_fetched_are_told_with_the_repair(
     monkeypatch.setattr(frontend, "find_node", lambda: node)
     monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path / "cache"))
     with pytest.raises(FrontendError, match=r"(?s)check the connection.*offline"):
-        build_assets(ROOT)
+        build_scripts(ROOT)
 
 
 def test_without_any_node_the_message_says_what_to_install(

@@ -28,7 +28,7 @@ def examine(kernel: Kernel) -> ResourceRow:
     needs = targets[0] if targets[0] in ARCHITECTURES[1:] and not architecture(kernel.options) else ""
     for target in targets:
         try:
-            (taken[target],) = nvrtc.compile_kernel(kernel, [target])
+            (taken[target],) = nvrtc.compile_kernel(kernel, [target], fresh=True)
         except CompileGateError as error:
             if error.needs is None or _number(error.needs) <= _number(target):
                 raise

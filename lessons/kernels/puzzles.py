@@ -8,15 +8,16 @@
 # ---
 
 # %% [markdown]
-# You learn to write kernels by writing them. Each of these six has a gap of one to five lines. Fill it in your own
-# editor, and one command compiles your kernel, runs it on the simulator and checks every value. You don't need a
-# GPU. A correct result is only half the task: each puzzle also has a budget, such as the number of sectors that a
+# You learn to write kernels by writing them. Each of these six has a gap of one to five lines. Fill it in on this page,
+# or in your own editor, where one command compiles your kernel, runs it on the simulator and checks every value. You
+# don't need a GPU. A correct result is only half the task: each puzzle also has a budget, such as the number of sectors that a
 # good solution loads. How many of the six can you solve without a hint?
 
 # %% [markdown]
 # ## How to solve a puzzle
 #
-# Create the file, edit it, check it:
+# *Solve it here* turns a puzzle's gap into blanks with several texts to choose from. Your choice runs in your browser,
+# at several sizes. To write the code yourself, create the file, edit it, check it:
 #
 # ```sh
 # tilewise puzzle start kernels/map     # writes puzzles/kernels/map.cu

@@ -218,11 +218,11 @@ def wait_for_cubes(figure: Locator) -> None:
     canvas = figure.locator(".tw-space canvas").first
     canvas.wait_for()
     assert canvas.evaluate('(one) => Boolean(one.getContext("webgl") || one.getContext("webgl2"))')
-    for _ in range(20):
+    for _ in range(120):
         figure.page.wait_for_timeout(250)
         if (seen := blue_pixels(figure.locator(".tw-space"))) > 2000:
             return
-    pytest.fail(f"the canvas shows {seen} pixels of the blocks' colour after 5 s")
+    pytest.fail(f"the canvas shows {seen} pixels of the blocks' colour after 30 s")
 
 
 def blue_pixels(place: Locator) -> int:

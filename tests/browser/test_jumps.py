@@ -22,9 +22,8 @@ def test_the_first_jump_within_a_page_neither_fetches_it_again_nor_closes_folds(
     expect(page.locator("#takeaways")).to_be_in_viewport()
     page.wait_for_timeout(400)
     page.go_back()
-    page.wait_for_timeout(400)
-    assert page.url == site + FIRST
-    assert page.evaluate("scrollY") < 1500
+    page.wait_for_url(site + FIRST)
+    page.wait_for_function("scrollY < 1500")
     expect(fold).to_have_js_property("open", True)
     asked = [url for url in faults.requests[before:] if not url.endswith("favicon.svg")]
     assert asked == []
@@ -50,6 +49,6 @@ def test_the_next_page_has_an_address_of_its_own_without_a_heading_of_the_page_b
     page.locator(".md-footer__link--next").scroll_into_view_if_needed()
     page.locator(".md-footer__link--next").click()
     expect(page.locator("article h1")).to_contain_text("Grids")
-    page.wait_for_timeout(1200)
-    assert page.evaluate("scrollY") == 0
-    assert page.url == f"{site}lessons/kernels/grids/"
+    page.wait_for_timeout(1200)  # what would scroll, or name a heading, has done so
+    page.wait_for_function("scrollY === 0")
+    page.wait_for_url(f"{site}lessons/kernels/grids/")

@@ -44,8 +44,8 @@ def test_a_fold_is_fetched_when_it_is_opened_once_for_the_page_and_its_code_can_
     assert button is not None
     code.hover()
     button.click()
-    page.wait_for_timeout(200)
-    assert page.evaluate("navigator.clipboard.readText()").strip() == code.inner_text().strip()
+    copied = "async (text) => (await navigator.clipboard.readText()).trim() === text"
+    page.wait_for_function(copied, arg=code.inner_text().strip())
     before = page.locator("article details:has(> .tw-later)").count()
     second = code_fold(page)
     second.locator("summary").focus()
@@ -116,7 +116,7 @@ def test_without_script_or_where_the_file_is_missing_a_link_leads_to_it(
     link.click()
     assert page.locator(f"#{name} pre").first.is_visible()
     page.get_by_role("link", name="Back to the page").click()
-    assert page.url == site + LESSON
+    page.wait_for_url(site + LESSON)
     context = open_context()
     context.route(f"**/{FILE}", lambda route: route.abort())
     page = context.new_page()

@@ -115,7 +115,7 @@ def test_without_scripts_a_number_leads_to_the_list_of_its_facts(
     assert page.locator("tr[data-lesson]").count() >= 2
     assert page.locator("tr[data-lesson]").first.is_visible()
     page.get_by_role("link", name="Back to the page").click()
-    assert page.url == site + ALL
+    page.wait_for_url(site + ALL)
 
 
 def test_headings_sort_by_number_with_empty_cells_last(page: Page, site: str) -> None:

@@ -104,13 +104,13 @@ def opened(open_context: Callable[..., BrowserContext], server: PlayServer) -> I
     assert faults.elsewhere == []
 
 
-def editor(page: Page) -> Locator:
-    return page.get_by_role("textbox", name="CUDA text")
+def editor(page: Page, name: str = "CUDA text") -> Locator:
+    return page.get_by_role("textbox", name=name)
 
 
-def paste(page: Page, text: str) -> None:
+def paste(page: Page, text: str, name: str = "CUDA text") -> None:
     """Replace the editor's text by what is on the clipboard."""
-    editor(page).click()
+    editor(page, name).click()
     page.keyboard.press("Control+A")
     page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
     page.keyboard.press("Control+V")
@@ -189,6 +189,28 @@ __global__ void more(const float* a, float* c, int n) {
     expect(page.locator(".cm-lint-marker-warning")).to_have_count(1)
     expect(page.locator(".tw-try-status")).to_contain_text(run.hazards[0].message)
     assert page.get_by_label("n as a number").input_value() == "1000"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_pasted_kernel_is_stepped_through_and_the_steps_follow_the_launch(
+    opened: Callable[..., Page],
+) -> None:
+    page = opened(390, has_touch=True)
+    paste(page, PASTED)
+    page.get_by_label("kernel", exact=True).select_option("scale")
+    page.get_by_label("n as a number").fill("20")
+    page.get_by_label("threads along x").fill("32")
+    expect(title(page)).to_contain_text("scale<<<1, 32>>>")
+    page.get_by_role("button", name="Step through it").tap()
+    figure = page.locator(".tw-figure")
+    expect(figure).to_have_attribute("data-state", "drawn")
+    expect(figure.locator(".tw-figure-title")).to_have_text("scale<<<1, 32>>>, step by step")
+    figure.get_by_role("button", name="next step").tap()
+    expect(figure.locator(".tw-player output")).to_contain_text("2 of")
+    page.get_by_label("n as a number").fill("40")
+    expect(figure.locator(".tw-figure-title")).to_have_text("scale<<<2, 32>>>, step by step")
+    page.get_by_role("button", name="Close the steps").tap()
+    expect(figure).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

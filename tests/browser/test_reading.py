@@ -103,7 +103,7 @@ def test_the_checks_of_a_page_are_one_badge_that_opens_their_list(page: Page, si
     )
     assert page.locator("article .tw-check").count() == 0
     checks.first.locator("a").last.click()
-    assert page.evaluate("document.querySelector(location.hash).matches('h2, h3')")
+    page.wait_for_function("location.hash && document.querySelector(location.hash).matches('h2, h3')")
 
 
 def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str) -> None:
@@ -239,7 +239,7 @@ def test_note_and_mark_lead_to_each_other_by_keyboard(
     page.keyboard.press("Enter")
     note = page.locator(".footnote > ol > li").first
     expect(note).to_be_in_viewport()
-    assert page.evaluate("location.hash") == f"#{note.get_attribute('id')}"
+    page.wait_for_function("id => location.hash === `#${id}`", arg=note.get_attribute("id"))
     page.keyboard.press("Tab")
     back = page.evaluate("document.activeElement.closest('li')?.id")
     assert back == note.get_attribute("id")
@@ -247,7 +247,7 @@ def test_note_and_mark_lead_to_each_other_by_keyboard(
     page.wait_for_timeout(300)
     page.keyboard.press("Enter")
     expect(mark).to_be_in_viewport()
-    assert page.evaluate("location.hash").startswith("#fnref")
+    page.wait_for_function("location.hash.startsWith('#fnref')")
 
 
 def test_print_opens_folds_and_shows_every_tab(page: Page, site: str) -> None:

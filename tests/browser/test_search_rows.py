@@ -86,7 +86,7 @@ def test_without_a_script_every_kernel_is_a_fold_away(
     expect(lesson.get_by_text("decode_tiles").first).to_be_visible()
     expect(lesson).to_be_in_viewport()
     page.get_by_role("link", name="Back to the page").click()
-    assert page.url == site + KERNELS
+    page.wait_for_url(site + KERNELS)
     folds = place.locator("details[data-group]")
     assert folds.count() > 30
     assert folds.filter(has=page.locator("tbody tr, .tw-later a[href]")).count() == folds.count()

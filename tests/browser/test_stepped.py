@@ -234,8 +234,7 @@ def test_the_address_follows_the_reader_and_not_the_page(
     assert page.url == f"{address}?q=kept"
     go(page.locator("#tree"), 4)
     go(drawn(page, "twin"), 6)
-    page.wait_for_function("location.search.includes('twin')")
-    assert page.url == f"{address}?q=kept&tree=step4-thread0-2d&twin=step6-thread0-2d"
+    page.wait_for_url(f"{address}?q=kept&tree=step4-thread0-2d&twin=step6-thread0-2d")
     page.reload()
     expect(at(drawn(page, "tree"))).to_have_text("4 of 30")
     expect(at(drawn(page, "twin"))).to_have_text("6 of 30")

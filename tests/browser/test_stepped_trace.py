@@ -63,3 +63,38 @@ def test_it_opens_from_a_folder_and_asks_nobody(
         page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
     )
     assert faults == []
+
+
+def test_its_launch_is_changed_and_run_again_offline(
+    open_context: Callable[..., BrowserContext], written: Path
+) -> None:
+    faults: list[str] = []
+    page = open_context(viewport={"width": 390, "height": 844}, has_touch=True, offline=True).new_page()
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: faults.append(request.url) if request.url[:4] == "http" else None)
+    page.goto(written.as_uri())
+    expect.set_options(
+        timeout=20_000
+    )  # scripts come out of the page itself, which takes seconds on a busy machine
+    run = page.locator("#tw-again")
+    run.get_by_role("button", name="Run", exact=True).tap()
+    expect(run.locator(".tw-run-title")).to_contain_text("scale<<<4, 32>>> in your browser")
+    expect(run.locator(".tw-hazard")).to_contain_text("thread 4 of block 3 reads x[100]; x has 100 elements")
+    totals = page.locator(".tw-run tfoot tr:first-child")
+    expect(totals).to_have_count(2)
+    assert totals.nth(1).inner_text() == totals.nth(0).inner_text()
+    run.get_by_label("n as a number").fill("100")
+    expect(run.locator(".tw-hazard")).to_have_count(0)
+    assert totals.nth(1).inner_text() != totals.nth(0).inner_text()
+    run.get_by_label("x begins with").select_option("0, 1, 2, …")
+    expect(run.locator(".tw-try-array").last).to_contain_text("0  0.5  1  1.5  2")
+    run.get_by_label("threads along x").fill("64")
+    run.get_by_label("blocks along x").fill("ceil_div(n, blockDim.x)")
+    expect(run.locator(".tw-run-title")).to_contain_text("scale<<<2, 64>>>")
+    run.get_by_role("button", name="Step through it").tap()
+    expect(run.locator(".tw-figure")).to_have_attribute("data-state", "drawn")
+    run.get_by_label("blocks along x").fill("nonsense")
+    expect(run.locator(".tw-try-refused").first).to_contain_text("There is no nonsense")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert faults == []

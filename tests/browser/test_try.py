@@ -263,7 +263,7 @@ def test_a_link_keeps_the_choice_and_reset_leaves_it(
     expect(page.locator("#try-2 .tw-try-warp")).to_contain_text(
         "loads from s: 32 lanes, up to 16 words per bank"
     )
-    page.wait_for_url(re.compile(r"\?try-2="))
+    page.wait_for_url(re.compile(r"try-2=stride\.16"))
 
     other, _ = opened(at="?" + page.url.partition("?")[2])
     expect(other.locator("#try-2 output")).to_have_text("16")

@@ -44,7 +44,7 @@ SETTINGS = {
         {"From": "unsigned long long", "To": "unsigned long long", "SAME": 1},
     ],
     "softmax": [
-        {"Number": number, "TEAM": 1024, "THREADS": 1024, "SHARE": 32, "BLOCKS": 1}
+        {"Number": number, "TEAM": 1024, "THREADS": 1024, "SHARE": 24, "BLOCKS": 1}
         for number in C_TYPES.values()
     ],
     "sum": [{"Number": number, "CLUSTER": 1} for number in C_TYPES.values()],

@@ -22,6 +22,9 @@ extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
 }
 """
 
+TEXTS = ("tilewise.css", "plotly.js", "stepped.js", "figures.js", "run_worker.js", "trace.js")
+"""Styles and scripts that the page holds as they are."""
+
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -35,7 +38,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def built(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Styles and scripts as small texts: what they do is tested in a browser."""
     folder = tmp_path_factory.mktemp("assets")
-    for name in ("tilewise.css", "plotly.js", "stepped.js", "figures.js"):
+    for name in (*TEXTS, "machine.wasm"):
         (folder / name).write_text(f"/* {name} */", encoding="utf-8")
     monkeypatch.setattr("tilewise.site.frontend.build_assets", lambda _: folder)
 
@@ -139,11 +142,11 @@ def page_of(path: str) -> tuple[str, dict[str, object]]:
 
 def test_a_page_is_written_that_holds_all_it_needs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", file, *arguments(100)]) == 0
-    assert "wrote scale.trace.html: open it in a browser" in capsys.readouterr().out
+    assert re.search(r"wrote scale.trace.html \(\d\.\d MB\): open it in a browser", capsys.readouterr().out)
     text, figure = page_of("scale.trace.html")
     assert not re.search(r"""(?:src|href)=(?!["'](?:data:|#))""", text)
     assert "None was met." in text
-    for name in ("tilewise.css", "plotly.js", "stepped.js", "figures.js"):
+    for name in TEXTS:
         assert f"/* {name} */" in text
     assert figure["kind"] == "stepped"
     assert figure["spec"]["code"]["text"] == SOURCE  # type: ignore[index]

@@ -88,3 +88,17 @@ def test_a_spill_is_declared_in_the_source():
     assert declared_spill(BARS.source) is None
     said = BARS.source.replace("float kept[64];", "float kept[64];  // spills: to show what it costs")
     assert declared_spill(said) == "to show what it costs"
+
+
+def test_what_was_compiled_is_kept_for_the_next_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path))
+    found = compile_kernel(BARS, ["sm_90"])
+    (file,) = (tmp_path / "nvrtc").iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(nvrtc, "_compile", lambda *_: pytest.fail("compiled again"))
+        assert compile_kernel(BARS, ["sm_90"]) == found
+        for other in (lambda: compile_kernel(BARS, ["sm_80"]), lambda: compile_kernel(BARS, ["sm_90"], True)):
+            with pytest.raises(pytest.fail.Exception):
+                other()
+    file.write_bytes(b"\x80")
+    assert compile_kernel(BARS, ["sm_90"]) == found

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from tests.simulator.kernels import on_threads, simulate
+from tilewise.simulator.engine.shared import ENGINE, numbers
+
+
+def test_each_operation_has_its_case_where_the_machine_looks_for_it() -> None:
+    cases = {
+        name: re.findall(r"\bcase OP_(\w+):", (ENGINE / name).read_text(encoding="utf-8"))
+        for name in ("float_cases.h", "half_cases.h", "integer_cases.h", "warp.h")
+    }
+    operations = list(numbers("OP"))
+    assert sorted(name for names in cases.values() for name in names) == sorted(operations)
+    first = operations.index("mov_32")
+    assert {*cases["float_cases.h"], *cases["half_cases.h"]} == set(operations[:first])
+    assert set(cases["integer_cases.h"]) == set(operations[first : first + len(cases["integer_cases.h"])])
 
 
 def test_rounding_does_not_leak_into_the_host() -> None:

@@ -10,6 +10,8 @@ import pytest
 import synthetic
 from sites import Serving, forget_plugins, link_assets, simulator
 
+from tilewise.site.frontend import build_assets
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -17,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def web_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache for all sites, so that styles, scripts and the simulator are built at most once."""
     simulator()
+    build_assets(ROOT)
     given = os.environ.get("TILEWISE_CACHE")
     return Path(given) if given else ROOT / ".cache" / "tilewise"
 

@@ -10,8 +10,11 @@ import contextlib
 import hashlib
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class CacheError(Exception):
@@ -95,6 +98,20 @@ class FileCache:
     def store(self, key: str, value: object) -> None:
         """Keep an object under a key."""
         self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+
+    def made(self, key: str, kind: type[T], make: Callable[[], T]) -> T:
+        """The object kept under a key, or made and kept.
+
+        Args:
+            key: as ``key_of`` makes it.
+            kind: the object's type; what is kept and is of another type is made anew.
+            make: makes it; what it raises is raised, and nothing is kept.
+        """
+        found: T | None = self.load(key, kind)
+        if found is None:
+            found = make()
+            self.store(key, found)
+        return found
 
     def tidy(self) -> None:
         """Delete the values that were not used for longest, where there are many."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tilewise.build.page import Page
 from tilewise.build.page.layout import FOLDER, lesson_id_of, source_path
-from tilewise.build.pipeline import CourseView, PageRenderer, quoted_stale
+from tilewise.build.pipeline import CourseView, PageRenderer, course_mark, quoted_stale
 from tilewise.build.run.background import BackgroundRuns
 from tilewise.build.sources import LessonSources
 from tilewise.course.lesson import Cell, Header, Lesson
@@ -59,7 +59,7 @@ class LiveCourse:
         course = self.course
         pages = _Lazy([source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
         measured = _Lazy(list(course.by_id), self._measured)
-        return CourseView(course, pages, measured, self._root / FOLDER, self._nav.parts)
+        return CourseView(course, pages, measured, self._root / FOLDER, self._nav.parts, self.course_mark)
 
     @property
     def course(self) -> Course:
@@ -123,9 +123,7 @@ class LiveCourse:
 
     def course_mark(self) -> object:
         """A value that is another one once a page that quotes the course may be another one."""
-        course, runs = self.course, self.runs.runs()
-        digests = tuple(run.digest for run in runs.values())
-        return (course.signature, tuple(lesson.text for lesson in course.lessons), tuple(runs), digests)
+        return course_mark(self.course, self.runs.runs())
 
     def faults(self, path: str) -> tuple[LessonError, ...]:
         """What is wrong: first with the file at ``path``, then with all others.

@@ -7,7 +7,7 @@ and its like into pages of docs/; and for a build, ``Lessons``, which runs and r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,8 @@ class CourseView:
     """The lessons' folder."""
     parts: Sequence[Part]
     """The sections of the navigation that hold lessons."""
+    mark: Callable[[], object] = tuple
+    """Gives a value that is another one once a page that quotes the course may be another one."""
 
     def fill(self, markdown: str, path: str, text: str, package: Package | None = None) -> str:
         """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
@@ -227,10 +229,13 @@ class Lessons:
                 errors += error.errors
         raise_all(errors)
         self._renderer.tidy()
+        self._sources.tidy()
         measured = {lesson.id: runs[lesson.id].measurements for lesson in course.lessons}
-        view = CourseView(course, pages, measured, self._root / FOLDER, nav.parts)
+        view = CourseView(
+            course, pages, measured, self._root / FOLDER, nav.parts, lambda: course_mark(course, runs)
+        )
         executed = tuple(name for name, run in runs.items() if run.executed)
-        warnings = form_faults(nav, course)
+        warnings = form_faults(nav, course, self._sources.form_faults)
         for lesson in course.lessons:
             warnings += run_faults(lesson, runs[lesson.id], stops=False)
         warnings += pending_faults(view.root, course.lessons, runs)
@@ -269,6 +274,12 @@ class Lessons:
             list(pool.map(execute, [lesson for lesson in course.lessons if not kept(lesson)]))
         raise_all([fault for one in course.lessons if one.id in errors for fault in errors[one.id].errors])
         return runs
+
+
+def course_mark(course: Course, runs: Mapping[str, LessonRun]) -> object:
+    """A value that is another one once a page that quotes the course may be another one."""
+    digests = sorted((name, run.digest) for name, run in runs.items())
+    return (course.signature, tuple(lesson.text for lesson in course.lessons), digests)
 
 
 def quoted_stale(run: LessonRun, runs: Iterable[LessonRun]) -> frozenset[str]:

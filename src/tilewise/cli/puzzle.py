@@ -17,6 +17,7 @@ from tilewise.puzzles.answers import answer, write_start
 from tilewise.puzzles.catalogue import NAMES, following, named
 from tilewise.puzzles.judging import judge
 from tilewise.puzzles.model import Puzzle, plain_text
+from tilewise.puzzles.wording import solved
 from tilewise.simulator import ToolchainError
 
 WIDEST = 100
@@ -91,7 +92,7 @@ def _check(found: Puzzle, file: str | None) -> int:
         raise LessonError(
             "tilewise puzzle", 0, str(error), "`tilewise doctor` says what is missing."
         ) from None
-    print(f"{path}: solved. Correct for all {verdict.launches} sizes and within the budget.")
+    print(f"{path}: {solved(verdict.launches)}")
     rows = [(one.what, one.counted, one.most) for one in verdict.spent]
     print(Table([Column("metric"), Column("yours"), Column("budget")], rows, f"For {verdict.label}.").text())
     if after := following(found.name):

@@ -71,8 +71,11 @@ def trace(
     target = Path(out) if out else Path(f"{path.stem}.trace.html")
     if not target.parent.is_dir():
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
+    from tilewise.cli.trace_page import relaunch
+
     launch = _launch(file, text, path, arguments, grid, block, name, shared_bytes, macros)
     try:
+        again = relaunch(launch)
         run = launch.simulate(hazards="collect", max_steps=max_steps)
     except (ValueError, TypeError, RuntimeError) as error:
         raise _as_error(file, error) from None
@@ -84,7 +87,7 @@ def trace(
     for hazard in run.hazards:
         print(f"{file}:{hazard.line}: {hazard}{hazard.place}.", file=sys.stderr)
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
-    _write_page(target, run, launch, facts)
+    _write_page(target, run, again, launch, facts)
     return 1 if run.hazards else 0
 
 
@@ -140,7 +143,7 @@ def _as_error(file: str, error: Exception) -> LessonError:
     return error if isinstance(error, LessonError) else LessonError(file, 0, str(error))
 
 
-def _write_page(target: Path, run: Any, launch: Launch, facts: str) -> None:
+def _write_page(target: Path, run: Any, again: dict[str, Any], launch: Launch, facts: str) -> None:
     """Write the page; a machine that cannot build its scripts is told so and goes on."""
     from tilewise.cli.trace_page import page
     from tilewise.site.frontend import FrontendError, build_assets
@@ -152,10 +155,10 @@ def _write_page(target: Path, run: Any, launch: Launch, facts: str) -> None:
         return
     figure, note = _figure(run, launch)
     try:
-        target.write_text(page(run, figure, facts, note, assets), encoding="utf-8")
+        target.write_text(page(run, again, figure, facts, note, assets), encoding="utf-8")
     except OSError as error:
         raise LessonError(str(target), 0, f"the page cannot be written: {error.strerror}.") from None
-    print(f"wrote {target}: open it in a browser")
+    print(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB): open it in a browser")
 
 
 def _figure(run: Any, launch: Launch) -> tuple[Figure | None, str]:

@@ -1,20 +1,29 @@
 """The page that ``tilewise trace`` writes: one file with hazards, the stepped figure and the counts by line.
 
-In: a run and its figure. Out: HTML that holds its own styles, scripts and data, opens from a folder and asks
-no server for anything.
+In: a run, its launch and its figure. Out: HTML that holds its own styles, scripts and data, opens from a
+folder and asks no server for anything. ``site/web/play/trace.js`` lets the launch be changed and run again.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tilewise.outputs.base import with_code
 
 if TYPE_CHECKING:
     from tilewise.figures import Figure
+    from tilewise.kernel.launch import Launch
+
+MOST_HELD = 1 << 20
+"""Bytes of the launch's arrays that the page holds; of larger ones it draws other random numbers."""
 
 _STYLE = """
 body { margin: 0; background: var(--tw-paper); color: var(--tw-ink); font: 16px/1.5 var(--tw-sans); }
@@ -35,11 +44,12 @@ paint();
 """
 
 
-def page(run: Any, figure: Figure | None, facts: str, note: str, assets: Path) -> str:
+def page(run: Any, again: dict[str, Any], figure: Figure | None, facts: str, note: str, assets: Path) -> str:
     """Return the whole page.
 
     Args:
         run: the run whose counts are shown.
+        again: what ``relaunch`` made of the launch.
         figure: the stepped figure; None where there is nothing to step through, which ``note`` then explains.
         facts: the command's arguments in a line.
         note: what the figure leaves out.
@@ -53,10 +63,9 @@ def page(run: Any, figure: Figure | None, facts: str, note: str, assets: Path) -
         drawn = (
             f"{figure.html('#tw-data', 'steps')}\n"
             f'<script type="application/json" id="tw-data">{data}</script>\n'
-            f"{_scripts(assets)}"
         )
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<!doctype html>\n<html lang="en" data-tw-figures>\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(run.title)}</title>\n<link rel="icon" href="data:,">\n'
         f"<style>{styles}{_STYLE}</style>\n</head>\n"
@@ -66,21 +75,89 @@ def page(run: Any, figure: Figure | None, facts: str, note: str, assets: Path) -
         f"{f'<p>{escape(note)}</p>' if note else ''}\n{drawn}\n"
         f"<h2>Counts by line</h2>\n<div class='md-typeset'>{run.as_output().html()}</div>\n"
         "<p>Counted by the simulator at the level of PTX: requests of warps, 32-byte sectors, passes over "
-        "the banks of shared memory. No caches and no time.</p>\n</main>\n</body>\n</html>\n"
+        "the banks of shared memory. No caches and no time.</p>\n"
+        f"{_panel(again, assets)}\n</main>\n{_scripts(assets)}\n</body>\n</html>\n"
     )
 
 
-def _scripts(assets: Path) -> str:
-    def held(name: str) -> str:
-        text = (assets / name).read_text(encoding="utf-8")
-        return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+def _panel(again: dict[str, Any], assets: Path) -> str:
+    """The launch with fields, and all that it takes to run it again."""
+    data = json.dumps(again).replace("<", "\\u003c")
+    wasm = base64.b64encode(gzip.compress((assets / "machine.wasm").read_bytes(), mtime=0)).decode()
+    return (
+        "<h2>Run it again</h2>\n"
+        "<p>Change the launch or the inputs, and the kernel runs again in your browser, offline.</p>\n"
+        '<div class="md-typeset"><div class="tw-try" id="tw-again"></div></div>\n'
+        f'<script type="application/json" id="tw-again-data">{data}</script>\n'
+        f'<script type="text/plain" id="tw-wasm">{wasm}</script>\n'
+        f'<script type="text/plain" id="tw-worker">{_held(assets, "run_worker.js")}</script>\n'
+        f'<script type="module">{_held(assets, "trace.js")}</script>'
+    )
 
+
+def relaunch(launch: Launch) -> dict[str, Any]:
+    """A launch before it runs, as ``kernel/pasted.py`` offers a kernel: its values in the page's fields.
+
+    Raises:
+        LessonError: the kernel does not compile.
+    """
+    from tilewise.kernel.pasted import offered
+
+    made = offered(launch.kernel)
+    offer, proposal = made["offer"], made["proposal"]
+    fields = proposal["fields"]
+    for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
+        fields |= {f"grid.{axis}": str(blocks), f"block.{axis}": str(threads)}
+    fields["shared.bytes"] = str(launch.shared_bytes)
+    values = launch.case.make()
+    left, fills = MOST_HELD, {}
+    for one in offer["arguments"]:
+        name = one["name"]
+        value = values[name]
+        if value is None:
+            fills[name] = ["null", ""]
+        elif "shape" not in one:
+            fields[name] = str(np.asarray(value).item())
+        else:
+            if f"{name}.length" in fields:
+                fields[f"{name}.length"] = str(np.size(value))
+            left -= np.asarray(value).nbytes
+            if left >= 0:
+                one.update(_given(np.ascontiguousarray(value).tobytes()))
+    held = {one["name"]: launch.kernel.state.get(one["name"]) for one in filter(None, offer["variables"])}
+    offer["variables"] = [
+        None if one is None or (data := held[one["name"]]) is None else {**one, **_given(data.tobytes())}
+        for one in offer["variables"]
+    ]
+    kept = {one["name"] for one in (*offer["arguments"], *filter(None, offer["variables"]))}
+    given = {one["name"] for one in (*offer["arguments"], *filter(None, offer["variables"])) if "data" in one}
+    proposal["arguments"] = [
+        one | ({"begins": "as given"} if one["name"] in given else {})
+        for one in proposal["arguments"]
+        if one["name"] in kept
+    ]
+    offer["collect"] = True
+    return {**made, "fills": fills}
+
+
+def _given(raw: bytes) -> dict[str, Any]:
+    """How an array begins that the page holds."""
+    return {"fill": {"kind": "given"}, "data": base64.b64encode(raw).decode()}
+
+
+def _held(assets: Path, name: str) -> str:
+    """A script as it may stand in HTML."""
+    text = (assets / name).read_text(encoding="utf-8")
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _scripts(assets: Path) -> str:
     licences = assets / "plotly.js.LEGAL.txt"
     legal = licences.read_text(encoding="utf-8") if licences.is_file() else ""
     return (
-        f'<script type="text/plain" id="tw-plotly">{held("plotly.js")}</script>\n'
+        f'<script type="text/plain" id="tw-plotly">{_held(assets, "plotly.js")}</script>\n'
         f'<script type="text/plain" id="tw-licences">{legal.replace("</script", "")}</script>\n'
-        f"<script>{held('stepped.js')}</script>\n<script>{held('figures.js')}</script>"
+        f"<script>{_held(assets, 'stepped.js')}</script>\n<script>{_held(assets, 'figures.js')}</script>"
     )
 
 

@@ -1,12 +1,14 @@
 """The compile gate: a kernel through NVRTC as CuPy would compile it, on a machine without a GPU or driver.
 
 In: a `Kernel`. Out: for each architecture the compiler's figures (registers, spills, shared memory) or its
-messages; `machine_code` shows what it made. Nothing is written.
+messages; `machine_code` shows what it made. It is kept in the cache, since a large kernel takes seconds.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.options import architecture, for_compiler
 from tilewise.gpu.cupy_backend import compile_message
 from tilewise.kernel.kernel import Kernel
+from tilewise.simulator.compile.toolchain import cache_folder, keep
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 """Turing, Ampere, Ada, Hopper and both Blackwells."""
@@ -112,12 +115,15 @@ def flags(options: Sequence[str], target: str) -> tuple[str, ...]:
     return (*own, *standard, "-ftz=true", f"-arch={target}")
 
 
-def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tuple[Resources, ...]:
+def compile_kernel(
+    kernel: Kernel, targets: Sequence[str] | None = None, fresh: bool = False
+) -> tuple[Resources, ...]:
     """Compile a kernel's source for each architecture.
 
     Args:
         kernel: the kernel; others of the same source are compiled with it and left out of the result.
         targets: architectures; None takes those of `architectures`.
+        fresh: compile it now, whatever is kept, and keep nothing.
 
     Returns:
         What it takes, one for each architecture.
@@ -127,7 +133,7 @@ def compile_kernel(kernel: Kernel, targets: Sequence[str] | None = None) -> tupl
     """
     found = []
     for target in targets or architectures(kernel.whole, kernel.options):
-        log, _ = _compile(kernel, target)
+        log, _ = _compile(kernel, target) if fresh else _kept(kernel, target)
         found.append(_resources(kernel.name, target, log))
     return tuple(found)
 
@@ -142,9 +148,23 @@ def compile_whole(kernel: Kernel, target: str) -> Compiled:
     Raises:
         CompileGateError: NVRTC is missing or refuses the source.
     """
-    log, made = _compile(kernel, target, ("PTX", "CUBIN"))
+    log, made = _kept(kernel, target, ("PTX", "CUBIN"))
     ptx, cubin = made
     return Compiled(_resources(kernel.name, target, log), ptx.rstrip(b"\0").decode(), cubin)
+
+
+def _kept(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[str, list[bytes]]:
+    """As ``_compile``, from the cache where this compiler has compiled this text before."""
+    place = Path(kernel.origin[0]).name
+    decided = (_version(), kernel.gpu_source, place, flags(kernel.options, target), target, *wanted)
+    file = cache_folder() / "nvrtc" / f"{hashlib.sha256(repr(decided).encode()).hexdigest()[:24]}.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return str(found["log"]), [part.encode("latin-1") for part in found["made"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # absent or damaged
+        log, made = _compile(kernel, target, wanted)
+    keep(file, json.dumps({"log": log, "made": [part.decode("latin-1") for part in made]}))
+    return log, made
 
 
 def _compile(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[str, list[bytes]]:

@@ -135,18 +135,22 @@ def _without_host_headers(text: str) -> str:
 
 
 def _ready(kernel: Kernel, names: Sequence[str], notes: list[str], text: str) -> dict[str, Any]:
-    proposed = proposal(kernel.function, kernel.source, unset_variables(kernel.source, kernel.preprocessed))
-    offer = _offer(kernel, proposed)
-    offer["kernels"][0]["program"]["source"] = text
+    made = offered(kernel)
+    made["offer"]["kernels"][0]["program"]["source"] = text
     left_out = [_note(one.line, one.what, one.reason) for one in kernel.left_out]
     return {
         "kernels": names,
         "kernel": kernel.name,
         "notes": [*dict.fromkeys([*notes, *left_out])],
         "faults": [],
-        "offer": offer,
-        "proposal": _fields(proposed),
+        **made,
     }
+
+
+def offered(kernel: Kernel) -> dict[str, Any]:
+    """A kernel with a first launch: ``offer`` and ``proposal``, as ``compiled`` has them."""
+    proposed = proposal(kernel.function, kernel.source, unset_variables(kernel.source, kernel.preprocessed))
+    return {"offer": _offer(kernel, proposed), "proposal": _fields(proposed)}
 
 
 def _refused(faults: list[dict[str, Any]]) -> dict[str, Any]:

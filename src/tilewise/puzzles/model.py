@@ -121,6 +121,16 @@ class Trial:
     """Inputs, grid and block."""
 
 
+@dataclass(frozen=True)
+class Blank:
+    """A piece of the solution that a reader of the page chooses among others."""
+
+    right: str
+    """Part of a line of the solution, at its first place behind the blank before."""
+    others: tuple[str, ...]
+    """What may stand there instead; an empty text for nothing."""
+
+
 @dataclass(frozen=True, eq=False)
 class Puzzle:
     """A kernel to fill in."""
@@ -145,6 +155,10 @@ class Puzzle:
     """From a nudge to nearly the answer, in Markdown."""
     after: str
     """What stands beside the solution, in Markdown."""
+    blanks: tuple[Blank, ...]
+    """What the page asks for where nothing compiles, in the order of the solution."""
+    lesson: str
+    """Where the page says how, in Markdown: a link with a few words."""
     plain: str = ""
     """A right kernel that is over budget, where the budget is the puzzle; counted on the page."""
     rtol: float = 0.0
@@ -161,6 +175,11 @@ class Puzzle:
     def file(self) -> str:
         """Where the reader's file is, relative to the folder the reader works in."""
         return f"puzzles/{self.name}.cu"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the compiler is told: Hopper's own instructions need their architecture."""
+        return ("-arch=sm_90a",) if '#include "hopper.cuh"' in self.code else ()
 
     @cached_property
     def solution(self) -> str:

@@ -6,11 +6,12 @@ solution where it is called, so that one which fails stops the build at the page
 
 from __future__ import annotations
 
+import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from tilewise.outputs.base import Context, Task, sink
 from tilewise.outputs.kinds import attribute, fence, folded
@@ -50,6 +51,17 @@ class PuzzleOutput(Task):
     """CUDA C."""
     after: str
     """What stands beside the solution, in Markdown."""
+    lesson: str
+    """Where the page says how, a link in Markdown."""
+    following: str
+    """The next puzzle; empty for the last."""
+    data: dict[str, Any]
+    """What the page judges an answer with: ``puzzles/browser.py`` says how."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The output whose ``to_dict`` gave ``data``."""
+        return replace(super().from_dict({**data, "data": None}), data=data["data"])
 
     def texts(self) -> tuple[str, ...]:
         """Everything in Markdown, in a fixed order."""
@@ -80,6 +92,8 @@ class PuzzleOutput(Task):
             self._table().markdown(nested),
             f"Why this budget is enough: {'; '.join(dict.fromkeys(self.reasons))}.",
             fence(self.start, ".cuda .tw-puzzle"),
+            nested.html_block(self.panel(context)),
+            f"A lesson that helps: {self.lesson}.",
             "The first command writes this kernel to a file for you to edit. The second checks your version:",
             fence(commands, ".sh"),
         ]
@@ -91,6 +105,20 @@ class PuzzleOutput(Task):
         parts.append(folded("Solution (checked in every build)", "answer", answer))
         inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
         return f'!!! exercise puzzle "{escape(attribute(self.name), quote=False)}"\n\n{inside}'
+
+    def panel(self, context: Context) -> str:
+        """Where ``site/web/site/solve.js`` lets the puzzle be solved; its data are a file of their own."""
+        url = context.add_file(".json", json.dumps(self.data, separators=(",", ":")).encode())
+        after = ""
+        if self.following:
+            page = f"lessons/{self.following.partition('/')[0]}/puzzles/"
+            here = "" if page == f"lessons/{context.lesson_id}/" else f"{context.link(page).rstrip('/')}/"
+            at = escape(f"{here}#{_anchor(self.following)}")
+            after = f' data-next="{escape(self.following)}" data-next-at="{at}"'
+        return (
+            f'<div class="tw-solve" id="{_anchor(self.name)}" data-puzzle="{escape(self.name)}" '
+            f'data-offer="{escape(url)}"{after}></div>'
+        )
 
     def _table(self) -> Table:
         is_plain = any(plain >= 0 for *_, plain in self.budget)
@@ -104,6 +132,10 @@ class PuzzleOutput(Task):
             (what, *([plain] if is_plain else []), most, solved) for what, most, solved, plain in self.budget
         ]
         return Table(columns, rows, f"Counted by the simulator for {self.label}.{NAIVE if is_plain else ''}")
+
+
+def _anchor(name: str) -> str:
+    return f"solve-{name.replace('/', '-')}"
 
 
 def _unmarked(text: str) -> str:
@@ -122,7 +154,8 @@ def puzzle(name: str) -> None:
     """
     import inspect
 
-    from tilewise.puzzles.catalogue import named
+    from tilewise.puzzles.browser import page_data
+    from tilewise.puzzles.catalogue import following, named
     from tilewise.puzzles.judging import counted, judge
 
     found = named(name)
@@ -145,5 +178,8 @@ def puzzle(name: str) -> None:
             hints=found.hints,
             solution=found.solution,
             after=inspect.cleandoc(found.after),
+            lesson=found.lesson,
+            following=following(found.name),
+            data=page_data(found),
         )
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array
 from tilewise.cuda.difference import alike, index_text
+from tilewise.puzzles import wording
 
 _MARK = 0x7FC0BEEF
 """Bits of a float32 NaN that tell what nobody wrote from what was computed."""
@@ -38,9 +39,13 @@ def first_wrong(
     if not wrong.any():
         return None
     index = tuple(int(at) for at in np.argwhere(wrong)[0])
-    message = (
-        f"{name}{index_text(index)} is {_shown(actual[index])}, but should be {_shown(right[index])}; "
-        f"{int(wrong.sum()):,} of {wrong.size:,} values are wrong, and this is the first."
+    message = wording.wrong_value(
+        name,
+        index_text(index),
+        _shown(actual[index]),
+        _shown(right[index]),
+        int(wrong.sum()),
+        wrong.size,
     )
     return message, _diagnosis(name, actual, right, np.asarray(before[name]), index, wrong)
 
@@ -65,31 +70,17 @@ def _diagnosis(
     """What the value at an index gives away."""
     value = actual[index]
     kept = _same_bits(actual, before)
-    if kept[index]:
-        written = int((~kept).sum())
-        if not written:
-            return f"No thread wrote to {name}: check the bounds check and the store."
-        return (
-            "It still holds its value from before the launch: no thread wrote to it, or one wrote the same "
-            "value back. Check the index, the bounds check and the range of each loop."
-        )
-    if alike(right[index], before[index]):
-        return "The kernel must not change this element. Check the index and the bounds check."
-    if isinstance(value, np.floating) and np.isnan(value):
-        return (
-            "This NaN was computed: from a value that was never written, or as infinity minus infinity "
-            "or 0 / 0. Check what is read before it is written, and what can be infinite or 0."
-        )
     elsewhere = np.argwhere(alike(right, value))
-    if len(elsewhere) == 1 and _is_moved(actual, right, wrong):
-        other = tuple(int(at) for at in elsewhere[0])
-        return (
-            f"That value belongs in {name}{index_text(other)}: compare the index you read with the one "
-            f"you write."
-        )
-    if not (~wrong).any():
-        return "Every value is wrong: check the formula first, then which inputs each thread reads."
-    return "Compute this element by hand, and compare the inputs you need with those that the thread reads."
+    is_moved = len(elsewhere) == 1 and _is_moved(actual, right, wrong)
+    return wording.diagnosis(
+        name,
+        written=int((~kept).sum()),
+        was_kept=bool(kept[index]),
+        must_stay=bool(alike(right[index], before[index])),
+        is_nan=bool(isinstance(value, np.floating) and np.isnan(value)),
+        belongs=index_text(tuple(int(at) for at in elsewhere[0])) if is_moved else "",
+        is_all=bool(wrong.all()),
+    )
 
 
 def marked(values: Mapping[str, Any]) -> dict[str, Any]:

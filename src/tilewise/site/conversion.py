@@ -2,22 +2,24 @@
 
 In: a page that MkDocs wants rendered. Out: the same attributes that ``Page.render`` sets, from a kept
 conversion where everything it depends on is unchanged. A page that logged a warning is never kept, so that
-the warning appears in every build, nor is one that documents modules by ``:::``.
+the warning appears in every build.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from mkdocs.structure.toc import AnchorLink, TableOfContents
+from mkdocs.structure.toc import TableOfContents
 from pymdownx.highlight import Highlight
 
 from tilewise.build.file_cache import FileCache, key_of
@@ -46,6 +48,8 @@ class Conversion:
     """Ids on the page."""
     links: dict[str, dict[str, str]] | None
     """By source path: the anchors that it links to, and the links as written."""
+    registered: _Registered
+    """What it told the plugins that link names."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Surroundings:
     """mkdocs.yml, versions and our own converters."""
     files: str
     """The pages and files that links may lead to."""
+    modules: Callable[[], str]
+    """Gives a hash of the modules that ``:::`` documents."""
 
 
 class Conversions:
@@ -72,24 +78,24 @@ class Conversions:
     def render(self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings) -> None:
         """Do what ``Page.render`` does, or repeat what it did."""
         assert page.markdown is not None
-        if ":::" in page.markdown:
-            self._convert(page, config, files)
-            return
-        key = key_of(page.file.src_uri, page.url, page.title, page.markdown, around.config, around.files)
+        modules = around.modules() if ":::" in page.markdown else ""
+        texts = (page.file.src_uri, page.url, page.title, page.markdown)
+        key = key_of(*texts, around.config, around.files, modules)
         conversion: Conversion | None = self._files.load(key, Conversion)
         if conversion is not None:
             _apply(conversion, page, files)
-            _register(config.plugins.get("autorefs"), page, conversion.toc)
+            _register(config, page, conversion.registered)
             return
         listener = _Listener()
         logger = logging.getLogger("mkdocs")
         logger.addHandler(listener)
         try:
-            self._convert(page, config, files)
+            with _registering(config) as registered:
+                self._convert(page, config, files)
         finally:
             logger.removeHandler(listener)
         if not listener.heard:
-            self._files.store(key, _taken(page))
+            self._files.store(key, _taken(page, registered))
 
     def _convert(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         Page.render(page, config, files)
@@ -138,7 +144,59 @@ class _Listener(logging.Handler):
         self.heard |= record.thread == self._thread
 
 
-def _taken(page: Page) -> Conversion:
+@dataclass
+class _Registered:
+    """What a page's conversion registers: keyword arguments of each call."""
+
+    anchors: list[dict[str, Any]] = field(default_factory=list)
+    """Headings and documented names, for autorefs."""
+    names: list[dict[str, Any]] = field(default_factory=list)
+    """Documented names, for mkdocstrings' inventory."""
+
+
+@contextmanager
+def _registering(config: MkDocsConfig) -> Iterator[_Registered]:
+    """Note what is registered meanwhile."""
+    registered = _Registered()
+    with ExitStack() as stack:
+        if (autorefs := config.plugins.get("autorefs")) is not None:
+            stack.enter_context(_noting(autorefs, "register_anchor", registered.anchors))
+        if (docstrings := config.plugins.get("mkdocstrings")) is not None:
+            stack.enter_context(_noting(docstrings.handlers.inventory, "register", registered.names))
+        yield registered
+
+
+@contextmanager
+def _noting(owner: Any, name: str, noted: list[dict[str, Any]]) -> Iterator[None]:
+    """Note the arguments, but for a page, of each call of a method."""
+    method = getattr(owner, name)
+    parameters = signature(method)
+
+    def noting(*given: Any, **named: Any) -> None:
+        arguments = parameters.bind(*given, **named).arguments
+        noted.append({name: value for name, value in arguments.items() if name != "page"})
+        method(*given, **named)
+
+    setattr(owner, name, noting)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
+
+
+def _register(config: MkDocsConfig, page: Page, registered: _Registered) -> None:
+    """Register what converting a kept page would."""
+    autorefs: Any = config.plugins.get("autorefs")
+    for arguments in registered.anchors if autorefs is not None else ():
+        autorefs.register_anchor(page, **arguments)
+    docstrings: Any = config.plugins.get("mkdocstrings")
+    if docstrings is not None and registered.names:
+        docstrings.handlers.get_handler("python")  # whose styles and inventory are written once it was used
+        for arguments in registered.names:
+            docstrings.handlers.inventory.register(**arguments)
+
+
+def _taken(page: Page, registered: _Registered) -> Conversion:
     links = page.links_to_anchors
     return Conversion(
         content=page.content or "",
@@ -146,14 +204,8 @@ def _taken(page: Page) -> Conversion:
         title=page._title_from_render,
         anchors=page.present_anchor_ids or set(),
         links=None if links is None else {file.src_uri: dict(found) for file, found in links.items()},
+        registered=registered,
     )
-
-
-def _register(autorefs: Any, page: Page, items: Iterable[AnchorLink]) -> None:
-    """Tell autorefs a kept page's headings, as converting it would."""
-    for item in items if autorefs is not None else ():
-        autorefs.register_anchor(page, item.id, title=item.title, primary=True)
-        _register(autorefs, page, item.children)
 
 
 def _apply(conversion: Conversion, page: Page, files: Files) -> None:

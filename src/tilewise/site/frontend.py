@@ -27,9 +27,11 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 """A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
 _OUTPUTS = (
-    *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js", "machine.wasm"),
-    *("play.js", "edit.js", "editor.js", "figures.js", "plotly.js"),
+    *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js"),
+    *("play.js", "edit.js", "editor.js", "solve.js", "trace.js", "figures.js", "plotly.js"),
 )
+WASM = "machine.wasm"
+"""The simulator for browsers: compiling it takes longer than all the rest, and no page waits for it."""
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
 
@@ -51,6 +53,44 @@ def assets_folder(root: Path) -> Path:
 
 
 def build_assets(root: Path, during: During = _unmentioned) -> Path:
+    """Return the folder that ``build_scripts`` builds, with ``WASM`` in it.
+
+    Args:
+        root: as for ``build_scripts``.
+        during: mentions what takes long.
+
+    Raises:
+        FrontendError: as ``build_scripts`` and ``add_wasm``.
+    """
+    assets = build_scripts(root, during)
+    add_wasm(assets, during)
+    return assets
+
+
+def add_wasm(assets: Path, during: During = _unmentioned) -> None:
+    """Put ``WASM`` into the folder of styles and scripts, where it is absent.
+
+    Args:
+        assets: the folder, as ``build_scripts`` returns it.
+        during: mentions what takes long.
+
+    Raises:
+        FrontendError: the simulator does not compile.
+    """
+    wanted = assets / WASM
+    if wanted.is_file():
+        return
+    try:
+        with during("Compiling the simulator for browsers"):
+            made = prepare_wasm()
+    except (MachineError, ToolchainError) as error:
+        raise FrontendError(f"The simulator could not be compiled for browsers: {error}") from None
+    fresh = wanted.with_suffix(f".{os.getpid()}")
+    shutil.copyfile(made, fresh)
+    fresh.replace(wanted)
+
+
+def build_scripts(root: Path, during: During = _unmentioned) -> Path:
     """Return the folder with the files of ``outputs()`` and with ``fonts/``.
 
     Args:
@@ -71,16 +111,15 @@ def build_assets(root: Path, during: During = _unmentioned) -> Path:
             node = find_node()
             with during("Fetching the packages of the site's scripts from npm"):
                 packages = _packages(node, cache)
-            with during("Compiling the simulator for browsers"):
-                wasm = _wasm()
             with during("Bundling the site's styles and scripts"):
-                _bundle(node, packages, _generated(), wasm, assets)
+                _bundle(node, packages, _generated(), assets)
     return assets
 
 
 def _generated() -> dict[str, str]:
     """What Python hands to the scripts and styles, by the file's name."""
     from tilewise.figures import theme
+    from tilewise.puzzles import browser as judging
     from tilewise.simulator.browser import sentences, stepping
     from tilewise.simulator.browser.layout import layout
 
@@ -89,14 +128,8 @@ def _generated() -> dict[str, str]:
         "layout.json": json.dumps(layout()),
         "sentences.js": sentences.script(),
         "stepping.js": stepping.script(),
+        "judging.js": judging.script(),
     }
-
-
-def _wasm() -> Path:
-    try:
-        return prepare_wasm()
-    except (MachineError, ToolchainError) as error:
-        raise FrontendError(f"The simulator could not be compiled for browsers: {error}") from None
 
 
 def purge(root: Path, css: str, words: Collection[str]) -> str:
@@ -231,7 +264,7 @@ def _packages(node: Path, cache: Path, source: Path = WEB) -> Path:
     return folder
 
 
-def _bundle(node: Path, packages: Path, generated: Mapping[str, str], wasm: Path, assets: Path) -> None:
+def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bundle-", dir=assets.parent) as name:
         fresh, folder = Path(name) / "assets", Path(name)
         for file, text in generated.items():
@@ -254,7 +287,6 @@ def _bundle(node: Path, packages: Path, generated: Mapping[str, str], wasm: Path
             "esbuild could not bundle src/tilewise/site/web and the kinds of figures. "
             "Repair the file it names.",
         )
-        shutil.copyfile(wasm, fresh / "machine.wasm")
         missing = [output for output in outputs() if not (fresh / output).is_file()]
         if missing:
             raise FrontendError(

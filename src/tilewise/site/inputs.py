@@ -28,10 +28,10 @@ _DECIDING = [
 ]
 
 
-def tree_mark(folder: Path, pattern: str) -> str:
-    """A hash of the files in a folder whose names match a pattern."""
+def tree_mark(folder: Path, *patterns: str) -> str:
+    """A hash of the files in a folder whose names match one of the patterns."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob(pattern)):
+    for path in sorted(path for pattern in patterns for path in folder.rglob(pattern)):
         if "__pycache__" not in path.parts and path.is_file():
             content = hashlib.sha256(path.read_bytes()).digest()
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)

@@ -8,7 +8,7 @@ What is kept from one to the next lives here, since MkDocs keeps this object whi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 from tilewise.build import navigation
-from tilewise.build.file_cache import CacheError, FileCache, usable
+from tilewise.build.file_cache import CacheError, FileCache, key_of, usable
 from tilewise.build.live_course import LiveCourse
 from tilewise.build.page.layout import FOLDER, lesson_id_of
 from tilewise.build.page.prose import edited
@@ -39,20 +39,23 @@ from tilewise.build.sources import LessonSources
 from tilewise.course.rules.typed_numbers import page_faults
 from tilewise.course.typed_numbers import sourced
 from tilewise.errors import LessonError, raise_all
+from tilewise.gpu.device import gpu_here
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.machines import machines
+from tilewise.simulator.compile.toolchain import clang
 from tilewise.site import publication, publishing
 from tilewise.site.conversion import Conversions, Surroundings, keep_highlighted
 from tilewise.site.core_track import follow_core
 from tilewise.site.faults import explained, formula_fault, let_warnings_count
-from tilewise.site.frontend import FrontendError, build_assets, purge
+from tilewise.site.frontend import FrontendError, purge
 from tilewise.site.inputs import config_mark, links_mark, tree_mark
 from tilewise.site.math import UnreadableFormula
-from tilewise.site.preview import PreparedFiles, Preview, Site
+from tilewise.site.play.examples import examples
+from tilewise.site.preview import EXAMPLES, PreparedFiles, Preview, Site
 from tilewise.site.search import KeptIndex
 from tilewise.site.server import LiveServer, requires_port
 from tilewise.site.site_assets import SiteAssets
-from tilewise.site.site_files import site_files
+from tilewise.site.site_files import PLAYGROUND, site_files
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -66,7 +69,7 @@ _PACKAGE = Path(__file__).parents[1]
 class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
     """What mkdocs.yml may set below ``tilewise``."""
 
-    time_limit_s = Type(int, default=120)
+    time_limit_s = Type(int, default=300)
     """After how many seconds a lesson is stopped."""
 
 
@@ -80,14 +83,14 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     _sources: LessonSources
     _renderer: PageRenderer
     _conversions: Conversions
+    _filled: FileCache
     _around: Surroundings
+    _assets: SiteAssets
     # for a build
     _lessons: Lessons
-    _built_assets: Path
     _warnings: tuple[LessonError, ...]
     # while serving
     _live: LiveCourse
-    _assets: SiteAssets
 
     def __init__(self) -> None:
         self._serving = False
@@ -127,16 +130,13 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._renderer.package = publication.package(config, root)
         file = Path(config.config_file_path)
         nav = navigation.read(config.nav, file, os.path.relpath(file, root), config.extra.get("parts"))
+        self._assets.refresh()
         if self._serving:
-            self._assets.refresh()
             self._live.configure(nav)
             self._view = self._live.view
             return config
         try:
-            self._built_assets = build_assets(root, self._progress.during)
             built = self._lessons.load(nav, self._progress)
-        except FrontendError as error:
-            raise PluginError(str(error)) from None
         except LessonError as error:
             self._fail(error)
         self._view = built.view
@@ -157,8 +157,12 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     @event_priority(100)
     def _on_files_first(self, files: Files, *, config: MkDocsConfig) -> Files:
-        assets = None if self._serving else self._built_assets
-        for file in site_files(self._loaded(), self._project(), assets, ASSETS, config):
+        try:
+            assets = None if self._serving else self._assets.scripts()
+        except FrontendError as error:
+            raise PluginError(str(error)) from None
+        made = {} if self._serving else self._made_files()
+        for file in site_files(self._loaded(), self._project(), assets, ASSETS, config, made):
             if file.generated_by is None or files.get_file_from_path(file.src_uri) is None:
                 files.append(file)
         if not self._serving:
@@ -171,7 +175,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._files = PreparedFiles(files) if self._serving else files
         links = links_mark(self._files, config.site_url, leaving_out=ASSETS)
         self._code_now = cache(self._code_mark)  # a change of our modules prepares the site anew
-        self._around = Surroundings(self._config_mark, links)
+        self._around = Surroundings(self._config_mark, links, self._code_now)
         return self._files
 
     on_files = CombinedEvent(_on_files_first, _on_files_last)
@@ -207,16 +211,27 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         if page.file.src_uri in self._loaded().pages:
             return markdown
         path, text = self._source(page)
-        try:
-            faults = [*page_faults(path, text)]
+        view = self._loaded()
+
+        def fill() -> tuple[str, tuple[LessonError, ...]]:
+            faults = tuple(page_faults(path, text))
             if self.preview is None:
                 raise_all(faults)
-            else:
-                self.preview.note_faults(page.file.src_uri, faults)
             text_now = edited(markdown, sourced(markdown))
-            return self._loaded().fill(text_now, path, text, self._renderer.package)
+            return view.fill(text_now, path, text, self._renderer.package), faults
+
+        try:
+            if self.preview is None or self._live.is_settled():
+                quoted = (view.mark(), self._records_mark()) if "{{" in markdown else ()
+                key = key_of(self._config_mark, path, text, markdown, repr(self._renderer.package), quoted)
+                filled, faults = self._filled.made(key, tuple, fill)
+            else:
+                filled, faults = fill()
         except LessonError as error:
             self._fail(error)
+        if self.preview is not None:
+            self.preview.note_faults(page.file.src_uri, faults)
+        return str(filled)
 
     @event_priority(-100)
     def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
@@ -228,6 +243,11 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             env.bytecode_cache = FileSystemBytecodeCache(str(compiled))
             env.globals["published"] = not self._serving
             env.globals["machines"] = machines(Archive(self._project() / FOLDER))
+        try:
+            if not self._serving:
+                self._assets.all()  # since MkDocs copies files now
+        except FrontendError as error:
+            raise PluginError(str(error)) from None
         return env
 
     @event_priority(-100)
@@ -235,13 +255,16 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         """Finish a built site, or hand a prepared one to the preview."""
         self._making.close()
         self._conversions.tidy()
+        self._filled.tidy()
         assert self._env is not None
         if self.preview is None or not isinstance(self._files, PreparedFiles):
             self._finish(config)
             return
         assert self._nav is not None
         self._files.preparing = False
-        self.preview.ready(Site(config, self._files, self._nav, self._env, self._index, self._code_now))
+        self.preview.ready(
+            Site(config, self._files, self._nav, self._env, self._index, self._code_now, self._examples)
+        )
         if self._code != self._code_mark():
             log.info("tilewise's own modules have changed. Restart mkdocs serve to make pages by them.")
             self._code = self._code_mark()
@@ -280,9 +303,11 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         except CacheError as error:
             raise PluginError(str(error)) from None
         self._code = self._code_mark()
-        self._sources = LessonSources(root)
+        self._sources = LessonSources(root, self._cache, self._code)
+        self._filled = FileCache(self._cache / "filled", at_most=200)
         self._renderer = PageRenderer(self._cache, self._code)
         self._conversions = Conversions(self._cache / "pages")
+        self._assets = SiteAssets(root, self._progress)
         keep_highlighted()
         runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
         self._close.append(runner.close)
@@ -292,13 +317,35 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             return
         runs = BackgroundRuns(runner, at_once)
         self._live = LiveCourse(root, self._sources, self._renderer, runs)
-        self._assets = SiteAssets(root, self._progress)
         self.preview = Preview(self._live, self._assets)
         self._progress.add(lambda: lessons_text(*runs.progress()))
         self._close += [runs.close, self.preview.close]
 
     def _code_mark(self) -> str:
-        return tree_mark(_PACKAGE, "*.py")
+        return tree_mark(_PACKAGE, "*.py", "*.txt")
+
+    def _records_mark(self) -> str:
+        """A hash of the records, and of what the environment says of them."""
+        root = self._project()
+        folders = [root / FOLDER / name for name in ("measurements", "predictions")]
+        marks = [tree_mark(folder, "*.json") for folder in (*folders, root / "validation" / "records")]
+        switches = [value for name, value in sorted(os.environ.items()) if name.startswith("TILEWISE_")]
+        return key_of(*marks, gpu_here(), *switches)
+
+    def _examples(self) -> bytes:
+        """What the Playground starts with; compiling it takes seconds."""
+        texts = [tree_mark(_PACKAGE / folder, "*") for folder in ("cuda/include", "site/play/examples")]
+        key = key_of("examples", self._code, clang(), *texts)
+        return self._filled.made(key, bytes, examples)
+
+    def _made_files(self) -> Mapping[str, bytes]:
+        """What a build writes that takes seconds to make."""
+        view = self._loaded()
+        key = key_of("figures", self._config_mark, view.mark(), self._records_mark())
+        made: dict[str, bytes] = dict(self._filled.made(key, dict, view.figure_files))
+        if (self._project() / "docs" / PLAYGROUND).is_file():
+            made[EXAMPLES] = self._examples()
+        return made
 
     def _render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         try:

@@ -28,11 +28,14 @@ from tilewise.build.live_course import LiveCourse
 from tilewise.build.page.layout import FOLDER, SUFFIX, is_lesson, lesson_id_of, source_path
 from tilewise.errors import LessonError
 from tilewise.measurements.page import record_files
+from tilewise.site.frontend import WASM
 from tilewise.site.search import KeptIndex
 from tilewise.site.site_assets import SiteAssets
 
 log = logging.getLogger("mkdocs.plugins.tilewise")
 
+EXAMPLES = "playground/examples.json"
+"""What the Playground runs where nothing can be compiled."""
 INDEX = "search/search_index.json"
 SITEMAP = "sitemap.xml"
 _MOST_OTHERS = 3
@@ -75,6 +78,8 @@ class Site:
     """The search index; None where the site has no search."""
     code: Callable[[], str]
     """A hash of the project's own modules, which ``:::`` quotes."""
+    examples: Callable[[], bytes]
+    """Makes the file of the Playground's examples."""
 
 
 @dataclass(frozen=True)
@@ -241,9 +246,13 @@ class Preview:
             site = state.site
             template = site.env.get_template(SITEMAP)
             return build._build_template(SITEMAP, template, site.files, site.config, site.nav).encode()
+        if path == EXAMPLES:
+            return state.site.examples()
         inside = path.removeprefix("assets/tilewise/")
         if inside != path:
             folder = self._assets.folder
+            if inside == WASM:
+                self._assets.wait()
             found = (folder / inside).resolve() if folder is not None else None
             is_ours = found is not None and folder is not None and found.is_relative_to(folder.resolve())
             return found if is_ours and found is not None and found.is_file() else None

@@ -1,6 +1,7 @@
 """The site's styles and scripts, built while other work goes on.
 
 In: the project's folder. Out: the folder of the built files once it is there, or why it could not be built.
+The simulator for browsers comes last, since no page waits for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tilewise.build.progress import Progress
-from tilewise.site.frontend import FrontendError, assets_folder, build_assets
+from tilewise.site.frontend import WASM, FrontendError, add_wasm, assets_folder, build_scripts
 
 log = logging.getLogger("mkdocs.plugins.tilewise")
 
@@ -30,6 +31,7 @@ class SiteAssets:
         self._changed: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         self._wanted = Path()
+        self._scripts = threading.Event()
         self.folder: Path | None = None
         self.problem = ""
 
@@ -45,22 +47,55 @@ class SiteAssets:
         self._wanted = wanted
         if wanted.is_dir():
             self.folder, self.problem = wanted, ""
-            return
+            self._scripts.set()
+            if (wanted / WASM).is_file():
+                return
         if self._thread is not None and self._thread.is_alive():
             return  # it looks again when it is done
         self._thread = threading.Thread(target=self._build, name="assets", daemon=True)
         self._thread.start()
 
+    def scripts(self) -> Path:
+        """The folder, once all of it but ``WASM`` is there.
+
+        Raises:
+            FrontendError: it could not be built.
+        """
+        self._scripts.wait()
+        if self.folder is None:
+            raise FrontendError(self.problem)
+        return self.folder
+
+    def all(self) -> Path:
+        """The folder, once all of it is there.
+
+        Raises:
+            FrontendError: it could not be built.
+        """
+        self.wait()
+        if self.problem:
+            raise FrontendError(self.problem)
+        return self.scripts()
+
+    def wait(self) -> None:
+        """Wait until all of it is there, or cannot be built."""
+        if self._thread is not None:
+            self._thread.join()
+
     def _build(self) -> None:
         folder = None
         try:
             while folder != self._wanted:
-                folder = build_assets(self._root, self._progress.during)
-            self.folder, self.problem = folder, ""
+                folder = build_scripts(self._root, self._progress.during)
+                self.folder, self.problem = folder, ""
+                self._scripts.set()
+                self._changed()
+                add_wasm(folder, self._progress.during)
         except FrontendError as error:
             self.problem = str(error)
         except OSError as error:
             self.problem = f"The site's styles and scripts could not be built: {error}."
         if self.problem:
             log.error(self.problem)
+        self._scripts.set()
         self._changed()

@@ -6,7 +6,7 @@ pages, licences and records; for a build also what lessons offer and draw, style
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -14,16 +14,19 @@ from mkdocs.structure.files import File
 
 from tilewise.build.pipeline import CourseView
 from tilewise.measurements.page import record_files
-from tilewise.site.play.examples import examples
+from tilewise.site.frontend import WASM
 from tilewise.site.publication import licence_files
 
 PLAYGROUND = "playground.md"
-EXAMPLES = "playground/examples.json"
-"""What the Playground runs where nothing can be compiled."""
 
 
 def site_files(
-    view: CourseView, root: Path, assets: Path | None, within: str, config: MkDocsConfig
+    view: CourseView,
+    root: Path,
+    assets: Path | None,
+    within: str,
+    config: MkDocsConfig,
+    made: Mapping[str, bytes],
 ) -> Iterator[File]:
     """The files, some of them perhaps twice: figures that two lessons draw alike share one.
 
@@ -34,6 +37,7 @@ def site_files(
             draw, are looked up when they are asked for.
         within: the path of styles and scripts in the site.
         config: MkDocs's configuration.
+        made: further files by path from the site's root; none while serving.
     """
     for path in view.pages:
         yield File(path, str(root), config.site_dir, config.use_directory_urls)
@@ -41,15 +45,13 @@ def site_files(
             for name, content in view.pages[path].files.items():
                 yield File.generated(config, name, content=content)
     yield from licence_files(config, root)
-    if (root / "docs" / PLAYGROUND).is_file():
-        yield File.generated(config, EXAMPLES, content=examples())
     for name, file in record_files(view.root):
         yield File.generated(config, name, abs_src_path=str(file))
     if assets is None:
         return
-    for name, content in view.figure_files().items():
+    for name, content in made.items():
         yield File.generated(config, name, content=content)
-    for asset in sorted(assets.rglob("*")):
-        if asset.is_file():
+    for asset in sorted({*assets.rglob("*"), assets / WASM}):
+        if asset.is_file() or asset.name == WASM:
             inside = asset.relative_to(assets).as_posix()
             yield File.generated(config, f"{within}/{inside}", abs_src_path=str(asset))

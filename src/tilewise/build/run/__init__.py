@@ -151,7 +151,7 @@ class Runner:
         self,
         root: Path,
         cache: Path,
-        time_limit_s: float = 120,
+        time_limit_s: float = 300,
         output_limit: int = 1_000_000,
         warm: bool = False,
     ) -> None:

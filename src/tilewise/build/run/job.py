@@ -119,13 +119,15 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; keys that are numbers become text."""
-        return asdict(self)
+        return {**asdict(self), "digest": self.digest}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Result:
         """The result whose ``to_dict`` gave ``data``, also after JSON."""
         cells = {int(index): CellResult(**cell) for index, cell in data["cells"].items()}
-        return Result(cells, list(data["launches"]), dict(data["inputs"]))
+        result = Result(cells, list(data["launches"]), dict(data["inputs"]))
+        result.__dict__["digest"] = data["digest"]
+        return result
 
 
 def error_to_dict(error: LessonError) -> dict[str, Any]:

@@ -38,10 +38,15 @@ def _rules(kind: type[Kind], stops: bool) -> Iterator[Kind]:
     return (rule for rule in every_rule() if isinstance(rule, kind) and rule.stops is stops)
 
 
-def lesson_faults(lesson: Lesson) -> Iterator[LessonError]:
-    """What stops a build and can be seen in one lesson."""
-    for rule in _rules(LessonRule, stops=True):
+def lesson_faults(lesson: Lesson, stops: bool = True) -> Iterator[LessonError]:
+    """What can be seen in one lesson: what stops every build, or what stops a strict one."""
+    for rule in _rules(LessonRule, stops):
         yield from rule.faults(lesson)
+
+
+def lesson_form_faults(lesson: Lesson) -> Iterator[LessonError]:
+    """What one lesson lacks, which stops a strict build."""
+    return lesson_faults(lesson, stops=False)
 
 
 def course_faults(lessons: Sequence[Lesson], faults: LessonFaults = lesson_faults) -> list[LessonError]:
@@ -77,11 +82,18 @@ def checked_course(
     return Course.of(ordered)
 
 
-def form_faults(nav: Navigation, course: Course) -> list[LessonError]:
-    """What lessons lack; only a strict build stops for it, since no lesson begins whole."""
-    lessons = course.lessons
+def form_faults(
+    nav: Navigation, course: Course, faults: LessonFaults = lesson_form_faults
+) -> list[LessonError]:
+    """What lessons lack; only a strict build stops for it, since no lesson begins whole.
+
+    Args:
+        nav: the navigation.
+        course: the lessons.
+        faults: what a lesson lacks by itself.
+    """
     return [
-        *(fault for lesson in lessons for rule in _rules(LessonRule, False) for fault in rule.faults(lesson)),
+        *(fault for lesson in course.lessons for fault in faults(lesson)),
         *(fault for rule in _rules(CourseRule, False) for fault in rule.faults(course)),
         *(fault for rule in _rules(NavigationRule, False) for fault in rule.faults(nav, course.by_id)),
     ]

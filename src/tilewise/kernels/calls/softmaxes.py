@@ -27,6 +27,8 @@ from tilewise.kernels.calls.plans import planned
 SHARE = 32
 """Elements that a thread holds in registers while its row is read once."""
 _LONG_SHARE, _LONG_THREADS = 64, 256
+_SHARE_BEFORE = 24
+"""Elements that each of 1,024 threads holds without spills, on GPUs without clusters."""
 _CLUSTERS_AT_ONCE = {2: 198, 4: 92, 8: 45}
 """By blocks of a cluster: how many clusters an H100 runs at once, as the lesson has it."""
 _FEW, _FEW_ROWS = 1 << 21, 64
@@ -86,12 +88,13 @@ def choose(
 def _shape(columns: int, rows: int, vector: int, arch: int) -> dict[str, int]:
     """How a row is spread over threads: fewer elements each where there are few rows."""
     clusters = () if arch != HOPPER else (8,) if rows < _FEW_ROWS else (2, 4, 8)
-    most = 2 * vector if rows * columns <= _FEW else SHARE
+    limit = SHARE if arch == HOPPER else _SHARE_BEFORE
+    most = 2 * vector if rows * columns <= _FEW else limit
     for blocks, threads in (
         (1, 1024),
         *((blocks, threads) for blocks in clusters for threads in (512, 1024)),
     ):
-        for share in sorted({most, SHARE}):
+        for share in sorted({most, limit}):
             if columns <= blocks * threads * share:
                 team = 2 ** (ceil_div(columns, blocks * share) - 1).bit_length()
                 team = max(team, 64) if blocks > 1 else team

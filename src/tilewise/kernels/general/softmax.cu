@@ -125,7 +125,7 @@ static __device__ void store_shifted(Number* y, int c, int cols, int behind, con
 // in chunks that begin at multiples of 16 bytes wherever the row does. Rows are x_step and y_step elements apart; X
 // and Y begin x_off and y_off elements behind a multiple of 16 bytes. cols + VEC <= BLOCKS * TEAM * SHARE, SHARE is
 // a multiple of VEC. TEAM is a power of two: up to 32 it divides THREADS, beyond it equals THREADS, and with
-// BLOCKS > 1 too. Grid: ceil(rows / (THREADS / TEAM)) * BLOCKS. Block: THREADS. Clusters need compute capability 9.0.
+// BLOCKS > 1 too. 1,024 threads spill from SHARE of 28 on. Grid: ceil(rows / (THREADS / TEAM)) * BLOCKS. Block: THREADS. Clusters need compute capability 9.0.
 extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(THREADS)
 softmax_rows(const Number* X, Number* Y, int rows, int cols, long long x_step, long long y_step,
              int x_off, int y_off) {

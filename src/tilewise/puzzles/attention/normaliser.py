@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import case, ceil_div, constant, normal, output
 from tilewise.puzzles.counting import row_sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
 
 _HEAD = """
 extern "C" __global__
@@ -111,6 +111,18 @@ PUZZLE = Puzzle(
             "32 adjacent floats are in at most 5 sectors, and nothing is read twice",
         ),
     ),
+    blanks=(
+        Blank("new_max > -INFINITY", ("true",)),
+        Blank(
+            "z * expf(m - new_max) + expf(s - new_max)",
+            (
+                "z + expf(s - new_max)",
+                "z * expf(new_max - m) + expf(s - new_max)",
+            ),
+        ),
+        Blank("z2 * expf(m2 - new_max)", ("z2",)),
+    ),
+    lesson="[the online softmax](../attention/softmax.py)",
     hints=(
         "z is relative to the old maximum. Which factor makes it relative to the new one?",
         "exp(a - new) = exp(a - m) exp(m - new), for each term of z. To combine two lanes, take the same "

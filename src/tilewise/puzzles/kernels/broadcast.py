@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import runs, sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -61,6 +61,24 @@ PUZZLE = Puzzle(
             "out is written once, in order, and a sector holds 8 floats",
         ),
     ),
+    blanks=(
+        Blank("i >= rows * cols", ("i > rows * cols",)),
+        Blank(
+            "i / cols",
+            (
+                "i / rows",
+                "i % cols",
+            ),
+        ),
+        Blank(
+            "i % cols",
+            (
+                "i % rows",
+                "i / cols",
+            ),
+        ),
+    ),
+    lesson="[grids in two dimensions](../kernels/grids.py)",
     hints=(
         (
             "How many whole rows come before element `i` of a row-major matrix, and how many "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -48,6 +48,18 @@ PUZZLE = Puzzle(
             "one array is written once",
         ),
     ),
+    blanks=(
+        Blank("blockIdx.x * blockDim.x + threadIdx.x", ("threadIdx.x",)),
+        Blank(
+            "i < n",
+            (
+                "i <= n",
+                "threadIdx.x < n",
+            ),
+        ),
+        Blank("2.0f * a[i] + b[i]", ("2.0f * (a[i] + b[i])",)),
+    ),
+    lesson="[your first CUDA kernel](../kernels/first_kernel.py)",
     hints=(
         (
             "1,000 elements in blocks of 256 need 4 blocks, which have 1,024 threads. Which "

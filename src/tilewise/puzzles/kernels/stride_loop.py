@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, normal, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -64,6 +64,18 @@ PUZZLE = Puzzle(
             "one array is written once",
         ),
     ),
+    blanks=(
+        Blank(
+            "blockIdx.x * blockDim.x + threadIdx.x",
+            (
+                "threadIdx.x * gridDim.x + blockIdx.x",
+                "blockIdx.x * blockDim.x",
+            ),
+        ),
+        Blank("gridDim.x * blockDim.x", ("blockDim.x",)),
+        Blank("i < n", ("i <= n",)),
+    ),
+    lesson="[grids, blocks and threads](../kernels/grids.py)",
     hints=(
         (
             "4 blocks of 64 threads can process elements 0 to 255 at once. Which element "

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, normal, output
 from tilewise.puzzles.counting import row_sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 extern "C" __global__
@@ -66,6 +66,18 @@ PUZZLE = Puzzle(
             "the result is contiguous, and 32 consecutive floats span at most 5 sectors",
         ),
     ),
+    blanks=(
+        Blank("row >= rows || col >= cols", ("row >= rows && col >= cols",)),
+        Blank("row * cols + col", ("col * rows + row",)),
+        Blank(
+            "row * row_stride + col * col_stride",
+            (
+                "row * col_stride + col * row_stride",
+                "row * row_stride + col",
+            ),
+        ),
+    ),
+    lesson="[grids in two dimensions](../kernels/grids.py)",
     hints=(
         ("You need two index formulas: one to read and one to write. Only one of them has strides."),
         "The result is an ordinary row-major array with `cols` columns.",

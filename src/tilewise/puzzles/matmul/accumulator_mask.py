@@ -7,7 +7,7 @@ import numpy as np
 from tilewise import bf16
 from tilewise.cuda.cases import Array, case, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 #include "hopper.cuh"
@@ -97,6 +97,12 @@ PUZZLE = Puzzle(
     ),
     expected=_masked,
     limits=(Limit("wgmma", lambda v: 8, "each of the two warpgroups takes four steps of 16 along K"),),
+    blanks=(
+        Blank("64 * warpgroup + 16 * warp + lane / 4", ("16 * warp + lane / 4",)),
+        Blank("lane % 4 * 2 + i % 2", ("lane % 4 + i % 2 * 4",)),
+        Blank("col > row + shift", ("col >= row + shift",)),
+    ),
+    lesson="[wgmma and its accumulators](../matmul/wgmma.py)",
     hints=(
         (
             "Warp w of a warpgroup holds rows 16 w to 16 w + 15. Within the warp, four neighbouring lanes"

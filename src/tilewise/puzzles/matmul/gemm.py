@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewise import bf16
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 #include "hopper.cuh"
@@ -142,6 +142,12 @@ PUZZLE = Puzzle(
             "64 elements along K take four steps of 16, in each of two warpgroups",
         ),
     ),
+    blanks=(
+        Blank("use % 2 ^ 1", ("use % 2",)),
+        Blank("t > 0 || k > 0", ("k > 0",)),
+        Blank("&empty[(t - 1) % STAGES]", ("&empty[stage]",)),
+    ),
+    lesson="[GEMM on Hopper](../matmul/hopper.py)",
     hints=(
         (
             "Start with the kernel of `matmul/ring`: stage, use and parities are the same. How "

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 #include "hopper.cuh"
@@ -85,6 +85,18 @@ PUZZLE = Puzzle(
             "four warps wait once at the start and once per tile, before the store",
         ),
     ),
+    blanks=(
+        Blank(
+            "fence_proxy_async();",
+            (
+                "",
+                "if (threadIdx.x == 0) fence_proxy_async();",
+            ),
+        ),
+        Blank("__syncthreads();", ("",)),
+        Blank("tma_store_wait_read();", ("",)),
+    ),
+    lesson="[the TMA and mbarriers](../matmul/tma.py)",
     hints=(
         (
             "Threads write through the generic proxy, and the TMA reads through the async proxy. Which "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 #define T 16
@@ -83,6 +83,13 @@ PUZZLE = Puzzle(
             "each step fills the tiles and then reads them, and every warp waits once after each",
         ),
     ),
+    blanks=(
+        Blank("row < M && across < K", ("across < K",)),
+        Blank("__syncthreads();", ("",)),
+        Blank("a[y][j] * b[j][x]", ("a[j][y] * b[x][j]",)),
+        Blank("__syncthreads();", ("",)),
+    ),
+    lesson="[tiling in shared memory](../matmul/tiling.py)",
     hints=(
         (
             "Thread (x, y) loads one element of A's tile and one of B's. Which rows of A and which columns "

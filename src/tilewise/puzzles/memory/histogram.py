@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, constant, integers
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 #define MOST_BINS 256
@@ -84,6 +84,18 @@ PUZZLE = Puzzle(
             "each block adds each bin once, and no launch here has more than 4 blocks",
         ),
     ),
+    blanks=(
+        Blank("__syncthreads();", ("",)),
+        Blank("atomicAdd(&own[in[i]], 1)", ("own[in[i]] += 1",)),
+        Blank(
+            "atomicAdd(&counts[b], own[b])",
+            (
+                "counts[b] += own[b]",
+                "counts[b] = own[b]",
+            ),
+        ),
+    ),
+    lesson="[atomics](../memory/reductions_atomics.py)",
     hints=(
         (
             "There are three stages: clear the block's own counts, count into them, and add "

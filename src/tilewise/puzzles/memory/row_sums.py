@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.puzzles.counting import row_sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -71,6 +71,18 @@ PUZZLE = Puzzle(
             "32 consecutive floats span at most 5 sectors, and nothing is read twice",
         ),
     ),
+    blanks=(
+        Blank("col < cols", ("col + 32 <= cols",)),
+        Blank("col += 32", ("++col",)),
+        Blank(
+            "A[row * cols + col]",
+            (
+                "A[row * rows + col]",
+                "A[col * rows + row]",
+            ),
+        ),
+    ),
+    lesson="[memory coalescing](../memory/coalescing.py)",
     hints=(
         "Look at one load: 32 lanes in the same iteration. Which 32 columns should they read?",
         "In the first iteration, lane l reads column l. Where is its next column?",

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import row_sectors, runs
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
 
 CODE = """
 #define TILE 32
@@ -83,6 +83,21 @@ PUZZLE = Puzzle(
             "one wavefront per column of a tile, without bank conflicts",
         ),
     ),
+    blanks=(
+        Blank(
+            "[TILE + 1]",
+            (
+                "[TILE]",
+                "[TILE + 2]",
+            ),
+        ),
+        Blank("__syncthreads();", ("",)),
+        Blank(
+            "int row = top + threadIdx.x, col = left + c;", ("int row = top + c, col = left + threadIdx.x;",)
+        ),
+        Blank("tile[threadIdx.x][c]", ("tile[c][threadIdx.x]",)),
+    ),
+    lesson="[bank conflicts](../memory/banks.py)",
     hints=(
         (
             "A block reads a tile by its rows and writes it by its columns. In both loops, "

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 #define THREADS 256
@@ -92,6 +92,18 @@ PUZZLE = Puzzle(
             "and one load of the result per block",
         ),
     ),
+    blanks=(
+        Blank("int d = THREADS / 2", ("int d = THREADS / 4",)),
+        Blank(
+            "__syncthreads();",
+            (
+                "",
+                "if (d >= 32) __syncthreads();",
+            ),
+        ),
+        Blank("t < d", ("t <= d",)),
+    ),
+    lesson="[parallel reductions](../memory/reductions.py)",
     hints=(
         (
             "In the first step, 128 threads add 128 pairs. If thread t adds `part[t + 128]` "

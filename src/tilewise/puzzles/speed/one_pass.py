@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import row_sectors, runs
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 extern "C" __global__
@@ -94,6 +94,18 @@ PUZZLE = Puzzle(
             "32 consecutive floats span at most 5 sectors",
         ),
     ),
+    blanks=(
+        Blank("A[row * cols + col]", ("A[col * rows + row]",)),
+        Blank("value > most", ("value >= most",)),
+        Blank(
+            "times = 1",
+            (
+                "++times",
+                "times = 0",
+            ),
+        ),
+    ),
+    lesson="[arithmetic intensity](../speed/roofline.py)",
     hints=(
         (
             "Suppose you know the answer for the first few rows. How does one more value "

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import runs
-from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
 
 CODE = """
 #define ITEMS 4
@@ -97,6 +97,18 @@ PUZZLE = Puzzle(
             "each warp loads its x once and each coefficient once",
         ),
     ),
+    blanks=(
+        Blank("i < n ? x[i] : 0.0f", ("x[i]",)),
+        Blank(
+            "int power = degree; power >= 0; --power",
+            (
+                "int power = 0; power <= degree; ++power",
+                "int power = degree; power > 0; --power",
+            ),
+        ),
+        Blank("sum[k] * at[k] + c", ("(sum[k] + c) * at[k]",)),
+    ),
+    lesson="[occupancy and latency hiding](../speed/occupancy.py)",
     hints=(
         (
             "Swap the loops: the coefficients outside, the four elements inside. What must be "

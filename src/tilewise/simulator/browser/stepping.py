@@ -12,7 +12,7 @@ from tilewise.figures.kinds.stepped import moment_texts, moments, rooms, run_fig
 from tilewise.simulator.browser.translation import Translation
 from tilewise.simulator.results import first_warp
 
-_HELPERS = r"""
+HELPERS = r"""
 const truly = (value) => (Array.isArray(value) ? value.length > 0 : Boolean(value));
 const floorDiv = (a, b) => Math.floor(a / b);
 const modulo = (a, b) => ((a % b) + b) % b;
@@ -84,6 +84,7 @@ function number(value) {
   return `${sign}${grouped(written.slice(0, point))}${fraction && "."}${fraction}`;
 }
 """
+"""What the translation of plain numbers calls."""
 _MODULES = (moments, moment_texts, specification, rooms, run_figure, first_warp)
 _SHOWN = (
     *("of_run", "fits", "touched", "beyond_shape", "Traced", "MOST_MOMENTS", "MOST_THREADS", "MOST_ROWS"),
@@ -98,4 +99,4 @@ def script() -> str:
     parts = [f"const {names[one.__name__]} = {translate.module(one, names)};" for one in _MODULES]
     shown = f"export const {{ {', '.join(_SHOWN)} }} = {names[run_figure.__name__]};"
     warp = f"export const {{ first_warp }} = {names[first_warp.__name__]};"
-    return "\n".join([_HELPERS, *parts, shown, warp, ""])
+    return "\n".join([HELPERS, *parts, shown, warp, ""])

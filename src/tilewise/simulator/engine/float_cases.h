@@ -1,4 +1,4 @@
-// What run_warp does for floats of all widths; part of its switch.
+// What run_floats does for floats of 32 and 64 bits; part of its switch.
 
 case OP_add_f32: F2(x + y) case OP_sub_f32: F2(x - y) case OP_mul_f32: F2(x * y)
 case OP_fma_f32: F3(fmaf(x, y, z))
@@ -18,56 +18,11 @@ case OP_fma_f64: G3(fma(x, y, z)) case OP_div_f64: G2(x / y)
 case OP_directed: round_directed(L, W, in, mask); break;
 case OP_minnan_f32: F2(x != x || y != y ? as_f32(0x7fffffffu) : fmin32(x, y))
 case OP_maxnan_f32: F2(x != x || y != y ? as_f32(0x7fffffffu) : fmax32(x, y))
-#define NAN_OR(expr) (x != x || y != y ? (f64)NAN : (expr))
-case OP_minnan_f16: HALF2(half_to_f32, to_half, NAN_OR(min64(x, y)))
-case OP_maxnan_f16: HALF2(half_to_f32, to_half, NAN_OR(max64(x, y)))
-case OP_minnan_bf16: HALF2(bf16_to_f32, to_bf16, NAN_OR(min64(x, y)))
-case OP_maxnan_bf16: HALF2(bf16_to_f32, to_bf16, NAN_OR(max64(x, y)))
 case OP_min_f64: G2(min64(x, y)) case OP_max_f64: G2(max64(x, y)) case OP_abs_f64: G1(fabs(x))
 case OP_neg_f64: G1(-x) case OP_sqrt_f64: G1(sqrt(x)) case OP_rcp_f64: G1(1.0 / x)
 case OP_rsqrt_f64: G1(1.0 / sqrt(x))
 case OP_copysign_f64: { AB64; D64; LANES(d[l] = (a[l] & 0x8000000000000000ull)
     | (b[l] & 0x7fffffffffffffffull)); break; }
-case OP_add_f16: HALF2(half_to_f32, to_half, x + y)
-case OP_sub_f16: HALF2(half_to_f32, to_half, x - y)
-case OP_mul_f16: HALF2(half_to_f32, to_half, x * y)
-case OP_min_f16: HALF2(half_to_f32, to_half, min64(x, y))
-case OP_max_f16: HALF2(half_to_f32, to_half, max64(x, y))
-case OP_neg_16f: { A32; D32; LANES(d[l] = a[l] ^ 0x8000); break; }
-case OP_neg_16fx2: { A32; D32; LANES(d[l] = a[l] ^ 0x80008000u); break; }
-case OP_abs_16f: { A32; D32; LANES(d[l] = a[l] & 0x7fff); break; }
-case OP_abs_16fx2: { A32; D32; LANES(d[l] = a[l] & 0x7fff7fffu); break; }
-case OP_fma_f16: { ABC32; D32; LANES(d[l] = f64_to_half(fma((f64)half_to_f32((u16)a[l]),
-    (f64)half_to_f32((u16)b[l]), (f64)half_to_f32((u16)c[l])))); break; }
-#define PAIR2(get, set, expr) { AB32; D32; LANES(u32 r = 0; \
-    for (int k = 0; k < 2; k++) { f64 x = get((u16)(a[l] >> 16 * k)); f64 y = get((u16)(b[l] >> 16 * k)); \
-    r |= (u32)set(expr) << 16 * k; } d[l] = r); break; }
-#define PAIR3(get, set, expr) { ABC32; D32; LANES(u32 r = 0; \
-    for (int k = 0; k < 2; k++) { f64 x = get((u16)(a[l] >> 16 * k)); f64 y = get((u16)(b[l] >> 16 * k)); \
-    f64 z = get((u16)(c[l] >> 16 * k)); r |= (u32)set(expr) << 16 * k; } d[l] = r); break; }
-case OP_add_f16x2: PAIR2(half_to_f32, to_half, x + y)
-case OP_sub_f16x2: PAIR2(half_to_f32, to_half, x - y)
-case OP_mul_f16x2: PAIR2(half_to_f32, to_half, x * y)
-case OP_min_f16x2: PAIR2(half_to_f32, to_half, min64(x, y))
-case OP_max_f16x2: PAIR2(half_to_f32, to_half, max64(x, y))
-case OP_fma_f16x2: PAIR3(half_to_f32, to_half, fma(x, y, z))
-case OP_add_bf16: HALF2(bf16_to_f32, to_bf16, x + y)
-case OP_sub_bf16: HALF2(bf16_to_f32, to_bf16, x - y)
-case OP_mul_bf16: HALF2(bf16_to_f32, to_bf16, x * y)
-case OP_min_bf16: HALF2(bf16_to_f32, to_bf16, min64(x, y))
-case OP_max_bf16: HALF2(bf16_to_f32, to_bf16, max64(x, y))
-case OP_fma_bf16: { ABC32; D32; LANES(d[l] = to_bf16(odd_sum((f64)bf16_to_f32((u16)a[l])
-    * (f64)bf16_to_f32((u16)b[l]), (f64)bf16_to_f32((u16)c[l])))); break; }
-case OP_minnan_f16x2: PAIR2(half_to_f32, to_half, NAN_OR(min64(x, y)))
-case OP_maxnan_f16x2: PAIR2(half_to_f32, to_half, NAN_OR(max64(x, y)))
-case OP_minnan_bf16x2: PAIR2(bf16_to_f32, to_bf16, NAN_OR(min64(x, y)))
-case OP_maxnan_bf16x2: PAIR2(bf16_to_f32, to_bf16, NAN_OR(max64(x, y)))
-case OP_add_bf16x2: PAIR2(bf16_to_f32, to_bf16, x + y)
-case OP_sub_bf16x2: PAIR2(bf16_to_f32, to_bf16, x - y)
-case OP_mul_bf16x2: PAIR2(bf16_to_f32, to_bf16, x * y)
-case OP_min_bf16x2: PAIR2(bf16_to_f32, to_bf16, min64(x, y))
-case OP_max_bf16x2: PAIR2(bf16_to_f32, to_bf16, max64(x, y))
-case OP_fma_bf16x2: PAIR3(bf16_to_f32, to_bf16, odd_sum(x * y, z))
 case OP_testp: { A32; D32; LANES(f32 x = as_f32(a[l]); int k = in->sub;
     d[l] = (u32)(k == 0 ? x - x == 0 : k == 1 ? x == x && x - x != 0 : k == 2 ? x == x
     : k == 3 ? x != x : k == 4 ? (a[l] & 0x7f800000u) && x - x == 0 : !(a[l] & 0x7f800000u)

@@ -1,4 +1,4 @@
-// What run_warp does for moves, integers, bits, comparisons and conversions; part of its switch.
+// What run_integers does for moves, integers, bits, comparisons and conversions; part of its switch.
 
 case OP_mov_32: { A32; D32; LANES(d[l] = a[l]); break; }
 case OP_mov_64: { A64; D64; LANES(d[l] = a[l]); break; }

@@ -33,6 +33,32 @@ static void sleep_at(Block *B, int w, const Ins *in, u32 group, u32 asleep, u32 
     for (u32 r = group; r; r &= r - 1) { const int l = __builtin_ctz(r); W->pc[l] = pc + !(asleep >> l & 1); }
 }
 
+// What only computes is apart from run_warp: the compiler's time grows with the square of a function's length.
+// Each case stands in one of four files; shared.def has floats and halves before integers, and control last.
+#define APART static __attribute__((noinline)) void
+
+APART run_halves(const Launch *L, Warp *W, const Ins *in, u32 mask) {
+    switch ((enum op)in->op) {
+#include "half_cases.h"
+    default: break;
+    }
+}
+
+APART run_floats(const Launch *L, Warp *W, const Ins *in, u32 mask) {
+    switch ((enum op)in->op) {
+#include "float_cases.h"
+    default: run_halves(L, W, in, mask);
+    }
+}
+
+APART run_integers(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
+    Launch *L = B->L;
+    switch ((enum op)in->op) {
+#include "integer_cases.h"
+    default: break;
+    }
+}
+
 // Runs a warp until each of its lanes has exited or waits at a barrier.
 static void run_warp(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; const Ins *code = L->code;
@@ -57,8 +83,6 @@ static void run_warp(Block *B, int w) {
             int jumped = 0;
             switch ((enum op)in->op) {
             case OP_nop: break;
-#include "integer_cases.h"
-#include "float_cases.h"
             case OP_ld: access_memory(B, W, w, in, mask, KIND_LOAD); break;
             case OP_st: access_memory(B, W, w, in, mask, KIND_STORE); break;
             case OP_atom: atomic_memory(B, W, w, in, mask); break;
@@ -193,6 +217,8 @@ static void run_warp(Block *B, int w) {
                 break; }
             case OP_trap: if (mask) { hazard(B, in, w, __builtin_ctz(mask), H_TRAP); B->stop = 1;
                 return; } break;
+            default: if (in->op < OP_mov_32) run_floats(L, W, in, mask);
+                else run_integers(B, W, w, in, mask);
             }
             if (B->stop) return;
             if (jumped) break;

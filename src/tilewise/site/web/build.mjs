@@ -1,9 +1,9 @@
 // Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
 // In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
-// --generated (the folder of theme.css, which has the colours, and the layout.json, sentences.js and stepping.js of the
-// simulator), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, run.js, run_worker.js, play.js, edit.js, editor.js, figures.js,
-// plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
+// --generated (the folder of theme.css, which has the colours, the layout.json, sentences.js and stepping.js of the
+// simulator, and the judging.js of puzzles), --out.
+// Out: tilewise.css, tilewise.js, feedback.js, run.js, run_worker.js, play.js, edit.js, editor.js, solve.js, trace.js,
+// figures.js, plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -66,6 +66,7 @@ const simulator = {
   "tilewise-layout": join(given.generated, "layout.json"),
   "tilewise-sentences": join(given.generated, "sentences.js"),
   "tilewise-stepping": join(given.generated, "stepping.js"),
+  "tilewise-judging": join(given.generated, "judging.js"),
 };
 const figures = {
   "tilewise-figures": join(here, "figures"),
@@ -94,7 +95,8 @@ const scripts = {
 
 /**
  * Modules: site/suggest.js imports one once somebody has something to say, site/try.js one once somebody touches a
- * kernel's sizes, site/play.js one on the Playground, which imports the editor.
+ * kernel's sizes, site/play.js one on the Playground, site/solve.js one once somebody opens a puzzle; these two import
+ * the editor. trace.js becomes a part of the pages that `tilewise trace` writes.
  */
 const onDemand = {
   "feedback.js": "feedback/dialog.js",
@@ -102,6 +104,8 @@ const onDemand = {
   "play.js": "play/main.js",
   "edit.js": "play/edit.js",
   "editor.js": "play/editor.js",
+  "solve.js": "play/solve.js",
+  "trace.js": "play/trace.js",
 };
 
 /** The licences of the packages in a bundle whose files do not hold them, beside it. */
@@ -146,6 +150,7 @@ await Promise.all([
       entryPoints: [join(here, source)],
       outfile: join(given.out, name),
       format: "esm",
+      alias: simulator,
       ...(name === "editor.js" && { metafile: true, banner: { js: `/* Licences: ${name}.LEGAL.txt */` } }),
     }).then(({ metafile }) => metafile && withLicences(name, metafile)),
   ),

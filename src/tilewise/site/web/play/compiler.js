@@ -61,3 +61,6 @@ export class Compiling {
     this.busy(false);
   }
 }
+
+/** Whether a program can be launched as another is: same name, same parameters. */
+export const takesTheSame = (program, own) => program.name === own.name && JSON.stringify(program.parameters) === JSON.stringify(own.parameters);

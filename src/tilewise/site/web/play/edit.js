@@ -2,7 +2,7 @@
 // In: a panel of run/main.js, and a compiler on the reader's machine. Out: editor and errors above its controls.
 
 import { element } from "../site/dom.js";
-import { Compiling } from "./compiler.js";
+import { Compiling, takesTheSame } from "./compiler.js";
 import { asMarks, remarks } from "./remarks.js";
 
 const PAUSE_MS = 700;
@@ -59,7 +59,7 @@ export async function toggle(root, button, panel, signal) {
   function made(answer, { at: asked }) {
     if (asked !== at) return;
     const program = answer.offer?.kernels[0].program;
-    const found = answer.faults.length || same(program, own[at]) ? answer : { ...answer, faults: [other(own[at])] };
+    const found = answer.faults.length || takesTheSame(program, own[at]) ? answer : { ...answer, faults: [other(own[at])] };
     faults.replaceChildren(...remarks(found, (line) => editor.go(line)));
     editor.mark(asMarks(found.faults));
     if (!found.faults.length) use(program);
@@ -94,8 +94,6 @@ export async function toggle(root, button, panel, signal) {
   editor.focus();
 }
 
-/** Whether a program takes what another does. */
-const same = (program, own) => program.name === own.name && JSON.stringify(program.parameters) === JSON.stringify(own.parameters);
 const other = ({ name, parameters }) => ({
   line: 0,
   message: `This panel passes ${parameters.map(([one]) => one).join(", ") || "nothing"} to ${name}.`,

@@ -158,13 +158,13 @@ export class Fields {
     }
   }
 
-  #argument({ name, ctype, kind }, values, fill) {
+  #argument({ name, ctype, kind, begins }, values, fill) {
     const type = element("small", {}, ctype);
     if (kind === "struct") return this.#filled(name, [type], fill, ["zeros", "own numbers"]);
     if (kind === "array" || kind === "variable") {
       const length = this.#field(`${name}.length`, `elements of ${name}`, values, true);
       if (kind === "variable") length.querySelector("input").readOnly = true;
-      return this.#filled(name, [type, length], fill, Object.keys(FILLS).slice(0, kind === "array" ? undefined : -2));
+      return this.#filled(name, [type, length], fill, Object.keys(FILLS).slice(0, kind === "array" ? undefined : -2), begins);
     }
     const field = this.#field(name, `${name} as a number`, values, false);
     if (kind !== "whole") {
@@ -178,11 +178,11 @@ export class Fields {
   }
 
   /** A row whose array may begin in several ways. */
-  #filled(name, parts, [chosen = "", numbers = ""] = [], offered = []) {
+  #filled(name, parts, [chosen = "", numbers = ""] = [], offered = [], begins = "random") {
     const id = this.#idOf(`${name}-fill`);
     const own = element("input", { type: "text", "aria-label": `Numbers of ${name}, repeated to fill it`, placeholder: "1, 2, 5", maxlength: 400, hidden: true, oninput: () => this.changed() });
     const select = element("select", { id, "aria-label": `${name} begins with`, autocomplete: "off" });
-    for (const label of offered) select.append(element("option", { value: FILLS[label] }, label));
+    for (const label of offered) select.append(element("option", { value: FILLS[label] }, label === "random" ? begins : label));
     select.value = offered.some((label) => FILLS[label] === chosen) ? chosen : FILLS[offered[0]];
     own.value = numbers;
     own.hidden = select.value !== OWN;

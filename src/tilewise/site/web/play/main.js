@@ -3,8 +3,7 @@
 // run. Without a compiler the examples run as they are; the page says how to get one. The state is a link.
 
 import { copied } from "../figures/links.js";
-import { Runs } from "../run/main.js";
-import { progressText, shortText, table } from "../run/table.js";
+import { shownRuns } from "../run/runs.js";
 import { element } from "../site/dom.js";
 import { Compiling, isHere } from "./compiler.js";
 import { Fields, Wrong } from "./fields.js";
@@ -12,15 +11,12 @@ import { LONG_ADDRESS, read, written } from "./link.js";
 import { asMarks, hazardMarks, remarks } from "./remarks.js";
 
 const PAUSE_MS = 700;
-const SPOKEN_MS = 600;
 const KEPT_MS = 800;
 
 /** @param {HTMLElement} root @param {AbortSignal} signal */
 export async function mount(root, signal) {
   const part = (name, attributes = {}) => element("div", { class: `tw-play-${name}`, ...attributes });
   const [bar, host, faults, result] = [part("bar"), part("text"), part("remarks"), element("div", { class: "tw-try-result" })];
-  const status = element("p", { class: "tw-try-status", role: "status" });
-  const progress = element("p", { class: "tw-try-progress", hidden: true });
   const busy = element("span", { class: "tw-play-busy", hidden: true }, "compiling …");
   const given = root.querySelector(".tw-play-text")?.textContent;
   let examples;
@@ -43,11 +39,19 @@ export async function mount(root, signal) {
   examples.forEach(({ title }, at) => pick.append(element("option", { value: at }, title)));
   const link = element("button", { type: "button", class: "tw-act" }, "Copy link");
   bar.append(element("label", { for: "tw-play-example" }, "Example"), pick, link, busy);
-  const panel = element("div", { class: "tw-try tw-play-panel" }, bar, ...notice(), host, ...(isHere ? [help()] : []), faults, form, status, progress, result);
+  const panel = element("div", { class: "tw-try tw-play-panel", id: "tw-play-run" });
+  const reported = ({ hazards }) => {
+    result.classList.remove("tw-play-stale");
+    editor?.mark(hazardMarks(hazards));
+    document.dispatchEvent(new Event("tw:content"));
+  };
+  const runs = shownRuns({ root: panel, result, wantSteps: () => want(true), reported }, signal);
+  const { say, status, progress, figure } = runs;
+  form.append(element("div", { class: "tw-try-acts" }, figure.button));
+  panel.append(bar, ...notice(), host, ...(isHere ? [help()] : []), faults, form, figure.root, status, progress, result);
   root.replaceChildren(panel);
 
   let text = "";
-  let runs = null;
   let wanted = {};
   const listing = isHere ? null : element("code", { tabindex: 0 });
   if (listing) host.append(element("div", { class: "highlight" }, element("pre", {}, listing)));
@@ -67,40 +71,13 @@ export async function mount(root, signal) {
   const compiling = new Compiling(made, (is) => (busy.hidden = !is), signal);
 
   const go = (line) => editor?.go(line);
-  const say = spoken(status, signal);
-  const tell = {
-    progress: (steps, of) => {
-      progress.hidden = false;
-      progress.replaceChildren(progressText(steps, of), stop);
-    },
-    report: (report) => {
-      progress.hidden = true;
-      result.replaceChildren(...table(report));
-      result.classList.remove("tw-play-stale");
-      editor?.mark(hazardMarks(report.hazards));
-      document.dispatchEvent(new Event("tw:content"));
-      say(shortText(report));
-    },
-    refused: (sentence) => {
-      progress.hidden = true;
-      result.replaceChildren(element("p", { class: "tw-try-refused" }, sentence));
-      say(sentence);
-    },
-  };
-  const stop = element("button", { type: "button", class: "tw-act", onclick: () => {
-    runs.stop();
-    progress.replaceChildren("Stopped. The table shows the run before.");
-  } }, "Stop");
-  signal.addEventListener("abort", () => {
-    runs?.stop();
-    editor?.close();
-  });
+  signal.addEventListener("abort", () => editor?.close());
 
   /** A text has been compiled. */
   function made(answer) {
     faults.replaceChildren(...remarks(answer, go));
     if (answer.faults.length) {
-      if (runs) faults.append(element("p", { class: "tw-play-note" }, "The run below is that of the last text that compiled."));
+      if (runs.isOffered) faults.append(element("p", { class: "tw-play-note" }, "The run below is that of the last text that compiled."));
       editor?.mark(asMarks(answer.faults));
       result.classList.add("tw-play-stale");
       say(answer.faults.map(({ line, message }) => `${line ? `Line ${line}: ` : ""}${message}`).join(" "));
@@ -110,21 +87,24 @@ export async function mount(root, signal) {
     kernels.replaceChildren(...answer.kernels.map((name) => element("option", {}, name)));
     kernels.value = answer.kernel;
     kernelRow.hidden = answer.kernels.length < 2;
-    runs?.stop();
-    runs = new Runs(answer.offer, tell);
+    runs.offer(answer.offer);
     fields.show(answer.proposal, wanted);
     wanted = {};
     changed();
   }
 
   function changed() {
+    want();
+    keep();
+  }
+
+  function want(step = false) {
     try {
-      runs?.want(fields.choice());
+      if (runs.isOffered) runs.want(fields.choice(), step);
     } catch (error) {
       if (!(error instanceof Wrong)) throw error;
-      tell.refused(error.message);
+      runs.refuse(error.message);
     }
-    keep();
   }
 
   /** Show a state: an example, a link's, or the text that the page was opened with. */
@@ -198,13 +178,4 @@ function notice() {
 function help() {
   const key = (name) => element("kbd", {}, name);
   return element("p", { class: "tw-play-help" }, "The text is compiled when you pause, or at once with ", key("Ctrl"), "+", key("Enter"), ". ", key("Tab"), " leaves the editor; ", key("Ctrl"), "+", key("]"), " indents; ", key("F8"), " goes to the next error.");
-}
-
-function spoken(status, signal) {
-  let speaking = 0;
-  signal.addEventListener("abort", () => clearTimeout(speaking));
-  return (sentence) => {
-    clearTimeout(speaking);
-    speaking = setTimeout(() => (status.textContent = sentence), SPOKEN_MS);
-  };
 }

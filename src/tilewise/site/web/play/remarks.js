@@ -1,11 +1,11 @@
 // What is wrong with a text, as a list whose lines lead into the editor, and what was left out of it.
 
-import { element } from "../site/dom.js";
+import { coded, element } from "../site/dom.js";
 
 /** @param {any} made @param {(line: number) => void} go */
 export function remarks({ faults, notes }, go) {
   const items = faults.map(({ line, message, repair }) =>
-    element("li", {}, ...(line ? [element("button", { type: "button", class: "tw-play-line", onclick: () => go(line) }, `Line ${line}`), " "] : []), message, repair ? ` ${repair}` : ""),
+    element("li", {}, ...(line ? [element("button", { type: "button", class: "tw-play-line", onclick: () => go(line) }, `Line ${line}`), " "] : []), ...coded(repair ? `${message} ${repair}` : message)),
   );
   return [
     ...(items.length ? [element("ul", { class: "tw-play-faults", "aria-label": "Errors" }, ...items)] : []),

@@ -62,11 +62,11 @@ export function launchOf(offer, choice) {
     if (!one.shape) return { value: bytesOf([of(one.value)], one.type) };
     if (one.byValue) return { value: filled(one, count(shapes[at]), choice) };
     if (choice.fills?.[one.name]?.kind === "null") return { value: new Uint8Array(8), isNull: true };
-    const data = one.data ? decoded(one.data) : kept(one, count(shapes[at]), choice);
-    return { data, raw: one.raw && Uint8Array.from(one.raw), writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8" };
+    const data = kept(one, count(shapes[at]), choice);
+    return { data, raw: one.raw && Uint8Array.from(one.raw), writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8", same: one.same };
   });
   const variables = offer.variables?.map((one) => one && { data: filled(one, count(one.shape.map(of)), choice), unset: false });
-  return { given, shapes, grid, block, sharedBytes, variables };
+  return { given, shapes, grid, block, sharedBytes, variables, collect: offer.collect };
 }
 
 function check(grid, block) {
@@ -141,9 +141,16 @@ function kept(argument, length, choice) {
   return begun.get(argument).data;
 }
 
-function filled({ name, fill: given, type }, length, { fill: wanted, own, fills }) {
+/** Bytes over and over. */
+function repeated(bytes, length) {
+  if (bytes.length === length || !bytes.length) return bytes;
+  return new Uint8Array(length).map((_, at) => bytes[at % bytes.length]);
+}
+
+function filled({ name, fill: given, type, data }, length, { fill: wanted, own, fills }) {
   const fill = fills?.[name] ?? given;
   const { kind } = fill;
+  if (kind === "given") return repeated(decoded(data), length * widthOf(type));
   if (kind === "ramp") return bytesOf(Array.from({ length }, (_, at) => at), type);
   if (kind === "own") return bytesOf(Array.from({ length }, (_, at) => fill.numbers[at % fill.numbers.length]), type);
   if (kind === "output") return poisoned(length, type);

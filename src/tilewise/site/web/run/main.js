@@ -4,22 +4,17 @@
 
 import { copied } from "../figures/links.js";
 import { element } from "../site/dom.js";
-import { figurePlace } from "./figure.js";
-import { progressText, shortText, table } from "./table.js";
+import { shownRuns } from "./runs.js";
 
-/** How long a run lasts before the page says so, and offers to stop it. */
-const PATIENCE_MS = 250;
-const SPOKEN_MS = 600;
-/** How long sizes stand still before the run is stepped again. */
-const STILL_MS = 200;
 const OWN = "own numbers";
 
 /** @param {HTMLElement} root @param {AbortSignal} signal */
 export async function mount(root, signal) {
   const form = root.querySelector("form");
   const result = root.querySelector(".tw-try-result");
-  const status = element("p", { class: "tw-try-status", role: "status" });
-  const progress = element("p", { class: "tw-try-progress", hidden: true });
+  const wantSteps = () => runs.want(controls.choice(), true);
+  const runs = shownRuns({ root, result, wantSteps, closed: () => changed() }, signal); // then the address asks for no steps
+  const { status, progress, figure } = runs;
   root.insertBefore(status, result);
   root.insertBefore(progress, result);
   let offer;
@@ -44,55 +39,14 @@ export async function mount(root, signal) {
     link.textContent = (await copied(address())) ? "Copied" : "Copy the address above";
     setTimeout(() => (link.textContent = "Copy link"), 2000);
   });
-  const figure = figurePlace(root);
-  const step = button("Step through it", () => {
-    if (figure.isOpen) {
-      figure.close();
-      changed(); // and the address no longer asks for it
-    } else figure.open();
-    step.textContent = figure.isOpen ? "Close the steps" : "Step through it";
-    step.setAttribute("aria-expanded", String(figure.isOpen));
-    if (figure.isOpen) runs.want(controls.choice(), true);
-  });
-  step.setAttribute("aria-expanded", "false");
-  const acts = element("div", { class: "tw-try-acts" }, step, reset, link);
+  const acts = element("div", { class: "tw-try-acts" }, figure.button, reset, link);
   form.append(acts);
   root.insertBefore(figure.root, progress); // below the buttons, where it is seen
   // Another part may have the page opened anew: what was added here goes, and is added again when it is touched.
   signal.addEventListener("abort", () => [status, progress, acts, controls.added, figure.root].forEach((one) => one?.remove()));
   form.addEventListener("submit", (event) => event.preventDefault(), { signal });
 
-  const runs = new Runs(offer, {
-    progress: (steps, of) => {
-      progress.hidden = false;
-      progress.replaceChildren(progressText(steps, of), stop);
-    },
-    report: (report) => {
-      progress.hidden = true;
-      result.replaceChildren(...table(report));
-      say(shortText(report));
-      clearTimeout(stepping);
-      if (figure.isOpen) stepping = setTimeout(() => runs.want(controls.choice(), true), STILL_MS);
-    },
-    stepped: (made) => figure.show(made),
-    refused: (sentence) => {
-      progress.hidden = true;
-      result.replaceChildren(element("p", { class: "tw-try-refused" }, sentence));
-      say(sentence);
-    },
-  });
-  const stop = button("Stop", () => {
-    runs.stop();
-    progress.replaceChildren("Stopped. The table shows the run before.");
-  });
-  signal.addEventListener("abort", () => runs.stop());
-
-  let speaking = 0;
-  let stepping = 0;
-  const say = (sentence) => {
-    clearTimeout(speaking);
-    speaking = setTimeout(() => (status.textContent = sentence), SPOKEN_MS);
-  };
+  runs.offer(offer);
   const address = () => {
     const url = new URL(location.href);
     url.searchParams.set(root.id, written(controls.choice()));
@@ -124,62 +78,11 @@ export async function mount(root, signal) {
   if (asked) controls.show({ ...page, ...asked });
   root.dataset.state = "ready";
   const stepsAsked = new URLSearchParams(location.search).has(figure.id);
-  if (stepsAsked) step.click();
+  if (stepsAsked) figure.button.click();
   if (asked || !isPages()) changed();
   if ((asked || stepsAsked) && location.hash.slice(1) === root.id) root.scrollIntoView({ block: "start" });
   /** For play/edit.js, which puts other programs into the offer. */
   return { offer, kernel: () => controls.choice().kernel, renew: () => (runs.stop(), changed()) };
-}
-
-/** One run at a time, always the newest that is wanted. */
-export class Runs {
-  constructor(offer, tell) {
-    Object.assign(this, { offer, tell, number: 0, busy: false, next: null, worker: null, patience: 0 });
-  }
-
-  /** @param {import("./launch.js").Choice} choice @param {boolean} [step] whether a stepped figure is wanted */
-  want(choice, step = false) {
-    this.next = { choice, step };
-    if (!this.busy) this.#go();
-  }
-
-  stop() {
-    this.worker?.terminate();
-    clearTimeout(this.patience);
-    Object.assign(this, { worker: null, busy: false, next: null });
-  }
-
-  #go() {
-    if (!this.worker) {
-      this.worker = new Worker(new URL("run_worker.js", import.meta.url));
-      this.worker.addEventListener("message", ({ data }) => this.#hear(data));
-      this.worker.addEventListener("error", () => {
-        this.stop();
-        this.tell.refused("This browser could not start the simulator.");
-      });
-      this.worker.postMessage({ offer: this.offer, wasm: new URL("machine.wasm", import.meta.url).href });
-    }
-    const wanted = this.next;
-    Object.assign(this, { busy: true, next: null, number: this.number + 1 });
-    this.since = performance.now();
-    this.worker.postMessage({ number: this.number, ...wanted });
-  }
-
-  #hear({ number, progress, of, report, stepped, refused }) {
-    if (number !== this.number || !this.busy) return;
-    if (progress !== undefined) {
-      if (performance.now() - this.since > PATIENCE_MS) this.tell.progress(progress, of);
-      return;
-    }
-    this.busy = false;
-    if (report) this.tell.report(report);
-    else if (stepped) this.tell.stepped(stepped);
-    else {
-      this.stop(); // what failed may have left the machine's memory in any state
-      this.tell.refused(refused);
-    }
-    if (this.next) this.#go();
-  }
 }
 
 /** How arrays may begin, by label; nothing where no array has numbers of its own. */

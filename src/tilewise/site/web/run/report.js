@@ -76,6 +76,7 @@ function names(layout, program, launch, maxSteps) {
 function hazard(describer, row, source) {
   const kind = HAZARD_KINDS[String(row.kind)];
   const line = Number(describer.program.lines[Number(row.line)] ?? 0n);
+  const caller = Number(row.caller);
   const sentence = describer[`_${kind.replaceAll(/[ -]/g, "_")}`](row);
   return {
     kind,
@@ -84,6 +85,8 @@ function hazard(describer, row, source) {
     message: sentence,
     count: Number(row.count),
     source: source[line - 1] ?? "",
+    caller,
+    callerSource: source[caller - 1] ?? "",
     repair: describer._repair(kind, row),
   };
 }

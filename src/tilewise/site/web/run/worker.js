@@ -1,8 +1,9 @@
 // The machine in a thread of its own. In: {offer} once, then {number, choice}, with {step} for a stepped figure of the
-// run. Out: {progress}, {report}, {stepped} or {refused}, each with the number. Who wants a run stopped ends this thread.
+// run; an offer with trials is a puzzle's (puzzles/browser.py), and a choice is then an answer. Out: {progress}, {report}, {stepped} or {refused}, each with the number. Who wants a run stopped ends this thread.
 
 import layout from "tilewise-layout";
 import { first_warp } from "tilewise-stepping";
+import { judge, launchOfTrial } from "./judge.js";
 import { launchOf, planOf, Refused } from "./launch.js";
 import { Machine } from "./machine.js";
 import { arrays, report, totalsBelow } from "./report.js";
@@ -18,9 +19,11 @@ let offer = null;
 /** @type {Promise<Machine> | null} */
 let machine = null;
 
-async function begin(address) {
-  const answer = await fetch(address);
-  if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
+/** @param {string | ArrayBuffer} wasm an address, or the file itself */
+async function begin(wasm) {
+  if (typeof wasm !== "string") return Machine.from(wasm, layout);
+  const answer = await fetch(wasm);
+  if (!answer.ok) throw new Error(`${wasm}: ${answer.status}`);
   return Machine.from(await answer.arrayBuffer(), layout);
 }
 
@@ -40,9 +43,10 @@ function ran(own, { program }, launch, number) {
 }
 
 async function answer({ number, choice, step }) {
-  const launch = launchOf(offer, choice);
-  const kernel = offer.kernels[choice.kernel];
   const own = await machine;
+  if (offer.trials && !step) return { report: judge(own, offer, choice) };
+  const launch = offer.trials ? launchOfTrial(offer, choice) : launchOf(offer, choice);
+  const kernel = offer.trials ? choice : offer.kernels[choice.kernel];
   const { ended, traced, ms } = ran(own, kernel, launch, number);
   const told = (one, program = kernel.program) => report(layout, program, launch, one, MOST_STEPS);
   const made = told(ended);

@@ -10,3 +10,6 @@ export function element(tag, attributes = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+/** A sentence whose parts between back ticks are code. @param {string} text */
+export const coded = (text) => text.split("`").map((part, at) => (at % 2 ? element("code", {}, part) : part));

@@ -18,6 +18,7 @@ import { revealTargets } from "./reveal.js";
 import { scrollableRegions } from "./regions.js";
 import { searchRows } from "./rows.js";
 import { standBeside } from "./beside.js";
+import { offerPuzzles } from "./solve.js";
 import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
@@ -37,6 +38,7 @@ const atOnce = [
   revealTargets,
   placeNotes,
   offerRuns,
+  offerPuzzles,
   openPlayground,
 ];
 /** What can wait: each a task of its own, so that none of them holds the page up. */

@@ -65,7 +65,7 @@ function summary(listed, read, show) {
   }
   const clear = element("button", { type: "button", class: "tw-quiet" }, "Clear my progress");
   clear.addEventListener("click", () => {
-    keep(KEPT, null);
+    for (const kept of [KEPT, "puzzles"]) keep(kept, null);
     show();
   });
   line.replaceChildren(`You have marked ${count} of ${total} as read; only this browser knows. `, clear);

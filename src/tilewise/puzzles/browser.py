@@ -1,0 +1,194 @@
+"""A puzzle as the page gets it, to be judged there: launches with their right results, and ready programs.
+
+In: a `Puzzle`. Out: plain data for ``site/web/run/judge.js`` and ``site/web/play/solve.js``; and, for the
+scripts' build, ``wording`` in JavaScript. Formulas of results and limits are Python: they are computed here.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import itertools
+import zlib
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from tilewise import bf16
+from tilewise.cuda.cases import Array
+from tilewise.cuda.tensor_map import TensorMap
+from tilewise.errors import LessonError
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launches import without_logging
+from tilewise.puzzles import wording
+from tilewise.puzzles.judging import MAX_STEPS, signature
+from tilewise.puzzles.model import COUNTERS, Puzzle, Trial
+from tilewise.puzzles.wrong_values import marked
+from tilewise.simulator.browser.program import program_data
+from tilewise.simulator.browser.stepping import HELPERS
+from tilewise.simulator.browser.translation import Translation, named
+from tilewise.simulator.engine.shared import COUNTERS as COLUMNS
+from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, numbers
+from tilewise.simulator.results import hazards
+from tilewise.simulator.results.counts import Counts
+
+_GENERAL = r"""
+/** A number as Python's `g` writes it. */
+export function general(value) {
+  if (!Number.isFinite(value)) return named(value);
+  if (value === 0) return Object.is(value, -0) ? "-0" : "0";
+  const sign = value < 0 ? "-" : "";
+  const [digits, power] = rounded(value, 6);
+  const cut = (text) => (text.includes(".") ? text.replace(/\.?0*$/, "") : text);
+  if (power < -4 || power >= 6) {
+    const exponent = String(Math.abs(power)).padStart(2, "0");
+    return `${sign}${cut(`${digits[0]}.${digits.slice(1)}`)}e${power < 0 ? "-" : "+"}${exponent}`;
+  }
+  if (power < 0) return sign + cut(`0.${"0".repeat(-power - 1)}${digits}`);
+  return sign + cut(`${digits.slice(0, power + 1)}.${digits.slice(power + 1)}`);
+}
+export { grouped };
+"""
+
+
+def page_data(puzzle: Puzzle) -> dict[str, Any]:
+    """What the page needs to set, run and judge a puzzle.
+
+    ``code``: the solution in pieces, between which the ``blanks`` are, each a list of texts. ``programs``:
+    one for each choice of texts, the last blank's varying fastest. ``trials``: launches, as
+    ``kernel/try_it.py`` has them, with ``expected`` arrays and the ``most`` of each of ``limits``.
+
+    Raises:
+        LessonError: a blank fits no place of the solution, or one of its texts does not compile.
+    """
+    kernel = Kernel(puzzle.solution, options=puzzle.options)
+    with without_logging():
+        variants = [
+            program_data(Kernel(text, kernel.name, options=puzzle.options).entry) for text in texts(puzzle)
+        ]
+        trials = [_trial(puzzle, kernel, trial) for trial in puzzle.trials]
+    index = Counts.of(np.arange(len(COLUMNS), dtype=np.uint64))
+    return {
+        "kernel": kernel.name,
+        "signature": signature(kernel),
+        "options": list(puzzle.options),
+        "gaps": puzzle.gaps,
+        "code": list(_pieces(puzzle)),
+        "blanks": [_shuffled(puzzle, at) for at in range(len(puzzle.blanks))],
+        "programs": variants,
+        "trials": trials,
+        "limits": [
+            {
+                "short": (counter := COUNTERS[one.counter]).short,
+                "words": counter.words,
+                "repair": counter.repair,
+                "because": one.because,
+                "counter": attrgetter(one.counter)(index),
+            }
+            for one in puzzle.limits
+        ],
+        "rtol": puzzle.rtol,
+        "atol": puzzle.atol,
+        "maxSteps": MAX_STEPS,
+    }
+
+
+def texts(puzzle: Puzzle) -> list[str]:
+    """The kernel of each choice, the last blank's varying fastest."""
+    pieces = _pieces(puzzle)
+    choices = itertools.product(*(_shuffled(puzzle, at) for at in range(len(puzzle.blanks))))
+    return [
+        "".join(part for pair in zip(pieces, (*chosen, ""), strict=True) for part in pair)
+        for chosen in choices
+    ]
+
+
+def _pieces(puzzle: Puzzle) -> tuple[str, ...]:
+    """The solution between its blanks, each at its first place behind the one before."""
+    pieces, rest = [], puzzle.solution
+    for blank in puzzle.blanks:
+        before, found, rest = rest.partition(blank.right)
+        if not found or "\n" in blank.right:
+            message = (
+                f"the blank `{blank.right}` is no part of a line of the solution behind the blank before."
+            )
+            raise LessonError(puzzle.file, 0, message)
+        pieces.append(before)
+    return (*pieces, rest)
+
+
+def _shuffled(puzzle: Puzzle, at: int) -> list[str]:
+    """The texts of a blank in an order that gives nothing away."""
+    blank = puzzle.blanks[at]
+    return sorted((blank.right, *blank.others), key=lambda text: zlib.crc32(f"{puzzle.name} {text}".encode()))
+
+
+def _trial(puzzle: Puzzle, kernel: Kernel, trial: Trial) -> dict[str, Any]:
+    values = marked(trial.case.make())
+    case = trial.case
+    assert case.grid is not None and case.block is not None, "a puzzle's case has its launch"
+    return {
+        "label": trial.label,
+        "grid": list(case.grid),
+        "block": list(case.block),
+        "sharedBytes": case.shared_bytes,
+        "arguments": [
+            {
+                "name": one.name,
+                "written": one.is_pointer and not one.is_const,
+                **_argument(values, one, number),
+            }
+            for number, one in enumerate(kernel.parameters)
+        ],
+        "expected": [
+            {"name": name, "type": right.dtype.str[1:], "data": _encoded(right)}
+            for name, right in puzzle.expected(values).items()
+        ],
+        "most": [limit.most(values) for limit in puzzle.limits],
+    }
+
+
+def _argument(values: Any, parameter: Any, number: int) -> dict[str, Any]:
+    value = values[parameter.name]
+    if not isinstance(value, TensorMap):
+        if isinstance(value, np.ndarray) and value.ndim:
+            return _array(parameter.name, value)
+        dtype = parameter.dtype
+        return {"type": dtype.str[1:], "value": np.asarray(value, dtype).item()}
+    assert value.name is not None, "a puzzle's tensor map names its array"
+    source = values[value.name]
+    raw = value.of(source).described(GLOBAL_BASE + (number << GLOBAL_SHIFT), numbers("TYPE"))
+    kind = "bf16" if value.kind == bf16.NAME else None
+    return {**_array(value.name, source, kind), "raw": list(raw)}
+
+
+def _array(name: str, value: Array, kind: str | None = None) -> dict[str, Any]:
+    """An array, which arguments of the same ``same`` share."""
+    return {
+        "type": kind or value.dtype.str[1:],
+        "shape": list(value.shape),
+        "fill": {"kind": "given"},
+        "data": _encoded(value),
+        "same": name,
+    }
+
+
+def _encoded(value: Array) -> str:
+    return base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+
+
+def script() -> str:
+    """``wording`` as a module of JavaScript, with where a hazard is, and numbers as Python writes them."""
+    translate = Translation(big=False)
+    hazard = named(hazards, "Hazard")
+    (place,) = (one for one in ast.walk(hazard) if isinstance(one, ast.FunctionDef) and one.name == "place")
+    return "\n".join(
+        [
+            HELPERS,
+            _GENERAL,
+            f"export const wording = {translate.module(wording, {})};",
+            translate.function(place),
+            "export const placeOf = (hazard) => place.call(hazard);",
+        ]
+    )
