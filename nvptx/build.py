@@ -66,6 +66,8 @@ _LATE = (
     "NVPTXDesc NVPTXCodeGen SelectionDAG Target MC MCParser AsmPrinter CodeGen GlobalISel CodeGenTypes Passes"
 )
 """Libraries whose files include the headers for generating code."""
+_OWN_HEADERS = ("CodeGenCommonISel.cpp", "PHIElimination.cpp")
+"""Files that call a static of theirs like something in a header that they do not include."""
 _SYSTEM = ("Path.cpp", "Process.cpp", "Program.cpp", "Signals.cpp", "Watchdog.cpp")
 """Of Support, files whose second half calls the system; ``system.cpp`` has what of it is called."""
 _TABLES = {
@@ -253,7 +255,7 @@ class Unit:
         text = path.read_text()
         spaces = frozenset(re.findall(r"^\s*using namespace ([\w:]+);", text, re.M)) - {"llvm"}
         words = set(_WORD.findall(_NOT_CODE.sub("", text)))
-        is_alone = len(text) > _LARGE or "#define GET_" in text
+        is_alone = len(text) > _LARGE or "#define GET_" in text or path.name in _OWN_HEADERS
         return cls([path], len(text), spaces, local_names(text), words, is_alone)
 
     def fits(self, other: Unit) -> bool:
@@ -349,7 +351,7 @@ def _edge(tree: Tree, library: str, group: Sequence[Path], made: str) -> str:
     more = [f"-I {folder}" for folder in dict.fromkeys(near)]
     if source.suffix == ".c":
         return f"build {made}: c {source}\n  more = {' '.join(more)}\n"
-    if library in _ALONE.split():
+    if library in _ALONE.split() or source.name in _OWN_HEADERS:
         return f"build {made}: cxx {source}\n  more = {' '.join(more)} -include {HERE / 'nothreads.h'}\n"
     header = "late.pch" if library in _LATE.split() else "early.pch"
     return f"build {made}: cxx {source} | {header}\n  more = {' '.join(more)} -include-pch {header}\n"
