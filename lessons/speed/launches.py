@@ -828,7 +828,7 @@ exercise(
     3. You train on images from the local disk. At the start of each step the GPU idles for a while, and every
        core of the host is busy decoding JPEG files. With random images generated on the GPU, a step is much
        faster.
-    4. A program multiplies large square matrices in 16 bits. It reaches four fifths of the tensor cores' peak,
+    4. A program multiplies large square matrices in 16 bits. It reaches four fifths of the arithmetic peak,
        and it slows down when the GPU lowers its clock.
     5. Sixteen machines train one model and exchange their results after each step. One machine alone, with as
        much data per step as each of the sixteen has now, is clearly faster.
