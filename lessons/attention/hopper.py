@@ -131,7 +131,7 @@ publish(
 # ## RS-wgmma: P stays in registers
 #
 # Start with a kernel that can't overlap anything: one warpgroup, 64 queries, a single key tile. To take one new idea at
-# a time, V is stored transposed for now, as [$d$][keys], so that all operands are K-major. There are three steps between
+# a time, V is stored transposed for now, as `[d][keys]`, so that all operands are K-major. There are three steps between
 # the loads and the stores.
 #
 # 1. $S = QK^\top$. Q and K are in shared memory, both K-major, so this is the `wgmma` you know: 64 × 128 scores are 64
