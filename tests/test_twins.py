@@ -13,29 +13,20 @@ from pathlib import Path
 import pytest
 
 LESSONS = Path(__file__).parents[1] / "lessons"
-SCORE = r'\nextern "C" __global__\nvoid best_score\(.*?\n}\n'
 JOIN = r'extern "C" __global__\nvoid {}\(const float\* part, .*?int rows\) {{.*?\n}}\n'
 TORCH = r"^def {}\(arrays\):\n.*?^    return run\n"
 THREE = ("attention/flash_forward", TORCH.format("torch_three_operations"))
 FUSED = ("attention/flash_forward", TORCH.format("torch_fused"))
 ITSELF = {"len(K)": "len(Q)"}
 """Where there are as many keys as queries."""
-PADDING = ("matmul/alignment", r"^PAD_BOTH = .*?^\"\"\"\)\n")
-PIECES = ("matmul/alignment", r"void restride\([^{]*{\n    long long total.*?^\"\"\"\)\n")
 TWINS = [
-    (PADDING, ("matmul/alignment_strides", PADDING[1]), {}),
-    (PIECES, ("matmul/alignment_strides", PIECES[1]), {"// New: 8": "// 8"}),
-    (("speed/occupancy", SCORE), ("toolbox/machine_code", SCORE), {}),
     (
         ("attention/flash_steps", JOIN.format("combine")),
         ("attention/matrix_units_fp32", JOIN.format("join_halves")),
         {"expf(": "exp2f("},  # in powers of two, as its lesson says
     ),
-    (THREE, ("attention/flash_steps", TORCH.format("torch_three_operations")), {}),
     (THREE, ("attention/matrix_units_fp32", TORCH.format("torch_in_three")), {}),
     (THREE, ("memory/coalescing_attention", TORCH.format("torch_three_operations")), ITSELF),
-    (THREE, ("memory/reductions_attention", TORCH.format("torch_three_operations")), ITSELF),
-    (FUSED, ("attention/flash_steps", TORCH.format("torch_fused")), {}),
     (FUSED, ("attention/matrix_units_fp32", TORCH.format("torch_at_once")), {}),
 ]
 

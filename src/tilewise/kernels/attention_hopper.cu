@@ -269,7 +269,7 @@ static __device__ void qk_gemm(float (&s)[64], u64 q, u64 k) {
 static __device__ void pv_gemm(float (&o)[D / 2], const unsigned (&p)[32], u64 v,
                                   int accumulate) {
     #pragma unroll
-    for (int i = 0; i < KEYS / 16; ++i)  // 16 keys are 16 rows of V, 2,048 bytes
+    for (int i = 0; i < KEYS / 16; ++i)  // 16 rows of V, 2,048 bytes
         wgmma_rs(o, &p[4 * i], v + (i * 2048 >> 4), accumulate | i);
 }
 
