@@ -3,6 +3,7 @@
 ``python nvptx/build.py SOURCE HEADERS TBLGEN OUT [TARGET ...]``. SOURCE: LLVM's source, unpacked. HEADERS:
 ``include/llvm-22`` of a build of the same release, for the headers that CMake and TableGen make. TBLGEN: that
 release's ``llvm-tblgen``. OUT: a folder for objects; a second run goes on where the first one stopped.
+``nvptx.wasm.gz`` and ``NOTICES.txt`` come to lie beside this file.
 
 The files of LLVM that the link takes are listed in ``files.txt``. Most include the same headers, which are
 compiled once, and files that cannot mistake each other's names are compiled together: that leaves a third of
@@ -11,6 +12,7 @@ the time.
 
 from __future__ import annotations
 
+import gzip
 import re
 import shlex
 import subprocess
@@ -68,7 +70,7 @@ _LATE = (
 """Libraries whose files include the headers for generating code."""
 _OWN_HEADERS = ("CodeGenCommonISel.cpp", "PHIElimination.cpp")
 """Files that call a static of theirs like something in a header that they do not include."""
-_SYSTEM = ("Path.cpp", "Process.cpp", "Program.cpp", "Signals.cpp", "Watchdog.cpp")
+_SYSTEM = ("Path.cpp", "Process.cpp", "Signals.cpp", "Watchdog.cpp")
 """Of Support, files whose second half calls the system; ``system.cpp`` has what of it is called."""
 _TABLES = {
     "AsmWriter": "asm-writer",
@@ -361,12 +363,49 @@ def _quoted(words: Sequence[str]) -> str:
     return " ".join(f'"{word}"' for word in words)
 
 
+_PACKAGES = """\
+What pages compile with, beside the course's own code:
+
+- nvptx.wasm.gz: LLVM's optimiser and NVPTX backend with the C and C++ libraries of wasm32-wasi, unchanged but
+  for calls of a system, which are left out (nvptx/build.py). Their licences follow.
+- clang.mjs, llvm.core*.wasm.gz: clang of https://github.com/YoWASP/clang, under the Apache License 2.0 with
+  the LLVM exceptions and, its script, the ISC License, Copyright Catherine.
+- pyodide.mjs, pyodide.asm.*: Pyodide, under the Mozilla Public License 2.0; its source is at
+  https://github.com/pyodide/pyodide. In it and in python_stdlib.zip is CPython, under the PSF License
+  Agreement, Copyright Python Software Foundation; its source is at https://github.com/python/cpython.
+"""
+
+
+def notices(tree: Tree) -> str:
+    """The licences of all that is in the file, and what pages fetch beside it."""
+    libc, support = ZIG.parent / "lib/libc", tree.llvm / "lib/Support"
+    whole = {
+        "LLVM, libc++, libc++abi": tree.llvm / "LICENSE.TXT",
+        "LLVM's regular expressions": support / "COPYRIGHT.regex",
+        "wasi-libc": libc / "wasi/LICENSE",
+        "wasi-libc, MIT License": libc / "wasi/LICENSE-MIT",
+        "cloudlibc, in wasi-libc": libc / "wasi/libc-bottom-half/cloudlibc/LICENSE",
+        "musl": libc / "musl/COPYRIGHT",
+    }
+    texts = {title: path.read_text(encoding="utf-8") for title, path in whole.items()}
+    for title, name in (("xxHash, in LLVM", "xxhash.cpp"), ("ConvertUTF, in LLVM", "ConvertUTF.cpp")):
+        code = (support / name).read_text(encoding="utf-8")
+        texts[title] = next(one for one in re.findall(r"/\*(.*?)\*/", code, re.S) if "Copyright" in one)
+    return _PACKAGES + "".join(
+        f"\n\n{'=' * 80}\n{title}\n\n{text.strip()}\n" for title, text in texts.items()
+    )
+
+
 def main() -> None:
     """Build what is named, or all."""
     tree = Tree(*(Path(name).resolve() for name in sys.argv[1:5]))
     configure(tree)
     _write(tree.out / "build.ninja", plan(tree))
     subprocess.run(["nice", "-n", "19", "ninja", "-C", tree.out, *sys.argv[5:]], check=True)
+    made = tree.out / "nvptx.wasm"
+    if made.exists():
+        (HERE / "nvptx.wasm.gz").write_bytes(gzip.compress(made.read_bytes(), 9, mtime=0))
+        _write(HERE / "NOTICES.txt", notices(tree))
 
 
 if __name__ == "__main__":

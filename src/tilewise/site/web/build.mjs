@@ -2,8 +2,9 @@
 // In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
 // --generated (the folder of theme.css, which has the colours, the layout.json, sentences.js and stepping.js of the
 // simulator, and the judging.js of puzzles), --out.
-// Out: tilewise.css, tilewise.js, feedback.js, run.js, run_worker.js, play.js, edit.js, editor.js, solve.js, trace.js,
-// figures.js, plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own is named draw_on_demand.js.
+// Out: tilewise.css, tilewise.js, feedback.js, run.js, run_worker.js, compiler_worker.js, offline.js, play.js, edit.js,
+// editor.js, solve.js, trace.js, figures.js, plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own
+// is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -82,6 +83,8 @@ const scripts = {
   "figures.js": "figures/main.js",
   "plotly.js": "figures/plotly.js",
   "run_worker.js": "run/worker.js",
+  "compiler_worker.js": "play/compiler_worker.js",
+  "offline.js": "play/offline.js",
   ...Object.fromEntries(
     later.map(([kind, path]) => [
       `${kind}.js`,

@@ -1,8 +1,8 @@
 // The editor of a kernel on a lesson's panel: the panel runs what is edited, with the lesson's own arguments.
-// In: a panel of run/main.js, and a compiler on the reader's machine. Out: editor and errors above its controls.
+// In: a panel of run/main.js, and a compiler. Out: editor and errors above its controls.
 
 import { element } from "../site/dom.js";
-import { Compiling, takesTheSame } from "./compiler.js";
+import { Compiling, ready, takesTheSame } from "./compiler.js";
 import { asMarks, remarks } from "./remarks.js";
 
 const PAUSE_MS = 700;
@@ -16,6 +16,7 @@ export async function toggle(root, button, panel, signal) {
     button.setAttribute("aria-expanded", String(!open.hidden));
     return;
   }
+  if (!(await ready(root.querySelector(".tw-try-head"), signal))) return;
   const { edit } = await import(new URL("editor.js", import.meta.url).href);
   if (signal.aborted || root.querySelector(".tw-edit")) return;
   const id = `tw-edit-${(count += 1)}`;

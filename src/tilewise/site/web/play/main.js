@@ -1,11 +1,11 @@
-// The Playground: any CUDA text, compiled on the reader's own machine, run in the browser.
+// The Playground: any CUDA text, compiled by the reader's own server or in the page, run in the browser.
 // In: `.tw-play` with the address of examples, and the text that it begins with, if any. Out: editor, launch and
-// run. Without a compiler the examples run as they are; the page says how to get one. The state is a link.
+// run. Until there is a compiler the examples run as they are; the page says how to get one. The state is a link.
 
 import { copied } from "../figures/links.js";
 import { shownRuns } from "../run/runs.js";
 import { element } from "../site/dom.js";
-import { Compiling, isHere } from "./compiler.js";
+import { Compiling, isHere, isReady, ready } from "./compiler.js";
 import { Fields, Wrong } from "./fields.js";
 import { LONG_ADDRESS, read, written } from "./link.js";
 import { asMarks, hazardMarks, remarks } from "./remarks.js";
@@ -13,8 +13,11 @@ import { asMarks, hazardMarks, remarks } from "./remarks.js";
 const PAUSE_MS = 700;
 const KEPT_MS = 800;
 
-/** @param {HTMLElement} root @param {AbortSignal} signal */
-export async function mount(root, signal) {
+/** @param {HTMLElement} root @param {AbortSignal} page */
+export async function mount(root, page) {
+  const own = new AbortController();
+  const { signal } = own;
+  page.addEventListener("abort", () => own.abort());
   const part = (name, attributes = {}) => element("div", { class: `tw-play-${name}`, ...attributes });
   const [bar, host, faults, result] = [part("bar"), part("text"), part("remarks"), element("div", { class: "tw-try-result" })];
   const busy = element("span", { class: "tw-play-busy", hidden: true }, "compiling …");
@@ -28,7 +31,8 @@ export async function mount(root, signal) {
     root.replaceChildren(element("p", {}, "The Playground could not be fetched. Check the connection and reload the page."));
     return;
   }
-  const { edit } = isHere ? await import(new URL("editor.js", import.meta.url).href) : {};
+  const canEdit = await isReady();
+  const { edit } = canEdit ? await import(new URL("editor.js", import.meta.url).href) : {};
   if (signal.aborted) return;
 
   const fields = new Fields("tw-play", () => changed());
@@ -48,12 +52,18 @@ export async function mount(root, signal) {
   const runs = shownRuns({ root: panel, result, wantSteps: () => want(true), reported }, signal);
   const { say, status, progress, figure } = runs;
   form.append(element("div", { class: "tw-try-acts" }, figure.button));
-  panel.append(bar, ...notice(), host, ...(isHere ? [help()] : []), faults, form, figure.root, status, progress, result);
+  const loadEditor = element("button", { type: "button", class: "tw-act" }, "Edit");
+  loadEditor.addEventListener("click", async () => {
+    if (!(await ready(loadEditor.parentElement, signal))) return;
+    own.abort();
+    mount(root, page); // the address holds what is shown
+  });
+  panel.append(bar, ...(canEdit ? [] : [notice(loadEditor)]), host, ...(canEdit ? [help()] : []), faults, form, figure.root, status, progress, result);
   root.replaceChildren(panel);
 
   let text = "";
   let wanted = {};
-  const listing = isHere ? null : element("code", { tabindex: 0 });
+  const listing = canEdit ? null : element("code", { tabindex: 0 });
   if (listing) host.append(element("div", { class: "highlight" }, element("pre", {}, listing)));
   const editor = edit?.(host, {
     text: "",
@@ -119,9 +129,10 @@ export async function mount(root, signal) {
     pick.value = example === undefined ? "" : String(example);
     const ready = examples.find((one) => one.text === text);
     if (ready) made(ready);
-    else if (isHere) compiling.now({ text, kernel: state.kernel });
+    else if (canEdit) compiling.now({ text, kernel: state.kernel });
     else {
-      const sentence = "This link holds a text that is not compiled yet. To run it, run tilewise play and paste the text into its editor.";
+      const how = isHere ? "press Edit" : "run tilewise play and paste the text into its editor";
+      const sentence = `This link holds a text that is not compiled yet. To run it, ${how}.`;
       faults.replaceChildren(element("p", { class: "tw-play-note" }, sentence));
       form.hidden = true;
       result.replaceChildren();
@@ -166,13 +177,12 @@ export async function mount(root, signal) {
   else show({ text: examples[0].text }, 0);
 }
 
-function notice() {
-  if (isHere) return [];
+function notice(edit) {
+  const says = "Here you can change how these kernels are launched. To edit them, or to paste your own, ";
   const line = element("code", {}, "tilewise play mine.cu");
   const how = element("a", { href: "#compiler" }, "install the course");
-  return [
-    element("p", { class: "tw-play-notice" }, "Here you can change how these kernels are launched. To edit them, or to paste your own, you need a compiler: ", how, " and run ", line, ". The Playground then opens with an editor, on your machine alone."),
-  ];
+  const without = ["you need a compiler: ", how, " and run ", line, ". The Playground then opens with an editor, on your machine alone."];
+  return element("div", { class: "tw-play-notice" }, says, ...(isHere ? ["press ", edit, "."] : without));
 }
 
 function help() {

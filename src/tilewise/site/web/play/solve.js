@@ -8,7 +8,7 @@ import { figurePlace } from "../run/figure.js";
 import { element } from "../site/dom.js";
 import { markSolved } from "../site/solve.js";
 import { keep, recall } from "../site/stored.js";
-import { Compiling, isHere, takesTheSame } from "./compiler.js";
+import { Compiling, isHere, isReady, ready, takesTheSame } from "./compiler.js";
 import { asMarks, remarks } from "./remarks.js";
 
 const KEPT_MS = 800;
@@ -104,6 +104,7 @@ export async function mount(root, opener, signal) {
   const host = element("div", { class: "tw-play-text", hidden: true });
   let current = blanks;
   const choose = async (wantsEditor) => {
+    if (wantsEditor && !(await ready(bar, signal))) return;
     if (wantsEditor) writing ??= await write(puzzle, host, held, { save, refuse, judge, forget, verdict, signal });
     if (signal.aborted) return;
     current = wantsEditor ? writing : blanks;
@@ -113,12 +114,13 @@ export async function mount(root, opener, signal) {
     forget();
   };
   const ways = isHere ? [button("Fill in the blanks", () => choose(false)), button("Write it", () => choose(true))] : [];
+  const bar = element("div", { class: "tw-play-bar" }, ...ways);
   root.replaceChildren(
     element(
       "div",
       { class: "tw-try tw-solve-panel" },
       element("p", { class: "tw-try-head" }, element("strong", {}, "Solve it here."), ` The kernel runs in your browser at ${puzzle.trials.length} sizes. What you do is kept in this browser alone.`),
-      ...(ways.length ? [element("p", { class: "tw-play-bar" }, ...ways)] : []),
+      ...(ways.length ? [bar] : []),
       blanks.root,
       host,
       element("p", { class: "tw-try-acts" }, check, ...(hints.length ? [hint] : []), figure.button, again),
@@ -126,8 +128,7 @@ export async function mount(root, opener, signal) {
       figure.root,
     ),
   );
-  if (isHere) await choose(held.text !== "" || held.picks.length === 0);
-  else choose(false);
+  await choose((await isReady()) && (held.text !== "" || held.picks.length === 0));
 }
 
 /** What this browser holds of a puzzle, whatever it is. @returns {{picks: string[], text: string, hints: number, solved: string}} */
@@ -207,7 +208,7 @@ function fillIn(puzzle, id, picks, { changed, incomplete, judge }) {
   };
 }
 
-/** The kernel in an editor, compiled on the reader's machine. */
+/** The kernel in an editor. */
 async function write(puzzle, host, held, { save, refuse, judge, forget, verdict, signal }) {
   const { edit } = await import(new URL("editor.js", import.meta.url).href);
   let keeping = 0;

@@ -4,7 +4,7 @@
 import { element } from "./dom.js";
 
 const home = document.currentScript?.src ?? document.baseURI;
-const isEditable = document.querySelector('meta[name="tilewise-compiler"]') !== null;
+const isEditable = isSecureContext && document.querySelector('meta[name="tilewise-compiler"]') !== null;
 
 export function offerRuns(article, signal) {
   for (const root of article.querySelectorAll(".tw-try[data-offer]")) {

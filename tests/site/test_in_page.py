@@ -1,0 +1,111 @@
+"""Compiling in the page: with the committed backend, in Node, programs are those of the installed clang."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sweeps import SIMULATOR
+from tilewise.kernel.saved_launches import decode
+from tilewise.simulator.browser.program import program_data
+from tilewise.site.frontend import find_node, packages
+from tilewise.site.in_page import answering
+from tilewise.site.in_page.files import BACKEND, PACKAGES
+from tilewise.site.play import examples
+from tilewise.site.play.child import answer
+from validation.collection import COURSE, files, launches
+
+ROOT = Path(__file__).parents[2]
+HASH = "bea7bbb2d5bee0d69a4e2f8655766e6e4c9b99a48959bf1584f83c6472e99a9e"
+"""SHA-256 of ``nvptx.wasm``, which ``nvptx/build.py`` made from LLVM 22.1.8."""
+EXAMPLES = sorted(Path(examples.__file__).with_name("examples").glob("*.cu"))
+WRONG = "__global__ void f(int* x) {\n    x[0] = y;\n    x[1] = z;\n}\n"
+LESSONS = [file.relative_to(ROOT).as_posix() for file in files(COURSE)]
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[answering.Clang]:
+    """The page's clang, in Node."""
+    clang = packages(PACKAGES, ROOT) / "node_modules/@yowasp/clang/gen/bundle.js"
+    parts = (clang, ROOT / BACKEND, ROOT / "src/tilewise/site/web/play/clang.js")
+    command = [find_node(), Path(__file__).with_name("in_page.mjs"), *(part.as_uri() for part in parts)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def ask(line: str) -> None:
+        print(line, file=process.stdin, flush=True)
+
+    def run(options: str, source: str) -> Any:
+        ask(json.dumps([json.loads(options), source]))
+        return json.loads(process.stdout.readline())
+
+    ask(answering.headers())
+    yield run
+    process.stdin.close()
+    process.stdout.close()
+    process.wait(timeout=60)
+
+
+@pytest.fixture
+def in_page(
+    node: answering.Clang, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], Any]], Any]:
+    """Gives what something gives where it compiles as the page does."""
+
+    def made(something: Callable[[], Any]) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(subprocess, "run", subprocess.run)
+            for name in ("TILEWISE_ZIG", "TILEWISE_CACHE"):
+                patched.setenv(name, os.environ.get(name, ""))
+            answering.begin(node, str(tmp_path))
+            return something()
+
+    return made
+
+
+def test_the_backend_is_the_one_that_was_compared() -> None:
+    assert hashlib.sha256(gzip.decompress((ROOT / BACKEND).read_bytes())).hexdigest() == HASH
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_the_same(example: Path, in_page: Callable[[Callable[[], Any]], Any]) -> None:
+    given = {"text": example.read_text(encoding="utf-8")}
+    here = in_page(lambda: answer(given))
+    assert here["offer"]
+    assert here == answer(given)
+
+
+def test_faults_are_the_same(in_page: Callable[[Callable[[], Any]], Any]) -> None:
+    here = in_page(lambda: answer({"text": WRONG}))
+    assert [fault["line"] for fault in here["faults"]] == [2, 3]
+    assert here == answer({"text": WRONG})
+
+
+@pytest.mark.sweep(
+    *SIMULATOR,
+    "nvptx/nvptx.wasm.gz",
+    "src/tilewise/site/in_page",
+    "src/tilewise/site/web/play/clang.js",
+    "src/tilewise/site/web/play/nvptx.js",
+    packages=["ziglang"],
+)
+@pytest.mark.parametrize("lesson", [pytest.param(one, marks=pytest.mark.sweep(one)) for one in LESSONS])
+def test_a_lessons_kernels_are_the_same_programs(
+    lesson: str, in_page: Callable[[Callable[[], Any]], Any], record_property: Callable[[str, str], None]
+) -> None:
+    [(_, path, kept)] = launches(COURSE, [ROOT / lesson])
+
+    def programs() -> list[Any]:
+        return [program_data(decode(one, path).kernel.entry) for one in kept]
+
+    record_property("tally", f"{len(kept)}/{len(kept)}")
+    assert in_page(programs) == programs()
