@@ -18,7 +18,7 @@ from tilewise.kernel.saved_launches import decode
 from tilewise.simulator.browser.program import program_data
 from tilewise.site.frontend import find_node, packages
 from tilewise.site.in_page import answering
-from tilewise.site.in_page.files import BACKEND, PACKAGES
+from tilewise.site.in_page.files import BACKEND, PACKAGES, with_quick_output
 from tilewise.site.play import examples
 from tilewise.site.play.child import answer
 from validation.collection import COURSE, files, launches
@@ -27,14 +27,41 @@ ROOT = Path(__file__).parents[2]
 HASH = "bea7bbb2d5bee0d69a4e2f8655766e6e4c9b99a48959bf1584f83c6472e99a9e"
 """SHA-256 of ``nvptx.wasm``, which ``nvptx/build.py`` made from LLVM 22.1.8."""
 EXAMPLES = sorted(Path(examples.__file__).with_name("examples").glob("*.cu"))
+WHOLE = """\
+#include <cuda_fp16.h>
+#include <cstdio>
+#include <vector>
+
+typedef unsigned char byte;
+namespace shapes {
+template <int N, typename T>
+__global__ void scale(const T* x, T* y, byte* marks, uint32_t n) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * T(N), marks[i] = 1;
+}
+__global__ void __launch_bounds__(128) halves(const half2* x, half2* y, size_t n) {
+    size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = __hadd2(x[i], x[i]);
+    if (i == 3) printf("three %f\\n", expf(1.0f));
+}
+}
+int main() {
+    std::vector<float> x(32);
+    shapes::scale<3, float><<<1, 32>>>(nullptr, nullptr, nullptr, 32);
+}
+"""
 WRONG = "__global__ void f(int* x) {\n    x[0] = y;\n    x[1] = z;\n}\n"
 LESSONS = [file.relative_to(ROOT).as_posix() for file in files(COURSE)]
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[answering.Clang]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[answering.Clang]:
     """The page's clang, in Node."""
-    clang = packages(PACKAGES, ROOT) / "node_modules/@yowasp/clang/gen/bundle.js"
+    package = packages(PACKAGES, ROOT) / "node_modules/@yowasp/clang/gen"
+    clang = tmp_path_factory.mktemp("clang") / "clang.mjs"
+    clang.write_text(with_quick_output((package / "bundle.js").read_text(encoding="utf-8")))
+    for file in package.glob("*"):
+        (clang.parent / file.name).symlink_to(file)
     parts = (clang, ROOT / BACKEND, ROOT / "src/tilewise/site/web/play/clang.js")
     command = [find_node(), Path(__file__).with_name("in_page.mjs"), *(part.as_uri() for part in parts)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -82,6 +109,14 @@ def test_an_example_is_the_same(example: Path, in_page: Callable[[Callable[[], A
     here = in_page(lambda: answer(given))
     assert here["offer"]
     assert here == answer(given)
+
+
+def test_a_whole_file_is_the_same(in_page: Callable[[Callable[[], Any]], Any]) -> None:
+    for kernel in ("shapes::scale<3, float>", "shapes::halves"):
+        given = {"text": WHOLE, "kernel": kernel}
+        here = in_page(lambda given=given: answer(given))
+        assert here["offer"]
+        assert here == answer(given)
 
 
 def test_faults_are_the_same(in_page: Callable[[Callable[[], Any]], Any]) -> None:

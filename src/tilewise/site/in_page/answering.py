@@ -43,16 +43,32 @@ _MEANT = {
     "-Xclang": "",
 }
 """What it makes of further options that are not handed on as they are; later ones of a kind hold."""
-BITCODE = "out.bc"
+_TREE = "-ast-dump=json"
+_FIRST = HEADERS / "tilewise_cuda.h"
+BITCODE, PRECOMPILED = "out.bc", "headers.pch"
+"""What clang leaves: ``site/web/play/clang.js`` compiles the first, and keeps the second for later texts."""
 
 
 def front_end(flags: Sequence[str]) -> list[str]:
-    """The options of clang's front end, ``-cc1``, for those that ``compiler`` gives its driver."""
+    """The options of clang's front end, ``-cc1``, for those that ``compiler`` gives its driver.
+
+    A syntax tree leaves out what comes from precompiled headers; it would be 50 MB.
+    """
+    output = [] if "-fsyntax-only" in flags else ["-emit-llvm-bc", "-disable-llvm-passes", "-o", BITCODE]
+    first = ["-include-pch", PRECOMPILED] if _TREE in flags else ["-include", str(_FIRST)]
+    return [*_meant(flags), *first, *output, "-x", "cuda", "kernel.cu"]
+
+
+def precompiled(flags: Sequence[str]) -> list[str]:
+    """The options that compile the headers which every text has."""
+    kept = [flag for flag in flags if flag not in ("-fsyntax-only", _TREE)]
+    return [*_meant(kept), "-emit-pch", "-fno-pch-timestamp", "-o", PRECOMPILED, "-x", "cuda", str(_FIRST)]
+
+
+def _meant(flags: Sequence[str]) -> list[str]:
     own = flags[flags.index(_LAST) + 1 :]
-    meant = [word for flag in own for word in _MEANT.get(flag, flag).split()]
-    output = [] if "-fsyntax-only" in own else ["-emit-llvm-bc", "-disable-llvm-passes", "-o", BITCODE]
-    headers = ["-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h")]
-    return [*_PLAIN.split(), *headers, *meant, *output, "-x", "cuda", "kernel.cu"]
+    words = [word for flag in own for word in _MEANT.get(flag, flag).split()]
+    return [*_PLAIN.split(), "-isystem", str(HEADERS), *words]
 
 
 def begin(clang: Clang, folder: str = "/tmp") -> None:
@@ -62,9 +78,14 @@ def begin(clang: Clang, folder: str = "/tmp") -> None:
         clang: the script.
         folder: what is compiled is kept there, in memory.
     """
+    before: list[str] = []  # what the headers were last compiled with
 
     def run(command: Sequence[str], *, cwd: Path, **_: Any) -> subprocess.CompletedProcess[bytes]:
+        nonlocal before
         given = command[command.index("clang") + 1 : command.index("-isystem")]
+        if _TREE in given and before != precompiled(given):
+            before = precompiled(given)
+            clang(json.dumps(before), "")
         source = (cwd / "kernel.cu").read_text(encoding="utf-8")
         code, made, said = clang(json.dumps(front_end(given)), source)
         return subprocess.CompletedProcess(command, int(str(code)), str(made).encode(), str(said).encode())

@@ -18,7 +18,7 @@ const KEPT = "tilewise-compiler";
 const PAGES = "tilewise-pages";
 const MOST_MS = 60_000;
 /** What the compiler takes of memory, by benchmarks/compiler_in_page.py. */
-const MEMORY = "about 1 GB";
+const MEMORY = "about 600 MB";
 
 const refused = (message) => ({ kernels: [], notes: [], faults: [{ line: 0, message, repair: "" }] });
 

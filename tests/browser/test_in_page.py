@@ -1,0 +1,107 @@
+"""A static site compiles too: the reader loads the compiler once, and edits kernels without a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import synthetic
+from playwright.sync_api import BrowserContext, expect
+
+from tests.sweeps import SIMULATOR
+from tilewise.site.in_page.files import BACKEND
+
+from .conftest import FIGURES, ROOT, Faults
+from .test_play import LESSON, PASTED, editor, must_pass_axe, paste, title
+
+pytestmark = [
+    FIGURES,
+    pytest.mark.sweep(
+        *SIMULATOR,
+        "nvptx/nvptx.wasm.gz",
+        "src/tilewise/kernel/pasted.py",
+        "src/tilewise/kernel/proposals.py",
+        "src/tilewise/site/in_page",
+        "src/tilewise/site/play",
+        packages=["ziglang"],
+    ),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """Compiling takes seconds on a machine that has other things to do."""
+    expect.set_options(timeout=60_000)
+    yield
+    expect.set_options(timeout=5_000)
+
+
+@pytest.fixture(scope="module")
+def course(chromium: str, served: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a built course of one lesson and the Playground."""
+    folder = tmp_path_factory.mktemp("course")
+    [name] = synthetic.write_project(folder, 1, synthetic.SMALL)
+    lesson = folder / "lessons" / f"{name}.py"
+    head, mark, rest = lesson.read_text(encoding="utf-8").partition("# %% tab")
+    lesson.write_text(head + LESSON.lstrip() + "\n" + mark + rest, encoding="utf-8")
+    (folder / "docs" / "playground.md").write_text(
+        '# Playground\n\n<div class="tw-play" data-examples="examples.json"></div>\n', encoding="utf-8"
+    )
+    config = folder / "mkdocs.yml"
+    text = config.read_text(encoding="utf-8").replace("  - glossary.md", "  - playground.md\n  - glossary.md")
+    config.write_text(text, encoding="utf-8")
+    (folder / BACKEND).parent.symlink_to((ROOT / BACKEND).parent)
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet"],
+        cwd=folder,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "TILEWISE_CACHE": str(ROOT / ".cache/tilewise")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return served(folder / "site")
+
+
+def test_the_compiler_is_loaded_when_asked_for_and_works_offline(
+    open_context: Callable[..., BrowserContext], course: str, axe: str
+) -> None:
+    context = open_context(viewport={"width": 390, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    faults = Faults(course)
+    faults.watch(page)
+    page.goto(f"{course}lessons/part_1/lesson_01/")
+    panel = page.locator(".tw-try")
+    panel.get_by_role("button", name="Edit").click()
+    expect(panel.locator(".tw-load")).to_have_text(re.compile(r"needs a compiler: \d+ MB, fetched once"))
+    must_pass_axe(page, axe, ".tw-load")
+    panel.get_by_role("button", name="Not now").click()
+    expect(panel.locator(".tw-load")).to_have_count(0)
+    assert not [url for url in faults.requests if re.search(r"\.gz|editor\.js", url)]
+
+    panel.get_by_role("button", name="Edit").click()
+    panel.get_by_role("button", name="Load it").click()
+    text = panel.get_by_role("textbox", name="CUDA text of add_one")
+    expect(text).to_be_focused(timeout=240_000)
+    text.locator(".cm-line", has_text="if (i < n)").click()
+    page.keyboard.press("Home")
+    for _ in range(len("if (i < n) ")):
+        page.keyboard.press("Delete")
+    expect(panel.locator(".tw-hazard")).to_contain_text("thread 4 of block 2 reads a[20]; a has 20 elements")
+    page.keyboard.type("oops ")
+    expect(panel.locator(".tw-play-faults")).to_contain_text("Line 4")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    page.goto(f"{course}playground/")
+    expect(editor(page)).to_be_visible()
+    context.set_offline(True)
+    page.reload()
+    paste(page, PASTED)
+    expect(title(page)).to_contain_text("fill<<<1, 32>>>", timeout=120_000)
+    assert faults.console == faults.elsewhere == []
