@@ -332,7 +332,7 @@ def rows_case(rows, cols, spread=3.0, X=None):
 def difficult(cols):
     """Rows that begin or end with minus infinity, one with nothing else, large and very large elements."""
     X = np.random.default_rng(3).normal(size=(5, cols)).astype(np.float32)
-    X[:2] *= 3000
+    X[:2] = X[:2] * 3000 - 9000  # with shares that are minus infinity alone, next to very negative ones
     X[0, : cols // 2] = -np.inf
     X[1, cols // 3 :] = -np.inf
     X[2] = -np.inf
@@ -433,15 +433,15 @@ def softmax_on_chip(X, Y, share):
         row = np.array(X[r], dtype=np.float64)
         # [pairs
         shares = [row[first:][:share] for first in range(0, len(row), share)]
-        shifts = [max(own) if max(own) > -np.inf else 0.0 for own in shares]
-        e = [np.exp(own - shift) for own, shift in zip(shares, shifts, strict=True)]
+        tops = [max(own) for own in shares]
+        e = [np.exp(own - max(top, -3e38)) for own, top in zip(shares, tops, strict=True)]
         # pairs]
         # [all
         m = max(row) if max(row) > -np.inf else 0.0
-        z = sum(sum(own) * np.exp(shift - m) for own, shift in zip(e, shifts, strict=True))
+        z = sum(sum(own) * np.exp(top - m) for own, top in zip(e, tops, strict=True))
         # all]
         # [write
-        factors = [np.exp(shift - m) / z if z > 0 else 0.0 for shift in shifts]
+        factors = [np.exp(top - m) / z if z > 0 else 0.0 for top in tops]
         Y[r] = np.concatenate([own * f for own, f in zip(e, factors, strict=True)])
         # write]
 
@@ -530,7 +530,7 @@ softmax_on_chip(const Number* X, Number* Y, int rows, int cols) {
 #endif
     // all]
     // [write
-    float factor = all.z > 0.0f ? exp2f(shift - all.m) / all.z : 0.0f;
+    float factor = all.z > 0.0f ? exp2f(own.m - all.m) / all.z : 0.0f;
     if (cols % VEC == 0) {
         #pragma unroll
         for (int k = 0; k < CHUNKS; ++k)
