@@ -104,7 +104,7 @@ show(
 # $P$ was never stored, and $\delta$ needs a complete row. [FlashAttention](https://arxiv.org/abs/2205.14135) has a
 # cheap form of both.
 #
-# **The log-sum-exp gives $P$ back.** The forward pass leaves $L_i = m_i + \log z_i$, one float per query. A weight is
+# **The log-sum-exp recovers $P$.** The forward pass leaves $L_i = m_i + \log z_i$, one float per query. A weight is
 # then one exponential, without a maximum or a sum:[^residue]
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$

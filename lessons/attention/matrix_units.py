@@ -397,7 +397,7 @@ flash_mma(const Bf16* Q, const Bf16* K, const Bf16* V, float* L, Bf16* O,
 FLASH_MMA.region("scores")
 
 # %% [markdown]
-# Only $V$ needs `ldmatrix_trans`: its tile has keys as rows, the way $V$ is stored, and `mma.sync` wants its right
+# Only $V$ needs `ldmatrix_trans`: its tile has keys as rows, the way $V$ is stored, and `mma.sync` expects its right
 # operand the other way round. Softmax is the part that's new:
 
 # %%
@@ -755,7 +755,7 @@ publish(
 # %% [markdown]
 # ## Result: close to the estimate without overlap
 #
-# At $N$ = 4,096 and $d$ = 128, Kernel 7 does {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what `mma.sync` reaches alone
+# At $N$ = 4,096 and $d$ = 128, Kernel 7 runs at {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what `mma.sync` reaches alone
 # and {{ seen.math_times | .0f }}× the rate of PyTorch's unfused math backend. Twice as many queries per warp gained
 # {{ seen.narrow_times | .2f }}×, not the {{ banks.times | .1f }}× by which the shared-memory traffic fell: there are as
 # many exponentials as before.
@@ -768,7 +768,7 @@ publish(
 # %% [markdown]
 # ## Why is FlashAttention-2 faster with the same instruction?
 #
-# FlashAttention-2 does {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. For $d$ = 128, its
+# FlashAttention-2 runs at {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. For $d$ = 128, its
 # [tile sizes](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_launch_template.h) and its
 # [main loop](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_kernel.h) are public, and
 # `nvdisasm` shows the \SASS of Kernel 7, its machine code. Together they rule out most explanations:

@@ -394,7 +394,7 @@ publish(
 #
 # The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and {{ parts.pads | .1f }} µs without. At
 # 4,095, it runs at {{ parts.of_peak_large | .0% }} of the peak bandwidth (data sheet), so wider loads have little left to gain. At
-# 1,793, it's {{ parts.of_peak | .0% }}, but the time beyond that of the traffic is about the same: {{ parts.fixed | .1f }} µs at
+# 1,793, it's {{ parts.of_peak | .0% }}, but the time that the traffic doesn't explain is about the same: {{ parts.fixed | .1f }} µs at
 # 1,793 and {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per launch. Only the copy back, whose old kernel
 # has the split stores, gains a little: {{ parts.back_new | .1f }} instead of {{ parts.back | .1f }} µs.
 

@@ -62,9 +62,9 @@ show(
 # Each adds what it received to the half that it kept, and stores the sum. There's no workspace in global memory, no second
 # launch and no atomic.
 #
-# Two cluster barriers make that safe. The first says that the other block has started, since you can't write to the shared memory
+# Two cluster barriers make that safe. The first guarantees that the other block has started, since you can't write to the shared memory
 # of a block that isn't running yet. Each block arrives at it right at its start and waits only before it writes, so the wait is
-# usually short. The second says that both halves have arrived.
+# usually short. The second guarantees that both halves have arrived.
 
 # %% fold="The helper functions"
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
@@ -525,12 +525,14 @@ publish(
 # reach {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in one wave and reach {{ of.square_1280 | .0% }}.
 #
 # With K = 4,096, split-K comes closer, since the exchange is paid only once. It reaches {{ of.long_split | .0% }} of cuBLAS, and small tiles with
-# five stages {{ of.long_five | .0% }}. Eight stages reach only {{ of.long_eight | .0% }}. On an H200, neither the shared memory
-# (five stages that reserve as much take as long as five) nor the L2 hit rate nor DRAM's bytes explain it. If the operands are in L2 already, eight
-# stages cost {{ eight.warm | .0% }} instead of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer: L2 serves
-# {{ eight.reads | .0% }} more reads then. Why it does is open.
+# five stages {{ of.long_five | .0% }}. Eight stages reach only {{ of.long_eight | .0% }}.
 #
-# On an H100, small tiles with five stages stay ahead even with that K. On an H200, split-K wins there.
+# Why do more stages hurt? On an H200, it isn't the shared memory: five stages that reserve as much as eight are as fast as before.
+# Neither the L2 hit rate nor the bytes from DRAM explain it. If the operands are in L2 already, eight
+# stages cost {{ eight.warm | .0% }} instead of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer. With eight stages, L2 serves
+# {{ eight.reads | .0% }} more reads; we don't know why.
+#
+# On an H100, small tiles with five stages stay ahead even at K = 4,096. On an H200, split-K wins there.
 
 # %% [markdown]
 # ## Takeaways

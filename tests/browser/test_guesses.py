@@ -11,6 +11,8 @@ from typing import Any
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from .conftest import laid_out
+
 FIRST, OPEN = "lessons/kernels/first_kernel/", "lessons/memory/coalescing/"
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
 
@@ -178,6 +180,7 @@ def test_nothing_moves_when_the_table_appears(open_context: Callable[..., Browse
     page = open_context(viewport={"width": 360, "height": 800}).new_page()
     page.goto(site + OPEN)
     page.wait_for_load_state("networkidle")
+    laid_out(page)
     page.locator(".tw-guess [data-value]").first.click()
     places = """[...document.querySelectorAll('.tw-measurement:has(.tw-guess) :is(table, td, details)')].map(
         (one) => [one.getBoundingClientRect().left, one.getBoundingClientRect().top + scrollY])"""
