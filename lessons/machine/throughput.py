@@ -356,13 +356,12 @@ publish(
 # tasks, the units start a new step in {{ seen.busy | .0% }} of their cycles. Every measured time is
 # within {{ seen.worst | .0% }} of the model.
 #
-# The point at {{ seen.half_more | , }} tasks shows the batches. {{ seen.half_more | , }} tasks are
-# {{ seen.half_more | , }} / {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a
-# half batches, yet they take as long as two: {{ seen.half_more_us | us }}. If the chains of a unit
-# shared its cycles equally, they'd take {{ seen.half_more_shared_us | us }}. The blocks are spread evenly
-# over the chip, as the output below shows.
-# So each scheduler seems to keep issuing from the same {{ model.latency | .0f }} warps in turn, and to start
-# others only when these finish. NVIDIA doesn't document this policy.
+# The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} /
+# {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as
+# long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
+# {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the chip, as the output below shows. So each
+# scheduler seems to keep issuing from the same {{ model.latency | .0f }} warps in turn, and to start others only when
+# these finish. NVIDIA doesn't document this policy.
 
 # %% fold="Code that records which multiprocessor each block runs on" needs="gpu" record="blocks_on_processors"
 from tilewise import gpu_here

@@ -601,9 +601,9 @@ if np.isfinite(list(TOOK.values())).all():
 # Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
 # {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
 # followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
-# the GPU after every five.
+# the GPU after every five, which explains part of the gap.
 #
-# We took these causes apart on an H200's host, which needs {{ apart.five | .0f }} µs per operation in a loop like
+# We measured these two causes on an H200's host, which needs {{ apart.five | .0f }} µs per operation in a loop like
 # ours and {{ apart.add | .1f }} µs for additions in a row. Allocation accounts for {{ apart.new | .1f }} µs of the
 # difference and waiting for {{ apart.wait | .1f }} µs. Such times vary from host to host and from run to run.
 
