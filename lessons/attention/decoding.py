@@ -10,7 +10,7 @@
 # %% [markdown]
 # A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in
 # its context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A
-# copy that moves as many bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
+# copy that moves the same number of bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
 # head takes {{ seen.one_1 | us }}, {{ hook.times | .0f }}× more. Every generated token pays that in every layer.
 #
 # Those eight blocks leave {{ model.idle }} of {{ chip.sms }} SMs idle, and with a single query per head, there are no

@@ -1047,8 +1047,8 @@ publish(
 #
 # Is half of PyTorch's time possible? With two launches, it isn't. Half would be {{ goal.us | us }}, of which
 # {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel that combines the splits. That would
-# leave a block {{ now.left_clocks | .2f }} cycles per FMA and none for anything else. What gets closer is other
-# hardware: [tensor cores with split operands](matrix_units_fp32.py).
+# leave a block {{ now.left_clocks | .2f }} cycles per FMA and none for anything else. Other hardware gets
+# closer: [tensor cores with split operands](matrix_units_fp32.py).
 #
 # How accurate is it? The next cell ran on the GPU and compares both with FP64, at N = 1,024.
 

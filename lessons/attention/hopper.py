@@ -1101,7 +1101,7 @@ show(
 # split would leave 168 per thread, so the consumers [raise their limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
 #
 # The order of the two waits is what makes it safe. `wgmma_wait<1>` returns when at most one group is in flight, and
-# groups complete in order, so the scores are complete. O may be rescaled, and P overwritten, only after `wgmma_wait<0>`.
+# groups complete in order, so by then the scores are ready. O may be rescaled, and P overwritten, only after `wgmma_wait<0>`.
 # Weaken either wait, and the simulator names the first instruction that touches a register too early: those are the
 # two reports above.
 #
@@ -1227,7 +1227,7 @@ publish(
 # {{ turns.gain_64 | .2f }}×.[^phase] At two barrier instructions per tile, it's cheap insurance, so Kernel 8 always
 # uses it.
 #
-# Two tiles, one of each consumer, now take {{ turns.tile | ,.0f }} cycles. The tensor cores need {{ turns.least | , }} of them, so they are busy for
+# Two tiles, one from each consumer, now take {{ turns.tile | ,.0f }} cycles. The tensor cores need {{ turns.least | , }} of them, so they are busy for
 # {{ turns.busy | .0% }} of the loop.
 #
 # [^phase]: That fits a bad phase, but doesn't prove it: in the one block that was stamped with $d$ = 64, the consumers weren't in phase
@@ -1602,7 +1602,7 @@ show(
 # size](hopper_scheduling.py#16384-tokens), 16,384 tokens with {{ against.heads }} heads, Kernel 8 reaches
 # {{ against.fa3 | .0% }} of its throughput without a mask, and {{ against.fa3_causal | .0% }} under a causal one.
 #
-# The clocks on this page come from this code. The stamps are the only change to the kernels:
+# The cycle counts on this page come from this code. The stamps are the only change to the kernels:
 
 # %% fold="The kernels with clock stamps"
 STAMPS = {

@@ -341,7 +341,7 @@ if PROFILES:
 
 # %% [markdown]
 # Kernel 8 keeps the tensor cores busier than any other, and memory limits none of them: all read their inputs from DRAM
-# once. Kernels 7 and 8 and FlashAttention-2 mostly stall for `wait`, the fixed latencies of dependent instructions.
+# once. Kernels 7 and 8 and FlashAttention-2 stall mostly on `wait`, the fixed latencies of dependent instructions.
 #
 # The model is too optimistic for every version, most of all for those with ping-pong. It misses two things. The first is latency:
 # [the stamps of one block](hopper.py#two-consumer-warpgroups) show a softmax that takes far longer than its instructions need to

@@ -778,7 +778,7 @@ publish(
 # | tile, warps | 128 queries × 64 keys, 4 warps | the same | ruled out |
 # | exponential | one multiply-add, one `MUFU.EX2` | the same formula, `exp2f` | ruled out: it can't take less |
 # | buffers, barriers | one buffer each for $K$ and $V$, two barriers per tile | the same | ruled out: double-buffered, Kernel 7 runs at {{ shapes.ahead_times | .2f }}× its rate |
-# | grid, occupancy | all {{ mask.blocks }} blocks at once, two per SM | the same blocks, as many accumulators | ruled out |
+# | grid, occupancy | all {{ mask.blocks }} blocks at once, two per SM | the same blocks and number of accumulators | ruled out |
 # | spilled registers | none | can't have fewer | ruled out |
 # | fragments of $QK^T$ | loaded {{ sass.lead | .0f }} `mma.sync` ahead, on average | one step of $d$, 16 `mma.sync`, ahead | ruled out: one step ahead, Kernel 7 isn't faster |
 # | instructions to start copies | {{ sass.copies | .0f }} per warp and key tile | a loop of fixed length without bounds checks | {{ varied.of_gap | .0% }} of the gap |
@@ -878,7 +878,7 @@ FIXED(N=64, d=128).kernel.region("copies")
 
 # %% [markdown]
 # On an H200, at $N$ = 4,096, this version takes {{ varied.fixed | us }} instead of Kernel 7's {{ varied.seven | us }}, and
-# FlashAttention-2 {{ varied.flash | us }}. So the copies account for {{ varied.of_gap | .0% }} of the gap. To load fragments
+# FlashAttention-2 {{ varied.flash | us }}. So the copies account for {{ varied.of_gap | .0% }} of the gap. Loading fragments
 # earlier as well, for the scores or also for $PV$, gains nothing.
 #
 # What's left, {{ varied.left | .0% }}, we can't explain. It isn't the number of instructions: this version executes

@@ -567,7 +567,7 @@ publish(
 # %% [markdown]
 # ## GEMM time, copies included
 #
-# With padded rows, the 4,097 GEMM should take about as long as that of 4,096: {{ saved.even_us | .0f }} µs, against
+# With padded rows, the 4,097 GEMM should take about as long as the 4,096 one: {{ saved.even_us | .0f }} µs, against
 # {{ saved.odd_us | .0f }} unpadded. With the three copies, we predict {{ saved.predicted_us | .0f }} µs,
 # {{ saved.predicted | .1f }}× faster than doing nothing.
 #
@@ -1114,7 +1114,7 @@ if RATES and FILLED:
 # %% [markdown]
 # ## The answer
 #
-# The GEMM of 4,095 takes {{ ask_us | .0f }} µs. It's {{ answer | .1f }}× slower than that of 4,096, although it does less work:
+# The GEMM at n = 4,095 takes {{ ask_us | .0f }} µs. It's {{ answer | .1f }}× slower than the one at 4,096, although it does less work:
 # its rows start at addresses that 16-byte loads can't use. Pad it, multiply, and copy the result back, and it takes
 # {{ copied_us | .0f }} µs.
 

@@ -811,7 +811,7 @@ publish(
 )
 
 # %% [markdown]
-# For a GEMM of 8,192, a wave of 128 tiles needs on average {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in row-major order,
+# At 8,192, a wave of 128 tiles needs on average {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in row-major order,
 # {{ waves.groups_kb | ,.0f }} KiB in groups of eight rows, and {{ waves.hilbert_kb | ,.0f }} KiB along the curve. The blocks
 # request the same bytes from the L2 in all three cases. Only what the L2 has to fetch from DRAM changes.
 
@@ -882,7 +882,7 @@ publish(fours={"at_once": CLUSTERS[4], "blocks": 4 * CLUSTERS[4], "all": SMS // 
 # %% [markdown]
 # ## Even waves
 #
-# A GEMM of 4,096 has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last one some SMs
+# At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last one some SMs
 # idle. {{ rounds.even }} SMs need just as many waves, so launch {{ rounds.even }} blocks and leave {{ rounds.left }} SMs without work. By
 # [wave quantisation](tiles_and_waves.py) it's a tie. But at this size, each wave of {{ rounds.even }} tiles on the Hilbert curve forms a
 # rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. Waves of {{ rounds.sms }} tiles need

@@ -2,7 +2,7 @@
 # title: "Small GEMMs: smaller tiles or split-K in a cluster"
 # needs: [matmul/shared_tiles, matmul/hopper]
 # further: matmul/shared_tiles
-# summary: "A BF16 GEMM of 1,024 has 32 tiles of 128 × 256 for 132 SMs. Which is faster: tiles a quarter of that size, or larger ones whose K is split between two blocks?"
+# summary: "A BF16 GEMM with n = 1,024 has 32 tiles of 128 × 256 for 132 SMs. Which is faster: tiles a quarter of that size, or larger ones whose K is split between two blocks?"
 # description: "BF16 GEMMs with fewer tiles than SMs on Hopper: 64 × 128 tiles, split-K with a reduction through distributed shared memory, and a TMA store, measured at five sizes."
 # date: 2026-11-23
 # tags: [GEMM, split-K, clusters, distributed shared memory]

@@ -280,7 +280,7 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"], "the text names them"
 
 # %% [markdown]
-# At the last three, the simulator stops before it multiplies: a swizzle's pattern begins at multiples of 1,024 bytes, and
+# For the last three, the simulator stops before it multiplies: a swizzle pattern begins at a multiple of 1,024 bytes, and
 # the descriptor has to name the swizzle with which the tensor map stored the tile. A GPU reports nothing.
 #
 # ## Stepping along K

@@ -276,7 +276,7 @@ FOUND["lockstep assumed"] = 3
 # Between any two steps, read, `__syncwarp()`, write, `__syncwarp()`; or use shuffles, as in
 # [the lesson on reductions](../memory/reductions.py).
 #
-# **Found in** code that was right when it was written, and is still copied:
+# **Found in** a book from before Volta, and in two courses that still use its pattern:
 #
 # - [the examples of *Professional CUDA C Programming*](https://github.com/deeperlearning/professional-cuda-c-programming/blob/ee58310bcdcec62a609f02b6c5193452d8102183/examples/chapter05/reduceIntegerShfl.cu#L59) (Cheng, Grossman,
 #   McKercher, 2014) and their solutions, in eight files;
@@ -292,8 +292,8 @@ FOUND["lockstep assumed"] = 3
 # %% [markdown]
 # ## A permutation in place
 #
-# Lane `t` moves its element to another lane's place. All elements have to be read before the first one is written. In one
-# statement both happen at once, and only lockstep would keep them apart.
+# Lane `t` moves its element to another lane's place. All elements have to be read before the first one is written. One
+# statement does both, and only lockstep would keep them apart.
 
 # %%
 IN_PLACE = Kernel(r"""
