@@ -504,7 +504,7 @@ assert not alone["barriers"] > 0.1, "the text says that barriers hardly matter"
 # the stream: about {{ fourth_seen.another_us | .1f }} µs for each of the short kernels in [kernel fusion](fusion.py).
 # It also left out the instructions.
 #
-# To issue them, the schedulers of an H200 need {{ alone.issue_us | .1f }} µs, longer than the bytes take. The
+# On an H200, the schedulers need {{ alone.issue_us | .1f }} µs just to issue them, longer than the bytes take. The
 # barriers hardly matter: a warp waits for loads {{ alone.loads | .0% }} of the time, at barriers
 # {{ alone.barriers | .0% }}.
 #

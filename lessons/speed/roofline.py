@@ -96,10 +96,9 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 # %% [markdown]
 # ## Memory-bound or compute-bound: two valves
 #
-# Think of two valves. Every byte that a kernel moves flows through one, and every operation through the
-# other. *Bandwidth* limits the first: device memory delivers only so many bytes per second. The
-# *arithmetic rate* limits the second. We count floating-point operations, or *FLOP*. A multiply-add is
-# one instruction but counts as two.
+# Think of two valves. Every byte that a kernel moves flows through one, and every operation through the other.
+# *Bandwidth* limits the first: device memory delivers only so many bytes per second. The *arithmetic rate* limits the
+# second. We count floating-point operations, or *FLOP*. A multiply-add is one instruction but counts as two FLOP.
 #
 # ??? definition "Bandwidth"
 #     The bytes per second that a path can carry; here the path between device memory and the GPU's
