@@ -378,8 +378,8 @@ assert not counted["dram__throughput.avg.pct_of_peak_sustained_elapsed"] > 5, (
 # latencies overlap. All three lines end near the same rate, which the \bandwidth of L2 sets. That's still far above
 # the {{ rate.memory | .3g }} TB/s of device memory.
 #
-# To confirm that L2 is the limit, we counted its traffic on an H200: L2 is busy {{ traffic.l2 | .0% }} of the time,
-# and {{ traffic.hits | .1% }} of its reads hit.
+# To confirm that L2 is the limit, we counted its traffic on an H200. With L1 at its smallest, L2 is busy
+# {{ traffic.l2 | .0% }} of the time, and {{ traffic.hits | .1% }} of its reads hit.
 #
 # Even when all loads hit in L1, 32 KiB reaches a lower throughput than the larger working sets, because part of the
 # time doesn't depend on the size. At a carve-out of 0, the times for the three sizes are on a straight line with a
