@@ -827,7 +827,7 @@ publish(
         "one_pass": 2,
     },
     numba_softmax=(
-        f"Numba's version has the same text as the CUDA C, but takes {ROWS_US['Numba']:.0f} µs. Its SASS has the same number of barriers and shared-memory accesses, but "
+        f"Numba's version has the same text as the CUDA C, but takes {ROWS_US['Numba']:.0f} µs. Its SASS has as many barriers and shared-memory accesses, but "
         f"{REGISTERS['Numba']} registers per thread instead of {REGISTERS['CUDA C']}. So only {BLOCKS['Numba']} of its blocks fit on an SM, "
         f"instead of {BLOCKS['CUDA C']}, and fewer loads can be in flight. That's a likely reason, but we haven't isolated it."
         if BLOCKS and np.isfinite(ROWS_US["Numba"])
