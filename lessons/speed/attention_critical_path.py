@@ -353,8 +353,8 @@ publish(
 #
 # Kernel 2 is {{ seen.times | ,.0f }}× faster than one thread at N = 256, not {{ gain.at_256 | ,.0f }}×. At N = 1,024,
 # softmax takes {{ fraction.softmax | .0% }} of the time instead of the predicted {{ gain.softmax_fraction | .0% }}.
-# The scores take {{ fraction.scores | .0% }}, because their loads queue for the L1 cache. PyTorch's three calls are
-# {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
+# The scores take {{ fraction.scores | .0% }}, most likely because their loads queue for the L1 cache. PyTorch's three
+# calls are {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
 
 # %% [markdown]
 # ## Takeaways
