@@ -1077,8 +1077,10 @@ publish(
 # {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. By
 # the sectors, it would be {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×. So even if no read
 # hits in a cache, these kernels run at a lower bandwidth than the copy: {{ passes.bandwidth_16384 | .0% }} of it for
-# three passes. On an H200, barriers aren't the reason: their stalls are {{ moved.barriers_three | .0% }} of a warp's time, waiting
-# for loads {{ moved.waits_three | .0% }}. One reason is that a part of the written rows stays in L2, so reads weigh more: in
+# three passes.
+#
+# We profiled the kernels on an H200, where the ratios are {{ passes.three_16384 | .1f }}× and {{ passes.two_16384 | .1f }}×. Barriers aren't
+# the reason: warps stall at them for {{ moved.barriers_three | .0% }} of their time, and wait for loads for {{ moved.waits_three | .0% }}. One reason is that a part of the written rows stays in L2, so reads weigh more: in
 # DRAM, the ratios are {{ moved.three | .1f }}× and {{ moved.two | .1f }}×. The other is that DRAM
 # runs at only {{ moved.rate_three | .0% }} and {{ moved.rate_two | .0% }} of its peak, and at {{ moved.rate_fused | .0% }} for the fused kernel.
 #
