@@ -172,7 +172,7 @@ def test_a_chart_that_gives_the_answer_is_found() -> None:
     assert tells(1555.6 / 226.4, spec) and not tells(7.0, spec)
     assert tells(0.6871, {"data": [{"x": [68.71, None], "y": ["a", "b"]}]})
     assert tells(2.25, {"tasks": [{"end": 2.25}]}) and not tells(2.25, {"layout": {"width": 2.25}})
-    assert says(6.8711, "×", "Rows are 6.9× faster") and says(278.0, " µs", "All is done at 278 µs.")
+    assert says(6.8711, "×", "Rows are 6.9× faster") and says(278.0, " µs", "Finished at 278 µs.")
     assert not says(6.8711, "×", "Rows are 7× faster") and not says(278.0, " µs", "278 tasks, 27 µs")
 
 
