@@ -75,6 +75,8 @@ print(times(1))
 # On an H200 it is {{ by_function }}.
 #
 # On an H100, not on an H200, it is {{ by_function }}.
+#
+# It is {{ by_function }}. H200: {{ by_function }}. Later {{ by_function }}. H100: {{ by_function }}.
 """
 
 
@@ -115,11 +117,15 @@ def test_a_page_holds_the_other_machines_outputs_and_numbers(made: tuple[Any, An
     shown, other = block.split('<template data-machine="nvidia-h200" data-search-exclude>')
     assert "25" in shown and "27" not in shown
     assert "27" in other[: other.index("</template>")]
-    sentence, first, second, both = (line for line in page.splitlines() if "t is <span" in line)
+    sentence, first, second, both, mixed = (line for line in page.splitlines() if "t is <span" in line)
     assert sentence.count("data-on=") == 1
     assert "{&quot;nvidia-h200&quot;: {&quot;text&quot;: &quot;9&quot;}}" in sentence
     assert not any("data-on=" in line for line in (first, second, both)), "it stays the named GPU's"
     assert [re.findall(r">(\d+)</span>", line) for line in (first, second, both)] == [["7"], ["9"], ["7"]]
+    assert re.findall(r">(\d+)</span>", mixed) == ["7", "9", "9", "7"], (
+        "a sentence's GPU, or the one named before"
+    )
+    assert mixed.count("data-on=") == 1
 
 
 def test_a_claim_that_fails_with_another_machines_records_says_whose(made: tuple[Any, Any]) -> None:

@@ -302,6 +302,10 @@ def test_the_front_page_shows_the_first_run_without_its_table(project: Any) -> N
     assert first_run(course, {path: page.Page(text, {})}) == run.format("", "", END).replace(
         'class="tw-try"', 'class="tw-try tw-try-front"'
     )
+    kernel = "// c = a\n__global__ void f(int* c) {\n    *c = 1;\n}"
+    shown = first_run(course, {path: page.Page(f'SOURCE = r"""\n{kernel}\n"""\n\n{text}', {})})
+    assert shown.startswith('<div class="tw-try tw-try-front"')
+    assert f'linenums="1" }}\n{kernel}\n' in shown
     assert first_run(course, {path: page.Page("None.", {})}) == first_run(course, {}) == ""
 
 

@@ -10,7 +10,7 @@
 # %% [markdown]
 # A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in
 # its context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A
-# copy that moves as many bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
+# copy that moves the same number of bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
 # head takes {{ seen.one_1 | us }}, {{ hook.times | .0f }}× more. Every generated token pays that in every layer.
 #
 # Those eight blocks leave {{ model.idle }} of {{ chip.sms }} SMs idle, and with a single query per head, there are no
@@ -180,7 +180,7 @@ show(
 #
 # In the first kernel, a warp processes one key at a time, and each lane holds 4 of its 128 elements. Five shuffles add up
 # the lanes' dot products, once per query. Then comes a step of online softmax. A block serves all `GROUP` query heads
-# of a KV head, so it loads each key once for the four of them. `combine_shares` is a second launch.
+# of a KV head, so it loads each key once for the four of them. `combine_shares` runs as a second launch.
 
 
 # %% tab="Pseudocode"
@@ -1273,7 +1273,7 @@ assert not waiting["issue"] > 0.8, "the text says that issuing alone isn't the l
 # cycles, and a warp waits for its loads {{ waiting.loads | .0% }} of the time. `decode_tiles` hides its latency: it loads the next 16 keys before
 # it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
 #
-# On tensor cores it's {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN takes
+# On tensor cores, the step takes {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN takes
 # {{ seen.cudnn_1 | us }}. In large batches, the start and the final combination weigh less: with batch 64, on an
 # {{ hook.batches_gpu }}, it's {{ of_copy.at_64 | .0% }}, and {{ of_copy.cudnn_64 | .0% }} with cuDNN.
 #

@@ -1277,8 +1277,10 @@ publish(
 #
 # Fusion alone isn't enough. PyTorch's own fused kernel for FP32, the memory-efficient one of xFormers, takes
 # {{ seen.fused_us | us }} at N = 1,024. It has one block per query tile and head and doesn't split the keys, so a
-# single head can't fill the chip: on an H200, an SM is active for only {{ active.fused | .0% }} of the cycles on
-# average. Our kernel has the same problem without splits: {{ seen.one_split_us | us }}, and SMs are active for {{ active.one_split | .0% }}.
+# single head can't fill the chip. Our kernel has the same problem without splits: it takes {{ seen.one_split_us | us }}.
+#
+# A \profile on an H200 confirms it: on average, an SM is active for only {{ active.fused | .0% }} of the cycles with PyTorch's kernel, and for
+# {{ active.one_split | .0% }} with ours.
 
 # %% fold="Code that profiles Kernel 6 on a GPU" needs="gpu torch" record="counters"
 if gpu_here():

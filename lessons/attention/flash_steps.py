@@ -79,8 +79,8 @@ publish(
 # ## Larger register tiles: two threads split d
 #
 # A thread of Kernel 6 has 4 × 8 accumulators. With 8 × 8, it would load 16 elements for 64 FMAs instead of 12 for 32, a third less
-# per FMA. But a block has only 64 × 128 scores, so that leaves 128 threads: one warp per scheduler, and nobody works while
-# it waits. Kernel 6 with that shape takes {{ eight.us | us }}.
+# per FMA. But a block has only 64 × 128 scores, so that leaves 128 threads: one warp per scheduler, which issues nothing while
+# that warp waits. Kernel 6 with that shape takes {{ eight.us | us }}.
 #
 # So let two threads share the same 64 accumulators, with *half the terms* each. In $QK^T$, warps 0 to 3 process the first 64 columns of
 # $q$ and $k$, warps 4 to 7 the others; in $PV$, the halves are keys. There are eight warps again, each with the loads of an 8 × 8 tile.
@@ -568,7 +568,7 @@ LATER, LAST, CLUSTER = (steps(0, join) for join in range(3))
 
 # %% [markdown]
 # Both GEMMs are the same sum of outer products. In $QK^T$, `x` is the transposed $q$ and `y` the transposed $k$. In $PV$, `x`
-# is the transposed probabilities, and `y` is $v$, which is right as it's stored.
+# is the transposed probabilities, and `y` is $v$, which needs no transposing.
 
 # %%
 LATER.region("multiply")
@@ -1046,9 +1046,9 @@ publish(
 # scheduler, down from {{ was.per_product | .2f }} in Kernel 6.
 #
 # Is half of PyTorch's time possible? With two launches, it isn't. Half would be {{ goal.us | us }}, of which
-# {{ now.rest_us | us }} pass outside the blocks: launch overhead and the kernel that combines the splits. That would
-# leave a block {{ now.left_clocks | .2f }} cycles per FMA and none for anything else. What gets closer is other
-# hardware: [tensor cores with split operands](matrix_units_fp32.py).
+# {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel that combines the splits. That would
+# leave a block {{ now.left_clocks | .2f }} cycles per FMA and none for anything else. Other hardware gets
+# closer: [tensor cores with split operands](matrix_units_fp32.py).
 #
 # How accurate is it? The next cell ran on the GPU and compares both with FP64, at N = 1,024.
 

@@ -446,7 +446,7 @@ show(
 # $PV$ the sum runs over the keys, and V has its keys in rows. So V as it's stored is MN-major, as B was in the GEMM. You
 # don't have to transpose it. It takes a transpose bit, and other offsets:
 #
-# | operand | sum runs over | major | SBO | LBO | step per 16 of the sum | transpose bit |
+# | operand | sum runs over | major | SBO | LBO | step per 16 elements of the sum | transpose bit |
 # |---|---|---|---|---|---|---|
 # | Q, 64 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 8,192 to the next 64 columns | 0 |
 # | K, 128 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 16,384 to the next 64 columns | 0 |
@@ -674,7 +674,7 @@ show(
 # softmax, the other may use the tensor cores.
 #
 # K and V have separate mbarriers, because $QK^\top$ can start as soon as K has arrived, and because K's buffer is free
-# again long before V's. The producer goes from the last key tile to the first, so that only the first trips of the loop need a
+# again long before V's. The producer goes from the last key tile to the first, so that only the first iterations need a
 # mask.
 
 # %% fold="The whole kernel, for one or two consumers"
@@ -1101,17 +1101,17 @@ show(
 # split would leave 168 per thread, so the consumers [raise their limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
 #
 # The order of the two waits is what makes it safe. `wgmma_wait<1>` returns when at most one group is in flight, and
-# groups complete in order, so the scores are there. O may be rescaled, and P overwritten, only after `wgmma_wait<0>`.
+# groups complete in order, so by then the scores are ready. O may be rescaled, and P overwritten, only after `wgmma_wait<0>`.
 # Weaken either wait, and the simulator names the first instruction that touches a register too early: those are the
 # two reports above.
 #
-# With $d$ = 128, overlap (and a TMA store) brings {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
+# With $d$ = 128, overlap (and a TMA store) gains {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
 # With $d$ = 64 it's {{ overlap.gain_64 | .2f }}×: *slower*. Why would that be?
 #
 # [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block. It also stores O with the TMA.
-#     In the blocks with stamps, overlap shortens the loop by only {{ overlap.stamped | .1% }}. The store isn't the rest:
+#     In the blocks with stamps, overlap shortens the loop by only {{ overlap.stamped | .1% }}. The store doesn't explain the rest:
 #     on an H200, overlap gains {{ unstored.least | .2f }} to {{ unstored.most | .2f }}× between kernels that store nothing. Where
-#     the rest is gained is open.
+#     the rest comes from is open.
 #
 # ## Ping-pong scheduling
 #
@@ -1227,7 +1227,7 @@ publish(
 # {{ turns.gain_64 | .2f }}×.[^phase] At two barrier instructions per tile, it's cheap insurance, so Kernel 8 always
 # uses it.
 #
-# Two tiles, one of each consumer, now take {{ turns.tile | ,.0f }} cycles. The tensor cores need {{ turns.least | , }} of them, so they are busy for
+# Two tiles, one from each consumer, now take {{ turns.tile | ,.0f }} cycles. The tensor cores need {{ turns.least | , }} of them, so they are busy for
 # {{ turns.busy | .0% }} of the loop.
 #
 # [^phase]: That fits a bad phase, but doesn't prove it: in the one block that was stamped with $d$ = 64, the consumers weren't in phase
@@ -1602,7 +1602,7 @@ show(
 # size](hopper_scheduling.py#16384-tokens), 16,384 tokens with {{ against.heads }} heads, Kernel 8 reaches
 # {{ against.fa3 | .0% }} of its throughput without a mask, and {{ against.fa3_causal | .0% }} under a causal one.
 #
-# The clocks on this page come from this code. The stamps are the only change to the kernels:
+# The cycle counts on this page come from this code. The stamps are the only change to the kernels:
 
 # %% fold="The kernels with clock stamps"
 STAMPS = {

@@ -341,16 +341,16 @@ if PROFILES:
 
 # %% [markdown]
 # Kernel 8 keeps the tensor cores busier than any other, and memory limits none of them: all read their inputs from DRAM
-# once. Kernels 7 and 8 and FlashAttention-2 mostly stall for `wait`, the fixed latencies of dependent instructions.
+# once. Kernels 7 and 8 and FlashAttention-2 stall mostly on `wait`, the fixed latencies of dependent instructions.
 #
 # The model is too optimistic for every version, most of all for those with ping-pong. It misses two things. The first is latency:
 # [the stamps of one block](hopper.py#two-consumer-warpgroups) show a softmax that takes far longer than its instructions need to
 # issue, because a single warp per scheduler waits for shuffles and for `wgmma`. Even with overlap and ping-pong, the tensor cores are busy for only
 # {{ apart.busy | .0% }} of the loop. The second is everything outside the loop: first loads, last stores and the last wave.
 #
-# With $d$ = 64, the model is wrong even about the order. It promises that overlap gains, and without ping-pong overlap loses. Are the
-# consumers in phase there? No. In each of {{ late.blocks }} blocks, from the first to the last wave, they were about {{ late.apart | .0% }} of a tile apart, as far as with
-# ping-pong, and a pair of tiles took {{ late.without | ,.0f }} cycles, {{ late.less | .0% }} fewer than with ping-pong. The store isn't it either: without it,
+# With $d$ = 64, the model is wrong even about the order. It predicts a gain from overlap, but without ping-pong, overlap loses. Are the
+# consumers in phase there? No. In each of {{ late.blocks }} blocks, from the first to the last wave, they were about {{ late.apart | .0% }} of a tile apart, just as with
+# ping-pong, and a pair of tiles took {{ late.without | ,.0f }} cycles, {{ late.less | .0% }} fewer than with ping-pong. The store isn't the cause either: without it,
 # [overlap still loses](hopper.py#ping-pong-scheduling). Over the whole kernel, the tensor cores are busy {{ late.busy | .0% }} of the time, and with ping-pong
 # {{ late.busy_turns | .0% }}. So the loss is at the start or the end of a block, outside the tiles with stamps; its cause is open.
 #
@@ -471,7 +471,7 @@ publish(
 #
 # ## Takeaways
 #
-# - A model built from unit throughputs gives a bound for each schedule, not a ranking: it knows no latency, and a warp
+# - A model built from unit throughputs gives a bound for each schedule, not a ranking: it ignores latency, and a warp
 #   that waits for a shuffle uses no unit.
 # - Ping-pong gains up to {{ turns.d64.most | .2f }}× and costs {{ turns.worst | .0% }} at worst, so leave it on.
 # - Compare attention kernels at the same number of heads: with few of them, tile scheduling decides.

@@ -326,8 +326,8 @@ publish(
 # its published bars. Balance isn't what Kernel 8 lacks under a mask: the longest list is only {{ schedule.sixteen_longest | .1% }} above
 # the average.
 #
-# The lengths show where the difference is. 16,384 tokens always have as many query tiles; only the key tiles of each depend on the
-# length. So a line through the times gives what a query tile costs at its start, at its end and on the diagonal, and what a key tile
+# The lengths show where the difference is. 16,384 tokens always make the same number of query tiles; only the number of key tiles for each depends on
+# the length. So a line through the times gives what a query tile costs at its start, at its end and on the diagonal, and what a key tile
 # costs. The lines fit within {{ fit.worst | .1% }}. A mask adds {{ fit.mask_ours | .1f }} µs per query tile to Kernel 8, and
 # {{ fit.mask_fa3 | .1f }} µs to FlashAttention-3. At 4,096 queries, such fixed costs are {{ fit.start_of_gap | .0% }} of the difference. Kernel 8 also
 # takes {{ fit.pace | .0% }} longer per key tile under a mask, and {{ fit.pace_full | .0% }} without.

@@ -104,7 +104,7 @@ show(
 # $P$ was never stored, and $\delta$ needs a complete row. [FlashAttention](https://arxiv.org/abs/2205.14135) has a
 # cheap form of both.
 #
-# **The log-sum-exp gives $P$ back.** The forward pass leaves $L_i = m_i + \log z_i$, one float per query. A weight is
+# **The log-sum-exp recovers $P$.** The forward pass leaves $L_i = m_i + \log z_i$, one float per query. A weight is
 # then one exponential, without a maximum or a sum:[^residue]
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
@@ -1186,8 +1186,8 @@ publish(
 # causal mask, it reaches {{ rate.causal_of_cudnn | .0% }} of cuDNN's throughput, and with 1,024 tokens
 # {{ rate.short_of_cudnn | .0% }}. No gradient's largest error is more than {{ errors.worst_times | .1f }}× cuDNN's.
 #
-# What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak, cuDNN
-# {{ rate.cudnn_of_peak | .0% }}. By our estimate, that's {{ rate.of_shared | .0% }} of what shared memory allows.
+# What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak, which by our estimate is
+# {{ rate.of_shared | .0% }} of what shared memory allows. cuDNN reaches {{ rate.cudnn_of_peak | .0% }} of the peak.
 #
 # Counters on an H200 show no unit at its limit. As estimated, L1 with its shared memory is busier than the tensor
 # cores, {{ backward.l1 | .0% }} of the time against {{ backward.tensor | .0% }}. The schedulers are busy

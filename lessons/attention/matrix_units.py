@@ -397,7 +397,7 @@ flash_mma(const Bf16* Q, const Bf16* K, const Bf16* V, float* L, Bf16* O,
 FLASH_MMA.region("scores")
 
 # %% [markdown]
-# Only $V$ needs `ldmatrix_trans`: its tile has keys as rows, the way $V$ is stored, and `mma.sync` wants its right
+# Only $V$ needs `ldmatrix_trans`: its tile has keys as rows, the way $V$ is stored, and `mma.sync` expects its right
 # operand the other way round. Softmax is the part that's new:
 
 # %%
@@ -755,7 +755,7 @@ publish(
 # %% [markdown]
 # ## Result: close to the estimate without overlap
 #
-# At $N$ = 4,096 and $d$ = 128, Kernel 7 does {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what `mma.sync` reaches alone
+# At $N$ = 4,096 and $d$ = 128, Kernel 7 runs at {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what `mma.sync` reaches alone
 # and {{ seen.math_times | .0f }}× the rate of PyTorch's unfused math backend. Twice as many queries per warp gained
 # {{ seen.narrow_times | .2f }}×, not the {{ banks.times | .1f }}× by which the shared-memory traffic fell: there are as
 # many exponentials as before.
@@ -768,7 +768,7 @@ publish(
 # %% [markdown]
 # ## Why is FlashAttention-2 faster with the same instruction?
 #
-# FlashAttention-2 does {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. For $d$ = 128, its
+# FlashAttention-2 runs at {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. For $d$ = 128, its
 # [tile sizes](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_launch_template.h) and its
 # [main loop](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_kernel.h) are public, and
 # `nvdisasm` shows the \SASS of Kernel 7, its machine code. Together they rule out most explanations:
@@ -778,7 +778,7 @@ publish(
 # | tile, warps | 128 queries × 64 keys, 4 warps | the same | ruled out |
 # | exponential | one multiply-add, one `MUFU.EX2` | the same formula, `exp2f` | ruled out: it can't take less |
 # | buffers, barriers | one buffer each for $K$ and $V$, two barriers per tile | the same | ruled out: double-buffered, Kernel 7 runs at {{ shapes.ahead_times | .2f }}× its rate |
-# | grid, occupancy | all {{ mask.blocks }} blocks at once, two per SM | the same blocks, as many accumulators | ruled out |
+# | grid, occupancy | all {{ mask.blocks }} blocks at once, two per SM | the same blocks and number of accumulators | ruled out |
 # | spilled registers | none | can't have fewer | ruled out |
 # | fragments of $QK^T$ | loaded {{ sass.lead | .0f }} `mma.sync` ahead, on average | one step of $d$, 16 `mma.sync`, ahead | ruled out: one step ahead, Kernel 7 isn't faster |
 # | instructions to start copies | {{ sass.copies | .0f }} per warp and key tile | a loop of fixed length without bounds checks | {{ varied.of_gap | .0% }} of the gap |
@@ -878,7 +878,7 @@ FIXED(N=64, d=128).kernel.region("copies")
 
 # %% [markdown]
 # On an H200, at $N$ = 4,096, this version takes {{ varied.fixed | us }} instead of Kernel 7's {{ varied.seven | us }}, and
-# FlashAttention-2 {{ varied.flash | us }}. So the copies account for {{ varied.of_gap | .0% }} of the gap. To load fragments
+# FlashAttention-2 {{ varied.flash | us }}. So the copies account for {{ varied.of_gap | .0% }} of the gap. Loading fragments
 # earlier as well, for the scores or also for $PV$, gains nothing.
 #
 # What's left, {{ varied.left | .0% }}, we can't explain. It isn't the number of instructions: this version executes

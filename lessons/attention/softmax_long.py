@@ -14,7 +14,7 @@
 # row, the kernel reaches {{ stated.alone | .0%}} of a copy's throughput on this GPU. In BF16, with half the bytes, it reaches
 # only {{ stated.alone_bf16 | .0% }}. What is memory waiting for?
 #
-# You'll meet the same situation wherever few large blocks share an SM: they all compute at the same time, and nobody
+# You'll meet the same situation wherever few large blocks share an SM: they all compute at the same time, and none of them
 # loads. This page tries three remedies: persistent clusters, prefetching, and a staggered start.
 
 # %% [markdown]

@@ -893,8 +893,9 @@ if STEP_OF:
 # the same bytes. A line of PyTorch doesn't promise a single pass. Only a \profile shows how many it takes.
 #
 # The list for norms, GELU and residuals is too short as well: GEMMs, loss, optimizer and attention leave
-# {{ rest.left | .0f }} ms of an eager step for them, where we estimated {{ rest.left_said | .0f }}. A timeline on an
-# H200 shows why. There are {{ spent.casts_each | .0f }} casts between 16 and 32 bits per layer instead of six,
+# {{ rest.left | .0f }} ms of an eager step for them, where we estimated {{ rest.left_said | .0f }}.
+#
+# A timeline on an H200, where {{ rest.left | .0f }} ms are left for them, shows why. There are {{ spent.casts_each | .0f }} casts between 16 and 32 bits per layer instead of six,
 # {{ spent.casts_ms | .1f }} ms in all. And column sums and copies that permute axes take {{ spent.slow_ms | .1f }} ms,
 # {{ spent.slower | .1f }}× the time of their bytes.
 #
@@ -1074,20 +1075,23 @@ assert not compiled[3] / compiled[0] > 0.95, "the text says that the compiled st
 assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that the eager step waits less"
 
 # %% [markdown]
-# In eager mode, it is. In compiled steps, some of what faster attention saves is lost again, as if the GPU were
-# waiting for something. It doesn't seem to be memory. An H200 has much faster memory, and the eager step with
-# FlashAttention-2 is {{ host.eager | .0% }} faster on it, but the compiled one only {{ host.compiled | .0% }}.
+# In eager mode, the rest does take the same time. In compiled steps, some of what faster attention saves is lost again, as if
+# the GPU were waiting for something.
 #
-# It waits for its next kernel. In a timeline on an H200, kernels run for {{ gaps.compiled_busy | .1f }} of the compiled step's
+# Is it memory? Comparing GPUs doesn't settle that. An H200 has much faster memory, and its recorded eager step with
+# FlashAttention-2 is {{ host.eager | .0% }} faster, its compiled one {{ host.compiled | .0% }}. But in another run, that of the timeline
+# below, the same compiled step took only {{ gaps.compiled | .1f }} ms.
+#
+# The timeline settles it: the GPU waits for its next kernel. On an H200, kernels run for {{ gaps.compiled_busy | .1f }} of the compiled step's
 # {{ gaps.compiled | .1f }} ms, and for {{ gaps.eager_busy | .1f }} of the eager step's {{ gaps.eager | .1f }} ms. Our loop waits for the
 # GPU after each step, so every step starts with an empty queue and the [host](../speed/launches.py) has to catch up. Without that
-# wait, a compiled step takes {{ gaps.free | .1f }} ms. The rest are {{ gaps.each | .1f }} µs in front of each of its
-# {{ gaps.kernels }} kernels. CUDA graphs would shorten these gaps.
+# wait, a compiled step takes {{ gaps.free | .1f }} ms. Even then, there's an average gap of
+# {{ gaps.each | .1f }} µs before each of its {{ gaps.kernels }} kernels. CUDA graphs would shorten these gaps.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Count a step's FLOPs by its matrices, 6 per parameter and token, and attention's own on top. Count its bytes by passes.
+# - Count a step's FLOPs by its matrices, 6 per parameter and token, plus those of attention itself. Count its bytes by passes.
 # - Storing scores and probabilities takes {{ missed.passes }} passes, and {{ alone.stored | .0f }} ms of the eager step, while
 #   all other GEMMs take {{ alone.products | .0f }}. A compiler fuses the passes between GEMMs; only FlashAttention removes
 #   the rest.

@@ -12,10 +12,9 @@
 # things before you read on. How many threads are launched? How many of them have no work? And which
 # takes longer: the additions, or copying the arrays to the GPU and back?
 #
-# The answer to the third question is one reason why a first GPU program is often slower than NumPy;
-# starting CUDA and compiling the kernel are two more. The kernel itself has two lines, and nearly
-# every kernel you'll write starts with the first of them. You don't need a GPU to run it: without
-# one, a simulator executes the same CUDA C.
+# The answer to the third question is one reason why a first GPU program is often slower than NumPy; starting CUDA and
+# compiling the kernel are two more. The kernel's body has two lines, and nearly every kernel you'll write starts with
+# the first of them. You don't need a GPU to run it: without one, a simulator executes the same CUDA C.
 
 # %% [markdown]
 # ## Kernel code: one thread per element
@@ -284,12 +283,11 @@ if gpu_here():
 # kernel, *synchronise* before you stop the clock: make the host wait until the stream is empty. Above,
 # `get_current_stream()` returns the stream that CuPy launches into, and its `synchronize()` waits.
 #
-# Errors arrive late for the same reason. A launch with 2,048 threads per block is rejected immediately.
-# But a fault inside the kernel, such as an invalid address, happens after the launch has returned,
-# so a later call reports it. The next call that synchronises is the last that can, because it waits for
-# the kernel to finish. CuPy raises an exception. In CUDA C++, `<<<...>>>` returns nothing:
-# `cudaGetLastError()` reports a rejected launch, and the status of a later call, such as
-# `cudaDeviceSynchronize()`, reports a fault.
+# Errors arrive late for the same reason. A launch with 2,048 threads per block is rejected immediately. But a fault
+# inside the kernel, such as an invalid address, happens after the launch has returned, so a later call reports it: at
+# the latest the next call that synchronises, because it waits for the kernel to finish. CuPy then raises an
+# exception. In CUDA C++, `<<<...>>>` returns nothing: `cudaGetLastError()` reports a rejected launch, and the status
+# of a later call, such as `cudaDeviceSynchronize()`, reports a fault.
 #
 # [^eager]: A common misconception: PyTorch waits for each operation to finish before it launches the
 #     next. By default, it doesn't; the GPU idles only if the host enqueues work more slowly than the
@@ -618,17 +616,17 @@ if gpu_here():
     print(timed_lines("n=2^26", calls.by_label))
 
 # %% [markdown]
-# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak
-# \bandwidth, blocks of 32 only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things
-# can slow small blocks down. First, there are more of them: the GPU has to launch a block for every 32 elements.
-# Second, they leave room unused. The GPU runs blocks on its *streaming multiprocessors*, and each of
-# those has slots for {{ slots.threads | , }} threads but takes at most {{ slots.blocks }} blocks at once.
-# With 32 threads per block, only {{ slots.used | , }} of the slots are filled.
+# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak \bandwidth, blocks of 32
+# only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things can slow small blocks down. First, there
+# are more of them: the GPU has to launch a block for every 32 elements. Second, they can't fill the GPU. It runs
+# blocks on its *streaming multiprocessors*, and each of those has slots for {{ slots.threads | , }} threads but takes
+# at most {{ slots.blocks }} blocks at once. With 32 threads per block, only {{ slots.used | , }} of the slots are
+# filled.
 #
-# Launching the blocks is the reason. On an H200, blocks of 32 take {{ launched.added | us }}, and a kernel with as
-# many blocks but no work takes just as long. Up to 256 threads, a block costs {{ launched.ns | .1f }} ns, whatever its
-# size. It takes at least {{ slots.smallest }} threads per block to fill every slot. Of the three sizes measured, 256 is
-# the fastest on the longest array, and it's a good first choice.
+# The number of blocks is to blame. On an H200, blocks of 32 take {{ launched.added | us }}, and a kernel with as many
+# blocks but no work takes just as long. Up to 256 threads, a block costs {{ launched.ns | .1f }} ns, whatever its
+# size. It takes at least {{ slots.smallest }} threads per block to fill every slot. Of the three sizes measured, 256
+# is the fastest on the longest array, and it's a good first choice.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements.side_by_side import printed_times
@@ -704,12 +702,12 @@ measure(
 )
 
 # %% [markdown]
-# For 2²⁴ elements the kernel alone takes
-# {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With copies to and from pinned memory, the
-# end-to-end time is {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }}; the
-# figure above predicts {{ there_and_back_us | us }}. With pageable memory it is
-# {{ vec_add_with_copies.with_copies_pageable_memory.n_16777216.median | us }}: the extra copy costs
-# more than everything else together.
+# For 2²⁴ elements the kernel alone takes {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With copies
+# to and from pinned memory, the end-to-end time is
+# {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }}; the figure above predicts
+# {{ there_and_back_us | us }}. With pageable memory it is
+# {{ vec_add_with_copies.with_copies_pageable_memory.n_16777216.median | us }}: the extra copy costs more than all the
+# rest combined.
 
 # %% [markdown]
 # ## The answer

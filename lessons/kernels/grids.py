@@ -203,14 +203,14 @@ publish(
 # %% [markdown]
 # ## The missing bounds check on one axis
 #
-# What if you forget the test on `col`? In row-major order, the index after the end of a row is the
-# start of the next. A thread with col = 5 in row 0 therefore writes to column 0 of row 1, inside the
-# array. Only in the last row does the write leave the array.
+# What if you forget the test on `col`? In row-major order, one past the last index of a row is the first index of the
+# next row. A thread with col = 5 in row 0 therefore writes to column 0 of row 1, inside the array. Only in the last
+# row does the write leave the array.
 #
-# In the next kernel, every element should receive its column number. With our launch, two threads
-# from different blocks write to each of {{ short.twice }} elements. Blocks can run concurrently, and
-# nothing orders the two writes, so either value may remain. That's a *data \race*. In this run
-# {{ short.wrong }} elements are wrong, and only {{ short.outside }} writes are out of bounds.
+# In the next kernel, every element should receive its column number. With our launch, {{ short.twice }} elements are
+# each written by two threads from different blocks. Blocks can run concurrently, and nothing orders the two writes,
+# so either value may remain. That's a *data \race*. In this run {{ short.wrong }} elements are wrong, and only
+# {{ short.outside }} writes are out of bounds.
 
 # %%
 NO_GUARD_ON_COL = Kernel(r"""
@@ -320,12 +320,11 @@ show(
 # executes for all 32 lanes of a warp at once. Data moves in sectors of 32 bytes, which hold eight
 # floats. So the cost of a load depends on how many sectors the warp's 32 addresses fall into.
 #
-# Threads are numbered along x first. If the block's width is a multiple of 32, a warp covers 32 pixels
-# of one row: 128 contiguous bytes. If they start on a sector boundary, as they do here, they fill
-# {{ touched.per_warp_row }} sectors, with every byte used. In a block 1 wide,
-# the warp runs down a column, and each pixel needs its own sector: {{ touched.per_warp_column }}
-# sectors, with one float used in each. In between, a block *w* wide gives each warp 32 / *w* rows of
-# *w* pixels. Below which width does the number of sectors rise?
+# Threads are numbered along x first. If the block's width is a multiple of 32, a warp covers 32 pixels of one row:
+# 128 contiguous bytes. If they start on a sector boundary, as they do here, they fill {{ touched.per_warp_row }}
+# sectors, with every byte used. In a block one thread wide, the warp runs down a column, and each pixel needs its own
+# sector: {{ touched.per_warp_column }} sectors, with one float used in each. In between, a block *w* threads wide
+# gives each warp 32 / *w* rows of *w* pixels. Below which width does the number of sectors rise?
 
 
 # %%

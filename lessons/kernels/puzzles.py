@@ -16,8 +16,8 @@
 # %% [markdown]
 # ## How to solve a puzzle
 #
-# *Solve it here* turns a puzzle's gap into blanks with several texts to choose from. Your choice runs in your browser,
-# at several sizes. To write the code yourself, create the file, edit it, check it:
+# *Solve it here* turns the gap into blanks and offers several options for each. Your choice runs in your browser, at
+# several sizes. To write the code yourself, create the file, edit it and check it:
 #
 # ```sh
 # tilewise puzzle start kernels/map     # writes puzzles/kernels/map.cu
@@ -78,7 +78,7 @@ puzzle("kernels/strides")
 puzzle("kernels/broadcast")
 
 # %% [markdown]
-# ## Loop over the grid: more elements than threads
+# ## Grid-stride loop: more elements than threads
 #
 # So far, every element had its own thread. This kernel gets a fixed number of threads, whatever n
 # is. It has to work for 31 elements and for 2,000.
@@ -93,6 +93,6 @@ puzzle("kernels/stride_loop")
 #   it in its own block or row.
 # - A bounds check comes before the first access, loads included.
 # - A correct kernel can still load each sector many times. What counts is which elements the lanes of a warp access
-#   at the same moment.
+#   in one instruction.
 #
 # Next, a kernel with several nested loops: [attention with one thread per query](serial_attention.py).

@@ -23,8 +23,8 @@
 # vectors of d elements. A score, or *logit*, is the dot product of a key with the query, times a scale. *Softmax*
 # turns the logits into weights that add up to 1: subtract the largest, take the exponentials, and divide by their sum.
 #
-# Let's do one by hand, with d = 4, the query (1, 1, 1, 1) and a scale of $1/\sqrt{d}$ = 0.5. Of each value, the
-# table shows only the first element:
+# Let's do one by hand, with d = 4, the query (1, 1, 1, 1) and a scale of $1/\sqrt{d}$ = 0.5. The table shows only the
+# first element of each value:
 #
 # | key | logit | exponential of (logit − largest) | weight | value |
 # | --- | --- | --- | --- | --- |
@@ -252,8 +252,8 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Independent loops: which loops can become threads?
 #
-# The iterations of the query loop are threads now. Can the seven loops that are left become threads, too?
-# Only if they're *independent*: no iteration needs a result of another one, so they can run in any order, or all at once.
+# Each iteration of the query loop is now a thread. Can the seven remaining loops become threads, too? Only if they're
+# *independent*: no iteration needs a result of another one, so they can run in any order, or all at once.
 #
 # ??? definition "Independent loop | independent loops"
 #     A loop in which no iteration reads what another iteration writes, and no two iterations write to
@@ -337,17 +337,16 @@ def without_k(N, d):
 try_it(without_k, RACING_SCORES, N=(1, 8, 32), d=(1, 4, 16))
 
 # %% [markdown]
-# Threads can share a sum, with more care, as [a later lesson](../memory/reductions.py) shows. Until then,
-# contractions stay inside a thread.
+# Threads can share a sum, with more care, as [a later lesson](../memory/reductions.py) shows. Until then, each
+# contraction stays within one thread.
 
 # %% [markdown]
 # ## Kernel 2: more threads than queries
 #
-# For 1,024 queries that kernel uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once. The
-# independent loops supply more. But softmax needs whole rows of $S$, and blocks of one launch don't wait for each
+# For 1,024 queries, the kernel above uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once.
+# The independent loops supply more. But softmax needs whole rows of $S$, and blocks of one launch don't wait for each
 # other. So each of the three steps becomes a kernel of its own, and they're launched in order. Together, they're our
-# *Kernel 2*. (Kernel 1, on a [Further page](../speed/attention_critical_path.py), runs every loop on one thread; the kernel
-# above, with one thread per query, has no number.)
+# *Kernel 2*. ([Kernel 1](../speed/attention_critical_path.py), on a Further page, runs every loop on one thread.)
 #
 # The first kernel gives every score its own thread, with the axes `j` and `i`.
 
@@ -379,7 +378,8 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# The second is the softmax from above, with one thread per query. The maximum and the sum need the whole row.
+# The second is the softmax from above. It keeps one thread per query, because the maximum and the sum need the whole
+# row.
 
 # %% fold="The softmax kernel"
 SOFTMAX_ROWS = Kernel(r"""
@@ -552,8 +552,8 @@ per_iteration = {name: sum(count for _, count in loads.values()) for name, loads
 
 # %% [markdown]
 # That's {{ warp.scores }} sectors against {{ warp.weighted_sum }}. Over the whole launch, the scores touch
-# {{ traffic.ratio | .1f }}× as many sectors and take {{ seen.times | .1f }}× longer. Arithmetic doesn't set the time;
-# the addresses that a warp reads together do.
+# {{ traffic.ratio | .1f }}× as many sectors and take {{ seen.times | .1f }}× longer. So it isn't the arithmetic that
+# sets the time, but which addresses a warp reads together.
 
 # %% fold="Code of the check"
 

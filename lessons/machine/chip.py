@@ -223,7 +223,7 @@ if gpu_here():
 # chip with small defects can still be sold. A kernel runs unchanged on all of these GPUs, because blocks aren't
 # tied to particular SMs.
 #
-# ??? question "Where do drawings of a chip come from?"
+# ??? question "How do we know what a chip looks like inside?"
 #     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
 #     silicon show regular areas, which are memory, and repeated ones, which are SMs. And programs can probe the
 #     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level)
@@ -241,10 +241,10 @@ if gpu_here():
 # %% [markdown]
 # ## Inside an SM
 #
-# An SM has four equal partitions, plus one piece of *on-chip* memory that serves as both L1 cache and shared
-# memory. The scheduler of a partition issues up to one instruction per cycle for one warp, a group of 32 threads.
-# The partition's {{ sm.units }} \FP32 units, which NVIDIA calls *CUDA cores*, execute it; its *tensor core*
-# multiplies small matrices.[^core]
+# An SM has four equal partitions, plus one piece of *on-chip* memory that serves as both L1 cache and shared memory.
+# The scheduler of a partition issues up to one instruction per cycle for one warp, a group of 32 threads. Arithmetic
+# on 32-bit floats runs on the partition's {{ sm.units }} \FP32 units, which NVIDIA calls *CUDA cores*; its *tensor
+# core* multiplies small matrices.[^core]
 #
 # The registers may surprise you: {{ sm.registers_kib }} KiB per SM, as much as L1 and shared memory combined,
 # and {{ sm.all_registers_mib | .0f }} MiB on the whole chip. An SM keeps the registers of all its threads in this
@@ -634,12 +634,12 @@ if np.isfinite(list(wait_ns.values())).all():
 
 # %% [markdown]
 # Three levels show up. A load takes {{ cycles.near | .0f }} cycles from L1 in a ring of 4 KiB, and
-# {{ cycles.l1 | .0f }} in one of 32 KiB. From L2 it takes {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }},
-# depending on the size of the ring. From a ring of 1 GiB, nearly all of which is in device memory, it takes
+# {{ cycles.l1 | .0f }} in one of 32 KiB. A load from L2 takes {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }}
+# cycles, depending on the size of the ring. In a ring of 1 GiB, nearly all of which is in device memory, a load takes
 # {{ cycles.memory | .0f }}.[^tlb]
 #
-# The first step comes a little before 256 KiB. Probably L1 doesn't get all of that memory: the system reserves
-# 1 KiB of shared memory for each block. Besides, a cache can evict lines before it is full.
+# The first step comes a little before 256 KiB. Two reasons are likely: L1 doesn't get all of that memory, because the
+# system reserves 1 KiB of shared memory for each block, and a cache can evict lines before it is full.
 #
 # The second step starts soon after {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB.
 # NVIDIA's [white paper on the

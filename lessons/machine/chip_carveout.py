@@ -14,7 +14,7 @@
 # much as it can get. By what factor does the latency of a load rise? And by what factor does throughput fall?
 # The two factors are far apart.
 #
-# The choice matters for kernels that rely on L1 and kernels that need large \tiles in shared memory alike:
+# The choice matters both for kernels that rely on L1 and for kernels that need large \tiles in shared memory:
 # whatever shared memory gets, L1 loses.
 
 # %% [markdown]
@@ -162,10 +162,10 @@ publish(
 )
 
 # %% [markdown]
-# The prediction holds for all 24 runs. As soon as the ring exceeds what L1 has left, some loads go to L2, and
-# the larger the part that doesn't fit, the longer the average load takes. At the maximum carve-out, L1 has only
-# {{ carve.least_l1 }} KiB, and even the ring of 32 KiB no longer fits. For the ring of 96 KiB, a load takes
-# {{ border.cycles_none | .0f }} cycles instead of {{ border.cycles_all | .0f }}.
+# The prediction holds for all 24 runs. As soon as the ring is larger than L1, some loads go to L2, and the larger the
+# part that doesn't fit, the longer the average load takes. At the maximum carve-out, L1 has only {{ carve.least_l1 }}
+# KiB, and even the ring of 32 KiB no longer fits. For the ring of 96 KiB, a load takes {{ border.cycles_none | .0f }}
+# cycles instead of {{ border.cycles_all | .0f }}.
 
 # %% [markdown]
 # ## Shared memory: the same memory, lower latency
@@ -218,9 +218,9 @@ if np.isfinite([shared_cycles, waits[32][0]]).all():
     assert shared_cycles < 0.8 * waits[32][0], "the heading says that shared memory has a lower latency"
 
 # %% [markdown]
-# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than the
-# {{ shared.l1_cycles | .0f }} of a hit in L1 in the ring of 32 KiB. Both include computing the address, which takes
-# longer for a 64-bit global address. A cache also has to check whether it holds the data at all; shared memory
+# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit, which
+# takes {{ shared.l1_cycles | .0f }} cycles in the ring of 32 KiB. Both times include computing the address, which
+# takes longer for a 64-bit global address. A cache also has to check whether it holds the data at all; shared memory
 # doesn't.
 
 # %% [markdown]
@@ -374,21 +374,23 @@ assert not counted["dram__throughput.avg.pct_of_peak_sustained_elapsed"] > 5, (
 # %% [markdown]
 # With L1 at its largest, the SMs load their 96 KiB at {{ rate.all | .2g }} TB/s in total; with L1 at its smallest, at
 # {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls
-# only by a factor of {{ rate.less | .1g }}. With 1,024 threads per SM, many loads are in flight at once, so their
-# latencies overlap. All three lines end near the same rate, which is set by the \bandwidth of L2: on an H200, it's busy
-# {{ traffic.l2 | .0% }} of the time and serves {{ traffic.hits | .1% }} of the reads without device memory. That's still
-# faster than the {{ rate.memory | .3g }} TB/s of device memory.
+# only by a factor of {{ rate.less | .2g }}. With 1,024 threads per SM, many loads are in flight at once, so their
+# latencies overlap. All three lines end near the same rate, which the \bandwidth of L2 sets. That's still far above
+# the {{ rate.memory | .3g }} TB/s of device memory.
 #
-# Even in L1, the smallest working set has a lower throughput, because part of the time doesn't depend on the size. At
-# a carve-out of 0, the times for the three sizes are on a straight line with a fixed part of
-# {{ reread.fixed_us | .2g }} µs, which is {{ reread.fixed_of_32 | .0% }} of the time for 32 KiB.
+# To confirm that L2 is the limit, we counted its traffic on an H200. With L1 at its smallest, L2 is busy
+# {{ traffic.l2 | .0% }} of the time, and {{ traffic.hits | .1% }} of its reads hit.
+#
+# Even when all loads hit in L1, 32 KiB reaches a lower throughput than the larger working sets, because part of the
+# time doesn't depend on the size. At a carve-out of 0, the times for the three sizes are on a straight line with a
+# fixed part of {{ reread.fixed_us | .2g }} µs, which is {{ reread.fixed_of_32 | .0% }} of the time for 32 KiB.
 
 # %% [markdown]
 # ## The answer
 #
-# If shared memory takes all that it can, a load from a working set of 96 KiB takes {{ slower.latency | .1g }}× longer,
-# and throughput falls by a factor of {{ rate.less | .1g }}. As long as the data fits in the L1 that is left, the carve-out
-# changes neither.
+# If shared memory takes all that it can, a load from a working set of 96 KiB takes {{ slower.latency | .1g }}×
+# longer, and throughput falls by a factor of {{ rate.less | .2g }}. As long as the data fits in the L1 that is left,
+# the carve-out changes neither.
 
 # %% [markdown]
 # ## Takeaways

@@ -187,27 +187,25 @@ show(
 # {{ model.spare | .0f }} of every {{ model.latency | .0f }} \issue slots go unused. Other threads'
 # chains can fill them.
 #
-# So each unit is worth {{ model.latency | .0f }} slow workers, each of whom advances one chain by
-# one step every {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is
-# *in flight*. By [Little's law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the
-# chip busy takes this many steps in flight:
+# So each unit acts as {{ model.latency | .0f }} slow workers, each of whom advances one chain by one step every
+# {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is *in flight*. By [Little's
+# law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the chip busy takes this many steps in flight:
 #
 # $$\underbrace{\text{throughput}}_{\text{steps per cycle}} \times
 # \underbrace{\text{latency}}_{\text{cycles}} = \text{steps in flight}$$
 #
-# For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }}
-# steps in flight, one from each of {{ model.full | , }} chains. With up to {{ model.full | , }}
-# tasks, every task has its own worker, so they all take as long as one: {{ model.one_us | us }} at
-# {{ model.ghz | .2f }} GHz. With more, our model runs them in batches of {{ model.full | , }}, and
-# each batch adds another {{ model.one_us | us }}. The batches don't come from a lack of room: the
-# chip holds {{ model.resident | , }} threads at once. They come from the way the hardware
-# schedules those threads, as the measurement below suggests.
+# For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }} steps in flight, one
+# from each of {{ model.full | , }} chains. With up to {{ model.full | , }} tasks, every task has its own worker, so
+# they all take as long as one: {{ model.one_us | us }} at {{ model.ghz | .2f }} GHz. With more, our model runs them
+# in batches of {{ model.full | , }}, and each batch adds another {{ model.one_us | us }}. Space isn't the reason for
+# the batches: the chip holds {{ model.resident | , }} threads at once. The measurement below points to the way the
+# hardware schedules those threads.
 #
 # [^units]: 132 streaming multiprocessors with 128 units each. NVIDIA calls the units \CUDA cores.
 #
-# [^four]: NVIDIA doesn't publish this latency. On an earlier chip it was measured at
-#     four cycles{from: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
-#     Microbenchmarking, 2018}; the measurement below tests whether that still holds.
+# [^four]: NVIDIA doesn't publish this latency. On the V100, Jia et al. measured four cycles{from: Jia et al.,
+#     Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018}; the measurement below tests whether
+#     that still holds.
 #
 # ??? question "What is hyper-threading, and does a GPU have it?"
 #     Hyper-threading is Intel's name for simultaneous multithreading (SMT): a CPU core holds the
@@ -301,7 +299,7 @@ wide = measure(
 )
 
 # %% [markdown]
-# Compare your guess with what the model predicts:
+# For launches of four sizes, the model predicts:
 
 # %%
 for tasks in (1, UNITS * LATENCY, 101_376, MOST):
@@ -358,13 +356,12 @@ publish(
 # tasks, the units start a new step in {{ seen.busy | .0% }} of their cycles. Every measured time is
 # within {{ seen.worst | .0% }} of the model.
 #
-# The point at {{ seen.half_more | , }} tasks shows the batches. {{ seen.half_more | , }} tasks are
-# {{ seen.half_more | , }} / {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a
-# half batches, yet they take as long as two: {{ seen.half_more_us | us }}. If the chains of a unit
-# shared its cycles equally, they'd take {{ seen.half_more_shared_us | us }}. The blocks are spread evenly
-# over the chip, as the output below shows.
-# So each scheduler seems to keep issuing from the same {{ model.latency | .0f }} warps in turn, and to start
-# others only when these finish. NVIDIA doesn't document this policy.
+# The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} /
+# {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as
+# long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
+# {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the chip, as the output below shows. So each
+# scheduler seems to keep issuing from the same {{ model.latency | .0f }} warps in turn, and to start others only when
+# these finish. NVIDIA doesn't document this policy.
 
 # %% fold="Code that records which multiprocessor each block runs on" needs="gpu" record="blocks_on_processors"
 from tilewise import gpu_here
@@ -577,11 +574,11 @@ if gpu_here():
 # ## Dennard scaling: why clock speeds stalled
 #
 # Why not build a faster core? For thirty years, the industry did. In 1974, [Robert Dennard and
-# colleagues](https://doi.org/10.1109/JSSC.1974.1050511) showed that a smaller transistor can run
-# at a lower voltage and a higher clock with the same power per area. Around 2005, voltages
-# stopped falling. Transistors kept shrinking,[^moore] but higher clocks would now have doubled
-# the power per area with every generation. So designers spent the new transistors on more units
-# instead of faster ones, and GPUs take that choice to the extreme.
+# colleagues](https://doi.org/10.1109/JSSC.1974.1050511) showed that a smaller transistor can run at a lower voltage
+# and a higher clock with the same power per area. Around 2005, voltages stopped falling. Transistors kept
+# shrinking,[^moore] but raising the clock as before would now have doubled the power per area with every generation.
+# So designers spent the new transistors on more units instead of faster ones, and GPUs take that choice to the
+# extreme.
 #
 # [^moore]: *A common misconception:* Moore's law promises faster processors. It's only about the
 #     number of transistors per chip, which it expects to double about every two years.

@@ -285,10 +285,9 @@ publish(
 )
 
 # %% [markdown]
-# If all lanes of a warp take the same path, the second path costs nothing. If they don't, the
-# kernel is {{ two.split | .3g }}× slower, whichever lanes diverge. The factor stays below two:
-# if the times of the two paths simply add up, some {{ two.once_us | .1f }} µs, launch included, don't
-# depend on the path.
+# If all lanes of a warp take the same path, the second path costs nothing. If they don't, the kernel is
+# {{ two.split | .3g }}× slower, whichever lanes diverge. The factor is slightly below two. If the times of the two
+# paths simply add up, about {{ two.once_us | .1f }} µs of every run, launch included, is spent outside the two loops.
 #
 # Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations
 # per path. Full colour means active on the first path; pale means active on the second; blank means
@@ -581,15 +580,12 @@ publish(
 # others wait. Sorted elements cost almost nothing extra, so sorting makes the kernel
 # {{ sort_gain | .2g }}× faster.
 #
-# Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp
-# scheduler finishes, and some schedulers happen to get more distinct paths than others. The H100
-# has 132 × 4 = 528 schedulers, so each gets 16 of our warps. Suppose that blocks go to the SMs
-# round-robin, and the warps of a block to the schedulers of its SM round-robin, too. Then the
-# busiest scheduler has {{ last.ways | .3g }} distinct paths per warp, while the mean is
-# {{ last.mean | .3g }}. Subtract the fixed cost from the times, and the recorded slowdown is
-# {{ last.ratio | .3g }}×. NVIDIA doesn't document how blocks and warps are placed, but any even
-# placement predicts nearly the same: in twenty random ones, the busiest scheduler has
-# {{ balance.low | .3g }} to {{ balance.high | .3g }} distinct paths per warp.
+# Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp scheduler
+# finishes, and some schedulers happen to get more distinct paths than others. The H100 has 132 × 4 = 528 schedulers,
+# so each gets 16 of our warps. If blocks and warps are distributed round-robin, the busiest scheduler has
+# {{ last.ways | .3g }} distinct paths per warp, while the mean is {{ last.mean | .3g }}. Without the fixed cost, the
+# recorded slowdown is {{ last.ratio | .3g }}×. NVIDIA doesn't document how blocks and warps are placed, but any even
+# placement predicts nearly the same: {{ balance.low | .3g }} to {{ balance.high | .3g }} in twenty random ones.
 #
 # Sorting isn't free: you pay for the sort, and reads and writes are no longer contiguous. It pays
 # off when the paths are long. Path tracers group rays by material for this reason; see

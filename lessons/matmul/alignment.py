@@ -565,9 +565,9 @@ publish(
 # and copies that. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
 
 # %% [markdown]
-# ## GEMM with the copies counted in
+# ## GEMM time, copies included
 #
-# With padded rows, the 4,097 GEMM should take about as long as that of 4,096: {{ saved.even_us | .0f }} µs, against
+# With padded rows, the 4,097 GEMM should take about as long as the 4,096 one: {{ saved.even_us | .0f }} µs, against
 # {{ saved.odd_us | .0f }} unpadded. With the three copies, we predict {{ saved.predicted_us | .0f }} µs,
 # {{ saved.predicted | .1f }}× faster than doing nothing.
 #
@@ -1103,16 +1103,18 @@ if RATES and FILLED:
 
 # %% [markdown]
 # In back-to-back GEMMs at n = 4,096, random numbers run at {{ zeros.n4096.random | .0f }} TFLOP/s and zeros at
-# {{ zeros.n4096.zeros | .0f }}, {{ zeros.n4096.more | .0% }} faster. Ones run at {{ zeros.n4096.ones | .0f }}, so the zero
-# itself isn't what helps. A benchmark on such matrices shows rates that no real input reaches. Short runs flatter, too: the
-# GEMM at the top of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers. Repeated, it reaches the GPU's power
-# limit: one at a time, an H200 runs at {{ power.clock_1 | , }} MHz, and 200 in a row draw up to {{ power.watts | .0f }} W and
-# run at no more than {{ power.clock_200 | , }} MHz. Zeros draw only {{ power.zeros_watts | .0f }} W.
+# {{ zeros.n4096.zeros | .0f }}, {{ zeros.n4096.more | .0% }} faster. Ones run at {{ zeros.n4096.ones | .0f }}, so it
+# isn't the value zero that helps. A benchmark on such matrices shows rates that no real input reaches. Short runs are flattering,
+# too: the GEMM at the top of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers.
+#
+# An H200's clock and power show why. One GEMM at a time runs at {{ power.clock_1 | , }} MHz. Repeated, it reaches the power
+# limit: 200 in a row draw up to {{ power.watts | .0f }} W and run at no more than {{ power.clock_200 | , }} MHz. On zeros, they
+# draw only {{ power.zeros_watts | .0f }} W.
 
 # %% [markdown]
 # ## The answer
 #
-# The GEMM of 4,095 takes {{ ask_us | .0f }} µs. It's {{ answer | .1f }}× slower than that of 4,096, although it does less work:
+# The GEMM at n = 4,095 takes {{ ask_us | .0f }} µs. It's {{ answer | .1f }}× slower than the one at 4,096, although it does less work:
 # its rows start at addresses that 16-byte loads can't use. Pad it, multiply, and copy the result back, and it takes
 # {{ copied_us | .0f }} µs.
 
@@ -1121,8 +1123,8 @@ if RATES and FILLED:
 #
 # - For 16-byte loads, every row stride must be a multiple of 16 bytes, which is 8 BF16 elements. For cuBLAS, pad the sizes
 #   $K$ and $N$ themselves and not only the strides; $M$ may be anything.
-# - Padding costs a copy of each matrix, and the GEMM pays far more for misaligned rows. Best is a matrix that is always
-#   stored padded, such as a vocabulary.
+# - Padding costs a copy of each matrix, and the GEMM pays far more for misaligned rows. It's best to store a matrix
+#   padded from the start, such as a vocabulary.
 # - Never time a GEMM on zeros or ones: it can run {{ zeros.n4096.more | .0% }} faster than on real data.
 #
 # ## In your own kernel

@@ -2,7 +2,7 @@
 # title: "Padding further: multiples of 64, and faster copies"
 # needs: [matmul/alignment]
 # further: matmul/alignment
-# summary: "A GEMM of 1,793 gains from rows padded to a multiple of 8. How much more does a multiple of 64 gain?"
+# summary: "A GEMM at n = 1,793 gains from rows padded to a multiple of 8. How much more does a multiple of 64 gain?"
 # description: "Row strides padded to multiples of 8, 16, 32 and 64, a padding copy with 16-byte loads on both sides, a 16-byte store that the compiler splits, and why reading misaligned rows directly doesn't pay."
 # date: 2026-11-23
 # tags: [alignment, padding, SASS]
@@ -10,8 +10,8 @@
 
 # %% [markdown]
 # In [Alignment](alignment.py), padding rows to the next multiple of 8 made a GEMM of 1,793 × 1,793 matrices
-# {{ rounder.wide8 | .1f }}× faster, copies included. The sweep of that lesson has a surprise: a GEMM of {{ rounder.thirty_two | , }},
-# the next multiple of 32, takes {{ rounder.thirty_two_us | .0f }} µs, less than the {{ rounder.eight_us | .0f }} µs of
+# {{ rounder.wide8 | .1f }}× faster, copies included. The sweep of that lesson has a surprise: at n = {{ rounder.thirty_two | , }},
+# the next multiple of 32, a GEMM takes {{ rounder.thirty_two_us | .0f }} µs, less than the {{ rounder.eight_us | .0f }} µs at
 # {{ rounder.eight | , }}, the next multiple of 8, though it does more work. So to which multiple should you pad? And can the
 # padding copies themselves be faster?
 
@@ -389,12 +389,12 @@ publish(
 
 # %% [markdown]
 # With 1,793 rows, the GEMM is {{ strided.eight | .1f }}× faster with multiples of 8 and {{ strided.sixty_four | .1f }}× with multiples
-# of 64. For 64, the prediction was too low. It took the sweep's GEMM of {{ rounder.sixty_four | , }}, but here only $K$ and $N$
+# of 64. For 64, the prediction was too low. It took the sweep's time at {{ rounder.sixty_four | , }}, but here only $K$ and $N$
 # are padded, and $M$ stays 1,793.
 #
 # The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and {{ parts.pads | .1f }} µs without. At
 # 4,095, it runs at {{ parts.of_peak_large | .0% }} of the peak bandwidth (data sheet), so wider loads have little left to gain. At
-# 1,793, it's {{ parts.of_peak | .0% }}, but the time beyond that of the traffic is about the same: {{ parts.fixed | .1f }} µs at
+# 1,793, it's {{ parts.of_peak | .0% }}, but the time that the traffic doesn't explain is about the same: {{ parts.fixed | .1f }} µs at
 # 1,793 and {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per launch. Only the copy back, whose old kernel
 # has the split stores, gains a little: {{ parts.back_new | .1f }} instead of {{ parts.back | .1f }} µs.
 

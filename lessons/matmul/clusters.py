@@ -11,10 +11,10 @@
 # An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at once. The driver
 # says {{ fours.at_once }}: {{ fours.idle }} SMs stay idle, and a launch of {{ fours.naive }} clusters takes a second wave.
 #
-# This lesson is about waiting for more than a block and less than a whole kernel. The blocks of a *cluster* wait for each other and
+# This lesson is about synchronising more than one block, or less. The blocks of a *cluster* wait for each other and
 # access each other's shared memory. A *named barrier*, older than Hopper, synchronises some of a block's warps. With *programmatic
 # dependent launch*, a kernel starts before the previous one has finished. You'll run each in a small kernel and break it on
-# purpose: who waits for whom, and does everybody arrive who is waited for?
+# purpose. The questions are always the same: who waits, for whom, and do they all arrive?
 
 # %% fold="Imports, and numbers for the text"
 import ctypes
@@ -208,7 +208,7 @@ publish(
 #
 # ## Distributed shared memory
 #
-# Four blocks sum one row of a matrix, a part each. How do they add their partial sums? Through global memory, that
+# Four blocks share one row of a matrix, and each sums a part of it. How do they add their partial sums? Through global memory, that
 # takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared memory:
 #
 # - `mapa` turns the address of a shared variable into the address of the same variable in another block of the cluster.
@@ -623,8 +623,8 @@ broken_table(
 #     One of the barriers 1 to 15 of a block, `bar.sync` and `bar.arrive`. It completes when a given number of threads have
 #     arrived, and can then be used again.
 #
-# The count includes those who wait and those who go on. A warp arrives as a whole, so the count is a multiple of 32, and
-# everybody who uses the barrier must give the same count.
+# The count includes the threads that wait and those that go on. A warp arrives as a whole, so the count is a multiple of
+# 32, and all warps that use the barrier must pass the same count.
 #
 # In the next kernel, warps 0 and 2 are producers and warps 1 and 3 consumers. Each pair shares a tile and uses two
 # barriers with a count of 64, for the 32 threads that arrive and go on and the 32 that wait.
@@ -720,8 +720,8 @@ broken_table(
 )
 
 # %% [markdown]
-# With a count of 96, a barrier waits for a warp that never comes. A count of 32 is worse: a warp's own arrival is enough,
-# nobody waits for anybody, and the kernel doesn't hang but is wrong now and then.
+# With a count of 96, a barrier waits for a warp that never comes. A count of 32 is worse: each warp's own arrival
+# completes the barrier, so nobody waits for anybody. The kernel doesn't hang, but some of its results are wrong now and then.
 #
 # An [mbarrier](tma.py#the-life-of-an-mbarrier) could do the same. It also counts bytes of the TMA, and works across a cluster.
 # But a named barrier needs no shared memory, no initialisation and no parity.
@@ -965,11 +965,11 @@ publish(
 #
 # ## Takeaways
 #
-# - The blocks of a cluster run at the same time within one GPC, so clusters of more than two blocks leave SMs idle. Ask
+# - The blocks of a cluster run at the same time within one GPC, so clusters of more than two blocks can leave SMs idle. Ask
 #   `cudaOccupancyMaxActiveClusters` before you choose a size.
 # - Put a cluster barrier before the first access to another block's shared memory, and one before any block exits. A multicast fills
 #   the same address in each block of its mask, and each block expects all bytes that it receives.
-# - A named barrier counts those who wait and those who only arrive. Too high a count hangs, too low a count races.
+# - A named barrier counts threads that wait and threads that only arrive. If the count is too high, the kernel hangs; if it's too low, it races.
 # - With programmatic dependent launch, everything up to `griddepcontrol.wait` can overlap the kernels before it.
 #
 # ## In your own kernel

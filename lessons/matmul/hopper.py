@@ -374,7 +374,7 @@ expect_hazard(NO_EMPTY.on(faulty), "mbarrier", line_with="mbarrier_arrive_expect
 expect_hazard(NO_RESULT.on(faulty), "accumulator", line_with="store_tile(C, acc")
 
 # %% [markdown]
-# To watch the ring, let each role note its SM's clock: the producer when it requests a tile, each consumer when the tile
+# To watch the ring, let each role record its SM's clock: the producer when it requests a tile, each consumer when the tile
 # has arrived and when its `wgmma` are done.
 
 # %% fold="The kernel with clock stamps"
@@ -500,7 +500,7 @@ publish(
 # %% [markdown]
 # ## setmaxnreg: registers for the consumers
 #
-# Split equally, an SM's registers give each of 384 threads {{ registers.equal }}. A consumer needs {{ task.sums }} for its accumulators alone, a
+# An even split gives each of 384 threads {{ registers.equal }} of an SM's registers. A consumer needs {{ task.sums }} for its accumulators alone, a
 # producer next to none. [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers. Here
 # {{ registers.equal }} are enough, so don't expect a gain.
 
@@ -699,7 +699,7 @@ GEMM.region("producer")
 #
 # Two orderings matter. `fence.proxy.async` comes between the writes and the TMA's read, because
 # [the TMA reads through another proxy](tma.py#tma-stores-and-the-async-proxy). And `cp.async.bulk.wait_group.read`
-# comes before the staging buffer is filled again, by the next tile. Without either, the simulator stops:
+# comes before the staging buffer is filled again, by the next tile. Leave out either one, and the simulator stops:
 
 # %%
 GEMM.region("write")
@@ -811,7 +811,7 @@ publish(
 )
 
 # %% [markdown]
-# For a GEMM of 8,192, a wave of 128 tiles needs on average {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in row-major order,
+# At 8,192, a wave of 128 tiles needs on average {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in row-major order,
 # {{ waves.groups_kb | ,.0f }} KiB in groups of eight rows, and {{ waves.hilbert_kb | ,.0f }} KiB along the curve. The blocks
 # request the same bytes from the L2 in all three cases. Only what the L2 has to fetch from DRAM changes.
 
@@ -882,7 +882,7 @@ publish(fours={"at_once": CLUSTERS[4], "blocks": 4 * CLUSTERS[4], "all": SMS // 
 # %% [markdown]
 # ## Even waves
 #
-# A GEMM of 4,096 has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last one some SMs
+# At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last one some SMs
 # idle. {{ rounds.even }} SMs need just as many waves, so launch {{ rounds.even }} blocks and leave {{ rounds.left }} SMs without work. By
 # [wave quantisation](tiles_and_waves.py) it's a tie. But at this size, each wave of {{ rounds.even }} tiles on the Hilbert curve forms a
 # rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. Waves of {{ rounds.sms }} tiles need
@@ -1141,9 +1141,12 @@ publish(
 # can grow. After that come the TMA store with {{ gave.stored | .2f }}× and the persistent loop with {{ gave.listed | .2f }}×; `setmaxnreg`
 # changes nothing, as expected.
 #
-# Tile order alone doesn't pay: at 8,192, the Hilbert curve has {{ gave.curve_large | .2f }}× the throughput of row-major order, although
-# it nearly halves the bytes read from DRAM, because the tensor cores are busy {{ profile.busy | .0% }} of the time either way. The later versions keep the curve, since even waves need its rectangles. With it,
+# Tile order alone doesn't pay: at 8,192, the Hilbert curve has {{ gave.curve_large | .2f }}× the throughput of row-major order.
+# The later versions keep the curve, since even waves need its rectangles. With it,
 # multicast gains {{ gave.clusters_large | .2f }}× at 8,192 and {{ gave.clusters | .2f }}× at 4,096. Even waves add another {{ gave.even_large | .2f }}× at 8,192.
+#
+# Why doesn't the order pay? A \profile on an H200 shows that the curve nearly halves the bytes read from DRAM, but that the tensor cores are
+# busy {{ profile.busy | .0% }} of the time either way.
 
 # %% fold="Code of the table"
 PROFILES = printed_profiles("matmul/hopper", "counters")  # recorded on an H200
@@ -1186,8 +1189,8 @@ if complete(RATES):
 # %% [markdown]
 # ## The cost of a wider release scope
 #
-# Widening the scope of the arrival to `.release.cluster` leaves {{ gave.word | .2f }}× of the throughput. In the \SASS it becomes a `MEMBAR` for
-# the whole GPU in front of every signal: once per K tile, the warp waits until all its earlier writes are visible. A consumer has only read shared memory, through `wgmma` that
+# Widening the scope of the arrival to `.release.cluster` leaves {{ gave.word | .2f }}× of the throughput. In the \SASS, a GPU-wide
+# `MEMBAR` then precedes every signal: once per K tile, the warp waits until all its earlier writes are visible. A consumer has only read shared memory, through `wgmma` that
 # `wgmma_wait` has seen complete, so the narrow scope is enough, and the simulator reports no hazard.
 #
 # *A common misconception:* a wider scope than needed is merely a little slower. In an inner loop it can cost more than any
@@ -1200,8 +1203,9 @@ if complete(RATES):
 # at {{ beside.at_4096 | .1% }} at 4,096 and {{ beside.at_8192 | .1% }} at 8,192.
 #
 # In {{ in_rounds.number }} processes, the ratio at 8,192 varied from
-# {{ in_rounds.low_8192 | .1% }} to {{ in_rounds.high_8192 | .1% }}. But cuBLAS ran one algorithm, which its heuristics chose. On an H200 we also
-# timed the ten that cuBLASLt proposes. Against the best of them, the kernel is at
+# {{ in_rounds.low_8192 | .1% }} to {{ in_rounds.high_8192 | .1% }}. But cuBLAS ran one algorithm, which its heuristics chose.
+#
+# On an H200, we also timed the ten that cuBLASLt proposes. Against the best of them, the kernel is at
 # {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} at 2,048 to 8,192: a tie.
 #
 # And the hardware? On that H200, `wgmma` on operands that never leave shared memory reaches {{ unfed.tflop | .0f }} TFLOP/s, and the kernel does

@@ -260,7 +260,7 @@ show(
 # per cycle. In that cycle, the tensor cores of an SM can do {{ units.a_clock | , }} operations, so a kernel has to do
 # {{ units.banks_intensity | .0f }} FLOP with each byte. A warp that computes an $m × n$ tile does $mn / (m + n)$: with a
 # 16 × 8 tile {{ units.intensity | .1f }}, and with a 64 × 64 tile exactly 32. So make the warp's tile as large as the registers
-# allow. With the block's stores to shared memory counted in, even four warps of 64 × 64 keep the tensor
+# allow. If you count the block's stores to shared memory as well, even four warps of 64 × 64 keep the tensor
 # cores busy for at most {{ warp_tile.busy }} of the time.
 
 
@@ -453,7 +453,7 @@ try_it(
 # %% [markdown]
 # ## Why ldmatrix conflicts: an 8-way bank conflict
 #
-# A row of the slab of $A$ has 64 elements. That's 128 bytes, once through all 32 banks. So in the plain, row-major
+# A row of the slab of $A$ has 64 elements. That's 128 bytes, which cover all 32 banks once. So in the plain, row-major
 # layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four banks:
 # [eight wavefronts](../memory/banks.py) instead of one. Padding the rows would help and cost shared memory.
 #
@@ -849,7 +849,7 @@ publish(
 #
 # The estimate still leaves out latency inside a slab, where a warp must load its fragments before it can multiply them. At 96 KiB
 # of shared memory per block, an SM holds {{ reached.blocks }} blocks, so each scheduler has only two warps to switch
-# between. And cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, beats even the probe of `mma.sync`: it has to use another
+# between. And cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, beats even the probe of `mma.sync`: it must be using another
 # instruction.
 
 # %% [markdown]

@@ -656,8 +656,8 @@ void staged(const float* A, const float* B, float* C, int M, int N, int K) {
 # %% [markdown]
 # Here is the main loop. It starts the copy of a later tile (`fetch`), and then multiplies the current one. It double-buffers
 # registers, too: while step `k` of a stage is multiplied, the operands of step `k` + 1 are loaded from shared memory. And a
-# single barrier per stage is enough: behind it, the next stage has
-# arrived, and everybody has finished reading the current one, which may then be overwritten.
+# single barrier per stage is enough: after it, the next stage has
+# arrived, and every thread has finished reading the current one, which may then be overwritten.
 
 # %%
 STAGED.region("pipeline")

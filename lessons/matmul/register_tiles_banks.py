@@ -187,7 +187,7 @@ agree(
 # %% [markdown]
 # ## Counting conflicts in SASS
 #
-# Go through the FFMAs of the loop in order. Take out the operands that the instruction before has kept, and count how many of the others are in the
+# Go through the FFMAs of the loop in order. Leave out the operands that the previous instruction kept, and count how many of the others are in the
 # same bank. Each one beyond the first costs a cycle.
 
 
@@ -280,13 +280,13 @@ if can_compile() is None:
 # %% [markdown]
 # ## The answer
 #
-# The order of the FFMAs and the choice of registers are worth {{ gain.both | .2f }}× together, with as many instructions in the loop as before. With a wider tile and
+# The order of the FFMAs and the choice of registers are worth {{ gain.both | .2f }}× together, with the same number of instructions in the loop. With a wider tile and
 # three stages, the kernel reaches {{ of_cublas.best | .0% }} of cuBLAS.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - An FFMA reads three registers from two banks. It issues every cycle only if the reuse cache delivers an operand or more.
+# - An FFMA reads three registers from two banks. It issues every cycle only if the reuse cache delivers at least one operand.
 # - Walk through a register tile in a snake: at every step, one of the two factors stays the same.
 # - Vectorised stores tie accumulators to consecutive registers for the whole loop. A copy before the store sets them free.
 

@@ -161,7 +161,7 @@ assert [ceil_div(blocks(n, 256), GPU.sms) for n in (4095, 4097)] == [4, 5], "the
 #
 # Odd sizes cost something else. At 4,095 the rows of B start at any multiple of 4 bytes, so the kernel is compiled with copies and
 # stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s, instead of {{ size.even | .0f }} at 4,096. At
-# 4,097, {{ size.tiles_4097 }} wide tiles need a fifth [\wave](tiles_and_waves.py), and it's {{ size.odd_4097 | .0f }}.
+# 4,097, {{ size.tiles_4097 }} wide tiles need a fifth [wave](tiles_and_waves.py), and the rate drops to {{ size.odd_4097 | .0f }}.
 
 # %% [markdown]
 # ## Split-K: several blocks per tile

@@ -2,7 +2,7 @@
 # title: "Small GEMMs: smaller tiles or split-K in a cluster"
 # needs: [matmul/shared_tiles, matmul/hopper]
 # further: matmul/shared_tiles
-# summary: "A BF16 GEMM of 1,024 has 32 tiles of 128 × 256 for 132 SMs. Which is faster: tiles a quarter of that size, or larger ones whose K is split between two blocks?"
+# summary: "A BF16 GEMM with n = 1,024 has 32 tiles of 128 × 256 for 132 SMs. Which is faster: tiles a quarter of that size, or larger ones whose K is split between two blocks?"
 # description: "BF16 GEMMs with fewer tiles than SMs on Hopper: 64 × 128 tiles, split-K with a reduction through distributed shared memory, and a TMA store, measured at five sizes."
 # date: 2026-11-23
 # tags: [GEMM, split-K, clusters, distributed shared memory]
@@ -62,9 +62,9 @@ show(
 # Each adds what it received to the half that it kept, and stores the sum. There's no workspace in global memory, no second
 # launch and no atomic.
 #
-# Two cluster barriers make that safe. The first says that the other block has started, since you can't write to the shared memory
+# Two cluster barriers make that safe. The first guarantees that the other block has started, since you can't write to the shared memory
 # of a block that isn't running yet. Each block arrives at it right at its start and waits only before it writes, so the wait is
-# usually short. The second says that both halves have arrived.
+# usually short. The second guarantees that both halves have arrived.
 
 # %% fold="The helper functions"
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
@@ -525,12 +525,14 @@ publish(
 # reach {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in one wave and reach {{ of.square_1280 | .0% }}.
 #
 # With K = 4,096, split-K comes closer, since the exchange is paid only once. It reaches {{ of.long_split | .0% }} of cuBLAS, and small tiles with
-# five stages {{ of.long_five | .0% }}. Eight stages reach only {{ of.long_eight | .0% }}. On an H200, neither the shared memory
-# (five stages that reserve as much take as long as five) nor the L2 hit rate nor DRAM's bytes explain it. If the operands are in L2 already, eight
-# stages cost {{ eight.warm | .0% }} instead of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer: L2 serves
-# {{ eight.reads | .0% }} more reads then. Why it does is open.
+# five stages {{ of.long_five | .0% }}. Eight stages reach only {{ of.long_eight | .0% }}.
 #
-# On an H100, small tiles with five stages stay ahead even with that K. On an H200, split-K wins there.
+# Why do more stages hurt? On an H200, it isn't the shared memory: five stages that reserve as much as eight are as fast as before.
+# Neither the L2 hit rate nor the bytes from DRAM explain it. If the operands are in L2 already, eight
+# stages cost {{ eight.warm | .0% }} instead of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer. With eight stages, L2 serves
+# {{ eight.reads | .0% }} more reads; we don't know why.
+#
+# On an H100, small tiles with five stages stay ahead even at K = 4,096. On an H200, split-K wins there.
 
 # %% [markdown]
 # ## Takeaways

@@ -496,7 +496,7 @@ if complete(US):
 #
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
-# Small tiles lose less of either kind, but a large tile reuses each element more often. So you trade waste against memory
+# Small tiles waste less in both ways, but a large tile reuses each element more often. So you trade waste against memory
 # traffic, and the best tile depends on the size. Move the sliders: at which sizes does an A100, with its {{ a100 }} SMs, lose
 # the most, and which of those are harmless on an H100?
 

@@ -419,7 +419,7 @@ show(
 # The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one
 # keeps a fast warp from overwriting tiles that a slow warp is still reading. Without the second, the
 # simulator reports a race on the marked line. Without the first, it reports a read of uninitialised
-# shared memory, and so it does if threads beyond the edge return early (the last report).
+# shared memory. If threads beyond the edge return early, the report is the same: it's the last one below.
 
 # %%
 NO_SECOND_BARRIER = Kernel(r"""

@@ -230,7 +230,7 @@ try_it(
 # instructions: rows of 33 words aren't 16-byte aligned, so each element of $K$ needs a load of its own.
 #
 # Softmax reads the scores three times and writes its result once, {{ fifth.megabytes | .0f }} MB each time. At the peak
-# bandwidth of device memory that's {{ fifth.softmax_us | us }}, and less as far as L2 serves it. In all we estimate
+# bandwidth of device memory that's {{ fifth.softmax_us | us }}, and less where L2 serves it. In all we estimate
 # {{ fifth.all_us | us }}.
 
 

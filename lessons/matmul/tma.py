@@ -18,8 +18,8 @@
 # attention kernels for Hopper in this course build on the answers.
 #
 # ??? definition "TMA | Tensor Memory Accelerator"
-#     The unit of a Hopper SM that copies tiles of arrays between global and shared memory. One thread issues
-#     the copy; the TMA computes all addresses.
+#     The unit of an SM, from Hopper on, that copies tiles of arrays between global and shared memory. One thread
+#     issues the copy; the TMA computes all addresses.
 
 # %% [markdown]
 # ## One instruction, one tile
@@ -115,7 +115,7 @@ print(out[0, :4], "= row 1 from column 4 on")
 # address, no register holds data in flight, and there's no bounds check. Only the loop at the end, which writes the
 # tile to `out`, is ordinary code.
 #
-# In a script of your own, `Kernel(source, options=OPTIONS)` makes such a [kernel](../../reference/kernels.md) of a string of
+# In a script of your own, `Kernel(source, options=OPTIONS)` makes such a [kernel](../../reference/kernels.md) from a string of
 # CUDA C. To run it on the simulator even where there's a GPU, call `LOAD_TILE.simulate` with the same arguments; it
 # stops with a `HazardError` at the first hazard.
 
@@ -522,7 +522,7 @@ HOPPER.region("tma_load")
 # sums one row with eight `float4` loads per tile. In each of these loads, the lanes read chunks from 32 different
 # rows; without the swizzle, that would be an 8-way bank conflict.
 #
-# From the split of the roles on, nobody may call `__syncthreads()` any more, because the other role never arrives.
+# Once the roles have split, no thread may call `__syncthreads()` any more, because the other role would never arrive.
 # The producer may return while its loads are in flight: the consumers wait for every one of them.
 
 
@@ -902,7 +902,7 @@ assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latenc
 
 # %% [markdown]
 # One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take
-# {{ tma_ring_stages._4_stages.median | us }}, which is a third rather than a quarter. The reason is that latency rises with
+# {{ tma_ring_stages._4_stages.median | us }}, which is nearly a third, not a quarter. The reason is that latency rises with
 # the load. A block alone on the GPU gets a tile every {{ alone.tile_1 | .2f }} µs with one stage and
 # {{ alone.gain | .1f }}× as often with four; with a block on each SM it's {{ together.gain | .1f }}×. Launch and first tile
 # cost only {{ together.fixed | .0f }} µs, whatever the length. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums the matrix in

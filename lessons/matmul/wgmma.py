@@ -33,7 +33,7 @@
 # transposed, as 128 rows of 64, which is how the weights of a linear layer are usually stored. Both operands then
 # have K along their rows; such operands are called *K-major*. One thread loads both tiles with the TMA and a 128-byte
 # swizzle. Then the warpgroup issues four `wgmma` instructions, each of which handles 16 of the 64 elements along K. The
-# kernel is compiled for `sm_90a`, since `wgmma` and `setmaxnreg` belong to this architecture alone: for `sm_90`, `ptxas` rejects them.
+# kernel is compiled for `sm_90a`, because `wgmma` and `setmaxnreg` are architecture-specific: for plain `sm_90`, `ptxas` rejects them.
 
 
 # %% tab="Pseudocode"
@@ -225,15 +225,15 @@ HOPPER.region("descriptor")
 # %% [markdown]
 # Think in *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, that is 1,024
 # contiguous bytes, and a tile is a grid of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO
-# only say how far it is from one atom to the next, in each of the two directions.
+# only give the distance from one atom to the next, in each of the two directions.
 #
 # ??? definition "Swizzle atom | swizzle atoms"
 #     The piece of shared memory after which a swizzle pattern repeats: eight rows of 128, 64 or 32 bytes.
 #
 # For our K-major A, an atom is 8 rows of A by 64 columns, so the tile with K = 64 is exactly one atom wide. The only
-# step left is from eight rows to the next eight, and that's SBO = 1,024. LBO isn't used, whatever you write there.
+# step left is from eight rows to the next eight, and that's SBO = 1,024. LBO is ignored, whatever its value.
 #
-# Let's test that. Here are the results with other values:
+# Let's test that with other values:
 
 # %% fold="Code of the table"
 
@@ -280,7 +280,7 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"], "the text names them"
 
 # %% [markdown]
-# At the last three, the simulator stops before it multiplies: a swizzle's pattern begins at multiples of 1,024 bytes, and
+# For the last three, the simulator stops before it multiplies: a swizzle pattern begins at a multiple of 1,024 bytes, and
 # the descriptor has to name the swizzle with which the tensor map stored the tile. A GPU reports nothing.
 #
 # ## Stepping along K

@@ -22,10 +22,10 @@
 #
 # In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. That isn't always possible.
 # Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. One load or store instruction
-# of one warp is a *request*. In one *wavefront*, one trip through the shared-memory pipe, each bank delivers or takes
-# one word. (The term is Nsight Compute's; AMD's wavefront, a warp, is something else.) If several lanes need different
-# words from the same bank, the request needs one wavefront for each of those words. That's a *bank conflict*. Lanes
-# that read the same word are served by one broadcast.
+# of one warp is a *request*. In one *wavefront*, one trip through the shared-memory pipe, each bank reads or writes
+# one word. (The term is Nsight Compute's; AMD's wavefront, a warp, is something else.) If several lanes need
+# different words from the same bank, the request needs one wavefront for each of those words. That's a *bank
+# conflict*. Lanes that read the same word are served by one broadcast.
 #
 # ??? definition "Bank | banks"
 #     One of the 32 equal, interleaved modules of shared memory. Each serves one 4-byte word per wavefront.
@@ -599,18 +599,20 @@ assert not l1["written"] < 7, "the text says that writes gain nothing in L1"
 # %% [markdown]
 # Of the naive kernels, the one with coalesced writes wins: it takes
 # {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for
-# the other. The reason is L1: the eight warps of a block read from the same sectors, and on an H200
-# {{ l1.hits | .1% }} of the sectors that the uncoalesced reads request hit in L1. Writes gain nothing there: L1 passes
-# each of them on, and L2 receives {{ l1.written | .0f }} times as many sectors as from the other kernel.
+# the other. The reason is L1: the eight warps of a block read from the same sectors.
+#
+# On an H200, {{ l1.hits | .1% }} of the sectors that the uncoalesced reads request hit in L1. Uncoalesced writes gain
+# nothing there: L1 passes each of them on, and L2 receives {{ l1.written | .0f }} times as many sectors as from the
+# other kernel.
 #
 # The unpadded tile takes {{ transposes.shared_tile.median | us }} and gains nothing over the better naive
 # kernel: the strided access has only moved into shared memory. The padded tile takes
 # {{ transposes.shared_tile_padded.median | us }}, which is {{ turn_seen.padded_of_copy | .0% }} of the rate of a copy.
 #
 # On an H100, `float4` accesses alone don't help: with tiles of the same size, the kernel reaches
-# {{ turn_seen.wide_32_of_copy | .0% }}. With 64 by 64 tiles it reaches {{ turn_seen.wide_64_of_copy | .0% }}; each block then has more bytes in flight and longer
-# rows in global memory. Mapping consecutive block indices down a column of `A` instead of along a row changes
-# little.
+# {{ turn_seen.wide_32_of_copy | .0% }}. With 64 by 64 tiles it reaches {{ turn_seen.wide_64_of_copy | .0% }}; each
+# block then has more bytes in flight and accesses longer contiguous runs of global memory. Mapping consecutive block
+# indices down a column of `A` instead of along a row changes little.
 
 # %% fold="Code of the figure"
 COPY_GB_PER_S = recorded("transposes.ceilings.probes.copy_gb_per_s")
@@ -712,11 +714,11 @@ publish(
 )
 
 # %% [markdown]
-# A 4-way conflict is nearly free: it adds {{ ways_seen.four_more | .1% }} to the run time. The global memory
-# traffic alone takes {{ ways_model.copy_us | us }}, measured as a copy, and the wavefronts of 16-way conflicts take {{ ways_model.of_16 | us }}. Yet the kernel takes
-# {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }}. With 32-way conflicts it takes
-# {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }}, less than the {{ ways_both.of_32 | us }} that both would
-# take back to back.
+# A 4-way conflict is nearly free: it adds {{ ways_seen.four_more | .1% }} to the run time. The global memory traffic
+# alone takes {{ ways_model.copy_us | us }}, measured as a copy, and the wavefronts of 16-way conflicts take
+# {{ ways_model.of_16 | us }}. Yet the kernel takes {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }},
+# longer than either. With 32-way conflicts it takes {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }},
+# less than the {{ ways_both.of_32 | us }} that both would take back to back.
 #
 # So the two overlap, but only in part. Within a block, the barrier separates the global loads from the reads of the
 # tile's columns, so only other blocks on the same SM can fill the gaps.

@@ -408,7 +408,7 @@ try_it(
 )
 
 # %% [markdown]
-# Would you notice on a GPU? The cell below was run on one. It launches each version a hundred times on 2²⁴ values and
+# Would you notice on a GPU? The cell below, recorded on one, launches each version a hundred times on 2²⁴ values and
 # compares every block's sum with the correct one. Which of the three broken versions do you expect to fail?
 
 # %% fold="Code that counts wrong sums on a GPU" needs="gpu" record="lost_sums"
@@ -777,7 +777,7 @@ block_sums = measure(
 # %% [markdown]
 # The tree takes {{ block_sums.tree.n_67108864.median | us }}. That's longer than the
 # {{ block_sums.one_thread_adds.n_67108864.median | us }} of the kernel in which one thread per block does all the
-# adding. Counting steps left out the barriers, and at each barrier all eight warps wait, including those with nothing
+# adding. The step count ignores the barriers, and at each barrier all eight warps wait, including those with nothing
 # left to add. Running the last steps in one warp brings the tree down to
 # {{ block_sums.tree_last_steps_in_one_warp.n_67108864.median | us }}. The atomic version is the slowest, at
 # {{ block_sums.atomicadd_to_one_element.n_67108864.median | us }}: 256 atomic additions to the same element run one

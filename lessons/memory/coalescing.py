@@ -82,9 +82,9 @@ assert [sectors_of_stride(s) for s in range(1, 65)] == [4 * min(s, 8) for s in r
 # %% [markdown]
 # ## Count the sectors of a kernel
 #
-# The simulator counts sectors as Nsight Compute does on a GPU. To try any stride and offset, let a kernel read
-# `n` elements at `offset + i * stride`. The threads share them out in a \grid-stride loop, and each accumulates a
-# sum, so that the compiler can't remove the loads.
+# The simulator counts sectors as Nsight Compute does on a GPU. To try any stride and offset, let a kernel read `n`
+# elements at `offset + i * stride`. The threads divide the elements among themselves in a \grid-stride loop, and each
+# accumulates a sum so that the compiler can't remove the loads.
 
 
 # %% tab="CUDA C"
@@ -292,8 +292,8 @@ show(
 # %% [markdown]
 # ## Row-wise access: lanes a row apart
 #
-# In the row-wise kernel, thread `r` sums row `r`. Each thread reads neighbouring elements one after another,
-# which looks tidy. But at any moment the lanes of a warp are a whole row apart.[^time] That's a stride of
+# In the row-wise kernel, thread `r` sums row `r`. Each thread reads neighbouring elements one after another, which
+# looks tidy. But in each iteration, neighbouring lanes are a whole row apart.[^time] That's a stride of
 # {{ lists.length }} elements, and each lane needs a sector of its own: {{ sectors.stride_8 }} per request.
 #
 # [^time]: A common misconception: an access is coalesced if a thread reads consecutive addresses over time.
@@ -367,7 +367,7 @@ for name, launch in (("column", few_columns), ("row", few_rows)):
 #     A load instruction with which each lane reads several neighbouring elements, up to 16 bytes, from an aligned
 #     address.
 
-# %% fold="The row-wise kernel with int4 loads, and code of the check"
+# %% fold="The row-wise kernel with int4 loads, and the checks"
 SUM_OWN_ROW_WIDE = Kernel(r"""
 // As sum_own_row; C must be a multiple of 4, and A aligned to 16 bytes.
 extern "C" __global__

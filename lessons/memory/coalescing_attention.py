@@ -17,10 +17,10 @@
 # %% [markdown]
 # ## Which loads are uncoalesced?
 #
-# In the scores kernel, the lanes of a warp run along the keys, `j`. They read `K[j, k]` at one `k`. That's a
-# column of a row-major matrix, so it takes {{ sectors.stride_8 }} sectors. In the softmax kernel, the lanes run along the
-# queries, `i`, and each reads along its own row of $S$: {{ sectors.stride_8 }} sectors again. Only the weighted sum is
-# coalesced.
+# In the scores kernel, the lanes of a warp run along the keys, `j`. At any one time, they all read `K[j, k]` for the
+# same `k`. That's a column of a row-major matrix, so it takes {{ sectors.stride_8 }} sectors. In the softmax kernel,
+# the lanes run along the queries, `i`, and each reads along its own row of $S$: {{ sectors.stride_8 }} sectors again.
+# Only the weighted sum is coalesced.
 #
 # Let the lanes of the scores kernel run along the queries, too, and store $Q^\top$, $S^\top$ and $P^\top$. Now each lane has a
 # column of its own, and neighbouring lanes read neighbouring elements. `K[j, k]` is the same element for the whole
@@ -109,7 +109,7 @@ def scores_turned(QT, K, ST, scale):
 
 
 # %% [markdown]
-# Softmax keeps one thread per query, which reads down a column three times.
+# Softmax keeps one thread per query. Each thread now reads down a column, three times.
 
 
 # %% tab="CUDA C"
@@ -446,15 +446,17 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # predicted and {{ third_gain.times | .1f }}× faster than before. Transposing $Q$ costs only {{ third_turn.us | .1f }}
 # µs of that.
 #
-# The scores gain {{ step.scores.times | .1f }}×, more than the sectors predict, because a request costs one L1 look-up
-# per cache line. On an H200, a request took {{ l1.lookups_before | .1f }} look-ups before and takes
-# {{ l1.lookups_now | .0f }} now. L1 was busy in {{ l1.busy_before | .0% }} of the cycles with the strided kernel and is in
-# {{ l1.busy_now | .0% }} with the coalesced one, so the gain is smaller than that ratio.
+# The scores gain {{ step.scores.times | .1f }}×, more than the sectors predict, because a request costs one L1
+# look-up per cache line.
+#
+# Counters on an H200 show this: a request took {{ l1.lookups_before | .1f }} look-ups before and takes
+# {{ l1.lookups_now | .0f }} now. The time falls by less than that, because L1 used to be busy in
+# {{ l1.busy_before | .0% }} of the cycles and now is in only {{ l1.busy_now | .0% }}.
 #
 # Softmax gains {{ step.softmax.times | .1f }}×, although its chain is as long as before. Each iteration waits for its
-# load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one: a warp waited for
-# loads {{ l1.waits_before | .0% }} of the time, and now {{ l1.waits_now | .0% }}. Softmax is now
-# the slowest step, because its {{ third_turn.rows | , }} threads are too few to keep the GPU busy.
+# load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one: a warp waited
+# for loads {{ l1.waits_before | .0% }} of the time before, and waits {{ l1.waits_now | .0% }} now. Softmax is now the
+# slowest step, because its {{ third_turn.rows | , }} threads are too few to keep the GPU busy.
 
 # %% [markdown]
 # ## Takeaways

@@ -265,10 +265,10 @@ publish(
 # fetches from memory for one miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back.
 # If the memory itself delivers 64 bytes, the setting changes nothing. If it's the L2, the jump moves.
 #
-# We predict that each element costs as much as the L2 fetches for it, which is the bytes that one stride spans or the
-# limit, whichever is less. With a limit of 32, the time should stop growing at a stride of 8; with 64, at 16; with 128,
-# at 32. We recorded this experiment on an H200 only. It shows the same jump: with its default limit, a stride of 16
-# takes {{ limit.jump | .2f }}× as long as a stride of 8.
+# For each element, the L2 should fetch as many bytes as one stride spans, up to the limit. So with a limit of 32, the
+# time should stop growing at a stride of 8; with 64, at 16; with 128, at 32. We recorded this experiment only on an
+# H200. This GPU shows the same jump: with the default limit, a stride of 16 takes {{ limit.jump | .2f }}× as long as
+# a stride of 8.
 
 # %% fold="Code that times strides under three L2 settings on a GPU" needs="gpu" record="fetch_granularity"
 from tilewise import gpu_here
@@ -440,15 +440,12 @@ publish(
 # a stride of 32 takes {{ limit.of_128.stride_32 | us }} instead of {{ limit.of_64.stride_32 | us }}. The default that
 # the driver reported was {{ l2.default }} bytes.[^burst]
 #
-# Not everything fits: past the jump, the time should stop growing, and it doesn't. With a limit of 64, a stride of 32
-# takes {{ rest.of_64 | .1f }}× as long as a stride of 16. With a limit of 32, a stride of 16 takes
-# {{ rest.next | .1f }}× as long as a stride of 8, and a stride of 32 takes {{ rest.times | .1f }}× as long. With a
-# quarter of the elements in a quarter of the address range, that last factor is {{ rest.short | .1f }}×, so it
-# hardly depends on whether the reads span {{ rest.short_gib }} or {{ rest.long_gib }} GiB, which speaks against address
-# translation. Nor does the L2 fetch more than the limit: with 32 bytes, the memory delivers
-# {{ dram.gb_8 | .2f }} GB at a stride of 8 and {{ dram.gb_32 | .2f }} GB at 32. What falls is its rate, from
-# {{ dram.of_8 | .0% }} of its peak to {{ dram.of_32 | .0% }}: scattered pieces are served more slowly. Whether by the L2 or
-# by DRAM, these counters don't show.
+# Not everything fits: past the jump, the time should stop growing, and it doesn't. With a limit of 32, a stride of 32
+# takes {{ rest.times | .1f }}× as long as a stride of 8. Address translation is an unlikely cause: a quarter of the
+# elements in a quarter of the address range give a factor of {{ rest.short | .1f }}. Nor does the L2 fetch more than
+# the limit: the memory delivers {{ dram.gb_8 | .2f }} GB at a stride of 8 and {{ dram.gb_32 | .2f }} GB at 32. What
+# falls is the rate, from {{ dram.of_8 | .0% }} of the memory's peak to {{ dram.of_32 | .0% }}: scattered sectors are
+# served more slowly. These counters don't show whether the L2 or the DRAM slows down.
 #
 # [^burst]: A common misconception: the 64 bytes are one burst of the DRAM. Memory chips do deliver bursts, but
 #     if those caused the jump, no cache setting could make it disappear at a stride of 16.
@@ -456,8 +453,8 @@ publish(
 # %% [markdown]
 # ## Should you change it?
 #
-# Rarely. The limit applies to the whole device context, and coalesced kernels use whole lines anyway. For
-# sparse reads of single sectors, such as table look-ups by a random index, try 32:
+# Rarely. The limit applies to the whole CUDA context, and coalesced kernels use whole lines anyway. For sparse reads
+# of single sectors, such as table look-ups by a random index, try 32:
 #
 # ```python
 # cupy.cuda.runtime.deviceSetLimit(0x05, 32)  # cudaLimitMaxL2FetchGranularity

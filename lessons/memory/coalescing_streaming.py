@@ -215,11 +215,9 @@ additions = measure(
 # just as good, at {{ streams.add.float2_loads | .0% }}. The sectors are the same in all variants. What changes is how many
 # bytes each request moves, and so how many are in flight.
 #
-# Nothing else helps. A \grid-stride loop alone reaches {{ streams.add.float_grid_stride_loop | .0% }}. `float4` loads
-# with streaming hints reach {{ streams.add.float4_streaming_hints | .0% }}, slightly less than `float4` loads without
-# them. Blocks of 1,024 threads instead of 256 reach {{ streams.add.float4_1_024_threads_per_block | .0% }}, and eight
-# `float4` loads in flight per thread {{ streams.add.float4_eight_loads_in_flight | .0% }}. PyTorch's
-# `torch.add` reaches {{ streams.add.torch_add | .0% }}.
+# Nothing else helps. A \grid-stride loop alone stays at {{ streams.add.float_grid_stride_loop | .0% }}. Added to
+# `float4` loads, streaming hints, larger blocks and more loads in flight change the speed by a few percent at most.
+# PyTorch's `torch.add` reaches {{ streams.add.torch_add | .0% }}.
 
 # %% [markdown]
 # ## ReLU: half the loads, so half the bytes in flight
@@ -329,9 +327,9 @@ relus = measure(
 )
 
 # %% [markdown]
-# It is, and it does: {{ streams.relu.float_one_per_thread | .0% }} of the copy's speed with plain loads, and
-# {{ streams.relu.float4_loads | .0% }} with `float4`. A value slightly above 100% is possible, because the yardstick
-# is one particular copy, not a hardware limit.
+# Both predictions hold: ReLU reaches {{ streams.relu.float_one_per_thread | .0% }} of the copy's speed with plain
+# loads, and {{ streams.relu.float4_loads | .0% }} with `float4`. A value slightly above 100% is possible, because the
+# yardstick is one particular copy, not a hardware limit.
 
 # %% fold="Code of the figure"
 from tilewise.measurements.slugs import name_slug

@@ -383,11 +383,10 @@ publish(predicted={f"{name}_us": time for name, time in least_us.items()})
 # %% [markdown]
 # ## torch.compile: fusion by a compiler
 #
-# A compiler can fuse too, if it sees the whole chain before anything runs. In `torch.compile`,
-# TorchDynamo records a function's tensor operations as a *computation graph*. TorchInductor groups
-# the operations that fit into one kernel, and writes that kernel in Triton. In Triton, you program a
-# whole block of elements at once, and the compiler distributes it among threads.[^elsewhere] Other
-# compilers fuse as well.[^thunder]
+# A compiler can fuse too, if it sees the whole chain before anything runs. In `torch.compile`, TorchDynamo records a
+# function's tensor operations as a *computation graph*. TorchInductor groups the operations that fit into one kernel,
+# and writes that kernel in Triton. In Triton, you program a whole block of elements at once, and the compiler
+# distributes it among threads.[^elsewhere] Lightning Thunder is another such compiler.[^thunder]
 #
 # [^elsewhere]: Triton and `torch.compile` support AMD's and Intel's GPUs too, but tuning doesn't carry
 #     over: an instruction serves 64 threads on AMD's server GPUs and 32 on NVIDIA's, and cache sizes
@@ -527,9 +526,8 @@ publish(counted=counted)
 # {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So it's mostly
 # the memory accesses: one 4-byte load per thread [doesn't keep enough bytes in flight](../speed/roofline.py).
 #
-# PyTorch uses the memory about equally well in both modes: it reaches {{ took.eager_tb_per_s | .1f }} TB/s eager and
-# {{ took.compiled_tb_per_s | .1f }} TB/s compiled. That makes it the fairer test of our prediction, and there fusion
-# gains {{ took.compiled_ratio | .1f }}×.
+# PyTorch uses the memory about equally well in both modes. That makes it the fairer test of our prediction, and there
+# fusion gains {{ took.compiled_ratio | .1f }}×.
 
 # %% fold="Code of the figure and of the numbers"
 A_LAUNCH_US = 2.0
@@ -580,11 +578,10 @@ if np.isfinite(list(TOOK.values())).all():
     assert float4_us < us["fused, fast sine and cosine", MANY] < fused_us
 
 # %% [markdown]
-# For {{ small_n | , }} elements, five kernels take {{ sum_of_squares.five_kernels.n_4096.median | us }}
-# and one takes {{ sum_of_squares.fused.n_4096.median | us }}. The ratio is only
-# {{ took.small_ratio | .1f }}, because the first kernel of a measurement costs more than the others,
-# which add {{ took.each_more | .1f }} µs each. In this benchmark, the host enqueues work ahead of the
-# GPU. What if it can't?
+# For {{ small_n | , }} elements, five kernels take {{ sum_of_squares.five_kernels.n_4096.median | us }} and one takes
+# {{ sum_of_squares.fused.n_4096.median | us }}. The ratio is well below five, because each kernel after the first
+# adds only {{ took.each_more | .1f }} µs. In this benchmark, the host enqueues work ahead of the GPU. What if it
+# can't?
 
 # %% [markdown]
 # ## Short arrays: launch overhead on the host
@@ -602,12 +599,13 @@ if np.isfinite(list(TOOK.values())).all():
 # CUDA graphs.
 #
 # Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
-# {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls followed
-# one another and wrote to existing arrays. An H200's host takes {{ apart.five | .0f }} µs per operation in a loop of
-# five like ours, and {{ apart.add | .1f }} µs for additions in a row. Allocating the result accounts for
-# {{ apart.new | .1f }} µs of the difference, and waiting for the GPU after every five for {{ apart.wait | .1f }} µs. An
-# idle GPU costs nothing more, but a host that was busy otherwise takes {{ apart.busy | .1f }} µs longer. These times also
-# vary with the host and from run to run, but we saw the same ranking on two machines.
+# {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
+# followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
+# the GPU after every five, which explains part of the gap.
+#
+# We measured these two causes on an H200's host, which needs {{ apart.five | .0f }} µs per operation in a loop like
+# ours and {{ apart.add | .1f }} µs for additions in a row. Allocation accounts for {{ apart.new | .1f }} µs of the
+# difference and waiting for {{ apart.wait | .1f }} µs. Such times vary from host to host and from run to run.
 
 # %% needs="gpu torch" record="eager_calls" fold="Code that takes the eager calls apart on a GPU"
 from importlib.util import find_spec

@@ -413,7 +413,8 @@ assert np.isnan(np.maximum(with_nan, 0)[0])
 
 
 # %% [markdown]
-# Run all five on the same number of elements. Which of them request as few sectors as possible, and which the fewest times?
+# Run all five on the same number of elements. Which of them load as few sectors as possible, and which issue the
+# fewest requests?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -891,11 +892,11 @@ show(
 )
 
 # %% [markdown]
-# FP16 is only {{ matvec.ratio_16 | .1f }}× faster than FP32, and INT8 only {{ matvec.ratio_8 | .1f }}×, although INT8 reads
-# a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
+# FP16 is only {{ matvec.ratio_16 | .1f }}× faster than FP32, and INT8 only {{ matvec.ratio_8 | .1f }}×, although INT8
+# reads a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
 # remains is similar for all three: {{ conversion.rest_32 | us }} for FP32, {{ conversion.rest_16 | us }} for FP16 and
-# {{ conversion.rest_8 | us }} for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters. An empty
-# launch accounts for {{ matvec_8bit.ceilings.launch_us | us }} of it.
+# {{ conversion.rest_8 | us }} for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read,
+# the more it matters. An empty launch accounts for only part of it.
 #
 # Could the conversions from INT8 be to blame?
 # [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
@@ -977,9 +978,11 @@ assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 # %% [markdown]
 # That saves a little: {{ matvec_without_conversions.magic_number.median | us }} instead of
 # {{ matvec_without_conversions.conversion_instruction.median | us }}. FP32 needs no conversion and has the same
-# \overhead. So neither bytes nor conversions explain it. It's latency: on an H200, INT8 takes {{ short.all_8 | us }} for
-# all {{ short.rows | , }} rows and still {{ short.few_8 | us }} for an eighth of them, FP32 {{ short.few_32 | us }}. With all
-# three formats, a warp walks along its row in {{ short.steps }} steps, and only a few of their loads are in flight at once.
+# \overhead. So neither bytes nor conversions explain it.
+#
+# The cause is latency. On an H200, INT8 takes {{ short.all_8 | us }} for all {{ short.rows | , }} rows and still
+# {{ short.few_8 | us }} for an eighth of them; FP32 needs {{ short.few_32 | us }} for that eighth. With all three
+# formats, a warp walks along its row in {{ short.steps }} steps, and only a few of their loads are in flight at once.
 #
 # On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row by
 # an *outlier* of 100, and the outlier determines the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the

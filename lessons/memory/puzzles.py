@@ -82,7 +82,7 @@ puzzle("memory/histogram")
 # %% [markdown]
 # ## Takeaways
 #
-# - What the lanes of a warp access at the same moment determines the sectors in global memory and the wavefronts in
+# - What the lanes of a warp access in one instruction determines the sectors in global memory and the wavefronts in
 #   shared memory.
 # - Put a barrier between a write and a read by another thread, and let every thread of the block do its part and
 #   reach the barrier before any thread returns.

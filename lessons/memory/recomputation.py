@@ -746,10 +746,10 @@ show(
 # {{ on_h200.gb_again | ,.0f }} GB/s, so part of the sigmoids' time shows.
 
 # %% [markdown]
-# PyTorch needs {{ three_layers.torch_eager.median | us }} in eager mode, about as long as our six unfused
-# kernels, and {{ three_layers.torch_compile.median | us }} compiled. Even at the fastest memory rate
-# recorded with these times, {{ took.probe | ,.0f }} GB/s, its time is enough for only {{ took.room | .1f }} values per element,
-# so the compiled version can't have stored everything. `torch.compile` recomputes too: its AOTAutograd traces both
+# PyTorch needs {{ three_layers.torch_eager.median | us }} in eager mode, about as long as our six unfused kernels,
+# and {{ three_layers.torch_compile.median | us }} compiled. Even at the fastest memory rate recorded with these
+# times, {{ took.probe | ,.0f }} GB/s, its time is enough to move only {{ took.room | .1f }} values per element, so
+# the compiled version can't have stored everything. `torch.compile` recomputes too: its AOTAutograd traces both
 # passes as one graph and picks what to save with a [minimum
 # cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
 # (Horace He).
@@ -895,11 +895,11 @@ if can_disassemble() is None:
 
 # %% [markdown]
 # The slope product overtakes recomputation at {{ deep.crossing | .1f }} layers. The compiled code explains why: a
-# sigmoid is about {{ deep.plain | .0f }} instructions long, or {{ deep.with_slope | .0f }} with its slope. An \SM issues four
-# warp instructions per cycle, so instruction issue is a tighter limit than the special-function unit. It allows
-# one sigmoid per {{ deep.issue_ps | .2f }} ps on average, and a line fitted to the times from eight layers on gives
-# {{ deep.sigmoid_ps | .2f }} ps. With instruction issue as the limit, the model's crossover moves from {{ model.free | .1f }} to
-# {{ deep.issue_free | .1f }} layers.
+# sigmoid is about {{ deep.plain | .0f }} instructions long. An \SM issues four warp instructions per cycle, so
+# instruction issue is a tighter limit than the special-function unit. It allows one sigmoid per
+# {{ deep.issue_ps | .2f }} ps on average, and a line fitted to the times from eight layers on gives
+# {{ deep.sigmoid_ps | .2f }} ps. With instruction issue as the limit, the model's crossover moves from
+# {{ model.free | .1f }} to {{ deep.issue_free | .1f }} layers.
 
 # %% [markdown]
 # ## When to recompute: a rule of thumb

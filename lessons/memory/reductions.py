@@ -275,8 +275,8 @@ measure(
 # {{ block_sums_by_shuffles.tree.median | us }}. But the bytes need only
 # {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all instructions only
 # {{ block.shuffles.issue_us | us }}. So neither explains most of the time. It's spent waiting: a warp issues one
-# load, waits for the element and waits at the barrier, and no new block can take its block's place until all eight
-# warps are done.
+# load, waits for the element and waits at the barrier, and its block keeps its slot on the SM until all eight warps
+# are done.
 
 # %% [markdown]
 # ## Partial warps: guard the last step

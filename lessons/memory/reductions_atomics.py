@@ -117,7 +117,7 @@ agree(tally_by_lanes, BY_LANES, some, rtol=0.0)
 agree(tally_floats, BY_WARPS, some, rtol=0.0)
 
 # %% [markdown]
-# Run three of them. How many atomics does each request, and how many sectors?
+# Run three of them. How many atomic requests does each one issue, and how many sectors do they touch?
 
 # %% fold="Code of the run"
 from tilewise import try_it

@@ -499,19 +499,22 @@ assert not max(set(waits.values()) - {alone["loads"]}, default=0) > alone["loads
 assert not alone["barriers"] > 0.1, "the text says that barriers hardly matter"
 
 # %% [markdown]
-# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and one warp per row is no faster. Softmax takes
-# {{ fourth_seen.softmax_us | us }}. The prediction left out what one more kernel adds to the time of a stream, about
-# {{ fourth_seen.another_us | .1f }} µs for the short kernels of [kernel fusion](fusion.py). It also left out the
-# instructions: to issue them, the schedulers of an H200 need {{ alone.issue_us | .1f }} µs, longer than the bytes take. The
-# barriers hardly matter. A warp waits for loads {{ alone.loads | .0% }} of the time, at barriers {{ alone.barriers | .0% }}.
+# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and one warp per row is
+# no faster. Softmax takes {{ fourth_seen.softmax_us | us }}. The prediction left out the cost of one more kernel in
+# the stream: about {{ fourth_seen.another_us | .1f }} µs for each of the short kernels in [kernel fusion](fusion.py).
+# It also left out the instructions.
+#
+# On an H200, the schedulers need {{ alone.issue_us | .1f }} µs just to issue them, longer than the bytes take. The
+# barriers hardly matter: a warp waits for loads {{ alone.loads | .0% }} of the time, at barriers
+# {{ alone.barriers | .0% }}.
 #
 # The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It has as many requests as the scores, but fewer of them in flight: the
 # compiler unrolls this loop by four and the other by sixteen. Timed on its own, with its launch and without the earlier
 # steps to warm the L2, the kernel takes {{ weighted_sums.as_in_kernel_4.median | us }}; unrolled by sixteen,
 # {{ weighted_sums.unrolled_by_16.median | us }}.
 #
-# Both matrix multiplications still issue two load requests per multiply-add of a warp. At one request per cycle on each SM, that alone
-# takes {{ fourth.requests_us | us }}. Loading each value once and using it many times is what
+# Both matrix multiplications still issue two load requests per multiply-add of a warp. At one request per cycle on
+# each SM, these take {{ fourth.requests_us | us }} in total. Loading each value once and using it many times is what
 # [tiled matrix multiplication](../matmul/tiling.py) is for.
 
 # %% fold="The weighted sum unrolled by 16, and its measurement"

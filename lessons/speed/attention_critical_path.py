@@ -335,9 +335,9 @@ publish(
 # Kernel 2. In the scores it takes {{ each.scores_us | .1f }} µs. So Kernel 2 runs far fewer iterations in sequence,
 # but each takes much longer, for two reasons:
 #
-# - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs. At most
-#   one SM in four has work, and with a single resident warp on each, nothing hides the latency, and each load
-#   touches 32 sectors, one per lane. Here the critical path determines the time, but each of its steps is slow.
+# - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs: at most
+#   one SM in four has work. Each load touches 32 sectors, one per lane, and with a single resident warp per SM,
+#   nothing hides its latency. Here the critical path determines the time, but each of its steps is slow.
 # - **The scores have to queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share
 #   the SMs. What counts is Brent's other term, work divided by processors, and the work that counts is loads, not
 #   arithmetic.
@@ -352,10 +352,9 @@ publish(
 # ## The answer
 #
 # Kernel 2 is {{ seen.times | ,.0f }}× faster than one thread at N = 256, not {{ gain.at_256 | ,.0f }}×. At N = 1,024,
-# softmax takes {{ fraction.softmax | .0% }} of the time instead of the predicted {{ gain.softmax_fraction | .0% }}. The scores take
-# {{ fraction.scores | .0% }}, and at one line per cycle, loads from the L1 cache would account for nearly all of that.
-# PyTorch's three calls are
-# {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
+# softmax takes {{ fraction.softmax | .0% }} of the time instead of the predicted {{ gain.softmax_fraction | .0% }}.
+# The scores take {{ fraction.scores | .0% }}, most likely because their loads queue for the L1 cache. PyTorch's three
+# calls are {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
 
 # %% [markdown]
 # ## Takeaways

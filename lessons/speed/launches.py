@@ -543,11 +543,11 @@ if np.isfinite(LOAD):
 # {{ loading.short_fraction | .0% }} of the time. The only way out is to copy fewer bytes. For example,
 # tokenise text once and store 16-bit tokens.
 #
-# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. `chains`, from the
-#     [roofline lesson](roofline.py), has the same loop and reaches {{ loading.chains_of_peak | .0% }}. Compiled for
-#     an H100, each multiply-add of `train` reads three \registers; those of `chains` read two and a constant.
-#     That's the reason: on an H200, the kernel takes {{ operands.registers | us }}, and with a constant as the
-#     factor {{ operands.constant | us }}.
+# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. `chains`, from the [roofline
+#     lesson](roofline.py), has the same loop and reaches {{ loading.chains_of_peak | .0% }}. Compiled for an H100,
+#     each multiply-add of `train` reads three \registers; those of `chains` read two and a constant. The third
+#     \register makes the difference: on an H200, the kernel takes {{ operands.registers | us }}, but only
+#     {{ operands.constant | us }} with a constant as the factor.
 
 # %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
 OF_ARGUMENTS = "v = v * factor + addend;"
@@ -867,8 +867,7 @@ exercise(
 #   remain.
 # - With pinned memory, two streams and two buffers, a step costs the longer of copy and computation, not their
 #   sum.
-# - Arithmetic, device memory, overhead, data loading, network: first find out which one limits you. A cure
-#   for another often does nothing.
+# - Arithmetic, device memory, overhead, data loading, network: find out which one limits you before you optimise.
 
 # %% [markdown]
 # ## In your own kernel

@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# A load from global memory takes {{ latency.ns | .0f }} ns on an H100, as the
-# [pointer chase](../machine/chip.py) measured. Good kernels still get close to peak bandwidth, because
-# other loads are in flight in the meantime. An SM holds {{ little.most }} warps. If each keeps one 4-byte
-# load per lane in flight, is that enough to saturate the memory?
+# A load from global memory takes {{ latency.ns | .0f }} ns on an H100, as the [pointer chase](../machine/chip.py)
+# showed. Good kernels still get close to peak bandwidth, because other loads are in flight in the meantime. An SM
+# holds {{ little.most }} warps. If each keeps one 4-byte load per lane in flight, is that enough to saturate the
+# memory?
 #
 # The usual advice is to fit as many warps on an SM as you can. But the last kernel on this page gets
 # {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers, although only
@@ -105,9 +105,9 @@ show(
 # time, or {{ little.kilobytes | .2g }} kB on each of {{ little.sms }} SMs.
 
 # %% [markdown]
-# One 4-byte load per lane is {{ little.warp_bytes }} bytes per warp, so saturating the memory takes
-# {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. That's close, but {{ latency.ns | .0f }}
-# ns is the latency of an idle memory. In a busy one, loads take longer.
+# One 4-byte load per lane is {{ little.warp_bytes }} bytes per warp, so saturating the memory takes about
+# {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. That's close, but {{ latency.ns | .0f }} ns is
+# the latency of an idle memory. In a busy one, loads take longer.
 #
 # You can keep more bytes in flight with the same warps in two ways: make each load wider, or let each
 # thread issue several independent loads before it uses the first. The second is an example of
@@ -496,7 +496,7 @@ show(
 )
 
 # %% [markdown]
-# For every recorded kernel of this course, a test compares this model with the driver's answer
+# For every recorded kernel of this course, the model agrees with what the driver reports
 # (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
 
 # %% [markdown]

@@ -18,9 +18,9 @@
 # %% [markdown]
 # ## Registers instead of intermediate stores
 #
-# The obvious kernel has three simple steps, and each is a line that writes to `out`. The compiler removes one of
-# the three stores and every reload of `out`, but an unnecessary store remains. So the arithmetic intensity is lower
-# than it has to be, further to the left on the roofline.
+# The obvious kernel has three simple steps, and each is a line that writes to `out`. The compiler removes one of the
+# three stores and every reload of `out`, but an unnecessary store remains. So the arithmetic intensity is lower than
+# it could be, which puts the kernel further to the left on the roofline.
 
 # %%
 from tilewise import puzzle

@@ -96,10 +96,9 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 # %% [markdown]
 # ## Memory-bound or compute-bound: two valves
 #
-# Think of two valves. Every byte that a kernel moves flows through one, and every operation through the
-# other. *Bandwidth* limits the first: device memory delivers only so many bytes per second. The
-# *arithmetic rate* limits the second. We count floating-point operations, or *FLOP*. A multiply-add is
-# one instruction but counts as two.
+# Think of two valves. Every byte that a kernel moves flows through one, and every operation through the other.
+# *Bandwidth* limits the first: device memory delivers only so many bytes per second. The *arithmetic rate* limits the
+# second. We count floating-point operations, or *FLOP*. A multiply-add is one instruction but counts as two FLOP.
 #
 # ??? definition "Bandwidth"
 #     The bytes per second that a path can carry; here the path between device memory and the GPU's
@@ -123,8 +122,8 @@ agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000
 # - A program that does 400 operations and moves 25 bytes has an intensity of {{ high.intensity }}. Moving its
 #   data takes {{ high.bytes_s }} s and its arithmetic {{ high.flop_s }} s: it is *compute-bound*.
 #
-# At {{ toy.ridge }} operations per byte, data and arithmetic take the same time. Move the slider past it and watch the
-# valves trade places.
+# At {{ toy.ridge }} operations per byte, data and arithmetic take the same time. Move the slider past it and watch
+# the other valve become the bottleneck.
 #
 # ??? definition "Arithmetic intensity | intensity | intensities"
 #     Operations per byte that crosses the memory interface, in FLOP per byte.
@@ -582,8 +581,8 @@ void repeat_half2(const __half2* x, __half2* y, int n) {
 )
 
 # %% [markdown]
-# We check the variants against a closed form instead of another loop. After $r$ iterations the distance
-# to the fixed point is multiplied by `factor` to the power of $r$.
+# We check the variants against a closed form instead of another loop. After $r$ iterations, the distance to the fixed
+# point has been multiplied by `factor` to the power of $r$.
 
 
 # %% fold="Code of the variants"
@@ -810,11 +809,10 @@ publish(
 )
 
 # %% [markdown]
-# With 16-byte loads, the curves have the model's shape. The \FP32 time stays flat to within 3% up to
-# {{ seen.flat }} multiply-adds. Extend the flat start and the final slope, and they cross at {{ seen.knee_32 | .0f }};
-# the model says {{ knee.at_32 | .0f }}. With \FP16 storage they cross at {{ seen.knee_16 | .0f }}, where the
-# model says {{ knee.at_16 | .0f }}. The multiply-only kernel keeps the \FP32 knee, at
-# {{ seen.knee_multiply | .0f }}, but reaches only
+# With 16-byte loads, the curves have the model's shape. Extend the flat start and the final slope of the \FP32 curve,
+# and they cross at {{ seen.knee_32 | .0f }}; the model says {{ knee.at_32 | .0f }}. With \FP16 storage they cross at
+# {{ seen.knee_16 | .0f }}, where the model says {{ knee.at_16 | .0f }}. The multiply-only kernel keeps the \FP32
+# knee, at {{ seen.knee_multiply | .0f }}, but reaches only
 # {{ repeat_32bit._16_byte_loads.op_multiply_repeat_512.tflop_per_s | .0f }} instead of
 # {{ repeat_32bit._16_byte_loads.op_fma_repeat_512.tflop_per_s | .0f }} TFLOP/s.
 #
@@ -834,14 +832,12 @@ publish(
 # it moves {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}. The lesson on [hiding
 # latency](occupancy.py) explains why.[^half2]
 #
-# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements.
-#     This kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }}
-#     TFLOP/s, half of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores. An \SM
-#     starts {{ half.per_cycle | .0f }} `HFMA2` per cycle, and the peak would require
-#     {{ half.peak_per_cycle | .0f }}. One pipe can't do that: on an H200, the FMA pipe is busy
-#     {{ half.fma | .0% }} of the time. The other half has to go to the tensor pipe, as `HFMA2.MMA`, but with
-#     two constants the compiler doesn't use it. With `__hmul2` it alternates between the two, and as many
-#     instructions take {{ half.multiply | .0% }} of the time.
+# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements. On an H200,
+#     this kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }} TFLOP/s, half
+#     of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores, although the FMA pipe is busy
+#     {{ half.fma | .0% }} of the time. The rest would have to come from the tensor pipe, with `HFMA2.MMA`, which the
+#     compiler doesn't use when two operands are constants. For `__hmul2` it alternates between the two pipes, and as
+#     many instructions take {{ half.multiply | .0% }} of the time.
 
 
 # %% fold="Code of the numbers"
@@ -881,8 +877,8 @@ publish(
 #
 # The roofline is an upper bound, and a kernel can be far below it. Compare two more kernels.
 #
-# `sum_strided` adds up an array, which is 1 FLOP per 4 bytes. It has fewer threads than elements, so each
-# thread adds up every `threads`-th element, starting at element `me`. This is a *grid-stride loop*.
+# `sum_strided` adds up an array, which is 1 FLOP per 4 bytes. It has fewer threads than elements, so thread `me` adds
+# up elements `me`, `me + threads`, `me + 2 * threads` and so on. This is a *grid-stride loop*.
 #
 # ??? definition "Grid-stride loop | grid-stride loops"
 #     A loop in which a thread handles item i, then i plus the number of all threads, and so on, so that

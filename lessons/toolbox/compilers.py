@@ -725,12 +725,12 @@ if TOOK:
 # %% [markdown]
 # ## What to leave to a compiler
 #
-# |  | compiler | still you |
+# |  | the compiler | what's left to you |
 # | --- | --- | --- |
 # | pointwise chains | fuses them |  |
 # | maximum and sum of a row | fuses them, by rules; splits a few long rows | a long row kept on chip |
 # | epilogue of a GEMM | fuses it, if it generates the GEMM | the fastest GEMM and its epilogue in one |
-# | odd shapes | pads, with a copy, if that's faster | another shape |
+# | odd shapes | pads, with a copy, if that's faster | choosing another shape |
 # | tile sizes, warps, stages | tries a list | the list, and other structures |
 # | softmax between two GEMMs | recognises known programs | another order of computation |
 

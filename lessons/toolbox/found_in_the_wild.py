@@ -17,13 +17,13 @@
 # |---|---|---|
 # | [scratch array that two reductions share](#a-scratch-array-that-two-reductions-share) | one warp reads another reduction's value | llm.c, LeetGPU solutions, 100 days of CUDA |
 # | [last block without a fence](#a-last-block-without-a-fence) | a grid-wide sum misses a block | llm.c |
-# | [guard off by one](#a-guard-off-by-one) | a row behind the array is overwritten | llm.c |
+# | [guard off by one](#a-guard-off-by-one) | a row past the end of the array is overwritten | llm.c |
 # | [warp-synchronous code](#warp-synchronous-code-after-volta) | a lane adds a word too early | a book's examples and two courses |
 # | [permutation in place](#a-permutation-in-place) | an element is overwritten before it's read | HeCBench |
-# | [tile without its corners](#a-tile-without-its-corners) | four pixels per tile come from old memory | basic-cuda-tutorial |
+# | [tile without its corners](#a-tile-without-its-corners) | four pixels per tile come from stale shared memory | basic-cuda-tutorial |
 # | [late store](#a-store-without-effect-that-has-one) | an average includes 3.14 | Udacity CS344 |
 #
-# A test on a GPU seldom shows any of them, because each needs bad luck: a slow warp, a size that doesn't divide, a block
+# A test on a GPU seldom shows any of them, because each needs bad luck: a slow warp, a size that isn't a multiple of the tile, a block
 # that another one overtakes. The simulator reports them in the first run, because it tracks which accesses are ordered, not which one
 # happened to come first.
 #
@@ -137,14 +137,14 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 # - [100 days of CUDA by maitiSoutrik, day 75](https://github.com/maitiSoutrik/100-days-of-cuda/blob/39cd69f36747d6b6af50830eb46d46cc7d7eae34/day075/fused_linear_softmax_loss.cu#L15): the same,
 #   with the sum and the maximum in two functions.
 #
-# ??? note "A text to post upstream: llm.c, attention.cuh"
+# ??? note "Draft of an issue for upstream: llm.c, attention.cuh"
 #     **Possible race in softmax_autoregressive_backward_inplace_kernel.** The kernel calls `blockReduce<warpReduceSum>(local_sum)` once for each of
 #     its four rows, without `final_sync`. Warp 0 may write `shared_val[0]` for the next row while another warp still reads
 #     `shared_val` for this row; no barrier is between the two. The comment above `blockReduce` says to set `final_sync` to 1 in loops.
 #     Passing `true` here orders the two. I haven't seen a wrong \gradient on hardware; a simulator that tracks barriers reports the pair
 #     of accesses.
 #
-# ??? note "A text to post upstream: LeetGPU, day 75"
+# ??? note "Draft of an issue for upstream: LeetGPU, day 75"
 #     **Shared array used again without a barrier.** After the maximum has been reduced, all threads read it from element 0 of the shared array. The
 #     reduction of the sum then writes to the same element, with no `__syncthreads()` in between, so a slow warp may read a part of the
 #     sum as its maximum. If all threads call `__syncthreads()` after they've read the maximum, the race is gone.
@@ -152,10 +152,10 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 # %% [markdown]
 # ## A last block without a fence
 #
-# A reduction over the whole grid in one launch: each block writes its part to global memory and counts up an atomic, and the block that
-# counts last adds all the parts. `__syncthreads()` orders the threads of *one* block. Without a *fence*, another block may see
-# the counter before it sees the part, and then adds what was in memory before: a sum that misses a block, about as often as memory
-# is busy.
+# A reduction over the whole grid in one launch: each block writes its part to global memory and increments an atomic counter, and the block
+# that increments it last adds all the parts. `__syncthreads()` orders the threads of *one* block. Without a *fence*, another block may see
+# the counter before it sees the part, and then adds what was in memory before. The sum misses a block, now and then, if memory is
+# busy.
 
 # %%
 NO_FENCE = Kernel(r"""
@@ -188,10 +188,10 @@ FOUND["fence missing"] = 1
 # `__threadfence()` between the store and the atomic repairs it; with it, the simulator reports nothing.
 #
 # **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378), in the kernel that computes the \gradients of
-# the LayerNorm: all threads of a block store partial sums of `dbias` and `dweight`, and thread 0 counts up behind a
+# the LayerNorm: all threads of a block store partial sums of `dbias` and `dweight`, and thread 0 increments the counter after a
 # `__syncthreads()`.
 #
-# ??? note "A text to post upstream: llm.c, layernorm.cuh"
+# ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
 #     **Missing fence in layernorm_backward_kernel10.** Each block stores its partial sums to `scratch`, synchronises, and thread 0 executes
 #     `atomicInc(scratchFlag, ...)`. The last block then reads the partial sums of all blocks. Nothing orders the stores before the atomic for
 #     readers in other blocks: `__syncthreads()` has block scope, and `atomicInc` is relaxed. CUDA's threadFenceReduction sample has a `__threadfence()`
@@ -202,7 +202,7 @@ FOUND["fence missing"] = 1
 #
 # The grid is rounded up, so the last block has rows beyond the end, and a guard makes them return. Written with `>`, it lets
 # one row too many through. If the rows fill the last block, nothing happens. If they don't, the kernel overwrites one row
-# behind its arrays, which usually belongs to another tensor.
+# past the end of its arrays, which usually belongs to another tensor.
 
 # %%
 ONE_TOO_MANY = Kernel(r"""
@@ -231,10 +231,10 @@ FOUND["guard off by one"] = 1
 # **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L165), in the fused residual and LayerNorm: the guard is
 # `idx > N`. The other LayerNorm kernels of the file have `idx >= N`. The training script's sizes fill the last block, so it doesn't show there.
 #
-# ??? note "A text to post upstream: llm.c, layernorm.cuh"
+# ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
 #     **Off-by-one guard in fused_residual_forward_kernel5.** The guard `if(idx > N) return;` lets row `N` through. If `N` isn't a multiple of
-#     `blockDim.y`, one row behind `residual`, `normed`, `mean` and `rstd` is written, and one behind both inputs is read. `idx >= N`, as in
-#     layernorm_forward_kernel6, repairs it. B * T of the default settings is a multiple, so training isn't affected.
+#     `blockDim.y`, one row past the end of `residual`, `normed`, `mean` and `rstd` is written, and one past both inputs is read. `idx >= N`, as in
+#     layernorm_forward_kernel6, fixes it. B * T of the default settings is a multiple, so training isn't affected.
 
 # %% [markdown]
 # ## Warp-synchronous code, after Volta
@@ -276,7 +276,7 @@ FOUND["lockstep assumed"] = 3
 # Between any two steps, read, `__syncwarp()`, write, `__syncwarp()`; or use shuffles, as in
 # [the lesson on reductions](../memory/reductions.py).
 #
-# **Found in** code that was right when it was written, and is still copied:
+# **Found in** a book from before Volta, and in two courses that still use its pattern:
 #
 # - [the examples of *Professional CUDA C Programming*](https://github.com/deeperlearning/professional-cuda-c-programming/blob/ee58310bcdcec62a609f02b6c5193452d8102183/examples/chapter05/reduceIntegerShfl.cu#L59) (Cheng, Grossman,
 #   McKercher, 2014) and their solutions, in eight files;
@@ -284,7 +284,7 @@ FOUND["lockstep assumed"] = 3
 # - [cuda_programming by CoffeeBeforeArch](https://github.com/CoffeeBeforeArch/cuda_programming/blob/8711be08e2060680820304594f3691cc0016edd1/03_sum_reduction/device_function/sumReduction.cu#L18), where a
 #   comment says that no barrier is necessary.
 #
-# ??? note "A text to post upstream: all three"
+# ??? note "Draft of an issue for upstream: all three"
 #     **Warp-synchronous reduction is unsafe since Volta.** The last six steps rely on the lanes of a warp running in lockstep, which
 #     `volatile` doesn't guarantee on compute capability 7.0 and later (CUDA Programming Guide, Independent Thread Scheduling). Each step should read the neighbour's value into a
 #     register, call `__syncwarp()`, add and store it, and call `__syncwarp()` again; `__shfl_down_sync` needs no shared memory at all.
@@ -292,8 +292,8 @@ FOUND["lockstep assumed"] = 3
 # %% [markdown]
 # ## A permutation in place
 #
-# Lane `t` moves its element to another lane's place. All elements have to be read before the first one is written. In one
-# statement both happen at once, and only lockstep would keep them apart.
+# Lane `t` moves its element to another lane's place. All elements have to be read before the first one is written. One
+# statement does both, and only lockstep would keep them apart.
 
 # %%
 IN_PLACE = Kernel(r"""
@@ -320,7 +320,7 @@ FOUND["permuted in place"] = 1
 # **Found in** [HeCBench, `dxtc2-cuda`](https://github.com/zjin-lcf/HeCBench/blob/f27000a5188f8ac79bd43fc95a1b3f890c18823d/src/dxtc2-cuda/main.cu#L448), a texture compressor that sorts the 16 colours of a tile. It was
 # taken from a CUDA sample, and NVIDIA has since repaired the sample in just this way: it reads into a register, synchronises, and then writes.
 #
-# ??? note "A text to post upstream: HeCBench, dxtc2-cuda"
+# ??? note "Draft of an issue for upstream: HeCBench, dxtc2-cuda"
 #     **Race in the colour permutation.** `colors[xrefs[idx]] = colors[idx]` reads and writes `colors` in 16 lanes without a barrier in between, and so does the loop
 #     above it with `xrefs`. The current cuda-samples version reads `colors[idx]` into a temporary, calls `cg::sync(tile)`, and then
 #     stores it; the same change fits here.
@@ -363,7 +363,7 @@ FOUND["corners not loaded"] = 1
 # **Found in** [basic-cuda-tutorial by eunomia-bpf, `14-cuda-function-annotations.cu`](https://github.com/eunomia-bpf/basic-cuda-tutorial/blob/beb32ec8be77559b22b2ac87ee478e5079022c29/14-cuda-function-annotations.cu#L154), in a Gaussian blur whose
 # comment calls the loading of the borders simplified.
 #
-# ??? note "A text to post upstream: basic-cuda-tutorial"
+# ??? note "Draft of an issue for upstream: basic-cuda-tutorial"
 #     **gaussianBlur reads uninitialised shared memory.** The four corners of `tile` are never written, but the 3 × 3 filter reads them for the corner pixels of each
 #     block. Loading the tile in a loop over all 18 × 18 elements (`for (int k = ty * 16 + tx; k < 324; k += 256)`) covers sides and corners alike
 #     and needs no cases.
@@ -401,7 +401,7 @@ FOUND["late store"] = 1
 # **Found in** [Udacity's *Intro to Parallel Programming*, CS344, lesson 2](https://github.com/udacity/cs344/blob/853c0827fe8d645d10d22418de94cd57444fce21/Lesson%20Code%20Snippets/Lesson%202%20Code%20Snippets/memory.cu#L60), where the store is
 # meant to show that shared memory vanishes with its block, and a comment says that it has no effect.
 #
-# ??? note "A text to post upstream: CS344"
+# ??? note "Draft of an issue for upstream: CS344"
 #     **memory.cu: the store "without effect" races with the averages.** Thread 0 may execute `sh_arr[index] = 3.14` while threads of other warps still
 #     sum `sh_arr[0..index-1]`, so their averages may include 3.14. A `__syncthreads()` before the last line makes the comment true.
 
@@ -411,7 +411,7 @@ publish(bugs={"kinds": len(FOUND), "places": sum(FOUND.values())})
 # %% [markdown]
 # ## The whole list
 #
-# Reductions are where most of it happens: they write, read and write again the same few words, and each step needs an order.
+# Most of it happens in reductions: they write the same few words, read them and write them again, and each step has to be ordered.
 
 # %% fold="Code of the figure"
 show(
@@ -425,13 +425,13 @@ show(
 )
 
 # %% [markdown]
-# What isn't on this page: kernels that assume sizes that divide and say so, races that a comment announces, and everything that we couldn't
+# What isn't on this page: kernels that say which sizes they assume, races that a comment admits, and everything that we couldn't
 # confirm by reading. To check a file of yours, run `tilewise trace file.cu`: it lists the kernels and proposes a launch for each.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A result read from shared memory needs a barrier *behind* the read before the memory is used again.
+# - A result read from shared memory needs a barrier *after* the read before the memory is used again.
 # - `__syncthreads()` orders a block; for a reader in another block, the writer needs `__threadfence()` between data and flag.
 # - Test sizes that don't fill the last block: a guard off by one shows nowhere else.
 # - `volatile` doesn't replace `__syncwarp()` since Volta.

@@ -427,8 +427,8 @@ publish(
 
 # %% [markdown]
 # That solves the puzzle. With up to 128 registers, an SM has {{ sm.at_128_64 | .0f }} loads in flight instead of
-# {{ sm.free_64 | .0f }}, despite fewer warps. It also solves another: at D = 128, a cap of 64 beats one of 128 in spite of its
-# spills. A thread has about as many loads in flight, but twice as many warps fit, so the SM has
+# {{ sm.free_64 | .0f }}, despite fewer warps. It also explains why, at D = 128, a cap of 64 beats one of 128 in spite of its
+# spills: a thread has about as many loads in flight, but twice as many warps fit, so the SM has
 # {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
 #
 # Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to {{ loops.near_most | .1f }} cycles

@@ -689,7 +689,7 @@ if METRICS:
 # %% [markdown]
 # The padded tile and the register shuffles are close to the slope: only fewer bytes would make them faster. The 64-bit
 # division is farthest right, with {{ seen.dividing.instructions | .0f }} instructions per element instead of
-# {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are straight below the padded tile: they execute
+# {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are directly below the padded tile: they execute
 # the same instructions for the same bytes, but wait more.
 #
 # If the SM is busy, *Compute Workload Analysis* says which of its pipes. For the division it's integer arithmetic, with ALU at
@@ -928,7 +928,7 @@ publish(
 # each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
 #
 # On an H200, whose memory is faster, it's right for only {{ order.right | .0f }} of {{ order.of }}. The two fast kernels stay below the
-# threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program recommends more bytes in flight.
+# threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program wrongly recommends more bytes in flight.
 
 # %% [markdown]
 # ## Before the profile, a timeline: is it the kernel at all?

@@ -26,6 +26,7 @@ from tilewise.figures import Figure
 from tilewise.site.frontend import build_assets, packages
 
 ROOT = Path(__file__).parent.parent.parent
+expect.set_options(timeout=20_000)  # compiling, or a page's first script, takes seconds on a busy machine
 FIGURES = pytest.mark.sweep(
     *(f"src/tilewise/{name}" for name in ("figures", "outputs", "site/frontend.py", "site/web")),
     "tests/browser/conftest.py",
@@ -88,6 +89,14 @@ def search_for(page: Page, words: str) -> None:
     page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))")
     page.keyboard.press("/")
     page.keyboard.type(words, delay=20)
+
+
+def laid_out(page: Page) -> None:
+    """Wait until a page is laid out whole: on a phone, what is far from the screen comes after the rest."""
+    page.wait_for_function(
+        """() => document.documentElement.classList.contains("tw-whole")
+        || !document.querySelector(".md-content__inner")"""
+    )
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import BrowserContext
 
-from .conftest import search_for
+from .conftest import laid_out, search_for
 from .test_every_page import read_through, serious_faults
 from .test_pages import LESSONS
 
@@ -21,6 +21,7 @@ def test_open_search_and_open_drawer_have_no_serious_fault(
     assert serious_faults(page, axe) == []
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 360, "height": 740})
+    laid_out(page)
     page.locator("label[for=__drawer].md-header__button").click()
     page.wait_for_timeout(500)
     assert serious_faults(page, axe) == []

@@ -1,6 +1,7 @@
-"""Every page, on a screen and on a phone: it fits, obeys the policy, and axe-core finds nothing serious.
+"""Every page: it fits, obeys the policy, and axe-core finds nothing serious.
 
-Five pages are always looked at, each other page when its text or what makes pages has changed.
+Five pages are always looked at, on a screen and on a phone; each other page on a phone, where less fits, when
+its text or what makes pages has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from .conftest import ROOT, Faults
+from .conftest import ROOT, Faults, laid_out
 
 SIZES = {"screen": (1440, 900), "phone": (360, 740)}
 SCHEMES = {"default": None, "slate": ["color-contrast"]}
@@ -40,16 +41,21 @@ ALWAYS = {
 MAKES_PAGES = [f"src/tilewise/{name}" for name in ("build/page", "figures", "outputs", "site")]
 
 
+def when_changed(address: str) -> pytest.MarkDecorator:
+    """The mark of a test that runs when a page's text or what makes pages has changed."""
+    return pytest.mark.sweep(
+        *MAKES_PAGES,
+        text=[SOURCES[address].relative_to(ROOT).as_posix(), "tests/browser/audits/package.json"],
+        packages=["mkdocs-material"],
+    )
+
+
 def pages() -> Iterator[Any]:
     """Every page, as a case."""
-    for address, file in SOURCES.items():
-        sweep = pytest.mark.sweep(
-            *MAKES_PAGES,
-            text=[file.relative_to(ROOT).as_posix(), "tests/browser/audits/package.json"],
-            packages=["mkdocs-material"],
-        )
-        marks = () if address in ALWAYS else sweep
-        yield pytest.param(address, id=address or "front page", marks=marks)
+    for address in SOURCES:
+        for size in SIZES if address in ALWAYS else ["phone"]:
+            marks = () if address in ALWAYS else when_changed(address)
+            yield pytest.param(address, size, id=f"{address or 'front page'}-{size}", marks=marks)
 
 
 COLLECT = """
@@ -75,6 +81,7 @@ def must_be_clean(page: Page, faults: Faults) -> None:
 
 def read_through(page: Page) -> None:
     """Scroll to the end, so that everything that loads late, 1,000 px before it is seen, has loaded."""
+    laid_out(page)
     height = page.evaluate("document.documentElement.scrollHeight")
     for top in range(0, height, 2000):
         page.evaluate("top => window.scrollTo({ top, behavior: 'instant' })", top)
@@ -119,8 +126,7 @@ def serious_faults(page: Page, axe: str, only: list[str] | None = None) -> list[
     ]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("address", list(pages()))
+@pytest.mark.parametrize(("address", "size"), list(pages()))
 def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
     open_context: Callable[..., BrowserContext],
     site: str,

@@ -11,6 +11,8 @@ from typing import Any
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from .conftest import laid_out
+
 FIRST, OPEN = "lessons/kernels/first_kernel/", "lessons/memory/coalescing/"
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
 
@@ -170,7 +172,7 @@ def test_a_chart_that_gives_the_answer_is_found() -> None:
     assert tells(1555.6 / 226.4, spec) and not tells(7.0, spec)
     assert tells(0.6871, {"data": [{"x": [68.71, None], "y": ["a", "b"]}]})
     assert tells(2.25, {"tasks": [{"end": 2.25}]}) and not tells(2.25, {"layout": {"width": 2.25}})
-    assert says(6.8711, "×", "Rows are 6.9× faster") and says(278.0, " µs", "All is done at 278 µs.")
+    assert says(6.8711, "×", "Rows are 6.9× faster") and says(278.0, " µs", "Finished at 278 µs.")
     assert not says(6.8711, "×", "Rows are 7× faster") and not says(278.0, " µs", "278 tasks, 27 µs")
 
 
@@ -178,6 +180,7 @@ def test_nothing_moves_when_the_table_appears(open_context: Callable[..., Browse
     page = open_context(viewport={"width": 360, "height": 800}).new_page()
     page.goto(site + OPEN)
     page.wait_for_load_state("networkidle")
+    laid_out(page)
     page.locator(".tw-guess [data-value]").first.click()
     places = """[...document.querySelectorAll('.tw-measurement:has(.tw-guess) :is(table, td, details)')].map(
         (one) => [one.getBoundingClientRect().left, one.getBoundingClientRect().top + scrollY])"""

@@ -14,6 +14,7 @@ import pytest
 from lighthouse import audit, losses, score
 from static_host import host
 
+from .test_every_page import when_changed
 from .test_pages import LESSONS
 
 CATEGORIES = ("accessibility", "best-practices", "seo")
@@ -25,7 +26,7 @@ TABLES = {"what-the-kernels-take/index.html"}
 """Pages of tables alone, which are laid out only where they are seen."""
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [pytest.param(path, marks=when_changed(path)) for path in PAGES])
 def test_lighthouse_finds_nothing_to_better(built: Path, chromium: str, path: str) -> None:
     with host(built) as address:
         report = audit(address + path, CATEGORIES, chromium)

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from .conftest import laid_out
+
 LESSON = "lessons/kernels/first_kernel/"
 ALL = "measurements/"
 OWN = "NVIDIA H100 80GB HBM3"
@@ -81,6 +83,7 @@ def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(
 ) -> None:
     page = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     page.goto(site + LESSON)
+    laid_out(page)
     number = page.locator("p a[data-provenance][data-spread]").first
     number.scroll_into_view_if_needed()
     number.tap()

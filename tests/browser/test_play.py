@@ -67,14 +67,6 @@ __global__ void endless(int* x) {
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def patience() -> Iterator[None]:
-    """Compiling takes seconds on a machine that has other things to do."""
-    expect.set_options(timeout=20_000)
-    yield
-    expect.set_options(timeout=5_000)
-
-
 @pytest.fixture(scope="module")
 def server(chromium: str) -> Iterator[PlayServer]:
     made = PlayServer(build_assets(ROOT), 0)

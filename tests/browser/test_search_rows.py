@@ -109,6 +109,7 @@ def test_a_point_under_the_roof_says_which_kernel_it_is_by_mouse_and_by_tap(
     phone = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     for one in (page, phone):
         one.goto(site + ROOFLINE)
+        one.locator(".tw-figure").first.scroll_into_view_if_needed()
         plot = one.locator(".tw-plot")
         plot.scroll_into_view_if_needed()
         point = plot.locator(".scatterlayer .trace").last.locator("path.point").first

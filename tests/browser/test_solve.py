@@ -45,14 +45,6 @@ TAKEN = ("name", "parameters")
 """What a program must have in common with the puzzle's."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def patience() -> Iterator[None]:
-    """Compiling takes seconds on a machine that has other things to do."""
-    expect.set_options(timeout=20_000)
-    yield
-    expect.set_options(timeout=5_000)
-
-
 def said(name: str) -> dict[str, str]:
     """What the command says of each wrong answer, by title."""
     text = (WRONG / f"{name}.said.txt").read_text(encoding="utf-8")

@@ -74,9 +74,6 @@ def test_its_launch_is_changed_and_run_again_offline(
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("request", lambda request: faults.append(request.url) if request.url[:4] == "http" else None)
     page.goto(written.as_uri())
-    expect.set_options(
-        timeout=20_000
-    )  # scripts come out of the page itself, which takes seconds on a busy machine
     run = page.locator("#tw-again")
     run.get_by_role("button", name="Run", exact=True).tap()
     expect(run.locator(".tw-run-title")).to_contain_text("scale<<<4, 32>>> in your browser")

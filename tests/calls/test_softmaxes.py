@@ -74,6 +74,14 @@ def test_thousands_of_softmaxes(leading, columns, axis, layout, kind, holes, str
     right_softmax(leading, columns, axis, layout, kind, holes, stretch, seed)
 
 
+@pytest.mark.parametrize("columns", [64, 61, 5, 4096, 40_000])
+def test_shares_of_minus_infinity_next_to_very_negative_elements(columns):
+    x = np.full((3, columns), -np.inf, dtype=np.float32)
+    x[:2, columns // 2 :: 7] = -2000 - 8 * np.arange(len(x[0, columns // 2 :: 7]))
+    x[1, -1] = -3000
+    is_right(x, "float32")
+
+
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize("columns", [32_768, 50_256, 50_257, 100_000, 140_000])
 def test_vocabularies(columns, kind):

@@ -89,7 +89,7 @@ softmax_on_chip(const Number* X, Number* Y, int rows, int cols) {
     __syncthreads();  // every warp has written its pair
     all = warp_reduce(lane < TEAM / 32 ? warp_pairs[lane] : Pair{-INFINITY, 0.0f}, 32);
 #endif
-    float factor = all.z > 0.0f ? exp2f(shift - all.m) / all.z : 0.0f;
+    float factor = all.z > 0.0f ? exp2f(own.m - all.m) / all.z : 0.0f;
     if (cols % VEC == 0) {
         #pragma unroll
         for (int k = 0; k < CHUNKS; ++k)

@@ -13,12 +13,14 @@ from tilewise.build.installation import Package
 from tilewise.build.page.by_machine import shown_alone
 from tilewise.build.page.layout import lesson_url, source_path
 from tilewise.course.order import Course
+from tilewise.outputs.kinds import fence
 from tilewise.outputs.try_it import COUNTS_BEGIN, COUNTS_END, END
 
 if TYPE_CHECKING:
     from tilewise.build.page import Page
 
 _RUN = re.compile(rf'<div class="tw-try".*?{END}</div>', re.S)
+_KERNEL = re.compile(r'= r"""\n((?:(?!""").)*?__global__.*?)"""', re.S)
 _COUNTS = re.compile(f"{COUNTS_BEGIN}.*?{COUNTS_END}", re.S)
 
 
@@ -30,14 +32,19 @@ def first_run(course: Course, pages: Mapping[str, Page]) -> str:
         pages: their pages, by source path.
 
     Returns:
-        The controls and the picture as HTML; empty where that lesson has none, or has not run yet.
+        The controls and the picture as HTML, then the lesson's first kernel for wide screens; empty where
+        there is no run, or it has not come yet.
     """
     for name in course.core[:1]:
         page = pages.get(source_path(name))
         if page and (found := _RUN.search(shown_alone(page.markdown))):
             up = "../" * lesson_url(name).count("/")
             shown = _COUNTS.sub("", found[0]).replace(f'data-offer="{up}', 'data-offer="')
-            return shown.replace('class="tw-try"', 'class="tw-try tw-try-front"', 1)
+            shown = shown.replace('class="tw-try"', 'class="tw-try tw-try-front"', 1)
+            if kernel := _KERNEL.search(page.markdown):
+                text = fence(kernel[1], '.cuda linenums="1"')
+                shown += f'\n\n<div class="tw-wide-only" markdown>\n\n{text}\n\n</div>'
+            return shown
     return ""
 
 

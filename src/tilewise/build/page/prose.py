@@ -33,6 +33,7 @@ _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
 _NO_BLOCK = ("[^", "*[", ":", "</", "///")
 """How lines begin that continue a block or leave nothing where they stand."""
 _ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
+_SENTENCE_END = re.compile(r"""[.!?][)*"']*(?=\s)|\n\n|\n(?=[-*+] )""")
 _GPU = re.compile(r"\b[ABHV][1-9]00\b|\b[TL]4\b|\bRTX \d")
 """The name of a GPU."""
 _TITLE_LINE = re.compile(r'(?P<head>\s*\?\?\?\+?\s+definition\s*)"[^"]*"')
@@ -200,11 +201,13 @@ def literal(text: str) -> str:
 
 
 def _gpus_beside(mention: Mention, lesson: Lesson) -> set[str]:
-    """The GPUs that the paragraph of a number names."""
+    """The GPUs that a number's sentence names, or else the nearest one before it in its paragraph."""
     source = lesson.cells[mention.place.cell].source
     begin = source.rfind("\n\n", 0, mention.place.start) + 1
-    end = source.find("\n\n", mention.place.end)
-    return set(_GPU.findall(source, begin, end if end >= 0 else len(source)))
+    sentence_end = _SENTENCE_END.search(source, mention.place.end)
+    text = source[begin : sentence_end.start() if sentence_end else len(source)]
+    every = (set(_GPU.findall(one)) for one in reversed(_SENTENCE_END.split(text)))
+    return next(filter(None, every), set())
 
 
 def _of_the_named(gpus: Collection[str], by_machine: Mapping[str, Quoted]) -> Quoted | None:

@@ -153,7 +153,7 @@ softmax_rows(const Number* X, Number* Y, int rows, int cols, long long x_step, l
         own.z += e[k];
     }
     Pair all = row_reduce(own);
-    float factor = all.z > 0.0f ? exp2f(shift - all.m) / all.z : 0.0f;
+    float factor = all.z > 0.0f ? exp2f(own.m - all.m) / all.z : 0.0f;
     #pragma unroll
     for (int k = 0; k < CHUNKS; ++k)
         if (behind && TEAM >= 128) store_shifted(Y, (t + k * TEAM) * VEC - before, cols, behind, e + k * VEC, factor);

@@ -70,7 +70,7 @@ export function mount(body, figure, memory) {
     });
     const here = `${short(now)} ${unit}`;
     readout.textContent =
-      at === moments.length - 1 ? `All is done at ${here}.` : `From ${here} on, ${busy.join("; ")}.`;
+      at === moments.length - 1 ? `Finished at ${here}.` : `From ${here} on, ${busy.join("; ")}.`;
     memory.save({ step: at });
   }
 

@@ -24,6 +24,7 @@ import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
 import { offerRuns } from "./try.js";
 import { openPlayground } from "./play.js";
+import { layOutRest } from "./whole.js";
 
 /** What decides how the page looks at first or where it stands, and what answers the pointer. */
 const atOnce = [
@@ -50,6 +51,7 @@ const soon = [
   pairLines,
   markProgress,
   takeSuggestions,
+  layOutRest,
 ];
 
 let stop = new AbortController();

@@ -1,0 +1,24 @@
+// In: a page of which a phone has laid out only what is near the screen (styles/frame.css). Out: the rest too, piece by piece
+// while there is nothing else to do, so that every part stands in its place before the reader gets there. Browsers without
+// idle time do it at once.
+
+const LONGEST = 12; // milliseconds of one go, well below a task that holds the page up
+
+export function layOutRest(article, signal) {
+  const root = document.documentElement;
+  const done = () => root.classList.add("tw-whole");
+  if (root.classList.contains("tw-whole")) return;
+  if (!window.requestIdleCallback || !window.matchMedia("(max-width: 44.9375em)").matches) return done();
+  const rest = [...article.children];
+  const some = () => {
+    if (signal.aborted) return;
+    const start = performance.now();
+    while (rest.length && performance.now() - start < LONGEST) {
+      const next = rest.shift();
+      next.classList.add("tw-laid");
+      next.getBoundingClientRect();
+    }
+    rest.length ? requestIdleCallback(some) : done();
+  };
+  requestIdleCallback(some);
+}
