@@ -148,7 +148,7 @@ export async function ready(place, signal) {
     if (!(await asked(box, await lacking(list), signal))) return false;
     const meter = element("progress", { max: 1, value: 0, "aria-label": "Loading the compiler" });
     const says = element("span", {}, "Loading the compiler …");
-    box.replaceChildren(meter, " ", says);
+    box.replaceChildren(element("p", {}, meter, " ", says));
     const made = new InPage(list, (loaded, of) => {
       meter.value = loaded / of;
       says.textContent = loaded < of ? `${megabytes(loaded)} of ${megabytes(of)}` : "Starting …";
@@ -158,7 +158,7 @@ export async function ready(place, signal) {
     await keepPages(list).catch((error) => console.warn(error)); // it compiles without
     return !signal.aborted;
   } catch {
-    box.replaceChildren("The compiler could not be loaded. Check the connection, and press the button again.");
+    box.replaceChildren(element("p", {}, "The compiler could not be loaded. Check the connection, and press the button again."));
     box.classList.replace("tw-load", "tw-load-failed");
     return false;
   } finally {

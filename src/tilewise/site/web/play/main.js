@@ -54,7 +54,7 @@ export async function mount(root, page) {
   form.append(element("div", { class: "tw-try-acts" }, figure.button));
   const loadEditor = element("button", { type: "button", class: "tw-act" }, "Edit");
   loadEditor.addEventListener("click", async () => {
-    if (!(await ready(loadEditor.parentElement, signal))) return;
+    if (!(await ready(loadEditor.closest(".tw-play-notice"), signal))) return;
     own.abort();
     mount(root, page); // the address holds what is shown
   });
@@ -182,7 +182,7 @@ function notice(edit) {
   const line = element("code", {}, "tilewise play mine.cu");
   const how = element("a", { href: "#compiler" }, "install the course");
   const without = ["you need a compiler: ", how, " and run ", line, ". The Playground then opens with an editor, on your machine alone."];
-  return element("div", { class: "tw-play-notice" }, says, ...(isHere ? ["press ", edit, "."] : without));
+  return element("div", { class: "tw-play-notice" }, element("p", {}, says, ...(isHere ? ["press ", edit, "."] : without)));
 }
 
 function help() {
