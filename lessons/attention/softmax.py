@@ -1074,23 +1074,22 @@ publish(
 #
 # In rows of 16,384, those blocks need {{ resident.long_kb }} KB, and all rows in flight together,
 # {{ predicted.at_once_mb | .0f }} MB, don't fit in the 50 MB of L2 either. Three-pass softmax takes
-# {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. By
-# the sectors, it would be {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×. So even if no read
-# hits in a cache, these kernels run at a lower bandwidth than the copy: {{ passes.bandwidth_16384 | .0% }} of it for
-# three passes.
+# {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. By the
+# sectors, it would be {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×. So even if no read hits
+# in a cache, these kernels run at a lower bandwidth than the copy.
 #
-# We profiled the kernels on an H200, where the ratios are {{ passes.three_16384 | .1f }}× and {{ passes.two_16384 | .1f }}×. Barriers aren't
-# the reason: warps stall at them for {{ moved.barriers_three | .0% }} of their time, and wait for loads for {{ moved.waits_three | .0% }}. One reason is that a part of the written rows stays in L2, so reads weigh more: in
-# DRAM, the ratios are {{ moved.three | .1f }}× and {{ moved.two | .1f }}×. The other is that DRAM
-# runs at only {{ moved.rate_three | .0% }} and {{ moved.rate_two | .0% }} of its peak, and at {{ moved.rate_fused | .0% }} for the fused kernel.
+# We profiled the kernels on an H200. Barriers aren't the reason: warps spend little time at them and most of it waiting
+# for loads. One reason is that a part of the written rows stays in L2, so reads weigh more: in DRAM, three passes move
+# {{ moved.three | .1f }}× the bytes of the fused kernel and online softmax {{ moved.two | .1f }}×. The other is that
+# DRAM runs at a smaller fraction of its peak than it does for the fused kernel.
 #
-# At 131,072 columns the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time,
-# and online softmax is no faster, although it reads each row once less. Caches can't explain it: rows of 32,768 don't
-# fit either, and there three passes take only {{ three_us.at_32768 | us }}. At 65,536 columns it's
-# {{ three_us.at_65536 | us }}, at 131,072 {{ three_us.at_131072 | us }}. What shrinks is parallelism. With one block
-# per row, {{ resident.rows }} blocks are left, and each SM has 8 warps out of 64 possible. With one outstanding
-# 4-byte load per lane, they have {{ resident.flight_kb | .0f }} kB in flight, where an SM needs
-# {{ resident.needed_kb | .0f }} kB by [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight).
+# At 131,072 columns the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time, and
+# online softmax is no faster, although it reads each row once less. Caches can't explain it: rows of 32,768 don't fit
+# either, and there three passes take only {{ three_us.at_32768 | us }}. At 131,072 columns it's
+# {{ three_us.at_131072 | us }}. What shrinks is parallelism. With one block per row, {{ resident.rows }} blocks are
+# left, and each SM has 8 warps out of 64 possible. With one outstanding 4-byte load per lane, they have
+# {{ resident.flight_kb | .0f }} kB in flight, where an SM needs {{ resident.needed_kb | .0f }} kB by [Little's
+# law](../speed/occupancy.py#littles-law-bytes-in-flight).
 #
 # Up to 16,384 columns, the fused kernel reaches at least {{ fused.least | .0% }} of the copy's throughput, in FP32 and
 # in BF16. In a cluster, it reaches {{ fused.long | .0% }} at 131,072 columns in FP32.

@@ -119,8 +119,8 @@ publish(
 # shapes.
 #
 # And there are *bands*, which the model doesn't have. From 2,048 on, odd sizes reach a median of {{ plot.band1 | .0f }}
-# TFLOP/s, and sizes divisible by 8 {{ plot.band8 | .0f }}. If 2 or 4 is the largest power of two that divides the size, it's
-# {{ plot.band4 | .0f }}. The rest of this lesson is about these factors.
+# TFLOP/s, and sizes divisible by 8 {{ plot.band8 | .0f }}. Sizes whose largest power of two is 2 or 4 are in between.
+# The rest of this lesson is about these factors.
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal reuse,
 #     a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n = {{ plot.ridge_n | .0f }}. Yet
@@ -560,16 +560,15 @@ publish(
 )
 
 # %% [markdown]
-# With 16 bytes per lane, the copy takes {{ copy.wide_us | .0f }} µs, at {{ copy.of_peak | .0% }} of the peak bandwidth. With
-# one element per lane, it takes {{ copy.narrow_us | .0f }} µs. PyTorch takes {{ copy.torch_us | .0f }}: it pads into a new array
-# and copies that. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
+# With 16 bytes per lane, the copy takes {{ copy.wide_us | .0f }} µs, close to the bound. With one element per lane, it
+# takes {{ copy.narrow_us | .0f }} µs. PyTorch is about as slow: it pads into a new array and copies that. Three fast
+# copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
 
 # %% [markdown]
 # ## GEMM time, copies included
 #
-# With padded rows, the 4,097 GEMM should take about as long as the 4,096 one: {{ saved.even_us | .0f }} µs, against
-# {{ saved.odd_us | .0f }} unpadded. With the three copies, we predict {{ saved.predicted_us | .0f }} µs,
-# {{ saved.predicted | .1f }}× faster than doing nothing.
+# With padded rows, the 4,097 GEMM should take about as long as the 4,096 one: {{ saved.even_us | .0f }} µs. With the
+# three copies, we predict {{ saved.predicted_us | .0f }} µs, {{ saved.predicted | .1f }}× faster than doing nothing.
 #
 # You can save two of the three copy launches. One kernel can pad A and B together; ours also issues all loads of four pieces
 # per thread before the first store. And if the next operation accepts a row stride, as PyTorch's do, C needn't be copied
@@ -803,13 +802,13 @@ if WAYS_US:
     )
 
 # %% [markdown]
-# At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At 1,793
-# it's {{ gain.n1793.times | .1f }}×, because the copies are {{ gain.n1793.copies | .0% }} of the time there: they grow with
-# n² and the GEMM with n³. With A and B padded in one kernel and C left padded, the gain is {{ gain.n1793.wide | .1f }}× at
-# 1,793 and {{ gain.n4097.wide | .1f }}× at 4,097.
+# At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At
+# 1,793 it's {{ gain.n1793.times | .1f }}×, because the copies are a larger part of the time there: they grow with n²
+# and the GEMM with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
+# {{ gain.n4097.wide | .1f }}×.
 #
-# Pad the sizes, not only the strides. With odd sizes and aligned strides, cuBLAS is {{ gain.n4097.strides | .1f }}× *slower* than
-# with no padding at all.
+# Pad the sizes, not only the strides. With odd sizes and aligned strides, cuBLAS is even *slower* than with no padding
+# at all.
 
 # %% [markdown]
 # ## 50,257 tokens: GPT-2's vocabulary
@@ -882,9 +881,9 @@ publish(
 )
 
 # %% [markdown]
-# With a vocabulary of {{ vocabulary.words | , }}, the three GEMMs take {{ vocabulary.was | .0f }} ms. With {{ vocabulary.round | , }}, they
-# take {{ vocabulary.sixty_four | .1f }} ms, {{ vocabulary.times | .1f }}× faster, for {{ vocabulary.added | .2% }} more
-# weights. A multiple of 8, 50,264, is just as good.
+# With a vocabulary of {{ vocabulary.round | , }} instead of {{ vocabulary.words | , }}, the three GEMMs are
+# {{ vocabulary.times | .1f }}× faster, for {{ vocabulary.added | .2% }} more weights. A multiple of 8, 50,264, is just
+# as good.
 
 # %% [markdown]
 # ## The effect on a training step
@@ -991,10 +990,10 @@ publish(
 )
 
 # %% [markdown]
-# With an eager projection, a vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster, and with a compiled
-# one {{ step.off_gain | .0% }}. With the compiler's padding on, a vocabulary of {{ vocabulary.words | , }} takes
-# {{ step.on_odd | .0f }} ms per step, about as fast as the {{ step.off_round | .0f }} ms of the rounded vocabulary. So 25% isn't
-# a constant: it depends on the GPU, and on how much of the step is the projection.
+# With an eager projection, a vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }}
+# faster, and with a compiled one {{ step.off_gain | .0% }}. With the compiler's padding on, a vocabulary of
+# {{ vocabulary.words | , }} is about as fast as the rounded one. So 25% isn't a constant: it depends on the GPU, and on
+# how much of the step is the projection.
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
@@ -1102,14 +1101,13 @@ if RATES and FILLED:
     assert RATES[4096] > FILLED[4096, "normally distributed"], "the text says that a short run is faster"
 
 # %% [markdown]
-# In back-to-back GEMMs at n = 4,096, random numbers run at {{ zeros.n4096.random | .0f }} TFLOP/s and zeros at
-# {{ zeros.n4096.zeros | .0f }}, {{ zeros.n4096.more | .0% }} faster. Ones run at {{ zeros.n4096.ones | .0f }}, so it
-# isn't the value zero that helps. A benchmark on such matrices shows rates that no real input reaches. Short runs are flattering,
-# too: the GEMM at the top of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers.
+# In back-to-back GEMMs at n = 4,096, random numbers run at {{ zeros.n4096.random | .0f }} TFLOP/s and zeros
+# {{ zeros.n4096.more | .0% }} faster. Ones are about as fast as zeros, so it isn't the value zero that helps. A
+# benchmark on such matrices shows rates that no real input reaches. Short runs are flattering, too: the GEMM at the top
+# of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers.
 #
-# An H200's clock and power show why. One GEMM at a time runs at {{ power.clock_1 | , }} MHz. Repeated, it reaches the power
-# limit: 200 in a row draw up to {{ power.watts | .0f }} W and run at no more than {{ power.clock_200 | , }} MHz. On zeros, they
-# draw only {{ power.zeros_watts | .0f }} W.
+# An H200's clock and power show why. One GEMM at a time runs at {{ power.clock_1 | , }} MHz. Repeated 200 times, it
+# reaches the power limit and runs at no more than {{ power.clock_200 | , }} MHz. On zeros, it draws far less power.
 
 # %% [markdown]
 # ## The answer
@@ -1125,7 +1123,7 @@ if RATES and FILLED:
 #   $K$ and $N$ themselves and not only the strides; $M$ may be anything.
 # - Padding costs a copy of each matrix, and the GEMM pays far more for misaligned rows. It's best to store a matrix
 #   padded from the start, such as a vocabulary.
-# - Never time a GEMM on zeros or ones: it can run {{ zeros.n4096.more | .0% }} faster than on real data.
+# - Never time a GEMM on zeros or ones: it can run faster than on real data.
 #
 # ## In your own kernel
 #

@@ -629,10 +629,8 @@ broken_table(
 # In the next kernel, warps 0 and 2 are producers and warps 1 and 3 consumers. Each pair shares a tile and uses two
 # barriers with a count of 64, for the 32 threads that arrive and go on and the 32 that wait.
 #
-# | barriers | `bar.arrive` | `bar.sync` | meaning |
-# |---|---|---|---|
-# | 1 and 2, `full` | producer, after writing | consumer, before reading | the tile is full |
-# | 3 and 4, `empty` | consumer, after reading | producer, before writing | the tile is free |
+# - Barriers 1 and 2, `full`: the producer calls `bar.arrive` after writing, the consumer `bar.sync` before reading.
+# - Barriers 3 and 4, `empty`: the consumer calls `bar.arrive` after reading, the producer `bar.sync` before writing.
 
 
 # %% tab="Pseudocode"

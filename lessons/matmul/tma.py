@@ -785,11 +785,10 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # %% [markdown]
 # Which instruction uses which proxy, and what do you need between two of them?
 #
-# | instruction | proxy |
-# |---|---|
-# | loads, stores, atomics, `mbarrier` operations, `ldmatrix`, `stmatrix`, `cp.async` of 4, 8 or 16 bytes | generic |
-# | `cp.async.bulk` and `cp.async.bulk.tensor` (TMA), `wgmma` on operands in shared memory | async |
-# | `__syncthreads()` | none: it orders accesses and moves no data |
+# - The generic proxy: loads, stores, atomics, `mbarrier` operations, `ldmatrix`, `stmatrix`, and `cp.async` of 4, 8 or
+#   16 bytes.
+# - The async proxy: `cp.async.bulk` and `cp.async.bulk.tensor` (TMA), and `wgmma` on operands in shared memory.
+# - Neither: `__syncthreads()`, which orders accesses and moves no data.
 #
 # | first access | second access | what makes it safe |
 # |---|---|---|

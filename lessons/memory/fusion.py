@@ -513,18 +513,15 @@ assert counted["five"] / counted["fused"] == moved["five"] / moved["fused"]
 publish(counted=counted)
 
 # %% [markdown]
-# Written by hand, the fused kernel takes {{ sum_of_squares.fused.n_67108864.median | us }} and the five
-# kernels {{ sum_of_squares.five_kernels.n_67108864.median | us }}. So fusion makes the chain
-# {{ took.ratio | .1f }}× faster, less than predicted. The fused kernel moves {{ took.fused_tb_per_s | .1f }}
-# TB/s, the five {{ took.five_tb_per_s | .1f }} TB/s. What slows the fused one down, arithmetic or memory
-# accesses?
+# Written by hand, the fused kernel takes {{ sum_of_squares.fused.n_67108864.median | us }}. That's
+# {{ took.ratio | .1f }}× faster than the five kernels, but less than predicted: at {{ took.fused_tb_per_s | .1f }}
+# TB/s, the fused kernel uses the memory less well than they do. What slows it down, arithmetic or memory accesses?
 #
-# Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication
-# and one special-function instruction each, at the price of accuracy. The kernel still takes
-# {{ sum_of_squares.fused_fast_sine_and_cosine.n_67108864.median | us }}. With the accurate functions but
-# four elements per thread, loaded as one `float4`, it takes
-# {{ sum_of_squares.fused_float4.n_67108864.median | us }}, or {{ took.float4_tb_per_s | .1f }} TB/s. So it's mostly
-# the memory accesses: one 4-byte load per thread [doesn't keep enough bytes in flight](../speed/roofline.py).
+# Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication and one
+# special-function instruction each, at the price of accuracy. The kernel gets only a little faster. With the accurate
+# functions but four elements per thread, loaded as one `float4`, it moves {{ took.float4_tb_per_s | .1f }} TB/s. So
+# it's mostly the memory accesses: one 4-byte load per thread [doesn't keep enough bytes in
+# flight](../speed/roofline.py).
 #
 # PyTorch uses the memory about equally well in both modes. That makes it the fairer test of our prediction, and there
 # fusion gains {{ took.compiled_ratio | .1f }}×.
@@ -578,34 +575,27 @@ if np.isfinite(list(TOOK.values())).all():
     assert float4_us < us["fused, fast sine and cosine", MANY] < fused_us
 
 # %% [markdown]
-# For {{ small_n | , }} elements, five kernels take {{ sum_of_squares.five_kernels.n_4096.median | us }} and one takes
-# {{ sum_of_squares.fused.n_4096.median | us }}. The ratio is well below five, because each kernel after the first
-# adds only {{ took.each_more | .1f }} µs. In this benchmark, the host enqueues work ahead of the GPU. What if it
-# can't?
+# For {{ small_n | , }} elements, fusion gains less, because each kernel after the first adds only
+# {{ took.each_more | .1f }} µs. In this benchmark, the host enqueues work ahead of the GPU. What if it can't?
 
 # %% [markdown]
 # ## Short arrays: launch overhead on the host
 #
-# Now start from an idle GPU and include the host's work. With {{ small_n | , }} elements, the five
-# kernels take {{ sum_of_squares_with_host.five_kernels.median | us }} and the fused one
-# {{ sum_of_squares_with_host.fused.median | us }}: both times are long because this course's `Kernel` checks every
-# argument in Python before it launches. A CUDA graph of the five takes only
-# {{ sum_of_squares_with_host.five_kernels_cuda_graph.median | us }}. It needs a single call too, but it still runs
-# five kernels and moves all their bytes.
+# Now start from an idle GPU and include the host's work, again with {{ small_n | , }} elements. As the table shows, the
+# five kernels and the fused one both take long, because this course's `Kernel` checks every argument in Python before
+# it launches. A CUDA graph of the five is the fastest. It needs a single call too, but it still runs five kernels and
+# moves all their bytes.
 #
-# In PyTorch, `torch.compile` makes the chain *slower* here: {{ sum_of_squares_with_host.torch_compile.median | us }}
-# instead of {{ sum_of_squares_with_host.pytorch_eager.median | us }}. Before each call, a compiled function checks
-# that its input still matches what it was compiled for. For such cases, `torch.compile(mode="reduce-overhead")` uses
-# CUDA graphs.
+# In PyTorch, `torch.compile` makes the chain *slower* here. Before each call, a compiled function checks that its input
+# still matches what it was compiled for. For such cases, `torch.compile(mode="reduce-overhead")` uses CUDA graphs.
 #
 # Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
 # {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
 # followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
 # the GPU after every five, which explains part of the gap.
 #
-# We measured these two causes on an H200's host, which needs {{ apart.five | .0f }} µs per operation in a loop like
-# ours and {{ apart.add | .1f }} µs for additions in a row. Allocation accounts for {{ apart.new | .1f }} µs of the
-# difference and waiting for {{ apart.wait | .1f }} µs. Such times vary from host to host and from run to run.
+# We measured these two causes on an H200's host. Allocation adds {{ apart.new | .1f }} µs per operation and waiting
+# {{ apart.wait | .1f }} µs. Such times vary from host to host and from run to run.
 
 # %% needs="gpu torch" record="eager_calls" fold="Code that takes the eager calls apart on a GPU"
 from importlib.util import find_spec
@@ -920,10 +910,9 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # %% [markdown]
 # ## The answer
 #
-# In PyTorch, the fused kernel takes {{ sum_of_squares.torch_compile.n_67108864.median | us }} instead
-# of {{ sum_of_squares.pytorch_eager.n_67108864.median | us }}. That's {{ took.compiled_ratio | .1f }}×
-# faster, and counting values predicted {{ moved.ratio }}×. Our simple kernel gains
-# {{ took.ratio | .1f }}×. The arithmetic hasn't changed; we just no longer move the intermediates.
+# In PyTorch, the fused kernel takes {{ sum_of_squares.torch_compile.n_67108864.median | us }} instead of
+# {{ sum_of_squares.pytorch_eager.n_67108864.median | us }}. That's {{ took.compiled_ratio | .1f }}× faster, and
+# counting values predicted {{ moved.ratio }}×. The arithmetic hasn't changed; we just no longer move the intermediates.
 
 # %% [markdown]
 # ## Takeaways

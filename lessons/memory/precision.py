@@ -894,9 +894,9 @@ show(
 # %% [markdown]
 # FP16 is only {{ matvec.ratio_16 | .1f }}× faster than FP32, and INT8 only {{ matvec.ratio_8 | .1f }}×, although INT8
 # reads a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
-# remains is similar for all three: {{ conversion.rest_32 | us }} for FP32, {{ conversion.rest_16 | us }} for FP16 and
-# {{ conversion.rest_8 | us }} for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read,
-# the more it matters. An empty launch accounts for only part of it.
+# remains doesn't shrink with the bytes: it's {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }}
+# for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters. An empty
+# launch accounts for only part of it.
 #
 # Could the conversions from INT8 be to blame?
 # [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
@@ -942,6 +942,7 @@ measure(
     bytes=lambda rows, columns: rows * columns + 4 * (2 * rows + columns),
     reference=lambda A, scale, x: {"y": (A.astype(np.float64) @ x) * scale},
     tolerance=1e-3,
+    fold="INT8 with and without conversions, as measured",
     **HOW,
 )
 publish(conversion={f"rest_{bits}": us - bits / 8 * WEIGHTS / READ_GB_PER_S / 1e3 for bits, us in US.items()})

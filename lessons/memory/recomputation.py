@@ -746,11 +746,10 @@ show(
 # {{ on_h200.gb_again | ,.0f }} GB/s, so part of the sigmoids' time shows.
 
 # %% [markdown]
-# PyTorch needs {{ three_layers.torch_eager.median | us }} in eager mode, about as long as our six unfused kernels,
-# and {{ three_layers.torch_compile.median | us }} compiled. Even at the fastest memory rate recorded with these
-# times, {{ took.probe | ,.0f }} GB/s, its time is enough to move only {{ took.room | .1f }} values per element, so
-# the compiled version can't have stored everything. `torch.compile` recomputes too: its AOTAutograd traces both
-# passes as one graph and picks what to save with a [minimum
+# In eager mode, PyTorch takes about as long as our six unfused kernels. Compiled, it takes
+# {{ three_layers.torch_compile.median | us }}. Even at the fastest memory rate recorded with these times, that's enough
+# to move only {{ took.room | .1f }} values per element, so the compiled version can't have stored everything.
+# `torch.compile` recomputes too: its AOTAutograd traces both passes as one graph and picks what to save with a [minimum
 # cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
 # (Horace He).
 #

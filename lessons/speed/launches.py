@@ -536,18 +536,15 @@ if np.isfinite(LOAD):
 # %% [markdown]
 # A copy takes {{ loading.us | .0f }} µs, and the kernel with 2,048 multiply-adds per element
 # {{ loading.work_us | .0f }} µs.[^rate] The double-buffered loop is {{ loading.gain | .1f }}× faster than the
-# sequential one. With 8,192 multiply-adds the gain shrinks to {{ loading.long_gain | .1f }}×, because the copy
-# is a small part of the total.
+# sequential one. With 8,192 multiply-adds the gain shrinks, because the copy is a small part of the total.
 #
-# With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device computes only
-# {{ loading.short_fraction | .0% }} of the time. The only way out is to copy fewer bytes. For example,
-# tokenise text once and store 16-bit tokens.
+# With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device has to wait. The only way
+# out is to copy fewer bytes. For example, tokenise text once and store 16-bit tokens.
 #
-# [^rate]: The kernel reaches {{ loading.of_peak | .0% }} of the arithmetic peak. `chains`, from the [roofline
-#     lesson](roofline.py), has the same loop and reaches {{ loading.chains_of_peak | .0% }}. Compiled for an H100,
-#     each multiply-add of `train` reads three \registers; those of `chains` read two and a constant. The third
-#     \register makes the difference: on an H200, the kernel takes {{ operands.registers | us }}, but only
-#     {{ operands.constant | us }} with a constant as the factor.
+# [^rate]: The kernel stays far below the arithmetic peak. `chains`, from the [roofline lesson](roofline.py), has the same
+#     loop and gets much closer to it. Compiled for an H100, each multiply-add of `train` reads three \registers; those of
+#     `chains` read two and a constant. The third \register makes the difference: on an H200, the kernel is much faster
+#     with a constant as the factor.
 
 # %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
 OF_ARGUMENTS = "v = v * factor + addend;"
@@ -692,10 +689,9 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 )
 
 # %% [markdown]
-# In one stream, B starts when A has finished everywhere. In two, all {{ streams.two_streams.of }} \SMs run
-# blocks of both, and the pair takes {{ streams.two_streams.us | .0f }} µs instead of
-# {{ streams.one_stream.us | .0f }}. These blocks only wait. Two kernels that each saturate the memory
-# bandwidth can't gain like this, because they'd have to share it.
+# In one stream, B starts when A has finished everywhere. In two, all {{ streams.two_streams.of }} \SMs run blocks of
+# both, and the pair takes far less time. These blocks only wait. Two kernels that each saturate the
+# memory bandwidth can't gain like this, because they'd have to share it.
 
 # %% [markdown]
 # ## MFU: one number for a training step
@@ -805,8 +801,7 @@ publish(
 
 # %% [markdown]
 # {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens per second give an MFU of
-# {{ mfu.reached | .0% }}, or {{ mfu.whole | .0% }} with attention. MFU shows how much is lost, but not where:
-# for that you need a timeline.
+# {{ mfu.reached | .0% }}. MFU shows how much is lost, but not where: for that you need a timeline.
 
 # %% [markdown]
 # ## Which bottleneck is it?
@@ -853,9 +848,8 @@ exercise(
 # %% [markdown]
 # ## The answer
 #
-# In pieces of {{ piece | , }}, the additions take {{ launch_pieces.one_launch_per_piece.n_4096.median | us }},
-# {{ in_pieces.times | .0f }}× the time of a single launch. The bytes and the arithmetic are the same; the
-# {{ launches | , }} launches make the difference. A CUDA graph brings that down to
+# In pieces of {{ piece | , }}, the additions take {{ in_pieces.times | .0f }}× the time of a single launch. The bytes
+# and the arithmetic are the same; the {{ launches | , }} launches make the difference. A CUDA graph brings that down to
 # {{ in_pieces.graph_times | .0f }}×, and pieces of four million additions take only
 # {{ in_pieces.four_million_times | .1f }}×, even without one.
 
@@ -863,8 +857,7 @@ exercise(
 # ## Takeaways
 #
 # - Host and device work in parallel, and the slower one sets the pace. A launch through CuPy costs
-#   {{ cost.plain | .1f }} µs on the recorded host; in a CUDA graph only {{ cost.graph | .1f }} µs per kernel
-#   remain.
+#   several microseconds; in a CUDA graph, only a fraction of that remains per kernel.
 # - With pinned memory, two streams and two buffers, a step costs the longer of copy and computation, not their
 #   sum.
 # - Arithmetic, device memory, overhead, data loading, network: find out which one limits you before you optimise.
