@@ -178,7 +178,7 @@ export async function mount(root, page) {
 }
 
 function notice(edit) {
-  const says = "Here you can change how these kernels are launched. To edit them, or to paste your own, ";
+  const says = "You can change the launch below. To edit the kernel, or to paste your own, ";
   const line = element("code", {}, "tilewise play mine.cu");
   const how = element("a", { href: "#compiler" }, "install the course");
   const without = ["you need a compiler: ", how, " and run ", line, ". The Playground then opens with an editor, on your machine alone."];
