@@ -432,5 +432,8 @@ def test_working_time_stands_apart_and_counts_exercises_and_puzzles() -> None:
 
 def test_how_to_read_says_how_times_are_estimated() -> None:
     said = " ".join((Path(__file__).parents[1] / "docs" / "conventions.md").read_text().split())
-    assert f"{WORDS_A_MINUTE} words and {CODE_LINES_A_MINUTE} lines of code in view per minute" in said
+    assert (
+        f"{WORDS_A_MINUTE} words, or {CODE_LINES_A_MINUTE} lines of the code that isn't folded, per minute"
+        in said
+    )
     assert all(f"{minutes} minutes per {kind}" in said for kind, minutes in MINUTES.items())
