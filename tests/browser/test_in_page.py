@@ -38,7 +38,7 @@ def patience() -> Iterator[None]:
     """Compiling takes seconds on a machine that has other things to do."""
     expect.set_options(timeout=60_000)
     yield
-    expect.set_options(timeout=5_000)
+    expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")
