@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,14 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import synthetic
 from playwright.sync_api import BrowserContext, expect
 
 from tests.sweeps import SIMULATOR
 from tilewise.site.in_page.files import BACKEND
 
 from .conftest import FIGURES, ROOT, Faults
-from .test_play import LESSON, PASTED, editor, must_pass_axe, paste, title
+from .test_play import PASTED, QUIETLY, editor, must_pass_axe, paste, title, write_course
 
 pytestmark = [
     FIGURES,
@@ -44,22 +42,12 @@ def patience() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def course(chromium: str, served: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a built course of one lesson and the Playground."""
-    folder = tmp_path_factory.mktemp("course")
-    [name] = synthetic.write_project(folder, 1, synthetic.SMALL)
-    lesson = folder / "lessons" / f"{name}.py"
-    head, mark, rest = lesson.read_text(encoding="utf-8").partition("# %% tab")
-    lesson.write_text(head + LESSON.lstrip() + "\n" + mark + rest, encoding="utf-8")
-    (folder / "docs" / "playground.md").write_text(
-        '# Playground\n\n<div class="tw-play" data-examples="examples.json"></div>\n', encoding="utf-8"
-    )
-    config = folder / "mkdocs.yml"
-    text = config.read_text(encoding="utf-8").replace("  - glossary.md", "  - playground.md\n  - glossary.md")
-    config.write_text(text, encoding="utf-8")
+    folder = write_course(tmp_path_factory.mktemp("course"))
     (folder / BACKEND).parent.symlink_to((ROOT / BACKEND).parent)
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet"],
         cwd=folder,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "TILEWISE_CACHE": str(ROOT / ".cache/tilewise")},
+        env=QUIETLY,
         capture_output=True,
         text=True,
         check=False,

@@ -430,10 +430,12 @@ try_it(one_more, ADD, n=(1, 20, 200), block=(1, 8, 64))
 '''
 
 
-@pytest.fixture(scope="module")
-def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of ``mkdocs serve`` for a course of one lesson and the Playground."""
-    folder = tmp_path_factory.mktemp("course")
+QUIETLY = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "TILEWISE_CACHE": str(ROOT / ".cache/tilewise")}
+"""The environment of MkDocs for a course in another folder: it keeps what it compiles in this one's cache."""
+
+
+def write_course(folder: Path) -> Path:
+    """A course of one lesson, whose kernel can be edited, and the Playground; the folder again."""
     [name] = synthetic.write_project(folder, 1, synthetic.SMALL)
     lesson = folder / "lessons" / f"{name}.py"
     head, mark, rest = lesson.read_text(encoding="utf-8").partition("# %% tab")
@@ -444,6 +446,13 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     config = folder / "mkdocs.yml"
     text = config.read_text(encoding="utf-8").replace("  - glossary.md", "  - playground.md\n  - glossary.md")
     config.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of ``mkdocs serve`` for a course of one lesson and the Playground."""
+    folder = write_course(tmp_path_factory.mktemp("course"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -452,7 +461,7 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     process = subprocess.Popen(
         [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{port}"],
         cwd=folder,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "TILEWISE_CACHE": str(ROOT / ".cache/tilewise")},
+        env=QUIETLY,
         stdout=out,
         stderr=subprocess.STDOUT,
     )
