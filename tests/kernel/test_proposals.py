@@ -39,8 +39,8 @@ def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can
     made = proposal(Kernel(text, "k").function, text)
     x, y, n = made.arguments
     assert isinstance(n, ProposedNumber)
-    assert n.value == 1 << 15
-    assert (made.grid, made.block) == ((256, 1, 1), (128, 1, 1))
+    assert n.value == 1 << 13
+    assert (made.grid, made.block) == ((64, 1, 1), (128, 1, 1))
     assert made.grid_formulas[0] == "ceil_div(n, blockDim.x)"
     assert (x.length, y.length) == ("n", "16")
 
@@ -54,6 +54,15 @@ def test_an_array_that_a_size_is_multiplied_into_has_its_square() -> None:
     n = {one.name: one.value for one in made.arguments if isinstance(one, ProposedNumber)}["n"]
     assert {one.shape for one in made.arguments if not isinstance(one, ProposedNumber)} == {(n * n,)}
     assert prod(made.grid) * prod(made.block) >= n
+
+
+@pytest.mark.parametrize("index", ["i * 3", "i << 2", "i + STEP"])
+def test_an_array_that_a_kernel_indexes_by_products_and_constants_is_large(index: str) -> None:
+    text = f"""#define STEP 20000
+__global__ void k(float* y) {{ int i = threadIdx.x; y[{index}] = 1; }}"""
+    (y,) = proposal(Kernel(text).function, text).arguments
+    assert not isinstance(y, ProposedNumber)
+    assert prod(y.shape) == 1 << 16
 
 
 def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for() -> None:
