@@ -246,6 +246,19 @@ def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
         assert main(command) == 0, command
 
 
+def test_of_many_launches_of_a_template_some_are_proposed_and_all_are_named(
+    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    launches = " ".join(f"k<{n}><<<1, 32>>>(text);" for n in range(1, 7))
+    kernel = "template <int N> __global__ void k(char* text) { text[threadIdx.x] = N; }\n"
+    (tmp_path / "many.cu").write_text(f"{kernel}void all(char* text) {{ {launches} }}", encoding="utf-8")
+    assert main(["trace", "many.cu"]) == 0
+    said = capsys.readouterr().out
+    assert "many.cu has 6 kernels" in said
+    assert "Also launched: k<5>, k<6>." in said
+    assert said.count("--arg 'text=letters:i8[1024]'") == 4
+
+
 def test_macros_and_saved_arrays_are_taken(file: str, tmp_path: Path) -> None:
     (tmp_path / "host.cu").write_text(HOST, encoding="utf-8")
     np.save(tmp_path / "x.npy", np.ones(40, np.float32))

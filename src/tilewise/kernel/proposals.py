@@ -133,7 +133,7 @@ def proposal(
         grid=grid,
         block=block,
         grid_formulas=formulas,
-        shared_bytes=shared or (_shared_bytes(text) if _DYNAMIC.search(own) else 0),
+        shared_bytes=shared or _shared_bytes(own, text),
     )
 
 
@@ -147,7 +147,11 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
     ]
 
 
-def _shared_bytes(text: str) -> int:
+def _shared_bytes(own: str, text: str) -> int:
+    """Dynamic shared memory for a kernel that has some, itself, in a function or at the top of the file."""
+    others = "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
+    if not _DYNAMIC.search(own + others):
+        return 0
     return _MOST_SHARED_BYTES if "cudaFuncAttributeMaxDynamicSharedMemorySize" in text else _SHARED_BYTES
 
 
