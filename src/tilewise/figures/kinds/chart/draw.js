@@ -188,7 +188,7 @@ function apart(full, notes) {
       const end = axis.r2p ? axis.r2p(note.y) : axis.l2p(note.y);
       return { note, end, wanted: end - (note.yshift || 0) };
     })
-    .sort((a, b) => a.wanted - b.wanted);
+    .sort((a, b) => a.end - b.end || a.wanted - b.wanted);
   let below = -Infinity;
   for (const one of placed) {
     one.at = Math.max(one.wanted, below + LINE);
