@@ -91,6 +91,7 @@ ARRAYS = {
     "ones:u8[3]": ("uint8", (3,)),
     "out:i32[7]": ("int32", (7,)),
     "bool[6]": ("bool", (6,)),
+    "letters:i8[40]": ("int8", (40,)),
 }
 
 
@@ -101,6 +102,9 @@ def test_arrays_of_every_kind_are_read(text: str) -> None:
     assert (made.dtype.name, made.shape) == ARRAYS[text]
     if text.startswith("arange:i"):
         assert made.tolist() == [0, 1, 2, 3, 4]
+    if text.startswith("letters"):
+        assert bytes(made).decode().isalpha()
+        assert bytes(made).islower()
     if text.startswith("zeros"):
         assert not made.any()
     if text.startswith("ones"):

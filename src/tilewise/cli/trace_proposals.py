@@ -6,6 +6,7 @@ reader's to change.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -102,7 +103,8 @@ def _written(one: ProposedArray | ProposedNumber) -> str:
         )
     is_struct = one.is_by_value and one.dtype == np.uint8
     extents = ",".join(map(str, one.shape))
-    return f"{'zeros:' if is_struct else ''}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
+    fill = "zeros:" if is_struct else "letters:" * bool(re.match(r"(const )?char\b", one.ctype))
+    return f"{fill}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
 
 
 def _structs(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:

@@ -7,7 +7,6 @@ refuses outside of the kernel, and other kernels that no launch here can call, a
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -385,7 +384,7 @@ def _kernels(
     own: str,
 ) -> Iterator[tuple[str, DeviceKernel | LeftOut]]:
     """The kernels that clang has made, from its syntax tree, and those that no launch here can call."""
-    tree = json.loads(syntax_tree(text, flags))
+    tree = syntax_tree(text, flags)
     aliases = known_types(text)
     aliases |= {key: kind for key, kind in _typedefs(tree) if key in aliases}
     for spaces, node in _functions(tree, ()):
