@@ -246,6 +246,21 @@ def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
         assert main(command) == 0, command
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/*\n__global__ void k(float* y) {}\n*/\nint main() {}\n", "none.cu: the source has no kernel."),
+        ("__global__ void k(float** y) { y[0][0] = 1; }\n", "a pointer to pointers"),
+    ],
+)
+def test_a_file_without_a_kernel_that_can_be_launched_is_refused(
+    text: str, said: str, file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "none.cu").write_text(text, encoding="utf-8")
+    assert main(["trace", "none.cu"]) == 1
+    assert said in capsys.readouterr().err
+
+
 def test_of_many_launches_of_a_template_some_are_proposed_and_all_are_named(
     file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
