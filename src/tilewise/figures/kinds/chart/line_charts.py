@@ -138,7 +138,7 @@ def line_chart(
     if len(labelled) < len(series):
         layout["meta"] = {**layout.get("meta", {}), "key": True}
     layout["margin"]["r"] = min(220, 16 + 8 * longest)
-    layout["xaxis"] = axis(x, log_x, horizontal)
+    layout["xaxis"] = axis(x, log_x, horizontal) | (_doublings(xs) if log_x else {})
     layout["yaxis"] = axis(y, log_y, vertical)
     layout["annotations"], layout["shapes"] = notes + extra, shapes
     return Figure(
@@ -169,6 +169,14 @@ def _points(one: Series, log_x: bool, log_y: bool) -> tuple[Floats, Floats]:
                 f"series {one.label!r} has {name} = {values.min():g}; a log axis takes positive numbers"
             )
     return x, y
+
+
+def _doublings(values: Floats) -> dict[str, Any]:
+    """Ticks at the values themselves, where they are a few powers of two."""
+    ticks = np.unique(values[np.isfinite(values)])
+    if len(ticks) > 7 or ticks[-1] > 999 or np.any(np.frexp(ticks)[0] != 0.5):
+        return {}
+    return {"tickvals": ticks.tolist()}
 
 
 def _span(values: Floats, log: bool, floor: float | None) -> Range:
