@@ -55,7 +55,7 @@ def heights(spec: dict[str, Any], texts: Sequence[str]) -> list[int]:
 def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> None:
     """Let an array have narrow cells for short values, and one in shared memory only rows that the run uses.
 
-    Short values of a matrix are in narrow cells on a narrow page, where its columns would not fit otherwise.
+    On a narrow page a matrix of eight columns or more has narrow cells for short values, so that it fits.
     """
     if array["space"] == "global":
         return
@@ -63,7 +63,7 @@ def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> N
     values = [value for touch in touches for value in touch.get("v", []) if value != "c"]
     values = [*values, *[value for value in array.get("start", []) if value != "c"]]
     short = len(values) > 0 and all(isinstance(value, int) and -99 <= value <= 999 for value in values)
-    if len(array["shape"]) == 2 and short:
+    if len(array["shape"]) == 2 and array["shape"][1] >= 8 and short:
         array["tight"] = SHORT_WIDTH
     if array["space"] != "shared" or len(array["shape"]) != 1:
         return
