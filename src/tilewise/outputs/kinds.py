@@ -47,10 +47,11 @@ class Text(Output):
         return f"[{self.source}]\n{self.content}" if self.source else self.content
 
     def is_short(self) -> bool:
-        """Whether it stands open on a page."""
+        """Whether it stands open on a page; a log of every round of timings doesn't."""
         lines = self.content.splitlines()
         most = LONGEST_RECORDED if self.source else LONGEST_TEXT
-        return len(lines) <= most and max(map(len, lines), default=0) <= LONGEST_LINE
+        longest = max(map(len, lines), default=0)
+        return len(lines) <= most and longest <= LONGEST_LINE and "; rounds " not in self.content
 
     def markdown(self, context: Context) -> str:
         """A ``text`` fence of class ``tw-output``; a long text is folded, as a figure speaks for it."""
