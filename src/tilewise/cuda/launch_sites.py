@@ -15,8 +15,8 @@ from tilewise.cuda.host_values import Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
 from tilewise.cuda.top_level import Piece, device_macros, pieces
 
-MOST_THREADS = 1 << 15
-MOST_BYTES = 1 << 22
+MOST_THREADS = 1 << 13
+MOST_BYTES = 1 << 20
 """Of a launch that is proposed as the file makes it, and of each of its arrays."""
 
 _LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>;]*>[^;<>]*)*>)?\s*<<<")
@@ -29,6 +29,7 @@ _MADE = re.compile(
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 _NAMED = re.compile(r"(\w+)\s*\(")
 _WHOLE = re.compile(
     r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t)\b[^*]*"
@@ -117,7 +118,12 @@ def launch_sites(text: str) -> list[LaunchSite]:
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)
-    fixed = frozenset(word for one in every if device.search(one.text) for word in _WORD.findall(one.text))
+    bodies = {one[1]: one[2] for one in _MACRO.finditer(plain.replace("\\\n", "  "))}
+    texts = [one.text for one in every if device.search(one.text)]
+    fixed = frozenset(word for one in texts for word in _WORD.findall(one))
+    fixed |= _names_behind(texts, Scope(bodies)) | {
+        word for name in _names_behind(texts, Scope(bodies)) for word in _WORD.findall(bodies[name])
+    }
     found: list[LaunchSite] = []
     for piece in every:
         if piece.is_function and re.search(r"<<\s*<", piece.text):
@@ -190,7 +196,7 @@ def _calls(
             bytes_ = {**bytes_, **dict(_allocations(own))}
             ending = "_" * 2 * (depth + 1)
             inner = {name + ending: _marked(text, values, ending) for name, text in values.items()}
-            passed = dict(zip(taken, given, strict=False))
+            passed = dict(reversed([*zip(taken, given, strict=False)]))
             inner |= {name: _marked(text, values, ending) for name, text in passed.items()}
             words = {name: _last_word(text) for name, text in passed.items()}
             sizes = {n: _marked(bytes_[word], values, ending) for n, word in words.items() if word in bytes_}

@@ -34,6 +34,13 @@ _DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b")
 _SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
 """Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
 _STRUCT_BYTES = 64
+_FAR = 1 << 16
+"""Elements of an array that a kernel indexes in a way that nothing of its sizes bounds."""
+_OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
+_REACHES_FAR = re.compile(
+    r"\[[^][]*(?:\*|<<|\b[A-Z][A-Z_\d]+\b)[^][]*\]|\b(?:int|unsigned|size_t|auto|long)\s+\w+\s*=[^;]*(?:\*|<<)"
+)
+"""Products and constants in an index, or in a number that may become one."""
 _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
     r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
@@ -113,6 +120,8 @@ def proposal(
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
     grid, formulas = _grid(given, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
+    if not is_square and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)):
+        length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
     return Proposal(
         arguments=tuple(
             _array(one, length, site.bytes_of(at, scope) if site else None)
@@ -124,7 +133,7 @@ def proposal(
         grid=grid,
         block=block,
         grid_formulas=formulas,
-        shared_bytes=shared or (_shared_bytes(text) if _DYNAMIC.search(own) else 0),
+        shared_bytes=shared or _shared_bytes(own, text),
     )
 
 
@@ -138,7 +147,11 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
     ]
 
 
-def _shared_bytes(text: str) -> int:
+def _shared_bytes(own: str, text: str) -> int:
+    """Dynamic shared memory for a kernel that has some, itself, in a function or at the top of the file."""
+    others = "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
+    if not _DYNAMIC.search(own + others):
+        return 0
     return _MOST_SHARED_BYTES if "cudaFuncAttributeMaxDynamicSharedMemorySize" in text else _SHARED_BYTES
 
 
@@ -213,9 +226,9 @@ def _length(sizes: Mapping[str, int], is_square: bool) -> _Formula:
     return str(value), value
 
 
-def _at_least(threads: int, length: _Formula) -> _Formula:
-    """An element for each thread, since a kernel may have no guard."""
-    return (str(threads), threads) if length[1] < threads else length
+def _at_least(count: int, length: _Formula) -> _Formula:
+    """As many elements: at least one for each thread, since a kernel may have no guard."""
+    return (str(count), count) if length[1] < count else length
 
 
 def _grid(
@@ -262,7 +275,7 @@ def _three(extents: Sequence[int]) -> tuple[int, int, int]:
 def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArray:
     """An array of a length; or of the bytes that the file's host code allocates."""
     dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
-    each = max(one.width, 1) if one.dtype is not None else 16
+    each = max(one.width, 1) if one.dtype is not None else _STRUCT_BYTES
     text, count = length
     elements, formula = each * count, text if each == 1 else f"{each} * {text}"
     own, rest = divmod(bytes_ or 0, dtype.itemsize)

@@ -214,6 +214,11 @@ def syntax_tree(source: str, flags: tuple[str, ...]) -> dict[str, Any]:
     return {"kind": "TranslationUnitDecl", "inner": json.loads(b"[{" + b"},{".join(kept) + b"}]")}
 
 
+def macros_of(source: str, flags: tuple[str, ...]) -> list[str]:
+    """The macros that hold at the end of a source, as ``#define`` lines."""
+    return _run(zig(), (*_FLAGS, *flags, "-E", "-dM"), source).stdout.decode("utf-8", "replace").splitlines()
+
+
 _REPAIRS = (
     ("texture|surface|tex[123]D|surf[123]D", "Textures and surfaces are not simulated: read an array."),
     (r"\bcu(?:blas|fft|dnn|sparse|solver)", "Libraries for hosts cannot be called from a kernel."),
