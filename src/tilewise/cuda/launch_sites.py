@@ -168,7 +168,7 @@ def _site(
         for bound in _instances(piece, plain):
             here = scope.having({**passed, **scope.own, **bound})
             template = _resolved(written, here, known)
-            unchanged = free | _names_behind([written], here)
+            unchanged = (free - passed.keys()) | _names_behind([written], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
 
 
