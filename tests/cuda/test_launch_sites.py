@@ -127,6 +127,14 @@ int main() { run(4096); }
     assert (site.passed(1, site.scope), site.passed(1, site.small())) == (4096, 512)
 
 
+def test_sizes_stay_where_the_launch_is_large_without_them() -> None:
+    source = """__global__ void k(float* y) { y[threadIdx.x] = 1; }
+int main() { int n = 36 * 128; float* y; cudaMalloc(&y, n * sizeof(float)); k<<<64, 1024>>>(y); }
+"""
+    (site,) = launch_sites(source)
+    assert site.bytes_of(0, site.small()) == 4 * 36 * 128
+
+
 def test_a_size_that_template_arguments_follow_from_stays() -> None:
     source = """template <int PER> __global__ void k(float* y, int n) {}
 int main() {
