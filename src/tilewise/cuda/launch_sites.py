@@ -68,7 +68,7 @@ class LaunchSite:
     def small(self) -> Scope:
         """The scope with its large sizes divided until the launch is one for a first look.
 
-        Where that cannot be reached, as the rest is fixed, they stay as the file has them.
+        Where even then its threads are too many, they stay as the file has them.
         """
         scope, sizes = self.scope, dict(self.scope.roots)
         used = self._used()
@@ -77,7 +77,7 @@ class LaunchSite:
                 break
             large = {name: value for name, value in sizes.items() if name in used and value > 64}
             if not large:
-                return self.scope
+                return scope if self._threads(scope) <= MOST_THREADS else self.scope
             most = max(large.values())
             sizes.update({name: value // 2 for name, value in large.items() if value == most})
             scope = self.scope.having(sizes)
@@ -103,10 +103,12 @@ class LaunchSite:
         return int(found) if isinstance(found, int | float) and found > 0 else None
 
     def _fits(self, scope: Scope) -> bool:
-        grid, block, _ = self.extents(scope)
         arrays = [self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))]
-        threads = _product(grid or (1,)) * _product(block or (1,))
-        return threads <= MOST_THREADS and max(arrays, default=0) <= MOST_BYTES
+        return self._threads(scope) <= MOST_THREADS and max(arrays, default=0) <= MOST_BYTES
+
+    def _threads(self, scope: Scope) -> int:
+        grid, block, _ = self.extents(scope)
+        return _product(grid or (1,)) * _product(block or (1,))
 
     def _used(self) -> set[str]:
         """Every name that grid, arrays and numbers follow from, but not those that the block follows from."""
