@@ -31,7 +31,7 @@ from tilewise.outputs import (
     installed,
 )
 from tilewise.outputs.kernel import without_markers
-from tilewise.outputs.kinds import LONGEST_LINE, LONGEST_TEXT
+from tilewise.outputs.kinds import LONGEST_LINE, LONGEST_RECORDED, LONGEST_TEXT
 from tilewise.outputs.table import number
 from tilewise.outputs.try_it import TryOutput
 
@@ -214,7 +214,8 @@ def test_region_markers_stand_blank_or_go() -> None:
 
 
 def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> None:
-    lines = [f"{n} {n}.5" for n in range(LONGEST_TEXT + 1)]
+    lines = [f"{n} {n}.5" for n in range(LONGEST_RECORDED + 1)]
+    assert Text("\n".join([*lines, *lines][:LONGEST_TEXT])).markdown(context()).startswith("```")
     open_text = Text("\n".join(lines[:-1]), source="recorded on a machine").markdown(context())
     long_text = Text("\n".join(lines), source="recorded on a machine").markdown(context())
     assert open_text.startswith("```")
@@ -222,3 +223,5 @@ def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> 
     assert 'title="recorded on a machine"' in long_text
     assert all(f"    {line}" in long_text.splitlines() for line in lines)
     assert Text(" ".join(lines) + " 0" * LONGEST_LINE).markdown(context()).startswith("??? code")
+    timed = "N=32: one: 2.00 us; rounds 2.00, 2.01, 1.99"
+    assert Text(timed, source="recorded on a machine").markdown(context()).startswith("??? code")

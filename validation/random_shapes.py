@@ -407,6 +407,19 @@ def machine() -> dict[str, Any]:
     }
 
 
+def merged(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """A record with the families of another run in the place of its own.
+
+    Raises:
+        ValueError: the runs differ in more than the temperature of the GPU and the families.
+    """
+    same = [{**one, "machine": {**one["machine"], "temperature.gpu": ""}} for one in (record, other)]
+    for name in sorted(set(record) | set(other)):
+        if name != "families" and same[0].get(name) != same[1].get(name):
+            raise ValueError(f"{name} differs: {record.get(name)} and {other.get(name)}")
+    return {**record, "families": {**record["families"], **other["families"]}}
+
+
 def main() -> None:
     """Compare and write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -415,7 +428,12 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=SHAPES)
     parser.add_argument("--out", type=Path, default=RECORD)
     parser.add_argument("--warm", action="store_true", help="only compile and check")
+    parser.add_argument("--merge", type=Path, help="only put the families of this record into that at --out")
     given = parser.parse_args()
+    if given.merge:
+        both = (json.loads(one.read_text(encoding="utf-8")) for one in (given.out, given.merge))
+        given.out.write_text(json.dumps(merged(*both), indent=1) + "\n", encoding="utf-8")
+        return
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -639,13 +639,13 @@ def seen_ms(name):
 if SEEN:
     show(
         Table(
-            ["step", "estimate [ms]", "measured [ms]", "MFU", "memory [GB]"],
+            ["step", "estimate [ms]", "measured [ms]", "MFU"],
             [
-                [in_full(name), round(estimated(name), 1), round(ms, 1), f"{mfu(ms):.0%}", most_gb]
+                [in_full(name), round(estimated(name), 1), round(ms, 1), f"{mfu(ms):.0%}"]
                 for name in HOW
-                for ms, _, _, most_gb, _ in [SEEN[name]]
+                for ms in [seen_ms(name)]
             ],
-            caption="Training steps on one {machine}, in BF16 under autocast: medians of 20 steps after 4 warm-up steps, and the most memory in use.",
+            caption="Training steps on one {machine}, in BF16 under autocast: medians of 20 steps after 4 warm-up steps.",
         )
     )
 publish(

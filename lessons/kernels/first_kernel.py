@@ -443,7 +443,7 @@ pcie_gb_per_s = 64.0  # PCIe 5.0 x16: 16 lanes of 32 Gbit/s, one direction
 
 
 def lower_bounds_us(n):
-    """Lower bounds in microseconds for adding n elements: the kernel, the copies over PCIe."""
+    """Lower bounds in µs for adding n elements: the kernel, the copies over PCIe."""
     kernel_us = bound(GPU, bytes_moved=12 * n, flop=n).time_us
     copies_us = 12 * n / (pcie_gb_per_s * 1e9) * 1e6
     return kernel_us, copies_us

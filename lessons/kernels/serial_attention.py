@@ -26,11 +26,11 @@
 # Let's do one by hand, with d = 4, the query (1, 1, 1, 1) and a scale of $1/\sqrt{d}$ = 0.5. The table shows only the
 # first element of each value:
 #
-# | key | logit | exponential of (logit − largest) | weight | value |
+# | key | logit | exp(logit − max) | weight | value |
 # | --- | --- | --- | --- | --- |
-# | (1, 1, 1, 1) | 4 · 0.5 = 2 | $e^{0}$ = {{ tiny.e0 | .2f }} | {{ tiny.w0 | .2f }} | 10 |
-# | (1, 1, 0, 0) | 2 · 0.5 = 1 | $e^{-1}$ = {{ tiny.e1 | .2f }} | {{ tiny.w1 | .2f }} | 20 |
-# | (0, 0, 0, 0) | 0 · 0.5 = 0 | $e^{-2}$ = {{ tiny.e2 | .2f }} | {{ tiny.w2 | .2f }} | 40 |
+# | (1,&nbsp;1,&nbsp;1,&nbsp;1) | 4&nbsp;·&nbsp;0.5 =&nbsp;2 | $e^{0}$ = {{ tiny.e0 | .2f }} | {{ tiny.w0 | .2f }} | 10 |
+# | (1,&nbsp;1,&nbsp;0,&nbsp;0) | 2&nbsp;·&nbsp;0.5 =&nbsp;1 | $e^{-1}$ = {{ tiny.e1 | .2f }} | {{ tiny.w1 | .2f }} | 20 |
+# | (0,&nbsp;0,&nbsp;0,&nbsp;0) | 0&nbsp;·&nbsp;0.5 =&nbsp;0 | $e^{-2}$ = {{ tiny.e2 | .2f }} | {{ tiny.w2 | .2f }} | 40 |
 #
 # The answer is {{ tiny.w0 | .2f }} · 10 + {{ tiny.w1 | .2f }} · 20 + {{ tiny.w2 | .2f }} · 40 =
 # {{ tiny.answer | .1f }}. A plain average would be {{ tiny.plain | .1f }}.

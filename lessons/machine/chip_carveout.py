@@ -146,7 +146,7 @@ show(
         [Series(f"ring of {kib} KiB", SHARED, waits[kib], role=role) for kib, role in ROLES.items()],
         x="shared memory [KiB]",
         y="cycles per load",
-        marks=[Mark(f"{kib} KiB limit", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
+        marks=[Mark(f"{kib} KiB", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
         title="Loads are fast as long as the ring fits in L1",
         caption="Cycles per dependent load for rings of 32, 96 and 160 KiB, by the shared memory that the driver sets aside on each SM of an {machine}. To the left of a dotted line, the ring of that size fits in L1.",
     )

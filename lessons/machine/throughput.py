@@ -191,8 +191,7 @@ show(
 # {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is *in flight*. By [Little's
 # law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the chip busy takes this many steps in flight:
 #
-# $$\underbrace{\text{throughput}}_{\text{steps per cycle}} \times
-# \underbrace{\text{latency}}_{\text{cycles}} = \text{steps in flight}$$
+# $$\text{throughput (steps per cycle)} \times \text{latency (cycles)} = \text{steps in flight}$$
 #
 # For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }} steps in flight, one
 # from each of {{ model.full | , }} chains. With up to {{ model.full | , }} tasks, every task has its own worker, so

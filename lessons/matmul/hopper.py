@@ -797,7 +797,7 @@ show(
         form=".0f",
         key=False,
         title="A Hilbert curve keeps tiles of one wave close together",
-        caption="C as 16 × 16 tiles in three orders: pale tiles come first, dark ones last.",
+        caption="C as 16 × 16 tiles in three orders. The stronger the green, the later the tile.",
         alt="Three squares of 16 by 16 tiles, coloured by their position in the list: row-major, in groups of eight rows, along a Hilbert curve.",
     )
 )
@@ -1162,9 +1162,9 @@ if PROFILES:
     assert SHOWN[LAST][f"smsp__issue_active{OF_PEAK}active"] < 20, "the text says fewer than a fifth"
     show(
         Table(
-            SUMMARY,
-            summary_rows(SHOWN),
-            caption="A profile at 4,096 × 4,096 × 4,096 on an H200: cycles in which the tensor cores and the schedulers are busy, the most frequent reasons why warps don't issue, bytes read from and written to DRAM, and hits in L2.",
+            [SUMMARY[at] for at in (0, 1, 3)],
+            [[row[at] for at in (0, 1, 3)] for row in summary_rows(SHOWN)],
+            caption="A profile at 4,096 × 4,096 × 4,096 on an H200: cycles in which the tensor cores are busy, and the most frequent reasons why warps don't issue.",
         )
     )
 

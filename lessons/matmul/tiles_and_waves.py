@@ -116,8 +116,8 @@ show(
         ranges={"elements computed": (0, 1)},
         key=False,
         title="Nine columns cost as much as twelve",
-        caption="A result of 8 rows and 4 to 12 columns in tiles of 4 × 4. Dark: elements of the result. Pale: computed and thrown away. Empty: not computed.",
-        alt="A grid of 12 rows and 12 columns: the elements of the result are dark, the rest of their tiles is pale.",
+        caption="A result of 8 rows and 4 to 12 columns in tiles of 4 × 4. Full colour: elements of the result. Pale: computed and thrown away. Empty: not computed.",
+        alt="A grid of 12 rows and 12 columns: the elements of the result have full colour, the rest of their tiles is pale.",
     )
 )
 

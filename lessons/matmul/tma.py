@@ -224,7 +224,7 @@ assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 # The TMA knows the array's extents. In a load, elements outside the array
 # arrive as zeros, and they count towards the announced bytes like any others; a store skips them. So a kernel that
 # loads and stores through the TMA needs no bounds check at all. In a load, coordinates may even be negative, and a box
-# may lie outside the array altogether.
+# may be outside the array altogether.
 #
 # In the figure, a box of 4 × 8 elements moves over an array of 6 × 10. Each step runs the kernel.
 

@@ -309,7 +309,7 @@ assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"],
 # LBO depends on the sub-tile: it's 128 bytes times the rows of K that one load covers, here 64. The transpose bit is
 # part of the instruction, so the header has another function for it, `wgmma_m64n128k16_mn`, with the same arguments.
 
-# %% fold="Code of the check and of the table"
+# %% fold="Code of the checks"
 MN_MAJOR = Kernel(ONE_TILE.source, defines={"B_IS_MN_MAJOR": 1}, options=OPTIONS)
 agree(one_tile, ONE_TILE, [tile_case(), tile_case(M=50, N=100, K=40), tile_case(M=33, N=72, K=24)], rtol=0.0)
 arrays = MN_MAJOR.on(tile_case(transposed=False)).run()
@@ -323,45 +323,25 @@ TRIED_MN = {
     "transpose bit 0": ("#define wgmma wgmma_m64n128k16_mn", "#define wgmma wgmma_m64n128k16"),
 }
 MN = {name: outcome(*edit, transposed=False, kernel=MN_MAJOR) for name, edit in TRIED_MN.items()}
-show(
-    Table(
-        ["B, MN-major", "result"],
-        [[name, result] for name, result in MN.items()],
-        caption="one_tile with other descriptors of B, stored as 64 rows of 128 columns, on the simulator.",
-    )
-)
 assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "correct"
-assert "correct" not in MN.values()
+assert "correct" not in MN.values() and MN["transpose bit 0"] == "out of bounds", "the text says so"
+WRONG = {name: result.split()[0] for name, result in MN.items()}
+publish(
+    mn={
+        "lbo": WRONG["LBO 16"],
+        "exchanged": WRONG["LBO and SBO exchanged"],
+        "step": WRONG["step of 32 bytes"],
+    }
+)
 
 # %% [markdown]
-# The header has a function for each shape and layout that the course's kernels need. For another N, write one like them,
-# with N / 2 accumulators per thread.
-
-# %% fold="Code of the table"
-import re
-
-
-def wgmma_functions():
-    """Each wgmma function of the header with its shape and layouts, read from its text."""
-    found = re.findall(
-        r"void (wgmma_m64n(\d+)k16\w*)\(float \(&d\)\[(\d+)\].*?p, 1, 1, ([01, ]+);", HOPPER.source, re.DOTALL
-    )
-    for name, n, registers, transposed in found:
-        assert int(registers) == 64 * int(n) // 128
-        bits = transposed.split(", ")
-        a = "shared memory, K-major" if len(bits) == 2 else "registers"
-        yield [name, f"64 × {n}", registers, a, "MN-major" if bits[-1] == "1" else "K-major"]
-
-
-FUNCTIONS = list(wgmma_functions())
-show(
-    Table(
-        ["function", "D", "accumulators per thread", "A", "B"],
-        FUNCTIONS,
-        caption="The wgmma functions of hopper.cuh, all for BF16 and K = 16.",
-    )
-)
-assert len(FUNCTIONS) == HOPPER.source.count("void wgmma_m64")
+# Four mistakes are typical. With LBO left at 16, {{ mn.lbo }} of D is wrong; with the two offsets exchanged,
+# {{ mn.exchanged }}; and with the K-major step of 32 bytes, {{ mn.step }}. If you forget the transpose bit, the
+# instruction reads out of bounds.
+#
+# The header has a function for each shape and layout that the course's kernels need. In their names, `_mn` means that B
+# is MN-major, and `_rs` that A comes from registers. For another N, write one like them, with N / 2 accumulators per
+# thread.
 
 # %% [markdown]
 # ## The accumulator layout
@@ -560,38 +540,22 @@ HOPPER.region("wgmma_order")
 # of at least two stages. Naming the accumulators in the wait costs no instruction. The next lesson shows such a loop, with
 # [two consumer warpgroups](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) that multiply different rows of A by the same B.
 #
-# Leave out a wait or the commit, and the simulator reports it. Without the commit, there's no group to wait for, so
-# the wait returns at once:
+# Leave out a wait, the commit or a fence, and the simulator reports it. Without the commit, there's no group to wait for,
+# so the wait returns at once. Here is a missing fence, after ordinary code has written the registers of A:
 
-# %% fold="Code of the table"
-LEFT_OUT = {
-    "the wait for the group": ("    wgmma_wait<0>(acc);\n", ""),
-    "the commit": ("    wgmma_commit();\n", ""),
-    "the wait on the mbarrier": ("    mbarrier_wait(&full, 0);\n", ""),
-}
-ORDER = {}
-for name, (old, new) in LEFT_OUT.items():
-    assert ONE_TILE.source.count(old) == 1
-    spoilt = Kernel(ONE_TILE.source.replace(old, new), defines=ONE_TILE.defines, options=OPTIONS)
-    try:
-        spoilt.on(tile_case()).simulate()
-        ORDER[name] = "nothing"
-    except HazardError as error:
-        ORDER[name] = f"{error.hazard}"
-show(
-    Table(
-        ["missing", "what the simulator reports"],
-        [[name, text] for name, text in ORDER.items()],
-        caption="one_tile with one instruction removed at a time, run on the simulator.",
-    )
-)
+# %% fold="Code of the checks"
+for old, found in (
+    ("    wgmma_wait<0>(acc);\n", "accumulator"),
+    ("    wgmma_commit();\n", "accumulator"),
+    ("    mbarrier_wait(&full, 0);\n", "undelivered"),
+):
+    assert outcome(old, "") == found
 spoilt = Kernel(
     CHAIN.source.replace("    wgmma_fence();  // orders the writes of p", "    // "),
     defines=CHAIN.defines,
     options=OPTIONS,
 )
 expect_hazard(spoilt.on(chain_case()), "accumulator")
-assert "nothing" not in ORDER.values()
 
 # %% [markdown]
 # On a GPU, also watch the compiler. A branch, a function call that isn't inlined or a shortage of registers can
@@ -606,22 +570,13 @@ assert "nothing" not in ORDER.values()
 # producer warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at
 # most {{ budget.even }}, since register counts are multiples of 8. That's far more than the producer needs for its
 # loop, and it leaves a consumer {{ budget.left }} besides its accumulators. `setmaxnreg` redistributes registers at run time:
-# the producer goes down to 24, and each consumer goes up to 240.
+# the producer goes down to 24, and each consumer goes up to 240. The block's total stays the same: 384 × {{ budget.even }}
+# = {{ budget.all }}, and 128 × 24 + 256 × 240 = {{ budget.after }}.
 
-# %% fold="Code of the table"
+# %% fold="Numbers for the text"
 EVEN = 65536 // 384 // 8 * 8
-show(
-    Table(
-        ["", "per producer thread (128)", "per consumer thread (256)", "block, of 65,536"],
-        [
-            ["at the launch", EVEN, EVEN, 384 * EVEN],
-            ["after setmaxnreg", 24, 240, 128 * 24 + 256 * 240],
-        ],
-        caption="Registers per thread, and what a block of 384 threads holds in all.",
-    )
-)
 assert 128 * 24 + 256 * 240 <= 384 * EVEN <= 65536, "what is taken was given back before"
-publish(budget={"even": EVEN, "left": EVEN - 128})
+publish(budget={"even": EVEN, "left": EVEN - 128, "all": 384 * EVEN, "after": 128 * 24 + 256 * 240})
 
 # %% [markdown]
 # The producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");`, and each consumer the same with `inc` and 240,

@@ -400,7 +400,7 @@ column_map = heat_map(
     form=".0f",
     height=520,
     title="One padding word spreads a column over all 32 banks",
-    caption=f"The banks of the 32 elements in column {COLUMN} of the tile, one row of the map per row of the tile. The slider adds one word of padding to each row.",
+    caption=f"The banks of the 32 elements in column {COLUMN} of the tile, one row of the map per row of the tile. The buttons choose whether each row is padded by one word.",
     alt=f"A map of 32 rows of the tile by 32 banks, with a coloured cell where the row's element of column {COLUMN} is.",
 )
 column_map.spec["data"][0] |= {

@@ -252,6 +252,7 @@ show(
         source=SOURCE,
         language="python",
         blanks=True,
+        start=2,
         title="Five kernels move every intermediate twice",
         caption="Four elements and five kernels. The rows of the registers are x, s, c, s2 and c2. The model counts transfers to and from device memory, not time.",
     )
@@ -345,6 +346,7 @@ show(
         source=SOURCE,
         language="python",
         blanks=True,
+        start=2,
         title="The fused kernel moves only x and y",
         caption="The same four elements in one fused kernel. Everything between x and y stays in registers.",
     )

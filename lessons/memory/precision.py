@@ -506,7 +506,10 @@ publish(
 show(
     Table(
         ["format", "bytes per load", "time [µs]", "GB/s"],
-        [[f"FP{bits}", load, us, bits // 4 * N_RELU / us / 1e3] for (bits, load), us in RELU_US.items()],
+        [
+            [f"FP{bits}", load, us, round(bits // 4 * N_RELU / us / 1e3, 1)]
+            for (bits, load), us in RELU_US.items()
+        ],
         caption="ReLU of 2²⁶ elements on an {machine}.",
     )
 )
@@ -882,7 +885,7 @@ show(
                 WEIGHTS * bits / 8e6,
                 LAUNCH_US + WEIGHTS * bits / 8e3 / READ_GB_PER_S,
                 US[bits],
-                WEIGHTS * bits / 8e3 / US[bits],
+                round(WEIGHTS * bits / 8e3 / US[bits], 1),
                 f"{ERROR[bits]:.1e}",
             ]
             for bits in (32, 16, 8)

@@ -729,7 +729,7 @@ show(
                 COUNTS[label],
                 predicted_ps(label, 3) * LARGE / 1e6,
                 TOOK[label],
-                4 * COUNTS[label] * LARGE / TOOK[label] / 1e3,
+                round(4 * COUNTS[label] * LARGE / TOOK[label] / 1e3, 1),
             ]
             for label in WAYS
         ],

@@ -439,7 +439,7 @@ void sum_at_once(const float* x, float* sums, float* total, int n) {
 )
 
 
-# %% title="CUDA C"
+# %%
 FOUR.region("wide")
 
 
@@ -494,7 +494,7 @@ void sum_narrow(const float* x, float* sums, int n) {
 }
 """)
 
-# %% title="CUDA C"
+# %%
 AT_ONCE.region("last")
 
 # %% [markdown]
@@ -824,7 +824,7 @@ void dot_wide(const float* x, const float* y, float* sums, int n) {
 )
 
 
-# %% title="CUDA C"
+# %%
 DOT_TWO.region("wide")
 
 

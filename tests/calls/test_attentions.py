@@ -137,7 +137,7 @@ def test_thousands_of_attentions(**case):
     right_attention(**case)
 
 
-@sweep("attentions", texts=("attention_*", "general/attention"))
+@sweep("attentions", texts=("attention_*", "general/attention", "general/backward_*"))
 @HEAVY
 @CASES
 def test_thousands_of_gradients(**case):
@@ -159,6 +159,21 @@ def test_bf16_on_each_generation(monkeypatch, arch, more):
         monkeypatch.setattr(module, "capability", lambda: arch)
     right_attention(**{**PLAIN, **more})
     right_gradients(**{**PLAIN, **more})
+
+
+@pytest.mark.parametrize(("d", "batch", "memory"), [(64, 1, "plain"), (48, 2, "permuted"), (32, 1, "offset")])
+@pytest.mark.parametrize("n", [1, 64, 65, 200, 321])
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_narrow_heads_on_hopper(d, batch, memory, n, causal):
+    heads = 3 - batch
+    assert choose_backward(problem(d=d, queries=n, keys=n, shift=n), 90).kernel == "general/backward_hopper"
+    more = {"d": d, "batch": batch, "memory": memory, "queries": n, "keys": n, "causal": causal}
+    right_gradients(**{**PLAIN, "kv_heads": heads, **more})
+
+
+@pytest.mark.parametrize("more", [{"share": 3}, {"keys": 200}, {"shift": -20}, {"d": 60}])
+def test_gradients_of_narrow_heads_that_the_fast_kernel_does_not_take(more):
+    right_gradients(**{**PLAIN, "d": 64, **more})
 
 
 def test_fp32_with_the_lessons_kernel():
@@ -212,7 +227,9 @@ def test_the_table_of_kernels(more, arch, kernel):
         ({"causal": True, "shift": 3}, 90, "general/attention"),
         ({}, 80, "general/attention"),
         ({"kv_heads": 2}, 90, "general/attention"),
-        ({"d": 64}, 90, "attention_backward_hopper"),
+        ({"d": 64}, 90, "general/backward_hopper"),
+        ({"d": 32}, 90, "general/backward_hopper"),
+        ({"d": 72}, 90, "attention_backward_hopper"),
         ({"d": 60}, 90, "general/attention"),
         ({"batch": 9000}, 90, "general/attention"),
     ],

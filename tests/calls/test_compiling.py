@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.
 
 SETTINGS = {
     "attention": [{"Number": number, "D": 256, "CAUSAL": 1} for number in C_TYPES.values()],
-    "backward_narrow": [{"D": 64}],
+    "backward_hopper": [{}],
+    "backward_narrow": [{"D": 64, "WIDE": 64}, {"D": 96, "WIDE": 128}],
     "decode": [{"Number": number, "D": 256} for number in C_TYPES.values()],
     "decode_mma": [
         {"Number": C_TYPES[kind], "HALF": int(kind == "float16"), "D": 128, "CLUSTER": 1, "DIRECT": at}
@@ -50,7 +51,12 @@ SETTINGS = {
     "sum": [{"Number": number, "CLUSTER": 1} for number in C_TYPES.values()],
     "transpose": [{"Number": word} for word in ("unsigned char", "unsigned long long")],
 }
-TARGETS = {"matmul_hopper": ["sm_90a"], "matmul_fp32": ["sm_80", "sm_90"], "decode_mma": ["sm_80", "sm_90"]}
+TARGETS = {
+    "matmul_hopper": ["sm_90a"],
+    "backward_hopper": ["sm_90a"],
+    "matmul_fp32": ["sm_80", "sm_90"],
+    "decode_mma": ["sm_80", "sm_90"],
+}
 ENTRIES = {
     **{"attention": "attention_forward", "matmul": "matmul", "decode": "decode_split"},
     **{"softmax": "softmax_rows", "sum": "sum_blocks", "pad": "pad_two", "backward_narrow": "prepare_narrow"},

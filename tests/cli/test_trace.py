@@ -91,6 +91,7 @@ ARRAYS = {
     "ones:u8[3]": ("uint8", (3,)),
     "out:i32[7]": ("int32", (7,)),
     "bool[6]": ("bool", (6,)),
+    "letters:i8[40]": ("int8", (40,)),
 }
 
 
@@ -101,6 +102,9 @@ def test_arrays_of_every_kind_are_read(text: str) -> None:
     assert (made.dtype.name, made.shape) == ARRAYS[text]
     if text.startswith("arange:i"):
         assert made.tolist() == [0, 1, 2, 3, 4]
+    if text.startswith("letters"):
+        assert bytes(made).decode().isalpha()
+        assert bytes(made).islower()
     if text.startswith("zeros"):
         assert not made.any()
     if text.startswith("ones"):
@@ -240,6 +244,34 @@ def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
     assert {"box=zeros:u8[8]", "by=i32[2]"} <= set(moved)
     for command in commands:
         assert main(command) == 0, command
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/*\n__global__ void k(float* y) {}\n*/\nint main() {}\n", "none.cu: the source has no kernel."),
+        ("__global__ void k(float** y) { y[0][0] = 1; }\n", "a pointer to pointers"),
+    ],
+)
+def test_a_file_without_a_kernel_that_can_be_launched_is_refused(
+    text: str, said: str, file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "none.cu").write_text(text, encoding="utf-8")
+    assert main(["trace", "none.cu"]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_of_many_launches_of_a_template_some_are_proposed_and_all_are_named(
+    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    launches = " ".join(f"k<{n}><<<1, 32>>>(text);" for n in range(1, 7))
+    kernel = "template <int N> __global__ void k(char* text) { text[threadIdx.x] = N; }\n"
+    (tmp_path / "many.cu").write_text(f"{kernel}void all(char* text) {{ {launches} }}", encoding="utf-8")
+    assert main(["trace", "many.cu"]) == 0
+    said = capsys.readouterr().out
+    assert "many.cu has 6 kernels" in said
+    assert "Also launched: k<5>, k<6>." in said
+    assert said.count("--arg 'text=letters:i8[1024]'") == 4
 
 
 def test_macros_and_saved_arrays_are_taken(file: str, tmp_path: Path) -> None:

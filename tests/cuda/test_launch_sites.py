@@ -82,6 +82,52 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y)
     assert site.bytes_of(0, site.small()) == 4 << 20
 
 
+CALLED = """
+int steps = 3;
+__global__ void add(const float* a, float* c, int n, int k) {}
+void timed(void (*kernel)(const float*, float*, int, int), float* A, float* C, int N, dim3 grid, int t) {
+    kernel<<<grid, t>>>(A, C, N, steps);
+}
+void run(int N, int threads) {
+    float *dA, *dC;
+    cudaMallocManaged(&dA, N * N * sizeof(float)); cudaMalloc(&dC, N * sizeof(float));
+    dim3 grid((N + threads - 1) / threads);
+    timed(add, dA, dC, N, grid, threads);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "n", "threads"),
+    [
+        ("int main(int argc, char** argv) { int N = argc > 1 ? atoi(argv[1]) : 500; run(N, 64); }", 500, 64),
+        (
+            "int main(int argc, char** argv) { int n = 320; if (argc > 1) n = atoi(argv[1]); run(n, 32); }",
+            320,
+            32,
+        ),
+        ('int main() { int n; scanf("%d", &n); run(n, 128); }', 1024, 128),
+        ("", 1024, 256),
+    ],
+)
+def test_sizes_pass_through_the_calls_of_host_functions(host: str, n: int, threads: int) -> None:
+    (site,) = launch_sites(CALLED + host)
+    assert site.kernel == "add"
+    assert site.extents(site.scope) == ((-(-n // threads),), (threads,), 0)
+    assert [site.passed(at, site.scope) for at in (2, 3)] == [n, 3]
+    assert [site.bytes_of(at, site.scope) for at in (0, 1)] == [4 * n * n, 4 * n]
+
+
+def test_a_size_that_template_arguments_follow_from_stays() -> None:
+    source = """template <int PER> __global__ void k(float* y, int n) {}
+int main() {
+    const int n = 1 << 22; float* y; cudaMalloc(&y, n * 4); const int per = n / 1024;
+    k<per><<<n / per, 256>>>(y, n);
+}"""
+    (site,) = launch_sites(source)
+    assert (site.template, site.passed(1, site.small())) == ("<4096>", 1 << 22)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -91,6 +137,7 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y)
         ("N > 64 ? 2 : 3", 2),
         ("dim3(N, 2)", (100, 2)),
         ("sizeof(float) * N", 400),
+        ("sizeof(DATA) * N", 800),
         ("std::min(N, 7u)", 7),
         ("-N % 7", -2),
         ("atoi(argv[1])", None),
@@ -99,7 +146,12 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y)
     ],
 )
 def test_values_of_expressions(text: str, value: object) -> None:
-    assert scope_of("#define N 100\n#define self self + 1\n").value(text) == value
+    assert (
+        scope_of("#define N 100\n#define self self + 1\n#define DATA real\ntypedef double real;\n").value(
+            text
+        )
+        == value
+    )
 
 
 def test_what_a_function_defines_hides_what_is_outside() -> None:

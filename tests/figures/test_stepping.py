@@ -125,6 +125,13 @@ def test_short_values_stand_32_to_a_row_and_unused_shared_memory_is_left_out() -
     assert "wide" not in fractions and "used" not in fractions
 
 
+def test_a_wide_matrix_of_short_values_is_tight_on_a_narrow_page() -> None:
+    for shape, scale, tight in (((16, 16), 1, True), ((4, 4), 1, False), ((16, 16), 0.3, False)):
+        lanes = scale * np.arange(shape[0] * shape[1]).reshape(shape)
+        figure = stepped([State("Lane 0.", arrays={"A": lanes}, reads={"A": np.array([0])})], **WORDS)
+        assert ("tight" in figure.spec["arrays"][0]) is tight
+
+
 def test_shapes_come_from_launch_and_source() -> None:
     source = r"""
 extern "C" __global__ void tile(const float* A, float* B) {

@@ -39,7 +39,43 @@ def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can
     made = proposal(Kernel(text, "k").function, text)
     x, y, n = made.arguments
     assert isinstance(n, ProposedNumber)
-    assert n.value == 1 << 15
-    assert (made.grid, made.block) == ((256, 1, 1), (128, 1, 1))
+    assert n.value == 1 << 13
+    assert (made.grid, made.block) == ((64, 1, 1), (128, 1, 1))
     assert made.grid_formulas[0] == "ceil_div(n, blockDim.x)"
     assert (x.length, y.length) == ("n", "16")
+
+
+def test_an_array_that_a_size_is_multiplied_into_has_its_square() -> None:
+    text = """__global__ void sums(const float* a, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) for (int j = 0; j < n; j++) y[i] += a[i * n + j];
+}"""
+    made = proposal(Kernel(text).function, text)
+    n = {one.name: one.value for one in made.arguments if isinstance(one, ProposedNumber)}["n"]
+    assert {one.shape for one in made.arguments if not isinstance(one, ProposedNumber)} == {(n * n,)}
+    assert prod(made.grid) * prod(made.block) >= n
+
+
+@pytest.mark.parametrize("index", ["i * 3", "i << 2", "i + STEP"])
+def test_an_array_that_a_kernel_indexes_by_products_and_constants_is_large(index: str) -> None:
+    text = f"""#define STEP 20000
+__global__ void k(float* y) {{ int i = threadIdx.x; y[{index}] = 1; }}"""
+    (y,) = proposal(Kernel(text).function, text).arguments
+    assert not isinstance(y, ProposedNumber)
+    assert prod(y.shape) == 1 << 16
+
+
+def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for() -> None:
+    text = """__global__ void k(float* y) { extern __shared__ float s[]; s[threadIdx.x] = 1; y[0] = s[0]; }
+int main(int argc, char** argv) {
+    cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, wanted());
+    k<<<1, 32, wanted()>>>(y);
+}"""
+    assert proposal(Kernel(text, "k").function, text).shared_bytes == 232_448
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(asked: bool) -> None:
+    text = f"""{"extern __shared__ float s[];" if asked else "__shared__ float s[32];"}
+__global__ void k(float* y) {{ s[threadIdx.x] = 1; y[threadIdx.x] = s[threadIdx.x]; }}"""
+    assert proposal(Kernel(text).function, text).shared_bytes == (16_384 if asked else 0)

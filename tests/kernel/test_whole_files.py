@@ -9,6 +9,7 @@ import pytest
 
 from tilewise import HazardError, Kernel
 from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.launch_sites import launch_sites
 from tilewise.cuda.top_level import host_pieces, pieces
 from tilewise.simulator import CompileError, device_part
 
@@ -153,6 +154,52 @@ def test_its_own_headers_are_found_beside_the_file(tmp_path: Path) -> None:
     run = kernel.simulate(y, grid=1, block=32)
     assert (y == 0.5).all()
     assert run.counts.global_store.requests == 1
+
+
+def test_lines_stay_true_behind_a_header_that_a_condition_leaves_out(tmp_path: Path) -> None:
+    (tmp_path / "timing.h").write_text("struct clock_of_hosts {};\n" * 9)
+    source = """#ifdef TIMING
+#include "timing.h"
+#endif
+/*
+#include "timing.h"
+*/
+#include <string>
+int load(std::string name);
+__global__ void k(float* y) {
+    y[threadIdx.x + 1] = 1;
+}
+int main() { return load("x"); }
+"""
+    y = np.zeros(32, np.float32)
+    run = Kernel(source, folder=tmp_path).simulate(y, grid=1, block=32, hazards="collect")
+    assert [(one.kind, one.line) for one in run.hazards] == [("out of bounds", 10)]
+    assert y.tolist() == [0] + [1] * 31
+
+
+def test_a_part_of_a_file_names_the_file_that_includes_it(tmp_path: Path) -> None:
+    (tmp_path / "part.cu").write_text("__global__ void k(real* y) { y[threadIdx.x] = 2; }\n")
+    (tmp_path / "main.cu").write_text('typedef float real;\n#include "part.cu"\nint main() {}\n')
+    part, whole = tmp_path / "part.cu", tmp_path / "main.cu"
+    with pytest.raises(CompileError, match=r"unknown type name 'real'.*main\.cu includes this file"):
+        Kernel(part.read_text(), folder=tmp_path, origin=(str(part), 1))
+    y = np.zeros(32, np.float32)
+    Kernel(whole.read_text(), folder=tmp_path, origin=(str(whole), 1)).simulate(y, grid=1, block=32)
+    assert (y == 2).all()
+
+
+@pytest.mark.parametrize(("prelude", "n"), [("", 64), ("#define LARGE\n", 512)])
+def test_sizes_that_conditions_decide_are_those_that_are_compiled(prelude: str, n: int) -> None:
+    source = """#ifdef LARGE
+#define N 512
+#else
+#define N 64
+#endif
+__global__ void k(float* y, int n) { if (threadIdx.x < N) y[threadIdx.x] = n; }
+int main() { int n = N; float* y; cudaMalloc(&y, N * sizeof(float)); k<<<1, N>>>(y, n); }
+"""
+    (site,) = launch_sites(device_part(source, None, prelude=prelude).whole)
+    assert (site.passed(1, site.scope), site.bytes_of(0, site.scope)) == (n, 4 * n)
 
 
 def test_a_pointer_to_pointers_says_what_to_do() -> None:

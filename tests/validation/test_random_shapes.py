@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewise.measurements import random_shapes
-from validation.random_shapes import FAMILIES, SEED, SHAPES, drawn
+from validation.random_shapes import FAMILIES, SEED, SHAPES, drawn, merged
 
 ROOT = Path(__file__).parents[2]
 RECORD = random_shapes.read(ROOT)
@@ -50,3 +50,14 @@ def test_every_other_shape_is_aligned():
         for at, sizes in enumerate(drawn(family, 7, 10)):
             extents = [value for name, value in sizes.items() if name not in ("dtype", "offset")]
             assert at % 2 or all(one % 64 == 0 for one in extents)
+
+
+def test_a_familys_new_run_replaces_the_old_one_only_on_the_same_machine():
+    rows = RECORD["families"]["sum"][:1]
+    new = {**RECORD, "machine": {**RECORD["machine"], "temperature.gpu": "90"}, "families": {"sum": rows}}
+    both = merged(RECORD, new)
+    assert both == {**RECORD, "families": {**RECORD["families"], "sum": rows}}
+    with pytest.raises(ValueError, match="machine differs"):
+        merged(RECORD, {**new, "machine": {**new["machine"], "driver_version": "1"}})
+    with pytest.raises(ValueError, match="seed differs: 23 and 7"):
+        merged(RECORD, {**new, "seed": 7})

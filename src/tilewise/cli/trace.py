@@ -66,7 +66,10 @@ def trace(
     if grid is None or block is None:
         from tilewise.cli.trace_proposals import proposals
 
-        print("\n".join(proposals(file, path, text, macros)))
+        try:
+            print("\n".join(proposals(file, path, text, macros)))
+        except ValueError as error:
+            raise _as_error(file, error) from None
         return 0
     target = Path(out) if out else Path(f"{path.stem}.trace.html")
     if not target.parent.is_dir():

@@ -28,7 +28,7 @@ TYPES = {
 }  # fmt: skip
 """Element types as arguments spell them, and as NumPy does."""
 
-FILLS = ("random", "arange", "zeros", "ones", "out")
+FILLS = ("random", "arange", "letters", "zeros", "ones", "out")
 """What an array holds at first; ``out`` is poisoned, so that elements that nobody writes show."""
 
 MOST_BYTES = 1 << 30
@@ -150,6 +150,8 @@ def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[An
         return np.arange(count).astype(dtype).reshape(shape)
     if fill in ("zeros", "ones"):
         return constant(*shape, value=float(fill == "ones"), dtype=dtype)
+    if fill == "letters":
+        return integers(*shape, low=ord("a"), high=ord("z") + 1, dtype=dtype)
     if dtype.kind == "f":
         return normal(*shape, dtype=dtype)
     return integers(*shape, low=0, high=2 if kind == "bool" else 100, dtype=dtype)

@@ -6,6 +6,7 @@ reader's to change.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tilewise.cuda.kernel_source import GlobalFunction
     from tilewise.kernel.kernel import Kernel
 
+_MOST_LAUNCHED = 4
+"""Of a template's launches, those that are compiled for a listing; the others are named."""
 _SPELLED = {np.dtype(name): short for short, name in TYPES.items()}
 
 
@@ -45,10 +48,12 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
     folder = path.resolve().parent
     lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     part = device_part(text, None, prelude=lines, folder=folder, origin=(file, 1))
-    names = [*part.kernels, *(one for launched in part.templates.values() for one in launched)]
+    shown = {template: launched[:_MOST_LAUNCHED] for template, launched in part.templates.items()}
+    names = [*part.kernels, *(one for launched in shown.values() for one in launched)]
     if not names and not part.templates:
         raise LessonError(file, 0, "the file has no kernel.", "Give one with a __global__ function.")
-    count = "a kernel" if len(names) == 1 else f"{len(names)} kernels"
+    total = len(part.kernels) + sum(map(len, part.templates.values()))
+    count = "a kernel" if total == 1 else f"{total} kernels"
     yield f"{file} has {count}. Try:" if names else f"{file}:"
     several = len(part.kernels) + len(part.templates) > 1
     empty = unset_variables(text, lines + part.text)
@@ -66,6 +71,8 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
         yield f"\n  {name}({', '.join(f'{one.ctype} {one.name}' for one in parameters_of(function))})"
         yield f"  {shlex.join(_command(file, named, defines, launch))}"
     for template, launched in part.templates.items():
+        if more := launched[_MOST_LAUNCHED:]:
+            yield f"\n  Also launched: {', '.join(more)}."
         if not launched:
             yield f"\n  {template} is a template: name its arguments, as in --kernel '{template}<32>'."
     if part.left_out:
@@ -102,7 +109,8 @@ def _written(one: ProposedArray | ProposedNumber) -> str:
         )
     is_struct = one.is_by_value and one.dtype == np.uint8
     extents = ",".join(map(str, one.shape))
-    return f"{'zeros:' if is_struct else ''}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
+    fill = "zeros:" if is_struct else "letters:" * bool(re.match(r"(const )?char\b", one.ctype))
+    return f"{fill}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
 
 
 def _structs(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:

@@ -32,6 +32,11 @@ _CAST = re.compile(
     r"(?:int|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
 )
 _LITERAL = re.compile(r"\(*\s*\d[\d\s*()<]*\)*")
+_INPUT = re.compile(r"\bargv\b|\b(?:ato[il]+|std\s*::\s*sto\w+|strto\w+|getenv)\s*\(")
+"""What only a run of the program knows."""
+_READ = re.compile(r"\bcin\s*>>\s*(\w+)|\bscanf\s*\([^;]*?&\s*(\w+)")
+_SIZEOF = re.compile(r"\bsizeof\s*\(\s*(?:unsigned\s+)?(\w+)\s*(\*?)\s*\)")
+_ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;|\btypedef\s+(?:unsigned\s+)?(\w+)\s+(\w+)\s*;")
 _DEEPEST = 24
 
 
@@ -43,6 +48,8 @@ class Scope:
     """Their expressions."""
     functions: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
     """Macros and one-line functions: what they take, and what they return."""
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Those of the values that the function itself defines."""
 
     @property
     def roots(self) -> dict[str, int]:
@@ -65,8 +72,15 @@ class Scope:
     def _evaluate(self, text: str, taken: Mapping[str, Value], depth: int) -> Value:
         if depth > _DEEPEST:
             raise ValueError(text)
+        text = _SIZEOF.sub(lambda one: f"sizeof({self._type(one[1])}{one[2]})", text)
         tree = ast.parse(_as_python(text), mode="eval").body
         return self._node(tree, taken, depth)
+
+    def _type(self, name: str) -> str:
+        """What a macro, an alias or a template's argument for a type stands for."""
+        for _ in range(_DEEPEST):
+            name = self.values.get(name, name)
+        return name
 
     def _node(self, node: ast.expr, taken: Mapping[str, Value], depth: int) -> Value:
         match node:
@@ -118,13 +132,28 @@ def scope_of(outside: str, function: str = "") -> Scope:
             functions[one["name"]] = (_names(one["taken"]), one["body"])
     for one in _RETURNS.finditer(outside):
         functions.setdefault(one["name"], (_names(one["taken"]), one["body"]))
-    for one in re.finditer(rf"\bconst\w*\s[^;(){{}}]*?{_DEFINED.pattern}", outside):
+    kinds = r"\bconst\w*\s|^(?:static\s+)?(?:int|unsigned|size_t|long)\s"
+    for one in re.finditer(rf"(?m:{kinds})[^;(){{}}]*?{_DEFINED.pattern}", outside):
         values.setdefault(one["name"], one["body"])
+    for one in _ALIAS.finditer(outside + function):
+        values.setdefault(one[1] or one[4], one[2] or one[3])
     own: dict[str, str] = {}
+    read = [one[1] or one[2] for one in _READ.finditer(function)]
     for pattern, form in ((_EXTENTS, "dim3({})"), (_DEFINED, "{}")):
         for one in pattern.finditer(function):
-            own.setdefault(one["name"], form.format(one["body"]))
-    return Scope({**values, **own}, functions)
+            body = one["body"]
+            if _INPUT.search(body):
+                read.append(one["name"])
+                body = body.rpartition(":")[2].strip() if "?" in body else ""
+            if body and not _INPUT.search(body):
+                own.setdefault(one["name"], form.format(body))
+    own = {**{name: assumed_size(name) for name in read}, **own}
+    return Scope({**values, **own}, functions, own)
+
+
+def assumed_size(name: str) -> str:
+    """A size of which the text does not say anything, by its name."""
+    return "256" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "1024"
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -133,11 +162,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _as_python(text: str) -> str:
     """A C expression in Python's spelling."""
-    text = re.sub(
-        r"\bsizeof\s*\(\s*(?:unsigned\s+)?(\w+)\s*(\*?)\s*\)",
-        lambda one: "8" if one[2] else str(_SIZES.get(one[1], f"sizeof_{one[1]}")),
-        text,
-    )
+    text = _SIZEOF.sub(lambda one: "8" if one[2] else str(_SIZES.get(one[1], f"sizeof_{one[1]}")), text)
     text = re.sub(r"\b(?:static_cast|reinterpret_cast)\s*<[^<>]*>", "", text)
     text = re.sub(r"\(\s*(?:float|double)\s*\)", "1.0 * ", text)
     text = _CAST.sub("", text)

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewise.cuda.host_values import Scope, Value, scope_of
+from tilewise.cuda.host_values import Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
 from tilewise.cuda.top_level import Piece, device_macros, pieces
 
-MOST_THREADS = 1 << 15
-MOST_BYTES = 1 << 22
+MOST_THREADS = 1 << 13
+MOST_BYTES = 1 << 20
 """Of a launch that is proposed as the file makes it, and of each of its arrays."""
 
 _LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>;]*>[^;<>]*)*>)?\s*<<<")
@@ -27,8 +27,15 @@ _MADE = re.compile(
 )
 """Types and constants that a piece makes."""
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
-_ALLOCATION = re.compile(r"\bcudaMalloc(?:Managed)?\s*\(")
+_ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
+_NAMED = re.compile(r"(\w+)\s*\(")
+_WHOLE = re.compile(
+    r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t)\b[^*]*"
+)
+"""A parameter that is a whole number."""
+_MOST_CALLS, _DEEPEST_CALL = 8, 4
 _KNOWN = frozenset(
     {"float", "double", "int", "unsigned", "char", "short", "long", "bool", "half", "half2", "size_t"}
     | {"nv_bfloat16", "__half", "__nv_bfloat16", "uint", "uchar", "true", "false", "std", "const"}
@@ -55,7 +62,8 @@ class LaunchSite:
     scope: Scope
     """What names stand for there."""
     fixed: frozenset[str]
-    """Names that the device's code uses, too, and that the host's function does not define itself."""
+    """Names that the device's code uses, too, and that the host's function does not define itself; and those
+    that the template arguments follow from."""
 
     def small(self) -> Scope:
         """The scope with its large sizes divided until the launch is one for a first look."""
@@ -110,12 +118,17 @@ def launch_sites(text: str) -> list[LaunchSite]:
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)
-    fixed = frozenset(word for one in every if device.search(one.text) for word in _WORD.findall(one.text))
+    bodies = {one[1]: one[2] for one in _MACRO.finditer(plain.replace("\\\n", "  "))}
+    texts = [one.text for one in every if device.search(one.text)]
+    fixed = frozenset(word for one in texts for word in _WORD.findall(one))
+    fixed |= _names_behind(texts, Scope(bodies)) | {
+        word for name in _names_behind(texts, Scope(bodies)) for word in _WORD.findall(bodies[name])
+    }
     found: list[LaunchSite] = []
     for piece in every:
         if piece.is_function and re.search(r"<<\s*<", piece.text):
             for match in _LAUNCH.finditer(_source_of(plain, piece)):
-                found += _site(match, plain, piece, known, fixed)
+                found += _site(match, plain, piece, every, known, fixed)
     return found
 
 
@@ -135,7 +148,12 @@ def _source_of(plain: str, piece: Piece) -> str:
 
 
 def _site(
-    match: re.Match[str], plain: str, piece: Piece, known: frozenset[str], fixed: frozenset[str]
+    match: re.Match[str],
+    plain: str,
+    piece: Piece,
+    every: Sequence[Piece],
+    known: frozenset[str],
+    fixed: frozenset[str],
 ) -> Iterator[LaunchSite]:
     own = match.string
     config, after = _list(own, match.end(), ">>>")
@@ -145,11 +163,57 @@ def _site(
     scope, free = scope_of(plain, before), fixed - scope_of("", before).values.keys()
     allocated = dict(_allocations(own) or _allocations(plain))
     written = " ".join((match["template"] or "").split())
-    for bound in _instances(piece, plain):
-        here = scope.having(bound)
-        yield LaunchSite(
-            match["name"], _resolved(written, here, known), config, arguments, allocated, here, free
-        )
+    for passed, sizes in _calls(piece, plain, every):
+        kernel = _last_word(passed.get(match["name"], match["name"]))
+        for bound in _instances(piece, plain):
+            here = scope.having({**passed, **scope.own, **bound})
+            template = _resolved(written, here, known)
+            unchanged = free | _names_behind([written], here)
+            yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
+
+
+def _calls(
+    piece: Piece, plain: str, every: Sequence[Piece], depth: int = 0
+) -> list[tuple[dict[str, str], dict[str, str]]]:
+    """What the file's calls of a host function pass it, by parameter, and the bytes of the arrays among it.
+
+    The caller's own names get an ending. A size that no call gives is an assumed one.
+    """
+    named = _NAMED.search(piece.head)
+    parts = _list(piece.head, named.end(), ")")[0] if named else ()
+    taken = [_taken(one) for one in parts]
+    found: list[tuple[dict[str, str], dict[str, str]]] = []
+    if not named or depth >= _DEEPEST_CALL:
+        return [({}, {})]
+    for caller in every:
+        if not taken or not caller.is_function or caller is piece or len(found) >= _MOST_CALLS:
+            continue
+        own = _source_of(plain, caller)
+        for call in re.finditer(rf"\b{named[1]}\s*(?:<[^;<>()]*>)?\s*\(", own):
+            given, _ = _list(own, call.end(), ")")
+            outer, bytes_ = _calls(caller, plain, every, depth + 1)[0]
+            values = {**outer, **scope_of("", own[: call.start()]).values}
+            bytes_ = {**bytes_, **dict(_allocations(own))}
+            ending = "_" * 2 * (depth + 1)
+            inner = {name + ending: _marked(text, values, ending) for name, text in values.items()}
+            passed = dict(reversed([*zip(taken, given, strict=False)]))
+            inner |= {name: _marked(text, values, ending) for name, text in passed.items()}
+            words = {name: _last_word(text) for name, text in passed.items()}
+            sizes = {n: _marked(bytes_[word], values, ending) for n, word in words.items() if word in bytes_}
+            found.append((inner, sizes))
+    assumed = [name for name, one in zip(taken, parts, strict=True) if _WHOLE.fullmatch(one)]
+    return found or [({name: assumed_size(name) for name in assumed}, {})]
+
+
+def _taken(parameter: str) -> str:
+    """The name of a parameter."""
+    pointer = re.search(r"\(\s*[*&]+\s*(\w+)\s*\)\s*\(", parameter)
+    return pointer[1] if pointer else _last_word(re.sub(r"=.*|\[.*", "", parameter, flags=re.S))
+
+
+def _marked(text: str, names: Mapping[str, str], ending: str) -> str:
+    """An expression with an ending at some of its names."""
+    return re.sub(r"(?<![.\w])[A-Za-z_]\w*", lambda one: one[0] + ending if one[0] in names else one[0], text)
 
 
 def _instances(piece: Piece, plain: str) -> list[dict[str, str]]:

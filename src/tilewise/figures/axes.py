@@ -56,6 +56,7 @@ def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, 
             made["tickformat"] = "~s" if ends and ends[0] >= 0.5 else ",~g"
     if ends:
         made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
-        if log and made["range"][1] - made["range"][0] < 1.5:
-            made["dtick"] = "D2"
+        if log:
+            decades = made["range"][1] - made["range"][0]
+            made["dtick"] = "D2" if decades < 2.2 else max(1, round(decades / 7))
     return made

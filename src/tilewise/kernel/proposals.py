@@ -31,9 +31,16 @@ _BLOCK = 256
 _EDGE = 16
 """Threads of a block along x and y, where a kernel has threads along y; and the most blocks along each."""
 _DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b")
-_SHARED_BYTES = 16_384
-"""Of ``extern __shared__`` arrays, where nothing says how much."""
+_SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
+"""Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
 _STRUCT_BYTES = 64
+_FAR = 1 << 16
+"""Elements of an array that a kernel indexes in a way that nothing of its sizes bounds."""
+_OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
+_REACHES_FAR = re.compile(
+    r"\[[^][]*(?:\*|<<|\b[A-Z][A-Z_\d]+\b)[^][]*\]|\b(?:int|unsigned|size_t|auto|long)\s+\w+\s*=[^;]*(?:\*|<<)"
+)
+"""Products and constants in an index, or in a number that may become one."""
 _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
     r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
@@ -107,12 +114,14 @@ def proposal(
     scope = site.small() if site else Scope()
     given, threads, shared = site.extents(scope) if site else (None, None, 0)
     block = _block(threads, function.max_threads or 1024, is_plane)
-    numbers = _numbers(parameters, site, scope, given, block, is_plane)
-    sizes = {one.name: int(numbers[one.name]) for one in parameters if _is_size(one)}
-    sizes = {name: value for name, value in sizes.items() if value >= 1}
-    length = _length(sizes, is_plane)
-    grid, formulas = _grid(given, sizes, length, block, is_plane)
-    length = _at_least(math.prod(grid) * math.prod(block), length)
+    names = [one.name for one in parameters if _is_size(one)]
+    is_square = is_plane or any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in names)
+    numbers = _numbers(parameters, site, scope, given, block, is_square)
+    sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
+    grid, formulas = _grid(given, sizes, _length(sizes, is_plane), block, is_plane)
+    length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
+    if not is_square and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)):
+        length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
     return Proposal(
         arguments=tuple(
             _array(one, length, site.bytes_of(at, scope) if site else None)
@@ -124,7 +133,7 @@ def proposal(
         grid=grid,
         block=block,
         grid_formulas=formulas,
-        shared_bytes=shared or (_SHARED_BYTES if _DYNAMIC.search(own) else 0),
+        shared_bytes=shared or _shared_bytes(own, text),
     )
 
 
@@ -136,6 +145,14 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
         for one in device_variables(source, compiled).values()
         if one.needs_a_value and len(re.findall(rf"\b{one.name.rpartition('::')[2]}\b", plain)) > 1
     ]
+
+
+def _shared_bytes(own: str, text: str) -> int:
+    """Dynamic shared memory for a kernel that has some, itself, in a function or at the top of the file."""
+    others = "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
+    if not _DYNAMIC.search(own + others):
+        return 0
+    return _MOST_SHARED_BYTES if "cudaFuncAttributeMaxDynamicSharedMemorySize" in text else _SHARED_BYTES
 
 
 def _own_text(name: str, text: str) -> str:
@@ -178,11 +195,11 @@ def _numbers(
     scope: Scope,
     grid: Sequence[int] | None,
     block: Sequence[int],
-    is_plane: bool,
+    is_square: bool,
 ) -> dict[str, float]:
     """A value for each parameter that is one number."""
     count = sum(map(_is_size, parameters))
-    assumed = _EDGE if count > 2 else 2 * _EDGE if count == 2 or is_plane else ELEMENTS
+    assumed = _EDGE if count > 2 else 2 * _EDGE if count == 2 or is_square else ELEMENTS
     if grid is not None and count < 2:
         assumed = grid[0] * block[0]
     found: dict[str, float] = {}
@@ -197,9 +214,9 @@ def _numbers(
     return found
 
 
-def _length(sizes: Mapping[str, int], is_plane: bool) -> _Formula:
+def _length(sizes: Mapping[str, int], is_square: bool) -> _Formula:
     """How many elements an array has that any two or three of the sizes may stand for."""
-    names = [*sizes, *sizes] if len(sizes) == 1 and is_plane else [*sizes]
+    names = [*sizes, *sizes] if len(sizes) == 1 and is_square else [*sizes]
     value = math.prod(sizes[name] for name in names)
     if not names:
         return str(ELEMENTS), ELEMENTS
@@ -209,9 +226,9 @@ def _length(sizes: Mapping[str, int], is_plane: bool) -> _Formula:
     return str(value), value
 
 
-def _at_least(threads: int, length: _Formula) -> _Formula:
-    """An element for each thread, since a kernel may have no guard."""
-    return (str(threads), threads) if length[1] < threads else length
+def _at_least(count: int, length: _Formula) -> _Formula:
+    """As many elements: at least one for each thread, since a kernel may have no guard."""
+    return (str(count), count) if length[1] < count else length
 
 
 def _grid(
@@ -258,7 +275,7 @@ def _three(extents: Sequence[int]) -> tuple[int, int, int]:
 def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArray:
     """An array of a length; or of the bytes that the file's host code allocates."""
     dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
-    each = max(one.width, 1) if one.dtype is not None else 16
+    each = max(one.width, 1) if one.dtype is not None else _STRUCT_BYTES
     text, count = length
     elements, formula = each * count, text if each == 1 else f"{each} * {text}"
     own, rest = divmod(bytes_ or 0, dtype.itemsize)

@@ -246,10 +246,10 @@ def _on_one_device(
     columns = (
         Column("lesson", "", "left"),
         Column("kernel or library", "", "left"),
-        Column("size", "", "left"),
-        Column("intensity", "FLOP/B", "right"),
-        Column("rate", "TFLOP/s", "right"),
         Column("of the roof", "%", "right"),
+        Column("rate", "TFLOP/s", "right"),
+        Column("intensity", "FLOP/B", "right"),
+        Column("size", "", "left"),
     )
     table = Table(
         columns,
@@ -273,8 +273,8 @@ def _row(one: Point, titles: Mapping[str, str], urls: Mapping[str, str]) -> Sequ
     return [
         Cell(titles[one.lesson], None, f"../{urls[one.lesson]}#{one.experiment}"),
         label,
-        case_text(one.case),
-        float(f"{one.intensity:.3g}"),
-        float(f"{one.tflop_per_s:.3g}"),
         float(f"{100 * one.share:.3g}"),
+        float(f"{one.tflop_per_s:.3g}"),
+        float(f"{one.intensity:.3g}"),
+        case_text(one.case),
     ]

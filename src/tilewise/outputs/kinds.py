@@ -24,6 +24,8 @@ PENDING = "a new recording is pending"
 """How the source of such a text ends where the list of what is pending has it."""
 LONGEST_TEXT = 30
 """Lines of a printed text that stand open on a page."""
+LONGEST_RECORDED = 15
+"""Lines of one that was recorded: what a figure or a table below it shows."""
 LONGEST_LINE = 400
 """Characters of its longest line, too."""
 _SMALL = re.compile(r"\d[\d.]*e-\d+")
@@ -45,9 +47,11 @@ class Text(Output):
         return f"[{self.source}]\n{self.content}" if self.source else self.content
 
     def is_short(self) -> bool:
-        """Whether it stands open on a page."""
+        """Whether it stands open on a page; a log of every round of timings doesn't."""
         lines = self.content.splitlines()
-        return len(lines) <= LONGEST_TEXT and max(map(len, lines), default=0) <= LONGEST_LINE
+        most = LONGEST_RECORDED if self.source else LONGEST_TEXT
+        longest = max(map(len, lines), default=0)
+        return len(lines) <= most and longest <= LONGEST_LINE and "; rounds " not in self.content
 
     def markdown(self, context: Context) -> str:
         """A ``text`` fence of class ``tw-output``; a long text is folded, as a figure speaks for it."""

@@ -132,8 +132,11 @@ def choose_backward(problem: Problem, arch: int) -> Choice:
     )
     fits = fits and one.batch * one.heads <= _MOST_HEADS
     if fits and arch == HOPPER and not (one.causal and one.shift):
-        padded = "" if one.d == 128 else f", d = {one.d} filled up to 128 by the copies"
-        return Choice("attention_backward_hopper", f"BF16 on Hopper, as many keys as queries{padded}")
+        wide = 64 if one.d <= 64 else 128
+        kernel = "general/backward_hopper" if wide == 64 else "attention_backward_hopper"
+        padded = "" if one.d == wide else f", d = {one.d} filled up to {wide} by the copies"
+        why = f"BF16 on Hopper, as many keys as queries{padded}"
+        return Choice(kernel, why, launch={"heads_first": int(one.causal)})  # the longest blocks of all first
     number = {"Number": C_TYPES[one.kind], "D": one.d, "CAUSAL": int(one.causal)}
     return Choice(
         "general/attention", "the tensor-core kernel takes BF16, d up to 128, N = M, no groups", number
@@ -434,7 +437,7 @@ def _backward(problem: Problem, heads: list[Tensor], lse: Tensor, made: list[Ten
         fits = array.contiguous and array.aligned()
         rooms.append(array if fits else array.of(workspace(call, array, array.shape, array.kind)))
         after += [] if fits else packing(call, rooms[-1], array)
-    launch = _backward_hopper if choice.lesson else _backward_general
+    launch = _backward_general if choice.kernel == "general/attention" else _backward_hopper
     return [*steps, *launch(choice, one, (q, k, v, out, dout), sums, rooms), *after]
 
 
@@ -466,27 +469,27 @@ def _backward_hopper(
     choice: Choice, one: Problem, given: tuple[Tensor, ...], lse: Tensor, made: list[Tensor]
 ) -> list[Step]:
     call, count, n = "attention_backward", one.batch * one.heads, one.queries
-    padded = ceil_div(n, 64) * 64
+    padded, wide = ceil_div(n, 64) * 64, 128 if choice.lesson else 64
     q, k, v, out, dout = given
     dq, dk, dv = made
     delta, rows = (workspace(call, lse, (count, padded), "float32") for _ in range(2))
-    sums = workspace(call, lse, (count, padded // 64, 2, 8, 128, 4), "float32")
+    sums = workspace(call, lse, (count, padded // 64, 2, wide // 16, 128, 4), "float32")
     boxes = ((q, 64), (dout, 64), (k, 128), (v, 128), (dk, 64), (dv, 64))
     maps = tuple(_map(array, high) for array, high in boxes)
-    backward = choice.load("backward")
     if one.d == 128:
         prepare, finish = choice.load("prepare"), choice.load("finish")
     else:  # the copies of tiles fill up with zeros, and leave out what is beyond d
         prepare, finish = (
-            general("backward_narrow", f"{name}_narrow", D=one.d) for name in ("prepare", "finish")
+            general("backward_narrow", f"{name}_narrow", D=one.d, WIDE=wide) for name in ("prepare", "finish")
         )
     first = (*_flat(out, dout), lse.data.reshape(-1), delta, rows, sums, n, padded)
-    second = (*maps, rows, delta, sums, padded, one.scale, int(one.causal), 0)
-    shared = 2 * 128 * 128 * 2 + 2 * 2 * 64 * 128 * 2 + 64 * 128 * 2 + 64 * 128 * 4
+    heads_first, blocks = choice.launch["heads_first"], ceil_div(n, 128)
+    second = (*maps, rows, delta, sums, padded, one.scale, int(one.causal), heads_first)
+    grid = (count, blocks) if heads_first else (blocks, count)
+    shared = 180_224 if choice.lesson else 114_688
+    last = (sums, *_flat(dq), one.scale, n, padded)
     return [
-        Step(prepare, first, (padded // 16, count), 256),
-        Step(backward, second, (ceil_div(n, 128), count), 384, shared),
-        Step(
-            finish, (sums, *_flat(dq), one.scale, n, padded), (padded // 64, ceil_div(one.d, 64), count), 128
-        ),
+        Step(prepare, first, (padded * wide // 2048, count), 256),
+        Step(choice.load("backward"), second, grid, 384, shared),
+        Step(finish, last, (padded // 64, ceil_div(one.d, wide // 2), count), 128),
     ]

@@ -110,7 +110,7 @@ class Explanation:
             "kernel": choice.kernel,
             "why": choice.why,
             "settings": settings or "none",
-            "lesson": choice.lesson or "none: it takes any shape, without care of speed",
+            "lesson": choice.lesson or "none: it takes what no lesson's kernel does",
             "bound": "unknown, for want of records"
             if least is None
             else f"{least.time_us:,.1f} us by {least.limited_by}, on {self.machine}",
@@ -231,7 +231,13 @@ def _attention_backward(dtype: str, *shapes: tuple[int, ...], **how: Any) -> Wor
     rows = one.batch * (4 * one.heads * one.queries + 4 * one.kv_heads * one.keys)
     choice = attentions.choose_backward(one, capability())
     flop = 10.0 * _pairs(one) * one.d
-    return Work(choice, _bytes(dtype, rows * one.d), flop, _units(dtype), 3 if choice.lesson else 2)
+    return Work(
+        choice,
+        _bytes(dtype, rows * one.d),
+        flop,
+        _units(dtype),
+        2 if choice.kernel == "general/attention" else 3,
+    )
 
 
 _WORK: Mapping[str, Callable[..., Work]] = {

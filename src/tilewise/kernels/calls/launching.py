@@ -24,7 +24,7 @@ from tilewise.kernels.calls.arrays import C_TYPES, Tensor, workspace
 from tilewise.kernels.calls.plans import recorder
 
 GENERAL = Path(__file__).resolve().parent.parent / "general"
-"""Where the kernels are that no lesson has: they take any shape, and no care of speed."""
+"""Where the kernels are that no lesson has, for what no lesson's kernel takes."""
 AMPERE = 80
 """The compute capability from which on there are asynchronous copies and BF16 tensor cores."""
 HOPPER = 90

@@ -186,9 +186,7 @@ def faults_of(source: str, flags: tuple[str, ...]) -> list[Fault]:
     done = _run(zig(), (*_FLAGS, *flags, "-fsyntax-only", "-ferror-limit=0"), source)
     said = done.stderr.decode("utf-8", "replace")
     found = []
-    for one in re.finditer(
-        r"^(?P<place>[^\n]*?):(?P<line>\d+):\d+: (?:fatal )?error: (?P<says>[^\n]*)", said, re.M
-    ):
+    for one in _FAULT.finditer(said):
         file, line = one["place"].replace("./", ""), int(one["line"])
         if str(HEADERS) in file:  # of ours, met in what the source asked for
             rest = said[one.end() :].partition("error: ")[0]
@@ -200,10 +198,25 @@ def faults_of(source: str, flags: tuple[str, ...]) -> list[Fault]:
     return found
 
 
-def syntax_tree(source: str, flags: tuple[str, ...]) -> bytes:
-    """Clang's syntax tree of a source that compiles, as JSON."""
+_HOLDER = re.compile(rb'\s*"id": "\w+",\s*"kind": "(?:Typedef|TypeAlias|Namespace|LinkageSpec)Decl"')
+
+
+def syntax_tree(source: str, flags: tuple[str, ...]) -> dict[str, Any]:
+    """Clang's syntax tree of a source that compiles: kernels, names of types, and what may hold them.
+
+    The headers' functions are most of it, and are left unread.
+    """
     tree = ("-fsyntax-only", "-Xclang", "-ast-dump=json")
-    return _run(zig(), (*_FLAGS, *flags, *tree), source).stdout
+    dump = _run(zig(), (*_FLAGS, *flags, *tree), source).stdout
+    inner = dump.partition(b'"inner": [\n    {')[2].rpartition(b"\n    }\n  ]\n}")[0]
+    parts = inner.split(b"\n    },\n    {")
+    kept = [one for one in parts if _HOLDER.match(one) or b"CUDAGlobalAttr" in one]
+    return {"kind": "TranslationUnitDecl", "inner": json.loads(b"[{" + b"},{".join(kept) + b"}]")}
+
+
+def macros_of(source: str, flags: tuple[str, ...]) -> list[str]:
+    """The macros that hold at the end of a source, as ``#define`` lines."""
+    return _run(zig(), (*_FLAGS, *flags, "-E", "-dM"), source).stdout.decode("utf-8", "replace").splitlines()
 
 
 _REPAIRS = (

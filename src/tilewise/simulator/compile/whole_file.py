@@ -7,8 +7,8 @@ refuses outside of the kernel, and other kernels that no launch here can call, a
 
 from __future__ import annotations
 
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,6 +24,7 @@ from tilewise.cuda.kernel_source import (
     GlobalFunction,
     KernelError,
     known_types,
+    without_comments,
 )
 from tilewise.cuda.launch_sites import launch_sites
 from tilewise.cuda.top_level import FOR_DEVICES, Piece, blanked, device_macros, host_pieces, pieces
@@ -32,12 +33,14 @@ from tilewise.simulator.compile.compiler import (
     CompileError,
     Fault,
     faults_of,
+    macros_of,
     place,
     repair_of,
     syntax_tree,
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")[^\n]*$')
+_ENDS_A_BRANCH = re.compile(r"[ \t]*#[ \t]*(?:else|elif|endif)\b")
 _GLUED = re.compile(r'(?<=extern )"C"(?=\w)')
 """What C++ reads as a string with a suffix since 2011, and CUDA's compiler as two words."""
 FOR_HOSTS = frozenset(Path(__file__).with_name("host_headers.txt").read_text(encoding="utf-8").split())
@@ -85,7 +88,7 @@ class DevicePart:
     left_out: tuple[LeftOut, ...]
     """What was left out beside host code."""
     whole: str
-    """The file with its own headers in place, host code and all."""
+    """The file with its own headers in place, host code and all, behind macros that conditions decide."""
 
 
 @dataclass
@@ -99,8 +102,9 @@ class _Text:
 
     def add(self, text: str, name: str, folder: Path | None) -> None:
         """Take a file in; what it includes comes in its place."""
-        for number, line in enumerate(text.split("\n"), start=1):
-            found = _INCLUDE.match(line)
+        seen = without_comments(text, in_columns=True).split("\n")
+        for number, (line, read) in enumerate(zip(text.split("\n"), seen, strict=True), start=1):
+            found = _INCLUDE.match(read)
             kept = self._included(found["file"], number if name == OWN_FILE else 0, folder) if found else True
             self.lines.append(_GLUED.sub('"C" ', line) if kept else "")
             self.origin.append((name, number))
@@ -126,14 +130,18 @@ class _Text:
             self.add(path.read_text(encoding="utf-8", errors="replace"), path.name, path.parent)
 
     def written(self, own: str) -> str:
-        """The text with ``#line`` wherever the file changes; the file ``own`` has the name of a source."""
+        """The text with ``#line`` wherever the file changes; the file ``own`` has the name of a source.
+
+        Also behind branches of conditions, as those that are not compiled may have held the last one.
+        """
         out: list[str] = []
+        several = len(self.seen) > 0
         before: tuple[str, int] | None = None
         for line, (name, number) in zip(self.lines, self.origin, strict=True):
             if before != (name, number - 1) and (before or (name, number) != (own, 1)):
                 out.append(f'#line {number} "{_shown(name, own)}"')
             out.append(line)
-            before = (name, number)
+            before = ("", 0) if several and _ENDS_A_BRANCH.match(line) else (name, number)
         return "\n".join(out)
 
 
@@ -260,7 +268,17 @@ def _device_part(
             f'kernel "{unfit}": {refused[unfit].reason}. Take one array and compute the places in it.'
         )
     left_out += refused.values()
-    return DevicePart(f"{written}\n{wanted}", kernels, templates, tuple(left_out), whole_file)
+    return DevicePart(
+        f"{written}\n{wanted}", kernels, templates, tuple(left_out), _decided(whole_file, whole_text, flags)
+    )
+
+
+def _decided(text: str, compiled: str, flags: tuple[str, ...]) -> str:
+    """A file behind those of its macros that its conditions define in several ways, as they were compiled."""
+    defined = Counter(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.M))
+    names = {name for name, count in defined.items() if count > 1}
+    lines = macros_of(compiled, flags) if names else []
+    return "".join(f"{one}\n" for one in lines if re.split(r"[\s(]", one)[1] in names) + text
 
 
 def _left_out(piece: Piece, whole: _Text, own: str, reason: str) -> LeftOut:
@@ -348,7 +366,20 @@ def _refusal(
     ):
         found = f"The file includes {', '.join(missing)}, which is not here: put it beside the file."
         repair = f"{found} {repair}".strip()
+    elif users := _that_include(origin):
+        repair = f"{users} includes this file, and has what it takes: trace that one."
     return CompileError(path, line, f"the kernel does not compile: {first.message}.{also}", repair)
+
+
+def _that_include(origin: tuple[str, int] | None) -> str:
+    """The name of a file nearby that includes the one of an origin; empty if there is none."""
+    if origin is None or not Path(origin[0]).is_file():
+        return ""
+    path = Path(origin[0]).resolve()
+    own = re.compile(rf'^[ \t]*#[ \t]*include[ \t]*"[^"\n]*\b{re.escape(path.name)}"', re.M)
+    near = [one for folder in (path.parent, path.parent.parent) for one in sorted(folder.glob("*.c*"))]
+    users = (one for one in near if one.is_file() and own.search(one.read_text("utf-8", "replace")))
+    return next((one.name for one in users if one != path), "")
 
 
 def _launches(text: str) -> dict[str, list[str]]:
@@ -385,7 +416,7 @@ def _kernels(
     own: str,
 ) -> Iterator[tuple[str, DeviceKernel | LeftOut]]:
     """The kernels that clang has made, from its syntax tree, and those that no launch here can call."""
-    tree = json.loads(syntax_tree(text, flags))
+    tree = syntax_tree(text, flags)
     aliases = known_types(text)
     aliases |= {key: kind for key, kind in _typedefs(tree) if key in aliases}
     for spaces, node in _functions(tree, ()):

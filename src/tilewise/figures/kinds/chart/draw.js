@@ -181,11 +181,14 @@ function folded(text, letters) {
 /** Labels that stand beside line ends, moved apart where they would lie on each other; null where none would. */
 function apart(full, notes) {
   const axis = full?.yaxis;
-  const direct = notes.filter((note) => note.name === "direct" && !note.yshift);
+  const direct = notes.filter((note) => note.name === "direct" && note.xanchor === "left");
   if (!axis || direct.length < 2) return null;
   const placed = direct
-    .map((note) => ({ note, wanted: axis.r2p ? axis.r2p(note.y) : axis.l2p(note.y) }))
-    .sort((a, b) => a.wanted - b.wanted);
+    .map((note) => {
+      const end = axis.r2p ? axis.r2p(note.y) : axis.l2p(note.y);
+      return { note, end, wanted: end - (note.yshift || 0) };
+    })
+    .sort((a, b) => a.end - b.end || a.wanted - b.wanted);
   let below = -Infinity;
   for (const one of placed) {
     one.at = Math.max(one.wanted, below + LINE);
@@ -197,6 +200,6 @@ function apart(full, notes) {
     roof = placed[n].at - LINE;
   }
   if (placed.every((one) => Math.abs(one.at - one.wanted) < 0.5)) return null;
-  const shifts = new Map(placed.map((one) => [one.note, one.wanted - one.at]));
+  const shifts = new Map(placed.map((one) => [one.note, one.end - one.at]));
   return notes.map((note) => (shifts.has(note) ? { ...note, yshift: shifts.get(note) } : note));
 }

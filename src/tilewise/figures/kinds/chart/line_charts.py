@@ -121,24 +121,27 @@ def line_chart(
             last = max(np.flatnonzero(np.isfinite(px + py)), default=-1)  # NaN makes a gap, also at the end
             notes.append(_direct(one.label, px[last], py[last], one.role, log_x, log_y))
     labelled = [(one, pair) for one, pair in zip(series, points, strict=True) if not one.names]
-    lines, labels = [], []
+    lines, points_only, labels = [], [], []
     for note, (one, (px, py)) in zip(notes, labelled, strict=True):
         along, up = _share(px, horizontal, log_x), _share(py, vertical, log_y)
         if one.line and np.all(np.diff(px) >= 0):
             lines.append((note, (along, up)))
-        elif not one.line:  # a point keeps its label beside it
+        elif not one.line:
+            points_only.append((note, (along[-1:], up[-1:])))
             right = along[-1] + _LETTER * (len(one.label) + 1)
             labels.append((np.array([along[-1], right]), np.full(2, up[-1])))
     for note, own in lines:
         others = [line for _, line in lines if line is not own]
         note.update(_place(own, [*others, *labels], note["text"], height - _MARGINS))
+    for note, own in points_only:  # beside its point, and off a line that passes there
+        note.update(_place(own, [line for _, line in lines], note["text"], height - _MARGINS))
     shapes, extra = _marks(marks, log_x, log_y)
     layout = base_layout(height)
     longest = max((len(one.label) for one, _ in labelled), default=0)
     if len(labelled) < len(series):
         layout["meta"] = {**layout.get("meta", {}), "key": True}
     layout["margin"]["r"] = min(220, 16 + 8 * longest)
-    layout["xaxis"] = axis(x, log_x, horizontal)
+    layout["xaxis"] = axis(x, log_x, horizontal) | (_powers_of_two(xs) if log_x else {})
     layout["yaxis"] = axis(y, log_y, vertical)
     layout["annotations"], layout["shapes"] = notes + extra, shapes
     return Figure(
@@ -179,6 +182,14 @@ def _span(values: Floats, log: bool, floor: float | None) -> Range:
         low = min(low, floor)
     margin = 0.06 * ((high - low) or abs(high) or 1.0)
     return (low if low == floor else low - margin), high + margin
+
+
+def _powers_of_two(values: Floats) -> dict[str, Any]:
+    """Ticks at the values themselves where all are powers of two, few and short; else none."""
+    at = np.unique(values)
+    if not 3 <= len(at) <= 8 or at[-1] > 4096 or not np.all(np.log2(at) % 1 == 0):
+        return {}
+    return {"tickmode": "array", "tickvals": at.tolist(), "ticktext": [f"{value:,g}" for value in at]}
 
 
 def _trace(

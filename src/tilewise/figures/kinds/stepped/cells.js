@@ -10,7 +10,8 @@ const VALUE_HEIGHT = 24;
 const [SMALLEST, LEAST, LARGEST, ROW] = [6, 9, 20, 32];
 const MOST_ROWS = 24;
 const SECTOR = 32;
-const [CHARACTER, HEAD_ROOM] = [7, 19];
+const TIGHT = 420;
+const [CHARACTER, HEAD_ROOM, MODEL_ROOM] = [7, 19, 10];
 
 /** @param {any} spec @param {{onThread: (k: number) => void}} options */
 export function cellPanel(spec, { onThread }) {
@@ -19,7 +20,7 @@ export function cellPanel(spec, { onThread }) {
     const head = element("p", { class: "tw-array-name" });
     const body = element("div", { class: "tw-array-cells" });
     const box = element("div", { class: "tw-array" }, head, body);
-    box.style.minWidth = `${CHARACTER * (array.name.length + HEAD_ROOM)}px`; // so that no step moves the next array
+    box.style.minWidth = `${CHARACTER * (array.name.length + (array.space === "model" ? MODEL_ROOM : HEAD_ROOM))}px`; // so that no step moves the next array
     root.append(box);
     return { head, body, hatch: uniqueId("hatch") };
   });
@@ -66,7 +67,8 @@ function drawnOf(array) {
 /** Columns of an array's drawing and the size of a cell. */
 function laidOut(array, { width, largest }) {
   const size = drawnOf(array);
-  const value = array.wide ?? VALUE_WIDTH;
+  const tight = array.tight && width < TIGHT;
+  const value = tight ? array.tight : (array.wide ?? VALUE_WIDTH);
   const valued = array.space !== "global";
   const compact = (columns) => {
     const cell = Math.min(largest, Math.max(SMALLEST, Math.floor((width - 4) / columns)));
@@ -75,7 +77,7 @@ function laidOut(array, { width, largest }) {
   if (array.shape.length === 2) {
     const columns = array.shape[1];
     if (!valued || columns * value > width) return compact(columns);
-    return { columns, wide: value, tall: VALUE_HEIGHT, valued };
+    return { columns, wide: value, tall: tight ? LARGEST : VALUE_HEIGHT, valued };
   }
   if (!valued) return compact(Math.min(ROW, size));
   const fits = 2 ** Math.floor(Math.log2(Math.max(1, Math.floor(width / value))));
@@ -140,7 +142,7 @@ function drawing({ array, hatch, now, known, number, selected, room, blanks }) {
       if (touch?.kind === "read") {
         parts.push(`<rect class="tw-open" x="${x + 3}" y="${y + 3}" width="${w - 6}" height="${h - 6}"/>`);
       }
-      const filled = `${touch && touch.kind !== "read" ? "tw-sign" : "tw-number"}${array.wide ? " tw-short" : ""}`;
+      const filled = `${touch && touch.kind !== "read" ? "tw-sign" : "tw-number"}${wide < VALUE_WIDTH ? " tw-short" : ""}`;
       parts.push(`<text class="${filled}" ${middle}>${empty ? "" : brief(value)}</text>`);
     } else if (touch && tall >= 13) parts.push(`<text class="tw-sign" ${middle}>${SIGNS[touch.kind]}</text>`);
     else if (touch && touch.kind !== "read") {

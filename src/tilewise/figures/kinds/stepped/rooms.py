@@ -14,6 +14,8 @@ from tilewise.figures.kinds.stepped.moments import WARP
 
 WIDE = 690
 NARROW = 320
+TIGHT = 420
+"""A page narrower than this has tight cells for short values of a matrix."""
 GAP = 8
 LINE = 18
 TEXT_LINE = 19
@@ -29,6 +31,8 @@ ELEMENT = 20
 NAME = 133
 """Width of a cell with a value, of one with at most three characters, side of one without, and what a name
 needs besides its letters. A row has room for 32 short ones, a word for each lane of a warp."""
+MODEL_NAME = 70
+"""The latter for an array of a model, which has no sectors to name."""
 THREAD = 46
 BLOCK = 31
 """Side of a thread's cell, and what stands around those of a block."""
@@ -49,12 +53,21 @@ def heights(spec: dict[str, Any], texts: Sequence[str]) -> list[int]:
 
 
 def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> None:
-    """Let an array in shared memory have narrow cells for short values, and only rows that the run uses."""
-    if array["space"] != "shared" or len(array["shape"]) != 1:
+    """Let an array have narrow cells for short values, and one in shared memory only rows that the run uses.
+
+    On a narrow page a matrix of eight columns or more has narrow cells for short values, so that it fits.
+    """
+    if array["space"] == "global":
         return
     touches = [touch for one in spec["moments"] for touch in one.get("p", []) if touch["a"] == number]
     values = [value for touch in touches for value in touch.get("v", []) if value != "c"]
-    if len(values) > 0 and all(isinstance(value, int) and -99 <= value <= 999 for value in values):
+    values = [*values, *[value for value in array.get("start", []) if value != "c"]]
+    short = len(values) > 0 and all(isinstance(value, int) and -99 <= value <= 999 for value in values)
+    if len(array["shape"]) == 2 and array["shape"][1] >= 8 and short:
+        array["tight"] = SHORT_WIDTH
+    if array["space"] != "shared" or len(array["shape"]) != 1:
+        return
+    if short:
         array["wide"] = SHORT_WIDTH
     last = max([_last(touch["i"]) for touch in touches], default=0)
     used = _round_up(last + 1, WARP) * WARP
@@ -104,7 +117,7 @@ def _parts(spec: Mapping[str, Any], texts: Sequence[str], width: int) -> dict[st
         most = 340 if wide else 300
         parts["stage"] = min(most, max(least, _row_height(spec, width))) if _single(spec) else most
     if len(spec["arrays"]) > 0:
-        room = 340 if wide else 440
+        room = 340 if wide and "code" in spec else 440
         parts["memory"] = min(room, max(60, _arrays_height(spec["arrays"], half))) + _key(half)
         if any(one["space"] == "shared" for one in spec["arrays"]):
             parts["memory"] += BANKS_HEIGHT
@@ -140,15 +153,17 @@ def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int) -> int:
     for array in arrays:
         size = array.get("used", _total(array["shape"]))
         valued = array["space"] != "global"
-        value_width = array.get("wide", VALUE_WIDTH)
+        tight = "tight" in array and width < TIGHT
+        value_width = SHORT_WIDTH if tight else array.get("wide", VALUE_WIDTH)
         columns = array["shape"][1] if len(array["shape"]) == 2 else min(WARP, size)
         if len(array["shape"]) != 1 and columns * value_width > width:
             valued = False
         if valued and len(array["shape"]) == 1:
             columns = min(columns, 2 ** ((width // value_width).bit_length() - 1))
         wide = value_width if valued else min(ELEMENT, width // columns)
-        tall = VALUE if valued else min(ELEMENT, width // columns)
-        across = max(columns * wide, 7 * len(array["name"]) + NAME)
+        tall = VALUE if valued and not tight else min(ELEMENT, width // columns)
+        name = MODEL_NAME if array["space"] == "model" else NAME
+        across = max(columns * wide, 7 * len(array["name"]) + name)
         if left > 0 and left + across > width:
             whole += line + GAP
             left = 0

@@ -62,7 +62,8 @@ function blockNames({ grid, block, count }, single) {
   if (blocks > 48) return [];
   const labelled = single ? blocks : Math.min(blocks, grid[0] * grid[1]);
   const apart = single ? 1 : Math.ceil(0.13 * grid[0]); // names of narrow blocks would lie on each other
-  const named = Array.from({ length: labelled }, (_, b) => b).filter((b) => (b % grid[0]) % apart === 0);
+  const edge = (b) => single || b < grid[0] || b % grid[0] === 0; // inside, names would lie on cubes
+  const named = Array.from({ length: labelled }, (_, b) => b).filter((b) => edge(b) && (b % grid[0]) % apart === 0);
   return named.map((b) => {
     const who = threadAt(b * each, grid, block);
     const at = place(who, single);
