@@ -118,6 +118,23 @@ def test_sizes_pass_through_the_calls_of_host_functions(host: str, n: int, threa
     assert [site.bytes_of(at, site.scope) for at in (0, 1)] == [4 * n * n, 4 * n]
 
 
+def test_a_size_that_a_call_passes_becomes_small_though_the_kernel_has_its_name() -> None:
+    source = """__global__ void k(float* y, int n) { y[threadIdx.x] = n; }
+void run(int n) { float* y; cudaMalloc(&y, n * n * sizeof(float)); k<<<n / 32, 32>>>(y, n); }
+int main() { run(4096); }
+"""
+    (site,) = launch_sites(source)
+    assert (site.passed(1, site.scope), site.passed(1, site.small())) == (4096, 512)
+
+
+def test_sizes_stay_where_the_launch_is_large_without_them() -> None:
+    source = """__global__ void k(float* y) { y[threadIdx.x] = 1; }
+int main() { int n = 36 * 128; float* y; cudaMalloc(&y, n * sizeof(float)); k<<<64, 1024>>>(y); }
+"""
+    (site,) = launch_sites(source)
+    assert site.bytes_of(0, site.small()) == 4 * 36 * 128
+
+
 def test_a_size_that_template_arguments_follow_from_stays() -> None:
     source = """template <int PER> __global__ void k(float* y, int n) {}
 int main() {

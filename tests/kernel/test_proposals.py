@@ -79,3 +79,12 @@ def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(asked: boo
     text = f"""{"extern __shared__ float s[];" if asked else "__shared__ float s[32];"}
 __global__ void k(float* y) {{ s[threadIdx.x] = 1; y[threadIdx.x] = s[threadIdx.x]; }}"""
     assert proposal(Kernel(text).function, text).shared_bytes == (16_384 if asked else 0)
+
+
+def test_a_size_of_which_nothing_is_known_does_not_follow_from_a_grid_that_is_not_taken() -> None:
+    text = """#define BLOCKS 4000
+__global__ void k(float* y, int n) { for (int i = threadIdx.x; i < n; i += BLOCKS) y[i % 8] = n; }
+int main() { k<<<BLOCKS, 256>>>(y, lengths[0]); }"""
+    made = proposal(Kernel(text, "k").function, text)
+    assert [one.value for one in made.arguments if isinstance(one, ProposedNumber)] == [1024]
+    assert prod(made.grid) <= 256

@@ -66,7 +66,10 @@ class LaunchSite:
     that the template arguments follow from."""
 
     def small(self) -> Scope:
-        """The scope with its large sizes divided until the launch is one for a first look."""
+        """The scope with its large sizes divided until the launch is one for a first look.
+
+        Where that cannot be reached, as the rest is fixed, they stay as the file has them.
+        """
         scope, sizes = self.scope, dict(self.scope.roots)
         used = self._used()
         for _ in range(24):
@@ -74,7 +77,7 @@ class LaunchSite:
                 break
             large = {name: value for name, value in sizes.items() if name in used and value > 64}
             if not large:
-                break
+                return self.scope
             most = max(large.values())
             sizes.update({name: value // 2 for name, value in large.items() if value == most})
             scope = self.scope.having(sizes)
@@ -168,7 +171,7 @@ def _site(
         for bound in _instances(piece, plain):
             here = scope.having({**passed, **scope.own, **bound})
             template = _resolved(written, here, known)
-            unchanged = free | _names_behind([written], here)
+            unchanged = (free - passed.keys()) | _names_behind([written], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
 
 

@@ -200,7 +200,7 @@ def _numbers(
     """A value for each parameter that is one number."""
     count = sum(map(_is_size, parameters))
     assumed = _EDGE if count > 2 else 2 * _EDGE if count == 2 or is_square else ELEMENTS
-    if grid is not None and count < 2:
+    if grid is not None and count < 2 and math.prod(grid) <= 4 * _MOST_BLOCKS:
         assumed = grid[0] * block[0]
     found: dict[str, float] = {}
     for at, one in enumerate(parameters):
