@@ -2,7 +2,8 @@
 
 In: nothing, on a machine with an NVIDIA GPU, CuPy and Nsight Compute. Out: the device's record, written
 into ``records/counters`` or a folder that is named. With ``--renew`` it renews the records that need no GPU
-instead. ``--list FILE`` writes the lessons' kernels and launches down for ``validation.sanitizer``.
+instead. ``--list FILE`` writes the lessons' kernels and launches down, for ``validation.sanitizer`` and for
+``--lessons FILE`` on a machine that has no clang to run the lessons with.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from tilewise.errors import LessonError
 from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault
 from tilewise.measurements.validation_file import FOLDER
-from validation.collection import COURSE, collect, save_specimens, specimens
+from validation import copies
+from validation.collection import COURSE, collect, load_specimens, save_specimens, specimens
 from validation.counting import child, count
+from validation.kernels import OWN
 from validation.record import PROJECT, write
 from validation.renewal import renew
+from validation.specimen import Specimen
 
 
 def main() -> int:
@@ -30,7 +34,9 @@ def main() -> int:
     )
     parser.add_argument("--renew", action="store_true", help="renew the records that need no GPU")
     parser.add_argument("--list", type=Path, help="write the lessons' kernels and launches into this file")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--lessons", type=Path, help="a file of --list: count these, without running lessons")
+    parser.add_argument("--copies", action="store_true", help="count bulk copies and wgmma instead")
+    parser.add_argument("--child", type=Path, nargs=2, help=argparse.SUPPRESS)
     try:
         return _done(parser.parse_args())
     except LessonError as error:
@@ -40,7 +46,8 @@ def main() -> int:
 
 def _done(given: argparse.Namespace) -> int:
     if given.child:
-        child(given.child, collect())
+        manifest, listed = given.child
+        child(manifest, load_specimens(listed))
         return 0
     if given.list:
         save_specimens(specimens(COURSE), given.list)
@@ -53,8 +60,20 @@ def _done(given: argparse.Namespace) -> int:
             f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
         )
         return 1
-    print(write(count(ncu, collect()), given.out))
+    found = _specimens(given.lessons)
+    if given.copies:
+        counted = copies.without_outputs(count(ncu, list(filter(copies.uses, found)), copies.METRICS))
+        print(write(counted, given.out.with_name(copies.KIND)))
+    else:
+        print(write(count(ncu, found), given.out))
     return 0
+
+
+def _specimens(lessons: Path | None) -> tuple[Specimen, ...]:
+    """Our own small kernels behind those of the lessons, which come from a file or from running them."""
+    if lessons is None:
+        return collect()
+    return (*load_specimens(lessons), *(one for group in OWN.values() for one in group))
 
 
 def _renew() -> int:

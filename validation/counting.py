@@ -10,8 +10,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import numpy as np
 
 from tilewise.errors import LessonError
 from tilewise.gpu.counters import known_metrics, run_with_ncu
+from validation.collection import save_specimens
 from validation.record import Counted, DeviceRecord, Output, output, provenance
 from validation.specimen import Specimen
 
@@ -54,71 +57,102 @@ TIME_LIMIT_S = 540
 """How long the tool may take for all specimens."""
 
 
-def chosen_metrics(known: frozenset[str]) -> dict[str, str]:
+def chosen_metrics(metrics: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
     """Those counters that the tool knows; all where it did not say which it does."""
     return {
-        name: metric for name, metric in METRICS.items() if not known or metric.removesuffix(".sum") in known
+        name: metric for name, metric in metrics.items() if not known or metric.removesuffix(".sum") in known
     }
 
 
-def count(ncu: str, specimens: Sequence[Specimen]) -> DeviceRecord[Counted]:
-    """Count every specimen.
+def count(
+    ncu: str, specimens: Sequence[Specimen], metrics: Mapping[str, str] = METRICS
+) -> DeviceRecord[Counted]:
+    """Count every specimen; one that stops the tool is said on stderr and left out.
 
     Args:
         ncu: the tool.
-        specimens: what to launch; the child collects the same ones by itself.
+        specimens: what to launch.
+        metrics: our names for the counters, and the tool's.
 
     Raises:
-        LessonError: nothing was launched, or the tool's table does not fit what was.
+        LessonError: nothing was launched.
     """
-    metrics = chosen_metrics(known_metrics(ncu))
+    metrics = chosen_metrics(metrics, known_metrics(ncu))
+    parts = list(_counted(ncu, metrics, specimens))
+    if not parts:
+        raise _fault("Nothing was launched.")
+    told = dict(parts[0].provenance)
+    told["versions"] = {**told["versions"], "ncu": version(ncu)}
+    return DeviceRecord("counts", told, tuple(row for part in parts for row in part.rows), metrics)
 
-    def child(manifest: Path) -> list[str]:
-        return [sys.executable, "-m", "validation", "--child", str(manifest)]
 
-    try:
-        told, launches = run_with_ncu(
-            ncu, child, TIME_LIMIT_S, metrics, {**os.environ, "TILEWISE_BACKEND": "gpu"}
-        )
-    except ValueError as error:
-        raise _fault(str(error)) from None
-    told["provenance"]["versions"]["ncu"] = version(ncu)
-    return matched(told, metrics, specimens, launches)
+def _counted(
+    ncu: str, metrics: Mapping[str, str], specimens: Sequence[Specimen]
+) -> Iterator[DeviceRecord[Counted]]:
+    """Records of all specimens: of one run of the tool, or of two halves where that fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder, "specimens.json")
+        save_specimens(specimens, listed)
+
+        def child(manifest: Path) -> list[str]:
+            return [sys.executable, "-m", "validation", "--child", str(manifest), str(listed)]
+
+        try:
+            environment = {**os.environ, "TILEWISE_BACKEND": "gpu"}
+            yield matched(*run_with_ncu(ncu, child, TIME_LIMIT_S, metrics, environment), metrics, specimens)
+            return
+        except ValueError as error:
+            if len(specimens) == 1:
+                print(f"{specimens[0].name}: {error}", file=sys.stderr)
+                return
+    middle = len(specimens) // 2
+    yield from _counted(ncu, metrics, specimens[:middle])
+    yield from _counted(ncu, metrics, specimens[middle:])
 
 
 def matched(
     told: Mapping[str, Any],
+    launches: Sequence[tuple[str, Mapping[str, float]]],
     metrics: Mapping[str, str],
     specimens: Sequence[Specimen],
-    launches: Sequence[tuple[str, Mapping[str, float]]],
 ) -> DeviceRecord[Counted]:
     """Put the tool's table beside what the child says it launched.
 
     Raises:
-        LessonError: they are not the same kernels in the same order.
+        ValueError: they are not the same kernels in the same order.
     """
-    wanted = [one.launch.kernel.name for one in specimens]
+    ran = [one for one in specimens if one.name in told["outputs"]]
+    wanted = [one.launch.kernel.name for one in ran]
     seen = [name for name, _ in launches]
     if seen != wanted:
-        raise _fault(f"{len(wanted)} kernels were launched and Nsight Compute saw {seen}.")
+        raise ValueError(f"{len(wanted)} kernels were launched and Nsight Compute saw {seen}.")
     rows = []
-    for one, (_, values) in zip(specimens, launches, strict=True):
+    for one, (_, values) in zip(ran, launches, strict=True):
         outputs = {name: Output(**kept) for name, kept in told["outputs"][one.name].items()}
-        rows.append(Counted(one.name, one.key, {name: int(value) for name, value in values.items()}, outputs))
+        counted = {name: int(value) for name, value in values.items() if isfinite(value)}
+        rows.append(Counted(one.name, one.key, counted, outputs))
     return DeviceRecord("counts", told["provenance"], tuple(rows), dict(metrics))
 
 
 def child(manifest: Path, specimens: Sequence[Specimen]) -> None:
-    """Launch every specimen inside the profiler's range and write down what came out."""
+    """Launch every specimen inside the profiler's range and write down what came out.
+
+    One that this GPU or its driver refuses is said on stderr and left out.
+    """
     import cupy
 
     outputs: dict[str, Any] = {}
     for one in specimens:
         arrays = one.launch.case.make()
         cupy.cuda.runtime.profilerStart()
-        one.launch.run(arrays)
-        cupy.cuda.get_current_stream().synchronize()
-        cupy.cuda.runtime.profilerStop()
+        try:
+            one.launch.run(arrays)
+            cupy.cuda.get_current_stream().synchronize()
+        except Exception as error:  # of CuPy, of the driver or of a check: whatever it is, the others go on
+            print(f"{one.name}: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
+        finally:
+            cupy.cuda.runtime.profilerStop()
         outputs[one.name] = {
             name: asdict(output(np.asarray(arrays[name]), one.exact)) for name in one.written
         }

@@ -114,6 +114,11 @@ def counters(project: Path = PROJECT) -> tuple[DeviceRecord[Counted], ...]:
     return _recorded(project, "counters", "counts", _counted, "python -m validation")
 
 
+def copies(project: Path = PROJECT) -> tuple[DeviceRecord[Counted], ...]:
+    """Every device's counters of bulk copies and wgmma; likewise."""
+    return _recorded(project, "copies", "copies", _counted, "python -m validation --copies")
+
+
 def findings(project: Path = PROJECT) -> tuple[DeviceRecord[Finding], ...]:
     """What the sanitizer found on every device; likewise."""
     return _recorded(

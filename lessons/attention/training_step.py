@@ -663,8 +663,8 @@ publish(
 
 # %% [markdown]
 # **Stored attention takes {{ gain.share | .0% }} of the eager step**, against {{ ask.share | .0% }} of the FLOPs. Fused, it
-# takes {{ gain.share_fused | .0% }}. From the slowest to the fastest step, MFU rises from
-# {{ seen.eager_stored.mfu | .0% }} to {{ seen.compiled_flash.mfu | .0% }}.
+# takes {{ gain.share_fused | .0% }}. Compiled and fused, MFU is {{ seen.compiled_flash.mfu | .0% }}
+# instead of {{ seen.eager_stored.mfu | .0% }}.
 #
 # The memory estimate was right: in eager mode, storing takes {{ gain.memory | .1f }} GB more. But all six steps take
 # longer than estimated, by {{ off.least | .0% }} to {{ off.most | .0% }}. Which parts are wrong?
@@ -903,45 +903,10 @@ if STEP_OF:
 #     `aten/src/ATen/native/cuda/SoftMax.cu`.
 
 # %% [markdown]
-# ## Compiled and fused: waiting for the host?
+# ## Compiled and fused: waiting for the host
 #
-# In the two fastest steps, attention isn't the problem, and yet they take longer than estimated. Subtract from each
-# step the time of its attention alone. The rest of the model is the same, so the rest of the time should be, too.[^cached]
-#
-# [^cached]: By the timeline below, the compiled step labelled cuDNN ran FlashAttention-2's kernels, so that's what we
-#     subtract from it.
-
-# %% fold="Code of the figure"
-assert "cudnn" not in STEP_OF.get("compiled, cuDNN", "").lower(), "the text says that FlashAttention-2 ran"
-REST = {name: seen_ms(name) - LAYERS * attention_us(how) / 1e3 for name, how in HOW.items()}
-if complete(*REST.values()):
-    eager, compiled = (
-        [ms for name, ms in REST.items() if name.startswith(kind)] for kind in ("eager", "compiled")
-    )
-    assert max(eager) < 1.05 * min(eager), "the text says that it does not depend on attention"
-    assert max(compiled) > 1.05 * min(compiled), "the title says that it takes longer"
-    show(
-        bars(
-            {in_full(name): ms for name, ms in REST.items()},
-            x="step without attention [ms]",
-            form=".1f",
-            title="Compiled, the rest of the step takes longer when attention is fast",
-            caption="Measured steps on an {machine} minus the time of their attention alone.",
-        )
-    )
-
-
-def on(gpu):
-    """Milliseconds of each step on a GPU."""
-    return printed_numbers("attention/training_step", "steps", r"^(\w+, \w+): ([\d.]+) ms", f"NVIDIA {gpu}")
-
-
-ON_H100, ON_H200 = on("H100 80GB HBM3"), on("H200")
-GAIN = {name: ON_H100[name] / ON_H200[name] - 1 for name in ("eager, FLASH", "compiled, FLASH")}
-assert GAIN["eager, FLASH"] > 0.08 and GAIN["compiled, FLASH"] < 0.03, "the text says that one gains"
-publish(
-    host={"eager": GAIN["eager, FLASH"], "compiled": GAIN["compiled, FLASH"]},
-)
+# In the two fastest steps, attention isn't the problem and passes are fused, and yet they take longer than estimated. A
+# timeline of their kernels shows why.
 
 # %% needs="gpu torch" record="timeline" fold="Code that records a timeline of three steps"
 if gpu_here() and find_spec("torch"):
@@ -1071,22 +1036,22 @@ publish(
         "kernels": compiled[2],
     }
 )
+assert "cudnn" not in STEP_OF.get("compiled, cuDNN", "").lower(), (
+    "the footnote says that FlashAttention-2 ran"
+)
+for name in ("compiled, FLASH", "compiled, cuDNN"):
+    assert not seen_ms(name) < 1.05 * estimated(name), "the text says that it takes longer than estimated"
 assert not compiled[3] / compiled[0] > 0.95, "the text says that the compiled step waits for kernels"
 assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that the eager step waits less"
 
 # %% [markdown]
-# In eager mode, the rest does take the same time. In compiled steps, some of what faster attention saves is lost again, as if
-# the GPU were waiting for something.
-#
-# Is it memory? Comparing GPUs doesn't settle that. An H200 has much faster memory, and its recorded eager step with
-# FlashAttention-2 is {{ host.eager | .0% }} faster, its compiled one {{ host.compiled | .0% }}. But in another run, that of the timeline
-# below, the same compiled step took only {{ gaps.compiled | .1f }} ms.
-#
-# The timeline settles it: the GPU waits for its next kernel. On an H200, kernels run for {{ gaps.compiled_busy | .1f }} of the compiled step's
-# {{ gaps.compiled | .1f }} ms, and for {{ gaps.eager_busy | .1f }} of the eager step's {{ gaps.eager | .1f }} ms. Our loop waits for the
-# GPU after each step, so every step starts with an empty queue and the [host](../speed/launches.py) has to catch up. Without that
-# wait, a compiled step takes {{ gaps.free | .1f }} ms. Even then, there's an average gap of
+# The GPU waits for its next kernel. On an H200, kernels run for {{ gaps.compiled_busy | .1f }} of the compiled
+# step's {{ gaps.compiled | .1f }} ms,[^cached] and for {{ gaps.eager_busy | .1f }} of the eager step's {{ gaps.eager | .1f }} ms. Our loop
+# waits for the GPU after each step, so every step starts with an empty queue and the [host](../speed/launches.py) has to
+# catch up. Without that wait, a compiled step takes {{ gaps.free | .1f }} ms. Even then, there's an average gap of
 # {{ gaps.each | .1f }} µs before each of its {{ gaps.kernels }} kernels. CUDA graphs would shorten these gaps.
+#
+# [^cached]: With FlashAttention-2. The compiled step labelled cuDNN ran FlashAttention-2's kernels, too.
 
 # %% [markdown]
 # ## Takeaways

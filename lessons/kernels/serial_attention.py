@@ -19,9 +19,9 @@
 # ## Attention: a soft lookup
 #
 # A Python dictionary returns the value whose key matches. *Attention* is a soft lookup: it scores every key
-# against a *query*, turns the scores into weights, and returns a weighted average of all the *values*. All of them are
-# vectors of d elements. A score, or *logit*, is the dot product of a key with the query, times a scale. *Softmax*
-# turns the logits into weights that add up to 1: subtract the largest, take the exponentials, and divide by their sum.
+# against a *query*, and returns a weighted average of all the *values*. All of them are vectors of d elements. A score,
+# or *logit*, is the dot product of a key with the query, times a scale. *Softmax* turns the logits into weights that add up
+# to 1: subtract the largest, take the exponentials, and divide by their sum.
 #
 # Let's do one by hand, with d = 4, the query (1, 1, 1, 1) and a scale of $1/\sqrt{d}$ = 0.5. The table shows only the
 # first element of each value:
@@ -33,28 +33,25 @@
 # | (0,&nbsp;0,&nbsp;0,&nbsp;0) | 0&nbsp;·&nbsp;0.5 =&nbsp;0 | $e^{-2}$ = {{ tiny.e2 | .2f }} | {{ tiny.w2 | .2f }} | 40 |
 #
 # The answer is {{ tiny.w0 | .2f }} · 10 + {{ tiny.w1 | .2f }} · 20 + {{ tiny.w2 | .2f }} · 40 =
-# {{ tiny.answer | .1f }}. A plain average would be {{ tiny.plain | .1f }}; the best match pulls the answer
-# towards its own value, 10.
+# {{ tiny.answer | .1f }}. A plain average would be {{ tiny.plain | .1f }}.
 #
 # ??? definition "Attention"
-#     For each query, a weighted average of the values. The weights say how well the query matches each
-#     key.
+#     For each query, an average of the values, weighted by how well their keys match the query.
 #
 # ??? definition "Query | queries"
-#     A vector of d elements that is compared with every key.
+#     A vector that is compared with every key.
 #
 # ??? definition "Key | keys"
-#     A vector of d elements that is compared with a query; each key belongs to one value row.
+#     A vector that is compared with a query; each key belongs to one value row.
 #
 # ??? definition "Value row | value rows"
-#     A vector of d elements that is averaged, with the weight of its key.
+#     A vector that is averaged, with the weight of its key.
 #
 # ??? definition "Logit | logits"
-#     A score before softmax: any real number, without a unit.
+#     A score before softmax: any real number.
 #
 # ??? definition "Softmax"
-#     The function that turns a row of logits into probabilities: the exponential of each logit, divided
-#     by the sum of all the exponentials.
+#     Turns a row of logits into probabilities: the exponential of each, divided by their sum.
 
 # %% fold="Code of the numbers"
 import numpy as np
@@ -91,19 +88,14 @@ publish(
 # $$
 #
 # $Q$, $K$, $V$ and the result $O$ are $N \times d$. The logits $S$ and the weights $P$ are
-# $N \times N$, and $m_i$ is the largest logit in row $i$.[^head]
-#
-# [^head]: A model runs many such *heads* side by side, each on its own slice of the model's width. $d$ is
-#     the width of one head, and this lesson computes one.
+# $N \times N$, and $m_i$ is the largest logit in row $i$. This is one *head*, of width $d$; a model runs many.
 #
 # ??? definition "Head | heads"
-#     One of several attention computations that run side by side, each on its own slice of the model's
-#     width.
+#     One of several attention computations that run side by side, each on its own slice of the model's width.
 #
 # ??? question "Why does attention scale its logits by 1/√d?"
-#     The dot product of two vectors of $d$ random normal elements has a standard deviation of $\sqrt{d}$.
-#     The scale brings it back to 1, whatever the width of the head. Otherwise a few large logits would get nearly all the
-#     weight.
+#     The dot product of two random normal vectors has a standard deviation of $\sqrt{d}$. Without the scale, a few large
+#     logits would get nearly all the weight.
 
 # %% [markdown]
 # ## The kernel: one thread per query
@@ -202,13 +194,11 @@ ATTENTION(Q, K, V, S, P, O, 3, 4, 0.5, grid=1, block=32)  # N = 3, d = 4
 print(O.round(2))
 
 # %% [markdown]
-# Thread 0 reproduces our answer and its three weights. Query 2 is all zeros, so it gets the plain average. The
-# other 29 threads have no query, and the bounds check stops them.
+# Thread 0 reproduces our answer and its weights. Query 2 is all zeros, so it gets the plain average.
 #
 # ??? question "Why does softmax subtract the largest logit?"
-#     The subtraction divides every exponential by the same factor, which cancels when you divide by the sum, so
-#     the weights don't change. But now no exponential exceeds 1. Without the subtraction, the exponential of a logit
-#     above {{ overflow.limit | .0f }} overflows a 32-bit float.
+#     The subtraction divides every exponential and their sum by the same factor, so the weights stay. But without it,
+#     a logit above {{ overflow.limit | .0f }} overflows a 32-bit float.
 
 # %% fold="Code of the checks"
 from tilewise import agree, case, ceil_div, integers, normal, output
@@ -252,16 +242,14 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Independent loops: which loops can become threads?
 #
-# Each iteration of the query loop is now a thread. Can the seven remaining loops become threads, too? Only if they're
-# *independent*: no iteration needs a result of another one, so they can run in any order, or all at once.
+# Can the seven remaining loops become threads, too? Only if they're *independent*: no iteration needs a result of
+# another one, so they can run in any order, or all at once.
 #
 # ??? definition "Independent loop | independent loops"
-#     A loop in which no iteration reads what another iteration writes, and no two iterations write to
-#     the same element.
+#     A loop in which no iteration reads or writes what another one writes.
 #
 # ??? definition "Contraction | contractions"
-#     A sum of products over an index that the result no longer has, such as k in a matrix
-#     multiplication.
+#     A sum of products over an index that the result doesn't have, such as k in a matrix multiplication.
 #
 # | step | loop | what an iteration needs from the others | independent |
 # | --- | --- | --- | --- |
@@ -279,7 +267,7 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # ## Parallelising a contraction: a race
 #
 # Suppose {{ broken.d }} threads share one contraction. They all read the old score, add their own product, and
-# write the result. The last write wins, and the other products are lost: this \race leaves {{ broken.right }} of
+# write the result. The last write wins: this \race leaves {{ broken.right }} of
 # {{ broken.entries }} scores right. A GPU doesn't report it, because every access is inside an array. The simulator does.
 
 # %%
@@ -345,8 +333,8 @@ try_it(without_k, RACING_SCORES, N=(1, 8, 32), d=(1, 4, 16))
 #
 # For 1,024 queries, the kernel above uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once.
 # The independent loops supply more. But softmax needs whole rows of $S$, and blocks of one launch don't wait for each
-# other. So each of the three steps becomes a kernel of its own, and they're launched in order. Together, they're our
-# *Kernel 2*. ([Kernel 1](../speed/attention_critical_path.py), on a Further page, runs every loop on one thread.)
+# other. So each step becomes a kernel. We call the three of them *Kernel 2*.
+# ([Kernel 1](../speed/attention_critical_path.py), on a Further page, runs every loop on one thread.)
 #
 # The first kernel gives every score its own thread, with the axes `j` and `i`.
 
@@ -378,8 +366,7 @@ void scores(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# The second is the softmax from above. It keeps one thread per query, because the maximum and the sum need the whole
-# row.
+# The second is the softmax from above, with one thread per query: the maximum and the sum need the whole row.
 
 # %% fold="The softmax kernel"
 SOFTMAX_ROWS = Kernel(r"""
@@ -588,17 +575,14 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - Attention is a soft lookup: $QK^\top$ scores every key, softmax turns each row of scores into
-#   weights, and $PV$ averages the values.
-# - An independent loop can become an axis of the grid. A contraction can't: without synchronisation, threads that
-#   add to one element overwrite each other's results.
+# - Attention is a soft lookup: $QK^\top$ scores every key, softmax makes weights of the scores, $PV$ averages the values.
+# - An independent loop can become an axis of the grid. In a contraction, threads would overwrite each other's sums.
 # - Equal arithmetic doesn't mean equal time: what counts is the sectors that a warp touches.
 #
 # ## In your own kernel
 #
-# Before you turn a loop into threads, ask what one iteration needs from the others, and compare the result with
-# NumPy: `compute-sanitizer --tool racecheck` looks at \shared memory only. If two kernels with the same
-# arithmetic differ in time, compare `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` in Nsight
+# Before you turn a loop into threads, ask what one iteration needs from the others. `compute-sanitizer --tool
+# racecheck` won't tell you: it looks at \shared memory only. If two kernels with the same arithmetic differ in time, compare `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` in Nsight
 # Compute.
 
 

@@ -109,11 +109,12 @@ def test_hopper_kernels_and_several_in_one_source_go_through_one_module(cupy):
 
 def test_shared_memory_beyond_the_default_is_asked_for(cupy):
     a, b, c = arrays()
+    ADD(a, b, c, 5, 1, grid=1, block=32, shared_bytes=47 * 1024)  # with the static part 48 KiB: the default
     ADD(a, b, c, 5, 1, grid=1, block=32, shared_bytes=48 * 1024)
     ADD(a, b, c, 5, 1, grid=1, block=32, shared_bytes=100_000)
     assert (cupy.shared_limits, [one["shared_mem"] for one in cupy.launches]) == (
-        [101_376 - 1024],  # all that is left beside the static part
-        [49_152, 100_000],
+        [101_376 - 1024] * 2,  # all that is left beside the static part
+        [48_128, 49_152, 100_000],
     )
     with pytest.raises(KernelError) as caught:
         ADD(a, b, c, 5, 1, grid=1, block=32, shared_bytes=101_000)

@@ -57,11 +57,11 @@ def test_the_tools_table_is_matched_with_what_was_launched() -> None:
         "outputs": {one.name: {"c": {"sha256": "b" * 64, "bits": None}} for one in specimens},
     }
     names = [one.launch.kernel.name for one in specimens]
-    record = matched(told, METRICS, specimens, _launches(names))
+    record = matched(told, _launches(names), METRICS, specimens)
     assert [(row.name, row.key) for row in record.rows] == [(one.name, one.key) for one in specimens]
     assert record.rows[1].counters == {"instructions": 1024}
-    with pytest.raises(LessonError, match="2 kernels were launched and Nsight Compute saw"):
-        matched(told, METRICS, specimens, _launches(names[:1]))
+    with pytest.raises(ValueError, match="2 kernels were launched and Nsight Compute saw"):
+        matched(told, _launches(names[:1]), METRICS, specimens)
 
 
 def test_recording_without_a_gpu_says_what_is_missing() -> None:

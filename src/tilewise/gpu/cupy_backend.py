@@ -31,8 +31,8 @@ PRELUDE = """\
 """
 """NVRTC has no <math.h>; the simulator defines the same two."""
 
-DYNAMIC_DEFAULT_BYTES = 48 * 1024
-"""Above this a kernel must be told how much dynamic shared memory it may get."""
+SHARED_DEFAULT_BYTES = 48 * 1024
+"""A block with more shared memory, static and dynamic, must ask for it."""
 
 
 PORTABLE_CLUSTER = 8
@@ -273,11 +273,11 @@ def allow(
         KernelError: a block of the GPU has not so much.
     """
     cupy = importlib.import_module("cupy")
-    if shared_bytes > DYNAMIC_DEFAULT_BYTES:
+    if shared_bytes and shared_bytes + (static := int(function.shared_size_bytes)) > SHARED_DEFAULT_BYTES:
         most = _most_shared(cupy.cuda.runtime.getDevice())
-        check_shared(kernel, int(function.shared_size_bytes), shared_bytes, most)
+        check_shared(kernel, static, shared_bytes, most)
         # as much as there is: another launch of the function may have asked for more
-        function.max_dynamic_shared_size_bytes = most - int(function.shared_size_bytes)
+        function.max_dynamic_shared_size_bytes = most - static
     if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
         cupy.cuda.driver.funcSetAttribute(handle(function), NON_PORTABLE_CLUSTERS, 1)
 

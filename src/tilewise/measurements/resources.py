@@ -43,8 +43,7 @@ def resources_of(launch: Launch) -> dict[str, Any]:
 
     kernel = launch.kernel
     function = cupy_backend.compiled(kernel.gpu_source, kernel.name, kernel.options, kernel.wants_module)
-    if launch.shared_bytes > cupy_backend.DYNAMIC_DEFAULT_BYTES:
-        function.max_dynamic_shared_size_bytes = launch.shared_bytes
+    cupy_backend.allow(function, kernel.name, launch.shared_bytes, kernel.function.cluster)
     threads = int(np.prod(launch.block))
     fitting = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
         function.kernel.ptr, threads, launch.shared_bytes
