@@ -2,7 +2,7 @@
 // while there is nothing else to do, so that every part stands in its place before the reader gets there. Browsers without
 // idle time do it at once.
 
-const LONGEST = 12; // milliseconds of one go, well below a task that holds the page up
+const LONGEST = 4; // milliseconds of one go: with its last part well below a task that holds a phone up
 
 export function layOutRest(article, signal) {
   const root = document.documentElement;
