@@ -10,6 +10,7 @@ export function scrollableRegions(article, signal) {
   const boxes = article.querySelectorAll(SCROLLS);
   const listings = article.querySelectorAll("pre[style]");
   const mark = (box) => {
+    if ((box.firstElementChild ?? box).checkVisibility?.({ contentVisibilityAuto: true }) === false) return; // not laid out
     if (box.scrollWidth > box.clientWidth + 1) {
       box.tabIndex = 0;
       if (!box.matches("code")) {
@@ -23,6 +24,8 @@ export function scrollableRegions(article, signal) {
     for (const { target } of entries) target.matches("pre[style]") ? guess(target) : mark(target);
   });
   for (const box of [...boxes, ...listings]) sizes.observe(box);
+  // what was skipped may be laid out at the size that it had
+  article.addEventListener("tw-laid-out", () => boxes.forEach(mark), { signal });
   signal.addEventListener("abort", () => sizes.disconnect());
 }
 

@@ -6,7 +6,10 @@ const LONGEST = 4; // milliseconds of one go: with its last part well below a ta
 
 export function layOutRest(article, signal) {
   const root = document.documentElement;
-  const done = () => root.classList.add("tw-whole");
+  const done = () => {
+    root.classList.add("tw-whole");
+    article.dispatchEvent(new Event("tw-laid-out"));
+  };
   if (root.classList.contains("tw-whole")) return;
   if (!window.requestIdleCallback || !window.matchMedia("(max-width: 44.9375em)").matches) return done();
   const rest = [...article.children];
