@@ -20,10 +20,8 @@ from tilewise.measurements.validation_file import FOLDER
 from validation import copies
 from validation.collection import COURSE, collect, load_specimens, save_specimens, specimens
 from validation.counting import child, count
-from validation.kernels import OWN
 from validation.record import PROJECT, write
 from validation.renewal import renew
-from validation.specimen import Specimen
 
 
 def main() -> int:
@@ -60,20 +58,13 @@ def _done(given: argparse.Namespace) -> int:
             f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
         )
         return 1
-    found = _specimens(given.lessons)
+    found = collect(given.lessons)
     if given.copies:
         counted = copies.without_outputs(count(ncu, list(filter(copies.uses, found)), copies.METRICS))
         print(write(counted, given.out.with_name(copies.KIND)))
     else:
         print(write(count(ncu, found), given.out))
     return 0
-
-
-def _specimens(lessons: Path | None) -> tuple[Specimen, ...]:
-    """Our own small kernels behind those of the lessons, which come from a file or from running them."""
-    if lessons is None:
-        return collect()
-    return (*load_specimens(lessons), *(one for group in OWN.values() for one in group))
 
 
 def _renew() -> int:

@@ -139,6 +139,11 @@ def groups() -> Mapping[str, tuple[Specimen, ...]]:
     return {LESSONS: specimens(COURSE), **OWN}
 
 
-def collect() -> tuple[Specimen, ...]:
-    """Every specimen; as `groups`."""
-    return tuple(one for group in groups().values() for one in group)
+def collect(lessons: Path | None = None) -> tuple[Specimen, ...]:
+    """Every specimen; as `groups`.
+
+    Args:
+        lessons: a file of `save_specimens` with those of the lessons, which run where it is not given.
+    """
+    found = groups() if lessons is None else {LESSONS: load_specimens(lessons), **OWN}
+    return tuple(one for group in found.values() for one in group)

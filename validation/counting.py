@@ -54,7 +54,7 @@ METRICS: Mapping[str, str] = {
 """Our names for the counters, and Nsight Compute's."""
 
 TIME_LIMIT_S = 540
-"""How long the tool may take for all specimens."""
+"""How long one run of the tool may take."""
 
 
 def chosen_metrics(metrics: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
