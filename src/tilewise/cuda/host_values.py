@@ -25,7 +25,10 @@ _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\((?P<taken>[\w, \t]*)\))?[ \t]+(?P<body>[^\n]+)$", re.M
 )
 _DEFINED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<body>[^;={}]+?)\s*(?=[;,])")
-_BRACED = re.compile(r"\bconst\w*\s[^;(){}=]*?\b(?P<name>\w+)\s*\{(?P<body>[^;{}]+)\}\s*;")
+_BRACED = re.compile(
+    r"\b(?:const\w*\s[^;(){}=]*?|(?:int|size_t|unsigned|auto|long|u?int\d+_t)\s+)"
+    r"\b(?P<name>\w+)\s*\{(?P<body>[^;{}]+)\}\s*;"
+)
 _EXTENTS = re.compile(r"\bdim3\s+(?P<name>\w+)\s*(?:=\s*(?:dim3\s*)?)?[({](?P<body>[^;]*)[)}]\s*;")
 _RETURNS = re.compile(r"\b(?P<name>\w+)\s*\((?P<taken>[^(){};]*)\)\s*\{\s*return\s+(?P<body>[^;{}]+);\s*\}")
 _CAST = re.compile(
@@ -142,7 +145,7 @@ def scope_of(outside: str, function: str = "") -> Scope:
         values.setdefault(one[1] or one[4], one[2] or one[3])
     own: dict[str, str] = {}
     read = [one[1] or one[2] for one in _READ.finditer(function)]
-    for pattern, form in ((_EXTENTS, "dim3({})"), (_DEFINED, "{}")):
+    for pattern, form in ((_EXTENTS, "dim3({})"), (_DEFINED, "{}"), (_BRACED, "{}")):
         for one in pattern.finditer(function):
             body = one["body"]
             if _INPUT.search(body):

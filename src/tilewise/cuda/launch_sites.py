@@ -70,7 +70,7 @@ class LaunchSite:
     def small(self, loops: int = 0) -> Scope:
         """The scope with its large sizes divided until the launch is one for a first look.
 
-        Where even then its threads are too many, they stay as the file has them.
+        Where even then its threads are too many, they stay as the file has them if its arrays are not huge.
 
         Args:
             loops: how many loops of the kernel, one inside another, run to a number that it is passed.
@@ -81,11 +81,15 @@ class LaunchSite:
             fits = self._fits(scope)
             if fits and self._is_quick(scope, used, loops):
                 break
-            large = {name: value for name, value in sizes.items() if name in used and value >= 2 * threads}
-            if not large and not fits:
-                large = {name: value for name, value in sizes.items() if name in used and value > 64}
+            is_wide = self._threads(scope) > MOST_THREADS
+            floors = [2 * threads, *[65] * (not fits), *[17] * is_wide]
+            above = (
+                {name: value for name, value in sizes.items() if name in used and value >= one}
+                for one in floors
+            )
+            large = next(filter(None, above), None)
             if not large:
-                return scope if self._threads(scope) <= MOST_THREADS else self.scope
+                return self.scope if is_wide and self._bytes(self.scope) <= 128 * MOST_BYTES else scope
             most = max(large.values())
             sizes.update({name: value // 2 for name, value in large.items() if value == most})
             scope = self.scope.having(sizes)
@@ -120,8 +124,10 @@ class LaunchSite:
         return below if isinstance(below, int) and below > 0 else None
 
     def _fits(self, scope: Scope) -> bool:
-        arrays = [self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))]
-        return self._threads(scope) <= MOST_THREADS and max(arrays, default=0) <= MOST_BYTES
+        return self._threads(scope) <= MOST_THREADS and self._bytes(scope) <= MOST_BYTES
+
+    def _bytes(self, scope: Scope) -> int:
+        return max((self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))), default=0)
 
     def _is_quick(self, scope: Scope, used: set[str], loops: int) -> bool:
         passed = [_value(scope, one) for one in self.arguments if used & _names_behind([one], scope)]
