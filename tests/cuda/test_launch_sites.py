@@ -201,4 +201,6 @@ def test_what_a_function_defines_hides_what_is_outside() -> None:
     scope = scope_of("const int n = 1;\n#define M 8\n", "int n = M * 4, m = n / 2;")
     assert (scope.value("n"), scope.value("m")) == (32, 16)
     assert scope.having({"n": 10}).value("m") == 5
+    axes = scope_of("#define EDGE 8\n", "dim3 block; block.x = EDGE * 2; block.y = 4; p->x = 3;")
+    assert axes.value("block") == (16, 4, 1)
     assert Scope({"a": "3", "b": "a"}).roots == {"a": 3}

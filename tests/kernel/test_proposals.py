@@ -119,3 +119,13 @@ __global__ void __launch_bounds__(96) k(Node* p, float* y) {
     made = proposal(Kernel(text).function, text)
     assert made.block == (96, 1, 1)
     assert [one.is_struct for one in made.arguments if isinstance(one, ProposedArray)] == [True, False]
+
+
+def test_a_kernel_with_tiles_in_its_template_has_room_for_them() -> None:
+    text = """template <int TILE> __global__ void k(float* y, int rows, int cols) {
+    y[(blockIdx.y * TILE + threadIdx.x) * cols] = rows;
+}"""
+    y, rows, cols = proposal(Kernel(text, "k<64>").function, text).arguments
+    assert isinstance(rows, ProposedNumber) and isinstance(cols, ProposedNumber)
+    assert isinstance(y, ProposedArray)
+    assert (rows.value, cols.value, prod(y.shape)) == (128, 128, 1 << 16)

@@ -30,6 +30,7 @@ _BRACED = re.compile(
     r"\b(?P<name>\w+)\s*\{(?P<body>[^;{}]+)\}\s*;"
 )
 _EXTENTS = re.compile(r"\bdim3\s+(?P<name>\w+)\s*(?:=\s*(?:dim3\s*)?)?[({](?P<body>[^;]*)[)}]\s*;")
+_AXIS = re.compile(r"(?<![.>])\b(?P<name>\w+)\s*\.\s*(?P<axis>[xyz])\s*=(?!=)\s*(?P<body>[^;={}]+?)\s*;")
 _RETURNS = re.compile(r"\b(?P<name>\w+)\s*\((?P<taken>[^(){};]*)\)\s*\{\s*return\s+(?P<body>[^;{}]+);\s*\}")
 _CAST = re.compile(
     r"\(\s*(?:(?:unsigned|signed|long|short|const)\s+)*"
@@ -153,6 +154,11 @@ def scope_of(outside: str, function: str = "") -> Scope:
                 body = body.rpartition(":")[2].strip() if "?" in body else ""
             if body and not _INPUT.search(body):
                 own.setdefault(one["name"], form.format(body))
+    axes: dict[str, dict[str, str]] = {}
+    for one in _AXIS.finditer(function):
+        axes.setdefault(one["name"], {})[one["axis"]] = one["body"]
+    for name, given in axes.items():
+        own.setdefault(name, f"dim3({', '.join(given.get(axis, '1') for axis in 'xyz')})")
     own = {**{name: assumed_size(name) for name in read}, **own}
     return Scope({**values, **own}, functions, own)
 

@@ -126,11 +126,12 @@ def proposal(
     block = _block(threads, function.max_threads, has_rows)
     names = [one.name for one in parameters if _is_size(one)]
     is_square = is_plane or any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in names)
-    numbers = _numbers(parameters, site, scope, given, block, is_square)
+    is_tiled = bool(re.search(r"<.*\d", function.name))
+    numbers = _numbers(parameters, site, scope, given, block, is_square, _EDGE << 2 * is_tiled)
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
     grid, formulas = _grid(given, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
-    if not is_square and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)):
+    if (is_tiled or not is_square) and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)):
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
     arguments = [
         _array(one, length, site.bytes_of(at, scope) if site else None)
@@ -234,10 +235,11 @@ def _numbers(
     grid: Sequence[int] | None,
     block: Sequence[int],
     is_square: bool,
+    edge: int,
 ) -> dict[str, float]:
-    """A value for each parameter that is one number."""
+    """A value for each parameter that is one number; a multiple of an edge where nothing says it."""
     count = sum(map(_is_size, parameters))
-    assumed = _EDGE if count > 2 else 2 * _EDGE if count == 2 or is_square else ELEMENTS
+    assumed = edge if count > 2 else 2 * edge if count == 2 or is_square else ELEMENTS
     if grid is not None and count < 2 and math.prod(grid) <= 4 * _MOST_BLOCKS:
         assumed = grid[0] * block[0]
     found: dict[str, float] = {}
