@@ -68,5 +68,5 @@ def test_a_page_of_modules_is_converted_once_for_their_text(
 def test_a_heading_does_not_break_at_a_hyphen() -> None:
     link = '<a class="headerlink" href="#or-split-k" title="to-it">¶</a>'
     made = whole_words(f'<h2 id="or-split-k">Small or split-K{link}</h2>\n<p>No split-K.</p>')
-    span = '<span class="tw-whole">split-K</span>'
+    span = '<span class="tw-unbroken">split-K</span>'
     assert made == f'<h2 id="or-split-k">Small or {span}{link}</h2>\n<p>No split-K.</p>'

@@ -69,7 +69,7 @@ class Surroundings:
 
 def whole_words(html: str) -> str:
     """A page whose headings don't break at a hyphen: "split-K" stays on one line."""
-    return _HEADING.sub(lambda one: _HYPHENATED.sub(r'<span class="tw-whole">\g<0></span>', one[0]), html)
+    return _HEADING.sub(lambda one: _HYPHENATED.sub(r'<span class="tw-unbroken">\g<0></span>', one[0]), html)
 
 
 class Conversions:
