@@ -77,7 +77,7 @@ class LaunchSite:
         """
         scope, sizes = self.scope, dict(self.scope.roots)
         used, threads = self._used(), max(_product(self.extents(scope)[1] or (1,)), 64)
-        for _ in range(24):
+        for _ in range(64):
             fits = self._fits(scope)
             if fits and self._is_quick(scope, used, loops):
                 break
