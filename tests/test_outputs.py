@@ -31,7 +31,7 @@ from tilewise.outputs import (
     installed,
 )
 from tilewise.outputs.kernel import without_markers
-from tilewise.outputs.kinds import LONGEST_LINE, LONGEST_RECORDED, LONGEST_TEXT
+from tilewise.outputs.kinds import LONGEST_LINE, LONGEST_RECORDED, LONGEST_TEXT, WIDEST_RECORDED
 from tilewise.outputs.table import number
 from tilewise.outputs.try_it import TryOutput
 
@@ -223,5 +223,7 @@ def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> 
     assert 'title="recorded on a machine"' in long_text
     assert all(f"    {line}" in long_text.splitlines() for line in lines)
     assert Text(" ".join(lines) + " 0" * LONGEST_LINE).markdown(context()).startswith("??? code")
+    wide = Text("0" * (WIDEST_RECORDED + 1), source="recorded on a machine")
+    assert wide.markdown(context()).startswith("??? code")
     timed = "N=32: one: 2.00 us; rounds 2.00, 2.01, 1.99"
     assert Text(timed, source="recorded on a machine").markdown(context()).startswith("??? code")

@@ -14,6 +14,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from .conftest import laid_out
 
 FIRST, OPEN = "lessons/kernels/first_kernel/", "lessons/memory/coalescing/"
+TABLE = "lessons/memory/precision/"
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
 
 
@@ -92,6 +93,14 @@ def test_a_chart_after_the_guess_waits_for_it(page: Page, site: str) -> None:
     panel.get_by_role("button", name="Skip the guess").click()
     expect(page.locator("article .tw-waits")).to_have_count(0)
     expect(page.locator(".tw-figure-title", has_text=title)).to_be_visible()
+
+
+def test_a_table_below_the_guess_waits_for_it(page: Page, site: str) -> None:
+    page.goto(site + TABLE)
+    caption = page.locator("caption", has_text="ReLU of")
+    expect(caption).to_be_hidden()
+    page.get_by_role("button", name="Skip the guess").first.click()
+    expect(caption).to_be_visible()
 
 
 def test_no_figure_in_view_tells_the_answer_before_the_guess(page: Page, site: str, built: Path) -> None:

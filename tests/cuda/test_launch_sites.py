@@ -73,6 +73,32 @@ def test_sizes_become_small_together_and_the_block_stays() -> None:
     assert [add.bytes_of(at, small) for at in range(3)] == [4 * n] * 3
 
 
+def test_a_size_becomes_smaller_where_the_kernel_loops_to_it_but_not_below_a_block_at_once() -> None:
+    source = """__global__ void k(float* y, int bodies, int rows) {}
+int main() { int n = 1 << 13, rows = 300; float* y; cudaMalloc(&y, n * 4); k<<<n / 256, 256>>>(y, n, rows); }
+"""
+    (site,) = launch_sites(source)
+    values = [[site.passed(at, site.small(loops)) for at in (1, 2)] for loops in (0, 1, 2)]
+    assert values == [[1 << 13, 300], [1 << 11, 300], [256, 300]]
+
+
+def test_three_sizes_of_a_volume_become_smaller_than_those_of_a_plane() -> None:
+    source = """namespace config { constexpr int EDGE { 8 }; }
+__global__ void k(float* y, int d, int h, int w) {}
+void go(int d, int h, int w) {
+    std::size_t bytes { d * h * w * sizeof(float) };
+    cudaMalloc(&y, bytes);
+    dim3 block(config::EDGE, config::EDGE, config::EDGE);
+    dim3 grid((w + 7) / 8, (h + 7) / 8, (d + 7) / 8);
+    k<<<grid, block>>>(y, d, h, w);
+}
+"""
+    (site,) = launch_sites(source)
+    small = site.small()
+    assert site.extents(small) == ((2, 2, 2), (8, 8, 8), 0)
+    assert site.bytes_of(0, small) == 4 * 16**3
+
+
 def test_a_size_that_the_kernel_has_in_its_text_stays() -> None:
     source = """const int N = 1 << 20;
 __global__ void k(float* y) { if (threadIdx.x < N) y[threadIdx.x] = N; }

@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from tilewise import Kernel
-from tilewise.kernel.proposals import ProposedNumber, proposal
+from tilewise.kernel.proposals import ProposedArray, ProposedNumber, proposal
 
 
 @pytest.mark.parametrize("most", [8, 32, 128, 1024])
@@ -88,3 +88,34 @@ int main() { k<<<BLOCKS, 256>>>(y, lengths[0]); }"""
     made = proposal(Kernel(text, "k").function, text)
     assert [one.value for one in made.arguments if isinstance(one, ProposedNumber)] == [1024]
     assert prod(made.grid) <= 256
+
+
+INDEXED = """
+__global__ void k(const int* first, const int* item, int* label, char* key, int* count, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int own = label[i];
+    for (int j = first[i]; j < first[i + 1]; j++) y[i] += item[j];
+    atomicAdd(&count[own], 1); atomicAdd(&count[key[i]], 1);
+}
+int main() {
+    for (int i = 0; i < 256; i++) h_key[i] = (char)(rand() % 5);
+    cudaMalloc(&count, 7 * sizeof(int));
+    cudaMemcpy(key, h_key, 256, cudaMemcpyHostToDevice);
+    k<<<1, 256>>>(first, item, label, key, count, y);
+}"""
+
+
+def test_arrays_of_places_hold_places_that_there_are() -> None:
+    made = proposal(Kernel(INDEXED, "k").function, INDEXED)
+    fills = {one.name: one.fill for one in made.arguments if isinstance(one, ProposedArray)}
+    assert fills == {"first": "arange", "item": "", "label": "0..7", "key": "0..5", "count": "", "y": ""}
+
+
+def test_structs_hold_zeros_and_a_row_of_threads_has_as_many_as_are_promised() -> None:
+    text = """struct Node { int next; float x; };
+__global__ void __launch_bounds__(96) k(Node* p, float* y) {
+    int i = blockIdx.y * 96 + threadIdx.x; y[i] = p[p[i].next].x;
+}"""
+    made = proposal(Kernel(text).function, text)
+    assert made.block == (96, 1, 1)
+    assert [one.is_struct for one in made.arguments if isinstance(one, ProposedArray)] == [True, False]

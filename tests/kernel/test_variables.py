@@ -166,6 +166,7 @@ def test_declarations_are_read_from_the_text() -> None:
         "#define N 4\n__device__ int a, b[2][N] = {1};\nstruct S { int k; };\n"
         "static __constant__ const S held[3];\n"
         "namespace x {\nnamespace y { __managed__ volatile float c; }\n}\n"
+        "namespace z { constexpr int R { 2 }; }\n__device__ float d[z::R * N][2 * z::R + 1];\n"
         "__device__ float twice(float f) { return 2 * f; }\n__device__ unsigned char* bytes;\n"
     )
     shapes = {
@@ -176,6 +177,7 @@ def test_declarations_are_read_from_the_text() -> None:
         "b": ("int32", (2, 4), False),
         "held": (None, (3,), True),
         "x::y::c": ("float32", (), False),
+        "d": ("float32", (8, 5), False),
         "bytes": (None, (), False),
     }
     for name in ("plain", "a::b::c"):

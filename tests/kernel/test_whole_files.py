@@ -177,14 +177,50 @@ int main() { return load("x"); }
     assert y.tolist() == [0] + [1] * 31
 
 
-def test_a_part_of_a_file_names_the_file_that_includes_it(tmp_path: Path) -> None:
+def test_a_part_of_a_file_compiles_in_the_file_that_includes_it(tmp_path: Path) -> None:
     (tmp_path / "part.cu").write_text("__global__ void k(real* y) { y[threadIdx.x] = 2; }\n")
-    (tmp_path / "main.cu").write_text('typedef float real;\n#include "part.cu"\nint main() {}\n')
     part, whole = tmp_path / "part.cu", tmp_path / "main.cu"
-    with pytest.raises(CompileError, match=r"unknown type name 'real'.*main\.cu includes this file"):
+    with pytest.raises(CompileError, match="unknown type name 'real'"):
         Kernel(part.read_text(), folder=tmp_path, origin=(str(part), 1))
+    (tmp_path / "middle.cu").write_text('\n\n#include "part.cu"\n__global__ void other(real* y) {}\n')
+    whole.write_text('typedef float real;\n#include "middle.cu"\nint main() { k<<<2, 8>>>(y); }\n')
+    made = device_part(part.read_text(), None, folder=tmp_path, origin=(str(part), 1))
+    assert [*made.kernels] == ["k"]
+    assert [one.config for one in launch_sites(made.whole)] == [("2", "8")]
+    kernel = Kernel(part.read_text(), folder=tmp_path, origin=(str(part), 1))
+    with pytest.raises(HazardError) as caught:
+        kernel.simulate(np.zeros(31, np.float32), grid=1, block=32)
+    assert caught.value.line == 1
     y = np.zeros(32, np.float32)
-    Kernel(whole.read_text(), folder=tmp_path, origin=(str(whole), 1)).simulate(y, grid=1, block=32)
+    Kernel(whole.read_text(), "k", folder=tmp_path, origin=(str(whole), 1)).simulate(y, grid=1, block=32)
+    assert (y == 2).all()
+
+
+def test_a_file_without_launches_has_those_of_a_file_nearby(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    part = tmp_path / "kernels" / "part.cu"
+    part.write_text("template <int N, bool B> __global__ void k(float* y) { y[threadIdx.x] = N + B; }\n")
+    (tmp_path / "main.cu").write_text("int main() { k<8, true><<<3, 64>>>(y); }\n")
+    made = device_part(part.read_text(), None, folder=part.parent, origin=(str(part), 1))
+    assert made.templates == {"k": ("k<8, true>",)}
+    assert [one.config for one in launch_sites(made.whole)] == [("3", "64")]
+
+
+def test_arguments_of_a_template_that_takes_types_and_truth_values() -> None:
+    source = "template <class T, bool B> __global__ void k(T* y) { y[threadIdx.x] = B; }\n"
+    assert device_part(source, None).templates == {"k": ("k<float, true>",)}
+    assert device_part(source.replace("bool", "int"), None).templates == {"k": ()}
+
+
+def test_launch_bounds_are_those_of_the_template_arguments() -> None:
+    source = """#define WARP 32
+template <int A, int B> __global__ void __launch_bounds__(WARP * A * (B + 1), 1) k(float* y) {
+    y[threadIdx.x] = A;
+}"""
+    kernel = Kernel(source, "k<2, 1>")
+    assert kernel.function.max_threads == 128
+    y = np.zeros(128, np.float32)
+    kernel.simulate(y, grid=1, block=128)
     assert (y == 2).all()
 
 

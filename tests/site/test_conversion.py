@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tilewise.site.conversion import Conversions, Surroundings
+from tilewise.site.conversion import Conversions, Surroundings, whole_words
 
 CONFIG = """
 site_name: A module
@@ -63,3 +63,10 @@ def test_a_page_of_modules_is_converted_once_for_their_text(
     ]
     assert inventories[0] == inventories[1]
     assert list(later.plugins["mkdocstrings"].handlers.seen_handlers)
+
+
+def test_a_heading_does_not_break_at_a_hyphen() -> None:
+    link = '<a class="headerlink" href="#or-split-k" title="to-it">¶</a>'
+    made = whole_words(f'<h2 id="or-split-k">Small or split-K{link}</h2>\n<p>No split-K.</p>')
+    span = '<span class="tw-unbroken">split-K</span>'
+    assert made == f'<h2 id="or-split-k">Small or {span}{link}</h2>\n<p>No split-K.</p>'

@@ -104,7 +104,7 @@ def text_of(file: str, path: Path) -> str:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         text = path.read_bytes().decode("latin-1")
-        if "__global__" not in text:
+        if "\0" in text:
             raise LessonError(file, 0, "the file is no text.", "Give CUDA C source.") from None
     if not text.strip():
         raise LessonError(file, 0, "the file is empty.")

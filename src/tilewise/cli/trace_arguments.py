@@ -29,11 +29,12 @@ TYPES = {
 """Element types as arguments spell them, and as NumPy does."""
 
 FILLS = ("random", "arange", "letters", "zeros", "ones", "out")
-"""What an array holds at first; ``out`` is poisoned, so that elements that nobody writes show."""
+"""What an array holds at first, where it is no range such as ``0..16``; ``out`` is poisoned, so that elements
+that nobody writes show."""
 
 MOST_BYTES = 1 << 30
 
-_ARRAY = re.compile(r"(?:(?P<fill>[a-z]+)[:\s]\s*)?(?P<type>[a-z]+\d*)\[(?P<shape>[\d\s,x]*)\]")
+_ARRAY = re.compile(r"(?:(?P<fill>[a-z]+|\d+\.\.\d+)[:\s]\s*)?(?P<type>[a-z]+\d*)\[(?P<shape>[\d\s,x]*)\]")
 _HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32], out:i32[8] or file.npy."
 
 
@@ -126,7 +127,7 @@ def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[An
     kind, fill = match["type"], match["fill"] or "random"
     if kind not in TYPES:
         raise LessonError(file, 0, f'{name}: there is no type "{kind}".', f"Known: {', '.join(TYPES)}.")
-    if fill not in FILLS:
+    if fill not in FILLS and ".." not in fill:
         raise LessonError(
             file, 0, f'{name}: nothing fills an array by "{fill}".', f"Known: {', '.join(FILLS)}."
         )
@@ -144,6 +145,9 @@ def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[An
         count *= size
     if count * dtype.itemsize > MOST_BYTES:
         raise LessonError(file, 0, f"{name}: {match[0]} is more than a gigabyte.", "Trace a smaller array.")
+    low, is_range, high = fill.partition("..")
+    if is_range:
+        return integers(*shape, low=int(low), high=int(high), dtype=dtype)
     if fill == "out":
         return output(*shape, dtype=dtype)
     if fill == "arange":

@@ -46,6 +46,7 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
     from tilewise.simulator import device_part
 
     folder = path.resolve().parent
+    made_of = partial(Kernel, folder=folder, origin=(file, 1))
     lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     part = device_part(text, None, prelude=lines, folder=folder, origin=(file, 1))
     shown = {template: launched[:_MOST_LAUNCHED] for template, launched in part.templates.items()}
@@ -61,11 +62,11 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
     for name in names:
         try:
             made = part.kernels.get(name)
-            function = made.function if made else Kernel(text, name, defines, folder=folder).function
+            function = made.function if made else made_of(text, name, defines).function
         except (LessonError, ValueError) as error:
             yield f"\n  {name}: {error}"
             continue
-        bytes_of = _structs(function, partial(Kernel, text, name, defines, folder=folder))
+        bytes_of = _structs(function, partial(made_of, text, name, defines))
         launch = proposal(function, part.whole, empty, sites=sites, bytes_of=bytes_of)
         named = ["--kernel", function.name] if several or "<" in function.name else []
         yield f"\n  {name}({', '.join(f'{one.ctype} {one.name}' for one in parameters_of(function))})"
@@ -107,10 +108,10 @@ def _written(one: ProposedArray | ProposedNumber) -> str:
             if kind == "b"
             else str(one.value)
         )
-    is_struct = one.is_by_value and one.dtype == np.uint8
     extents = ",".join(map(str, one.shape))
-    fill = "zeros:" if is_struct else "letters:" * bool(re.match(r"(const )?char\b", one.ctype))
-    return f"{fill}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
+    letters = "letters" * bool(re.match(r"(const )?char\b", one.ctype))
+    fill = "zeros" if one.is_struct else one.fill or letters
+    return f"{fill}{':' * bool(fill)}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
 
 
 def _structs(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:

@@ -25,6 +25,10 @@ _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\((?P<taken>[\w, \t]*)\))?[ \t]+(?P<body>[^\n]+)$", re.M
 )
 _DEFINED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<body>[^;={}]+?)\s*(?=[;,])")
+_BRACED = re.compile(
+    r"\b(?:const\w*\s[^;(){}=]*?|(?:int|size_t|unsigned|auto|long|u?int\d+_t)\s+)"
+    r"\b(?P<name>\w+)\s*\{(?P<body>[^;{}]+)\}\s*;"
+)
 _EXTENTS = re.compile(r"\bdim3\s+(?P<name>\w+)\s*(?:=\s*(?:dim3\s*)?)?[({](?P<body>[^;]*)[)}]\s*;")
 _RETURNS = re.compile(r"\b(?P<name>\w+)\s*\((?P<taken>[^(){};]*)\)\s*\{\s*return\s+(?P<body>[^;{}]+);\s*\}")
 _CAST = re.compile(
@@ -135,11 +139,13 @@ def scope_of(outside: str, function: str = "") -> Scope:
     kinds = r"\bconst\w*\s|^(?:static\s+)?(?:int|unsigned|size_t|long)\s"
     for one in re.finditer(rf"(?m:{kinds})[^;(){{}}]*?{_DEFINED.pattern}", outside):
         values.setdefault(one["name"], one["body"])
+    for one in _BRACED.finditer(outside):
+        values.setdefault(one["name"], one["body"])
     for one in _ALIAS.finditer(outside + function):
         values.setdefault(one[1] or one[4], one[2] or one[3])
     own: dict[str, str] = {}
     read = [one[1] or one[2] for one in _READ.finditer(function)]
-    for pattern, form in ((_EXTENTS, "dim3({})"), (_DEFINED, "{}")):
+    for pattern, form in ((_EXTENTS, "dim3({})"), (_DEFINED, "{}"), (_BRACED, "{}")):
         for one in pattern.finditer(function):
             body = one["body"]
             if _INPUT.search(body):
@@ -153,6 +159,8 @@ def scope_of(outside: str, function: str = "") -> Scope:
 
 def assumed_size(name: str) -> str:
     """A size of which the text does not say anything, by its name."""
+    if re.search(r"(?i)radius|halo|repeat|iter", name):
+        return "2"
     return "256" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "1024"
 
 
@@ -166,7 +174,7 @@ def _as_python(text: str) -> str:
     text = re.sub(r"\b(?:static_cast|reinterpret_cast)\s*<[^<>]*>", "", text)
     text = re.sub(r"\(\s*(?:float|double)\s*\)", "1.0 * ", text)
     text = _CAST.sub("", text)
-    text = re.sub(r"\bstd\s*::\s*", "", text)
+    text = re.sub(r"\b\w+\s*::\s*", "", text)
     text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text)
     text = re.sub(r"(\d\.?\d*(?:[eE][-+]?\d+)?)[fF]\b", r"\1", text)
     ternary = re.fullmatch(r"(?P<test>[^?:]+)\?(?P<yes>[^?:]+):(?P<no>[^?:]+)", text)

@@ -17,7 +17,9 @@ from tilewise.cuda.top_level import Piece, device_macros, pieces
 
 MOST_THREADS = 1 << 13
 MOST_BYTES = 1 << 20
-"""Of a launch that is proposed as the file makes it, and of each of its arrays."""
+MOST_TURNS = 1 << 23
+"""Of a launch that is proposed as the file makes it: its threads, bytes of each of its arrays, and how often
+all threads together go through its loops."""
 
 _LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>;]*>[^;<>]*)*>)?\s*<<<")
 _TEMPLATE = re.compile(r"\s*template\s*<(?P<taken>[^{}]*?)>\s*(?=\w)")
@@ -65,19 +67,29 @@ class LaunchSite:
     """Names that the device's code uses, too, and that the host's function does not define itself; and those
     that the template arguments follow from."""
 
-    def small(self) -> Scope:
+    def small(self, loops: int = 0) -> Scope:
         """The scope with its large sizes divided until the launch is one for a first look.
 
-        Where even then its threads are too many, they stay as the file has them.
+        Where even then its threads are too many, they stay as the file has them if its arrays are not huge.
+
+        Args:
+            loops: how many loops of the kernel, one inside another, run to a number that it is passed.
         """
         scope, sizes = self.scope, dict(self.scope.roots)
-        used = self._used()
+        used, threads = self._used(), max(_product(self.extents(scope)[1] or (1,)), 64)
         for _ in range(24):
-            if self._fits(scope):
+            fits = self._fits(scope)
+            if fits and self._is_quick(scope, used, loops):
                 break
-            large = {name: value for name, value in sizes.items() if name in used and value > 64}
+            is_wide = self._threads(scope) > MOST_THREADS
+            floors = [2 * threads, *[65] * (not fits), *[17] * is_wide]
+            above = (
+                {name: value for name, value in sizes.items() if name in used and value >= one}
+                for one in floors
+            )
+            large = next(filter(None, above), None)
             if not large:
-                return scope if self._threads(scope) <= MOST_THREADS else self.scope
+                return self.scope if is_wide and self._bytes(self.scope) <= 128 * MOST_BYTES else scope
             most = max(large.values())
             sizes.update({name: value // 2 for name, value in large.items() if value == most})
             scope = self.scope.having(sizes)
@@ -102,9 +114,25 @@ class LaunchSite:
         found = scope.value(written) if written else None
         return int(found) if isinstance(found, int | float) and found > 0 else None
 
+    def random_below(self, at: int, text: str, scope: Scope) -> int | None:
+        """The number that all elements of the array ``at`` are below, where the host draws them."""
+        name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
+        copied = name and re.search(rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,\s*&?\s*(\w+)", text)
+        host = f"(?:{name}|{copied[1]})" if copied else name
+        made = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*=[^;]*\brand\s*\(\s*\)\s*%([^;]+)", text)
+        below = scope.value(made[1].strip(" )")) if made else None
+        return below if isinstance(below, int) and below > 0 else None
+
     def _fits(self, scope: Scope) -> bool:
-        arrays = [self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))]
-        return self._threads(scope) <= MOST_THREADS and max(arrays, default=0) <= MOST_BYTES
+        return self._threads(scope) <= MOST_THREADS and self._bytes(scope) <= MOST_BYTES
+
+    def _bytes(self, scope: Scope) -> int:
+        return max((self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))), default=0)
+
+    def _is_quick(self, scope: Scope, used: set[str], loops: int) -> bool:
+        passed = [_value(scope, one) for one in self.arguments if used & _names_behind([one], scope)]
+        turns = max((one for one in passed if isinstance(one, int)), default=1)
+        return bool(self._threads(scope) * max(turns, 1) ** loops <= MOST_TURNS)
 
     def _threads(self, scope: Scope) -> int:
         grid, block, _ = self.extents(scope)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewise.cuda.c_types import c_type
+from tilewise.cuda.host_values import Scope, scope_of
 from tilewise.cuda.kernel_source import known_types, split, without_comments
 from tilewise.cuda.top_level import Piece, pieces
 
@@ -62,7 +63,7 @@ def device_variables(source: str, compiled: str = "") -> dict[str, DeviceVariabl
     text = without_comments(compiled or source)
     if not _WORDS.search(text):
         return {}
-    aliases = known_types(text)
+    aliases, scope = known_types(text), scope_of(text)
     copied = {one[1].rpartition("::")[2] for one in _TO_SYMBOL.finditer(without_comments(source))}
     found = {}
     for piece in pieces(text):
@@ -70,7 +71,7 @@ def device_variables(source: str, compiled: str = "") -> dict[str, DeviceVariabl
             continue
         for name, dimensions, base, is_initialised in _declarators(piece.text, aliases):
             known = c_type(base)
-            extents = _extents(dimensions, aliases)
+            extents = _extents(dimensions, scope)
             vector = (known.width,) if known and known.width > 1 else ()
             whole = "::".join([*piece.spaces, name])
             found[whole] = DeviceVariable(
@@ -113,14 +114,10 @@ def _declarators(text: str, aliases: Mapping[str, str]) -> Iterator[tuple[str, t
             yield named[2], dimensions, base + named[1], len(_declared(one)) < len(one)
 
 
-def _extents(dimensions: tuple[str, ...], macros: Mapping[str, str]) -> tuple[int, ...] | None:
-    """Extents as numbers; -1 for one that is no plain number, which the size in bytes then says."""
-    found = []
-    for written in dimensions:
-        text = written
-        for _ in range(8):
-            text = macros.get(text.strip("() "), text).strip("() ")
-        found.append(int(text.rstrip("uU")) if re.fullmatch(r"\d+[uU]?", text) else -1)
+def _extents(dimensions: tuple[str, ...], scope: Scope) -> tuple[int, ...] | None:
+    """Extents as numbers; -1 for one that the text does not say, which the size in bytes then says."""
+    values = [scope.value(one) for one in dimensions]
+    found = [one if isinstance(one, int) else -1 for one in values]
     return tuple(found) if found.count(-1) < 2 else None
 
 

@@ -52,6 +52,7 @@ def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, 
         made |= {"type": "log", "dtick": 1}
         if ends and ends[0] < 1e-4:
             made["exponentformat"] = "power"  # else 0.000001 beside 1e-7
+            made["tickfont"]["size"] = 9.6  # Plotly draws powers a quarter larger
         else:
             made["tickformat"] = "~s" if ends and ends[0] >= 0.5 else ",~g"
     if ends:

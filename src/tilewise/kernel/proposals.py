@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -34,6 +34,8 @@ _DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b")
 _SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
 """Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
 _STRUCT_BYTES = 64
+_PLACES = 100
+"""Whole numbers are below it, where nothing is known of them."""
 _FAR = 1 << 16
 """Elements of an array that a kernel indexes in a way that nothing of its sizes bounds."""
 _OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
@@ -63,6 +65,10 @@ class ProposedArray:
     is_written: bool
     """Whether the kernel may write it."""
     is_by_value: bool = False
+    is_struct: bool = False
+    """Whether its elements are of a type of the file's own: places and counts, which only zeros fit."""
+    fill: str = ""
+    """What it holds, as an argument of ``tilewise trace`` says it; random values where it is empty."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +117,13 @@ def proposal(
     own = _own_text(function.name, text)
     is_plane = bool(re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", own))
     site = _site(function.name, launch_sites(text) if sites is None else sites)
-    scope = site.small() if site else Scope()
+    conditions = re.findall(r"\bfor\s*\([^;]*;([^;]*);", own)
+    wholes = "|".join(one.name for one in parameters if one.dtype is not None and not one.is_pointer)
+    loops = sum(bool(wholes and re.search(rf"\b(?:{wholes})\b", one)) for one in conditions)
+    scope = site.small(min(loops, 2)) if site else Scope()
     given, threads, shared = site.extents(scope) if site else (None, None, 0)
-    block = _block(threads, function.max_threads or 1024, is_plane)
+    has_rows = bool(re.search(r"\bthreadIdx\s*\.\s*y\b", own))
+    block = _block(threads, function.max_threads, has_rows)
     names = [one.name for one in parameters if _is_size(one)]
     is_square = is_plane or any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in names)
     numbers = _numbers(parameters, site, scope, given, block, is_square)
@@ -122,12 +132,21 @@ def proposal(
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
     if not is_square and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)):
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
+    arguments = [
+        _array(one, length, site.bytes_of(at, scope) if site else None)
+        if one.is_pointer
+        else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
+        for at, one in enumerate(parameters)
+    ]
+    smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
     return Proposal(
         arguments=tuple(
-            _array(one, length, site.bytes_of(at, scope) if site else None)
-            if one.is_pointer
-            else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
-            for at, one in enumerate(parameters)
+            replace(
+                one, fill=_fill(one.name, own, smallest, site.random_below(at, text, scope) if site else None)
+            )
+            if isinstance(one, ProposedArray) and one.dtype.kind in "iu" and not one.is_struct
+            else one
+            for at, one in enumerate(arguments)
         ),
         variables=tuple(made for one in variables if (made := _variable(one))),
         grid=grid,
@@ -135,6 +154,19 @@ def proposal(
         grid_formulas=formulas,
         shared_bytes=shared or _shared_bytes(own, text),
     )
+
+
+def _fill(name: str, own: str, smallest: int, below: int | None) -> str:
+    """What an array of whole numbers holds: as the host fills it, else places that the arrays have."""
+    if below:
+        return f"0..{below}"
+    words = "|".join([rf"{name}(?=\s*\[)", *re.findall(rf"\b(\w+)\s*=\s*{name}\s*\[", own)])
+    if not re.search(rf"\[[^][;]*\b(?:{words})\b", own):
+        return ""
+    is_offsets = re.search(rf"\b{name}\s*\[[^][]*\+\s*1\s*\]", own)
+    if is_offsets and not re.search(rf"\b{name}\s*\[[^]]*\]\s*=[^=]", own):
+        return "arange"
+    return f"0..{smallest}" if smallest < _PLACES else ""
 
 
 def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
@@ -156,9 +188,13 @@ def _shared_bytes(own: str, text: str) -> int:
 
 
 def _own_text(name: str, text: str) -> str:
+    """A kernel's text, and that of the functions that it calls."""
     base = name.partition("<")[0].rpartition("::")[2]
-    head = re.compile(rf"\b{base}\s*\(")
-    return "\n".join(one.text for one in pieces(without_comments(text)) if head.search(one.head))
+    every = pieces(without_comments(text))
+    kernel = "\n".join(one.text for one in every if re.search(rf"\b{base}\s*\(", one.head))
+    called = {*re.findall(r"\b(\w+)\s*(?:<[^;<>()]*>)?\s*\(", kernel)} - {base}
+    names = ((one, re.search(r"(\w+)\s*\(", one.head)) for one in every if "__device__" in one.head)
+    return "\n".join([kernel, *(one.text for one, named in names if named and named[1] in called)])
 
 
 def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite | None:
@@ -181,12 +217,14 @@ def _is_size(one: Parameter) -> bool:
     return whole and not one.is_pointer and bool(_SIZE.fullmatch(one.name))
 
 
-def _block(threads: Sequence[int] | None, most: int, is_plane: bool) -> tuple[int, int, int]:
+def _block(threads: Sequence[int] | None, promised: int | None, has_rows: bool) -> tuple[int, int, int]:
+    """A block; a row of as many threads as are promised, since most kernels are launched with these."""
+    most = promised or 1024
     if threads is not None and math.prod(threads) <= most:
         return _three(threads)
-    if is_plane:
+    if has_rows:
         return min(_EDGE, most), max(min(_EDGE, most // _EDGE), 1), 1
-    return min(_BLOCK, most), 1, 1
+    return promised or _BLOCK, 1, 1
 
 
 def _numbers(
@@ -281,7 +319,9 @@ def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArra
     own, rest = divmod(bytes_ or 0, dtype.itemsize)
     if own not in (0, elements) and not rest and own * dtype.itemsize <= _MOST_BYTES:
         elements, formula = own, str(own)
-    return ProposedArray(one.name, one.ctype, dtype, (elements,), formula, not one.is_const)
+    return ProposedArray(
+        one.name, one.ctype, dtype, (elements,), formula, not one.is_const, is_struct=one.dtype is None
+    )
 
 
 def _by_value(one: Parameter, value: float, bytes_: int) -> ProposedArray | ProposedNumber:
@@ -291,7 +331,7 @@ def _by_value(one: Parameter, value: float, bytes_: int) -> ProposedArray | Prop
             value = min(max(int(value), int(info.min)), int(info.max))
         return ProposedNumber(one.name, one.ctype, one.dtype, value)
     dtype, count = (np.dtype(np.uint8), bytes_) if one.dtype is None else (one.dtype, one.width)
-    return ProposedArray(one.name, one.ctype, dtype, (count,), str(count), is_written=False, is_by_value=True)
+    return ProposedArray(one.name, one.ctype, dtype, (count,), str(count), False, True, one.dtype is None)
 
 
 def _variable(one: DeviceVariable) -> ProposedArray | None:

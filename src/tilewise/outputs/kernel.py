@@ -69,7 +69,8 @@ class KernelOutput(Output):
             attributes.append(f'data-region="{self.region}"')
         if regions:
             attributes.append(f'data-regions="{regions}" data-markers="{markers}"')
-        title = "; ".join([*([variable] if variable else []), *self._prelude()])
+        prelude = self._prelude()[: len(self.defines) if self.region else None]  # of a region, no options
+        title = "; ".join([*([variable] if variable else []), *prelude])
         if title:
             attributes.append(f'title="{attribute(title)}"')
         return fence(shown, " ".join(attributes))

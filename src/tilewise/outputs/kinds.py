@@ -24,10 +24,10 @@ PENDING = "a new recording is pending"
 """How the source of such a text ends where the list of what is pending has it."""
 LONGEST_TEXT = 30
 """Lines of a printed text that stand open on a page."""
-LONGEST_RECORDED = 15
-"""Lines of one that was recorded: what a figure or a table below it shows."""
 LONGEST_LINE = 400
 """Characters of its longest line, too."""
+LONGEST_RECORDED, WIDEST_RECORDED = 4, 70
+"""The same of one that was recorded: what the text, a figure or a table below it says."""
 _SMALL = re.compile(r"\d[\d.]*e-\d+")
 _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
@@ -49,9 +49,9 @@ class Text(Output):
     def is_short(self) -> bool:
         """Whether it stands open on a page; a log of every round of timings doesn't."""
         lines = self.content.splitlines()
-        most = LONGEST_RECORDED if self.source else LONGEST_TEXT
+        most, widest = (LONGEST_RECORDED, WIDEST_RECORDED) if self.source else (LONGEST_TEXT, LONGEST_LINE)
         longest = max(map(len, lines), default=0)
-        return len(lines) <= most and longest <= LONGEST_LINE and "; rounds " not in self.content
+        return len(lines) <= most and longest <= widest and "; rounds " not in self.content
 
     def markdown(self, context: Context) -> str:
         """A ``text`` fence of class ``tw-output``; a long text is folded, as a figure speaks for it."""

@@ -8,6 +8,7 @@ the warning appears in every build.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,8 @@ from tilewise.site.raw_html import RawHtml
 _COUNT = "tilewise-count-of-code-blocks"
 _MOST_HIGHLIGHTS = 8000
 _highlights: dict[str, str] = {}
+_HEADING = re.compile(r"<h([1-4])\b[^>]*>.*?</h\1>", re.S)
+_HYPHENATED = re.compile(r"(?<![\w-])(?=[\w-]{3,20}(?![\w-]))\w+(?:-\w+)+(?![^<]*>)")
 _highlight = Highlight.highlight
 
 
@@ -62,6 +65,11 @@ class Surroundings:
     """The pages and files that links may lead to."""
     modules: Callable[[], str]
     """Gives a hash of the modules that ``:::`` documents."""
+
+
+def whole_words(html: str) -> str:
+    """A page whose headings don't break at a hyphen: "split-K" stays on one line."""
+    return _HEADING.sub(lambda one: _HYPHENATED.sub(r'<span class="tw-unbroken">\g<0></span>', one[0]), html)
 
 
 class Conversions:
@@ -100,7 +108,7 @@ class Conversions:
     def _convert(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         Page.render(page, config, files)
         assert page.content is not None
-        page.content = gather(tell_lines(hide_marker_lines(render_math(page.content))))
+        page.content = whole_words(gather(tell_lines(hide_marker_lines(render_math(page.content)))))
         page.present_anchor_ids = (page.present_anchor_ids or set()) | self.raw_html.anchors
 
     def tidy(self) -> None:

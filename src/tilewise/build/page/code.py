@@ -3,7 +3,8 @@
 In: a code cell and what it showed. Out: Markdown. A kernel that a cell assigns is taken out of its Python
 string and stands as a block of its own; the rest of the cell stays around it, in order. Further kernels of a
 text that stands above them in the cell stay the line of Python that they are. A folded cell stands below
-what it made, and so does the bookkeeping of an open one: its calls of ``publish``.
+what it made, and so do the bookkeeping of an open one, its calls of ``publish``, and a line that only shows a
+region of a kernel.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tilewise.outputs.kinds import attribute, fence, folded
 
 BOOKS = "Numbers for the text"
 """What the bookkeeping of an open cell is folded under."""
+EXCERPT = "Code of the excerpt"
+"""What a cell that only shows regions of kernels is folded under."""
 _EXTRAS = frozenset({"torch", "triton"})
 """Packages that a build without them is told how to add."""
 _TASKS = frozenset({"exercise", "puzzle"})
@@ -58,10 +61,11 @@ def code_cell(
     """
     called = _calls(cell.source) if pending else frozenset()
     is_task = any(isinstance(output, Task) for output in outputs) or bool(called & _TASKS)
-    is_folded = bool(cell.fold)
+    fold = cell.fold or (EXCERPT if _is_excerpt(cell.source) else "")
+    is_folded = bool(fold)
     code = "" if is_task and not is_folded else source(cell, kernels, context)
     if is_folded and code:
-        code = folded(cell.fold, "code", code)
+        code = folded(fold, "code", code)
     below = blocks(outputs, others, machine, context)
     lacking = ""
     if missing:
@@ -145,6 +149,18 @@ def _is_bookkeeping(statement: ast.stmt) -> bool:
         return [name.name for name in statement.names] == ["publish"]
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "publish"
+
+
+def _is_excerpt(source: str) -> bool:
+    """Whether a cell only shows regions of kernels: ``KERNEL.region("loop")``."""
+    statements = _statements(source)
+    return bool(statements) and all(
+        isinstance(one, ast.Expr)
+        and isinstance(one.value, ast.Call)
+        and isinstance(one.value.func, ast.Attribute)
+        and one.value.func.attr == "region"
+        for one in statements
+    )
 
 
 def _bookkeeping(cell: Cell) -> str:
@@ -233,7 +249,7 @@ def _standing(call: ast.Call) -> str | None:
 
 def open_lines(cell: Cell) -> int:
     """How many lines of a cell's code stand open on its page, where long kernels and folded cells do not."""
-    if cell.fold:
+    if cell.fold or _is_excerpt(cell.source):
         return 0
     lines = len(cell.source.splitlines())
     for statement in _statements(cell.source):

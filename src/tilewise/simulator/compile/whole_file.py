@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from tilewise.cuda.headers import FOLDER as SHARED_HEADERS
 from tilewise.cuda.headers import OWN_FILE
 from tilewise.cuda.headers import names as shared_headers
 from tilewise.cuda.host_members import without_host_body
+from tilewise.cuda.host_values import Scope
 from tilewise.cuda.kernel_source import (
     Declaration,
     GlobalFunction,
@@ -179,14 +181,22 @@ def device_part(
         flags: for clang.
         prelude: ``#define`` lines.
         folder: where the file's own headers are; None: it has none.
-        origin: where the source stands, for messages.
+        origin: where the source stands, for messages. A source that does not compile by itself compiles as a
+            part of the file nearby that includes it.
 
     Raises:
         CompileError: clang refuses the kernel that is asked for, or all of them.
         KernelError: no launch here can pass what the kernel that is asked for takes, or any of them.
         ToolchainError: clang is missing or broken.
     """
-    return _device_part(source, name, flags, prelude, folder, origin)
+    try:
+        return _device_part(source, name, flags, prelude, folder, origin, OWN_FILE)
+    except CompileError:
+        for path, own in _including(origin):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            with suppress(CompileError, KernelError):
+                return _device_part(text, name, flags, prelude, path.parent, origin, own)
+        raise
 
 
 @lru_cache(maxsize=64)
@@ -197,18 +207,20 @@ def _device_part(
     prelude: str,
     folder: Path | None,
     origin: tuple[str, int] | None,
+    part: str,
 ) -> DevicePart:
     whole = _Text()
     whole.add(source.removeprefix("\ufeff"), OWN_FILE, folder)
     text = "\n".join(whole.lines)
-    whole_file, launches = text, _launches(text)
+    every = pieces(text)
+    whole_file = text if name else text + _launched_nearby(every, text, origin)
+    launches = _launches(whole_file)
     missing = "".join(
         f"#include <{header}>\n" for header, words in _WITHOUT_INCLUDE.items() if re.search(words, text)
     )
     base = name.partition("<")[0].rpartition("::")[2].strip() if name else None
-    every = pieces(text)
     asked = [one for one in every if base and _defines_kernel(one, base)]
-    own = whole.origin[asked[0].first - 1][0] if asked else OWN_FILE
+    own = whole.origin[asked[0].first - 1][0] if asked and part == OWN_FILE else part
     device = device_macros(text)
     host = {(one.first, one.last): one for one in host_pieces(text, every)}
     gone, declared = set(host), dict[tuple[int, int], str]()
@@ -251,12 +263,13 @@ def _device_part(
             left_out.append(_left_out(piece, whole, own, found[0].message))
     kernels: dict[str, DeviceKernel] = {}
     refused: dict[str, LeftOut] = {}
-    for shown_name, made in _kernels(whole_text, flags, name, every, whole, own):
+    own_pieces = [one for one in every if part in (OWN_FILE, whole.origin[one.first - 1][0])]
+    for shown_name, made in _kernels(whole_text, flags, name, own_pieces, whole, own):
         if isinstance(made, DeviceKernel):
             kernels[shown_name] = made
         else:
             refused[shown_name] = made
-    templates = _templates(every, gone, launches)
+    templates = _templates(own_pieces, gone, launches)
     if not kernels and not templates and not refused:
         devices = [where for where in reasons if FOR_DEVICES.search(by_place[where].head)]
         if not devices:
@@ -366,20 +379,46 @@ def _refusal(
     ):
         found = f"The file includes {', '.join(missing)}, which is not here: put it beside the file."
         repair = f"{found} {repair}".strip()
-    elif users := _that_include(origin):
-        repair = f"{users} includes this file, and has what it takes: trace that one."
     return CompileError(path, line, f"the kernel does not compile: {first.message}.{also}", repair)
 
 
-def _that_include(origin: tuple[str, int] | None) -> str:
-    """The name of a file nearby that includes the one of an origin; empty if there is none."""
-    if origin is None or not Path(origin[0]).is_file():
+def _near(origin: tuple[str, int] | None, pattern: str) -> Iterator[Path]:
+    """The sources beside a file, and those in the folder above, whose text has a pattern."""
+    path = Path(origin[0] if origin else "").resolve()
+    for folder in (path.parent, path.parent.parent) if path.is_file() else ():
+        for one in sorted(folder.glob("*.c*")):
+            if one.is_file() and one != path and re.search(pattern, _read(one), re.M):
+                yield one
+
+
+def _including(origin: tuple[str, int] | None) -> Iterator[tuple[Path, str]]:
+    """The sources nearby that include the one of an origin, and those that include these; with its name."""
+    own = Path(origin[0]).name if origin else ""
+    waiting, found = [own], list[Path]()
+    while waiting:
+        pattern = rf'^[ \t]*#[ \t]*include[ \t]*"(?:[^"\n]*/)?{re.escape(waiting.pop(0))}"'
+        for path in _near(origin, pattern):
+            if path not in found:
+                found.append(path)
+                waiting.append(path.name)
+                yield path, own
+
+
+def _read(path: Path) -> str:
+    return without_comments(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _launched_nearby(every: Sequence[Piece], text: str, origin: tuple[str, int] | None) -> str:
+    """The text of the first file nearby that launches a kernel of a file that launches none itself."""
+    kernels = [named[1] for one in every if "__global__" in one.head and (named := _NAMED.search(one.head))]
+    launched = rf"\b(?:{'|'.join(kernels)})\s*(?:<[^;]*>\s*)?<<<"
+    if not kernels or re.search(launched, text):
         return ""
-    path = Path(origin[0]).resolve()
-    own = re.compile(rf'^[ \t]*#[ \t]*include[ \t]*"[^"\n]*\b{re.escape(path.name)}"', re.M)
-    near = [one for folder in (path.parent, path.parent.parent) for one in sorted(folder.glob("*.c*"))]
-    users = (one for one in near if one.is_file() and own.search(one.read_text("utf-8", "replace")))
-    return next((one.name for one in users if one != path), "")
+    for path in _near(origin, launched):
+        around = _Text()
+        around.add(_read(path), path.name, path.parent)
+        return "\n".join(["", *around.lines])
+    return ""
 
 
 def _launches(text: str) -> dict[str, list[str]]:
@@ -391,20 +430,33 @@ def _launches(text: str) -> dict[str, list[str]]:
     return found
 
 
+_NAMED = re.compile(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\Z")
+"""The name in a function's head."""
+
+
 def _templates(
     every: Sequence[Piece], gone: set[tuple[int, int]], launches: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     found = {}
     for piece in every:
-        named = re.search(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\Z", piece.head)
+        named = _NAMED.search(piece.head)
         if (
             "__global__" in piece.head
             and re.match(r"template\b", piece.head)
             and (piece.first, piece.last) not in gone
             and named
         ):
-            found[named[1]] = tuple(f"{named[1]}{one}" for one in launches.get(named[1], ()))
+            given = launches.get(named[1]) or _simple(piece.head)
+            found[named[1]] = tuple(f"{named[1]}{one}" for one in given)
     return found
+
+
+def _simple(head: str) -> list[str]:
+    """Arguments for a template that takes types and truth values only."""
+    taken = re.match(r"template\s*<([^<>]*)>", head)
+    kinds = [one.split()[0] for one in taken[1].split(",") if one.split()] if taken else []
+    known = {"typename": "float", "class": "float", "bool": "true"}
+    return [f"<{', '.join(known[one] for one in kinds)}>"] if kinds and set(kinds) <= known.keys() else []
 
 
 def _kernels(
@@ -426,6 +478,8 @@ def _kernels(
         base = node["name"]
         shown = name if name and arguments and name.partition("<")[0].strip() == plain else plain
         defined = next((one for one in every if _defines_kernel(one, base)), None)
+        if defined is None and name is None and own != OWN_FILE:
+            continue
         bounds = next((one for one in parts if one["kind"] == "CUDALaunchBoundsAttr"), None)
         taken = {
             one.get("name", f"unnamed{at}"): _plain(one["type"]["qualType"])
@@ -439,7 +493,7 @@ def _kernels(
             name=shown,
             line=whole.origin[defined.first - 1][1] if defined else 1,
             declarations=tuple(_declaration(*one, aliases) for one in taken.items()),
-            max_threads=_first_number(bounds) if bounds else None,
+            max_threads=_constant(bounds["inner"][0]) if bounds else None,
             cluster=_cluster(text, base),
         )
         yield shown, DeviceKernel(function, node.get("mangledName", node["name"]))
@@ -475,14 +529,15 @@ def _typedefs(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 _HOLDERS = {"TranslationUnitDecl", "NamespaceDecl", "LinkageSpecDecl", "FunctionTemplateDecl"}
 
 
-def _first_number(node: Mapping[str, Any]) -> int | None:
-    """The value of the first constant in a node."""
-    if node.get("value") is not None and str(node["value"]).isdigit():
+def _constant(node: Mapping[str, Any]) -> int | None:
+    """The value of a whole expression, of which only numbers, template arguments and operators are known."""
+    if str(node.get("value", "")).isdigit():
         return int(node["value"])
-    for one in node.get("inner", ()):
-        if (found := _first_number(one)) is not None:
-            return found
-    return None
+    found = [_constant(one) for one in node.get("inner", ())]
+    if node.get("kind") == "BinaryOperator":
+        value = Scope().value(f"{found[0]} {node['opcode']} {found[1]}")
+        return value if isinstance(value, int) else None
+    return found[-1] if found else None
 
 
 def _cluster(text: str, name: str) -> tuple[int, int, int] | None:

@@ -122,7 +122,8 @@ def _parts(spec: Mapping[str, Any], texts: Sequence[str], width: int) -> dict[st
         if any(one["space"] == "shared" for one in spec["arrays"]):
             parts["memory"] += BANKS_HEIGHT
     if len(spec["watched"]) > 0:
-        lanes = min(WARP, _total(spec["block"])) if "block" in spec else _most_values(spec)
+        of_lanes = "block" in spec and "threads" not in spec  # a model's values aren't those of its threads
+        lanes = min(WARP, _total(spec["block"])) if of_lanes else _most_values(spec)
         rows = len(spec["watched"]) * _round_up(lanes, 16 if wide else 8)
         parts["watch"] = HEAD + VALUE * rows + (20 if lanes > 1 else 0)
     return parts
@@ -184,6 +185,8 @@ def _lines(characters: int, width: int) -> int:
 
 def _own_lines(spec: Mapping[str, Any], width: int) -> int:
     """Lines that say what the selected thread does."""
+    if "threads" in spec:
+        return _lines(60, width)
     return _lines(100 + 16 * len(spec["watched"]), width) if "grid" in spec else 0
 
 

@@ -113,14 +113,18 @@ function guessPanel(panel, signal, changed) {
 
 /**
  * The charts whose titles and lines would give the answer away: those between a panel and the next heading, and any
- * before it that draws the same measurement.
+ * before it that draws the same measurement. And the tables of measured values below it, before any prose.
  */
 function chartsThatTell(panel) {
   let block = panel;
   while (block.parentElement && !block.parentElement.matches(".md-content__inner")) block = block.parentElement;
   const found = [];
+  let prose = false;
   for (let next = block; next && !next.matches("h1, h2, h3"); next = next.nextElementSibling) {
     found.push(...[next, ...next.querySelectorAll(".tw-figure")].filter((one) => one.matches("[data-kind=chart]")));
+    prose ||= next.matches("p");
+    if (prose || next === block) continue;
+    found.push(...[next, ...next.children].filter((one) => one.matches(".tw-table") && one.querySelector("[data-mark=measured]")));
   }
   const isAfter = (one) => Boolean(panel.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
   const same = [...document.querySelectorAll(`.tw-figure[data-recorded~="${CSS.escape(panel.dataset.guess)}"]`)];
