@@ -11,7 +11,7 @@ from tilewise.kernel.nvrtc import compile_kernel
 from tilewise.kernels.calls.arrays import C_TYPES
 from tilewise.kernels.calls.attentions import choose as choose_attention
 from tilewise.kernels.calls.launching import GENERAL, general, published
-from tilewise.kernels.calls.matmuls import BF16_TILES, FP32_TILES
+from tilewise.kernels.calls.matmuls import FP32_TILES, MMA_TILES, WGMMA_TILES
 from tilewise.kernels.calls.matmuls import choose as choose_matmul
 from tilewise.kernels.calls.softmaxes import choose as choose_softmax
 
@@ -37,7 +37,15 @@ SETTINGS = {
     "matmul_hopper": [
         {**one.settings, "SPLIT": 1, "CLUSTER": one.settings["PAIR"]}
         | {"A_COLUMNS": 1, "B_ROWS": 0, "ACTIVATION": 2, "WIDE": 1}
-        for one in BF16_TILES
+        | {"Number": C_TYPES[kind], "HALF": int(kind == "float16")}
+        for one in WGMMA_TILES
+        for kind in ("bfloat16", "float16")
+    ],
+    "matmul_mma": [
+        {**one.settings, "SPLIT": 1, "Number": C_TYPES[kind], "HALF": int(kind == "float16"), "ACTIVATION": 2}
+        | {"A_BY_ROWS": 1, "B_BY_ROWS": at, "A_LOAD": 16, "B_LOAD": (4, 16)[at], "WIDE": at}
+        for one in MMA_TILES
+        for at, kind in enumerate(("bfloat16", "float16"))
     ],
     "pad": [{"Number": word} for word in ("unsigned short", "unsigned int")],
     "pack": [
@@ -56,6 +64,7 @@ TARGETS = {
     "backward_hopper": ["sm_90a"],
     "matmul_fp32": ["sm_80", "sm_90"],
     "decode_mma": ["sm_80", "sm_90"],
+    "matmul_mma": ["sm_80", "sm_90"],
 }
 ENTRIES = {
     **{"attention": "attention_forward", "matmul": "matmul", "decode": "decode_split"},

@@ -24,7 +24,7 @@ from tilewise import kernels
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernels.calls import matmuls
 from tilewise.kernels.calls.launching import Choice
-from tilewise.kernels.calls.matmuls import ACTIVATIONS, BF16_TILES, FP32_TILES, choose
+from tilewise.kernels.calls.matmuls import ACTIVATIONS, FP32_TILES, MMA_TILES, WGMMA_TILES, choose
 
 CASES = given(
     leading=st.sampled_from([((), ()), ((3,), (3,)), ((2, 1), (3,)), ((), (2, 2)), ((0,), (0,))]),
@@ -81,13 +81,34 @@ def test_the_fast_kernels_on_sizes_that_no_tile_divides(m, n, k, layouts, kind):
     right_matmul(((), ()), m, n, k, layouts, kind, "relu", True, 1)
 
 
-@pytest.mark.parametrize("tile", range(len(BF16_TILES)))
-def test_every_tile_in_bf16(monkeypatch, tile):
-    one = BF16_TILES[tile]
+@pytest.mark.parametrize("tile", range(len(WGMMA_TILES)))
+def test_every_tile_of_wgmma(monkeypatch, tile):
+    one = WGMMA_TILES[tile]
     settings = {**one.settings, "SPLIT": one.splits[-1]}
     monkeypatch.setattr(matmuls, "_tiles", lambda *sizes: Choice("general/matmul_hopper", "", settings))
     right_matmul(((), ()), 150, 70, 140, ("plain", "plain"), "bfloat16", "relu", True, 1)
-    right_matmul(((), ()), 72, 264, 64 * one.splits[-1], ("permuted", "permuted"), "bfloat16", None, False, 1)
+    right_matmul(((), ()), 72, 264, 64 * one.splits[-1], ("permuted", "permuted"), "float16", None, False, 1)
+
+
+@pytest.mark.parametrize("tile", range(len(MMA_TILES)))
+def test_every_tile_of_mma(monkeypatch, tile):
+    one = MMA_TILES[tile]
+    for at, split in enumerate((1, one.splits[-1])):
+        settings = {**one.settings, "SPLIT": split}
+        choice = Choice("general/matmul_mma", "", settings)
+        monkeypatch.setattr(matmuls, "_tiles", lambda *sizes, choice=choice: choice)
+        right_matmul(((), ()), 150, 71, 330, ("plain", "offset"), "bfloat16", "silu", True, at)
+        right_matmul(((3,), ()), 38, 132, 66, ("permuted", "permuted"), "float16", None, False, at)
+        right_matmul(((2,), (2,)), 40, 72, 128, ("padded", "plain"), "float16", "gelu", True, at)
+
+
+def test_infinities_and_nans_stay_in_their_rows_and_columns():
+    a, b = (np.ones(shape, np.float16) for shape in ((40, 70), (70, 50)))
+    a[3, 69], b[0, 7] = np.inf, np.nan
+    made = kernels.matmul(a, b)
+    assert np.all(np.isinf(made[3, np.arange(50) != 7]))
+    assert np.all(np.isnan(made[:, 7]))
+    assert np.isfinite(made).sum() == 39 * 49
 
 
 @pytest.mark.parametrize("tile", range(len(FP32_TILES)))
@@ -104,13 +125,17 @@ def test_every_tile_in_fp32(monkeypatch, tile, pads):
     ("sizes", "kind", "more", "kernel"),
     [
         ((4096, 4096, 4096), "bfloat16", {}, "matmul_bf16"),
-        ((4096, 4096, 4096), "bfloat16", {"arch": 80}, "general/matmul"),
-        ((4096, 4096, 4096), "bfloat16", {"matrices": 64}, "general/matmul"),
-        ((4096, 4096, 4096), "float16", {}, "general/matmul"),
+        ((4096, 4096, 4096), "bfloat16", {"arch": 80}, "general/matmul_mma"),
+        ((4096, 4096, 4096), "bfloat16", {"arch": 75}, "general/matmul"),
+        ((4096, 4096, 4096), "bfloat16", {"matrices": 64}, "general/matmul_mma"),
+        ((4096, 4096, 4096), "bfloat16", {"loads": (0, 16)}, "general/matmul"),
+        ((4096, 4096, 4096), "float16", {}, "general/matmul_hopper"),
+        ((90, 330, 32), "bfloat16", {"plain": False, "loads": (16, 4)}, "general/matmul_mma"),
         ((4096, 4096, 4096), "float32", {}, "matmul_fp32"),
         ((1000, 1000, 999), "float32", {}, "matmul_fp32"),
         ((30, 30, 4096), "float32", {}, "general/matmul_fp32"),
         ((30, 30, 4096), "bfloat16", {}, "general/matmul_hopper"),
+        ((500, 500, 2048), "bfloat16", {}, "general/matmul_hopper"),
         ((4096, 4095, 4096), "bfloat16", {"plain": False}, "general/matmul_hopper"),
         ((1000, 1000, 1000), "float32", {"arch": 75}, "general/matmul"),
     ],

@@ -190,7 +190,9 @@ def _matmul(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> Work:
     if b[-2] != k:
         raise ValueError(f"the inner extents {k} and {b[-2]} differ")
     matrices = math.prod(leading)
-    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=capability(), plain=n % 8 == 0)
+    loads = (matmuls.load(2 * k), matmuls.load(2 * n))
+    arch, plain = capability(), n % 8 == 0
+    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=arch, plain=plain, loads=loads)
     moved = _bytes(dtype, math.prod(a) + math.prod(b) + matrices * m * n)
     return Work(choice, moved, 2.0 * matrices * m * n * k, _units(dtype), sizes={"M": m, "N": n, "K": k})
 

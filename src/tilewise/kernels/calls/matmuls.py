@@ -1,14 +1,14 @@
 """Matrix multiplication with a bias and an activation.
 
 In: two arrays whose last two axes are matrices, of any strides: a transposed view is a layout like another.
-Out: their product. FP32 takes the register-tiled kernel; BF16 on Hopper takes TMA and wgmma, after a copy
-into padded rows where TMA cannot reach them; everything else takes a general kernel.
+Out: their product. FP32 takes register tiles; BF16 and FP16 take tensor cores: on Hopper TMA and wgmma, after
+a copy into padded rows where TMA cannot reach them, or mma.sync, which takes rows that begin anywhere.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -65,6 +65,7 @@ def choose(
     arch: int,
     rows: bool = True,
     plain: bool = True,
+    loads: tuple[int, int] = (16, 16),
 ) -> Choice:
     """Which kernel multiplies matrices of a size.
 
@@ -76,27 +77,27 @@ def choose(
         matrices: how many products.
         arch: the compute capability, such as 90.
         rows: whether the FP32 product and the second factor have rows at multiples of 16 bytes.
-        plain: whether both BF16 factors are row-major, and rows of the product at multiples of 16 bytes.
+        plain: whether both 16-bit factors are row-major, and rows of the product at multiples of 16 bytes.
+        loads: of each 16-bit factor, the bytes at whose multiples its rows, or columns, begin: 16, 8, 4 or 2;
+            0 where neither are without gaps.
     """
     number = {"Number": C_TYPES[kind]}
-    if kind == "float16":
-        return Choice("general/matmul", "no lesson multiplies FP16", number)
-    if matrices > _MANY:
-        return Choice("general/matmul", f"{matrices} products in one launch", number)
-    if kind == "bfloat16" and k:
-        if arch != HOPPER:
-            return Choice("general/matmul", "the BF16 kernel needs a GPU of compute capability 9.0", number)
-        return _tiles(m, n, k, plain)
     if k == 0:
         return Choice("general/matmul", "there is nothing to add up", number)
-    if kind == "float32" and arch >= AMPERE:
+    if kind != "float32" and arch >= AMPERE and 0 not in loads:
+        return _tiles(m, n, k, kind, matrices, arch, plain, loads)
+    if kind != "float32" and arch >= AMPERE:
+        return Choice("general/matmul", "neither rows nor columns of a factor are without gaps", number)
+    if matrices > _MANY:
+        return Choice("general/matmul", f"{matrices} products in one launch", number)
+    if arch >= AMPERE:
         return _tiles_fp32(m, n, k, rows, arch)
     return Choice("general/matmul", f"the fast kernels for {kind} need a newer GPU", number)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A setting of a general kernel, with what was measured of it on an H200: `_time` has the model."""
+    """A setting of a general kernel, with what was measured of it on an H200: models of time need it."""
 
     settings: Mapping[str, int]
     """Values for `#define` lines, but for SPLIT."""
@@ -129,14 +130,36 @@ def _fp32_tile(high: int, wide: int, by: tuple[int, int], stages: int, per_sm: i
     return Tile(settings, high, wide, 16, per_sm, times[0], times[1], (1, 2, 4, 8, 16))
 
 
-BF16_TILES = (
-    _hopper_tile(1, 64, 6, 1, 2, 0.156, 0.184, 8),
-    _hopper_tile(1, 128, 4, 1, 2, 0.265, 0.337, 4),
-    _hopper_tile(1, 128, 6, 2, 1, 0.30, 0.294),
-    _hopper_tile(1, 192, 5, 2, 1, 0.37, 0.348),
-    _hopper_tile(2, 128, 6, 2, 1, 0.41, 0.419),
-    _hopper_tile(2, 192, 4, 2, 1, 0.57, 0.568),
-    _hopper_tile(2, 256, 4, 2, 1, 0.73, 0.727),
+def _mma_tile(high: int, wide: int, warps: tuple[int, int], stages: int, per_sm: int, *times: float) -> Tile:
+    settings = {
+        "BM": high,
+        "BN": wide,
+        "WARPS_M": warps[0],
+        "WARPS_N": warps[1],
+        "STAGES": stages,
+        "PER_SM": per_sm,
+    }
+    return Tile(settings, high, wide, 64, per_sm, times[0], times[1], (1, 2, 4, 8))
+
+
+MMA_TILES = (
+    _mma_tile(32, 32, (2, 2), 4, 6, 0.18, 0.25),
+    _mma_tile(32, 64, (1, 4), 4, 4, 0.245, 0.29),
+    _mma_tile(64, 32, (2, 2), 4, 4, 0.265, 0.29),
+    _mma_tile(128, 32, (4, 1), 4, 3, 0.467, 0.375),
+    _mma_tile(64, 64, (2, 2), 4, 3, 0.37, 0.375),
+    _mma_tile(128, 128, (2, 4), 3, 1, 0.481, 0.883),
+)
+"""Of `general/matmul_mma`."""
+WGMMA_TILES = (
+    _hopper_tile(1, 64, 6, 1, 2, 0.205, 0.148, 8),
+    _hopper_tile(1, 128, 4, 1, 2, 0.301, 0.325, 4),
+    _hopper_tile(1, 192, 5, 1, 1, 0.151, 0.372, 4),
+    _hopper_tile(2, 128, 6, 1, 1, 0.388, 0.223, 4),
+    _hopper_tile(2, 128, 6, 2, 1, 0.398, 0.239),
+    _hopper_tile(2, 192, 4, 2, 1, 0.422, 0.524),
+    _hopper_tile(2, 256, 4, 1, 1, 0.517, 0.622, 4),
+    _hopper_tile(2, 256, 4, 2, 1, 0.279, 0.65),
 )
 """Of `general/matmul_hopper`."""
 FP32_TILES = (
@@ -146,62 +169,119 @@ FP32_TILES = (
     _fp32_tile(128, 64, (8, 8), 3, 3, 1.04, 1.1),
 )
 """Of `general/matmul_fp32`."""
-_WAVE_US, _LESSON_US, _LESSON_STEP_US = {"bfloat16": 2.5, "float32": 1.2}, 4.5, 0.62
-_SPLIT_US = {"bfloat16": 2.9, "float32": 2.0}
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """Microseconds of a 16-bit kernel besides its steps of k, from times of 179 random shapes on an H200."""
+
+    launch_us: float
+    """Of the launch."""
+    wave_us: float
+    """Of a wave of blocks."""
+    results_us: float
+    """Of a wave, for 8,192 results of a tile."""
+    split_us: float
+    """Of adding up what blocks of a cluster have; 0.28 more for 8,192 results of an SM."""
+
+
+_WGMMA, _MMA = Overheads(3.21, 1.77, 0.5, 0.85), Overheads(3.66, 1.11, 1.02, 0.95)
+_ROOM = {1: 132, 2: 132, 4: 120, 8: 112}
+"""By blocks of a cluster: how many SMs such clusters fill."""
+_SLOWER = {16: 0.0, 8: 0.29, 4: 0.59, 2: 7.6}
+"""By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
+_LESSON_US, _LESSON_STEP_US = 4.5, 0.62
+_WAVE_US, _SPLIT_US = 1.2, 2.0
+"""Of FP32."""
 _NARROW = (1.15, 1.9)
 """How many times as long steps take in FP32, of several blocks and of one, where B is loaded by 4 bytes."""
 _FP32_STEP_US = {16: (5.6, 5.6), 8: (2.88, 3.1)}
 
 
-def _time(tile: Tile, split: int, m: int, n: int, k: int, kind: str, narrow: bool = False) -> float:
-    """Modelled microseconds, besides those of any launch: waves of blocks, each with its steps of k."""
+def _time(tile: Tile, split: int, m: int, n: int, k: int, narrow: bool = False) -> float:
+    """Modelled microseconds in FP32, besides those of any launch: waves of blocks, with their steps of k."""
     busy_us, alone_us = tile.busy_us, tile.alone_us
     if narrow:
         busy_us, alone_us = busy_us * _NARROW[0], alone_us * _NARROW[1]
-    pair = tile.settings.get("PAIR", 1)
-    blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split
+    blocks = ceil_div(m, tile.high) * ceil_div(n, tile.wide) * split
     on_sm, steps = ceil_div(blocks, _SMS), ceil_div(ceil_div(k, tile.deep), split)
     waves = ceil_div(on_sm, tile.per_sm)
-    work = steps * max(on_sm * busy_us, waves * alone_us)
-    return waves * _WAVE_US[kind] + work + (_SPLIT_US[kind] if split > 1 else 0.0)
+    return (
+        waves * _WAVE_US + steps * max(on_sm * busy_us, waves * alone_us) + (_SPLIT_US if split > 1 else 0.0)
+    )
+
+
+def _time_16bit(
+    tile: Tile,
+    split: int,
+    sizes: tuple[int, int, int],
+    matrices: int,
+    over: Overheads,
+    loads: tuple[int, int],
+) -> float:
+    """The same of BF16 and FP16, with the launch; a bit more where k is split, for what the model is off."""
+    m, n, k = sizes
+    pair, results = tile.settings.get("PAIR", 1), tile.high * tile.wide / 8192
+    blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split * matrices
+    on_sm, steps = ceil_div(blocks, _ROOM[split * pair]), ceil_div(ceil_div(k, tile.deep), split)
+    waves = ceil_div(on_sm, tile.per_sm)
+    slower = _SLOWER[loads[0]] * tile.high + _SLOWER[loads[1]] * tile.wide
+    work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower / (tile.high + tile.wide))
+    time = over.launch_us + waves * (over.wave_us + over.results_us * results) + work
+    return time if split == 1 else 1.03 * (time + over.split_us + 0.28 * on_sm * results)
 
 
 def _best(
-    tiles: Sequence[Tile], m: int, n: int, k: int, kind: str, arch: int, narrow: bool = False
+    tiles: Sequence[Tile], k: int, arch: int, time: Callable[[Tile, int], float]
 ) -> tuple[float, Tile, int]:
     """The least modelled time, with its tile and split."""
     found = [
-        (_time(one, split, m, n, k, kind, narrow), at, split)
+        (time(one, split), at, split)
         for at, one in enumerate(tiles)
         for split in (one.splits if arch == HOPPER else (1,))
         if split <= max(1, ceil_div(k, one.deep))
     ]
-    time, at, split = min(found)
-    return time, tiles[at], split
+    least, at, split = min(found)
+    return least, tiles[at], split
 
 
 def _why(kind: str, high: int, wide: int, split: int) -> str:
     return f"{kind}, tiles of {high} x {wide}" + (f", k split over {split} blocks" if split > 1 else "")
 
 
-def _tiles(m: int, n: int, k: int, plain: bool) -> Choice:
-    """The BF16 kernel and its tile that should be done first."""
-    time, tile, split = _best(BF16_TILES, m, n, k, "bfloat16", HOPPER)
-    rounds = ceil_div(ceil_div(m, 256) * ceil_div(n, 256), _SMS // 2)
-    if plain and _LESSON_US - 3.2 + rounds * (1.6 + ceil_div(k, 64) * _LESSON_STEP_US) < time:
-        why = "BF16 on Hopper: TMA, wgmma, clusters of two"
-        return Choice("matmul_bf16", why, {"CLUSTER": 2, "STAGES": 4})
-    why = _why("BF16 on Hopper", tile.high, tile.wide, split)
-    return Choice("general/matmul_hopper", why, {**tile.settings, "SPLIT": split})
+def _tiles(
+    m: int, n: int, k: int, kind: str, matrices: int, arch: int, plain: bool, loads: tuple[int, int]
+) -> Choice:
+    """The 16-bit kernel and its tile that should be done first."""
+    sizes, name = (m, n, k), "BF16" if kind == "bfloat16" else "FP16"
+    time, tile, split = _best(
+        MMA_TILES, k, arch, lambda one, split: _time_16bit(one, split, sizes, matrices, _MMA, loads)
+    )
+    best = "general/matmul_mma"
+    if arch == HOPPER and matrices <= _MANY:
+        padded = [4.0 * k * lines for lines, load in ((m, loads[0]), (n, loads[1])) if load < 16]
+        padding = 2.7 + sum(padded) * 0.8 / 3e6 if padded else 0.0
+        other, other_tile, other_split = _best(
+            WGMMA_TILES, k, arch, lambda one, split: _time_16bit(one, split, sizes, 1, _WGMMA, (16, 16))
+        )
+        if (other + padding) * matrices < time:
+            time, tile, split = (other + padding) * matrices, other_tile, other_split
+            best = "general/matmul_hopper"
+        rounds = ceil_div(ceil_div(m, 256) * ceil_div(n, 256), _SMS // 2)
+        lesson = _LESSON_US + padding + rounds * (1.6 + ceil_div(k, 64) * _LESSON_STEP_US)
+        if plain and kind == "bfloat16" and lesson * matrices < time:
+            why = "BF16 on Hopper: TMA, wgmma, clusters of two"
+            return Choice("matmul_bf16", why, {"CLUSTER": 2, "STAGES": 4})
+    return Choice(best, _why(name, tile.high, tile.wide, split), {**tile.settings, "SPLIT": split})
 
 
 def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
     """The FP32 kernel and its tile that should be done first."""
-    time, tile, split = _best(FP32_TILES, m, n, k, "float32", arch)
+    time, tile, split = _best(FP32_TILES, k, arch, lambda one, split: _time(one, split, m, n, k))
     padding = 0.0 if rows and n % 4 == 0 else 3.0 + k * n * 8 / 3e6
     time, pads = time + padding, padding > 0.0
     if pads:
-        narrow = _best(FP32_TILES, m, n, k, "float32", arch, narrow=True)
+        narrow = _best(FP32_TILES, k, arch, lambda one, split: _time(one, split, m, n, k, narrow=True))
         if narrow[0] < time:
             (time, tile, split), pads = narrow, False
     why = _why("FP32", tile.high, tile.wide, split)
@@ -309,10 +389,13 @@ def _steps(left: Tensor, right: Tensor, bias: Tensor | None, activation: int, ma
     whole = b.aligned() and made.aligned()
     plain = made.aligned() and n % 8 == 0 and all(one.steps[2] == 1 or one.shape[2] == 1 for one in (a, b))
     arch = capability()
-    choice = choose(m, n, k, left.kind, matrices=matrices, arch=arch, rows=whole, plain=plain)
+    loads = (16, 16) if left.kind == "float32" else (_line(a)[2], _line(b)[2])
+    choice = choose(m, n, k, left.kind, matrices=matrices, arch=arch, rows=whole, plain=plain, loads=loads)
     if choice.kernel == "general/matmul":
         return [*steps, _general(choice, a, b, bias, activation, made, matrices)]
     product = made.of(made.data.reshape(matrices, m, n))
+    if choice.kernel == "general/matmul_mma":
+        return [*steps, _mma(choice, a, b, bias, activation, product)]
     for at_ in range(matrices):
         left, right = (one.of(one.data[at_ if one.shape[0] > 1 else 0]) for one in (a, b))
         into = made.of(product.data[at_])
@@ -334,6 +417,45 @@ def _stacked(given: Tensor, leading: tuple[int, ...]) -> tuple[Tensor, list[Step
     size = int(given.data.itemsize)
     as_strided = module.lib.stride_tricks.as_strided
     return given.of(as_strided(wide.data, extents, tuple(size * one for one in strides))), steps
+
+
+def _mma(choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: int, made: Tensor) -> Step:
+    """One launch for a stack of 16-bit products whose factors have rows or columns without gaps."""
+    (matrices, m, n), k, sizes = made.shape, a.shape[2], choice.settings
+    lines = [_line(one) for one in (a, b)]
+    settings = {
+        **sizes,
+        **{"Number": C_TYPES[made.kind], "HALF": int(made.kind == "float16"), "ACTIVATION": activation},
+        **{"A_BY_ROWS": int(lines[0][0]), "B_BY_ROWS": int(lines[1][0])},
+        **{"A_LOAD": lines[0][2], "B_LOAD": lines[1][2], "WIDE": int(n % 2 == 0 and made.aligned(4))},
+    }
+    steps = [0 if one.shape[0] == 1 else one.steps[0] for one in (a, b)]
+    arguments = (
+        *(a.flat(), b.flat(), None if bias is None else bias.data, made.data.reshape(-1), m, n, k),
+        *(lines[0][1], steps[0], lines[1][1], steps[1], matrices),
+    )
+    high, wide, split = sizes["BM"], sizes["BN"], sizes["SPLIT"]
+    shared = max(2 * sizes["STAGES"] * (high + wide) * 64, 4 * high * wide if split > 1 else 0)
+    grid = (ceil_div(m, high) * ceil_div(n, wide) * split, min(matrices, _MOST_AT_ONCE))
+    threads = 32 * sizes["WARPS_M"] * sizes["WARPS_N"]
+    return Step(general("matmul_mma", **settings), arguments, grid, threads, shared)
+
+
+def _line(one: Tensor) -> tuple[bool, int, int]:
+    """Whether 16-bit matrices are row-major, elements from line to line, bytes of a load or 0 for none."""
+    by_rows = one.steps[2] == 1 or one.shape[2] == 1
+    across, along = (1, 2) if by_rows else (2, 1)
+    if one.shape[along] > 1 and one.steps[along] != 1:
+        return by_rows, 0, 0
+    pitch = one.steps[across] if one.shape[across] > 1 else one.shape[along]
+    steps = [2 * one.steps[at] for at in (0, across) if one.shape[at] > 1]
+    behind = next(size for size in (16, 8, 4, 2) if one.aligned(size))
+    return by_rows, pitch, load(behind, *steps)
+
+
+def load(*bytes_: int) -> int:
+    """The greatest of 16, 8, 4 and 2 that divides all of these."""
+    return next(size for size in (16, 8, 4, 2) if all(one % size == 0 for one in bytes_))
 
 
 def _general(
@@ -462,7 +584,7 @@ def _hopper(
     (left, right), steps = _for_tma(*stored)
     settings = {
         **choice.settings,
-        "CLUSTER": split * pair,
+        **{"Number": C_TYPES[c.kind], "HALF": int(c.kind == "float16"), "CLUSTER": split * pair},
         "A_COLUMNS": int(by_columns[0]),
         "B_ROWS": int(not by_columns[1]),
         "ACTIVATION": activation,
@@ -499,8 +621,8 @@ def _for_tma(*given: Tensor) -> tuple[list[Tensor], list[Step]]:
         made.append(wide)
         if one.contiguous:
             behind = next(few for few in range(8) if one.aligned(16, 2 * few))
-            target = wide.data.reshape(-1)
-            pads.append((one.data.reshape(-1), target, rows, columns, pitch, behind))
+            words = (whole.data.reshape(-1).view(np.uint16) for whole in (one, wide))
+            pads.append((*words, rows, columns, pitch, behind))
         else:
             steps += packing("matmul", one, wide.of(wide.data[:, :columns]))
     if pads:
@@ -519,7 +641,7 @@ def _for_tma(*given: Tensor) -> tuple[list[Tensor], list[Step]]:
 
 
 def _map(wide: Tensor, inside: tuple[int, ...], height: int) -> Any:
-    return tensor_map(wide.data, box=(height, 64), swizzle=128, shape=inside, dtype="bfloat16")
+    return tensor_map(wide.data, box=(height, 64), swizzle=128, shape=inside, dtype=wide.kind)
 
 
 _LAUNCHES: Mapping[str, Any] = {

@@ -31,6 +31,8 @@ _SHARE_BEFORE = 24
 """Elements that each of 1,024 threads holds without spills, on GPUs without clusters."""
 _CLUSTERS_AT_ONCE = {2: 198, 4: 92, 8: 45}
 """By blocks of a cluster: how many clusters an H100 runs at once, as the lesson has it."""
+_SHORT = {4: ((64, 8), (256, 16), (1024, 28)), 8: ((64, 8), (256, 24))}
+"""By elements in 16 bytes: how many a thread holds of rows up to a length, as measured on an H200."""
 _FEW, _FEW_ROWS = 1 << 21, 64
 """Elements, and rows, below which threads are what is short."""
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -82,13 +84,20 @@ def choose(
         if columns % vector
         else f"no lesson's kernel holds rows of {columns} {kind} elements here"
     )
-    return Choice("general/softmax", why, {"Number": number, **_shape(columns + vector, rows, vector, arch)})
+    return Choice(
+        "general/softmax", why, {"Number": number, **_shape(columns + vector, rows, vector, arch, aligned)}
+    )
 
 
-def _shape(columns: int, rows: int, vector: int, arch: int) -> dict[str, int]:
-    """How a row is spread over threads: fewer elements each where there are few rows."""
+def _shape(columns: int, rows: int, vector: int, arch: int, aligned: bool) -> dict[str, int]:
+    """How a row is spread over threads: fewer elements each where there are few rows.
+
+    Where input and result may begin differently behind multiples of 16 bytes, a warp has one row: its lanes
+    hand elements on.
+    """
     clusters = () if arch != HOPPER else (8,) if rows < _FEW_ROWS else (2, 4, 8)
     limit = SHARE if arch == HOPPER else _SHARE_BEFORE
+    limit = next((share for most, share in _SHORT[vector] if columns <= most + vector), limit)
     most = 2 * vector if rows * columns <= _FEW else limit
     for blocks, threads in (
         (1, 1024),
@@ -97,7 +106,10 @@ def _shape(columns: int, rows: int, vector: int, arch: int) -> dict[str, int]:
         for share in sorted({most, limit}):
             if columns <= blocks * threads * share:
                 team = 2 ** (ceil_div(columns, blocks * share) - 1).bit_length()
-                team = max(team, 64) if blocks > 1 else team
+                if blocks > 1:
+                    team = max(team, 64)
+                elif not aligned:
+                    team = max(team, min(32, 2 ** (ceil_div(columns, vector) - 1).bit_length()))
                 own = ceil_div(ceil_div(columns, blocks * team), vector) * vector
                 return {
                     "TEAM": team,

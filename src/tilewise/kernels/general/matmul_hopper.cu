@@ -1,4 +1,5 @@
 #include "hopper.cuh"
+#include <cuda_fp16.h>
 #define BM (64 * GROUPS)             // rows of a tile: 64 for each consumer warpgroup
 #define CONSUMERS (128 * GROUPS)     // threads
 #define A_BYTES (BM * 128)           // of a stage: 64 steps of k
@@ -8,6 +9,12 @@
 
 #define R32_FROM_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83," \
     "%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+
+#if HALF
+#define TYPE "f16"
+#else
+#define TYPE "bf16"
+#endif
 
 static __device__ float activated(float x) {
 #if ACTIVATION == 1
@@ -20,25 +27,29 @@ static __device__ float activated(float x) {
     return x;
 #endif
 }
+static __device__ unsigned pack_numbers(float low, float high) {
+    Number both[2] = {(Number)low, (Number)high};
+    return *(unsigned*)both;
+}
 // D += A B, 64 x BN x 16, both operands in shared memory.
 static __device__ void wgmma(float (&d)[BN / 2], u64 a, u64 b, int accumulate) {
 #if BN == 64
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" HOPPER_R32 "}, %32, %33, p, 1, 1, %35, %36;\n}"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {" HOPPER_R32 "}, %32, %33, p, 1, 1, %35, %36;\n}"
         : HOPPER_D32 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
 #elif BN == 192
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" HOPPER_R64 R32_FROM_64 "}, %96, %97, p, 1, 1, "
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32." TYPE "." TYPE " {" HOPPER_R64 R32_FROM_64 "}, %96, %97, p, 1, 1, "
         "%99, %100;\n}"
         : HOPPER_D64, HOPPER_D16(64), HOPPER_D16(80)
         : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
 #elif BN == 128
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" HOPPER_R64 "}, %64, %65, p, 1, 1, %67, %68;\n}"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" HOPPER_R64 "}, %64, %65, p, 1, 1, %67, %68;\n}"
         : HOPPER_D64 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
 #else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" HOPPER_R128 "}, %128, %129, p, 1, 1, %131, %132;\n}"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {" HOPPER_R128 "}, %128, %129, p, 1, 1, %131, %132;\n}"
         : HOPPER_D128 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
 #endif
 }
@@ -69,18 +80,18 @@ static __device__ float4 load_remote(const float4* p, int block) {  // of anothe
 }
 #endif
 
-// C = activation(A B + bias) in BF16, summed in FP32. One tile of BM x BN per cluster of SPLIT blocks, which share
-// the steps of k and add up their sums in shared memory; or with PAIR of 2 two tiles, one below the other, per cluster
-// of two blocks, which load half of B each for both. A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else
-// [M][K] (BM x 64). CLUSTER: SPLIT * PAIR. B_ROWS: B is stored [K][N] (boxes of 64 x 64), else [N][K] (BN x 64). All with a 128-byte swizzle.
-// C: row-major [M][N]; 8 divides N and C begins at a multiple of 16 bytes, or WIDE is 0. bias: N elements or null.
-// Any M, N and K. GROUPS 1 or 2; BN 64, 128, 192 or 256; SPLIT 1, 2, 4 or 8, and 1 with BN
-// of 192; PAIR 1, or 2 with SPLIT of 1 and BN of 128 or more; b_map with PAIR and without B_ROWS: BN / 2 x 64.
-// Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES * STAGE bytes, and
-// at least what a tile takes: BM * BN * 4 with SPLIT, BM * PITCH * 2 without. sm_90a.
+// C = activation(A B + bias) in BF16 or FP16 (HALF), summed in FP32. One tile of BM x BN per cluster of SPLIT blocks,
+// which share the steps of k and add up their sums in shared memory; or with PAIR of 2 two tiles, one below the other,
+// per cluster of two blocks, which load half of B each for both. CLUSTER: SPLIT * PAIR.
+// A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else [M][K] (BM x 64). B_ROWS: B is stored [K][N] (boxes of
+// 64 x 64), else [N][K] (BN x 64; BN / 2 x 64 with PAIR). All with a 128-byte swizzle. C: row-major [M][N]; 8 divides N
+// and C begins at a multiple of 16 bytes, or WIDE is 0. bias: N elements or null. Any M, N and K.
+// GROUPS 1 or 2; BN 64, 128, 192 or 256; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1 and BN of 128 or more.
+// Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES *
+// STAGE bytes, and at least what a tile takes: BM * BN * 4 with SPLIT, BM * PITCH * 2 without. sm_90a.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + 32, 1)
 matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
-              Bf16* C, const Bf16* bias, int M, int N, int K) {
+              Number* C, const Number* bias, int M, int N, int K) {
     extern __shared__ __align__(1024) unsigned char smem[];
     __shared__ __align__(8) u64 full[STAGES], empty[STAGES];
     int tile_rows = (M + BM * PAIR - 1) / (BM * PAIR), tile_cols = (N + BN - 1) / BN;
@@ -168,38 +179,45 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     for (int g = 0; g < BN / 8; ++g)
         sums[g * CONSUMERS + threadIdx.x] = make_float4(acc[4 * g], acc[4 * g + 1], acc[4 * g + 2], acc[4 * g + 3]);
     cluster_sync();  // every block has stored its sums
-    #pragma unroll
-    for (int g = 0; g < BN / 8 / SPLIT; ++g) {  // this block's columns
-        int group8 = rank * (BN / 8 / SPLIT) + g;
+    for (int e = rank * CONSUMERS + threadIdx.x; e < BN / 8 * CONSUMERS; e += SPLIT * CONSUMERS) {
         float x[4] = {};
         #pragma unroll
         for (int r = 0; r < SPLIT; ++r) {
-            float4 part = load_remote(&sums[group8 * CONSUMERS + threadIdx.x], r);
+            float4 part = load_remote(&sums[e], r);
             x[0] += part.x;
             x[1] += part.y;
             x[2] += part.z;
             x[3] += part.w;
         }
+        int c = col + e / CONSUMERS * 8;
+        if (c >= N) continue;
+        float low = bias ? (float)bias[c] : 0.0f, high = bias && c + 1 < N ? (float)bias[c + 1] : 0.0f;
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            int r = row + i / 2 * 8, c = col + group8 * 8 + i % 2;
-            if (r < M && c < N)
-                C[(size_t)r * N + c] = __float2bfloat16(activated(x[i] + (bias ? __bfloat162float(bias[c]) : 0.0f)));
+        for (int i = 0; i < 4; i += 2) {
+            if (row + i * 4 >= M) continue;
+            Number* to = C + (size_t)(row + i * 4) * N + c;
+            unsigned both = pack_numbers(activated(x[i] + low), activated(x[i + 1] + high));
+#if WIDE
+            *(unsigned*)to = both;
+#else
+            to[0] = ((Number*)&both)[0];
+            if (c + 1 < N) to[1] = ((Number*)&both)[1];
+#endif
         }
     }
     cluster_sync();  // every block has read this one's sums
 #else
     consumers_sync();  // every warpgroup has read the stages
-    Bf16* staged = (Bf16*)smem + threadIdx.x / 32 * 16 * PITCH;  // the warp's 16 rows
+    Number* staged = (Number*)smem + threadIdx.x / 32 * 16 * PITCH;  // the warp's 16 rows
     #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
         int c = i / 4 * 8 + lane % 4 * 2;
         float x = acc[i], y = acc[i + 1];
         if (bias) {
-            x += col0 + c < N ? __bfloat162float(bias[col0 + c]) : 0.0f;
-            y += col0 + c + 1 < N ? __bfloat162float(bias[col0 + c + 1]) : 0.0f;
+            x += col0 + c < N ? (float)bias[col0 + c] : 0.0f;
+            y += col0 + c + 1 < N ? (float)bias[col0 + c + 1] : 0.0f;
         }
-        *(unsigned*)&staged[(lane / 4 + i / 2 % 2 * 8) * PITCH + c] = pack_bf16x2(activated(x), activated(y));
+        *(unsigned*)&staged[(lane / 4 + i / 2 % 2 * 8) * PITCH + c] = pack_numbers(activated(x), activated(y));
     }
     __syncwarp();  // the warp's rows are complete
     int first = row0 + threadIdx.x / 32 * 16;

@@ -156,7 +156,7 @@ softmax_rows(const Number* X, Number* Y, int rows, int cols, long long x_step, l
     float factor = all.z > 0.0f ? exp2f(own.m - all.m) / all.z : 0.0f;
     #pragma unroll
     for (int k = 0; k < CHUNKS; ++k)
-        if (behind && TEAM >= 128) store_shifted(Y, (t + k * TEAM) * VEC - before, cols, behind, e + k * VEC, factor);
+        if (behind && TEAM >= 32) store_shifted(Y, (t + k * TEAM) * VEC - before, cols, behind, e + k * VEC, factor);
         else store_chunk(Y, (t + k * TEAM) * VEC - before, cols, !behind, e + k * VEC, factor);
     leave();
 }
