@@ -182,10 +182,12 @@ class Overheads:
     results_us: float
     """Of a wave, for 8,192 results of a tile."""
     split_us: float
-    """Of adding up what blocks of a cluster have; 0.28 more for 8,192 results of an SM."""
+    """Of adding up what the blocks of a cluster have."""
+    sums_us: float
+    """The same, more for 8,192 results of an SM."""
 
 
-_WGMMA, _MMA = Overheads(3.21, 1.77, 0.5, 0.85), Overheads(3.66, 1.11, 1.02, 0.95)
+_WGMMA, _MMA = Overheads(3.21, 1.77, 0.5, 0.85, 0.7), Overheads(3.66, 1.11, 1.02, 0.95, 0.28)
 _ROOM = {1: 132, 2: 132, 4: 120, 8: 112}
 """By blocks of a cluster: how many SMs such clusters fill."""
 _SLOWER = {16: 0.0, 8: 0.29, 4: 0.59, 2: 7.6}
@@ -228,7 +230,7 @@ def _time_16bit(
     slower = _SLOWER[loads[0]] * tile.high + _SLOWER[loads[1]] * tile.wide
     work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower / (tile.high + tile.wide))
     time = over.launch_us + waves * (over.wave_us + over.results_us * results) + work
-    return time if split == 1 else 1.03 * (time + over.split_us + 0.28 * on_sm * results)
+    return time if split == 1 else 1.03 * (time + over.split_us + over.sums_us * on_sm * results)
 
 
 def _best(

@@ -54,7 +54,8 @@ def choose(
     number, vector = C_TYPES[kind], 16 // _BYTES[kind]
     whole = gapless and aligned and columns % vector == 0
     if whole and columns <= 1024 * SHARE:
-        team = 2 ** (ceil_div(columns, SHARE) - 1).bit_length()
+        share = 8 if columns <= 64 else SHARE
+        team = 2 ** (ceil_div(columns, share) - 1).bit_length()
         return Choice(
             "softmax_on_chip",
             f"a row of {columns} fits the registers of {team} threads: one read, one write",
@@ -62,7 +63,7 @@ def choose(
                 "Number": number,
                 "TEAM": team,
                 "THREADS": max(team, 128) if team <= 32 else team,
-                "SHARE": SHARE,
+                "SHARE": share,
             },
         )
     blocks = 2 ** max(1, (ceil_div(columns, _LONG_SHARE * _LONG_THREADS) - 1).bit_length())
