@@ -110,7 +110,8 @@ class LaunchSite:
         """The bytes of the array that it passes as argument ``at``."""
         if at >= len(self.arguments):
             return None
-        written = self.allocated.get(_last_word(self.arguments[at]), "")
+        words = _WORD.findall(self.arguments[at])  # with an offset, as in ``x + 3 * n``, the whole array
+        written = next((self.allocated[one] for one in words if one in self.allocated), "")
         found = scope.value(written) if written else None
         return int(found) if isinstance(found, int | float) and found > 0 else None
 
