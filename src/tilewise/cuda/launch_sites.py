@@ -120,7 +120,8 @@ class LaunchSite:
         name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
         copied = name and re.search(rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,\s*&?\s*(\w+)", text)
         host = f"(?:{name}|{copied[1]})" if copied else name
-        made = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*=[^;]*\brand\s*\(\s*\)\s*%([^;]+)", text)
+        drawn = r"=[\s(]*(?:[a-z_\d]+\)[\s(]*)?rand\s*\(\s*\)\s*%([^;]+)"
+        made = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*{drawn}", text)
         below = scope.value(made[1].strip(" )")) if made else None
         return below if isinstance(below, int) and below > 0 else None
 
