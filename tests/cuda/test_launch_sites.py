@@ -71,6 +71,12 @@ def test_sizes_become_small_together_and_the_block_stays() -> None:
     assert grid == (n // 256,)
     assert block == (256,)
     assert [add.bytes_of(at, small) for at in range(3)] == [4 * n] * 3
+    (moved,) = [
+        one
+        for one in launch_sites(FILE.replace("(d_a, d_b, d_c,", "(d_a + N, d_b, d_c,"))
+        if one.kernel == "add"
+    ]
+    assert moved.bytes_of(0, moved.scope) == 4 << 22
 
 
 def test_a_size_becomes_smaller_where_the_kernel_loops_to_it_but_not_below_a_block_at_once() -> None:

@@ -109,6 +109,10 @@ def test_arrays_of_places_hold_places_that_there_are() -> None:
     made = proposal(Kernel(INDEXED, "k").function, INDEXED)
     fills = {one.name: one.fill for one in made.arguments if isinstance(one, ProposedArray)}
     assert fills == {"first": "arange", "item": "", "label": "0..7", "key": "0..5", "count": "", "y": ""}
+    text = INDEXED.replace("(char)(rand() % 5)", "'a' + (rand() % 5)")
+    assert [
+        one.fill for one in proposal(Kernel(text, "k").function, text).arguments if one.name == "key"
+    ] == [""]
 
 
 def test_structs_hold_zeros_and_a_row_of_threads_has_as_many_as_are_promised() -> None:

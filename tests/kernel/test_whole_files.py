@@ -194,6 +194,12 @@ def test_a_part_of_a_file_compiles_in_the_file_that_includes_it(tmp_path: Path) 
     y = np.zeros(32, np.float32)
     Kernel(whole.read_text(), "k", folder=tmp_path, origin=(str(whole), 1)).simulate(y, grid=1, block=32)
     assert (y == 2).all()
+    guarded = f"#ifdef HERE\n{part.read_text()}#endif\n"
+    with pytest.raises(KernelError, match="no kernel"):
+        device_part(guarded, None)
+    part.write_text(guarded)
+    whole.write_text(f"#define HERE\n{whole.read_text()}")
+    assert [*device_part(guarded, None, folder=tmp_path, origin=(str(part), 1)).kernels] == ["k"]
 
 
 def test_a_file_without_launches_has_those_of_a_file_nearby(tmp_path: Path) -> None:

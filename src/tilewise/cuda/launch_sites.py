@@ -110,7 +110,8 @@ class LaunchSite:
         """The bytes of the array that it passes as argument ``at``."""
         if at >= len(self.arguments):
             return None
-        written = self.allocated.get(_last_word(self.arguments[at]), "")
+        words = _WORD.findall(self.arguments[at])  # with an offset, as in ``x + 3 * n``, the whole array
+        written = next((self.allocated[one] for one in words if one in self.allocated), "")
         found = scope.value(written) if written else None
         return int(found) if isinstance(found, int | float) and found > 0 else None
 
@@ -119,7 +120,8 @@ class LaunchSite:
         name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
         copied = name and re.search(rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,\s*&?\s*(\w+)", text)
         host = f"(?:{name}|{copied[1]})" if copied else name
-        made = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*=[^;]*\brand\s*\(\s*\)\s*%([^;]+)", text)
+        drawn = r"=[\s(]*(?:[a-z_\d]+\)[\s(]*)?rand\s*\(\s*\)\s*%([^;]+)"
+        made = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*{drawn}", text)
         below = scope.value(made[1].strip(" )")) if made else None
         return below if isinstance(below, int) and below > 0 else None
 

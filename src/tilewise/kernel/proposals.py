@@ -143,7 +143,14 @@ def proposal(
     return Proposal(
         arguments=tuple(
             replace(
-                one, fill=_fill(one.name, own, smallest, site.random_below(at, text, scope) if site else None)
+                one,
+                fill=_fill(
+                    one.name,
+                    "char" in one.ctype,
+                    own,
+                    smallest,
+                    site.random_below(at, text, scope) if site else None,
+                ),
             )
             if isinstance(one, ProposedArray) and one.dtype.kind in "iu" and not one.is_struct
             else one
@@ -157,10 +164,12 @@ def proposal(
     )
 
 
-def _fill(name: str, own: str, smallest: int, below: int | None) -> str:
+def _fill(name: str, is_text: bool, own: str, smallest: int, below: int | None) -> str:
     """What an array of whole numbers holds: as the host fills it, else places that the arrays have."""
     if below:
         return f"0..{below}"
+    if is_text:
+        return ""
     words = "|".join([rf"{name}(?=\s*\[)", *re.findall(rf"\b(\w+)\s*=\s*{name}\s*\[", own)])
     if not re.search(rf"\[[^][;]*\b(?:{words})\b", own):
         return ""

@@ -191,7 +191,7 @@ def device_part(
     """
     try:
         return _device_part(source, name, flags, prelude, folder, origin, OWN_FILE)
-    except CompileError:
+    except (CompileError, KernelError):
         for path, own in _including(origin):
             text = path.read_text(encoding="utf-8", errors="replace")
             with suppress(CompileError, KernelError):
