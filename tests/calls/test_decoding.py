@@ -113,9 +113,9 @@ def test_the_table_of_kernels():
 
 
 def test_splits_fill_the_gpu_and_end_together():
-    assert _splits(1, 32_768, 128) > 30
-    assert _splits(405, 10_560, 405 * 128) > 1  # 396 blocks run at once: 9 would be left
-    assert _splits(4000, 256, 4000 * 128) == 1
+    assert _splits(1, 32_768, 1, 128) > 30
+    assert _splits(405, 10_560, 405, 128) > 1  # 396 blocks run at once: 9 would be left
+    assert _splits(4000, 256, 4000, 128) == 1
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ def test_a_familys_new_run_replaces_the_old_one_only_on_the_same_machine():
     new = {**RECORD, "machine": {**RECORD["machine"], "temperature.gpu": "90"}, "families": {"sum": rows}}
     both = merged(RECORD, new)
     assert both == {**RECORD, "families": {**RECORD["families"], "sum": rows}}
+    later = merged(RECORD, {**new, "machine": {**RECORD["machine"], "date": "2099-01-01"}})
+    assert later["machine"]["date"] == RECORD["machine"]["date"] + " and 2099-01-01"
     with pytest.raises(ValueError, match="machine differs"):
         merged(RECORD, {**new, "machine": {**new["machine"], "driver_version": "1"}})
     with pytest.raises(ValueError, match="seed differs: 23 and 7"):

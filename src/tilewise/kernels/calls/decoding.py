@@ -43,7 +43,9 @@ from tilewise.kernels.calls.plans import planned
 
 _CALL = "attention_decode"
 _MOST_SPLITS, _BLOCKS_PER_SM, _CLUSTERS = 64, 3, (2, 4, 8)
-_START_US, _KEY_US, _KEY_ALONE_US = 1.5, 0.05, 0.019
+_FILLED = {4: 120, 8: 112}
+"""By blocks of a cluster: how many of 132 SMs such clusters fill, where not all."""
+_WAVE_US, _KEY_US, _KEY_ALONE_US = 0.47, 0.0052, 0.0065
 
 
 def choose(d: int, kind: str, *, whole: bool, arch: int) -> Choice:
@@ -170,7 +172,7 @@ def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, sca
     flat, mma = made.data.reshape(-1), choice.kernel == "general/decode_mma"
     groups = ceil_div(share, 16) if mma else 1
     blocks = batch * kv_heads * groups if mma else rows
-    splits = _splits(blocks, n, rows * d) if mma else ceil_div(3 * multiprocessors(), blocks)
+    splits = _splits(blocks, n, rows, d) if mma else ceil_div(3 * multiprocessors(), blocks)
     splits = max(1, min(_MOST_SPLITS, splits, ceil_div(n, 64)))
     split = max(16, ceil_div(ceil_div(n, splits), 16) * 16)
     if mma and (splits == 1 or (capability() == HOPPER and splits in _CLUSTERS)):
@@ -195,17 +197,19 @@ def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, sca
     return [*steps, first, last]
 
 
-def _splits(blocks: int, n: int, elements: int) -> int:
-    """Over how many blocks the keys of a row are split, by a model of waves that an H200 was measured for."""
-    slots = _BLOCKS_PER_SM * multiprocessors()
+def _splits(blocks: int, n: int, rows: int, d: int) -> int:
+    """Over how many blocks the keys of a row are split: the best by a model of times on an H200."""
+    sms, clusters = multiprocessors(), _CLUSTERS if capability() == HOPPER else ()
 
     def time(splits: int) -> float:
-        waves = blocks * splits / slots
-        key_us = max(_KEY_US * min(1.0, waves), _KEY_ALONE_US)
-        work = max(1.0, ceil_div(blocks * splits, slots)) * (_START_US + ceil_div(n, splits) * key_us)
+        on_sm = ceil_div(blocks * splits, sms * _FILLED.get(splits, 132) // 132)
+        keys = max(16, ceil_div(ceil_div(n, splits), 16) * 16)
+        work = _WAVE_US * ceil_div(on_sm, _BLOCKS_PER_SM) + keys * d / 128 * max(
+            _KEY_ALONE_US, on_sm * _KEY_US
+        )
         if splits == 1:
             return work
-        return work + (0.8 if splits in _CLUSTERS else 2.5 + splits * elements * 8 / 4e6)
+        return work + (0.64 + 0.1 * splits if splits in clusters else 7.8 + splits * rows * d * 1.1e-6)
 
     return min(range(1, 1 + min(_MOST_SPLITS, max(1, n // 64))), key=time)
 
