@@ -222,7 +222,8 @@ def _device_part(
         f"#include <{header}>\n" for header, words in _WITHOUT_INCLUDE.items() if re.search(words, text)
     )
     base = name.partition("<")[0].rpartition("::")[2].strip() if name else None
-    asked = [one for one in every if (_defines_kernel(one, base) if base else "__global__" in one.head)]
+    functions = [one for one in every if one.is_function]
+    asked = [one for one in functions if (_defines_kernel(one, base) if base else "__global__" in one.head)]
     is_sure = asked and part == OWN_FILE and (base or len(asked) == 1)
     own = whole.origin[asked[0].first - 1][0] if is_sure else part
     device = device_macros(text)
