@@ -43,6 +43,8 @@ _READ = re.compile(r"\bcin\s*>>\s*(\w+)|\bscanf\s*\([^;]*?&\s*(\w+)")
 _SIZEOF = re.compile(r"\bsizeof\s*\(\s*(?:unsigned\s+)?(\w+)\s*(\*?)\s*\)")
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;|\btypedef\s+(?:unsigned\s+)?(\w+)\s+(\w+)\s*;")
 _DEEPEST = 24
+ASSUMED = re.compile(r"\(\(\d+\)\)")
+"""A size that ``assumed_size`` gave: in two pairs of parentheses, so that it is known again."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,8 @@ def scope_of(outside: str, function: str = "") -> Scope:
 def assumed_size(name: str) -> str:
     """A size of which the text does not say anything, by its name."""
     if re.search(r"(?i)radius|halo|repeat|iter", name):
-        return "2"
-    return "256" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "1024"
+        return "((2))"
+    return "((256))" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "((1024))"
 
 
 def _names(text: str) -> tuple[str, ...]:
