@@ -277,7 +277,7 @@ int main(int argc, char** argv) {
 @pytest.mark.parametrize(
     ("name", "assumed", "said"),
     [
-        ("gather", "at", "No hazard is met with --arg at=zeros:i32[64]. "),
+        ("gather", "at", "the hazard: there is none with --arg at=zeros:i32[64]. "),
         ("first", "", ""),  # as the file itself launches it
         ("last", "y,n", "Others were tried, and none ran without a hazard"),
     ],
@@ -295,7 +295,7 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
     assert "Guard the access, or launch fewer threads." in told
     assert said in told
     assert ("places.cu does not say " in told) == bool(assumed)
-    helps = re.search(r"No hazard is met with (--arg [^.]*)\. ", told)
+    helps = re.search(r"there is none with (--arg [^.]*)\. ", told)
     if helps:
         name, value = helps[1].removeprefix("--arg ").split("=")
         assert main([f"{name}={value}" if one.startswith(f"{name}=") else one for one in command]) == 0

@@ -42,13 +42,13 @@ def advice(
     clean = clean or [one for one in [_first_clean(given, together, launch)] if one]
     helps = "; or with ".join(" ".join(_option(*change) for change in one.items()) for one in clean)
     tried = (
-        f"No hazard is met with {helps}"
+        f"They may be what leads to the hazard: there is none with {helps}"
         if helps
         else f"Others were tried, and none ran without a hazard within {_MOST_STEPS:,} warp instructions"
     )
     return (
-        f"{file} does not say {', '.join(others)}: the launch has assumed values there, and they may be what "
-        f"leads to a hazard. {tried}. Give the program's own, and take their names out of --assumed."
+        f"{file} does not say {', '.join(others)}: the launch has assumed values there. "
+        f"{tried}. Give the program's own, and take their names out of --assumed."
     )
 
 
