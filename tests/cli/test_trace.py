@@ -260,6 +260,7 @@ __global__ void gather(const int* at, const float* x, float* y, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[4 * at[i]];
 }
 __global__ void first(float* y) { y[threadIdx.x - 1] = 1; }
+__global__ void other(float* y, float f) { y[blockDim.x] = f; }
 __global__ void last(float* y, int n) { y[(int)threadIdx.x - n] = 1; }
 int main(int argc, char** argv) {
     int n = 64, m = atoi(argv[1]);
@@ -270,6 +271,7 @@ int main(int argc, char** argv) {
     gather<<<1, 32>>>(at, x, y, n);
     first<<<1, n>>>(x);
     last<<<1, 32>>>(z, m);
+    other<<<1, n>>>(x, given());
 }
 """
 
@@ -279,7 +281,8 @@ int main(int argc, char** argv) {
     [
         ("gather", "at", "the hazard: there is none with --arg at=zeros:i32[64]. "),
         ("first", "", ""),  # as the file itself launches it
-        ("last", "y,n", "Others were tried, and none ran without a hazard"),
+        ("last", "y,n", "Others were tried for y, n, and none ran clean"),
+        ("other", "f", "No others were tried. "),
     ],
 )
 def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
