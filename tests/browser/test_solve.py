@@ -302,7 +302,7 @@ def test_a_wrong_answer_is_stepped_through_at_the_size_that_fails(
 def test_judging_can_be_stopped(opened: Callable[..., Page], static_site: str) -> None:
     page = opened(static_site, 390, has_touch=True)
     held: list[Route] = []
-    page.route("**/machine.wasm", lambda route: held.append(route))  # so judging does not end
+    page.route("**/machine.wasm", lambda route: held.insert(0, route))  # so judging does not end
     choose(page, INDEX, "i < n", FORMULA)
     check = page.get_by_role("button", name="Check")
     check.tap()
@@ -357,7 +357,7 @@ def test_a_text_that_is_changed_or_stopped_while_it_compiles_is_not_judged(
 ) -> None:
     page = opened(compiling_server)
     held: list[Route] = []
-    page.route("**/compile", lambda route: held.append(route))
+    page.route("**/compile", lambda route: held.insert(0, route))
     for stop in (lambda: page.keyboard.type(" "), verdict(page).get_by_role("button", name="Stop").click):
         paste(page, guard.solution, "CUDA text of twice_and_add")
         page.keyboard.press("Control+Enter")
