@@ -260,6 +260,7 @@ __global__ void gather(const int* at, const float* x, float* y, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[4 * at[i]];
 }
 __global__ void first(float* y) { y[threadIdx.x - 1] = 1; }
+__global__ void other(float* y, float f) { y[blockDim.x] = f; }
 __global__ void last(float* y, int n) { y[(int)threadIdx.x - n] = 1; }
 int main(int argc, char** argv) {
     int n = 64, m = atoi(argv[1]);
@@ -270,6 +271,7 @@ int main(int argc, char** argv) {
     gather<<<1, 32>>>(at, x, y, n);
     first<<<1, n>>>(x);
     last<<<1, 32>>>(z, m);
+    other<<<1, n>>>(x, given());
 }
 """
 
@@ -277,9 +279,10 @@ int main(int argc, char** argv) {
 @pytest.mark.parametrize(
     ("name", "assumed", "said"),
     [
-        ("gather", "at", "No hazard is met with --arg at=zeros:i32[64]. "),
+        ("gather", "at", "the hazard: there is none with --arg at=zeros:i32[64]. "),
         ("first", "", ""),  # as the file itself launches it
-        ("last", "y,n", "Others were tried, and none ran without a hazard"),
+        ("last", "y,n", "Others were tried for y, n, and none ran clean"),
+        ("other", "f", "No others were tried. "),
     ],
 )
 def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
@@ -295,7 +298,7 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
     assert "Guard the access, or launch fewer threads." in told
     assert said in told
     assert ("places.cu does not say " in told) == bool(assumed)
-    helps = re.search(r"No hazard is met with (--arg [^.]*)\. ", told)
+    helps = re.search(r"there is none with (--arg [^.]*)\. ", told)
     if helps:
         name, value = helps[1].removeprefix("--arg ").split("=")
         assert main([f"{name}={value}" if one.startswith(f"{name}=") else one for one in command]) == 0

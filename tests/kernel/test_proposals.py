@@ -103,9 +103,16 @@ int main(int argc, char** argv) {
     assert proposal(Kernel(text, "k").function, text).shared_bytes == 232_448
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(asked: bool) -> None:
-    text = f"""{"extern __shared__ float s[];" if asked else "__shared__ float s[32];"}
+@pytest.mark.parametrize(
+    ("declared", "asked"),
+    [
+        ("extern __shared__ float s[];", True),
+        ("__shared__ extern float s[];", True),
+        ("__shared__ float s[32];", False),
+    ],
+)
+def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(declared: str, asked: bool) -> None:
+    text = f"""{declared}
 __global__ void k(float* y) {{ s[threadIdx.x] = 1; y[threadIdx.x] = s[threadIdx.x]; }}"""
     assert proposal(Kernel(text).function, text).shared_bytes == (16_384 if asked else 0)
 

@@ -39,16 +39,19 @@ def advice(
     alone = [[{name: one} for one in found] for name, found in others.items()]
     together = [{name: found[at] for name, found in arrays.items()} for at in range(len(_CHANGES))]
     clean = [one for one in (_first_clean(given, each, launch) for each in alone) if one]
-    clean = clean or [one for one in [_first_clean(given, together, launch)] if one]
+    if not clean and len(arrays) > 1:
+        clean = [one for one in [_first_clean(given, together, launch)] if one]
+    changed = ", ".join(name for name, found in others.items() if found)
     helps = "; or with ".join(" ".join(_option(*change) for change in one.items()) for one in clean)
-    tried = (
-        f"No hazard is met with {helps}"
-        if helps
-        else f"Others were tried, and none ran without a hazard within {_MOST_STEPS:,} warp instructions"
-    )
+    if helps:
+        tried = f"They may be what leads to the hazard: there is none with {helps}. "
+    elif changed:
+        tried = f"Others were tried for {changed}, and none ran clean in {_MOST_STEPS:,} warp instructions. "
+    else:
+        tried = "No others were tried. "
     return (
-        f"{file} does not say {', '.join(others)}: the launch has assumed values there, and they may be what "
-        f"leads to a hazard. {tried}. Give the program's own, and take their names out of --assumed."
+        f"{file} does not say {', '.join(others)}: the launch has assumed values there. {tried}"
+        "Give the program's own, and take their names out of --assumed."
     )
 
 

@@ -185,10 +185,21 @@ def _as_python(text: str) -> str:
     text = re.sub(r"\b\w+\s*::\s*", "", text)
     text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text)
     text = re.sub(r"(\d\.?\d*(?:[eE][-+]?\d+)?)[fF]\b", r"\1", text)
-    ternary = re.fullmatch(r"(?P<test>[^?:]+)\?(?P<yes>[^?:]+):(?P<no>[^?:]+)", text)
-    if ternary:
-        text = f"({ternary['yes']}) if ({ternary['test']}) else ({ternary['no']})"
+    held: list[str] = []
+    while "?" in text and (inner := re.search(r"\(([^()]*)\)", text)):  # what is in parentheses is put aside
+        held.append(f"({','.join(map(_conditional, inner[1].split(',')))})")
+        text = f"{text[: inner.start()]}@{len(held) - 1}@{text[inner.end() :]}"
+    text = _conditional(text)
+    while "@" in text:
+        text = re.sub(r"@(\d+)@", lambda one: held[int(one[1])], text)
     return " ".join(text.replace("true", "1").replace("false", "0").split())
+
+
+def _conditional(text: str) -> str:
+    """``a ? b : c``, in which no parentheses are, in Python's spelling."""
+    test, asked, rest = text.partition("?")
+    yes, _, no = rest.partition(":")
+    return f"(({yes}) if ({test}) else ({_conditional(no)}))" if asked else text
 
 
 def _number(value: Value) -> int | float:

@@ -30,7 +30,7 @@ _MOST_BLOCKS = 256
 _BLOCK = 256
 _EDGE = 16
 """Threads of a block along x and y, where a kernel has threads along y; and the most blocks along each."""
-_DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b")
+_DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b|\b__shared__\s+extern\b")
 _SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
 """Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
 _STRUCT_BYTES = 64
