@@ -335,9 +335,9 @@ RIDGES = {
 LINES = {
     "FP16": ("FP16, fastest units", "tile"),
     "FP32": ("FP32", "block"),
-    "memory": ("memory bandwidth", "global"),
-    "NVLink": ("NVLink", "l2"),
-    "PCIe": ("PCIe", "read"),
+    "memory": ("memory bandwidth", "ink"),
+    "NVLink": ("NVLink", "write"),
+    "PCIe": ("PCIe", "lane"),
 }
 show(
     line_chart(
