@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update", action="store_true", help="write golden files, and the keys of sweeps that pass, anew"
     )
+    parser.addoption("--due", action="store_true", help="run every sweep that is due, not a sample")
     parser.addoption(
         "--all", action="store_true", help="run everything: unchanged sweeps, and whole records, not samples"
     )

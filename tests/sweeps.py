@@ -6,8 +6,9 @@ A case says what it covers, by markers on the test and on its parameter:
     @pytest.mark.parametrize("lesson", [pytest.param(one, marks=pytest.mark.sweep(one)) for one in LESSONS])
 
 The hash of all of that and of the test's own file is the case's *key*. `tests/swept.txt` holds the key under
-which each case last passed; a case with the same key is deselected. `pytest --all` runs it all the same, and
-`pytest --update` writes the keys of the cases that passed.
+which each case last passed; a case with the same key is deselected, the others are *due*. Of a test with many
+due cases a run takes a sample, another for each change. `pytest --due` runs each that is due, `pytest --all`
+every one, and `pytest --update` writes the keys of the cases that passed.
 
 Arguments of the marker:
 
@@ -36,13 +37,21 @@ RECORDED = "tests/swept.txt"
 """The keys under which cases last passed: committed, a line for each case."""
 KEPT = ".cache/tilewise/swept.txt"
 """The same of this working tree, so that a case that has passed need not run again to be recorded."""
+SAMPLE = 12
+"""How many due cases of one test run."""
 _KERNEL = ("kernel", "launch", "launches")
+_CUDA = (
+    "include",
+    *(f"{name}.py" for name in ("arguments", "c_types", "capability", "cases", "headers", "kernel_source")),
+    *(f"{name}.py" for name in ("options", "regions", "sizes", "tensor_map", "variables")),
+)
 SIMULATOR = (
-    "src/tilewise/simulator",
-    "src/tilewise/cuda",
+    "src/tilewise/simulator/[!c]*",
+    "src/tilewise/simulator/compile/[!w]*",
+    *(f"src/tilewise/cuda/{name}" for name in _CUDA),
     *(f"src/tilewise/kernel/{name}.py" for name in _KERNEL),
 )
-"""What decides how the kernel of a lesson compiles, is launched and runs."""
+"""What decides how the kernel of a lesson compiles, is launched and runs; files with main() have more."""
 LINE = re.compile(r"(?P<case>\S.*) (?P<key>[0-9a-f]{16})(?: (?P<good>\d+)/(?P<of>\d+))?")
 
 
@@ -127,7 +136,7 @@ class Keys:
             parts |= {self._hash(path, False) for path in mark.args}
             parts |= {self._hash(path, True) for path in mark.kwargs.get("text", ())}
             parts |= {self._pin(package) for package in mark.kwargs.get("packages", ())}
-        return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:16]
+        return _hash("\n".join(sorted(parts)))
 
     def _hash_of(self, path: str, whole: bool) -> str:
         files = [file for found in self.root.glob(path) for file in _below(found)]
@@ -166,11 +175,13 @@ class Collection:
     files: list[str] = field(default_factory=list)
     """The files of which every test was collected."""
     unchanged: list[str] = field(default_factory=list)
-    """The cases that were deselected."""
+    """The cases that are not due."""
+    waiting: list[str] = field(default_factory=list)
+    """Those that are due, but not in the sample."""
 
 
 class Sweeps:
-    """The plugin: deselects unchanged cases, and keeps the keys of those that pass."""
+    """The plugin: runs a sample of the cases that are due, and keeps the keys of those that pass."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -191,7 +202,7 @@ class Sweeps:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
-        """Deselect unchanged cases, of those that other options leave."""
+        """Deselect cases that are not due or not in the sample, of those that other options leave."""
         keys, here = Keys(self.root), self.collection
         for item in items:
             if marks := list(item.iter_markers("sweep")):
@@ -204,10 +215,13 @@ class Sweeps:
             here.files = sorted({item.nodeid.partition("::")[0] for item in items})
         yield
         if not self.config.getoption("all"):
-            unchanged = [item for item in items if self._pass(item.nodeid)]
-            here.unchanged = [item.nodeid for item in unchanged]
-            items[:] = [item for item in items if not self._pass(item.nodeid)]
-            self.config.hook.pytest_deselected(items=unchanged)
+            here.unchanged = [item.nodeid for item in items if self._pass(item.nodeid)]
+            due = [item.nodeid for item in items if item.nodeid in here.keys and not self._pass(item.nodeid)]
+            if whole and not self.damage and not self.config.getoption("due"):
+                here.waiting = self._beyond_the_sample(due)
+            out = {*here.unchanged, *here.waiting}
+            self.config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
+            items[:] = [item for item in items if item.nodeid not in out]
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput["sweeps"] = asdict(here)
 
@@ -257,10 +271,12 @@ class Sweeps:
             say(f"Sweeps: in {test} {good / of:.1%} of {of:,} are good; {least:.0%} must be.")
         if unchanged := len(self.collection.unchanged):
             say(
-                f"Sweeps: {unchanged} deselected: nothing that they cover has changed since they passed. "
+                f"Sweeps: {unchanged} left out: nothing that they cover has changed since they passed. "
                 "pytest --all runs them too."
             )
         new = [case for case, one in self.passed.items() if self.recorded.get(case) != one]
+        if waiting := len(self.collection.waiting):
+            say(f"Sweeps: {waiting} more are due, beside the sample that ran. pytest --due runs each.")
         if new and not self.config.getoption("update"):
             say(f"Sweeps: {len(new)} passed anew. pytest --update --collect-only records them in {RECORDED}.")
 
@@ -269,12 +285,23 @@ class Sweeps:
         known = (self.recorded.get(case), self.kept.get(case))
         return next((one for one in known if one and one.key == self.collection.keys.get(case)), None)
 
+    def _beyond_the_sample(self, due: list[str]) -> list[str]:
+        """Those of the due cases that wait: picked by their keys, so that each change has its own sample."""
+        tests: dict[str, list[str]] = {}
+        for case in sorted(due, key=lambda case: _hash(case + self.collection.keys[case])):
+            tests.setdefault(_test(case), []).append(case)
+        return [case for cases in tests.values() for case in cases[SAMPLE:]]
+
     def _totals(self) -> dict[str, tuple[int, int, float]]:
-        """How many of how many are good, and the least fraction: of the tests whose every case is known."""
+        """How many of how many are good, and the least fraction: of the tests whose every case is known.
+
+        A case that waits counts as it was recorded before.
+        """
         totals = {}
         for test, least in self.at_least.items():
             cases = [case for case in self.collection.keys if _test(case) == test]
-            known = [self.passed.get(case) or self._pass(case) for case in cases]
+            before = {case: self.recorded.get(case) for case in self.collection.waiting}
+            known = [self.passed.get(case) or self._pass(case) or before.get(case) for case in cases]
             tallies = [one.tally for one in known if one and one.tally]
             if test.partition("::")[0] in self.collection.files and len(tallies) == len(cases):
                 totals[test] = (sum(good for good, _ in tallies), sum(of for _, of in tallies), least)
@@ -289,6 +316,10 @@ class Sweeps:
         return (self.root / file).exists() and (
             case in self.collection.keys or file not in self.collection.files
         )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _test(case: str) -> str:

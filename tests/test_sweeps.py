@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.sweeps import KEPT, RECORDED, DamagedError, Keys, Pass, code_of, read, write
+from tests.sweeps import KEPT, RECORDED, SAMPLE, DamagedError, Keys, Pass, code_of, read, write
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
@@ -18,6 +18,7 @@ from tests.sweeps import Sweeps
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true")
+    parser.addoption("--due", action="store_true")
     parser.addoption("--update", action="store_true")
 
 def pytest_configure(config):
@@ -82,7 +83,7 @@ def test_what_passed_runs_again_when_it_has_changed_or_is_asked_for(swept: Proje
     (swept.root / KEPT).unlink()
     ran, said = run(swept)
     assert ran == {"another"}
-    assert "Sweeps: 2 deselected: nothing that they cover has changed since they passed." in said
+    assert "Sweeps: 2 left out: nothing that they cover has changed since they passed." in said
     assert run(swept, "--all")[0] == EVERY
     swept.write("lessons/grids.py", GOOD.replace("good()", "good(1)", 1))
     ran, said = run(swept)
@@ -152,7 +153,44 @@ def test_two_processes_record_the_same_as_one(swept: Project) -> None:
     swept.write("lessons/grids.py", GOOD.replace("good()", "good(1)", 1))
     ran, said = run(swept, "-n", "2")
     assert ran == {"lesson[grids]", "another"}
-    assert "Sweeps: 1 deselected" in said
+    assert "Sweeps: 1 left out" in said
+
+
+def many(project: Project, *, good: int) -> None:
+    """A sweep of twenty cases, each of which is good in so many of ten."""
+    project.write(
+        "tests/test_it.py",
+        "import pytest\n"
+        '@pytest.mark.sweep("src", at_least=0.8)\n'
+        '@pytest.mark.parametrize("number", range(20))\n'
+        "def test_lesson(number, record_property):\n"
+        f'    record_property("tally", "{good}/10")\n',
+    )
+
+
+def test_of_many_cases_that_are_due_a_sample_runs_another_for_each_change(swept: Project) -> None:
+    many(swept, good=8)
+    run(swept, "--update")  # a file that is missing leaves nothing out
+    (swept.root / KEPT).unlink()
+    swept.write("src/engine.c", "int y;\n")
+    first, said = run(swept, "-n", "2")
+    assert len(first) == SAMPLE
+    assert f"Sweeps: {20 - SAMPLE} more are due" in said
+    assert "test_lesson 80.0% of 200 are good" in said
+    (swept.root / KEPT).unlink()
+    assert run(swept)[0] == first, "the same of the same change"
+    assert len(run(swept, "--due")[0]) == 20 - SAMPLE, "the others, now that these have passed"
+    swept.write("src/engine.c", "int z;\n")
+    assert run(swept)[0] != first
+
+
+def test_a_sample_counts_with_what_was_recorded_of_the_others(swept: Project) -> None:
+    many(swept, good=9)
+    run(swept, "--update")
+    many(swept, good=7)
+    share = (SAMPLE * 7 + (20 - SAMPLE) * 9) / 200
+    assert share < 0.8
+    assert f"test_lesson {share:.1%} of 200 are good; 80% must be." in run(swept, status=1)[1]
 
 
 def test_cases_that_are_gone_are_removed_where_their_file_was_looked_through(swept: Project) -> None:

@@ -54,6 +54,14 @@ def test_a_hazard_is_named_with_its_line_and_fails(file: str, capsys: pytest.Cap
     assert "3" in said
 
 
+def test_a_hazard_in_a_header_is_named_with_the_header(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("scale.cuh").write_text(f"\n\n{SOURCE}")
+    Path(file).write_text('#include "scale.cuh"\n')
+    assert main(["trace", file, *arguments(101)]) == 1
+    assert "scale.cuh:5: out of bounds: " in (said := capsys.readouterr().err)
+    assert ", in `if (i < n) y[i] = x[i] * by;`" in said
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

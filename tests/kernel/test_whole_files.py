@@ -156,6 +156,20 @@ def test_its_own_headers_are_found_beside_the_file(tmp_path: Path) -> None:
     assert run.counts.global_store.requests == 1
 
 
+@pytest.mark.parametrize("name", ["shift", None])
+def test_a_hazard_in_a_header_has_the_headers_name_and_text(tmp_path: Path, name: str | None) -> None:
+    header = "// one\n// two\n__global__ void shift(float* y) {\n    y[threadIdx.x + 1] = 1;\n}\n"
+    (tmp_path / "declared.cuh").write_text("__global__ void shift(float* y);\n")
+    (tmp_path / "shift.cuh").write_text(header)
+    included = '#include "declared.cuh"\n#include "shift.cuh"\n'
+    main = f"{included}\n// a line of the file\nint main() {{ shift<<<1, 32>>>(nullptr); }}\n"
+    kernel = Kernel(main, name, folder=tmp_path, origin=("main.cu", 1))
+    with pytest.raises(HazardError, match=r"in `y\[threadIdx.x \+ 1\] = 1;`") as caught:
+        kernel.simulate(np.zeros(32, np.float32), grid=1, block=32)
+    assert (caught.value.path, caught.value.line) == ("shift.cuh", 4)
+    assert caught.value.run.source == header
+
+
 def test_lines_stay_true_behind_a_header_that_a_condition_leaves_out(tmp_path: Path) -> None:
     (tmp_path / "timing.h").write_text("struct clock_of_hosts {};\n" * 9)
     source = """#ifdef TIMING

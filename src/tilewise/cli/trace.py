@@ -87,8 +87,9 @@ def trace(
             raise
         run = error.run  # it ran into something that cannot be passed over; what it counted so far stands
     print(run.text())
+    place, _ = launch.kernel.entry.module.place(1)
     for hazard in run.hazards:
-        print(f"{file}:{hazard.line}: {hazard}{hazard.place}.", file=sys.stderr)
+        print(f"{place}:{hazard.line}: {hazard}{hazard.place}.", file=sys.stderr)
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
     _write_page(target, run, again, launch, facts)
     return 1 if run.hazards else 0

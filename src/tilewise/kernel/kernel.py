@@ -488,9 +488,9 @@ class Kernel:
     def _module(self) -> Module:
         from tilewise import simulator
 
-        return simulator.compile_kernel(
-            self.preprocessed, options=self.options, origin=self.origin, shown=self.source
-        )
+        header = self._part.header if self._part else None
+        origin, shown = ((header[0], 1), header[1]) if header else (self.origin, self.source)
+        return simulator.compile_kernel(self.preprocessed, options=self.options, origin=origin, shown=shown)
 
     @property
     def entry(self) -> Entry:

@@ -29,6 +29,7 @@ from tilewise.kernels.calls.arrays import (
 from tilewise.kernels.calls.attentions import WIDEST
 from tilewise.kernels.calls.launching import (
     AMPERE,
+    FILLED,
     HOPPER,
     Choice,
     Step,
@@ -43,8 +44,6 @@ from tilewise.kernels.calls.plans import planned
 
 _CALL = "attention_decode"
 _MOST_SPLITS, _BLOCKS_PER_SM, _CLUSTERS = 64, 3, (2, 4, 8)
-_FILLED = {4: 120, 8: 112}
-"""By blocks of a cluster: how many of 132 SMs such clusters fill, where not all."""
 _WAVE_US, _KEY_US, _KEY_ALONE_US = 0.47, 0.0052, 0.0065
 
 
@@ -202,7 +201,7 @@ def _splits(blocks: int, n: int, rows: int, d: int) -> int:
     sms, clusters = multiprocessors(), _CLUSTERS if capability() == HOPPER else ()
 
     def time(splits: int) -> float:
-        on_sm = ceil_div(blocks * splits, sms * _FILLED.get(splits, 132) // 132)
+        on_sm = ceil_div(blocks * splits, sms * FILLED.get(splits, 132) // 132)
         keys = max(16, ceil_div(ceil_div(n, splits), 16) * 16)
         work = _WAVE_US * ceil_div(on_sm, _BLOCKS_PER_SM) + keys * d / 128 * max(
             _KEY_ALONE_US, on_sm * _KEY_US

@@ -34,6 +34,7 @@ from tilewise.kernels.calls.arrays import (
 )
 from tilewise.kernels.calls.launching import (
     AMPERE,
+    FILLED,
     HOPPER,
     WORDS,
     Choice,
@@ -188,8 +189,6 @@ class Overheads:
 
 
 _WGMMA, _MMA = Overheads(3.21, 1.77, 0.5, 0.85, 0.7), Overheads(3.66, 1.11, 1.02, 0.95, 0.28)
-_ROOM = {1: 132, 2: 132, 4: 120, 8: 112}
-"""By blocks of a cluster: how many SMs such clusters fill."""
 _SLOWER = {16: 0.0, 8: 0.29, 4: 0.59, 2: 7.6}
 """By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
 _LESSON_US, _LESSON_STEP_US = 4.5, 0.62
@@ -225,7 +224,7 @@ def _time_16bit(
     m, n, k = sizes
     pair, results = tile.settings.get("PAIR", 1), tile.high * tile.wide / 8192
     blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split * matrices
-    on_sm, steps = ceil_div(blocks, _ROOM[split * pair]), ceil_div(ceil_div(k, tile.deep), split)
+    on_sm, steps = ceil_div(blocks, FILLED[split * pair]), ceil_div(ceil_div(k, tile.deep), split)
     waves = ceil_div(on_sm, tile.per_sm)
     slower = _SLOWER[loads[0]] * tile.high + _SLOWER[loads[1]] * tile.wide
     work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower / (tile.high + tile.wide))

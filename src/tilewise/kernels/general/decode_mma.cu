@@ -1,5 +1,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#define CLUSTERED (CLUSTER > 1)
+#include "general_clusters.cuh"
+#include "general_16bit.cuh"
 #define WARPS 4
 #define ROWS 16  // query heads of one KV head: the rows of an mma
 #define KEYS 16  // that a warp takes at once
@@ -8,26 +11,6 @@
 #define TILE (KEYS * CHUNKS)     // chunks of a tile of K or V
 #define PITCH (D + 4)            // floats of a row of sums, padded against bank conflicts
 #define LOG2E 1.44269504f
-#if HALF
-#define TYPE "f16"
-#else
-#define TYPE "bf16"
-#endif
-#if CLUSTER > 1
-#define CLUSTER_SYNC \
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-static __device__ float remote(const float* p, int block) {  // of another block of the cluster
-    unsigned there;
-    float x;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(p)), "r"(block));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(there) : "memory");
-    return x;
-}
-#else  // without clusters, GPUs before Hopper run it, too
-#undef __cluster_dims__
-#define __cluster_dims__(x, y, z)
-#endif
 
 static __device__ float exp2_approx(float x) {
     float y;
@@ -40,10 +23,6 @@ static __device__ void mma(float (&d)[4], const unsigned* a, unsigned b0, unsign
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-static __device__ unsigned pack(float low, float high) {
-    Number both[2] = {(Number)low, (Number)high};
-    return *(unsigned*)both;
 }
 static __device__ void cp_async(uint4* to, const Number* from, bool valid) {  // zeros where not valid
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -209,13 +188,13 @@ decode_mma(const Number* q, const Number* K, const Number* V, const int* lengths
     for (int e = blockIdx.x * 32 * WARPS + threadIdx.x; e < rows * D; e += CLUSTER * 32 * WARPS) {
         float max_of[CLUSTER], most = -INFINITY, sum = 0.0f, x = 0.0f;
         #pragma unroll
-        for (int c = 0; c < CLUSTER; ++c) most = fmaxf(most, max_of[c] = remote(&block_max[e / D], c));
+        for (int c = 0; c < CLUSTER; ++c) most = fmaxf(most, max_of[c] = load_remote(&block_max[e / D], c));
         float base = most == -INFINITY ? 0.0f : most;
         #pragma unroll
         for (int c = 0; c < CLUSTER; ++c) {
             float weight = exp2_approx(max_of[c] - base);
-            sum += weight * remote(&block_sum[e / D], c);
-            x += weight * remote(&warp_o[0][e / D][e % D], c);
+            sum += weight * load_remote(&block_sum[e / D], c);
+            x += weight * load_remote(&warp_o[0][e / D][e % D], c);
         }
         out[head * D + e] = (Number)(sum == 0.0f ? 0.0f : x / sum);
     }

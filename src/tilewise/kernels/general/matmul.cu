@@ -1,19 +1,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include "general_activation.cuh"
 #define TILE 64  // rows and columns of C per block
 #define DEEP 16  // steps of k in shared memory at once
 
-static __device__ float activated(float x) {
-#if ACTIVATION == 1
-    return x < 0.0f ? 0.0f : x;
-#elif ACTIVATION == 2
-    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-#elif ACTIVATION == 3
-    return x / (1.0f + expf(-x));
-#else
-    return x;
-#endif
-}
 
 // C[m] = activation(A[m] B[m] + bias), for m < matrices, in FP32 inside. A: M x K, B: K x N with any strides in
 // elements, a_step and b_step between matrices; C: M x N, row-major, contiguous; bias: N elements, or null.

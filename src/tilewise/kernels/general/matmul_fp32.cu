@@ -1,3 +1,6 @@
+#include "general_activation.cuh"
+#define CLUSTERED (SPLIT > 1)
+#include "general_clusters.cuh"
 #define THREADS ((BM / ROWS) * (BN / COLS))
 #define A_PITCH (BM + 4)
 #define STAGE (DEEP * (A_PITCH + BN))  // floats
@@ -11,17 +14,6 @@
 #define COPY_B cp_async4
 #endif
 
-static __device__ float activated(float x) {
-#if ACTIVATION == 1
-    return x < 0.0f ? 0.0f : x;
-#elif ACTIVATION == 2
-    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-#elif ACTIVATION == 3
-    return x / (1.0f + expf(-x));
-#else
-    return x;
-#endif
-}
 // Asynchronous copies of 4 and 16 bytes. Outside the matrix they write zeros.
 static __device__ void cp_async4(float* to, const float* from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
@@ -31,22 +23,6 @@ static __device__ void cp_async16(float* to, const float* from, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
         :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
-#if SPLIT > 1
-static __device__ float4 load_remote(const float4* p, int block) {  // of another block of the cluster
-    unsigned there;
-    float4 x;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(p)), "r"(block));
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(there) : "memory");
-    return x;
-}
-#define CLUSTER_SYNC \
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#else  // without clusters, GPUs before Hopper run it, too
-#undef __cluster_dims__
-#define __cluster_dims__(x, y, z)
-#endif
 
 // C = activation(A B + bias) in FP32. A: M x K, B: K x N, C: M x N, row-major, any sizes and alignment; rows of B are
 // `pitch` elements apart. B_WIDE: 4 divides pitch, and B begins at a multiple of 16 bytes; WIDE: so do N and C. bias: N elements or null. One tile of BM x BN per SPLIT

@@ -1,5 +1,9 @@
 #include "hopper.cuh"
 #include <cuda_fp16.h>
+#include "general_activation.cuh"
+#define CLUSTERED 1
+#include "general_clusters.cuh"
+#include "general_16bit.cuh"
 #define BM (64 * GROUPS)             // rows of a tile: 64 for each consumer warpgroup
 #define CONSUMERS (128 * GROUPS)     // threads
 #define A_BYTES (BM * 128)           // of a stage: 64 steps of k
@@ -10,27 +14,7 @@
 #define R32_FROM_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83," \
     "%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 
-#if HALF
-#define TYPE "f16"
-#else
-#define TYPE "bf16"
-#endif
 
-static __device__ float activated(float x) {
-#if ACTIVATION == 1
-    return x < 0.0f ? 0.0f : x;
-#elif ACTIVATION == 2
-    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-#elif ACTIVATION == 3
-    return x / (1.0f + expf(-x));
-#else
-    return x;
-#endif
-}
-static __device__ unsigned pack_numbers(float low, float high) {
-    Number both[2] = {(Number)low, (Number)high};
-    return *(unsigned*)both;
-}
 // D += A B, 64 x BN x 16, both operands in shared memory.
 static __device__ void wgmma(float (&d)[BN / 2], u64 a, u64 b, int accumulate) {
 #if BN == 64
@@ -67,16 +51,6 @@ static __device__ void arrive_in(u64* bar, int block) {  // at this mbarrier of 
     asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there];\n}"
                  :: "r"(smem_addr(bar)), "r"(block) : "memory");
-}
-#endif
-#if SPLIT > 1
-static __device__ float4 load_remote(const float4* p, int block) {  // of another block of the cluster
-    unsigned there;
-    float4 x;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(smem_addr(p)), "r"(block));
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(there) : "memory");
-    return x;
 }
 #endif
 
@@ -196,7 +170,7 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
         for (int i = 0; i < 4; i += 2) {
             if (row + i * 4 >= M) continue;
             Number* to = C + (size_t)(row + i * 4) * N + c;
-            unsigned both = pack_numbers(activated(x[i] + low), activated(x[i + 1] + high));
+            unsigned both = pack(activated(x[i] + low), activated(x[i + 1] + high));
 #if WIDE
             *(unsigned*)to = both;
 #else
@@ -217,7 +191,7 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
             x += col0 + c < N ? (float)bias[col0 + c] : 0.0f;
             y += col0 + c + 1 < N ? (float)bias[col0 + c + 1] : 0.0f;
         }
-        *(unsigned*)&staged[(lane / 4 + i / 2 % 2 * 8) * PITCH + c] = pack_numbers(activated(x), activated(y));
+        *(unsigned*)&staged[(lane / 4 + i / 2 % 2 * 8) * PITCH + c] = pack(activated(x), activated(y));
     }
     __syncwarp();  // the warp's rows are complete
     int first = row0 + threadIdx.x / 32 * 16;

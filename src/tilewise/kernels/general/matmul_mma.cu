@@ -1,5 +1,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include "general_activation.cuh"
+#define CLUSTERED (SPLIT > 1)
+#include "general_clusters.cuh"
+#include "general_16bit.cuh"
 #define DEEP 64  // steps of k in shared memory at once
 #define THREADS (32 * WARPS_M * WARPS_N)
 #define TILES_M (BM / WARPS_M / 16)  // of an mma, per warp
@@ -8,39 +12,7 @@
 #define B_ROW (B_BY_ROWS ? BN : DEEP)
 #define STAGE ((BM + BN) * DEEP)  // elements
 #define UNROLL _Pragma("unroll")
-#if HALF
-#define TYPE "f16"
-#else
-#define TYPE "bf16"
-#endif
-#if SPLIT > 1
-#define CLUSTER_SYNC \
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-static __device__ float4 load_remote(const float4* p, int block) {  // of another block of the cluster
-    unsigned there;
-    float4 x;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(p)), "r"(block));
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(there) : "memory");
-    return x;
-}
-#else  // without clusters, GPUs before Hopper run it, too
-#undef __cluster_dims__
-#define __cluster_dims__(x, y, z)
-#endif
 
-static __device__ float activated(float x) {
-#if ACTIVATION == 1
-    return x < 0.0f ? 0.0f : x;
-#elif ACTIVATION == 2
-    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-#elif ACTIVATION == 3
-    return x / (1.0f + expf(-x));
-#else
-    return x;
-#endif
-}
 // Where a row's 16 bytes are: eight rows next to each other have theirs in different banks.
 template <int ROW> static __device__ int swizzled(int row, int chunk) {
     const int chunks = ROW / 8;

@@ -1,5 +1,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#define CLUSTERED (BLOCKS > 1)
+#include "general_clusters.cuh"
 #define VEC (16 / (int)sizeof(Number))  // elements per 16 bytes
 #define CHUNKS (SHARE / VEC)            // 16-byte chunks per thread
 #define LOG2E 1.44269504f
@@ -14,21 +16,6 @@ static __device__ Pair warp_reduce(Pair own, int lanes) {
     for (int h = lanes / 2; h > 0; h /= 2) z += __shfl_xor_sync(~0u, z, h);
     return {m, z};
 }
-#if BLOCKS > 1
-static __device__ float load_remote(const float* p, int block) {  // of another block of the cluster
-    unsigned there;
-    float x;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(p)), "r"(block));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(there) : "memory");
-    return x;
-}
-#define CLUSTER_SYNC \
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-#else  // without clusters, GPUs before Hopper run it, too
-#undef __cluster_dims__
-#define __cluster_dims__(blocks)
-#endif
 // Combines the pairs of all threads of a row; every thread gets the result.
 static __device__ Pair row_reduce(Pair own) {
     Pair all = warp_reduce(own, TEAM < 32 ? TEAM : 32);
@@ -50,13 +37,13 @@ static __device__ Pair row_reduce(Pair own) {
     if (threadIdx.x % 32 < BLOCKS)
         one = {load_remote(&block_m, threadIdx.x % 32), load_remote(&block_z, threadIdx.x % 32)};
     all = warp_reduce(one, 32);
-    asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");  // before leaving, a block waits for this
+    CLUSTER_ARRIVE  // before leaving, a block waits for this
 #endif
     return all;
 }
 static __device__ void leave() {
 #if BLOCKS > 1
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+    CLUSTER_WAIT
 #endif
 }
 // Whether the chunk from element c on is whole: it then begins at a multiple of 16 bytes.

@@ -1,5 +1,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#define CLUSTERED (CLUSTER > 1)
+#include "general_clusters.cuh"
 #define THREADS 512
 #define VEC (16 / (int)sizeof(Number))  // elements per 16 bytes
 #define LOADS 4                         // 16-byte loads of a thread in flight
@@ -74,18 +76,11 @@ sum_cluster(const Number* x, Number* total, long long n, int head) {
     __shared__ float own;
     float acc = block_sum(thread_sum(x, n, head));
     if (threadIdx.x == 0) own = acc;
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    CLUSTER_SYNC
     if (blockIdx.x == 0 && threadIdx.x < 32) {
-        float x = 0.0f;
-        if (threadIdx.x < CLUSTER) {
-            unsigned there;
-            asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                         : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(&own)), "r"(threadIdx.x));
-            asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(there) : "memory");
-        }
-        x = warp_sum(x);
+        float x = warp_sum(threadIdx.x < CLUSTER ? load_remote(&own, threadIdx.x) : 0.0f);
         if (threadIdx.x == 0) *total = (Number)x;
     }
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    CLUSTER_SYNC
 }
 #endif

@@ -91,6 +91,8 @@ class DevicePart:
     """What was left out beside host code."""
     whole: str
     """The file with its own headers in place, host code and all, behind macros that conditions decide."""
+    header: tuple[str, str] | None = None
+    """Name and text of the header that has the kernel asked for; None where the file itself has it."""
 
 
 @dataclass
@@ -100,7 +102,8 @@ class _Text:
     lines: list[str] = field(default_factory=list)
     origin: list[tuple[str, int]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
-    seen: set[Path] = field(default_factory=set)
+    seen: dict[Path, str] = field(default_factory=dict)
+    """The headers of its own, with their texts."""
 
     def add(self, text: str, name: str, folder: Path | None) -> None:
         """Take a file in; what it includes comes in its place."""
@@ -128,8 +131,8 @@ class _Text:
 
     def _take_in(self, path: Path) -> None:
         if path not in self.seen:
-            self.seen.add(path)
-            self.add(path.read_text(encoding="utf-8", errors="replace"), path.name, path.parent)
+            self.seen[path] = path.read_text(encoding="utf-8", errors="replace")
+            self.add(self.seen[path], path.name, path.parent)
 
     def written(self, own: str) -> str:
         """The text with ``#line`` wherever the file changes; the file ``own`` has the name of a source.
@@ -192,8 +195,8 @@ def device_part(
     try:
         return _device_part(source, name, flags, prelude, folder, origin, OWN_FILE)
     except (CompileError, KernelError):
-        for path, own in _including(origin):
-            text = path.read_text(encoding="utf-8", errors="replace")
+        own = Path(origin[0]).name if origin else ""
+        for path, text in _including(origin):
             with suppress(CompileError, KernelError):
                 return _device_part(text, name, flags, prelude, path.parent, origin, own)
         raise
@@ -219,8 +222,10 @@ def _device_part(
         f"#include <{header}>\n" for header, words in _WITHOUT_INCLUDE.items() if re.search(words, text)
     )
     base = name.partition("<")[0].rpartition("::")[2].strip() if name else None
-    asked = [one for one in every if base and _defines_kernel(one, base)]
-    own = whole.origin[asked[0].first - 1][0] if asked and part == OWN_FILE else part
+    functions = [one for one in every if one.is_function]
+    asked = [one for one in functions if (_defines_kernel(one, base) if base else "__global__" in one.head)]
+    is_sure = asked and part == OWN_FILE and (base or len(asked) == 1)
+    own = whole.origin[asked[0].first - 1][0] if is_sure else part
     device = device_macros(text)
     host = {(one.first, one.last): one for one in host_pieces(text, every)}
     gone, declared = set(host), dict[tuple[int, int], str]()
@@ -264,7 +269,7 @@ def _device_part(
     kernels: dict[str, DeviceKernel] = {}
     refused: dict[str, LeftOut] = {}
     own_pieces = [one for one in every if part in (OWN_FILE, whole.origin[one.first - 1][0])]
-    for shown_name, made in _kernels(whole_text, flags, name, own_pieces, whole, own):
+    for shown_name, made in _kernels(whole_text, flags, name, own_pieces, whole, own, part):
         if isinstance(made, DeviceKernel):
             kernels[shown_name] = made
         else:
@@ -282,7 +287,12 @@ def _device_part(
         )
     left_out += refused.values()
     return DevicePart(
-        f"{written}\n{wanted}", kernels, templates, tuple(left_out), _decided(whole_file, whole_text, flags)
+        f"{written}\n{wanted}",
+        kernels,
+        templates,
+        tuple(left_out),
+        _decided(whole_file, whole_text, flags),
+        next(((own, held) for path, held in whole.seen.items() if path.name == own != part), None),
     )
 
 
@@ -382,30 +392,27 @@ def _refusal(
     return CompileError(path, line, f"the kernel does not compile: {first.message}.{also}", repair)
 
 
-def _near(origin: tuple[str, int] | None, pattern: str) -> Iterator[Path]:
-    """The sources beside a file, and those in the folder above, whose text has a pattern."""
+def _near(origin: tuple[str, int] | None, pattern: str) -> Iterator[tuple[Path, str]]:
+    """The sources beside a file, and those in the folder above, whose text has a pattern; with the text."""
     path = Path(origin[0] if origin else "").resolve()
     for folder in (path.parent, path.parent.parent) if path.is_file() else ():
         for one in sorted(folder.glob("*.c*")):
-            if one.is_file() and one != path and re.search(pattern, _read(one), re.M):
-                yield one
+            if one.is_file() and one != path:
+                text = one.read_text(encoding="utf-8", errors="replace")
+                if re.search(pattern, without_comments(text), re.M):
+                    yield one, text
 
 
 def _including(origin: tuple[str, int] | None) -> Iterator[tuple[Path, str]]:
-    """The sources nearby that include the one of an origin, and those that include these; with its name."""
-    own = Path(origin[0]).name if origin else ""
-    waiting, found = [own], list[Path]()
+    """The sources nearby that include the one of an origin, and those that include these; with their text."""
+    waiting, found = [Path(origin[0]).name if origin else ""], list[Path]()
     while waiting:
         pattern = rf'^[ \t]*#[ \t]*include[ \t]*"(?:[^"\n]*/)?{re.escape(waiting.pop(0))}"'
-        for path in _near(origin, pattern):
+        for path, text in _near(origin, pattern):
             if path not in found:
                 found.append(path)
                 waiting.append(path.name)
-                yield path, own
-
-
-def _read(path: Path) -> str:
-    return without_comments(path.read_text(encoding="utf-8", errors="replace"))
+                yield path, text
 
 
 def _launched_nearby(every: Sequence[Piece], text: str, origin: tuple[str, int] | None) -> str:
@@ -414,9 +421,9 @@ def _launched_nearby(every: Sequence[Piece], text: str, origin: tuple[str, int] 
     launched = rf"\b(?:{'|'.join(kernels)})\s*(?:<[^;]*>\s*)?<<<"
     if not kernels or re.search(launched, text):
         return ""
-    for path in _near(origin, launched):
+    for path, found in _near(origin, launched):
         around = _Text()
-        around.add(_read(path), path.name, path.parent)
+        around.add(found, path.name, path.parent)
         return "\n".join(["", *around.lines])
     return ""
 
@@ -466,6 +473,7 @@ def _kernels(
     every: Sequence[Piece],
     whole: _Text,
     own: str,
+    part: str,
 ) -> Iterator[tuple[str, DeviceKernel | LeftOut]]:
     """The kernels that clang has made, from its syntax tree, and those that no launch here can call."""
     tree = syntax_tree(text, flags)
@@ -478,7 +486,7 @@ def _kernels(
         base = node["name"]
         shown = name if name and arguments and name.partition("<")[0].strip() == plain else plain
         defined = next((one for one in every if _defines_kernel(one, base)), None)
-        if defined is None and name is None and own != OWN_FILE:
+        if defined is None and name is None and part != OWN_FILE:
             continue
         bounds = next((one for one in parts if one["kind"] == "CUDALaunchBoundsAttr"), None)
         taken = {

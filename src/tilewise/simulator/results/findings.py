@@ -131,7 +131,7 @@ class Findings:
         other = self.program.lines[int(row["other_line"])]
         text = self.lines[other - 1].strip() if 0 < other <= len(self.lines) else ""
         quoted = f" (`{text}`)" if text and not text.startswith("asm") else ""
-        return f"at line {other}{quoted}"
+        return f"at line {other}{quoted}" if other else "at a line that the compiler does not name"
 
     def _other(self, row: Any) -> str:
         """The agent on the other side, with its block where that is another."""
@@ -253,27 +253,22 @@ class Findings:
         )
 
     def _lanes_race(self, row: Any) -> str:
-        other = self.program.lines[int(row["other_line"])]
-        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
         thread = 32 * int(row["other_warp"]) + int(row["other_lane"]) - 1
         return (
             f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
-            f"which {self._thread(thread)} of its warp touched at line {other}{quoted} with no __syncwarp in "
-            "between"
+            f"which {self._thread(thread)} of its warp touched {self._at(row)} with no __syncwarp in between"
         )
 
     def _global_race(self, row: Any) -> str:
-        other = self.program.lines[int(row["other_line"])]
-        quoted = f" (`{self.lines[other - 1].strip()}`)" if 0 < other <= len(self.lines) else ""
         begin = f"{self._who(row)} {self._verb(row)} {self._what(row)}"
         block, warp = int(row["other_block"]), int(row["other_warp"])
         if block == int(row["block"]) and warp < 0:
             return f"{begin}, and another thread of its warp writes another value there at the same time"
         if block == int(row["block"]):
-            return f"{begin}, which warp {warp} touched at line {other}{quoted} with no barrier in between"
+            return f"{begin}, which warp {warp} touched {self._at(row)} with no barrier in between"
         who = "other blocks" if block < 0 else self._block(block)
         return (
-            f"{begin}, which {who} touched at line {other}{quoted}; "
+            f"{begin}, which {who} touched {self._at(row)}; "
             "within a launch nothing orders the two blocks here"
         )
 
