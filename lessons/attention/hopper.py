@@ -1102,8 +1102,7 @@ show(
 #
 # The order of the two waits is what makes it safe. `wgmma_wait<1>` returns when at most one group is in flight, and
 # groups complete in order, so by then the scores are ready. O may be rescaled, and P overwritten, only after `wgmma_wait<0>`.
-# Weaken either wait, and the simulator names the first instruction that touches a register too early: those are the
-# two reports above.
+# Weaken either wait, and the simulator names the first instruction that touches a register too early, as it does above.
 #
 # With $d$ = 128, overlap (and a TMA store) gains {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
 # With $d$ = 64 it's {{ overlap.gain_64 | .2f }}×: *slower*. Why would that be?

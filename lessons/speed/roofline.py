@@ -411,12 +411,12 @@ show(
         [
             "task",
             "FP32 [FLOP/B]",
-            "attainable fraction of FP32 peak",
+            "of FP32 peak",
             "FP16 [FLOP/B]",
-            "attainable fraction of tensor-core peak",
+            "of tensor-core peak",
         ],
         rows,
-        caption="Intensity and the H100's roofline at N = 1024, d = 128. ReLU's comparison counts as one operation; attention counts its two GEMMs only.",
+        caption="Intensity, and the attainable fraction of a peak by the H100's roofline, at N = 1024, d = 128. ReLU's comparison counts as one operation; attention counts its two GEMMs only.",
     )
 )
 STORED, KEPT = "attention, S and P stored", "attention, S and P not stored"

@@ -27,7 +27,7 @@ from tilewise.outputs.kinds import attribute, fence, folded
 
 BOOKS = "Numbers for the text"
 """What the bookkeeping of an open cell is folded under."""
-AROUND = "Code around the kernel"
+AROUND = "Code that makes the kernel"
 """What the Python beside a kernel in a CUDA tab is folded under."""
 EXCERPT = "Code of the excerpt"
 """What a cell that only shows regions of kernels is folded under."""

@@ -193,7 +193,9 @@ def _rewritten(html: str, node: _Node) -> _Inside:
             made.run.append((child.classes, whole))
             continue
         if "tw-machines" in child.classes and inside.text.lstrip().startswith(_LINE):
-            whole = _with_shared(made, whole)
+            shared = _shared(made)
+            whole = whole.replace(_LINE, _LINE + shared, 1)
+            inside.line += len(shared)
         made.close()
         if child.tag != "template":
             has_line = inside.line >= 0 and _can_lend(child)
@@ -208,13 +210,13 @@ def _rewritten(html: str, node: _Node) -> _Inside:
     return made
 
 
-def _with_shared(made: _Inside, whole: str) -> str:
-    """An output that is a line of folds alone, with the folds before it, if those belong to no output."""
+def _shared(made: _Inside) -> str:
+    """The folds before an output that is only a line of folds, as its entries, if no output has them yet."""
     if not made.run or made.line >= 0:
-        return whole
-    shared = "".join(entry.replace("<details", '<details data-kept=""', 1) for entry in _merged(made.run))
+        return ""
+    entries = "".join(entry.replace("<details", '<details data-kept=""', 1) for entry in _merged(made.run))
     made.run = []
-    return whole.replace(_LINE, _LINE + shared, 1)
+    return entries
 
 
 def _can_lend(node: _Node) -> bool:

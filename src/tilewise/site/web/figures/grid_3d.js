@@ -61,7 +61,7 @@ function blockNames({ grid, block, count }, single) {
   const blocks = Math.ceil(count / each);
   if (blocks > 48 || (blocks === 1 && !single)) return [];
   const labelled = single ? blocks : Math.min(blocks, grid[0] * grid[1]);
-  const apart = single ? 1 : Math.ceil(0.13 * grid[0]); // names of narrow blocks would lie on each other
+  const apart = single ? 1 : Math.ceil((grid[2] > 1 ? 0.3 : 0.13) * grid[0]); // names of narrow blocks would lie on each other
   const edge = (b) => single || b < grid[0] || b % grid[0] === 0; // inside, names would lie on cubes
   const named = Array.from({ length: labelled }, (_, b) => b).filter((b) => edge(b) && (b % grid[0]) % apart === 0);
   return named.map((b) => {
