@@ -17,7 +17,8 @@
 # ## How to solve a puzzle
 #
 # *Solve it here* turns the gap into blanks and offers several options for each. Your choice runs in your browser, at
-# several sizes. To write the code yourself, create the file, edit it and check it:
+# several sizes. To write the code yourself, press *Write it* there: it opens an editor, and says first how large a
+# compiler it fetches. Or create the file, edit it and check it:
 #
 # ```sh
 # tilewise puzzle start kernels/map     # writes puzzles/kernels/map.cu

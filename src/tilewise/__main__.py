@@ -71,6 +71,13 @@ def parser() -> argparse.ArgumentParser:
         help="x=f32[1024] (random), y=out:f32[32,32] (poisoned), z=zeros:i32[8], k=arange:f64[9], "
         "w=file.npy, n=1000; one for each parameter",
     )
+    trace.add_argument(
+        "--assumed",
+        default="",
+        metavar="NAME[,NAME]",
+        help="grid, block, shared and arguments that the file does not say, in a proposed launch: where it "
+        "meets a hazard, others are tried",
+    )
     trace.add_argument("--kernel", metavar="NAME", help="which kernel: add, ns::add or 'sgemm<32, 64>'")
     trace.add_argument(
         "--define",
@@ -169,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 out=given.out,
                 max_steps=given.max_steps,
                 defines=given.define,
+                assumed=given.assumed.split(",") if given.assumed else (),
             )
         if given.command == "play":
             from tilewise.cli.play import play

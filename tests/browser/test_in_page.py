@@ -1,4 +1,4 @@
-"""A static site compiles too: the reader loads the compiler once, and edits kernels without a network."""
+"""A static site compiles too: a reader loads the compiler once, edits, solves a puzzle, works offline."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from tests.sweeps import SIMULATOR
+from tilewise.puzzles.catalogue import named
 from tilewise.site.in_page.files import BACKEND
 
 from .conftest import FIGURES, ROOT, Faults
@@ -24,11 +25,20 @@ pytestmark = [
         "nvptx/nvptx.wasm.gz",
         "src/tilewise/kernel/pasted.py",
         "src/tilewise/kernel/proposals.py",
+        "src/tilewise/puzzles",
         "src/tilewise/site/in_page",
         "src/tilewise/site/play",
         packages=["ziglang"],
     ),
 ]
+
+
+PUZZLE = """
+# %%
+from tilewise import puzzle
+
+puzzle("kernels/guard")
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,6 +53,8 @@ def patience() -> Iterator[None]:
 def course(chromium: str, served: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a built course of one lesson and the Playground."""
     folder = write_course(tmp_path_factory.mktemp("course"))
+    lesson = folder / "lessons/part_1/lesson_01.py"
+    lesson.write_text(lesson.read_text(encoding="utf-8") + PUZZLE, encoding="utf-8")
     (folder / BACKEND).parent.symlink_to((ROOT / BACKEND).parent)
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet"],
@@ -86,8 +98,20 @@ def test_the_compiler_is_loaded_when_asked_for_and_works_offline(
     expect(panel.locator(".tw-play-faults")).to_contain_text("Line 4")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
+    puzzle = page.locator(".puzzle")
+    puzzle.get_by_role("button", name="Solve it here").click()
+    solution = named("kernels/guard").solution
+    for answer, said in (
+        (solution.replace("i < n", "i <= n"), "out of bounds: thread 232 of block 3 reads a[1000]"),
+        (solution, "Solved."),
+    ):
+        paste(page, answer, "CUDA text of twice_and_add")
+        puzzle.get_by_role("button", name="Check").click()
+        expect(puzzle.locator(".tw-solve-verdict")).to_contain_text(said)
+
     page.goto(f"{course}playground/")
     expect(editor(page)).to_be_visible()
+    assert page.evaluate("globalThis.tilewiseCompiler === undefined")  # it starts once a text is changed
     context.set_offline(True)
     page.reload()
     paste(page, PASTED)

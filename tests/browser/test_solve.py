@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 
 from tests.puzzles.test_puzzles import shown
 from tests.puzzles.test_wrong_answers import HERE as WRONG
@@ -299,6 +299,21 @@ def test_a_wrong_answer_is_stepped_through_at_the_size_that_fails(
     expect(page.locator(".tw-figure")).to_have_count(0)
 
 
+def test_judging_can_be_stopped(opened: Callable[..., Page], static_site: str) -> None:
+    page = opened(static_site, 390, has_touch=True)
+    held: list[Route] = []
+    page.route("**/machine.wasm", lambda route: held.insert(0, route))  # so judging does not end
+    choose(page, INDEX, "i < n", FORMULA)
+    check = page.get_by_role("button", name="Check")
+    check.tap()
+    expect(verdict(page)).to_contain_text("Judging …")
+    verdict(page).get_by_role("button", name="Stop").tap()
+    expect(verdict(page)).to_have_text("Stopped.")
+    page.unroute("**/machine.wasm")
+    check.tap()
+    expect(verdict(page)).to_contain_text(SOLVED)
+
+
 def test_without_a_compiler_there_is_no_editor(opened: Callable[..., Page], static_site: str) -> None:
     page = opened(static_site)
     expect(page.locator(".tw-solve-code")).to_be_visible()
@@ -335,6 +350,29 @@ def test_a_puzzle_is_written_wrong_then_right_and_the_text_is_kept(
     page.get_by_role("button", name="Fill in the blanks").click()
     expect(page.locator(".tw-solve-code")).to_be_visible()
     expect(text).not_to_be_visible()
+
+
+def test_a_text_that_is_changed_or_stopped_while_it_compiles_is_not_judged(
+    opened: Callable[..., Page], compiling_server: str, guard: PuzzleOutput
+) -> None:
+    page = opened(compiling_server)
+    held: list[Route] = []
+    page.route("**/compile", lambda route: held.insert(0, route))
+    for stop in (lambda: page.keyboard.type(" "), verdict(page).get_by_role("button", name="Stop").click):
+        paste(page, guard.solution, "CUDA text of twice_and_add")
+        page.keyboard.press("Control+Enter")
+        expect(verdict(page)).to_contain_text("Compiling …")
+        expect(verdict(page).get_by_role("button", name="Stop")).to_be_visible()
+        stop()
+        said = verdict(page).inner_text()
+        assert said in ("", "Stopped.")
+        with page.expect_response("**/compile"):
+            held.pop().continue_()
+        page.wait_for_timeout(500)
+        expect(verdict(page)).to_have_text(said)
+    page.unroute("**/compile")
+    page.get_by_role("button", name="Check").click()
+    expect(verdict(page)).to_contain_text(SOLVED)
 
 
 def test_a_hostile_text_is_data(opened: Callable[..., Page], compiling_server: str) -> None:

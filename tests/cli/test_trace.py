@@ -255,6 +255,55 @@ def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
         assert main(command) == 0, command
 
 
+PLACES = """#include <cstdlib>
+__global__ void gather(const int* at, const float* x, float* y, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[4 * at[i]];
+}
+__global__ void first(float* y) { y[threadIdx.x - 1] = 1; }
+__global__ void other(float* y, float f) { y[blockDim.x] = f; }
+__global__ void last(float* y, int n) { y[(int)threadIdx.x - n] = 1; }
+int main(int argc, char** argv) {
+    int n = 64, m = atoi(argv[1]);
+    int* at;
+    float *x, *y, *z;
+    cudaMalloc(&at, n * sizeof(int)); cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&y, n * sizeof(float));
+    cudaMalloc(&z, m * sizeof(float));
+    gather<<<1, 32>>>(at, x, y, n);
+    first<<<1, n>>>(x);
+    last<<<1, 32>>>(z, m);
+    other<<<1, n>>>(x, given());
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "assumed", "said"),
+    [
+        ("gather", "at", "the hazard: there is none with --arg at=zeros:i32[64]. "),
+        ("first", "", ""),  # as the file itself launches it
+        ("last", "y,n", "Others were tried for y, n, and none ran clean"),
+        ("other", "f", "No others were tried. "),
+    ],
+)
+def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
+    file: str, capsys: pytest.CaptureFixture[str], name: str, assumed: str, said: str
+) -> None:
+    Path("places.cu").write_text(PLACES, encoding="utf-8")
+    assert main(["trace", "places.cu"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (command,) = [shlex.split(line)[1:] for line in lines if f"trace places.cu --kernel {name} " in line]
+    assert command[-2:] == ["--assumed", assumed] if assumed else "--assumed" not in command
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert "Guard the access, or launch fewer threads." in told
+    assert said in told
+    assert ("places.cu does not say " in told) == bool(assumed)
+    helps = re.search(r"there is none with (--arg [^.]*)\. ", told)
+    if helps:
+        name, value = helps[1].removeprefix("--arg ").split("=")
+        assert main([f"{name}={value}" if one.startswith(f"{name}=") else one for one in command]) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -45,6 +45,35 @@ def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can
     assert (x.length, y.length) == ("n", "16")
 
 
+@pytest.mark.parametrize(
+    ("host", "assumed"),
+    [
+        (HOST, ()),
+        ("", ("grid", "block", "x", "y", "n")),
+        (HOST.replace("n = 1 << 22", "n = atoi(argv[1])"), ("x", "n")),
+        (HOST.replace("n = 1 << 22", "n = argc > 1 ? atoi(argv[1]) : 1024"), ()),
+        (HOST.replace("int main()", "void run(int n)").replace("const int n = 1 << 22;", ""), ("x", "n")),
+        (HOST.replace(", 128>>>", ", tuned()>>>"), ("block",)),
+    ],
+)
+def test_what_the_text_does_not_say_is_known_to_be_assumed(host: str, assumed: tuple[str, ...]) -> None:
+    text = KERNEL + host
+    assert proposal(Kernel(text, "k").function, text).assumed == assumed
+
+
+def test_places_and_dynamic_shared_memory_of_an_unknown_size_are_assumed() -> None:
+    text = """__global__ void k(const int* at, float* y) {
+    extern __shared__ float held[];
+    y[threadIdx.x] = held[at[threadIdx.x]];
+}
+int main() {
+    int *at; float* y;
+    cudaMalloc(&at, 256); cudaMalloc(&y, 256);
+    k<<<1, 64, amount()>>>(at, y);
+}"""
+    assert proposal(Kernel(text, "k").function, text).assumed == ("shared", "at")
+
+
 def test_an_array_that_a_size_is_multiplied_into_has_its_square() -> None:
     text = """__global__ void sums(const float* a, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -74,9 +103,16 @@ int main(int argc, char** argv) {
     assert proposal(Kernel(text, "k").function, text).shared_bytes == 232_448
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(asked: bool) -> None:
-    text = f"""{"extern __shared__ float s[];" if asked else "__shared__ float s[32];"}
+@pytest.mark.parametrize(
+    ("declared", "asked"),
+    [
+        ("extern __shared__ float s[];", True),
+        ("__shared__ extern float s[];", True),
+        ("__shared__ float s[32];", False),
+    ],
+)
+def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(declared: str, asked: bool) -> None:
+    text = f"""{declared}
 __global__ void k(float* y) {{ s[threadIdx.x] = 1; y[threadIdx.x] = s[threadIdx.x]; }}"""
     assert proposal(Kernel(text).function, text).shared_bytes == (16_384 if asked else 0)
 

@@ -27,6 +27,10 @@ REFUSED: dict[str, tuple[str, list[Any], int, str, str]] = {
         "texture<float, 2> t;\n__global__ void k(float* y) {\ny[0] = tex2D(t, 0.5f, 1.0f); }",
         [FLOATS], 3, "t", "Textures and surfaces are not simulated",
     ),
+    "array of a length that only a run knows": (
+        "__global__ void k(float* y, int n) {\nfloat held[n]; y[0] = held[0]; }",
+        [FLOATS, 3], 2, "variable-length", "Make its size a constant",
+    ),
     "surface": (
         "__global__ void k(cudaSurfaceObject_t s, float* y) {\nsurf2Dread(y, s, 4, 1); }",
         [1, FLOATS], 1, "cudaSurfaceObject_t", "read an array",

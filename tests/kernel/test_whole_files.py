@@ -325,9 +325,12 @@ def test_host_members_and_the_host_functions_that_they_call(tmp_path: Path) -> N
 def test_a_header_that_is_not_here_is_named_where_it_is_missed() -> None:
     source = '#include "sizes.h"\n__global__ void k(float* y) { y[threadIdx.x] = SCALE; }\nint main() {}\n'
     with pytest.raises(
-        CompileError, match=r"'SCALE'.*includes \"sizes.h\", which is not here: put it beside"
+        CompileError, match=r"'SCALE'.*includes \"sizes.h\", not found: put it beside the file"
     ):
         Kernel(source)
+    many = "".join(f'#include "{name}.h"\n' for name in "abcde")
+    with pytest.raises(CompileError, match=r'"a.h", "b.h", "c.h" and 2 more, not found: put them beside'):
+        Kernel(many + source.partition("\n")[2])
 
 
 def test_a_linkage_that_is_glued_to_the_next_word() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
     from tilewise.figures import Figure
+    from tilewise.kernel.kernel import Kernel
     from tilewise.kernel.launch import Launch
     from tilewise.simulator import Trace
 
@@ -36,6 +38,7 @@ def trace(
     out: str | None = None,
     max_steps: int | None = None,
     defines: Sequence[str] = (),
+    assumed: Sequence[str] = (),
 ) -> int:
     """Simulate a launch, print what it counted and which hazards it met, and write its page.
 
@@ -50,6 +53,7 @@ def trace(
         out: where the page goes; by default beside the caller, named after the file.
         max_steps: warp instructions after which the kernel counts as endless.
         defines: macros, as ``NAME=VALUE``.
+        assumed: ``grid``, ``block``, ``shared`` and arguments that were proposed without knowing them.
 
     Returns:
         0 where no hazard was met, or kernels were listed; else 1.
@@ -88,10 +92,19 @@ def trace(
         run = error.run  # it ran into something that cannot be passed over; what it counted so far stands
     print(run.text())
     place, _ = launch.kernel.entry.module.place(1)
+    repairs = {""}
     for hazard in run.hazards:
-        print(f"{place}:{hazard.line}: {hazard}{hazard.place}.", file=sys.stderr)
+        repair = "" if hazard.repair in repairs else f" {hazard.repair}"
+        repairs.add(hazard.repair)
+        print(f"{place}:{hazard.line}: {hazard}{hazard.place}.{repair}", file=sys.stderr)
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
     _write_page(target, run, again, launch, facts)
+    if run.hazards and assumed:
+        from tilewise.cli.trace_assumed import advice
+
+        values = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
+        values |= {"grid": grid, "block": block, "shared": str(shared_bytes)}
+        print(advice(file, values, assumed, partial(_other, file, launch.kernel)), file=sys.stderr)
     return 1 if run.hazards else 0
 
 
@@ -137,10 +150,23 @@ def _launch(
 
     try:
         kernel = Kernel(text, name=name, defines=defines, folder=path.resolve().parent, origin=(file, 1))
-        inputs = case_of(file, kernel, arguments)
-        return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
+        return _on(file, kernel, arguments, grid, block, shared_bytes)
     except (ValueError, TypeError) as error:
         raise _as_error(file, error) from None
+
+
+def _on(
+    file: str, kernel: Kernel, arguments: Sequence[str], grid: str, block: str, shared_bytes: int
+) -> Launch:
+    inputs = case_of(file, kernel, arguments)
+    return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
+
+
+def _other(file: str, kernel: Kernel, values: Mapping[str, str]) -> Launch:
+    """A launch of a kernel whose variables are as at first, by names and texts."""
+    kernel.state.reset()
+    arguments = [f"{name}={one}" for name, one in values.items() if name not in ("grid", "block", "shared")]
+    return _on(file, kernel, arguments, values["grid"], values["block"], int(values["shared"]))
 
 
 def _as_error(file: str, error: Exception) -> LessonError:

@@ -95,6 +95,8 @@ def _command(file: str, named: list[str], defines: Mapping[str, Any], launch: Pr
     for argument in (*launch.arguments, *launch.variables):
         if argument not in launch.variables or argument.dtype in _SPELLED:
             yield from ("--arg", f"{argument.name}={_written(argument)}")
+    if launch.assumed:
+        yield from ("--assumed", ",".join(launch.assumed))
 
 
 def _written(one: ProposedArray | ProposedNumber) -> str:

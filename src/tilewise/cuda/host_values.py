@@ -43,6 +43,8 @@ _READ = re.compile(r"\bcin\s*>>\s*(\w+)|\bscanf\s*\([^;]*?&\s*(\w+)")
 _SIZEOF = re.compile(r"\bsizeof\s*\(\s*(?:unsigned\s+)?(\w+)\s*(\*?)\s*\)")
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;|\btypedef\s+(?:unsigned\s+)?(\w+)\s+(\w+)\s*;")
 _DEEPEST = 24
+ASSUMED = re.compile(r"\(\(\d+\)\)")
+"""A size that ``assumed_size`` gave: in two pairs of parentheses, so that it is known again."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,8 @@ def scope_of(outside: str, function: str = "") -> Scope:
 def assumed_size(name: str) -> str:
     """A size of which the text does not say anything, by its name."""
     if re.search(r"(?i)radius|halo|repeat|iter", name):
-        return "2"
-    return "256" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "1024"
+        return "((2))"
+    return "((256))" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "((1024))"
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -183,10 +185,21 @@ def _as_python(text: str) -> str:
     text = re.sub(r"\b\w+\s*::\s*", "", text)
     text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text)
     text = re.sub(r"(\d\.?\d*(?:[eE][-+]?\d+)?)[fF]\b", r"\1", text)
-    ternary = re.fullmatch(r"(?P<test>[^?:]+)\?(?P<yes>[^?:]+):(?P<no>[^?:]+)", text)
-    if ternary:
-        text = f"({ternary['yes']}) if ({ternary['test']}) else ({ternary['no']})"
+    held: list[str] = []
+    while "?" in text and (inner := re.search(r"\(([^()]*)\)", text)):  # what is in parentheses is put aside
+        held.append(f"({','.join(map(_conditional, inner[1].split(',')))})")
+        text = f"{text[: inner.start()]}@{len(held) - 1}@{text[inner.end() :]}"
+    text = _conditional(text)
+    while "@" in text:
+        text = re.sub(r"@(\d+)@", lambda one: held[int(one[1])], text)
     return " ".join(text.replace("true", "1").replace("false", "0").split())
+
+
+def _conditional(text: str) -> str:
+    """``a ? b : c``, in which no parentheses are, in Python's spelling."""
+    test, asked, rest = text.partition("?")
+    yes, _, no = rest.partition(":")
+    return f"(({yes}) if ({test}) else ({_conditional(no)}))" if asked else text
 
 
 def _number(value: Value) -> int | float:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewise.cuda.host_values import Scope, Value, assumed_size, scope_of
+from tilewise.cuda.host_values import ASSUMED, Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
 from tilewise.cuda.top_level import Piece, device_macros, pieces
 
@@ -114,6 +114,15 @@ class LaunchSite:
         written = next((self.allocated[one] for one in words if one in self.allocated), "")
         found = scope.value(written) if written else None
         return int(found) if isinstance(found, int | float) and found > 0 else None
+
+    def says(self, at: int, scope: Scope) -> bool:
+        """Whether the text says the number, or how large the array is, that it passes as argument ``at``."""
+        if self.passed(at, scope) is None and self.bytes_of(at, scope) is None:
+            return False
+        words = _WORD.findall(self.arguments[at])
+        written = [self.arguments[at], *(self.allocated[one] for one in words if one in self.allocated)]
+        behind = _names_behind(written, self.scope)
+        return not any(ASSUMED.fullmatch(self.scope.values[one]) for one in behind)
 
     def random_below(self, at: int, text: str, scope: Scope) -> int | None:
         """The number that all elements of the array ``at`` are below, where the host draws them."""

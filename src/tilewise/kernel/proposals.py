@@ -30,7 +30,7 @@ _MOST_BLOCKS = 256
 _BLOCK = 256
 _EDGE = 16
 """Threads of a block along x and y, where a kernel has threads along y; and the most blocks along each."""
-_DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b")
+_DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b|\b__shared__\s+extern\b")
 _SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
 """Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
 _STRUCT_BYTES = 64
@@ -94,6 +94,11 @@ class Proposal:
     grid_formulas: tuple[str, str, str]
     """The grid as formulas of sizes and of ``blockDim``."""
     shared_bytes: int
+    assumed: tuple[str, ...]
+    """What the text does not say: ``grid``, ``block``, ``shared``, and parameters by their names.
+
+    Also arrays of whole numbers that the host does not draw, as a kernel may take these for places.
+    """
 
 
 def proposal(
@@ -139,19 +144,16 @@ def proposal(
         else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
         for at, one in enumerate(parameters)
     ]
+    below = [site.random_below(at, text, scope) if site else None for at in range(len(parameters))]
+    dynamic = shared or _shared_bytes(own, text)
+    said = {"grid": given, "block": threads, "shared": shared or not dynamic}
+    for at, one in enumerate(parameters):
+        is_known = not one.is_pointer or (one.dtype is not None and one.dtype.kind == "f") or below[at]
+        said[one.name] = bool(site and site.says(at, scope) and is_known)
     smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
     return Proposal(
         arguments=tuple(
-            replace(
-                one,
-                fill=_fill(
-                    one.name,
-                    "char" in one.ctype,
-                    own,
-                    smallest,
-                    site.random_below(at, text, scope) if site else None,
-                ),
-            )
+            replace(one, fill=_fill(one.name, "char" in one.ctype, own, smallest, below[at]))
             if isinstance(one, ProposedArray) and one.dtype.kind in "iu" and not one.is_struct
             else one
             for at, one in enumerate(arguments)
@@ -160,7 +162,8 @@ def proposal(
         grid=grid,
         block=block,
         grid_formulas=formulas,
-        shared_bytes=shared or _shared_bytes(own, text),
+        shared_bytes=dynamic,
+        assumed=tuple(name for name, one in said.items() if not one),
     )
 
 

@@ -232,6 +232,10 @@ _REPAIRS = (
         "Give the kernel an array to work in: it cannot allocate.",
     ),
     ("host function .* in __(?:global|device)", "Make it a __device__ function."),
+    (
+        "variable.length array",
+        "Make its size a constant: a #define or a template argument. nvcc takes no other, either.",
+    ),
     ("file not found", "Put the header beside the file."),
     ("unknown type name '(?:TensorMap|u64)'", 'Begin the source with #include "hopper.cuh".'),
     (

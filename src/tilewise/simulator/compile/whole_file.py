@@ -387,7 +387,9 @@ def _refusal(
     if missing and any(
         re.search("undeclared|unknown type|no template named", one.message) for one in (first, *rest)
     ):
-        found = f"The file includes {', '.join(missing)}, which is not here: put it beside the file."
+        them = "them" if len(missing) > 1 else "it"
+        others = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        found = f"The file includes {', '.join(missing[:3])}{others}, not found: put {them} beside the file."
         repair = f"{found} {repair}".strip()
     return CompileError(path, line, f"the kernel does not compile: {first.message}.{also}", repair)
 

@@ -10,7 +10,6 @@ const VALUE_HEIGHT = 24;
 const [SMALLEST, LEAST, LARGEST, ROW] = [6, 9, 20, 32];
 const MOST_ROWS = 24;
 const SECTOR = 32;
-const TIGHT = 420;
 const [CHARACTER, HEAD_ROOM, MODEL_ROOM] = [7, 19, 10];
 
 /** @param {any} spec @param {{onThread: (k: number) => void}} options */
@@ -72,8 +71,9 @@ function drawnOf(array) {
 /** Columns of an array's drawing and the size of a cell. */
 function laidOut(array, { width, largest }) {
   const size = drawnOf(array);
-  const tight = array.tight && width < TIGHT;
-  const value = tight ? array.tight : (array.wide ?? VALUE_WIDTH);
+  const [short, below] = array.tight ?? [0, 0];
+  const tight = width < below;
+  const value = tight ? short : (array.wide ?? VALUE_WIDTH);
   const valued = array.space !== "global";
   const compact = (columns) => {
     const cell = Math.min(largest, Math.max(SMALLEST, Math.floor((width - 4) / columns)));

@@ -15,7 +15,7 @@ from tilewise.figures.kinds.stepped.moments import WARP
 WIDE = 690
 NARROW = 320
 TIGHT = 420
-"""A page narrower than this has tight cells for short values of a matrix."""
+"""A narrower page has tight cells for short values of a matrix, and the signs' meanings on two lines."""
 GAP = 8
 LINE = 18
 TEXT_LINE = 19
@@ -64,7 +64,7 @@ def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> N
     values = [*values, *[value for value in array.get("start", []) if value != "c"]]
     short = len(values) > 0 and all(isinstance(value, int) and -99 <= value <= 999 for value in values)
     if len(array["shape"]) == 2 and array["shape"][1] >= 8 and short:
-        array["tight"] = SHORT_WIDTH
+        array["tight"] = [SHORT_WIDTH, TIGHT]
     if array["space"] != "shared" or len(array["shape"]) != 1:
         return
     if short:
@@ -176,7 +176,7 @@ def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int) -> int:
 
 def _key(width: int) -> int:
     """The signs' meanings take one line or two."""
-    return 26 if width > 420 else 46
+    return 26 if width > TIGHT else 46
 
 
 def _lines(characters: int, width: int) -> int:

@@ -3,6 +3,7 @@
 // In: a text. Out: its kernels and a program, or what is wrong with it, as kernel/pasted.py has them.
 
 import { element } from "../site/dom.js";
+import { keptCompiler, largeOf, PAGES, scriptsOf, totalBytes } from "./kept.js";
 
 /** Read once: a page that is swapped in has no such line. */
 const told = /** @type {HTMLMetaElement | null} */ (document.querySelector('meta[name="tilewise-compiler"]'));
@@ -14,8 +15,6 @@ export const isHere = told !== null && isSecureContext;
 const FILES = new URL("compiler/", import.meta.url).href;
 const WORKER = new URL("compiler_worker.js", import.meta.url).href;
 const OFFLINE = new URL("../../offline.js", import.meta.url).href;
-const KEPT = "tilewise-compiler";
-const PAGES = "tilewise-pages";
 const MOST_MS = 60_000;
 /** What the compiler takes of memory, by benchmarks/compiler_in_page.py. */
 const MEMORY = "about 600 MB";
@@ -45,10 +44,11 @@ class InPage {
   /** @param {object} list @param {(loaded: number, of: number) => void} progress */
   constructor(list, progress = () => {}) {
     Object.assign(this, { number: 0, waiting: new Map(), worker: new Worker(WORKER, { type: "module" }) });
+    this.isBegun = false;
     this.begun = new Promise((resolve, reject) => {
       this.worker.onmessage = ({ data }) => {
         if (data.of) progress(data.loaded, data.of);
-        else if (data.ready) resolve();
+        else if (data.ready) resolve((this.isBegun = true));
         else if (data.failed) reject(new Error(data.failed));
         else this.waiting.get(data.number)?.(data.made);
       };
@@ -94,16 +94,12 @@ async function listOf() {
   return answer.json();
 }
 
-const isLarge = (name) => !name.endsWith(".mjs");
-
 /** How many bytes of this release's files the browser does not hold. */
 async function lacking(list) {
-  const kept = await globalThis.caches?.open(KEPT).catch(() => null);
-  const large = Object.entries(list).filter(([name]) => isLarge(name));
-  const lacks = await Promise.all(
-    large.map(async ([name, { sha256, bytes }]) => ((await kept?.match(new URL(`${name}?${sha256.slice(0, 16)}`, FILES))) ? 0 : bytes)),
-  );
-  return lacks.reduce((sum, bytes) => sum + bytes, 0);
+  const kept = await keptCompiler();
+  const large = largeOf(list, FILES);
+  const found = await Promise.all(large.map(({ address }) => kept?.match(address)));
+  return totalBytes(large.filter((_, at) => !found[at]));
 }
 
 /** From now on pages of this site that have been open are there without a network too (play/offline.js). */
@@ -113,24 +109,28 @@ async function keepPages(list) {
   await offline.register(OFFLINE);
   await offline.ready;
   const seen = performance.getEntriesByType("resource").map(({ name }) => name);
-  const own = ["list.json", ...Object.keys(list).filter((name) => !isLarge(name))].map((name) => new URL(name, FILES).href);
+  const own = ["list.json", ...scriptsOf(list)].map((name) => new URL(name, FILES).href);
   const wanted = new Set([location.href.split("#")[0], WORKER, ...own, ...seen.filter((url) => url.startsWith(location.origin) && !url.startsWith(FILES))]);
   const kept = await caches.open(PAGES);
   await Promise.all([...wanted].map((url) => kept.add(url).catch(() => {})));
 }
 
-/** Whether a text can be compiled now, without asking the reader whether the compiler may be fetched. */
+/** Whether a text can be compiled without asking the reader whether the compiler may be fetched. */
 export async function isReady() {
   if (isServed || held()) return true;
   if (!isHere) return false;
   try {
-    const list = await listOf();
-    if (await lacking(list)) return false;
-    globalThis.tilewiseCompiler ??= new InPage(list);
-    return true;
+    return (await lacking(await listOf())) === 0;
   } catch {
     return false;
   }
+}
+
+/** Start the compiler, where this browser holds it: not before a text is changed, since it takes seconds and memory. */
+export async function start() {
+  if (isServed || held()) return;
+  const list = await listOf();
+  if ((await lacking(list)) === 0) globalThis.tilewiseCompiler ??= new InPage(list);
 }
 
 /**
@@ -182,7 +182,8 @@ function asked(box, size, signal) {
 
 async function compile(given, signal) {
   if (isServed) return compileThere(given, signal);
-  if (!(await isReady())) return refused("The compiler is not loaded.");
+  await start().catch((error) => console.warn(error));
+  if (!held()) return refused("The compiler is not loaded.");
   const made = await held().compile(given);
   if (signal?.aborted) throw new Error("the page has been left");
   return made;
@@ -190,36 +191,42 @@ async function compile(given, signal) {
 
 /** Compiles the newest text that is wanted, one at a time; what has been overtaken is not told. */
 export class Compiling {
-  /** @param {(made: any, given: any) => void} tell @param {(isBusy: boolean) => void} busy @param {AbortSignal} signal */
+  /** @param {(made: any, given: any) => void} tell @param {(says: string) => void} busy "": no longer @param {AbortSignal} signal */
   constructor(tell, busy, signal) {
-    Object.assign(this, { tell, busy, signal, next: null, isBusy: false, pause: 0 });
+    Object.assign(this, { tell, busy, signal, next: null, isBusy: false, isWanted: false, pause: 0 });
     signal.addEventListener("abort", () => clearTimeout(this.pause));
   }
 
   /** Compile once nothing has been typed for a while. */
   soon(given, ms) {
+    start().catch(() => {}); // what is wrong is said when the text is compiled
     clearTimeout(this.pause);
     this.pause = setTimeout(() => this.now(given()), ms);
   }
 
+  /** The reader does not want to wait for the text that is being compiled. */
+  drop() {
+    Object.assign(this, { next: null, isWanted: false });
+  }
+
   async now(given) {
     clearTimeout(this.pause);
-    this.next = given;
+    Object.assign(this, { next: given, isWanted: true });
+    this.busy(isServed || held()?.isBegun ? "Compiling …" : "Starting the compiler …");
     if (this.isBusy) return;
     this.isBusy = true;
-    this.busy(true);
     while (this.next && !this.signal.aborted) {
       const wanted = this.next;
       this.next = null;
       try {
         const made = await compile(wanted, this.signal);
-        if (!this.next && !this.signal.aborted) this.tell(made, wanted);
+        if (!this.next && this.isWanted && !this.signal.aborted) this.tell(made, wanted);
       } catch {
         break; // the page has been left
       }
     }
     this.isBusy = false;
-    this.busy(false);
+    this.busy("");
   }
 }
 

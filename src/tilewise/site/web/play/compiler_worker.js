@@ -3,17 +3,15 @@
 // {loaded, of}, {ready}, or {failed}; then {number, made}, as site/in_page/answering.py has it.
 
 import { clang, treeOf } from "./clang.js";
+import { keptCompiler, largeOf, totalBytes } from "./kept.js";
 
-/** The part of the browser's cache that holds the large files; site/in_page/files.py packs them. */
-const KEPT = "tilewise-compiler";
 const COURSE = "/course";
 
 let compile = null;
 
 /** A file as its bytes, from the browser's cache, else from the host: what has another hash is refused. */
-async function held(files, name, { sha256 }, loaded) {
-  const address = new URL(`${name}?${sha256.slice(0, 16)}`, files).href;
-  const kept = await globalThis.caches?.open(KEPT).catch(() => null);
+async function held({ address, sha256 }, loaded) {
+  const kept = await keptCompiler();
   const found = await kept?.match(address);
   const answer = found ?? (await fetch(address));
   if (!answer.ok) throw new Error(`${address}: ${answer.status}`);
@@ -37,12 +35,13 @@ const unpacked = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(
 
 /** Fetch all files, forget those of an earlier release, and start Python. */
 async function begin(files, list) {
-  const of = Object.values(list).reduce((sum, { bytes }) => sum + bytes, 0);
+  const large = largeOf(list, files);
+  const of = totalBytes(large);
   let loaded = 0;
-  const count = (bytes) => postMessage({ loaded: Math.min((loaded += bytes), of), of });
-  const names = Object.keys(list).filter((name) => !name.endsWith(".mjs"));
-  const bytes = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await held(files, name, list[name], count)])));
-  await forgetOthers(names.map((name) => list[name].sha256.slice(0, 16)));
+  const count = (bytes) => postMessage({ loaded: (loaded += bytes), of });
+  const bytes = Object.fromEntries(await Promise.all(large.map(async (one) => [one.name, await held(one, count)])));
+  await forgetOthers(large.map(({ address }) => address));
+  postMessage({ loaded: of, of });
 
   // Both packages fetch their own files; they get what is here, and nothing else.
   globalThis.fetch = async (asked) => {
@@ -62,7 +61,7 @@ async function begin(files, list) {
     runLLVM(null, {}, { fetchProgress() {} }),
   ]);
   python.unpackArchive(bytes["course.zip"], "zip", { extractDir: COURSE });
-  for (const name of names) delete bytes[name];
+  for (const { name } of large) delete bytes[name];
   python.runPython(`import sys; sys.path.insert(0, "${COURSE}")`);
   const { begin: tell, answered, headers } = python.pyimport("tilewise.site.in_page.answering");
   const tree = treeOf(JSON.parse(headers()));
@@ -70,10 +69,10 @@ async function begin(files, list) {
   return (given) => answered(JSON.stringify(given));
 }
 
-async function forgetOthers(marks) {
-  const kept = await globalThis.caches?.open(KEPT).catch(() => null);
+async function forgetOthers(addresses) {
+  const kept = await keptCompiler();
   for (const { url } of (await kept?.keys()) ?? []) {
-    if (!marks.includes(new URL(url).search.slice(1))) await kept.delete(url);
+    if (!addresses.includes(url)) await kept.delete(url);
   }
 }
 

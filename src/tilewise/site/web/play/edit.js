@@ -22,7 +22,7 @@ export async function toggle(root, button, panel, signal) {
   const id = `tw-edit-${(count += 1)}`;
   const host = element("div", { class: "tw-play-text" });
   const faults = element("div", { class: "tw-play-remarks", role: "status" });
-  const busy = element("span", { class: "tw-play-busy", hidden: true }, "compiling …");
+  const busy = element("span", { class: "tw-play-busy" });
   const back = element("button", { type: "button", class: "tw-act", hidden: true }, "Back to the page's text");
   const help = "Compiled when you pause, or at once with Ctrl+Enter. Tab leaves the editor.";
   const box = element("div", { class: "tw-edit", id }, host, faults, element("p", { class: "tw-play-bar" }, back, busy, help));
@@ -39,13 +39,11 @@ export async function toggle(root, button, panel, signal) {
     const { defines, options } = panel.offer.kernels[at];
     return { text: editor.text(), kernel: own[at].name, defines, options, at };
   };
-  const compiling = new Compiling(made, (is) => (busy.hidden = !is), signal);
-  let isShowing = false;
+  const compiling = new Compiling(made, (says) => (busy.textContent = says), signal);
   const editor = edit(host, {
     text: texts[at],
     label: `CUDA text of ${own[at].name}`,
     changed: () => {
-      if (isShowing) return;
       texts[at] = editor.text();
       back.hidden = texts[at] === own[at].source;
       compiling.soon(request, PAUSE_MS);
@@ -70,9 +68,7 @@ export async function toggle(root, button, panel, signal) {
     panel.renew();
   }
   function show(text) {
-    isShowing = true;
     editor.show(text);
-    isShowing = false;
     back.hidden = text === own[at].source;
     faults.replaceChildren();
     editor.mark([]);

@@ -69,6 +69,7 @@ const theme = EditorView.theme({
  */
 export function edit(host, { text, label, changed, run }) {
   const root = host.attachShadow({ mode: "open" });
+  let isShown = false; // another text is, which nobody has typed
   const view = new EditorView({
     root,
     parent: root,
@@ -90,7 +91,7 @@ export function edit(host, { text, label, changed, run }) {
         theme,
         keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
         EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocorrect: "off", autocapitalize: "off" }),
-        EditorView.updateListener.of((update) => update.docChanged && changed()),
+        EditorView.updateListener.of((update) => update.docChanged && !isShown && changed()),
       ],
     }),
   });
@@ -98,7 +99,9 @@ export function edit(host, { text, label, changed, run }) {
   return {
     text: () => view.state.doc.toString(),
     show(other) {
+      isShown = true;
       if (other !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: other } });
+      isShown = false;
     },
     /** @param {Remark[]} remarks */
     mark(remarks) {

@@ -20,7 +20,7 @@ export async function mount(root, page) {
   page.addEventListener("abort", () => own.abort());
   const part = (name, attributes = {}) => element("div", { class: `tw-play-${name}`, ...attributes });
   const [bar, host, faults, result] = [part("bar"), part("text"), part("remarks"), element("div", { class: "tw-try-result" })];
-  const busy = element("span", { class: "tw-play-busy", hidden: true }, "compiling …");
+  const busy = element("span", { class: "tw-play-busy" });
   const given = root.querySelector(".tw-play-text")?.textContent;
   let examples;
   try {
@@ -70,15 +70,13 @@ export async function mount(root, page) {
     label: "CUDA text",
     changed: () => {
       text = editor.text();
-      if (isShowing) return;
       pick.value = "";
       compiling.soon(request, PAUSE_MS);
     },
     run: () => compiling.now(request()),
   });
-  let isShowing = false;
   const request = () => ({ text, kernel: kernels.value || undefined });
-  const compiling = new Compiling(made, (is) => (busy.hidden = !is), signal);
+  const compiling = new Compiling(made, (says) => (busy.textContent = says), signal);
 
   const go = (line) => editor?.go(line);
   signal.addEventListener("abort", () => editor?.close());
@@ -120,9 +118,7 @@ export async function mount(root, page) {
   /** Show a state: an example, a link's, or the text that the page was opened with. */
   function show(state, example) {
     ({ text } = state);
-    isShowing = true;
     editor?.show(text);
-    isShowing = false;
     if (listing) listing.textContent = text;
     wanted = { fields: state.fields, fills: state.fills };
     fields.known = "";

@@ -1,16 +1,15 @@
 // Once a reader has loaded the compiler: pages that have been open are there without a network too. It stands at the root
 // of the site, whose pages it serves. In: what they fetch. Out: what the network answers, which is kept; without one, what
-// was kept. The compiler's large files have hashes in their addresses, and compiler_worker.js keeps them.
+// was kept. The compiler's large files are kept by compiler_worker.js.
 
-const PAGES = "tilewise-pages";
+import { isLarge, PAGES } from "./kept.js";
 
 addEventListener("install", () => skipWaiting());
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
 addEventListener("fetch", (event) => {
   const { method, url } = event.request;
-  const { origin, pathname, search } = new URL(url);
-  const isLarge = search !== "" && pathname.includes("/compiler/");
-  if (method === "GET" && origin === location.origin && !isLarge) event.respondWith(answered(event));
+  const address = new URL(url);
+  if (method === "GET" && address.origin === location.origin && !isLarge(address)) event.respondWith(answered(event));
 });
 
 async function answered(event) {

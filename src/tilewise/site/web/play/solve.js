@@ -8,12 +8,11 @@ import { figurePlace } from "../run/figure.js";
 import { element } from "../site/dom.js";
 import { markSolved } from "../site/solve.js";
 import { keep, recall } from "../site/stored.js";
-import { Compiling, isHere, isReady, ready, takesTheSame } from "./compiler.js";
+import { Compiling, isHere, isReady, ready, start, takesTheSame } from "./compiler.js";
 import { asMarks, remarks } from "./remarks.js";
 
 const KEPT_MS = 800;
 const KEPT = "puzzles";
-const PATIENCE = "Judging …";
 
 /** @param {HTMLElement} root @param {HTMLButtonElement} opener the button that opened it @param {AbortSignal} signal */
 export async function mount(root, opener, signal) {
@@ -58,6 +57,7 @@ export async function mount(root, opener, signal) {
   /** The answer that was judged last, and at which launch to step through it. */
   let judged = null;
   const forget = () => {
+    if (runs.busy) runs.stop();
     verdict.replaceChildren();
     current.mark([]);
     figure.button.hidden = true;
@@ -84,9 +84,18 @@ export async function mount(root, opener, signal) {
     verdict.replaceChildren(...remarks({ faults, notes: [] }, (line) => current.go(line)));
     current.mark(faults);
   };
+  /** Say what the reader waits for; it can be stopped. */
+  const wait = (says, stop) => {
+    const stopped = () => {
+      stop();
+      verdict.replaceChildren("Stopped.");
+      check.focus();
+    };
+    verdict.replaceChildren(says, " ", button("Stop", stopped, { class: "tw-act tw-solve-stop" }));
+  };
   const judge = (answer) => {
     forget();
-    verdict.replaceChildren(PATIENCE);
+    wait("Judging …", () => runs.stop());
     judged = answer;
     runs.want(answer);
   };
@@ -105,7 +114,7 @@ export async function mount(root, opener, signal) {
   let current = blanks;
   const choose = async (wantsEditor) => {
     if (wantsEditor && !(await ready(bar, signal))) return;
-    if (wantsEditor) writing ??= await write(puzzle, host, held, { save, refuse, judge, forget, verdict, signal });
+    if (wantsEditor) writing ??= await write(puzzle, host, held, { save, refuse, judge, forget, wait, signal });
     if (signal.aborted) return;
     current = wantsEditor ? writing : blanks;
     host.hidden = !wantsEditor;
@@ -209,16 +218,16 @@ function fillIn(puzzle, id, picks, { changed, incomplete, judge }) {
 }
 
 /** The kernel in an editor. */
-async function write(puzzle, host, held, { save, refuse, judge, forget, verdict, signal }) {
+async function write(puzzle, host, held, { save, refuse, judge, forget, wait, signal }) {
   const { edit } = await import(new URL("editor.js", import.meta.url).href);
   let keeping = 0;
-  let isShowing = false;
   const editor = edit(host, {
     text: held.text || puzzle.gaps,
     label: `CUDA text of ${puzzle.kernel}`,
     changed: () => {
-      if (isShowing) return;
+      start().catch(() => {}); // what is wrong is said when the text is checked
       held.text = editor.text();
+      compiling.drop();
       forget();
       clearTimeout(keeping);
       keeping = setTimeout(save, KEPT_MS);
@@ -229,7 +238,7 @@ async function write(puzzle, host, held, { save, refuse, judge, forget, verdict,
     if (keeping) save();
     editor.close();
   });
-  const compiling = new Compiling(made, (is) => is && verdict.replaceChildren("Compiling …"), signal);
+  const compiling = new Compiling(made, (says) => says && wait(says, () => compiling.drop()), signal);
 
   function check() {
     const text = editor.text();
@@ -252,11 +261,7 @@ async function write(puzzle, host, held, { save, refuse, judge, forget, verdict,
     check,
     mark: (faults) => editor.mark(asMarks(faults)),
     go: (line) => editor.go(line),
-    clear() {
-      isShowing = true;
-      editor.show(puzzle.gaps);
-      isShowing = false;
-    },
+    clear: () => editor.show(puzzle.gaps),
   };
 }
 
