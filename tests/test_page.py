@@ -15,7 +15,7 @@ import pytest
 
 from tilewise.build import page
 from tilewise.build.installation import Package
-from tilewise.build.page.code import source
+from tilewise.build.page.code import AROUND, source
 from tilewise.build.page.corrections import corrections
 from tilewise.build.page.front import clone, first_run, notebooks
 from tilewise.build.page.layout import source_path
@@ -391,7 +391,8 @@ def test_a_text_of_several_kernels_stands_once_as_cuda() -> None:
     assert shown.count("void fill(") == shown.count("void other(") == 1
     assert 'r"""' not in shown, "the text is CUDA, not a Python string"
     assert 'title="BOTH"' in shown and 'title="OTHER"' in shown
-    assert 'FILL = Kernel(BOTH, defines={"T": 1})\nAGAIN = Kernel(BOTH, defines={"T": 2})' in shown
+    assert 'FILL = Kernel(BOTH, defines={"T": 1})\n    AGAIN = Kernel(BOTH, defines={"T": 2})' in shown
+    assert shown.index("FILL = ") > shown.index(AROUND) > shown.index("void other("), "Python in a fold below"
 
 
 def test_what_is_said_to_a_formatter_is_not_shown() -> None:

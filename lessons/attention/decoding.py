@@ -1204,26 +1204,18 @@ publish(
 
 
 # %% fold="Code of the table"
-def whole(value):
-    """A count as an integer; None where there is none."""
-    return None if np.isnan(value) else round(value)
-
-
 show(
     Table(
-        ["kernel", "SASS per key", "issue, µs", "DRAM, µs", "latency, µs", "measured, µs"],
+        ["", PER_KEY, TENSOR],
         [
-            [name, per_key, *(None if not one or np.isnan(one) else float(f"{one:.2g}") for one in row)]
-            for name, (per_key, *row) in {
-                PER_KEY: (
-                    whole(PER_WARP["per_key"]),
-                    PER_WARP["issue_us"],
-                    BYTES_US,
-                    LATENCY_US,
-                    US[PER_KEY, 1],
-                ),
-                TENSOR: (whole(PER_TILE["per_key"]), PER_TILE["issue_us"], BYTES_US, None, US[TENSOR, 1]),
-            }.items()
+            [name, *(None if not one or np.isnan(one) else float(f"{one:.{digits}g}") for one in row)]
+            for name, digits, *row in (
+                ("SASS per key", 3, PER_WARP["per_key"], PER_TILE["per_key"]),
+                ("issue, µs", 2, PER_WARP["issue_us"], PER_TILE["issue_us"]),
+                ("DRAM, µs", 2, BYTES_US, BYTES_US),
+                ("latency, µs", 2, LATENCY_US, None),
+                ("measured, µs", 2, US[PER_KEY, 1], US[TENSOR, 1]),
+            )
         ],
         caption=f"Batch 1 on an {SHOWN_ON.name}: instructions of the main loop per key and group of four queries, in NVIDIA's SASS for an H100; the time to issue them at four per cycle and boost clock; the time to load the cache at the highest bandwidth measured on this GPU; the time that latency sets, from the run with one split; and the measured time.",
     )

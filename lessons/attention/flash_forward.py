@@ -1089,10 +1089,10 @@ for name, kernel in SHAPES.items():
         "issue": blocks_work * issued / 4,
         "passes": blocks_work * passes,
     }
-    rows.append([name, *cycles[name].values(), shared_bytes(kernel) / 1024, 32 * kernel.defines["WARPS"]])
+    rows.append([name, *cycles[name].values()])
 show(
     Table(
-        ["tile (queries x keys)", "FMA", "all instructions", "wavefronts", "shared memory, KB", "threads"],
+        ["tile (queries x keys)", "FMA", "all instructions", "wavefronts"],
         rows,
         caption="Estimated cycles for 64 queries and 128 keys on one SM, from the simulator's PTX counts: four FMA instructions per cycle, four instructions of any kind, or one shared-memory wavefront.",
     )

@@ -280,7 +280,7 @@ def one_tile_rs(Q, K, Vt, O, L, scale):
 
 
 # %% tab="CUDA C"
-ONE_TILE_RS: Kernel = Kernel(
+ONE_TILE_RS = Kernel(
     HELPERS
     + r"""
 // D += A B, 64 x 64 x 16: A from registers, B in shared memory and K-major.
@@ -444,14 +444,14 @@ show(
 #
 # Nobody stores V transposed. In $QK^\top$ the sum runs over $d$, which is contiguous in both Q and K: both are K-major. In
 # $PV$ the sum runs over the keys, and V has its keys in rows. So V as it's stored is MN-major, as B was in the GEMM. You
-# don't have to transpose it. It takes a transpose bit, and other offsets:
+# don't have to transpose it. Its transpose bit is 1, SBO is 1,024 as before, and the other offsets change:
 #
-# | operand | sum runs over | major | SBO | LBO | step per 16 elements of the sum | transpose bit |
-# |---|---|---|---|---|---|---|
-# | Q, 64 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 8,192 to the next 64 columns | 0 |
-# | K, 128 × $d$ | $d$, along the row | K | 1,024 | not used | 32 bytes; 16,384 to the next 64 columns | 0 |
-# | V transposed, 64 × 128 | keys, along the row | K | 1,024 | not used | 32 bytes; 8,192 to the next 64 keys | 0 |
-# | V, 128 × $d$ | keys, down the rows | MN | 1,024 | 16,384 | 16 rows: 2,048 bytes | 1 |
+# | operand | sum runs over | LBO | step per 16 elements of the sum |
+# |---|---|---|---|
+# | Q, 64 × $d$ | $d$, along the row | – | 32 bytes; 8,192 to the next 64 columns |
+# | K, 128 × $d$ | $d$, along the row | – | 32 bytes; 16,384 to the next 64 columns |
+# | V transposed, 64 × 128 | keys, along the row | – | 32 bytes; 8,192 to the next 64 keys |
+# | V, 128 × $d$, MN-major | keys, down the rows | 16,384 | 16 rows: 2,048 bytes |
 #
 # In the kernel, the box of V, its descriptor and the step change. The timeline stays as it is: the same two GEMMs
 # around the same softmax.
@@ -506,7 +506,7 @@ one_tile(const __grid_constant__ TensorMap q_map, const __grid_constant__ Tensor
     store_rows(O, L, o, row_max, row_sum, row, head, N, scale);
 }
 """
-ONE_TILE: Kernel = Kernel(
+ONE_TILE = Kernel(
     HELPERS + ONE_TILE_CUDA,
     defines=TILE_DEFINES,
     options=OPTIONS,
@@ -1102,8 +1102,7 @@ show(
 #
 # The order of the two waits is what makes it safe. `wgmma_wait<1>` returns when at most one group is in flight, and
 # groups complete in order, so by then the scores are ready. O may be rescaled, and P overwritten, only after `wgmma_wait<0>`.
-# Weaken either wait, and the simulator names the first instruction that touches a register too early: those are the
-# two reports above.
+# Weaken either wait, and the simulator names the first instruction that touches a register too early, as it does above.
 #
 # With $d$ = 128, overlap (and a TMA store) gains {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
 # With $d$ = 64 it's {{ overlap.gain_64 | .2f }}×: *slower*. Why would that be?

@@ -410,18 +410,18 @@ GEMMS = (  # result, M, N and K for one warpgroup and query tile, A, B, accumula
 )
 show(
     Table(
-        ["GEMM", "m × n × k", "A", "B (shared memory)", "accumulators per thread"],
+        ["GEMM", "m×n×k", "A", "B", "registers"],
         [
             [
                 name.replace(" ", "\u00a0"),
-                "\u00a0×\u00a0".join(map(str, shape)),
+                "×".join(map(str, shape)),
                 a,
                 b,
                 shape[0] * shape[1] // 128,
             ]
             for name, shape, a, b in GEMMS
         ],
-        caption="The five GEMMs of one consumer warpgroup for one query tile. A is in shared memory unless it says registers; K-major and MN-major are the orientations of operands in shared memory.",
+        caption="The five GEMMs of one consumer warpgroup for one query tile. A and B are in shared memory, K-major or MN-major, unless it says registers. Last: registers per thread of the accumulators.",
     )
 )
 ACCUMULATORS = [shape[0] * shape[1] // 128 for _, shape, _, _ in GEMMS]

@@ -471,6 +471,7 @@ check_difficult(WIDE, "with 32 queries per warp")
 
 # %% fold="Code of the checks, with two broken kernels"
 from tilewise import Guess, Table, expect_hazard, measure, publish
+from tilewise.outputs import Column
 
 faulty = WIDE(**DIFFICULT["keys that no tile divides"])
 WAIT, BARRIER = 'asm volatile("cp.async.wait_all;" ::: "memory");', "    __syncthreads();\n}"
@@ -535,29 +536,32 @@ REGISTERS = {
 }
 show(
     Table(
+        ["", *(Column(f"{16 * ROW_TILES[label]} queries, d = {d}", align="right") for label, d in VERSIONS)],
         [
-            "",
-            "d",
-            "registers",
-            "tensor cores",
-            "exponentials",
-            "issue",
-            "shared memory",
-            "no overlap",
-            "full overlap",
+            list(row)
+            for row in zip(
+                (
+                    "registers",
+                    "tensor cores",
+                    "exponentials",
+                    "issue",
+                    "shared memory",
+                    "no overlap",
+                    "full overlap",
+                ),
+                *(
+                    (
+                        REGISTERS.get((label, d)),
+                        *(round(cycles) for cycles in budget(ROW_TILES[label], d).values()),
+                        f"{no_overlap(ROW_TILES[label], d):.0%}",
+                        f"{full_overlap(ROW_TILES[label], d):.0%}",
+                    )
+                    for label, d in VERSIONS
+                ),
+                strict=True,
+            )
         ],
-        [
-            [
-                label,
-                d,
-                REGISTERS.get((label, d)),
-                *(round(cycles) for cycles in budget(ROW_TILES[label], d).values()),
-                f"{no_overlap(ROW_TILES[label], d):.0%}",
-                f"{full_overlap(ROW_TILES[label], d):.0%}",
-            ]
-            for label, d in VERSIONS
-        ],
-        caption="An estimate: cycles of an SM for one block of four warps and a key tile of 64, with the tensor cores at the recorded rate of mma.sync, 16 exponentials per cycle, one instruction per cycle and scheduler, one wavefront of shared memory per cycle; and what that leaves of mma.sync's rate. Registers per thread by NVRTC for sm_90.",
+        caption="An estimate: cycles of an SM for one block of four warps and a key tile of 64, with the tensor cores at the recorded rate of mma.sync, 16 exponentials per cycle, one instruction per cycle and scheduler, one wavefront of shared memory per cycle; and what that leaves of mma.sync's rate; 16 or 32 queries per warp. Registers per thread by NVRTC for sm_90.",
     )
 )
 for row_tiles, launch_of in enumerate((NARROW, WIDE), 1):
@@ -582,7 +586,7 @@ publish(
 )
 
 # %% [markdown]
-# The last two columns are the range to expect. If a warp's parts never overlap, Kernel 7 reaches {{ model.least | .0% }} of
+# The last two rows are the range to expect. If a warp's parts never overlap, Kernel 7 reaches {{ model.least | .0% }} of
 # `mma.sync`'s rate at $d$ = 128; if everything overlaps, {{ model.most | .0% }}. Two blocks fit on an SM, and while one computes
 # softmax, the other can use the tensor cores. But nothing coordinates them: the warp schedulers pick whichever warp is ready.
 

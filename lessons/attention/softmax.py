@@ -19,7 +19,7 @@
 # %% [markdown]
 # ## Three-pass softmax
 #
-# $$y_c = \frac{e^{x_c - m}}{z}, \qquad m = \max_c x_c, \qquad z = \sum_c e^{x_c - m}$$
+# $$y_c = \frac{e^{x_c - m}}{z}, \quad m = \max_c x_c, \quad z = \sum_c e^{x_c - m}$$
 #
 # Here $x$ is a row of elements, $y$ is its softmax, and $c$ counts columns. The sum $z$ is the *normaliser*. On paper,
 # subtracting $m$ cancels out. In floating point, it keeps every exponential at or below 1, so none overflows. The

@@ -293,7 +293,7 @@ show(
             "passes",
             "bytes per score, forward",
             "bytes per score, backward",
-            "estimate, ms per step",
+            "ms per step",
         ],
         [
             [
@@ -304,7 +304,7 @@ show(
             ]
             for name, passes in (("stored, eager", STORED), ("stored, compiled", COMPILED))
         ],
-        caption="Traffic of stored attention, counted from the lines of the formula under autocast, and its time for all layers at the rate of a recorded copy. The compiler fuses what is between the GEMMs.",
+        caption="Traffic of stored attention, counted from the lines of the formula under autocast, and the time of all layers per step, estimated at the rate of a recorded copy. The compiler fuses what is between the GEMMs.",
     )
 )
 publish(

@@ -176,7 +176,7 @@ show(
 # that doesn't start at a sector boundary can touch one more sector. How much that matters depends on how wide the piece is.
 
 
-# %%
+# %% fold="Code of the table"
 def sectors_of_piece(first_byte, size_bytes):
     """Count the 32-byte sectors that a piece of a row touches."""
     return (first_byte + size_bytes - 1) // 32 - first_byte // 32 + 1

@@ -793,6 +793,7 @@ products = measure(
     reference=matrix_product,
     tolerance=2**-8,
     reasons={"*": "Estimate: tensor cores, banks and issue slots"},
+    fold="All rows",
     guess=Guess(
         "How much faster does the swizzle make the kernel?",
         of="swizzled",

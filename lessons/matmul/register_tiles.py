@@ -141,7 +141,7 @@ void shared_tile(const float* A, const float* B, float* C, int M, int N, int K) 
 # Give each thread eight elements of one column of C. It reads an element of B once and uses it eight times.
 
 
-# %%
+# %% fold="Code of a constant"
 SIDE = 8  # accumulators per thread in one direction
 
 
@@ -901,7 +901,7 @@ if LOOPS:
     assert [name for name in HERE if limited[name]] == HERE[:3], "the text says which count is larger"
 show(
     Table(
-        ["version", "FFMA", "loads and stores", "all instructions", "bound, TFLOP/s"],
+        ["version", "FFMA", "loads, stores", "all", "bound [TFLOP/s]"],
         [[name, *LOOPS.get(name, [None] * 3), round(BOUNDS.get(name, np.nan), 1)] for name in BEST_HERE],
         caption="Instructions of the main loop in NVIDIA's SASS for an H100, and the bound that follows from them. 'Three stages' is the last version of the Further page.",
     )

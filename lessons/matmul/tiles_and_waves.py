@@ -126,7 +126,7 @@ show(
 # At the size of a real tile, 128 × 128, a single extra row and column more than double the number of tiles:
 
 
-# %%
+# %% fold="Code of the table"
 def tiles_of(rows, columns, tile_rows, tile_columns):
     """The number of tiles that cover a result, and the fraction of their area that is useful."""
     count = ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns)

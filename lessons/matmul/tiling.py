@@ -215,7 +215,7 @@ show(
 # and as kernel 3 in Simon Boehm's
 # [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 
-# %%
+# %% fold="Code of a constant"
 T = 32
 
 

@@ -490,13 +490,13 @@ show(
         [
             "tile t",
             "stage",
-            "use of the stage",
-            "producer waits on empty for parity",
+            "use of stage",
+            "producer: parity of empty",
             "which passes",
-            "consumer waits on full for parity",
+            "consumer: parity of full",
         ],
         RING_OF_TWO,
-        caption="A ring of two stages traced for five tiles. Each wait was checked with the Python class above.",
+        caption="A ring of two stages traced for five tiles: the parities that the two roles wait for. Each wait was checked with the Python class above.",
     )
 )
 parities(40, 3)
@@ -795,8 +795,8 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # | TMA load | ordinary load | wait on the mbarrier |
 # | ordinary store | TMA store, or `wgmma` that reads it | `fence.proxy.async` by each writer, then a barrier |
 # | ordinary load | TMA load into the same stage | the consumers' arrival on `empty`; no fence |
-# | `wgmma` that reads a stage | TMA load into the same stage | the wait for the `wgmma`, then the arrival on `empty`; no fence |
-# | TMA store | ordinary store into the same buffer | `cp.async.bulk.wait_group.read`, then a barrier |
+# | `wgmma` reads a stage | TMA load into the same stage | the wait for the `wgmma`, then the arrival on `empty`; no fence |
+# | TMA store | ordinary store into the same buffer | `wait_group.read` of the bulk copies, then a barrier |
 # | `mbarrier.init` | TMA load that reports to it | `fence.mbarrier_init` by the initialising thread |
 #
 # Why does the third row need no fence? A fence makes *writes* visible, but here the consumer has only read, and the

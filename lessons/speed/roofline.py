@@ -335,9 +335,9 @@ RIDGES = {
 LINES = {
     "FP16": ("FP16, fastest units", "tile"),
     "FP32": ("FP32", "block"),
-    "memory": ("memory bandwidth", "global"),
-    "NVLink": ("NVLink", "l2"),
-    "PCIe": ("PCIe", "read"),
+    "memory": ("memory bandwidth", "ink"),
+    "NVLink": ("NVLink", "write"),
+    "PCIe": ("PCIe", "lane"),
 }
 show(
     line_chart(
@@ -411,12 +411,12 @@ show(
         [
             "task",
             "FP32 [FLOP/B]",
-            "attainable fraction of FP32 peak",
+            "of FP32 peak",
             "FP16 [FLOP/B]",
-            "attainable fraction of tensor-core peak",
+            "of tensor-core peak",
         ],
         rows,
-        caption="Intensity and the H100's roofline at N = 1024, d = 128. ReLU's comparison counts as one operation; attention counts its two GEMMs only.",
+        caption="Intensity, and the attainable fraction of a peak by the H100's roofline, at N = 1024, d = 128. ReLU's comparison counts as one operation; attention counts its two GEMMs only.",
     )
 )
 STORED, KEPT = "attention, S and P stored", "attention, S and P not stored"

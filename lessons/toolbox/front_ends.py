@@ -479,28 +479,24 @@ for task, by, rest in re.findall(
 ):
     MADE |= {(task, by, word): int(value) for word, value in re.findall(r"(\w+) (\d+)", rest)}
 KINDS = {
-    "registers": "registers per thread",
-    "block": "shared memory, bytes",
-    "widest": "widest load, bytes",
+    "registers": "registers",
+    "widest": "widest load",
     "barriers": "barriers",
-    "shared": "shared-memory accesses",
     "copies": "async copies",
-    "matrix": "tensor-core instructions",
 }
 TASKS = {"addition of one less": "addition, n odd", "product": "GEMM"}
 if MADE:
     show(
         Table(
-            ["kernel", "front end", *KINDS.values()],
+            ["kernel", *KINDS.values()],
             [
                 [
-                    TASKS.get(task, task),
-                    by.replace(" ", "\N{NO-BREAK SPACE}"),
+                    f"{TASKS.get(task, task)}: {by}",
                     *(MADE[task, by, kind] for kind in KINDS),
                 ]
                 for task, by in dict.fromkeys((task, by) for task, by, _ in MADE)
             ],
-            caption="Counts in the SASS of each kernel for an H100, for 2²⁶ elements, rows of 4,096 and matrices of 4,096 × 4,096. Async copies: from global to shared memory, without a register (LDGSTS). n odd: one element less.",
+            caption="Registers per thread, bytes of the widest load, and counts in the SASS of each kernel for an H100, for 2²⁶ elements, rows of 4,096 and matrices of 4,096 × 4,096. Async copies: from global to shared memory, without a register (LDGSTS). n odd: one element less.",
         )
     )
 publish(
@@ -526,7 +522,7 @@ publish(
 # %% [markdown]
 # ## Who decides what?
 #
-# | decision | CUDA C | Numba | Triton | torch.compile |
+# | decision | CUDA C | Numba | Triton | PyTorch |
 # | --- | --- | --- | --- | --- |
 # | what a block works on | you | you | you | compiler |
 # | index arithmetic | you | you; arrays know their shape | you, for whole blocks | compiler |

@@ -28,7 +28,7 @@ from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import Archive, recorded, recorded_device
 from tilewise.measurements.archive import lesson_root
 from tilewise.models.occupancy import occupancy
-from tilewise.outputs import Cell
+from tilewise.outputs import Cell, Column
 
 (BEST_SCORE,) = from_lesson("speed/occupancy", "BEST_SCORE")
 
@@ -352,25 +352,22 @@ if HERE:
     show(
         Table(
             [
-                "D",
-                "register cap",
-                "warps per SM",
-                "instructions",
-                "spill instructions",
-                "loads in flight per thread",
-                "per SM",
-                "recorded, µs",
+                "",
+                *(
+                    Column(f"D = {d}, {f'cap {cap}' if cap else 'no cap'}", align="right")
+                    for d, cap in QUESTION.values()
+                ),
             ],
             [
-                [
-                    d,
-                    cap or "none",
-                    *(READ[d, cap][key] for key in ("warps", "instructions", "spilled")),
-                    round(READ[d, cap]["thread"], 1),
-                    round(READ[d, cap]["sm"]),
-                    recorded_us(d, cap),
-                ]
-                for d, cap in QUESTION.values()
+                [name, *(of(d, cap) for d, cap in QUESTION.values())]
+                for name, of in {
+                    "warps per SM": lambda d, cap: READ[d, cap]["warps"],
+                    "instructions": lambda d, cap: READ[d, cap]["instructions"],
+                    "spill instructions": lambda d, cap: READ[d, cap]["spilled"],
+                    "loads in flight per thread": lambda d, cap: round(READ[d, cap]["thread"], 1),
+                    "loads in flight per SM": lambda d, cap: round(READ[d, cap]["sm"]),
+                    "recorded, µs": recorded_us,
+                }.items()
             ],
             caption="Four of the ten builds: counts from the SASS of the loop, per key, and times recorded on an {machine}.",
         )

@@ -723,7 +723,7 @@ if METRICS:
             ["launch", *(Column(heading, align="right") for heading, _, _ in COLUMNS)],
             [
                 [
-                    LABELS[name].replace(" ", "\u00a0").replace("-", "\u2011"),
+                    LABELS[name],
                     *(format(SEEN[name][key], form) for _, key, form in COLUMNS),
                 ]
                 for name in SHOWN
@@ -787,7 +787,6 @@ rows = [
     [
         at,
         Cell(texts[at], None, None, "code"),
-        of.issued,
         of.global_load.sectors + of.global_store.sectors or None,
         of.shared_load.wavefronts + of.shared_store.wavefronts or None,
     ]
@@ -796,7 +795,7 @@ rows = [
 ]
 show(
     Table(
-        ["line", "source", "warp instructions", "global sectors", "shared wavefronts"],
+        ["line", "source", "global sectors", "shared wavefronts"],
         rows,
         caption="What the simulator counts for each line of the loops of the unpadded kernel, on 128 × 128 elements.",
     )

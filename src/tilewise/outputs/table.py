@@ -165,6 +165,8 @@ class Table(Output):
             )
         elif cell.title:
             shown = f'<span title="{escape(cell.title)}">{shown}</span>'
+        if cell.mark == "code":
+            shown = re.sub(r"(?<=[._])(?=\w)", "<wbr>", shown)  # long names end a line inside
         mark = f' data-mark="{escape(cell.mark)}"' if cell.mark else ""
         return f'<td class="tw-{self._align(at)}"{mark}>{shown}</td>'
 

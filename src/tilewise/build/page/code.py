@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from html import escape
 from types import MappingProxyType
@@ -19,12 +20,15 @@ from types import MappingProxyType
 from tilewise.build.page.by_machine import blocks
 from tilewise.course.lesson import Cell
 from tilewise.frameworks import listed
-from tilewise.outputs import Context, KernelOutput, Output, Task, Text
+from tilewise.kernel.front_ends import PSEUDOCODE
+from tilewise.outputs import Context, HazardOutput, KernelOutput, Output, Task, Text
 from tilewise.outputs.kernel import LONGEST_OPEN, without_markers
 from tilewise.outputs.kinds import attribute, fence, folded
 
 BOOKS = "Numbers for the text"
 """What the bookkeeping of an open cell is folded under."""
+AROUND = "Code that makes the kernel"
+"""What the Python beside a kernel in a CUDA tab is folded under."""
 EXCERPT = "Code of the excerpt"
 """What a cell that only shows regions of kernels is folded under."""
 _EXTRAS = frozenset({"torch", "triton"})
@@ -64,15 +68,20 @@ def code_cell(
     fold = cell.fold or (EXCERPT if _is_excerpt(cell.source) else "")
     is_folded = bool(fold)
     code = "" if is_task and not is_folded else source(cell, kernels, context)
-    if is_folded and code:
-        code = folded(fold, "code", code)
-    below = blocks(outputs, others, machine, context)
+    first, further = _reports(outputs)
+    below = blocks(first, {name: _reports(theirs)[0] for name, theirs in others.items()}, machine, context)
+    if further:
+        below.append(_also_reported(further, context))
     lacking = ""
     if missing:
         is_recorded = any(
             isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
         )
-        lacking = _lacking(missing, is_recorded, context)
+        lacking = "" if is_folded and is_recorded else _lacking(missing, is_recorded, context)
+        if is_folded and is_recorded:
+            code = f"This cell needs {listed(list(missing))}; its output was recorded.\n\n{code}"
+    if is_folded and code:
+        code = folded(fold, "code", code)
     if pending and (outputs or called & _SHOWING or _ends_with_a_value(cell.source)):
         below.insert(0, context.html_block(f'<div class="tw-pending">{pending}</div>'))
     books = "" if is_task or is_folded else _bookkeeping(cell)
@@ -81,6 +90,22 @@ def code_cell(
         below.append(folded(BOOKS, "code", books))
     parts = [*below, code] if is_task or is_folded else [code, *below]
     return "\n\n".join(part for part in parts if part)
+
+
+def _reports(outputs: Sequence[Output]) -> tuple[Sequence[Output], list[HazardOutput]]:
+    """The outputs without the hazards after the first, and these."""
+    hazards = [output for output in outputs if isinstance(output, HazardOutput)]
+    further = hazards[1:]
+    return [output for output in outputs if not any(output is one for one in further)], further
+
+
+def _also_reported(hazards: Sequence[HazardOutput], context: Context) -> str:
+    """A fold with the hazards after a cell's first."""
+    kinds = escape(listed([hazard.hazard for hazard in hazards]), quote=False)
+    inside = "\n".join(hazard.markdown(replace(context, plain=True)) for hazard in hazards)
+    return context.html_block(
+        f'<details class="code"><summary>Also reported: {kinds}</summary>\n{inside}\n</details>'
+    )
 
 
 def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
@@ -99,13 +124,21 @@ def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
 
 
 def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) -> str:
-    """A cell's code: stretches of Python, and its kernels as CUDA between them."""
+    """A cell's code: stretches of Python, and its kernels as CUDA between them, or above in a CUDA tab."""
     statements = _statements(cell.source)
     is_cuda = cell.tab.casefold().startswith("cuda")
     lines = cell.source.split("\n")
     parts: list[str] = []
+    python: list[str] = parts
+    if is_cuda and not cell.fold and any(_kernel_of(one, kernels, is_cuda) for one in statements):
+        python = []  # what prepares a kernel stands in a fold below it
     texts: set[str] = set()  # of kernels, as far as they are shown
     pending = 1  # the first line not yet shown
+    if cell.tab == PSEUDOCODE:  # what it imports says nothing beside it
+        for statement in statements:
+            if not isinstance(statement, ast.Import | ast.ImportFrom):
+                break
+            pending = (statement.end_lineno or pending) + 1
     for statement in statements:
         kernel = _kernel_of(statement, kernels, is_cuda)
         if kernel is not None and kernel[1].source.strip() in texts:
@@ -114,12 +147,14 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
         if kernel is None and not aside:
             continue
         first = _first_line(statement)
-        parts += _python(lines, pending, first - 1, cell, is_cuda)
+        python += _python(lines, pending, first - 1, cell, is_cuda)
         if kernel is not None:
             texts.add(kernel[1].source.strip())
             parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
         pending = (statement.end_lineno or first) + 1
-    parts += _python(lines, pending, len(lines), cell, is_cuda)
+    python += _python(lines, pending, len(lines), cell, is_cuda)
+    if python and python is not parts:
+        parts.append(folded(AROUND, "code", "\n\n".join(python)))
     return "\n\n".join(parts)
 
 
@@ -251,15 +286,19 @@ def open_lines(cell: Cell) -> int:
     """How many lines of a cell's code stand open on its page, where long kernels and folded cells do not."""
     if cell.fold or _is_excerpt(cell.source):
         return 0
-    lines = len(cell.source.splitlines())
+    is_cuda = cell.tab.casefold().startswith("cuda")
+    lines, shown = len(cell.source.splitlines()), 0
+    has_kernel = False
     for statement in _statements(cell.source):
         value = statement.value if isinstance(statement, ast.Assign) else None
         text = _standing(value) if isinstance(value, ast.Call) else None
-        if value is not None and cell.tab.casefold().startswith("cuda"):
+        if value is not None and is_cuda:
             text = text or _written(value)
+        has_kernel |= bool(text)
         kernel_lines = len((text or "").strip().splitlines())
         lines -= kernel_lines if kernel_lines > LONGEST_OPEN else 0
-    return lines
+        shown += kernel_lines if kernel_lines <= LONGEST_OPEN else 0
+    return shown if is_cuda and has_kernel else lines
 
 
 def _named(call: ast.Call) -> str:

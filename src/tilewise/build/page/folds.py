@@ -27,6 +27,7 @@ _ENTRIES = frozenset(_TEXTS + _FACTS)
 """Classes of folds that become entries of a line."""
 _ALONE = frozenset({"definition", "convention"})
 """Those of them that stay blocks of their own where no other fold is beside them."""
+_LINE = '<div class="tw-folds">'
 _OUTPUTS = frozenset({"tw-measurement", "tw-machines", "tw-folds"})
 
 
@@ -162,7 +163,10 @@ class _Inside:
         elif len(self.run) == 1 and self.run[0][0] & _ALONE:
             self.text += self.run[0][1]
         else:
-            self.text += f'<div class="tw-folds">{"".join(entries)}</div>'
+            self.text += f"{_LINE}{''.join(entries)}</div>"
+            self.run = []
+            self.line = len(self.text) - len("</div>")
+            return
         self.run = []
         self.line = -1
 
@@ -188,6 +192,10 @@ def _rewritten(html: str, node: _Node) -> _Inside:
         if is_entry:
             made.run.append((child.classes, whole))
             continue
+        if "tw-machines" in child.classes and inside.text.lstrip().startswith(_LINE):
+            shared = _shared(made)
+            whole = whole.replace(_LINE, _LINE + shared, 1)
+            inside.line += len(shared)
         made.close()
         if child.tag != "template":
             has_line = inside.line >= 0 and _can_lend(child)
@@ -200,6 +208,15 @@ def _rewritten(html: str, node: _Node) -> _Inside:
         made.line = -1
     made.text += rest
     return made
+
+
+def _shared(made: _Inside) -> str:
+    """The folds before an output that is only a line of folds, as its entries, if no output has them yet."""
+    if not made.run or made.line >= 0:
+        return ""
+    entries = "".join(entry.replace("<details", '<details data-kept=""', 1) for entry in _merged(made.run))
+    made.run = []
+    return entries
 
 
 def _can_lend(node: _Node) -> bool:

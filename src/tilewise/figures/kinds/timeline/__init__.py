@@ -69,7 +69,7 @@ def timeline(
         alt=alt
         or f"Timeline with the rows {', '.join(rows)}, {length}. Its spans are listed below by start time.",
         height=140 + 56 * len(rows),
-        narrow_height=160 + 60 * len(rows) + 24 * bool(key),
+        narrow_height=142 + 56 * len(rows) + 24 * bool(key),
         kind="timeline",
         spec={
             "rows": rows,

@@ -59,9 +59,9 @@ function place(who, single) {
 function blockNames({ grid, block, count }, single) {
   const each = total(block);
   const blocks = Math.ceil(count / each);
-  if (blocks > 48) return [];
+  if (blocks > 48 || (blocks === 1 && !single)) return [];
   const labelled = single ? blocks : Math.min(blocks, grid[0] * grid[1]);
-  const apart = single ? 1 : Math.ceil(0.13 * grid[0]); // names of narrow blocks would lie on each other
+  const apart = single ? 1 : Math.ceil((grid[2] > 1 ? 0.3 : 0.13) * grid[0]); // names of narrow blocks would lie on each other
   const edge = (b) => single || b < grid[0] || b % grid[0] === 0; // inside, names would lie on cubes
   const named = Array.from({ length: labelled }, (_, b) => b).filter((b) => edge(b) && (b % grid[0]) % apart === 0);
   return named.map((b) => {
@@ -70,6 +70,8 @@ function blockNames({ grid, block, count }, single) {
     if (single) return { at: [-2.5, 0, at[2]], text: String(b) };
     const middle = at.map((side, axis) => side + (block[axis] - 1) / 2);
     middle[2] = at[2] - 0.85;
-    return { at: middle, text: `(${who.block.slice(0, grid[2] > 1 ? 3 : 2).join(", ")})` };
+    const text = `(${who.block.slice(0, grid[2] > 1 ? 3 : 2).join(", ")})`;
+    // Those of the first column stand to the left, where neither cubes nor the needle of the first block hide them.
+    return b % grid[0] ? { at: middle, text } : { at: [at[0] - 0.7, middle[1], middle[2]], text, side: "middle left" };
   });
 }

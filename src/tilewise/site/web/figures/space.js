@@ -33,7 +33,7 @@ const WIRE = [0, 1, 2, 3, 0, 4, 5, 1, 5, 6, 2, 6, 7, 3, 7, 4];
 
 /**
  * @typedef {{at: number[], size: number, colour: string, hollow?: boolean}} Cube
- * @typedef {{at: number[], text: string}} Name
+ * @typedef {{at: number[], text: string, side?: string}} Name
  * @typedef {{cubes: Cube[], pin?: {at: number[], colour: string}, marked: {cube: Cube, colour: string, width: number}[], names: Name[],
  *   axes: string[], ink: string, wire: string, family: string, near?: number}} Scene
  */
@@ -134,6 +134,7 @@ function traces({ cubes, pin, marked, names, ink, wire, family }) {
       y: names.map((name) => name.at[1]),
       z: names.map((name) => name.at[2]),
       text: names.map((name) => name.text),
+      textposition: names.map((name) => name.side || "middle center"),
       textfont: { color: ink, size: 13, family },
       hoverinfo: "skip",
       showlegend: false,
@@ -198,7 +199,7 @@ function layout({ cubes, names, axes, ink, family, near = 1 }, width, height) {
       zaxis: axis(spread[2] > 3 ? axes[2] : "", ends[2], true),
       camera: {
         eye: { x: (low ? 0.1 : 0.5) * away, y: -1.15 * away, z: 0.95 * away },
-        center: { x: 0, y: 0, z: 0 },
+        center: { x: 0, y: 0, z: -0.06 }, // the axes' names hang below
       },
       uirevision: "camera",
     },
