@@ -55,11 +55,6 @@ export function cellPanel(spec, { onThread }) {
         if (root.scrollHeight <= root.clientHeight) return;
       }
     },
-    /** How many pixels are empty below the lowest array. */
-    spare() {
-      const ends = [...root.children].map((child) => child.getBoundingClientRect().bottom);
-      return root.getBoundingClientRect().bottom - Math.max(...ends);
-    },
   };
 }
 

@@ -263,19 +263,9 @@ export function mount(body, figure, memory) {
     if (code) code.root.style.height = `${rooms.code}px`;
     if (grid) grid.root.style.height = `${spec.beside && !narrow && rooms.memory > rooms.stage ? rooms.memory : rooms.stage}px`;
     if (memoryBox) memoryBox.style.height = `${rooms.memory}px`;
-    body.style.height = body.style.minHeight = "";
     if (watch) watch.root.style.height = `${rooms.watch}px`;
     cells?.fit(memoryBox.clientWidth);
-    if (cells && !(spec.beside && !narrow)) giveBack(rooms.memory);
     draw();
-  }
-
-  /** Room that the arrays don't need, since more of them are side by side than was reserved for. */
-  function giveBack(reserved) {
-    const spare = Math.floor(cells.spare());
-    if (spare <= 0) return;
-    memoryBox.style.height = `${reserved - spare}px`;
-    body.style.height = body.style.minHeight = `${body.clientHeight - spare}px`;
   }
 
   return {
