@@ -93,10 +93,7 @@ def search_for(page: Page, words: str) -> None:
 
 def laid_out(page: Page) -> None:
     """Wait until a page is laid out whole: on a phone, what is far from the screen comes after the rest."""
-    page.wait_for_function(
-        """() => document.documentElement.classList.contains("tw-whole")
-        || !document.querySelector(".md-content__inner")"""
-    )
+    page.wait_for_function("""() => !document.querySelector(".md-content__inner:not([data-whole])")""")
 
 
 @pytest.fixture(scope="session")

@@ -9,33 +9,44 @@ const AROUND = 3;
 export function scrollableRegions(article, signal) {
   const boxes = article.querySelectorAll(SCROLLS);
   const listings = article.querySelectorAll("pre[style]");
-  const mark = (box) => {
-    if ((box.firstElementChild ?? box).checkVisibility?.({ contentVisibilityAuto: true }) === false) return; // not laid out
-    if (box.scrollWidth > box.clientWidth + 1) {
-      box.tabIndex = 0;
-      if (!box.matches("code")) {
-        box.role = "region";
-        box.ariaLabel ??=
-          box.querySelector("caption")?.textContent.trim() || (box.matches(".tw-math") ? "Formula" : "Table");
-      }
-    } else box.removeAttribute("tabindex");
-  };
   const sizes = new ResizeObserver((entries) => {
-    for (const { target } of entries) target.matches("pre[style]") ? guess(target) : mark(target);
+    const seen = entries.map((entry) => entry.target);
+    guessAll(seen.filter((one) => one.matches("pre[style]")));
+    markAll(seen.filter((one) => !one.matches("pre[style]")));
   });
   for (const box of [...boxes, ...listings]) sizes.observe(box);
   // what was skipped may be laid out at the size that it had
-  article.addEventListener("tw-laid-out", () => boxes.forEach(mark), { signal });
+  article.addEventListener("tw-laid-out", () => markAll([...boxes]), { signal });
   signal.addEventListener("abort", () => sizes.disconnect());
 }
 
+/** All are measured before the first is changed: a change in between has the page laid out anew for each. */
+function markAll(boxes) {
+  const laidOut = boxes.filter(
+    (box) => (box.firstElementChild ?? box).checkVisibility?.({ contentVisibilityAuto: true }) !== false,
+  );
+  const wide = laidOut.map((box) => box.scrollWidth > box.clientWidth + 1);
+  laidOut.forEach((box, at) => mark(box, wide[at]));
+}
+
+function mark(box, scrolls) {
+  if (!scrolls) return box.removeAttribute("tabindex");
+  box.tabIndex = 0;
+  if (box.matches("code")) return;
+  box.role = "region";
+  box.ariaLabel ??= box.querySelector("caption")?.textContent.trim() || (box.matches(".tw-math") ? "Formula" : "Table");
+}
+
 /** A listing far from the screen is not laid out, but can be reached: its text says whether it will scroll. */
-function guess(listing) {
-  const code = listing.querySelector("code");
-  if (!code || code.checkVisibility?.({ contentVisibilityAuto: true })) return;
+function guessAll(listings) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const letter = 0.6 * rem * (window.matchMedia("(max-width: 44.9375em)").matches ? 0.64 : 0.67);
-  const longest = Math.max(...code.textContent.split("\n").map((line) => line.length));
-  if ((longest + AROUND) * letter > listing.clientWidth) code.tabIndex = 0;
-  else code.removeAttribute("tabindex");
+  const far = listings
+    .map((listing) => [listing.querySelector("code"), listing.clientWidth])
+    .filter(([code]) => code && !code.checkVisibility?.({ contentVisibilityAuto: true }));
+  for (const [code, width] of far) {
+    const longest = Math.max(...code.textContent.split("\n").map((line) => line.length));
+    if ((longest + AROUND) * letter > width) code.tabIndex = 0;
+    else code.removeAttribute("tabindex");
+  }
 }

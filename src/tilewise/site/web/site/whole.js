@@ -5,12 +5,12 @@
 const LONGEST = 4; // milliseconds of one go: with its last part well below a task that holds a phone up
 
 export function layOutRest(article, signal) {
-  const root = document.documentElement;
+  // no class on the root, for which a browser would style the whole page anew
   const done = () => {
-    root.classList.add("tw-whole");
+    article.dataset.whole = "";
     article.dispatchEvent(new Event("tw-laid-out"));
   };
-  if (root.classList.contains("tw-whole")) return;
+  if (document.documentElement.classList.contains("tw-whole")) return done();
   if (!window.requestIdleCallback || !window.matchMedia("(max-width: 44.9375em)").matches) return done();
   const rest = [...article.children];
   const some = () => {
