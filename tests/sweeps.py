@@ -16,6 +16,7 @@ Arguments of the marker:
   comments, docstrings and blank lines: a lesson's prose is comments.
 - `text`: the same, but every character counts.
 - `packages`: those whose pinned version counts.
+- `sample`: how many of the test's due cases a plain run takes, where not `SAMPLE`.
 - `at_least`: what fraction must be good of all that the test's cases tally, with
   `record_property("tally", "79/81")`: those that run now, and the others as they were recorded.
 """
@@ -37,8 +38,8 @@ RECORDED = "tests/swept.txt"
 """The keys under which cases last passed: committed, a line for each case."""
 KEPT = ".cache/tilewise/swept.txt"
 """The same of this working tree, so that a case that has passed need not run again to be recorded."""
-SAMPLE = 12
-"""How many due cases of one test run."""
+SAMPLE = 5
+"""How many due cases of one test a plain run takes."""
 _KERNEL = ("kernel", "launch", "launches")
 _CUDA = (
     "include",
@@ -203,9 +204,11 @@ class Sweeps:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
         """Deselect cases that are not due or not in the sample, of those that other options leave."""
-        keys, here = Keys(self.root), self.collection
+        keys, here, sample = Keys(self.root), self.collection, dict[str, int]()
         for item in items:
             if marks := list(item.iter_markers("sweep")):
+                sizes = [mark.kwargs["sample"] for mark in marks if "sample" in mark.kwargs]
+                sample[_test(item.nodeid)] = min(sizes, default=SAMPLE)
                 here.keys[item.nodeid] = keys.key(item.path, marks)
                 item.user_properties.append(("key", here.keys[item.nodeid]))
                 least = [mark.kwargs["at_least"] for mark in marks if "at_least" in mark.kwargs]
@@ -218,7 +221,7 @@ class Sweeps:
             here.unchanged = [item.nodeid for item in items if self._pass(item.nodeid)]
             due = [item.nodeid for item in items if item.nodeid in here.keys and not self._pass(item.nodeid)]
             if whole and not self.damage and not self.config.getoption("due"):
-                here.waiting = self._beyond_the_sample(due)
+                here.waiting = self._beyond_the_sample(due, sample)
             out = {*here.unchanged, *here.waiting}
             self.config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
             items[:] = [item for item in items if item.nodeid not in out]
@@ -285,12 +288,12 @@ class Sweeps:
         known = (self.recorded.get(case), self.kept.get(case))
         return next((one for one in known if one and one.key == self.collection.keys.get(case)), None)
 
-    def _beyond_the_sample(self, due: list[str]) -> list[str]:
+    def _beyond_the_sample(self, due: list[str], sample: Mapping[str, int]) -> list[str]:
         """Those of the due cases that wait: picked by their keys, so that each change has its own sample."""
         tests: dict[str, list[str]] = {}
         for case in sorted(due, key=lambda case: _hash(case + self.collection.keys[case])):
             tests.setdefault(_test(case), []).append(case)
-        return [case for cases in tests.values() for case in cases[SAMPLE:]]
+        return [case for test, cases in tests.items() for case in cases[sample[test] :]]
 
     def _totals(self) -> dict[str, tuple[int, int, float]]:
         """How many of how many are good, and the least fraction: of the tests whose every case is known.

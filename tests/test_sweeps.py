@@ -156,12 +156,12 @@ def test_two_processes_record_the_same_as_one(swept: Project) -> None:
     assert "Sweeps: 1 left out" in said
 
 
-def many(project: Project, *, good: int) -> None:
+def many(project: Project, *, good: int, more: str = "") -> None:
     """A sweep of twenty cases, each of which is good in so many of ten."""
     project.write(
         "tests/test_it.py",
         "import pytest\n"
-        '@pytest.mark.sweep("src", at_least=0.8)\n'
+        f'@pytest.mark.sweep("src", at_least=0.8{more})\n'
         '@pytest.mark.parametrize("number", range(20))\n'
         "def test_lesson(number, record_property):\n"
         f'    record_property("tally", "{good}/10")\n',
@@ -184,12 +184,19 @@ def test_of_many_cases_that_are_due_a_sample_runs_another_for_each_change(swept:
     assert run(swept)[0] != first
 
 
+def test_a_test_may_have_a_sample_of_its_own(swept: Project) -> None:
+    many(swept, good=9)
+    run(swept, "--update")
+    many(swept, good=9, more=", sample=0")
+    assert run(swept, status=5)[0] == set(), "no test is left to run"
+    assert len(run(swept, "--due")[0]) == 20
+
+
 def test_a_sample_counts_with_what_was_recorded_of_the_others(swept: Project) -> None:
     many(swept, good=9)
     run(swept, "--update")
-    many(swept, good=7)
-    share = (SAMPLE * 7 + (20 - SAMPLE) * 9) / 200
-    assert share < 0.8
+    many(swept, good=4)
+    share = (SAMPLE * 4 + (20 - SAMPLE) * 9) / 200
     assert f"test_lesson {share:.1%} of 200 are good; 80% must be." in run(swept, status=1)[1]
 
 

@@ -28,7 +28,7 @@ HEAVY = settings(max_examples=1000, **_SHARED)
 
 
 def sweep(*modules: str, texts: tuple[str, ...]) -> pytest.MarkDecorator:
-    """Thousands of shapes, when a function, its kernels or the simulator has changed.
+    """Thousands of shapes, where sweeps run whole; due when a function, kernels or the simulator changed.
 
     Args:
         *modules: of `kernels/calls`, besides those that every function uses.
@@ -36,7 +36,9 @@ def sweep(*modules: str, texts: tuple[str, ...]) -> pytest.MarkDecorator:
     """
     files = [f"src/tilewise/kernels/calls/{one}.py" for one in ("arrays", "launching", *modules)]
     files += [f"src/tilewise/kernels/{one}.cu" for one in (*texts, "general/pack")]
-    return pytest.mark.sweep(*files, "tests/calls/layouts.py", *SIMULATOR, packages=["ziglang", "hypothesis"])
+    return pytest.mark.sweep(
+        *files, "tests/calls/layouts.py", *SIMULATOR, packages=["ziglang", "hypothesis"], sample=0
+    )
 
 
 def extents(least: int = 0, most: int = 70) -> st.SearchStrategy[int]:

@@ -55,7 +55,7 @@ export function space(root, { onPreview = () => {}, onSelect = () => {} }) {
 
   const cubeOf = (event) => {
     const point = event.points?.[0];
-    return point && point.curveNumber === 0 ? full[Math.floor(point.pointNumber / CORNERS.length)] : null;
+    return point?.curveNumber === 0 ? (full[Math.floor(point.pointNumber / CORNERS.length)] ?? null) : null;
   };
 
   return {
