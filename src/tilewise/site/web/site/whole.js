@@ -11,8 +11,11 @@ export function layOutRest(article, signal) {
     article.dispatchEvent(new Event("tw-laid-out"));
   };
   if (document.documentElement.classList.contains("tw-whole")) return done();
-  if (!window.requestIdleCallback || !window.matchMedia("(max-width: 44.9375em)").matches) return done();
   const rest = [...article.children];
+  if (!window.requestIdleCallback || !window.matchMedia("(max-width: 44.9375em)").matches) {
+    for (const part of rest) part.classList.add("tw-laid"); // also for a window that becomes narrow
+    return done();
+  }
   const some = () => {
     if (signal.aborted) return;
     const start = performance.now();
