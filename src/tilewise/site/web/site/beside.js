@@ -14,15 +14,17 @@ export function standBeside(article, signal) {
     return first?.textContent.trim() === "CUDA C" && second?.textContent.trim() === "Pseudocode";
   });
   if (!sets.length) return;
-  const widths = new Map(sets.map((set) => [set, [...set.querySelectorAll(":scope > .tabbed-content > *")].map(longest)]));
-  const names = new Map(sets.map((set) => [set, [...set.querySelectorAll(":scope > .tabbed-labels > label")].slice(1)]));
+  let widths, names;
   const place = () => {
-    const room = wide.matches ? article.clientWidth : 0;
-    const character = room && characterWidth(article);
+    if (!wide.matches) return sets.forEach((set) => set.classList.remove("tw-two-up"));
+    widths ??= new Map(sets.map((set) => [set, [...set.querySelectorAll(":scope > .tabbed-content > *")].map(longest)]));
+    names ??= new Map(sets.map((set) => [set, [...set.querySelectorAll(":scope > .tabbed-labels > label")].slice(1)]));
+    const room = article.clientWidth;
+    const character = characterWidth(article);
     for (const set of sets) {
       const [first, second] = widths.get(set).map((count) => Math.ceil((count + AROUND) * character));
       const [one, other] = set.querySelectorAll(":scope > input");
-      const fits = room && widths.get(set).slice(0, 2).every(Boolean) && first + second + GAP <= room;
+      const fits = widths.get(set).slice(0, 2).every(Boolean) && first + second + GAP <= room;
       const behind = names.get(set).reduce((sum, name) => sum + name.offsetWidth, 0);
       const above = first + behind + GAP <= room;
       set.classList.toggle("tw-two-up", Boolean(fits && (one.checked || other.checked)));
