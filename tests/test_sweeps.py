@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.sweeps import KEPT, RECORDED, SAMPLE, DamagedError, Keys, Pass, code_of, read, write
+from tests.sweeps import KEPT, RECORDED, SAMPLE, SIMULATOR, DamagedError, Keys, Pass, code_of, read, write
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
@@ -118,6 +118,29 @@ def test_a_key_changes_with_what_is_covered(swept: Project, file: str, content: 
     before = Keys(swept.root).key(test, marks)
     swept.write(file, content)
     assert (Keys(swept.root).key(test, marks) != before) is changed
+
+
+def test_a_new_file_of_the_simulator_is_covered_or_named_here() -> None:
+    """SIMULATOR names what lessons' kernels need: nothing is left out because nobody thought of it."""
+
+    def files(*patterns: str) -> set[str]:
+        found = {file for one in patterns for path in ROOT.glob(one) for file in (path, *path.rglob("*"))}
+        return {
+            file.relative_to(ROOT).as_posix() for file in found if file.suffix in (".py", ".c", ".h", ".cuh")
+        }
+
+    only_of_files_with_main = {
+        *(
+            f"src/tilewise/cuda/{one}.py"
+            for one in ("host_members", "host_values", "launch_sites", "top_level")
+        ),
+        "src/tilewise/simulator/compile/whole_file.py",
+    }
+    left = files("src/tilewise/simulator", "src/tilewise/cuda") - files(*SIMULATOR)
+    assert left - only_of_files_with_main <= {
+        "src/tilewise/cuda/difference.py",
+        "src/tilewise/cuda/__init__.py",
+    }
 
 
 def test_prose_counts_where_the_whole_text_is_covered(swept: Project) -> None:
