@@ -26,13 +26,15 @@ LATER = 20
 TIMED = """async ([id, later]) => {
     const root = document.getElementById(id);
     const slider = root.querySelector('input[type="range"]');
+    const kernel = root.querySelector("select");
     const answered = () => new Promise((resolve) => {
         new MutationObserver((_, seen) => { seen.disconnect(); resolve(performance.now()); })
             .observe(root.querySelector(".tw-try-result"), { childList: true });
     });
     const move = () => {
-        slider.value = Number(slider.value) === Number(slider.max) ? slider.min : Number(slider.value) + 1;
-        slider.dispatchEvent(new Event("input", { bubbles: true }));
+        if (slider) slider.value = Number(slider.value) === Number(slider.max) ? slider.min : Number(slider.value) + 1;
+        else kernel.selectedIndex = (kernel.selectedIndex + 1) % kernel.length;
+        (slider ?? kernel).dispatchEvent(new Event("input", { bubbles: true }));
     };
     const times = [];
     for (let k = 0; k <= later; k++) {

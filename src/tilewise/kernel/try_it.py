@@ -13,6 +13,7 @@ import random
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,9 @@ from tilewise.cuda.cases import Array, Case, Dim3, Recipe
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import TensorMap
 from tilewise.figures.kinds.stepped import traced_of
+from tilewise.kernel.chains import as_case
 from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launch import Launch
 from tilewise.kernel.launches import without_logging
 from tilewise.outputs.base import sink
 from tilewise.outputs.try_it import TryOutput
@@ -139,8 +142,8 @@ Make: TypeAlias = "Callable[..., Case]"
 
 
 def try_it(
-    make: Make | Mapping[str, Make],
-    kernel: Kernel | Mapping[str, Kernel],
+    make: Make | Mapping[str, Make] | Mapping[str, Launch],
+    kernel: Kernel | Mapping[str, Kernel] | None = None,
     *,
     caption: str = _CAPTION,
     **sizes: Choices,
@@ -150,7 +153,8 @@ def try_it(
     Args:
         make: makes the case from the sizes, by their names; it may add, subtract, multiply and divide
             (``//``, ``%``, ``ceil_div``) them, and nothing else. Where kernels are launched differently,
-            one for each, by the kernels' labels.
+            one for each, by the kernels' labels. Without a kernel: launches by their labels, which no size
+            changes.
         kernel: what runs, or several by their labels; the first is shown.
         caption: a sentence below the title.
         **sizes: of each size ``(least, start, most)``, or a list of choices with the start first.
@@ -162,6 +166,10 @@ def try_it(
             page cannot make.
     """
     ranges = [_range(name, given) for name, given in sizes.items()]
+    if kernel is None:
+        launches_of = {name: one for name, one in dict(make).items() if isinstance(one, Launch)}
+        kernel = {name: one.kernel for name, one in launches_of.items()}
+        make = {name: partial(as_case, one) for name, one in launches_of.items()}
     kernels = dict(kernel) if isinstance(kernel, Mapping) else {kernel.name: kernel}
     label, first = next(iter(kernels.items()))
     makes = dict(make) if isinstance(make, Mapping) else dict.fromkeys(kernels, make)
