@@ -32,7 +32,8 @@ TIMED = """async ([id, later]) => {
             .observe(root.querySelector(".tw-try-result"), { childList: true });
     });
     const move = () => {
-        if (slider) slider.value = Number(slider.value) === Number(slider.max) ? slider.min : Number(slider.value) + 1;
+        const at = Number(slider?.value);
+        if (slider) slider.value = at === Number(slider.max) ? slider.min : at + 1;
         else kernel.selectedIndex = (kernel.selectedIndex + 1) % kernel.length;
         (slider ?? kernel).dispatchEvent(new Event("input", { bubbles: true }));
     };

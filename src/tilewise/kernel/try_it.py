@@ -166,13 +166,15 @@ def try_it(
             page cannot make.
     """
     ranges = [_range(name, given) for name, given in sizes.items()]
+    launched: dict[str, Any] = dict(make) if isinstance(make, Mapping) else {}
     if kernel is None:
-        launches_of = {name: one for name, one in dict(make).items() if isinstance(one, Launch)}
-        kernel = {name: one.kernel for name, one in launches_of.items()}
-        make = {name: partial(as_case, one) for name, one in launches_of.items()}
+        if not launched:
+            raise KernelError("try_it: give a kernel, or launches by their labels.")
+        kernel = {name: one.kernel for name, one in launched.items()}
+        launched = {name: partial(as_case, one) for name, one in launched.items()}
     kernels = dict(kernel) if isinstance(kernel, Mapping) else {kernel.name: kernel}
     label, first = next(iter(kernels.items()))
-    makes = dict(make) if isinstance(make, Mapping) else dict.fromkeys(kernels, make)
+    makes: dict[str, Make] = launched or dict.fromkeys(kernels, make)
     if list(makes) != list(kernels):
         raise KernelError(
             f"try_it: the cases are for {list(makes)}, the kernels {list(kernels)}. Use the same labels."
@@ -196,10 +198,10 @@ def try_it(
         for name, one in kernels.items()
     ]
     offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
-    run = _run_at(makes[label](**start), first, offer)
-    offer["totals"] = _counters(run)
     of_warp = Trace(blocks=[0], warps=[0], max_steps=1000)
-    traced = traced_of(_run_at(makes[label](**start), first, offer, of_warp))
+    run = _run_at(makes[label](**start), first, offer, of_warp)
+    offer["totals"] = _counters(run)
+    traced = traced_of(run)
     sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
 
 
@@ -406,7 +408,7 @@ def _at(offer: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     return worth(offer["grid"]), worth(offer["block"]), worth([offer["sharedBytes"]]), arguments
 
 
-def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any], trace: Trace | None = None) -> Run:
+def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any], trace: Trace) -> Run:
     """The run at the start, with the numbers that the page will make."""
     arguments: list[Any] = []
     for one, parameter in zip(offer["arguments"], kernel.parameters, strict=True):

@@ -21,8 +21,8 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
 
     Each row has its ``line``, a ``text``, what is ``counted``, the ``lanes``, and either ``sectors``, as
     numbers with the words that are used of each, or ``banks``, how many words are wanted of each; the other
-    is None. A bulk copy, of more than ``MOST_BYTES``, is counted in bytes and has no sectors; what it writes to
-    shared memory is left out.
+    is None. A bulk copy, of more than ``MOST_BYTES``, is counted in bytes and has no sectors; what it writes
+    to shared memory is left out.
     """
     found: list[dict[str, Any]] = []
     for at in range(len(rows.step)):
