@@ -29,7 +29,7 @@ TIMED = """async ([id, later]) => {
     const kernel = root.querySelector("select");
     const answered = () => new Promise((resolve) => {
         new MutationObserver((_, seen) => { seen.disconnect(); resolve(performance.now()); })
-            .observe(root.querySelector(".tw-try-result"), { childList: true });
+            .observe(root.querySelector(".tw-try-result"), { attributes: true });
     });
     const move = () => {
         const at = Number(slider?.value);

@@ -31,7 +31,7 @@ ANSWERS = """async (id) => {
     const seen = () => new Promise((resolve, reject) => {
         const watch = new MutationObserver(() => { watch.disconnect(); clearTimeout(late); resolve(); });
         const late = setTimeout(() => reject(new Error(`${id}: no answer within a minute`)), 60_000);
-        watch.observe(result, { childList: true });
+        watch.observe(result, { attributes: true });
     });
     const run = async (what, values, kernel) => {
         if (form.elements.kernel) form.elements.kernel.value = String(kernel);

@@ -169,6 +169,8 @@ def test_launches_alone_are_offered_by_their_labels() -> None:
     assert [one["label"] for one in offer["kernels"]] == ["small", "large"]
     assert [one["launch"]["grid"] for one in offer["kernels"]] == [[1, 1, 1], [3, 1, 1]]
     assert offer["sizes"] == []
+    with pytest.raises(KernelError, match="give a kernel, or launches"):
+        offered(scaling, n=(1, 20, 100))
 
 
 def test_a_page_has_the_lines_with_the_most_traffic_until_it_is_touched() -> None:

@@ -39,6 +39,7 @@ Choices: TypeAlias = "tuple[int, int, int] | list[int]"
 
 _TRIED = 200
 _CAPTION = "Change a size and the kernel runs again, in your browser."
+_LAUNCHES = "Choose another, and it runs in your browser."
 
 
 class Size(int):
@@ -145,7 +146,7 @@ def try_it(
     make: Make | Mapping[str, Make] | Mapping[str, Launch],
     kernel: Kernel | Mapping[str, Kernel] | None = None,
     *,
-    caption: str = _CAPTION,
+    caption: str | None = None,
     **sizes: Choices,
 ) -> None:
     """Let readers run a kernel on the page, with sizes of their own.
@@ -156,7 +157,7 @@ def try_it(
             one for each, by the kernels' labels. Without a kernel: launches by their labels, which no size
             changes.
         kernel: what runs, or several by their labels; the first is shown.
-        caption: a sentence below the title.
+        caption: a sentence below the title; None for one that says what to do.
         **sizes: of each size ``(least, start, most)``, or a list of choices with the start first.
 
     Shows the run at the start, which the page has before anything is changed and where no script runs.
@@ -202,6 +203,7 @@ def try_it(
     run = _run_at(makes[label](**start), first, offer, of_warp)
     offer["totals"] = _counters(run)
     traced = traced_of(run)
+    caption = caption or (_CAPTION if ranges else _LAUNCHES)
     sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
 
 

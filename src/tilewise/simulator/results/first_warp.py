@@ -43,7 +43,7 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
     ]
     made = [_row(rows, one["name"], one["accesses"]) for one in drawn]
     said = ["Warp 0 of block 0, the first time it executes each access."]
-    if any(one["sectors"] is not None for one in made):
+    if any(one["sectors"] is not None and len(one["sectors"]) > 0 for one in made):
         said.append("A box is a sector of eight words.")
     if any(one["banks"] is not None for one in made):
         said.append("A column is a bank.")
