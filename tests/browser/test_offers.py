@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,13 +11,19 @@ from playwright.sync_api import BrowserContext, Page
 
 from tests.sweeps import SIMULATOR
 
+from .conftest import ROOT
+
 pytestmark = pytest.mark.sweep(
     *SIMULATOR,
     "src/tilewise/kernel/try_it.py",
     "src/tilewise/site/web/run",
-    "lessons",
     packages=["ziglang"],
 )
+LESSONS = [
+    file.relative_to(ROOT).with_suffix("").as_posix()
+    for file in sorted((ROOT / "lessons").glob("*/*.py"))
+    if re.search(r"^ *try_it\(", file.read_text(encoding="utf-8"), re.M)
+]
 
 ANSWERS = """async (id) => {
     const root = document.getElementById(id);
@@ -70,46 +76,35 @@ ANSWERS = """async (id) => {
 }"""
 
 
-def pages(built: Path) -> Iterator[str]:
-    """Where the pages with runs are, below the site's address."""
-    for path in sorted(built.rglob("index.html")):
-        if 'class="tw-try"' in path.read_text(encoding="utf-8"):
-            yield path.parent.relative_to(built).as_posix()
-
-
 def runs(page: Page) -> list[dict[str, Any]]:
     """What each run of a page says."""
     names = page.locator(".tw-try").evaluate_all("(all) => all.map(({ id }) => id)")
     return [{"id": name, **page.evaluate(ANSWERS, name)} for name in names]
 
 
-def test_every_run_of_the_lessons_answers_at_all_ends_and_is_stepped(
-    built: Path, site: str, open_context: Callable[..., BrowserContext]
+@pytest.mark.parametrize(
+    "lesson", [pytest.param(one, marks=pytest.mark.sweep(f"{one}.py")) for one in LESSONS]
+)
+def test_every_run_of_a_lesson_answers_at_all_ends_and_is_stepped(
+    lesson: str, site: str, open_context: Callable[..., BrowserContext]
 ) -> None:
-    faults = []
-    count = 0
-    for where in pages(built):
-        page = open_context(viewport={"width": 390, "height": 844}).new_page()
-        errors: list[str] = []
-        page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
-        page.goto(f"{site}{where}/")
-        for one in runs(page):
-            count += 1
-            at = f"{where} {one['id']}"
-            print(at, one["steps"])
-            first = one["said"][0]
-            faults += [f"{at}, {run['what']}: {run['refused']}" for run in one["said"] if run["refused"]]
-            faults += [f"{at}, {run['what']}: no table" for run in one["said"] if not run["title"]]
-            if first["total"] != first["page"]:
-                faults.append(f"{at}: {first['total']}, not {first['page']} as on the page")
-            if not one["steps"].get("drawn"):
-                faults.append(f"{at}: not stepped: {one['steps']}")
-        if page.locator(".tw-try + .tw-run").count():
-            faults.append(f"{where}: the run at the start is shown once more below its panel")
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        if wide > 0:
-            faults.append(f"{where} is {wide} px too wide")
-        faults += [f"{where}: {error}" for error in errors]
-        page.close()
+    page = open_context(viewport={"width": 390, "height": 844}).new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(f"{site}{lesson}/")
+    found = runs(page)
+    for one in found:
+        first = one["said"][0]
+        faults += [f"{one['id']}, {run['what']}: {run['refused']}" for run in one["said"] if run["refused"]]
+        faults += [f"{one['id']}, {run['what']}: no table" for run in one["said"] if not run["title"]]
+        if first["total"] != first["page"]:
+            faults.append(f"{one['id']}: {first['total']}, not {first['page']} as on the page")
+        if not one["steps"].get("drawn"):
+            faults.append(f"{one['id']}: not stepped: {one['steps']}")
+    if page.locator(".tw-try + .tw-run").count():
+        faults.append("the run at the start is shown once more below its panel")
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    if wide > 0:
+        faults.append(f"the page is {wide} px too wide")
     assert faults == []
-    assert count >= 50, f"only {count} runs were found"
+    assert found
