@@ -126,9 +126,12 @@ def _hopper_tile(
     return Tile(settings, 64 * groups, wide, 64, per_sm, busy, alone, splits)
 
 
-def _fp32_tile(high: int, wide: int, by: tuple[int, int], stages: int, per_sm: int, *times: float) -> Tile:
-    settings = {"BM": high, "BN": wide, "ROWS": by[0], "COLS": by[1], "DEEP": 16, "STAGES": stages}
-    return Tile(settings, high, wide, 16, per_sm, times[0], times[1], (1, 2, 4, 8, 16))
+def _fp32_tile(
+    high: int, wide: int, by: tuple[int, int], deep: int, stages: int, per_sm: int, *times: float
+) -> Tile:
+    settings = {"BM": high, "BN": wide, "ROWS": by[0], "COLS": by[1], "DEEP": deep, "STAGES": stages}
+    settings |= {"SLICES": max(1, 128 * by[0] * by[1] // high // wide), "PER_SM": per_sm}
+    return Tile(settings, high, wide, deep, per_sm, times[0], times[1], (1, 2, 4, 8))
 
 
 def _mma_tile(high: int, wide: int, warps: tuple[int, int], stages: int, per_sm: int, *times: float) -> Tile:
@@ -153,28 +156,32 @@ MMA_TILES = (
 )
 """Of `general/matmul_mma`."""
 WGMMA_TILES = (
-    _hopper_tile(1, 64, 6, 1, 2, 0.205, 0.148, 8),
-    _hopper_tile(1, 128, 4, 1, 2, 0.301, 0.325, 4),
-    _hopper_tile(1, 192, 5, 1, 1, 0.151, 0.372, 4),
-    _hopper_tile(2, 128, 6, 1, 1, 0.388, 0.223, 4),
-    _hopper_tile(2, 128, 6, 2, 1, 0.398, 0.239),
-    _hopper_tile(2, 192, 4, 2, 1, 0.422, 0.524),
-    _hopper_tile(2, 256, 4, 1, 1, 0.517, 0.622, 4),
-    _hopper_tile(2, 256, 4, 2, 1, 0.279, 0.65),
+    _hopper_tile(1, 64, 6, 1, 2, 0.192, 0.223, 8),
+    _hopper_tile(1, 64, 12, 1, 1, 0.203, 0.203, 8),
+    _hopper_tile(1, 128, 8, 1, 1, 0.254, 0.254, 4),
+    _hopper_tile(1, 192, 7, 1, 1, 0.32, 0.32, 4),
+    _hopper_tile(2, 128, 6, 1, 1, 0.394, 0.394, 4),
+    _hopper_tile(2, 192, 5, 1, 1, 0.523, 0.523, 2),
+    _hopper_tile(2, 256, 4, 1, 1, 0.64, 0.64, 4),
+    _hopper_tile(2, 256, 4, 2, 1, 0.663, 0.663),
+    _hopper_tile(3, 128, 5, 1, 1, 0.534, 0.534, 2),
+    _hopper_tile(3, 192, 4, 1, 1, 0.709, 0.709, 2),
+    _hopper_tile(3, 192, 4, 2, 1, 0.737, 0.737),
 )
 """Of `general/matmul_hopper`."""
 FP32_TILES = (
-    _fp32_tile(32, 32, (4, 4), 4, 6, 0.191, 0.305),
-    _fp32_tile(64, 32, (4, 4), 4, 5, 0.344, 0.431),
-    _fp32_tile(64, 64, (8, 4), 4, 4, 0.513, 0.625),
-    _fp32_tile(128, 64, (8, 8), 3, 3, 1.04, 1.1),
+    _fp32_tile(32, 32, (8, 4), 32, 4, 5, 0.27, 0.306),
+    _fp32_tile(32, 64, (4, 8), 32, 3, 4, 0.443, 0.52),
+    _fp32_tile(64, 64, (8, 8), 32, 3, 3, 0.82, 0.949),
+    _fp32_tile(64, 128, (8, 8), 16, 4, 3, 0.737, 0.842),
+    _fp32_tile(128, 128, (8, 8), 16, 4, 2, 1.414, 1.38),
 )
 """Of `general/matmul_fp32`."""
 
 
 @dataclass(frozen=True)
 class Overheads:
-    """Microseconds of a 16-bit kernel besides its steps of k, from times of 179 random shapes on an H200."""
+    """Microseconds of a kernel besides its steps of k, from times of hundreds of random shapes on an H200."""
 
     launch_us: float
     """Of the launch."""
@@ -188,47 +195,41 @@ class Overheads:
     """The same, more for 8,192 results of an SM."""
 
 
-_WGMMA, _MMA = Overheads(3.21, 1.77, 0.5, 0.85, 0.7), Overheads(3.66, 1.11, 1.02, 0.95, 0.28)
+_WGMMA, _MMA = Overheads(2.91, 1.9, 0.45, 1.07, 0.72), Overheads(3.66, 1.11, 1.02, 0.95, 0.28)
+_FP32 = Overheads(4.11, 0.78, 0.75, 1.13, 0.41)
 _SLOWER = {16: 0.0, 8: 0.29, 4: 0.59, 2: 7.6}
 """By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
+_RAGGED_US = {16: 0.0, 8: 0.3, 4: 0.3, 2: 1.13}
+"""By bytes at whose multiples its rows begin: more for 8,192 results of an SM in `general/matmul_hopper`."""
+_ODD_SLOWER, _ODD_US = 0.11, 0.97
+"""The same two for FP32 where rows begin at no multiples of 16 bytes."""
 _LESSON_US, _LESSON_STEP_US = 4.5, 0.62
-_WAVE_US, _SPLIT_US = 1.2, 2.0
-"""Of FP32."""
-_NARROW = (1.15, 1.9)
-"""How many times as long steps take in FP32, of several blocks and of one, where B is loaded by 4 bytes."""
-_FP32_STEP_US = {16: (5.6, 5.6), 8: (2.88, 3.1)}
+_FP32_STEP_US = {16: (5.4, 5.5), 8: (2.75, 3.1)}
+_IN_L2, _MISSED = 50_000_000, 0.12
+"""Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
 
 
-def _time(tile: Tile, split: int, m: int, n: int, k: int, narrow: bool = False) -> float:
-    """Modelled microseconds in FP32, besides those of any launch: waves of blocks, with their steps of k."""
-    busy_us, alone_us = tile.busy_us, tile.alone_us
-    if narrow:
-        busy_us, alone_us = busy_us * _NARROW[0], alone_us * _NARROW[1]
-    blocks = ceil_div(m, tile.high) * ceil_div(n, tile.wide) * split
-    on_sm, steps = ceil_div(blocks, _SMS), ceil_div(ceil_div(k, tile.deep), split)
-    waves = ceil_div(on_sm, tile.per_sm)
-    return (
-        waves * _WAVE_US + steps * max(on_sm * busy_us, waves * alone_us) + (_SPLIT_US if split > 1 else 0.0)
-    )
-
-
-def _time_16bit(
+def _time(
     tile: Tile,
     split: int,
     sizes: tuple[int, int, int],
     matrices: int,
     over: Overheads,
-    loads: tuple[int, int],
+    slower: float = 0.0,
+    ragged_us: float = 0.0,
 ) -> float:
-    """The same of BF16 and FP16, with the launch; a bit more where k is split, for what the model is off."""
+    """Modelled microseconds: waves of blocks, with their steps of k.
+
+    A bit more where k is split, for what the model is off.
+    """
     m, n, k = sizes
     pair, results = tile.settings.get("PAIR", 1), tile.high * tile.wide / 8192
     blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split * matrices
     on_sm, steps = ceil_div(blocks, FILLED[split * pair]), ceil_div(ceil_div(k, tile.deep), split)
     waves = ceil_div(on_sm, tile.per_sm)
-    slower = _SLOWER[loads[0]] * tile.high + _SLOWER[loads[1]] * tile.wide
-    work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower / (tile.high + tile.wide))
+    work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower)
     time = over.launch_us + waves * (over.wave_us + over.results_us * results) + work
+    time += on_sm * results * ragged_us
     return time if split == 1 else 1.03 * (time + over.split_us + over.sums_us * on_sm * results)
 
 
@@ -255,16 +256,21 @@ def _tiles(
 ) -> Choice:
     """The 16-bit kernel and its tile that should be done first."""
     sizes, name = (m, n, k), "BF16" if kind == "bfloat16" else "FP16"
-    time, tile, split = _best(
-        MMA_TILES, k, arch, lambda one, split: _time_16bit(one, split, sizes, matrices, _MMA, loads)
-    )
+
+    def mma(one: Tile, split: int) -> float:
+        slower = _SLOWER[loads[0]] * one.high + _SLOWER[loads[1]] * one.wide
+        return _time(one, split, sizes, matrices, _MMA, slower / (one.high + one.wide))
+
+    def wgmma(one: Tile, split: int) -> float:
+        missed = _MISSED if one.settings["PAIR"] == 1 and 2 * k * (m + n) > _IN_L2 else 0.0
+        return _time(one, split, sizes, 1, _WGMMA, missed, _RAGGED_US[loads[1]])
+
+    time, tile, split = _best(MMA_TILES, k, arch, mma)
     best = "general/matmul_mma"
     if arch == HOPPER and matrices <= _MANY:
         padded = [4.0 * k * lines for lines, load in ((m, loads[0]), (n, loads[1])) if load < 16]
-        padding = 2.7 + sum(padded) * 0.8 / 3e6 if padded else 0.0
-        other, other_tile, other_split = _best(
-            WGMMA_TILES, k, arch, lambda one, split: _time_16bit(one, split, sizes, 1, _WGMMA, (16, 16))
-        )
+        padding = 3.4 + sum(padded) * 0.83 / 3e6 if padded else 0.0
+        other, other_tile, other_split = _best(WGMMA_TILES, k, arch, wgmma)
         if (other + padding) * matrices < time:
             time, tile, split = (other + padding) * matrices, other_tile, other_split
             best = "general/matmul_hopper"
@@ -278,15 +284,14 @@ def _tiles(
 
 def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
     """The FP32 kernel and its tile that should be done first."""
-    time, tile, split = _best(FP32_TILES, k, arch, lambda one, split: _time(one, split, m, n, k))
-    padding = 0.0 if rows and n % 4 == 0 else 3.0 + k * n * 8 / 3e6
-    time, pads = time + padding, padding > 0.0
-    if pads:
-        narrow = _best(FP32_TILES, k, arch, lambda one, split: _time(one, split, m, n, k, narrow=True))
-        if narrow[0] < time:
-            (time, tile, split), pads = narrow, False
+    whole = rows and n % 4 == 0
+    odd = (0.0, 0.0) if whole else (_ODD_SLOWER, _ODD_US)
+    time, tile, split = _best(
+        FP32_TILES, k, arch, lambda one, split: _time(one, split, (m, n, k), 1, _FP32, *odd)
+    )
     why = _why("FP32", tile.high, tile.wide, split)
-    choice = Choice("general/matmul_fp32", why, {**tile.settings, "SPLIT": split}, {"pads": int(pads)})
+    choice = Choice("general/matmul_fp32", why, {**tile.settings, "SPLIT": split})
+    padding = 0.0 if whole else 3.3 + k * n * 8 / 4.8e6
     steps = ceil_div(k, 32)
     for columns, name in ((16, "matmul_fp32"), (8, "matmul_fp32_narrow")):
         tiles = ceil_div(m, 128) * ceil_div(n, 16 * columns)
@@ -295,11 +300,11 @@ def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
             each = ceil_div(steps, most)
             parts = ceil_div(steps, each)  # none of them empty
             on_sm = ceil_div(tiles * parts, _SMS)
-            lesson = 1.0 + padding + each * max(on_sm * busy, ceil_div(on_sm, 16 // columns) * alone)
+            lesson = 6.2 + padding + each * max(on_sm * busy, ceil_div(on_sm, 16 // columns) * alone)
             if parts > 1:
-                lesson += 2.5 + parts * m * n * 8 / 4e6
+                lesson += 2.1 + parts * m * n * 8 / 4e6
             elif padding:
-                lesson += m * n * 8 / 3e6
+                lesson += m * n * 8 / 1.85e6
             if lesson < time:
                 sizes = {"ALIGNED": 1, "PAD": 4, "SNAKE": 1, "LOOSE": 1, "SPLIT": int(parts > 1)}
                 sizes |= {"STAGES": 3 if columns == 16 else 2, "COLUMNS": columns}
@@ -450,8 +455,12 @@ def _line(one: Tensor) -> tuple[bool, int, int]:
         return by_rows, 0, 0
     pitch = one.steps[across] if one.shape[across] > 1 else one.shape[along]
     steps = [2 * one.steps[at] for at in (0, across) if one.shape[at] > 1]
-    behind = next(size for size in (16, 8, 4, 2) if one.aligned(size))
-    return by_rows, pitch, load(behind, *steps)
+    return by_rows, pitch, load(_behind(one), *steps)
+
+
+def _behind(one: Tensor) -> int:
+    """The greatest of 16, 8, 4 and 2 at whose multiple of bytes an array begins."""
+    return next(size for size in (16, 8, 4, 2) if one.aligned(size))
 
 
 def load(*bytes_: int) -> int:
@@ -544,16 +553,16 @@ def _fp32_tiles(
     (left, right), steps = _rows(a, b)
     (m, n), k, sizes = c.shape, a.shape[-1], choice.settings
     high, wide, deep = sizes["BM"], sizes["BN"], sizes["DEEP"]
-    if choice.launch["pads"]:
-        right, more = _padded(right)
-        steps += more
-    wide_b, pitch = right.shape[1] % 4 == 0 and right.aligned(), right.shape[1]
-    rows = {"WIDE": int(n % 4 == 0 and c.aligned()), "B_WIDE": int(wide_b)}
+    rows = {
+        name: int(one.shape[1] % 4 == 0 and one.aligned()) for name, one in (("B_WIDE", right), ("WIDE", c))
+    }
     kernel = general("matmul_fp32", **sizes, **rows, ACTIVATION=activation)
-    threads = high // sizes["ROWS"] * (wide // sizes["COLS"])
-    shared = 4 * max(sizes["STAGES"] * deep * (high + 4 + wide), high * wide if sizes["SPLIT"] > 1 else 0)
+    slices = sizes["SLICES"]
+    threads = high // sizes["ROWS"] * (wide // sizes["COLS"]) * slices
+    sums = slices * high * (wide + 16) if sizes["SPLIT"] * slices > 1 or not rows["WIDE"] else 0
+    shared = 4 * max(sizes["STAGES"] * deep * (high + 4 + wide), sums)
     bias_line = None if bias is None else bias.data
-    arguments = (left.flat(), right.flat(), c.data.reshape(-1), bias_line, m, n, k, pitch)
+    arguments = (left.flat(), right.flat(), c.data.reshape(-1), bias_line, m, n, k)
     grid = ceil_div(m, high) * ceil_div(n, wide) * sizes["SPLIT"]
     return [*steps, Step(kernel, arguments, grid, threads, shared)]
 
@@ -589,10 +598,10 @@ def _hopper(
         "A_COLUMNS": int(by_columns[0]),
         "B_ROWS": int(not by_columns[1]),
         "ACTIVATION": activation,
-        "WIDE": int(n % 8 == 0 and c.aligned()),
+        "WIDE": load(_behind(c), 2 * n) // 2,
     }
     a_map = _map(left, stored[0].shape, 64 if by_columns[0] else high)
-    b_map = _map(right, stored[1].shape, width // pair if by_columns[1] else 64)
+    b_map = _map(right, stored[1].shape, (width if by_columns[1] else 64) // pair)
     bias_line = None if bias is None else bias.data
     arguments = (a_map, b_map, c.data.reshape(-1), bias_line, m, n, k)
     tile = high * width * 4 if split > 1 else high * (width + 8) * 2
