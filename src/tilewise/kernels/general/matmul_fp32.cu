@@ -8,23 +8,22 @@
 #define STAGE (DEEP * (A_PITCH + BN))  // floats
 #define C_PITCH (BN + 16)
 #define UNROLL _Pragma("unroll")
-#define B_WIDTH (B_WIDE ? 4 : 1)  // elements of a copy
 #define C_WIDTH (WIDE ? 4 : 1)
 #define B_DOWN (THREADS * B_WIDTH / BN)
 
-// Asynchronous copy of one or four floats. Outside the matrix it writes zeros.
+// Asynchronous copy of one, two or four floats. Outside the matrix it writes zeros.
 template <int WIDTH> static __device__ void copy(float* to, const float* from, bool valid) {
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
     if (WIDTH == 4)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                      :: "r"(at), "l"(from), "r"(valid ? 16 : 0) : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-                     :: "r"(at), "l"(from), "r"(valid ? 4 : 0) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     :: "r"(at), "l"(from), "n"(WIDTH < 4 ? 4 * WIDTH : 4), "r"(valid ? 4 * WIDTH : 0) : "memory");
 }
 
 // C = activation(A B + bias) in FP32. A: M x K, B: K x N, C: M x N, row-major, any sizes and alignment; 
-// B_WIDE, WIDE: the rows of B, of C begin at multiples of 16 bytes. bias: N elements or null.
+// Rows of B begin at multiples of B_WIDTH elements: 4, 2 or 1; WIDE: those of C at multiples of 16 bytes. bias: N elements or null.
 // One tile of BM x BN per SPLIT blocks, a cluster, which share the steps of k; in a block SLICES groups of threads share
 // those of a stage. ROWS x COLS accumulators per thread, multiples of 4; a warp has 4 x 8 threads of a slice. SPLIT is 16 at most. 8 divides
 // DEEP. Grid: ceil(M / BM) * ceil(N / BN) * SPLIT. Block: THREADS. Dynamic shared memory: 4 * max(STAGES * STAGE,

@@ -14,10 +14,8 @@
 typedef uint4 Chunk;
 #elif WIDE == 4
 typedef uint2 Chunk;
-#elif WIDE == 2
-typedef unsigned Chunk;
 #else
-typedef Number Chunk;
+typedef unsigned Chunk;
 #endif
 
 #define R32_FROM_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83," \
@@ -207,11 +205,26 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     }
     __syncwarp();  // the warp's rows are complete
     int first = row0 + threadIdx.x / 32 * 16;
+#if WIDE > 1
     #pragma unroll 4
     for (int e = lane; e < 16 * BN / WIDE; e += 32) {
         int r = e / (BN / WIDE), c = e % (BN / WIDE) * WIDE;
         if (first + r < M && col0 + c < N)
             *(Chunk*)&C[(size_t)(first + r) * N + col0 + c] = *(Chunk*)&staged[r * PITCH + c];
     }
+#else
+    #pragma unroll 4
+    for (int e = lane; e < 16 * (BN / 2 + 1); e += 32) {  // two elements of four aligned bytes, or one at an end
+        int r = e / (BN / 2 + 1);
+        Number* to = &C[(size_t)(first + r) * N + col0];
+        const Number* from = &staged[r * PITCH];
+        int c = e % (BN / 2 + 1) * 2 - (int)((size_t)to / 2 % 2), left = min(BN, N - col0);
+        if (first + r >= M || c >= left) continue;
+        if (c >= 0 && c + 1 < left) {
+            Number both[2] = {from[c], from[c + 1]};
+            *(unsigned*)&to[c] = *(unsigned*)both;
+        } else to[max(c, 0)] = from[max(c, 0)];
+    }
+#endif
 #endif
 }
