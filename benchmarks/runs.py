@@ -26,13 +26,16 @@ LATER = 20
 TIMED = """async ([id, later]) => {
     const root = document.getElementById(id);
     const slider = root.querySelector('input[type="range"]');
+    const kernel = root.querySelector("select");
     const answered = () => new Promise((resolve) => {
         new MutationObserver((_, seen) => { seen.disconnect(); resolve(performance.now()); })
-            .observe(root.querySelector(".tw-try-result"), { childList: true });
+            .observe(root.querySelector(".tw-try-result"), { attributes: true });
     });
     const move = () => {
-        slider.value = Number(slider.value) === Number(slider.max) ? slider.min : Number(slider.value) + 1;
-        slider.dispatchEvent(new Event("input", { bubbles: true }));
+        const at = Number(slider?.value);
+        if (slider) slider.value = at === Number(slider.max) ? slider.min : at + 1;
+        else kernel.selectedIndex = (kernel.selectedIndex + 1) % kernel.length;
+        (slider ?? kernel).dispatchEvent(new Event("input", { bubbles: true }));
     };
     const times = [];
     for (let k = 0; k <= later; k++) {

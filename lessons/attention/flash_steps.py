@@ -823,6 +823,16 @@ tops, sums = np.zeros((1, 1, 2), np.float32), np.zeros((1, 1, 2), np.float32)
 LAST(Q, K, V, bias, part, tops, sums, O, 2, 3, 128, 128**-0.5, grid=(1, 1, 1), block=256, shared_bytes=205056)
 print(O[0, :4].round(3))
 
+# %% [markdown]
+# Run both versions on 64 queries and 128 keys. Which one copies K in fewer requests?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+ONE_TILE = of_heads(1, 64, 128, 1)
+FORMS = {"K row-major": 0, "K transposed": 1}
+try_it({name: launches_of(turned, 0, ONE_TILE)[0] for name, turned in FORMS.items()})
+
 # %% fold="Code of the measurement"
 
 

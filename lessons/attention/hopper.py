@@ -1591,7 +1591,16 @@ show(
 # make the compiler [serialise them](../matmul/wgmma.py#fence-commit-wait). O leaves through `stmatrix` and a TMA
 # store, as C did in [the GEMM](../matmul/hopper.py#storing-c-stmatrix-and-tma). The report above is what happens
 # without the proxy fence between the two.
-#
+
+# %% [markdown]
+# Run Kernel 8 on 256 queries and keys. How many bytes less does TMA load under a causal mask?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it({"no mask": FEW(256, 64), "causal mask": FEW(256, 64, causal=True)})
+
+# %% [markdown]
 # ## Against cuDNN and FlashAttention-3
 #
 # At 4,096 queries and $d$ = 128, Kernel 8 is {{ hook.gain | .1f }}× faster than the single warpgroup. It reaches

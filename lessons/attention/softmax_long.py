@@ -335,6 +335,20 @@ for number, dtype, fits, misaligned in (
 publish(long={"columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 
 # %% [markdown]
+# Leave out one wait at a time. Which access does it protect, and does a single row need it?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+WAITS = {
+    "all waits": LONG,
+    "no wait for the row": edited(LONG, ("mbarrier_wait(&full[n % SLOTS], n / SLOTS % 2);", "")),
+    "no wait for the pairs": edited(LONG, ("mbarrier_wait(&pairs_full[n % 2], n / 2 % 2);", "")),
+    "no wait for the cluster": edited(LONG, ("if (n == 0) cluster_wait();", "")),
+}
+try_it(lambda rows: as_case(in_clusters(LONG, 1, rows, 1000)), WAITS, rows=(1, 2, 6))
+
+# %% [markdown]
 # ## Persistent clusters and prefetching
 #
 # Once its row is in registers, a block reduces, exchanges pairs, scales and writes, and it loads nothing. An SM has

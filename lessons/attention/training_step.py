@@ -232,6 +232,14 @@ publish(
 # For a kernel whose traffic we know, bytes divided by bandwidth are a good estimate.
 
 # %% [markdown]
+# Run the kernel. How many bytes per parameter do its sectors add up to, and at which sizes is it more?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(updated, ADAMW, n=(1, 1000, 4096))
+
+# %% [markdown]
 # ## Bytes: attention with stored matrices
 #
 # Each layer has {{ moved.scores | .0f }} million scores. Written as in the formula, each line is a kernel that reads

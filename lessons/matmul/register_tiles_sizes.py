@@ -303,6 +303,14 @@ publish(
 # the last \wave.
 
 # %% [markdown]
+# Run the launch that adds the parts. How do its loads and stores grow with the number of parts?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(adding, ADD_PARTS, parts=(1, 4, 8), results=(1, 300, 2000))
+
+# %% [markdown]
 # ## The answer
 #
 # At 1,024, the 128 × 256 tiles reach {{ size.wide_1024 | .0% }} of cuBLAS, 128 × 128 tiles {{ size.narrow_1024 | .0% }}, and K in four parts

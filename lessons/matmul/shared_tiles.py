@@ -467,6 +467,15 @@ assert len(CARELESS) < len(STREAM_K.source)
 expect_hazard(Kernel(CARELESS).on(with_work(250, 508, 165, 5)), "race", line_with="LOAD_FRAGMENTS(0, 0)")
 
 # %% [markdown]
+# Split two tiles over two, three or four blocks. How many atomics do the parts need?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+SMALL = Kernel(STREAM_K.source, defines={"COLUMNS": 8})
+try_it({f"{blocks} blocks": SMALL.on(with_work(128, 256, 192, blocks, columns=8)) for blocks in (2, 3, 4)})
+
+# %% [markdown]
 # ## Fix-up: adding partial tiles
 #
 # Atomics need zeros to add to. A small kernel launched before the GEMM clears the split tiles, and only those.

@@ -319,6 +319,14 @@ UNSAFE = Kernel(GEMM_SMALL.source.replace(LAST_BARRIER, ""), defines=GEMM_SMALL.
 expect_hazard(UNSAFE.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
 
 # %% [markdown]
+# Run the variants on one matrix of 128 × 128, with K = 512. How many bytes does each one copy by TMA?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it({name: VARIANTS[name](128, 128, 512) for name in ("64 × 128", "64 × 128, TMA store", SPLIT)})
+
+# %% [markdown]
 # ## Estimate: bytes per SM
 #
 # Both remedies give each SM the same {{ few.clocks | , }} cycles of tensor-core work. But a small tile needs {{ few.small_kb | .0f }} KiB of operands, and

@@ -360,6 +360,14 @@ def multiplied(M, N, K, shared_bytes=0):
 agree(product, PRODUCT, [multiplied(33, 65, 40), multiplied(50, 31, 7)], rtol=1e-4, atol=1e-4)
 
 # %% [markdown]
+# Change M and N. How many instructions does a single row or column beyond a whole tile cost?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(lambda M, N: multiplied(M, N, 40), PRODUCT, M=(1, 33, 96), N=(1, 65, 96))
+
+# %% [markdown]
 # There are two models. If slots are what counts, {{ fit.slots }} tiles are one wave and take as long as one tile. But a tile
 # keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per multiply-add, and both tiles use the same pipe.
 # If that pipe is what counts, two tiles at once finish no earlier than two in a row. Then the tiles of the

@@ -280,6 +280,20 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"], "the text names them"
 
 # %% [markdown]
+# Run the tile with four of these descriptors. Which of them change D?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+from tilewise.kernel.edits import edited
+
+try_it(
+    {
+        name: edited(ONE_TILE.on(tile_case()), TRIED[name])
+        for name in ("LBO 16, SBO 1,024", "LBO 16, SBO 512", "K step of 16 bytes", "a buffer 128 bytes later")
+    }
+)
+
+# %% [markdown]
 # For the last three, the simulator stops before it multiplies: a swizzle pattern begins at a multiple of 1,024 bytes, and
 # the descriptor has to name the swizzle with which the tensor map stored the tile. A GPU reports nothing.
 #

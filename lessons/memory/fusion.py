@@ -339,6 +339,24 @@ y = np.zeros_like(x)
 FUSED(x, y, 4, grid=1, block=256)
 print(y)
 
+# %% [markdown]
+# Compare three of the five kernels with the fused one. How many sectors do all five move, and how many does it?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+STEP = {
+    "sine": (SINE, ["x"], "s"),
+    "square of the sine": (SQUARE_S, ["s"], "s2"),
+    "sum": (ADD, ["s2", "c2"], "y"),
+}
+ONES = {name: lambda n, ends=ends: one_step(n, *ends) for name, (_, *ends) in STEP.items()}
+try_it(
+    {"fused": elements, "fused, float4": lambda n: elements(n, 4), **ONES},
+    {"fused": FUSED, "fused, float4": FUSED_FLOAT4, **{name: kernel for name, (kernel, *_) in STEP.items()}},
+    n=(1, 1000, 4000),
+)
+
 # %% fold="Code of the figure"
 show(
     stepped(

@@ -31,7 +31,7 @@ ANSWERS = """async (id) => {
     const seen = () => new Promise((resolve, reject) => {
         const watch = new MutationObserver(() => { watch.disconnect(); clearTimeout(late); resolve(); });
         const late = setTimeout(() => reject(new Error(`${id}: no answer within a minute`)), 60_000);
-        watch.observe(result, { childList: true });
+        watch.observe(result, { attributes: true });
     });
     const run = async (what, values, kernel) => {
         if (form.elements.kernel) form.elements.kernel.value = String(kernel);
@@ -112,4 +112,4 @@ def test_every_run_of_the_lessons_answers_at_all_ends_and_is_stepped(
         faults += [f"{where}: {error}" for error in errors]
         page.close()
     assert faults == []
-    assert count >= 20, f"only {count} runs were found"
+    assert count >= 50, f"only {count} runs were found"

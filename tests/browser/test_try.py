@@ -222,6 +222,22 @@ def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
     expect(run.locator(".tw-try-status")).to_contain_text(hazard.message)
 
 
+def test_the_table_stays_where_it_is_scrolled_while_a_slider_moves(
+    opened: Callable[..., tuple[Page, Faults]],
+) -> None:
+    page, _ = opened(390)
+    run = page.locator("#try-1")
+    slider = run.get_by_label("block", exact=True)
+    slider.press("ArrowRight")
+    table = run.locator(".tw-table")
+    title = run.locator(".tw-run-title code")
+    expect(title).to_have_text("vec_add<<<3, 9>>>")
+    table.evaluate("(one) => { one.scrollLeft = 60; }")
+    slider.press("ArrowRight")
+    expect(title).to_have_text("vec_add<<<2, 10>>>")
+    assert table.evaluate("(one) => one.scrollLeft") == 60
+
+
 def test_arrays_are_what_python_makes_of_the_same_inputs(opened: Callable[..., tuple[Page, Faults]]) -> None:
     page, _ = opened()
     run = page.locator("#try-1")

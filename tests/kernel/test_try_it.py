@@ -27,8 +27,8 @@ from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernel.launches import logging_launches
 from tilewise.kernel.try_it import Size, filled, value_of
 from tilewise.outputs import decode, encode
-from tilewise.outputs.base import CollectingSink, installed
-from tilewise.outputs.try_it import TryOutput
+from tilewise.outputs.base import CollectingSink, Context, installed
+from tilewise.outputs.try_it import MOST_LINES, TryOutput
 
 SCALE = Kernel(r"""
 extern "C" __global__
@@ -161,3 +161,58 @@ def test_the_run_at_the_start_is_not_logged_as_one_of_the_lessons_launches() -> 
         kernel = Kernel(SCALE.source)
         offered(scaling, kernel, n=(1, 20, 100), block=(1, 8, 32))
     assert [one.launches for one in log.kernels()] == [()]
+
+
+def test_launches_alone_are_offered_by_their_labels() -> None:
+    small, large = (SCALE.on(scaling(n, 8)) for n in (8, 20))
+    offer = offered({"small": small, "large": large}).offer
+    assert [one["label"] for one in offer["kernels"]] == ["small", "large"]
+    assert [one["launch"]["grid"] for one in offer["kernels"]] == [[1, 1, 1], [3, 1, 1]]
+    assert offer["sizes"] == []
+    with pytest.raises(KernelError, match="give a kernel, or launches"):
+        offered(scaling, n=(1, 20, 100))
+
+
+def test_a_page_has_the_lines_with_the_most_traffic_until_it_is_touched() -> None:
+    stores = "\n".join(f"    y[32 * {k} + i] = {k}.0f;" for k in range(MOST_LINES + 4))
+    many = Kernel(f"""
+extern "C" __global__
+void many(const float* x, float* y) {{
+    int i = threadIdx.x;
+{stores}
+    y[i] = x[i];
+}}
+""")
+    made = offered(lambda: case(1, 32, x=normal(32), y=output(32 * MOST_LINES + 128)), many)
+    page = made.markdown(Context("a/b", 7, lambda suffix, content: suffix, lambda wanted: wanted))
+    left = len(made.run.lines) - MOST_LINES
+    assert page.count('class="tw-source"') == MOST_LINES
+    assert f"{left} more lines are counted in the last row" in page
+    assert "y[i] = x[i];" in page  # the only load, at the end
+
+
+def test_a_bulk_copy_is_counted_and_not_drawn() -> None:
+    copies = Kernel(
+        r"""
+#include "hopper.cuh"
+extern "C" __global__
+void tile(const __grid_constant__ TensorMap map, float* out) {
+    __shared__ __align__(128) float box[32 * 32];
+    __shared__ u64 full;
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        mbarrier_arrive_expect_tx(&full, sizeof(box));
+        tma_load_2d(box, &map, 0, 0, &full);
+    }
+    mbarrier_wait(&full, 0);
+    out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        options=("-arch=sm_90a",),
+    )
+    inputs = case(1, 32, x=normal(32, 32), map=tensor_map("x", box=(32, 32)), out=output(32))
+    rows = {one["text"]: one for one in offered(lambda: inputs, copies).warp["rows"]}
+    assert rows["loads from map: 1 lane"]["counted"] == "4,096 bytes"
+    assert rows["loads from map: 1 lane"]["sectors"] == []
+    assert not [text for text in rows if text.startswith("stores to box")]

@@ -13,6 +13,7 @@ import random
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,9 @@ from tilewise.cuda.cases import Array, Case, Dim3, Recipe
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import TensorMap
 from tilewise.figures.kinds.stepped import traced_of
+from tilewise.kernel.chains import as_case
 from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launch import Launch
 from tilewise.kernel.launches import without_logging
 from tilewise.outputs.base import sink
 from tilewise.outputs.try_it import TryOutput
@@ -36,6 +39,7 @@ Choices: TypeAlias = "tuple[int, int, int] | list[int]"
 
 _TRIED = 200
 _CAPTION = "Change a size and the kernel runs again, in your browser."
+_LAUNCHES = "Choose another, and it runs in your browser."
 
 
 class Size(int):
@@ -139,10 +143,10 @@ Make: TypeAlias = "Callable[..., Case]"
 
 
 def try_it(
-    make: Make | Mapping[str, Make],
-    kernel: Kernel | Mapping[str, Kernel],
+    make: Make | Mapping[str, Make] | Mapping[str, Launch],
+    kernel: Kernel | Mapping[str, Kernel] | None = None,
     *,
-    caption: str = _CAPTION,
+    caption: str | None = None,
     **sizes: Choices,
 ) -> None:
     """Let readers run a kernel on the page, with sizes of their own.
@@ -150,9 +154,10 @@ def try_it(
     Args:
         make: makes the case from the sizes, by their names; it may add, subtract, multiply and divide
             (``//``, ``%``, ``ceil_div``) them, and nothing else. Where kernels are launched differently,
-            one for each, by the kernels' labels.
+            one for each, by the kernels' labels. Without a kernel: launches by their labels, which no size
+            changes.
         kernel: what runs, or several by their labels; the first is shown.
-        caption: a sentence below the title.
+        caption: a sentence below the title; None for one that says what to do.
         **sizes: of each size ``(least, start, most)``, or a list of choices with the start first.
 
     Shows the run at the start, which the page has before anything is changed and where no script runs.
@@ -162,9 +167,15 @@ def try_it(
             page cannot make.
     """
     ranges = [_range(name, given) for name, given in sizes.items()]
+    launched: dict[str, Any] = dict(make) if isinstance(make, Mapping) else {}
+    if kernel is None:
+        if not launched:
+            raise KernelError("try_it: give a kernel, or launches by their labels.")
+        kernel = {name: one.kernel for name, one in launched.items()}
+        launched = {name: partial(as_case, one) for name, one in launched.items()}
     kernels = dict(kernel) if isinstance(kernel, Mapping) else {kernel.name: kernel}
     label, first = next(iter(kernels.items()))
-    makes = dict(make) if isinstance(make, Mapping) else dict.fromkeys(kernels, make)
+    makes: dict[str, Make] = launched or dict.fromkeys(kernels, make)
     if list(makes) != list(kernels):
         raise KernelError(
             f"try_it: the cases are for {list(makes)}, the kernels {list(kernels)}. Use the same labels."
@@ -188,10 +199,11 @@ def try_it(
         for name, one in kernels.items()
     ]
     offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
-    run = _run_at(makes[label](**start), first, offer)
-    offer["totals"] = _counters(run)
     of_warp = Trace(blocks=[0], warps=[0], max_steps=1000)
-    traced = traced_of(_run_at(makes[label](**start), first, offer, of_warp))
+    run = _run_at(makes[label](**start), first, offer, of_warp)
+    offer["totals"] = _counters(run)
+    traced = traced_of(run)
+    caption = caption or (_CAPTION if ranges else _LAUNCHES)
     sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
 
 
@@ -398,7 +410,7 @@ def _at(offer: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     return worth(offer["grid"]), worth(offer["block"]), worth([offer["sharedBytes"]]), arguments
 
 
-def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any], trace: Trace | None = None) -> Run:
+def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any], trace: Trace) -> Run:
     """The run at the start, with the numbers that the page will make."""
     arguments: list[Any] = []
     for one, parameter in zip(offer["arguments"], kernel.parameters, strict=True):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, ClassVar
 
 from tilewise.outputs.base import Context, Output
-from tilewise.outputs.run import RunOutput
+from tilewise.outputs.run import RunLine, RunOutput
 
 COUNTS_BEGIN, COUNTS_END, END = "<!-- counts -->", "<!-- end of counts -->", "<!-- end of run -->"
 """Where the table of counts begins and ends, and the whole: the front page takes it without the table."""
+MOST_LINES = 8
+"""Lines of the run at the start that a page has before it is touched: those with the most traffic."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class TryOutput(Output):
                     "</form>",
                     '<div class="tw-try-result">',
                     _picture(self.warp),
-                    f"{COUNTS_BEGIN}{self.run.html()}{COUNTS_END}</div>",
+                    f"{COUNTS_BEGIN}{_shortened(self.run).html()}{COUNTS_END}</div>",
                     f"{END}</div>",
                 ]
             )
@@ -79,6 +81,22 @@ class TryOutput(Output):
             f'<div class="tw-try-size"><label for="{name}-kernel">kernel</label>'
             f'<select id="{name}-kernel" name="kernel" autocomplete="off">{options}</select></div>'
         ]
+
+
+def _shortened(run: RunOutput) -> RunOutput:
+    left = len(run.lines) - MOST_LINES
+    if left <= 0:
+        return run
+    instructions = sum(one.group == "instructions" for one in run.columns)
+
+    def weight(line: RunLine) -> tuple[int, int]:
+        issued, *_ = (cell.text for cell in line.cells if isinstance(cell.text, int))
+        return sum(cell.text != "" for cell in line.cells[instructions:]), issued
+
+    heaviest = sorted(run.lines, key=weight, reverse=True)[:MOST_LINES]
+    lines = tuple(one for one in run.lines if one in heaviest)
+    note = f"{left} more lines are counted in the last row. Your own run lists them all."
+    return replace(run, lines=lines, notes=(*run.notes, note))
 
 
 def _picture(warp: Mapping[str, Any]) -> str:

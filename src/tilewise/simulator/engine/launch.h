@@ -273,15 +273,20 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     return h;
 }
 
+// Whether the accesses of a warp are recorded, at the step where it is.
+static int is_traced(const Block *B, int warp) {
+    const Launch *L = B->L;
+    // the warp's own, so that warps that do the same share a step
+    return L->tracing && (s64)B->warps[warp].issued - 1 < L->max_trace_steps
+        && (!L->trace_blocks || L->trace_blocks[B->block]) && (!L->trace_warps || L->trace_warps[warp]);
+}
+
 static void trace_access(Block *B, const Ins *in, int warp, int lane, int space, int kind,
     int size, int buffer,
                          u64 address, s64 index, u64 bits) {
     Launch *L = B->L;
-    // the warp's own, so that warps that do the same share a step
+    if (!is_traced(B, warp)) return;
     const s64 step = (s64)B->warps[warp].issued - 1;
-    if (step >= L->max_trace_steps) return;
-    if (L->trace_blocks && !L->trace_blocks[B->block]) return;
-    if (L->trace_warps && !L->trace_warps[warp]) return;
     if (L->n_accesses == L->cap_accesses) {
         s64 cap = L->cap_accesses ? L->cap_accesses * 2 : 4096;
         Access *grown = realloc(L->accesses, (size_t)cap * sizeof(Access));

@@ -129,7 +129,7 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     const int unwritten = B->unwritten && kind == KIND_LOAD;
     B->unwritten = 0;
     if (kind == KIND_LOAD && W->poisoned) settle_results(&B->poison[w], in, FULL, 0, 0);
-    if (quick && !in->type2 && !L->tracing) {  // a lane's two elements are side by side
+    if (quick && !in->type2 && !is_traced(B, w)) {  // a lane's two elements are side by side
         for (int m = 0; m < in->sub; m++) for (int l = 0; l < 32; l++) {
             u8 *at = rows[8 * m + (l >> 2)] + 4 * (l & 3);
             memcpy(kind == KIND_LOAD ? (void *)&REG(in->d[m])[l] : at, kind == KIND_LOAD ? at

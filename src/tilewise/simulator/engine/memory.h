@@ -336,18 +336,19 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
     const u64 *base = REG64(in->a);
     u64 address[32]; u32 global = 0, shared = 0, local = 0;
     Count *c = &L->counts[in->line];
+    const int traced = is_traced(B, w);
     for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
     if (in->flags & SYNC) {
         synchronise(B, in, kind);
         if (!(in->flags & VOLATILE) || !mask || !is_shared(in, address[__builtin_ctz(mask)])) W->epoch++;
     }
-    if (size == 4 && vector <= 4 && in->c != 8 && mask && !L->tracing && in->type <= SPACE_SHARED
+    if (size == 4 && vector <= 4 && in->c != 8 && mask && !traced && in->type <= SPACE_SHARED
         && (vector == 1 ? move_words : move_vectors)(B, W, w, in, mask, kind, address)) {
         if (in->type == SPACE_SHARED) count_shared(c, address, mask, whole, kind);
         else count_global(c, address, mask, whole, kind);
         return;
     }
-    if (vector == 1 && in->type == SPACE_GLOBAL && mask && !L->tracing
+    if (vector == 1 && in->type == SPACE_GLOBAL && mask && !traced
         && move_numbers(B, W, w, in, mask, kind, address)) {
         count_global(c, address, mask, size, kind);
         return;
@@ -386,7 +387,7 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
             }
             if (p && space == SPACE_LOCAL && (W->poisoned || B->local_origin))
                 follow_local(B, W, w, l, in->d[v], p + v * size, size, kind);
-            if (L->tracing) trace_access(B, in, w, l, space, kind, size, buffer, address[l] + (u64)(v * size),
+            if (traced) trace_access(B, in, w, l, space, kind, size, buffer, address[l] + (u64)(v * size),
                 index + v * size, bits);
         }
     })

@@ -12,6 +12,7 @@ from typing import Any
 from tilewise.figures.kinds.stepped.moments import BANKS, SECTOR_BYTES, SHARED, WORD_BYTES, Rows
 
 MOST_ROWS = 6
+MOST_BYTES = 2048
 VERBS = ["loads from", "stores to", "atomics on"]
 
 
@@ -20,7 +21,8 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
 
     Each row has its ``line``, a ``text``, what is ``counted``, the ``lanes``, and either ``sectors``, as
     numbers with the words that are used of each, or ``banks``, how many words are wanted of each; the other
-    is None.
+    is None. A bulk copy, of more than ``MOST_BYTES``, is counted in bytes and has no sectors; what it writes
+    to shared memory is left out.
     """
     found: list[dict[str, Any]] = []
     for at in range(len(rows.step)):
@@ -34,9 +36,14 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
             found.append({"key": key, "name": name, "first": at, "accesses": [at]})
         elif len(same) > 0 and rows.step[at] == rows.step[same[0]["first"]]:
             same[0]["accesses"].append(at)
-    made = [_row(rows, one["name"], one["accesses"]) for one in found]
+    drawn = [
+        one
+        for one in found
+        if rows.space[one["first"]] != SHARED or _bytes(rows, one["accesses"]) <= MOST_BYTES
+    ]
+    made = [_row(rows, one["name"], one["accesses"]) for one in drawn]
     said = ["Warp 0 of block 0, the first time it executes each access."]
-    if any(one["sectors"] is not None for one in made):
+    if any(one["sectors"] is not None and len(one["sectors"]) > 0 for one in made):
         said.append("A box is a sector of eight words.")
     if any(one["banks"] is not None for one in made):
         said.append("A column is a bank.")
@@ -46,9 +53,10 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
 def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
     lanes = sorted({rows.lane[at] for at in accesses})
     in_shared = rows.space[accesses[0]] == SHARED
-    counted = f"{len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'}"
+    touched = f"{len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'}"
+    moved = _bytes(rows, accesses)
     words = []
-    for at in accesses:
+    for at in accesses if moved <= MOST_BYTES else []:
         first = rows.address[at] // WORD_BYTES
         last = (rows.address[at] + rows.size[at] - 1) // WORD_BYTES
         for word in range(first, last + 1):
@@ -56,14 +64,19 @@ def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
     words = sorted(set(words))
     sectors = None if in_shared else _sectors(words)
     banks = _banks(words) if in_shared else None
+    counted = _counted(sectors, banks) if moved <= MOST_BYTES else f"{moved:,} bytes"
     return {
         "line": rows.line[accesses[0]],
-        "text": f"{VERBS[rows.kind[accesses[0]]]} {name}: {counted}",
+        "text": f"{VERBS[rows.kind[accesses[0]]]} {name}: {touched}",
         "lanes": lanes,
-        "counted": _counted(sectors, banks),
+        "counted": counted,
         "sectors": sectors,
         "banks": banks,
     }
+
+
+def _bytes(rows: Rows, accesses: list[int]) -> int:
+    return sum(rows.size[at] for at in accesses)
 
 
 def _counted(sectors: list[list[Any]] | None, banks: list[int] | None) -> str:

@@ -217,5 +217,13 @@ function ofBits(bits, fraction, exponent) {
 const halfOf = (value) => bitsOf(value, 10, 5);
 const ofHalf = (bits) => ofBits(bits, 10, 5);
 /** Of the number as a float, as Python rounds it: twice. */
-const bfloatOf = (value) => bitsOf(Math.fround(value), 7, 8);
+const single = new Float32Array(1);
+const itsBits = new Uint32Array(single.buffer);
+
+/** The upper half of a float's bits, rounded to even. */
+function bfloatOf(value) {
+  if (Number.isNaN(value)) return 0x7fc0;
+  single[0] = value;
+  return (itsBits[0] + 0x7fff + ((itsBits[0] >>> 16) & 1)) >>> 16;
+}
 const ofBfloat = (bits) => ofBits(bits, 7, 8);

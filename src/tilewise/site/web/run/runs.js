@@ -25,6 +25,7 @@ export function shownRuns({ root, result, wantSteps, closed, reported, parts }, 
     clearTimeout(speaking);
     speaking = setTimeout(() => (status.textContent = sentence), SPOKEN_MS);
   };
+  const answered = () => (result.dataset.answers = Number(result.dataset.answers ?? 0) + 1); // for tests, which wait for one
   const stop = element("button", { type: "button", class: "tw-act", onclick: () => {
     runs.stop();
     progress.replaceChildren("Stopped. The table shows the run before.");
@@ -36,7 +37,8 @@ export function shownRuns({ root, result, wantSteps, closed, reported, parts }, 
     },
     report: (report) => {
       progress.hidden = true;
-      result.replaceChildren(...table(report));
+      renew(result, table(report));
+      answered();
       reported?.(report);
       say(shortText(report));
       figure.renew();
@@ -45,6 +47,7 @@ export function shownRuns({ root, result, wantSteps, closed, reported, parts }, 
     refused: (sentence) => {
       progress.hidden = true;
       result.replaceChildren(element("p", { class: "tw-try-refused" }, sentence));
+      answered();
       say(sentence);
     },
   };
@@ -120,4 +123,25 @@ export class Runs {
     }
     if (this.next) this.#go();
   }
+}
+
+/**
+ * Make the children of an element like others, and keep each that already is: most of a table stays as a slider moves, and
+ * so does how far it is scrolled. @param {Element} parent @param {Iterable<ChildNode>} fresh
+ */
+function renew(parent, fresh) {
+  const before = [...parent.childNodes];
+  for (const one of fresh) {
+    const was = before.shift();
+    if (!was) parent.append(one);
+    else if (was.nodeName !== one.nodeName || was.className !== one.className) was.replaceWith(one);
+    else if (one instanceof Text) {
+      if (was.data !== one.data) was.data = one.data;
+    } else if (!was.isEqualNode(one)) {
+      for (const { name, value } of one.attributes) if (was.getAttribute(name) !== value) was.setAttribute(name, value);
+      for (const name of ["title", "data-mark"]) if (!one.hasAttribute(name)) was.removeAttribute(name);
+      renew(was, [...one.childNodes]);
+    }
+  }
+  for (const one of before) one.remove();
 }

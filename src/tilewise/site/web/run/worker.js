@@ -11,8 +11,6 @@ import { stepped, tracedOf } from "./steps.js";
 
 /** Warp instructions of a run: some ten seconds. */
 const MOST_STEPS = 20_000_000;
-/** A run that is no longer than this is traced at once; of a longer one, its beginning. */
-const TRACED_STEPS = 20_000;
 const WARP_STEPS = 1000;
 
 let offer = null;
@@ -27,19 +25,16 @@ async function begin(wasm) {
   return Machine.from(await answer.arrayBuffer(), layout);
 }
 
-/** A launch and what the machine left of it; with a trace, the accesses of its first warp. */
+/** What the machine left of a launch, with the accesses of its first warp, and the time it took. */
 function ran(own, { program }, launch, number) {
-  const trace = { blocks: [0], warps: [0], maxSteps: WARP_STEPS };
   const begun = performance.now();
-  const traced = own.run(program, launch.given, { ...launch, maxSteps: TRACED_STEPS, trace });
-  if (traced.status !== layout.status.TOO_MANY_STEPS) return { ended: traced, traced, ms: performance.now() - begun };
-  const since = performance.now();
   const ended = own.run(program, launch.given, {
     ...launch,
     maxSteps: MOST_STEPS,
+    trace: { blocks: [0], warps: [0], maxSteps: WARP_STEPS },
     paused: (steps) => postMessage({ number, progress: steps, of: MOST_STEPS }),
   });
-  return { ended, traced, ms: performance.now() - since };
+  return { ended, ms: performance.now() - begun };
 }
 
 async function answer({ number, choice, step }) {
@@ -47,7 +42,7 @@ async function answer({ number, choice, step }) {
   if (offer.trials && !step) return { report: judge(own, offer, choice) };
   const launch = offer.trials ? launchOfTrial(offer, choice) : launchOf(offer, choice);
   const kernel = offer.trials ? choice : offer.kernels[choice.kernel];
-  const { ended, traced, ms } = ran(own, kernel, launch, number);
+  const { ended, ms } = ran(own, kernel, launch, number);
   const told = (one, program = kernel.program) => report(layout, program, launch, one, MOST_STEPS);
   const made = told(ended);
   if (step) return { stepped: stepped(own, kernel, launch, made, told) };
@@ -56,7 +51,7 @@ async function answer({ number, choice, step }) {
       ...made,
       ms,
       pageTotals: offer.totals && totalsBelow(made.table.columns, offer.totals),
-      warp: warp(own, kernel.program, launch, traced),
+      warp: warp(own, kernel.program, launch, ended),
       arrays: made.isWhole ? arrays(planOf(offer, choice.kernel), launch, ended) : [],
     },
   };
