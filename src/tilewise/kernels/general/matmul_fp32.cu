@@ -22,12 +22,13 @@ template <int WIDTH> static __device__ void copy(float* to, const float* from, b
                      :: "r"(at), "l"(from), "n"(WIDTH < 4 ? 4 * WIDTH : 4), "r"(valid ? 4 * WIDTH : 0) : "memory");
 }
 
-// C = activation(A B + bias) in FP32. A: M x K, B: K x N, C: M x N, row-major, any sizes and alignment; 
-// Rows of B begin at multiples of B_WIDTH elements: 4, 2 or 1; WIDE: those of C at multiples of 16 bytes. bias: N elements or null.
-// One tile of BM x BN per SPLIT blocks, a cluster, which share the steps of k; in a block SLICES groups of threads share
-// those of a stage. ROWS x COLS accumulators per thread, multiples of 4; a warp has 4 x 8 threads of a slice. SPLIT is 16 at most. 8 divides
-// DEEP. Grid: ceil(M / BM) * ceil(N / BN) * SPLIT. Block: THREADS. Dynamic shared memory: 4 * max(STAGES * STAGE,
-// SPLIT * SLICES > 1 || !WIDE ? SLICES * BM * C_PITCH : 0) bytes. Compute capability 8.0; 9.0 with SPLIT.
+// C = activation(A B + bias) in FP32. A: M x K, B: K x N, C: M x N, row-major, any sizes and alignment. Rows of B begin
+// at multiples of B_WIDTH elements: 4, 2 or 1; WIDE: those of C at multiples of 16 bytes. bias: N elements or null.
+// One tile of BM x BN per SPLIT blocks, a cluster of 8 at most, which share the steps of k; in a block SLICES groups of
+// threads share those of a stage. ROWS x COLS accumulators per thread, multiples of 4; a warp has 4 x 8 threads of a
+// slice. 8 divides DEEP. Grid: ceil(M / BM) * ceil(N / BN) * SPLIT. Block: THREADS. Dynamic shared memory:
+// 4 * max(STAGES * STAGE, SPLIT * SLICES > 1 || !WIDE ? SLICES * BM * C_PITCH : 0) bytes. Compute capability 8.0; 9.0
+// with SPLIT.
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, PER_SM)
 matmul_fp32(const float* A, const float* B, float* C, const float* bias, int M, int N, int K) {
     extern __shared__ __align__(16) float smem[];
@@ -86,6 +87,7 @@ matmul_fp32(const float* A, const float* B, float* C, const float* bias, int M, 
                 }
         }
     }
+    auto row_of = [&](int i) { return 4 * y + i % 4 + i / 4 * (BM / (ROWS / 4)); };  // accumulators
     auto store = [&](int row, int col, const float* v) {  // neighbouring columns of one row
         if (row0 + row >= M || col0 + col >= N) return;
         float made[C_WIDTH];
@@ -101,8 +103,8 @@ matmul_fp32(const float* A, const float* B, float* C, const float* bias, int M, 
     __syncthreads();  // every thread has read the stages
     UNROLL for (int i = 0; i < ROWS; ++i)
         UNROLL for (int h = 0; h < COLS / 4; ++h)  // + 0: a copy, so that accumulators may be in any registers
-            *(float4*)&smem[(slice * BM + 4 * y + i % 4 + i / 4 * (BM / (ROWS / 4))) * C_PITCH + 4 * x + h * (BN / (COLS / 4))] =
-                make_float4(acc[i][4 * h] + 0.0f, acc[i][4 * h + 1] + 0.0f, acc[i][4 * h + 2] + 0.0f, acc[i][4 * h + 3] + 0.0f);
+            *(float4*)&smem[(slice * BM + row_of(i)) * C_PITCH + 4 * x + h * (BN / (COLS / 4))] = make_float4(
+                acc[i][4 * h] + 0.0f, acc[i][4 * h + 1] + 0.0f, acc[i][4 * h + 2] + 0.0f, acc[i][4 * h + 3] + 0.0f);
 #if SPLIT > 1
     CLUSTER_SYNC  // every block has stored its sums
 #else
@@ -133,6 +135,6 @@ matmul_fp32(const float* A, const float* B, float* C, const float* bias, int M, 
 #else
     UNROLL for (int i = 0; i < ROWS; ++i)
         UNROLL for (int h = 0; h < COLS / 4; ++h)
-            store(4 * y + i % 4 + i / 4 * (BM / (ROWS / 4)), 4 * x + h * (BN / (COLS / 4)), &acc[i][4 * h]);
+            store(row_of(i), 4 * x + h * (BN / (COLS / 4)), &acc[i][4 * h]);
 #endif
 }

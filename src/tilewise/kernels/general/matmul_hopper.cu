@@ -61,13 +61,13 @@ static __device__ void arrive_in(u64* bar, int block) {  // at this mbarrier of 
 }
 #endif
 
-// C = activation(A B + bias) in BF16 or FP16 (HALF), summed in FP32. One tile of BM x BN per SPLIT blocks, which share
-// the steps of k and add up their sums in shared memory; with PAIR of 2 a cluster has two tiles, one below the other,
-// and each block loads half of B for the one of the other tile, too. CLUSTER: SPLIT * PAIR, 8 at most.
+// C = activation(A B + bias) in BF16 or FP16 (HALF), summed in FP32. One tile of BM x BN per cluster of SPLIT blocks,
+// which share the steps of k and add up their sums in shared memory; or with PAIR of 2 two tiles, one below the other,
+// per cluster of two blocks, which load half of B each for both. CLUSTER: SPLIT * PAIR.
 // A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else [M][K] (BM x 64). B_ROWS: B is stored [K][N] (boxes of
 // 64 / PAIR x 64), else [N][K] (BN / PAIR x 64). All with a 128-byte swizzle. C: row-major [M][N], whose rows
 // begin at multiples of WIDE elements: 8, 4, 2 or 1. bias: N elements or null. Any M, N and K.
-// GROUPS 1 to 3; BN 64, 128, 192 or 256, 192 at most with GROUPS of 3.
+// GROUPS 1 to 3; BN 64, 128, 192 or 256, 192 at most with GROUPS of 3; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1.
 // Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES *
 // STAGE bytes, and at least what a tile takes: BM * BN * 4 with SPLIT, BM * PITCH * 2 without. sm_90a.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + 32, 1)
@@ -109,14 +109,13 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
                     for (int m = 0; m < BM; m += 64) tma_load_2d(a + m * 128, &a_map, row0 + m, k * 64, &full[s]);
                 else tma_load_2d(a, &a_map, k * 64, row0, &full[s]);
 #if PAIR > 1
-                int both = (1 << SPLIT | 1) << rank;  // the blocks with these steps of k
                 if (B_ROWS)
                     for (int n = 0; n < BN; n += 64)
                         tma_load_2d_multicast(b + n * 128 + lower * 4096, &b_map, col0 + n, k * 64 + lower * 32,
-                                              &full[s], both);
+                                              &full[s], 3);
                 else
                     tma_load_2d_multicast(b + lower * (BN / 2) * 128, &b_map, k * 64, col0 + lower * (BN / 2),
-                                          &full[s], both);
+                                          &full[s], 3);
 #else
                 if (B_ROWS)
                     for (int n = 0; n < BN; n += 64) tma_load_2d(b + n * 128, &b_map, col0 + n, k * 64, &full[s]);
@@ -124,11 +123,10 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
 #endif
             }
         __syncwarp();
-#if PAIR > 1
-        cluster_sync();
-#endif
 #if SPLIT > 1
         cluster_sync();
+        cluster_sync();
+#elif PAIR > 1
         cluster_sync();
 #endif
         return;
@@ -146,7 +144,7 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
         wgmma_commit();
         wgmma_wait<1>(acc);
 #if PAIR > 1
-        if (t && tid < 2) arrive_in(&empty[(t - 1) % STAGES], tid * SPLIT + rank);
+        if (t && tid < 2) arrive_in(&empty[(t - 1) % STAGES], tid);
 #else
         if (t && tid == 0) mbarrier_arrive(&empty[(t - 1) % STAGES]);
 #endif
@@ -167,7 +165,7 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
         float x[4] = {};
         #pragma unroll
         for (int r = 0; r < SPLIT; ++r) {
-            float4 part = load_remote(&sums[e], lower * SPLIT + r);
+            float4 part = load_remote(&sums[e], r);
             x[0] += part.x;
             x[1] += part.y;
             x[2] += part.z;
