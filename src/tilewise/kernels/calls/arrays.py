@@ -308,8 +308,21 @@ def at(*tensors: Tensor) -> Iterator[None]:
             entered.enter_context(cuda.Device(like.device))
             if like.sort == "PyTorch" and not like.moved:
                 stream = sys.modules["torch"].cuda.current_stream(like.device).cuda_stream
-                entered.enter_context(cuda.ExternalStream(stream, like.device))
+                if hasattr(cuda.Stream, "from_external"):  # since CuPy 14
+                    entered.enter_context(cuda.Stream.from_external(_Stream(stream)))
+                else:
+                    entered.enter_context(cuda.ExternalStream(stream, like.device))
         yield
+
+
+class _Stream:
+    """A stream of PyTorch, by the protocol that CUDA's libraries for Python share."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
 
 
 def _read(call: str, name: str, value: Any) -> tuple[Any, str, str]:
