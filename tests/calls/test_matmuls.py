@@ -95,11 +95,19 @@ def test_every_tile_of_mma(monkeypatch, tile):
     one = MMA_TILES[tile]
     for at, split in enumerate((1, one.splits[-1])):
         settings = {**one.settings, "SPLIT": split}
-        choice = Choice("general/matmul_mma", "", settings)
+        choice = Choice("general/matmul_mma", "", settings, {"pads": 0})
         monkeypatch.setattr(matmuls, "_tiles", lambda *sizes, choice=choice: choice)
         right_matmul(((), ()), 150, 71, 330, ("plain", "offset"), "bfloat16", "silu", True, at)
         right_matmul(((3,), ()), 38, 132, 66, ("permuted", "permuted"), "float16", None, False, at)
         right_matmul(((2,), (2,)), 40, 72, 128, ("padded", "plain"), "float16", "gelu", True, at)
+
+
+def test_a_stack_of_odd_rows_is_copied_into_wide_ones():
+    sizes = {"matrices": 100, "arch": 90, "loads": (2, 2)}
+    assert choose(129, 67, 131, "float16", **sizes, pads=True).launch["pads"] == 1
+    assert choose(129, 67, 131, "float16", **sizes).launch["pads"] == 0
+    right_matmul(((20,), (20,)), 39, 67, 131, ("plain", "plain"), "float16", "relu", True, 1)
+    right_matmul(((20,), ()), 39, 67, 131, ("plain", "plain"), "bfloat16", None, False, 1)
 
 
 def test_infinities_and_nans_stay_in_their_rows_and_columns():
@@ -112,10 +120,10 @@ def test_infinities_and_nans_stay_in_their_rows_and_columns():
 
 
 @pytest.mark.parametrize("tile", range(len(FP32_TILES)))
-@pytest.mark.parametrize("pads", [0, 1])
-def test_every_tile_in_fp32(monkeypatch, tile, pads):
-    settings = {**FP32_TILES[tile].settings, "SPLIT": (1, 16)[pads]}
-    choice = Choice("general/matmul_fp32", "", settings, {"pads": pads})
+@pytest.mark.parametrize("split", [1, 8])
+def test_every_tile_in_fp32(monkeypatch, tile, split):
+    settings = {**FP32_TILES[tile].settings, "SPLIT": split}
+    choice = Choice("general/matmul_fp32", "", settings)
     monkeypatch.setattr(matmuls, "_tiles_fp32", lambda *sizes: choice)
     right_matmul(((), ()), 70, 67, 100, ("plain", "offset"), "float32", "gelu", True, 1)
     right_matmul(((), ()), 33, 72, 40, ("plain", "plain"), "float32", None, False, 1)
@@ -132,7 +140,7 @@ def test_every_tile_in_fp32(monkeypatch, tile, pads):
         ((4096, 4096, 4096), "float16", {}, "general/matmul_hopper"),
         ((90, 330, 32), "bfloat16", {"plain": False, "loads": (16, 4)}, "general/matmul_mma"),
         ((4096, 4096, 4096), "float32", {}, "matmul_fp32"),
-        ((1000, 1000, 999), "float32", {}, "matmul_fp32"),
+        ((1000, 1000, 999), "float32", {}, "general/matmul_fp32"),
         ((30, 30, 4096), "float32", {}, "general/matmul_fp32"),
         ((30, 30, 4096), "bfloat16", {}, "general/matmul_mma"),
         ((500, 500, 2048), "bfloat16", {}, "general/matmul_hopper"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from tests.simulator.kernels import ORIGIN, VEC_ADD, simulate
 from tilewise.errors import LessonError
 from tilewise.simulator import CompileError, compile_kernel
+from tilewise.simulator.compile import compiler
 from tilewise.simulator.engine import machine
 from tilewise.simulator.frontend import watching
 
@@ -62,6 +64,30 @@ def test_a_kernel_without_the_header_of_its_types_is_told_of_it() -> None:
     source = 'extern "C" __global__ void k(const __grid_constant__ TensorMap map) { __shared__ u64 full; }'
     with pytest.raises(CompileError, match=r'Begin the source with #include "hopper\.cuh"\.'):
         compile_kernel(source)
+
+
+def _ptx(cache: Path) -> str:
+    source = """#include <cuda_fp16.h>
+        extern "C" __global__ void waves(float* a, __half* b, int n) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) a[i] = sinf(a[i]) + __shfl_xor_sync(~0u, __half2float(b[i]), 1);
+            if (i == 0) printf("%d\\n", n);
+        }"""
+    shutil.rmtree(cache / "ptx", ignore_errors=True)
+    text = compiler.ptx_text(source, ("-ffp-contract=off",), None, "clang")
+    return re.sub(r'"[^"]*kernel\.cu"', "", text)
+
+
+def test_headers_that_were_compiled_before_make_the_same_ptx(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path))
+    compiled = _ptx(tmp_path)
+    (headers,) = (tmp_path / "headers").iterdir()
+    headers.write_bytes(b"damaged")
+    assert _ptx(tmp_path) == compiled
+    monkeypatch.setattr(compiler, "_precompiled", lambda *_: None)
+    assert _ptx(tmp_path) == compiled
 
 
 def test_several_kernels_of_one_source_share_a_module() -> None:

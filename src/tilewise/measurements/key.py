@@ -14,7 +14,7 @@ import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewise.cuda.cases import Case
 from tilewise.cuda.tensor_map import TensorMap
@@ -101,20 +101,23 @@ def _collect(function: Any, seen: dict[str, Any]) -> None:
                 seen[f"{name}:{made.lineno}"] = python_tree(made)
 
 
+_Function: TypeAlias = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef
+
+
 @lru_cache(maxsize=2)
-def _parsed(text: str) -> ast.Module:
-    """A file's tree, which nobody changes: a lesson's is asked for by each of its functions."""
-    return ast.parse(text)
+def _functions(text: str) -> list[_Function]:
+    """A file's functions, which nobody changes: a lesson's are asked for by each of them."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, _Function)]
 
 
 def _decorated(file: str, name: str) -> list[ast.FunctionDef]:
     """The functions of a file that have a name and a decorator."""
     try:
-        tree = _parsed("".join(linecache.getlines(file)))
+        functions = _functions("".join(linecache.getlines(file)))
     except SyntaxError:
         return []
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
-    return [node for node in functions if node.decorator_list]
+    named = [node for node in functions if isinstance(node, ast.FunctionDef) and node.name == name]
+    return [node for node in named if node.decorator_list]
 
 
 def _filled(cell: Any) -> bool:
@@ -135,15 +138,13 @@ def _definition(code: CodeType) -> ast.AST | None:
     """The syntax tree of the function whose code this is, found in its file."""
     text = "".join(linecache.getlines(code.co_filename))
     try:
-        tree = _parsed(text)
+        functions = _functions(text)
     except SyntaxError:
         return None
-    kinds = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
     found = [
         node
-        for node in ast.walk(tree)
-        if isinstance(node, kinds)
-        and _starts(node) == code.co_firstlineno
+        for node in functions
+        if _starts(node) == code.co_firstlineno
         and (isinstance(node, ast.Lambda)) == (code.co_name == "<lambda>")
     ]
     if len(found) < 2:
@@ -156,7 +157,7 @@ def _definition(code: CodeType) -> ast.AST | None:
     return found[0]
 
 
-def _starts(node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def _starts(node: _Function) -> int:
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 

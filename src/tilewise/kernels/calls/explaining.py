@@ -192,7 +192,7 @@ def _matmul(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> Work:
     matrices = math.prod(leading)
     loads = (matmuls.load(2 * k), matmuls.load(2 * n))
     arch, plain = capability(), n % 8 == 0
-    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=arch, plain=plain, loads=loads)
+    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=arch, plain=plain, loads=loads, pads=True)
     moved = _bytes(dtype, math.prod(a) + math.prod(b) + matrices * m * n)
     return Work(choice, moved, 2.0 * matrices * m * n * k, _units(dtype), sizes={"M": m, "N": n, "K": k})
 

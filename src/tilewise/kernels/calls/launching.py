@@ -23,7 +23,7 @@ from tilewise.kernel.kernel import Kernel
 from tilewise.kernels.calls.arrays import C_TYPES, Tensor, workspace
 from tilewise.kernels.calls.plans import recorder
 
-FILLED = {1: 132, 2: 132, 4: 120, 8: 112}
+FILLED = {1: 132, 2: 132, 3: 111, 4: 120, 6: 90, 8: 112}
 """By blocks of a cluster: how many of an H200's 132 SMs such clusters fill."""
 GENERAL = Path(__file__).resolve().parent.parent / "general"
 """Where the kernels are that no lesson has, for what no lesson's kernel takes."""

@@ -67,6 +67,7 @@ def choose(
     rows: bool = True,
     plain: bool = True,
     loads: tuple[int, int] = (16, 16),
+    pads: bool = False,
 ) -> Choice:
     """Which kernel multiplies matrices of a size.
 
@@ -81,12 +82,13 @@ def choose(
         plain: whether both 16-bit factors are row-major, and rows of the product at multiples of 16 bytes.
         loads: of each 16-bit factor, the bytes at whose multiples its rows, or columns, begin: 16, 8, 4 or 2;
             0 where neither are without gaps.
+        pads: whether 16-bit factors of less than 16 may be copied into wider rows for `general/matmul_mma`.
     """
     number = {"Number": C_TYPES[kind]}
     if k == 0:
         return Choice("general/matmul", "there is nothing to add up", number)
     if kind != "float32" and arch >= AMPERE and 0 not in loads:
-        return _tiles(m, n, k, kind, matrices, arch, plain, loads)
+        return _tiles(m, n, k, kind, matrices, arch, plain, loads, pads)
     if kind != "float32" and arch >= AMPERE:
         return Choice("general/matmul", "neither rows nor columns of a factor are without gaps", number)
     if matrices > _MANY:
@@ -122,13 +124,16 @@ def _hopper_tile(
     groups: int, wide: int, stages: int, pair: int, per_sm: int, busy: float, alone: float, most: int = 1
 ) -> Tile:
     settings = {"GROUPS": groups, "BN": wide, "STAGES": stages, "PAIR": pair}
-    splits = tuple(one for one in (1, 2, 4, 8) if one <= most)
+    splits = tuple(one for one in (1, 2, 3, 4, 6, 8) if one <= most)
     return Tile(settings, 64 * groups, wide, 64, per_sm, busy, alone, splits)
 
 
-def _fp32_tile(high: int, wide: int, by: tuple[int, int], stages: int, per_sm: int, *times: float) -> Tile:
-    settings = {"BM": high, "BN": wide, "ROWS": by[0], "COLS": by[1], "DEEP": 16, "STAGES": stages}
-    return Tile(settings, high, wide, 16, per_sm, times[0], times[1], (1, 2, 4, 8, 16))
+def _fp32_tile(
+    high: int, wide: int, by: tuple[int, int], deep: int, stages: int, per_sm: int, *times: float
+) -> Tile:
+    settings = {"BM": high, "BN": wide, "ROWS": by[0], "COLS": by[1], "DEEP": deep, "STAGES": stages}
+    settings |= {"SLICES": max(1, 128 * by[0] * by[1] // high // wide), "PER_SM": per_sm}
+    return Tile(settings, high, wide, deep, per_sm, times[0], times[1], (1, 2, 3, 4, 6, 8))
 
 
 def _mma_tile(high: int, wide: int, warps: tuple[int, int], stages: int, per_sm: int, *times: float) -> Tile:
@@ -153,28 +158,32 @@ MMA_TILES = (
 )
 """Of `general/matmul_mma`."""
 WGMMA_TILES = (
-    _hopper_tile(1, 64, 6, 1, 2, 0.205, 0.148, 8),
-    _hopper_tile(1, 128, 4, 1, 2, 0.301, 0.325, 4),
-    _hopper_tile(1, 192, 5, 1, 1, 0.151, 0.372, 4),
-    _hopper_tile(2, 128, 6, 1, 1, 0.388, 0.223, 4),
-    _hopper_tile(2, 128, 6, 2, 1, 0.398, 0.239),
-    _hopper_tile(2, 192, 4, 2, 1, 0.422, 0.524),
-    _hopper_tile(2, 256, 4, 1, 1, 0.517, 0.622, 4),
-    _hopper_tile(2, 256, 4, 2, 1, 0.279, 0.65),
+    _hopper_tile(1, 64, 6, 1, 2, 0.192, 0.223, 8),
+    _hopper_tile(1, 64, 12, 1, 1, 0.203, 0.203, 8),
+    _hopper_tile(1, 128, 8, 1, 1, 0.262, 0.262, 4),
+    _hopper_tile(1, 192, 7, 1, 1, 0.41, 0.41, 4),
+    _hopper_tile(2, 128, 6, 1, 1, 0.402, 0.402, 4),
+    _hopper_tile(2, 192, 5, 1, 1, 0.53, 0.53, 4),
+    _hopper_tile(2, 256, 4, 1, 1, 0.658, 0.658, 4),
+    _hopper_tile(2, 256, 4, 2, 1, 0.668, 0.668),
+    _hopper_tile(3, 128, 5, 1, 1, 0.547, 0.547, 4),
+    _hopper_tile(3, 192, 4, 1, 1, 0.723, 0.723, 4),
+    _hopper_tile(3, 192, 4, 2, 1, 0.744, 0.744),
 )
 """Of `general/matmul_hopper`."""
 FP32_TILES = (
-    _fp32_tile(32, 32, (4, 4), 4, 6, 0.191, 0.305),
-    _fp32_tile(64, 32, (4, 4), 4, 5, 0.344, 0.431),
-    _fp32_tile(64, 64, (8, 4), 4, 4, 0.513, 0.625),
-    _fp32_tile(128, 64, (8, 8), 3, 3, 1.04, 1.1),
+    _fp32_tile(32, 32, (8, 4), 32, 4, 5, 0.27, 0.306),
+    _fp32_tile(32, 64, (4, 8), 32, 3, 4, 0.443, 0.52),
+    _fp32_tile(64, 64, (8, 8), 32, 3, 3, 0.82, 0.949),
+    _fp32_tile(64, 128, (8, 8), 16, 4, 3, 0.737, 0.842),
+    _fp32_tile(128, 128, (8, 8), 16, 4, 2, 1.414, 1.38),
 )
 """Of `general/matmul_fp32`."""
 
 
 @dataclass(frozen=True)
 class Overheads:
-    """Microseconds of a 16-bit kernel besides its steps of k, from times of 179 random shapes on an H200."""
+    """Microseconds of a kernel besides its steps of k, from times of hundreds of random shapes on an H200."""
 
     launch_us: float
     """Of the launch."""
@@ -186,49 +195,50 @@ class Overheads:
     """Of adding up what the blocks of a cluster have."""
     sums_us: float
     """The same, more for 8,192 results of an SM."""
+    narrow_us: float
+    """More for 8,192 results of an SM where the product's rows begin at multiples of 4 or 8 bytes alone."""
+    narrowest_us: float = 0.0
+    """Where they begin at multiples of 2."""
 
 
-_WGMMA, _MMA = Overheads(3.21, 1.77, 0.5, 0.85, 0.7), Overheads(3.66, 1.11, 1.02, 0.95, 0.28)
+_WGMMA = Overheads(2.91, 1.9, 0.45, 1.07, 0.72, 0.23, 1.14)
+_MMA = Overheads(3.66, 1.11, 1.02, 0.95, 0.28, 0.4, 2.0)
+_FP32 = Overheads(4.11, 0.78, 0.75, 1.13, 0.41, 0.97)
 _SLOWER = {16: 0.0, 8: 0.29, 4: 0.59, 2: 7.6}
 """By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
+_NARROW_B = 0.11
+"""The same for B in FP32, for copies of less than 16 bytes."""
+_PAD_US, _PAD_BYTE_US = 3.67, 2.9e-7
+"""Of copying 16-bit factors into wider rows: of the launch, and of a byte read or written."""
 _LESSON_US, _LESSON_STEP_US = 4.5, 0.62
-_WAVE_US, _SPLIT_US = 1.2, 2.0
-"""Of FP32."""
-_NARROW = (1.15, 1.9)
-"""How many times as long steps take in FP32, of several blocks and of one, where B is loaded by 4 bytes."""
-_FP32_STEP_US = {16: (5.6, 5.6), 8: (2.88, 3.1)}
+_FP32_STEP_US = {16: (5.4, 5.5), 8: (2.75, 3.1)}
+"""By columns of a thread, of the lesson's FP32 kernel: of several blocks on an SM, and of one."""
+_IN_L2, _MISSED = 50_000_000, 0.12
+"""Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
 
 
-def _time(tile: Tile, split: int, m: int, n: int, k: int, narrow: bool = False) -> float:
-    """Modelled microseconds in FP32, besides those of any launch: waves of blocks, with their steps of k."""
-    busy_us, alone_us = tile.busy_us, tile.alone_us
-    if narrow:
-        busy_us, alone_us = busy_us * _NARROW[0], alone_us * _NARROW[1]
-    blocks = ceil_div(m, tile.high) * ceil_div(n, tile.wide) * split
-    on_sm, steps = ceil_div(blocks, _SMS), ceil_div(ceil_div(k, tile.deep), split)
-    waves = ceil_div(on_sm, tile.per_sm)
-    return (
-        waves * _WAVE_US + steps * max(on_sm * busy_us, waves * alone_us) + (_SPLIT_US if split > 1 else 0.0)
-    )
-
-
-def _time_16bit(
+def _time(
     tile: Tile,
     split: int,
     sizes: tuple[int, int, int],
     matrices: int,
     over: Overheads,
-    loads: tuple[int, int],
+    slower: float,
+    rows: int,
 ) -> float:
-    """The same of BF16 and FP16, with the launch; a bit more where k is split, for what the model is off."""
+    """Modelled microseconds: waves of blocks, with their steps of k, which take longer by a part `slower`.
+
+    Rows of the product begin at multiples of `rows` bytes. A bit more where k is split: the model is off.
+    """
     m, n, k = sizes
     pair, results = tile.settings.get("PAIR", 1), tile.high * tile.wide / 8192
     blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split * matrices
     on_sm, steps = ceil_div(blocks, FILLED[split * pair]), ceil_div(ceil_div(k, tile.deep), split)
     waves = ceil_div(on_sm, tile.per_sm)
-    slower = _SLOWER[loads[0]] * tile.high + _SLOWER[loads[1]] * tile.wide
-    work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower / (tile.high + tile.wide))
+    work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower)
     time = over.launch_us + waves * (over.wave_us + over.results_us * results) + work
+    narrow_us = 0.0 if rows == 16 else over.narrowest_us if rows == 2 else over.narrow_us
+    time += on_sm * results * narrow_us
     return time if split == 1 else 1.03 * (time + over.split_us + over.sums_us * on_sm * results)
 
 
@@ -251,60 +261,74 @@ def _why(kind: str, high: int, wide: int, split: int) -> str:
 
 
 def _tiles(
-    m: int, n: int, k: int, kind: str, matrices: int, arch: int, plain: bool, loads: tuple[int, int]
+    m: int,
+    n: int,
+    k: int,
+    kind: str,
+    matrices: int,
+    arch: int,
+    plain: bool,
+    loads: tuple[int, int],
+    pads: bool,
 ) -> Choice:
     """The 16-bit kernel and its tile that should be done first."""
     sizes, name = (m, n, k), "BF16" if kind == "bfloat16" else "FP16"
-    time, tile, split = _best(
-        MMA_TILES, k, arch, lambda one, split: _time_16bit(one, split, sizes, matrices, _MMA, loads)
-    )
-    best = "general/matmul_mma"
+    row = load(2 * n)
+    narrow = [4.0 * k * lines for lines, bytes_ in ((m, loads[0]), (n, loads[1])) if bytes_ < 16]
+
+    def padding(count: int) -> float:
+        return _PAD_US + count * sum(narrow) * _PAD_BYTE_US if narrow else 0.0
+
+    def mma(loads: tuple[int, int]) -> tuple[float, Tile, int]:
+        def time(one: Tile, split: int) -> float:
+            slower = _SLOWER[loads[0]] * one.high + _SLOWER[loads[1]] * one.wide
+            return _time(one, split, sizes, matrices, _MMA, slower / (one.high + one.wide), row)
+
+        return _best(MMA_TILES, k, arch, time)
+
+    def wgmma(one: Tile, split: int) -> float:
+        missed = _MISSED if one.settings["PAIR"] == 1 and 2 * k * (m + n) > _IN_L2 else 0.0
+        return _time(one, split, sizes, 1, _WGMMA, missed, row)
+
+    time, tile, split = mma(loads)
+    best, launch = "general/matmul_mma", {"pads": 0}
+    if narrow and pads and (matrices > 1 or arch != HOPPER):
+        other, other_tile, other_split = mma((16, 16))
+        if other + padding(matrices) < time:
+            time, tile, split = other + padding(matrices), other_tile, other_split
+            launch = {"pads": 1}
     if arch == HOPPER and matrices <= _MANY:
-        padded = [4.0 * k * lines for lines, load in ((m, loads[0]), (n, loads[1])) if load < 16]
-        padding = 2.7 + sum(padded) * 0.8 / 3e6 if padded else 0.0
-        other, other_tile, other_split = _best(
-            WGMMA_TILES, k, arch, lambda one, split: _time_16bit(one, split, sizes, 1, _WGMMA, (16, 16))
-        )
-        if (other + padding) * matrices < time:
-            time, tile, split = (other + padding) * matrices, other_tile, other_split
+        other, other_tile, other_split = _best(WGMMA_TILES, k, arch, wgmma)
+        if (other + padding(1)) * matrices < time:
+            time, tile, split = (other + padding(1)) * matrices, other_tile, other_split
             best = "general/matmul_hopper"
         rounds = ceil_div(ceil_div(m, 256) * ceil_div(n, 256), _SMS // 2)
-        lesson = _LESSON_US + padding + rounds * (1.6 + ceil_div(k, 64) * _LESSON_STEP_US)
+        lesson = _LESSON_US + padding(1) + rounds * (1.6 + ceil_div(k, 64) * _LESSON_STEP_US)
         if plain and kind == "bfloat16" and lesson * matrices < time:
             why = "BF16 on Hopper: TMA, wgmma, clusters of two"
             return Choice("matmul_bf16", why, {"CLUSTER": 2, "STAGES": 4})
-    return Choice(best, _why(name, tile.high, tile.wide, split), {**tile.settings, "SPLIT": split})
+    return Choice(best, _why(name, tile.high, tile.wide, split), {**tile.settings, "SPLIT": split}, launch)
 
 
 def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
     """The FP32 kernel and its tile that should be done first."""
-    time, tile, split = _best(FP32_TILES, k, arch, lambda one, split: _time(one, split, m, n, k))
-    padding = 0.0 if rows and n % 4 == 0 else 3.0 + k * n * 8 / 3e6
-    time, pads = time + padding, padding > 0.0
-    if pads:
-        narrow = _best(FP32_TILES, k, arch, lambda one, split: _time(one, split, m, n, k, narrow=True))
-        if narrow[0] < time:
-            (time, tile, split), pads = narrow, False
+    whole = rows and n % 4 == 0
+    slower, row = (0.0, 16) if whole else (_NARROW_B, 4)
+    time, tile, split = _best(
+        FP32_TILES, k, arch, lambda one, split: _time(one, split, (m, n, k), 1, _FP32, slower, row)
+    )
     why = _why("FP32", tile.high, tile.wide, split)
-    choice = Choice("general/matmul_fp32", why, {**tile.settings, "SPLIT": split}, {"pads": int(pads)})
-    steps = ceil_div(k, 32)
+    choice = Choice("general/matmul_fp32", why, {**tile.settings, "SPLIT": split})
+    padding = 0.0 if whole else 3.3 + k * n * 8 / 4.8e6 + m * n * 8 / 1.85e6
     for columns, name in ((16, "matmul_fp32"), (8, "matmul_fp32_narrow")):
-        tiles = ceil_div(m, 128) * ceil_div(n, 16 * columns)
+        on_sm = ceil_div(ceil_div(m, 128) * ceil_div(n, 16 * columns), _SMS)
         busy, alone = _FP32_STEP_US[columns]
-        for most in range(1, 1 + min(32, steps, max(1, 16 * _SMS // columns // tiles))):
-            each = ceil_div(steps, most)
-            parts = ceil_div(steps, each)  # none of them empty
-            on_sm = ceil_div(tiles * parts, _SMS)
-            lesson = 1.0 + padding + each * max(on_sm * busy, ceil_div(on_sm, 16 // columns) * alone)
-            if parts > 1:
-                lesson += 2.5 + parts * m * n * 8 / 4e6
-            elif padding:
-                lesson += m * n * 8 / 3e6
-            if lesson < time:
-                sizes = {"ALIGNED": 1, "PAD": 4, "SNAKE": 1, "LOOSE": 1, "SPLIT": int(parts > 1)}
-                sizes |= {"STAGES": 3 if columns == 16 else 2, "COLUMNS": columns}
-                time, why = lesson, _why("FP32", 128, 16 * columns, parts)
-                choice = Choice(name, why, sizes, {"parts": parts})
+        work = ceil_div(k, 32) * max(on_sm * busy, ceil_div(on_sm, 16 // columns) * alone)
+        if 6.2 + padding + work < time:
+            sizes = {"ALIGNED": 1, "PAD": 4, "SNAKE": 1, "LOOSE": 1, "SPLIT": 0}
+            sizes |= {"STAGES": 3 if columns == 16 else 2, "COLUMNS": columns}
+            time = 6.2 + padding + work
+            choice = Choice(name, _why("FP32", 128, 16 * columns, 1), sizes)
     return choice
 
 
@@ -391,11 +415,22 @@ def _steps(left: Tensor, right: Tensor, bias: Tensor | None, activation: int, ma
     plain = made.aligned() and n % 8 == 0 and all(one.steps[2] == 1 or one.shape[2] == 1 for one in (a, b))
     arch = capability()
     loads = (16, 16) if left.kind == "float32" else (_line(a)[2], _line(b)[2])
-    choice = choose(m, n, k, left.kind, matrices=matrices, arch=arch, rows=whole, plain=plain, loads=loads)
+    pads = all(one.contiguous for one, bytes_ in zip((a, b), loads, strict=True) if bytes_ < 16)
+    choice = choose(
+        *(m, n, k, left.kind),
+        matrices=matrices,
+        arch=arch,
+        rows=whole,
+        plain=plain,
+        loads=loads,
+        pads=pads,
+    )
     if choice.kernel == "general/matmul":
         return [*steps, _general(choice, a, b, bias, activation, made, matrices)]
     product = made.of(made.data.reshape(matrices, m, n))
     if choice.kernel == "general/matmul_mma":
+        if choice.launch["pads"]:
+            a, b = (_wide(one, steps) for one in (a, b))
         return [*steps, _mma(choice, a, b, bias, activation, product)]
     for at_ in range(matrices):
         left, right = (one.of(one.data[at_ if one.shape[0] > 1 else 0]) for one in (a, b))
@@ -442,6 +477,16 @@ def _mma(choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: 
     return Step(general("matmul_mma", **settings), arguments, grid, threads, shared)
 
 
+def _wide(one: Tensor, steps: list[Step]) -> Tensor:
+    """16-bit matrices in rows at multiples of 16 bytes; what makes a copy is added to the steps."""
+    count, rows, columns = one.shape
+    if _line(one)[2] == 16:
+        return one
+    (wide,), more = _for_tma(one.of(one.data.reshape(count * rows, columns)))
+    steps += more
+    return one.of(wide.data.reshape(count, rows, -1)[..., :columns])
+
+
 def _line(one: Tensor) -> tuple[bool, int, int]:
     """Whether 16-bit matrices are row-major, elements from line to line, bytes of a load or 0 for none."""
     by_rows = one.steps[2] == 1 or one.shape[2] == 1
@@ -450,8 +495,12 @@ def _line(one: Tensor) -> tuple[bool, int, int]:
         return by_rows, 0, 0
     pitch = one.steps[across] if one.shape[across] > 1 else one.shape[along]
     steps = [2 * one.steps[at] for at in (0, across) if one.shape[at] > 1]
-    behind = next(size for size in (16, 8, 4, 2) if one.aligned(size))
-    return by_rows, pitch, load(behind, *steps)
+    return by_rows, pitch, load(_behind(one), *steps)
+
+
+def _behind(one: Tensor) -> int:
+    """The greatest of 16, 8, 4 and 2 at whose multiple of bytes an array begins."""
+    return next(size for size in (16, 8, 4, 2) if one.aligned(size))
 
 
 def load(*bytes_: int) -> int:
@@ -520,22 +569,12 @@ def _fp32(
         across = right.shape[1]
         steps += more
         room = c.of(workspace("matmul", c, (m, across), c.kind))
-    parts = choice.launch["parts"]
     width = 16 * sizes["COLUMNS"]
     shared = 4 * sizes["STAGES"] * 32 * (128 + sizes["PAD"] + width)
-    tiles = ceil_div(across, width) * ceil_div(m, 128)
-    if parts > 1:
-        room = c.of(workspace("matmul", c, (parts, m, across), c.kind))
     arguments = (left.flat(), right.flat(), room.data.reshape(-1), m, across, k)
-    grid = (tiles, parts) if parts > 1 else tiles
-    steps.append(Step(choice.load(), arguments, grid, 256, shared))
-    if parts == 1:
-        steps += [] if room is c else packing("matmul", c.of(room.data[:, :n]), c)
-        return steps + _epilogue(bias, activation, c)
-    add = general("matmul", "add_parts", Number="float", ACTIVATION=activation, A_BY_ROWS=1, B_BY_ROWS=1)
-    bias_line = None if bias is None else bias.data
-    totals = (room.data.reshape(-1), bias_line, c.data.reshape(-1), m, n, across, parts)
-    return [*steps, Step(add, totals, (ceil_div(n, 256), min(m, _MOST_AT_ONCE)), 256)]
+    steps.append(Step(choice.load(), arguments, ceil_div(across, width) * ceil_div(m, 128), 256, shared))
+    steps += [] if room is c else packing("matmul", c.of(room.data[:, :n]), c)
+    return steps + _epilogue(bias, activation, c)
 
 
 def _fp32_tiles(
@@ -544,16 +583,14 @@ def _fp32_tiles(
     (left, right), steps = _rows(a, b)
     (m, n), k, sizes = c.shape, a.shape[-1], choice.settings
     high, wide, deep = sizes["BM"], sizes["BN"], sizes["DEEP"]
-    if choice.launch["pads"]:
-        right, more = _padded(right)
-        steps += more
-    wide_b, pitch = right.shape[1] % 4 == 0 and right.aligned(), right.shape[1]
-    rows = {"WIDE": int(n % 4 == 0 and c.aligned()), "B_WIDE": int(wide_b)}
+    rows = {"B_WIDTH": load(_behind(right), 4 * n) // 4, "WIDE": int(n % 4 == 0 and c.aligned())}
     kernel = general("matmul_fp32", **sizes, **rows, ACTIVATION=activation)
-    threads = high // sizes["ROWS"] * (wide // sizes["COLS"])
-    shared = 4 * max(sizes["STAGES"] * deep * (high + 4 + wide), high * wide if sizes["SPLIT"] > 1 else 0)
+    slices = sizes["SLICES"]
+    threads = high // sizes["ROWS"] * (wide // sizes["COLS"]) * slices
+    sums = slices * high * (wide + 16) if sizes["SPLIT"] * slices > 1 or not rows["WIDE"] else 0
+    shared = 4 * max(sizes["STAGES"] * deep * (high + 4 + wide), sums)
     bias_line = None if bias is None else bias.data
-    arguments = (left.flat(), right.flat(), c.data.reshape(-1), bias_line, m, n, k, pitch)
+    arguments = (left.flat(), right.flat(), c.data.reshape(-1), bias_line, m, n, k)
     grid = ceil_div(m, high) * ceil_div(n, wide) * sizes["SPLIT"]
     return [*steps, Step(kernel, arguments, grid, threads, shared)]
 
@@ -589,10 +626,10 @@ def _hopper(
         "A_COLUMNS": int(by_columns[0]),
         "B_ROWS": int(not by_columns[1]),
         "ACTIVATION": activation,
-        "WIDE": int(n % 8 == 0 and c.aligned()),
+        "WIDE": load(_behind(c), 2 * n) // 2,
     }
     a_map = _map(left, stored[0].shape, 64 if by_columns[0] else high)
-    b_map = _map(right, stored[1].shape, width // pair if by_columns[1] else 64)
+    b_map = _map(right, stored[1].shape, (width if by_columns[1] else 64) // pair)
     bias_line = None if bias is None else bias.data
     arguments = (a_map, b_map, c.data.reshape(-1), bias_line, m, n, k)
     tile = high * width * 4 if split > 1 else high * (width + 8) * 2

@@ -64,18 +64,3 @@ epilogue(Number* C, const Number* bias, long long n, int N) {
     for (long long i = blockIdx.x * 256LL + threadIdx.x; i < n; i += gridDim.x * 256LL)
         C[i] = (Number)activated((float)C[i] + (bias ? (float)bias[i % N] : 0.0f));
 }
-
-// C = activation(the sum of `parts` matrices + bias). parts: [count][M][pitch] floats; C: M x N, row-major.
-// Block: 256 threads. Grid: ceil(N / 256) by up to 65,535 rows at once.
-extern "C" __global__ void __launch_bounds__(256)
-add_parts(const float* parts, const Number* bias, Number* C, int M, int N, int pitch, int count) {
-    int col = blockIdx.x * 256 + threadIdx.x;
-    if (col >= N) return;
-    float add = bias ? (float)bias[col] : 0.0f;
-    for (long long row = blockIdx.y; row < M; row += gridDim.y) {
-        float acc = 0.0f;
-        #pragma unroll 4
-        for (int p = 0; p < count; ++p) acc += parts[((long long)p * M + row) * pitch + col];
-        C[row * N + col] = (Number)activated(acc + add);
-    }
-}

@@ -10,6 +10,13 @@
 #define B_BYTES (BN * 128)
 #define STAGE (A_BYTES + B_BYTES)
 #define PITCH (BN + 8)               // elements of a row of the staged tile, padded against bank conflicts
+#if WIDE == 8
+typedef uint4 Chunk;
+#elif WIDE == 4
+typedef uint2 Chunk;
+#else
+typedef unsigned Chunk;
+#endif
 
 #define R32_FROM_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83," \
     "%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
@@ -58,9 +65,9 @@ static __device__ void arrive_in(u64* bar, int block) {  // at this mbarrier of 
 // which share the steps of k and add up their sums in shared memory; or with PAIR of 2 two tiles, one below the other,
 // per cluster of two blocks, which load half of B each for both. CLUSTER: SPLIT * PAIR.
 // A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else [M][K] (BM x 64). B_ROWS: B is stored [K][N] (boxes of
-// 64 x 64), else [N][K] (BN x 64; BN / 2 x 64 with PAIR). All with a 128-byte swizzle. C: row-major [M][N]; 8 divides N
-// and C begins at a multiple of 16 bytes, or WIDE is 0. bias: N elements or null. Any M, N and K.
-// GROUPS 1 or 2; BN 64, 128, 192 or 256; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1 and BN of 128 or more.
+// 64 / PAIR x 64), else [N][K] (BN / PAIR x 64). All with a 128-byte swizzle. C: row-major [M][N], whose rows
+// begin at multiples of WIDE elements: 8, 4, 2 or 1. bias: N elements or null. Any M, N and K.
+// GROUPS 1 to 3; BN 64, 128, 192 or 256, 192 at most with GROUPS of 3; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1.
 // Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES *
 // STAGE bytes, and at least what a tile takes: BM * BN * 4 with SPLIT, BM * PITCH * 2 without. sm_90a.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + 32, 1)
@@ -103,8 +110,9 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
                 else tma_load_2d(a, &a_map, k * 64, row0, &full[s]);
 #if PAIR > 1
                 if (B_ROWS)
-                    for (int n = 64 * lower; n < BN; n += 128)
-                        tma_load_2d_multicast(b + n * 128, &b_map, col0 + n, k * 64, &full[s], 3);
+                    for (int n = 0; n < BN; n += 64)
+                        tma_load_2d_multicast(b + n * 128 + lower * 4096, &b_map, col0 + n, k * 64 + lower * 32,
+                                              &full[s], 3);
                 else
                     tma_load_2d_multicast(b + lower * (BN / 2) * 128, &b_map, k * 64, col0 + lower * (BN / 2),
                                           &full[s], 3);
@@ -171,7 +179,7 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
             if (row + i * 4 >= M) continue;
             Number* to = C + (size_t)(row + i * 4) * N + c;
             unsigned both = pack(activated(x[i] + low), activated(x[i + 1] + high));
-#if WIDE
+#if WIDE > 1
             *(unsigned*)to = both;
 #else
             to[0] = ((Number*)&both)[0];
@@ -195,18 +203,25 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     }
     __syncwarp();  // the warp's rows are complete
     int first = row0 + threadIdx.x / 32 * 16;
-#if WIDE
+#if WIDE > 1
     #pragma unroll 4
-    for (int e = lane; e < 16 * BN / 8; e += 32) {
-        int r = e / (BN / 8), c = e % (BN / 8) * 8;
+    for (int e = lane; e < 16 * BN / WIDE; e += 32) {
+        int r = e / (BN / WIDE), c = e % (BN / WIDE) * WIDE;
         if (first + r < M && col0 + c < N)
-            *(uint4*)&C[(size_t)(first + r) * N + col0 + c] = *(uint4*)&staged[r * PITCH + c];
+            *(Chunk*)&C[(size_t)(first + r) * N + col0 + c] = *(Chunk*)&staged[r * PITCH + c];
     }
 #else
     #pragma unroll 4
-    for (int e = lane; e < 16 * BN; e += 32) {
-        int r = e / BN, c = e % BN;
-        if (first + r < M && col0 + c < N) C[(size_t)(first + r) * N + col0 + c] = staged[r * PITCH + c];
+    for (int e = lane; e < 16 * (BN / 2 + 1); e += 32) {  // two elements of four aligned bytes, or one at an end
+        int r = e / (BN / 2 + 1);
+        Number* to = &C[(size_t)(first + r) * N + col0];
+        const Number* from = &staged[r * PITCH];
+        int c = e % (BN / 2 + 1) * 2 - (int)((size_t)to / 2 % 2), left = min(BN, N - col0);
+        if (first + r >= M || c >= left) continue;
+        if (c >= 0 && c + 1 < left) {
+            Number both[2] = {from[c], from[c + 1]};
+            *(unsigned*)&to[c] = *(unsigned*)both;
+        } else to[max(c, 0)] = from[max(c, 0)];
     }
 #endif
 #endif

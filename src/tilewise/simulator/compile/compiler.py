@@ -112,7 +112,11 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
         compiler = zig()
     except ToolchainError as error:
         raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
-    done = _run(compiler, (*_FLAGS, *flags), source)
+    done = _run(
+        compiler, (*_FLAGS, *flags), source, headers=None if _sealed else _precompiled(compiler, flags)
+    )
+    if done.returncode:  # what is wrong is said as of headers that were read as text
+        done = _run(compiler, (*_FLAGS, *flags), source)
     said, made = (part.decode("utf-8", "replace") for part in (done.stderr, done.stdout))
     if done.returncode < 0:
         raise ToolchainError(f"{compiler} was ended by signal {-done.returncode}. Is memory short? {_REPAIR}")
@@ -137,9 +141,45 @@ def seal() -> None:
     _sealed = True
 
 
-def _run(compiler: Path, flags: tuple[str, ...], source: str) -> subprocess.CompletedProcess[bytes]:
+@cache
+def _precompiled(compiler: Path, flags: tuple[str, ...]) -> Path | None:
+    """The headers that every kernel has, compiled once: reading them takes longest of a small kernel.
+
+    None where the cache cannot be written, or this clang does not make such a file.
+    """
+    seen = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(HEADERS.rglob("*")) if path.is_file()]
+    name = hashlib.sha256("\0".join((*_FLAGS, *flags, str(compiler), *seen)).encode()).hexdigest()[:24]
+    kept = cache_folder() / "headers" / f"{name}.pch"
+    if kept.exists():
+        return kept
+    part = kept.with_suffix(f".{os.getpid()}")
+    made = (
+        "-isystem",
+        str(HEADERS),
+        "-Xclang",
+        "-emit-pch",
+        "-o",
+        str(part),
+        str(HEADERS / "tilewise_cuda.h"),
+    )
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        command = [str(compiler), "clang", *_FLAGS, *flags, *made]
+        subprocess.run(command, capture_output=True, check=True, env=_environment())
+        part.replace(kept)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return kept
+
+
+def _run(
+    compiler: Path, flags: tuple[str, ...], source: str, headers: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run clang on a source, which is called ``kernel.cu``, with the headers that every kernel has."""
-    own = ["-isystem", str(HEADERS), "-include", str(HEADERS / "tilewise_cuda.h"), "-o", "-", "kernel.cu"]
+    included = ["-include", str(HEADERS / "tilewise_cuda.h")]
+    if headers is not None:
+        included = ["-Xclang", "-include-pch", "-Xclang", str(headers)]
+    own = ["-isystem", str(HEADERS), *included, "-o", "-", "kernel.cu"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         (folder / "kernel.cu").write_text(source, encoding="utf-8")

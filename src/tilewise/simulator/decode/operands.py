@@ -180,6 +180,8 @@ class Assembler:
     def value(self, text: str, type_name: str) -> int:
         """The slot of a source operand of a type."""
         text = text.strip()
+        if (slot := self.slots.get((self.function.name, text))) is not None:
+            return slot
         literal = self._literal(text, type_name)
         if literal is not None:
             return literal

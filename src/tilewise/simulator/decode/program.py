@@ -205,12 +205,9 @@ class _Decoder(Assembler):
         for row, name in self.fixups:
             self.rows[row]["target"] = self.starts[name]
         code = np.zeros(len(self.rows), INSTRUCTION)
-        for number, fields in enumerate(self.rows):
-            for key, value in fields.items():
-                if key in _TARGETS:
-                    code["d"][number, _TARGETS.index(key)] = value
-                else:
-                    code[key][number] = value
+        for name in dict.fromkeys(name for row in self.rows for name in row):
+            place = code["d"][:, _TARGETS.index(name)] if name in _TARGETS else code[name]
+            place[:] = [row.get(name, 0) for row in self.rows]
         function = self.module.functions[self.entry]
         constants = np.stack(self.constants) if self.constants else np.zeros((1, 32), np.uint32)
         return Program(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 
 
 class PtxError(Exception):
@@ -98,6 +99,7 @@ class Ptx:
 _BYTES = {"pred": 1, "8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
+@cache
 def type_bytes(name: str) -> int:
     """Bytes of a PTX type such as ``f32``, ``bf16x2`` or ``b64``."""
     if name == "pred":

@@ -13,6 +13,21 @@ from tilewise.simulator.ptx.ptx import Instruction, PtxError, Variable, type_byt
 _LOC = re.compile(
     r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:,\s*function_name\s+\S+,\s*inlined_at\s+(\d+)\s+(\d+)\s+\d+)?"
 )
+_BRACE = re.compile("[{}]")
+_GROUPED = re.compile(r"[{\[(]")
+_GUARD = re.compile(r"@(!?)\s*([%\w$.]+)\s+")
+_PIECE = re.compile(
+    r"\s*(?:"
+    r"(?P<loc>\.loc\s[^\n]*)"
+    r"|(?P<file>\.(?:file|section)[^\n]*)"
+    r"|(?P<table>[\w$]+:\s*\.branchtargets\s+[^;]*;)"
+    r"|(?P<proto>[\w$]+\s*:\s*\.callprototype\s+[^;]*;)"
+    r"|(?P<label>[\w$]+):"
+    r"|(?P<open>\{)"
+    r"|(?P<close>\})"
+    r"|(?P<statement>[^;{}]*(?:\{[^{}]*\}[^;{}]*)*;)"
+    r")"
+)
 VARIABLE = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+)*\.(global|shared|const|local|param)\s+"
     r"(?:\.align\s+(\d+)\s+)?(?:\.attribute\([^)]*\)\s+)?\.(\w+)\s+"
@@ -25,13 +40,10 @@ VARIABLE = re.compile(
 def closing(text: str, start: int) -> int:
     """Where the brace that opens at ``start`` closes."""
     depth = 0
-    for position in range(start, len(text)):
-        if text[position] == "{":
-            depth += 1
-        elif text[position] == "}":
-            depth -= 1
-            if depth == 0:
-                return position
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
     raise PtxError("a brace is not closed")
 
 
@@ -78,19 +90,7 @@ class Body:
     def read(self, text: str) -> None:
         """Take in the text between a function's braces."""
         position = 0
-        pattern = re.compile(
-            r"\s*(?:"
-            r"(?P<loc>\.loc\s[^\n]*)"
-            r"|(?P<file>\.(?:file|section)[^\n]*)"
-            r"|(?P<table>[\w$]+:\s*\.branchtargets\s+[^;]*;)"
-            r"|(?P<proto>[\w$]+\s*:\s*\.callprototype\s+[^;]*;)"
-            r"|(?P<label>[\w$]+):"
-            r"|(?P<open>\{)"
-            r"|(?P<close>\})"
-            r"|(?P<statement>[^;{}]*(?:\{[^{}]*\}[^;{}]*)*;)"
-            r")"
-        )
-        while match := pattern.match(text, position):
+        while match := _PIECE.match(text, position):
             position = match.end()
             kind = match.lastgroup
             piece = match.group(kind).strip() if kind else ""
@@ -177,7 +177,7 @@ class Body:
 
     def _instruction(self, piece: str) -> None:
         predicate, negated = "", False
-        if guard := re.match(r"@(!?)\s*([%\w$.]+)\s+", piece):
+        if guard := _GUARD.match(piece):
             negated, predicate = bool(guard[1]), self._local(guard[2])
             piece = piece[guard.end() :]
         opcode, _, rest = piece.partition(" ") if " " in piece else piece.partition("\t")
@@ -205,6 +205,8 @@ class Body:
 
 
 def _split(text: str) -> list[str]:
+    if not _GROUPED.search(text):
+        return [part.strip() for part in text.split(",") if part.strip()]
     parts: list[str] = []
     depth = 0
     current = ""
