@@ -312,6 +312,7 @@ chunk_map = heat_map(
     y="line of 128 bytes",
     ranges={"chunk of its row": (-0.5, 7.5)},
     form=".0f",
+    key=False,
     height=420,
     title="A swizzle spreads the same chunk of eight rows over all banks",
     caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. Each cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Rows of the tile are 128 bytes long, or as long as the swizzle's span. Each map was read back by a run of load_tile.",
