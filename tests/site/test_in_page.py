@@ -24,7 +24,7 @@ from tilewise.site.play.child import answer
 from validation.collection import COURSE, files, launches
 
 ROOT = Path(__file__).parents[2]
-HASH = "bea7bbb2d5bee0d69a4e2f8655766e6e4c9b99a48959bf1584f83c6472e99a9e"
+HASH = "eb1fdbc5d1a6558ff55da42a7975b297d9e457c8aebf1f0437d52d51882eb419"
 """SHA-256 of ``nvptx.wasm``, which ``nvptx/build.py`` made from LLVM 22.1.8."""
 EXAMPLES = sorted(Path(examples.__file__).with_name("examples").glob("*.cu"))
 WHOLE = """\

@@ -80,8 +80,12 @@ def begin(clang: Clang, folder: str = "/tmp") -> None:
     """
     before: list[str] = []  # what the headers were last compiled with
 
-    def run(command: Sequence[str], *, cwd: Path, **_: Any) -> subprocess.CompletedProcess[bytes]:
+    def run(
+        command: Sequence[str], *, cwd: Path | None = None, **_: Any
+    ) -> subprocess.CompletedProcess[bytes]:
         nonlocal before
+        if cwd is None:  # headers alone: the script keeps them itself
+            raise OSError
         given = command[command.index("clang") + 1 : command.index("-isystem")]
         if _TREE in given and before != precompiled(given):
             before = precompiled(given)
