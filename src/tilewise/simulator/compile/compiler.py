@@ -112,11 +112,11 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
         compiler = zig()
     except ToolchainError as error:
         raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
-    done = _run(
-        compiler, (*_FLAGS, *flags), source, headers=None if _sealed else _precompiled(compiler, flags)
-    )
-    if done.returncode:  # what is wrong is said as of headers that were read as text
-        done = _run(compiler, (*_FLAGS, *flags), source)
+    flags = (*_FLAGS, *flags)
+    headers = None if _sealed else _precompiled(compiler, flags)
+    done = _run(compiler, flags, source, headers)
+    if done.returncode and headers is not None:  # what is wrong is said as of headers that are read as text
+        done = _run(compiler, flags, source)
     said, made = (part.decode("utf-8", "replace") for part in (done.stderr, done.stdout))
     if done.returncode < 0:
         raise ToolchainError(f"{compiler} was ended by signal {-done.returncode}. Is memory short? {_REPAIR}")
@@ -148,23 +148,15 @@ def _precompiled(compiler: Path, flags: tuple[str, ...]) -> Path | None:
     None where the cache cannot be written, or this clang does not make such a file.
     """
     seen = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(HEADERS.rglob("*")) if path.is_file()]
-    name = hashlib.sha256("\0".join((*_FLAGS, *flags, str(compiler), *seen)).encode()).hexdigest()[:24]
+    name = hashlib.sha256("\0".join((*flags, str(compiler), *seen)).encode()).hexdigest()[:24]
     kept = cache_folder() / "headers" / f"{name}.pch"
     if kept.exists():
         return kept
     part = kept.with_suffix(f".{os.getpid()}")
-    made = (
-        "-isystem",
-        str(HEADERS),
-        "-Xclang",
-        "-emit-pch",
-        "-o",
-        str(part),
-        str(HEADERS / "tilewise_cuda.h"),
-    )
+    made = ("-Xclang", "-emit-pch", "-o", str(part), str(HEADERS / "tilewise_cuda.h"))
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        command = [str(compiler), "clang", *_FLAGS, *flags, *made]
+        command = [str(compiler), "clang", *flags, "-isystem", str(HEADERS), *made]
         subprocess.run(command, capture_output=True, check=True, env=_environment())
         part.replace(kept)
     except (OSError, subprocess.CalledProcessError):

@@ -206,8 +206,11 @@ class _Decoder(Assembler):
             self.rows[row]["target"] = self.starts[name]
         code = np.zeros(len(self.rows), INSTRUCTION)
         for name in dict.fromkeys(name for row in self.rows for name in row):
-            place = code["d"][:, _TARGETS.index(name)] if name in _TARGETS else code[name]
-            place[:] = [row.get(name, 0) for row in self.rows]
+            column = [row.get(name, 0) for row in self.rows]
+            if name in _TARGETS:
+                code["d"][:, _TARGETS.index(name)] = column
+            else:
+                code[name][:] = column
         function = self.module.functions[self.entry]
         constants = np.stack(self.constants) if self.constants else np.zeros((1, 32), np.uint32)
         return Program(

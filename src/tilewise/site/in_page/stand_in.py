@@ -107,7 +107,6 @@ class ndarray:  # noqa: N801
     def __init__(self, values: list[Any], shape: tuple[int, ...], kind: dtype) -> None:
         self.values, self.shape, self.ndim, self.dtype = values, shape, len(shape), kind
         self.ctypes = SimpleNamespace(data=next(self._addresses))
-        self.whole: tuple[ndarray, int] | None = None  # the array of which this is a column
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -125,19 +124,17 @@ class ndarray:  # noqa: N801
             return ndarray(self.values, (rows, 1, width), self.dtype)
         kept = [self.values[row * width : (row + 1) * width][at[1]] for row in range(rows)]
         if isinstance(at[1], int):
-            column = ndarray(kept, (rows,), self.dtype)
-            column.whole = (self, at[1])
-            return column
+            return ndarray(kept, (rows,), self.dtype)
         return ndarray([one for row in kept for one in row], (rows, len(kept[0])), self.dtype)
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        if isinstance(at, slice):  # the whole, or a column's view
-            self.values[:] = [int(one) for one in value]
-            if self.whole is not None:
-                of, column = self.whole
-                of.values[column :: of.shape[1]] = self.values
+        """Set one element, a whole array of one axis, or a whole column of two axes."""
+        row, column = at if isinstance(at, tuple) else (at, 0)
+        width = self.shape[1] if isinstance(at, tuple) else 1
+        if isinstance(row, slice):
+            self.values[column::width] = map(int, value)
         else:
-            self.values[at[0] * self.shape[1] + at[1] if isinstance(at, tuple) else at] = int(value)
+            self.values[row * width + column] = int(value)
 
     def __eq__(self, other: object) -> Any:
         if isinstance(other, ndarray):  # whose second axis of three is 1

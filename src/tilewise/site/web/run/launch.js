@@ -216,11 +216,10 @@ function ofBits(bits, fraction, exponent) {
 
 const halfOf = (value) => bitsOf(value, 10, 5);
 const ofHalf = (bits) => ofBits(bits, 10, 5);
-/** Of the number as a float, as Python rounds it: twice. */
 const single = new Float32Array(1);
 const itsBits = new Uint32Array(single.buffer);
 
-/** The upper half of a float's bits, rounded to even. */
+/** The upper half of the bits of the number as a float, rounded to even: rounded twice, as Python does. */
 function bfloatOf(value) {
   if (Number.isNaN(value)) return 0x7fc0;
   single[0] = value;
