@@ -87,7 +87,9 @@ def test_every_tile_of_wgmma(monkeypatch, tile):
     settings = {**one.settings, "SPLIT": one.splits[-1]}
     monkeypatch.setattr(matmuls, "_tiles", lambda *sizes: Choice("general/matmul_hopper", "", settings))
     right_matmul(((), ()), 150, 70, 140, ("plain", "plain"), "bfloat16", "relu", True, 1)
-    right_matmul(((), ()), 72, 264, 64 * one.splits[-1], ("permuted", "permuted"), "float16", None, False, 1)
+    layouts = ("plain" if one.settings["TRANSPOSED"] else "permuted", "permuted")
+    right_matmul(((), ()), 72, 264, 64 * one.splits[-1], layouts, "float16", None, False, 1)
+    right_matmul(((), ()), 170, 71, 200, layouts, "bfloat16", "gelu", True, 1)
 
 
 @pytest.mark.parametrize("tile", range(len(MMA_TILES)))
@@ -100,6 +102,13 @@ def test_every_tile_of_mma(monkeypatch, tile):
         right_matmul(((), ()), 150, 71, 330, ("plain", "offset"), "bfloat16", "silu", True, at)
         right_matmul(((3,), ()), 38, 132, 66, ("permuted", "permuted"), "float16", None, False, at)
         right_matmul(((2,), (2,)), 40, 72, 128, ("padded", "plain"), "float16", "gelu", True, at)
+
+
+@pytest.mark.parametrize(("layout", "transposed"), [("plain", 1), ("padded", 1), ("permuted", 0)])
+def test_tiles_that_compute_the_transpose_take_a_first_factor_with_rows(layout, transposed):
+    choice = choose(320, 1792, 64, "float16", arch=90, a_rows=layout != "permuted")
+    assert choice.settings["TRANSPOSED"] == transposed
+    right_matmul(((), ()), 320, 1792, 64, (layout, "plain"), "float16", "relu", True, 1)
 
 
 def test_a_stack_of_odd_rows_is_copied_into_wide_ones():

@@ -9,7 +9,10 @@
 #define A_BYTES (BM * 128)           // of a stage: 64 steps of k
 #define B_BYTES (BN * 128)
 #define STAGE (A_BYTES + B_BYTES)
-#define PITCH (BN + 8)               // elements of a row of the staged tile, padded against bank conflicts
+#define TEAM (TRANSPOSED ? CONSUMERS : 32)  // threads that store ROWS x COLS elements of C
+#define ROWS (TRANSPOSED ? BN : 16)
+#define COLS (TRANSPOSED ? BM : BN)
+#define PITCH (COLS + 8)             // elements of a row of the staged tile, padded against bank conflicts
 #if WIDE == 8
 typedef uint4 Chunk;
 #elif WIDE == 4
@@ -18,38 +21,53 @@ typedef uint2 Chunk;
 typedef unsigned Chunk;
 #endif
 
-#define R32_FROM_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83," \
-    "%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
-
+// The accumulators of a thread as operands of an instruction, their names there, and those of the two that follow.
+#define R16_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define R16_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define R16_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#if BN == 64
+#define D HOPPER_D32
+#define NAMES HOPPER_R32
+#define FIRST "%32"
+#define SECOND "%33"
+#elif BN == 96
+#define D HOPPER_D32, HOPPER_D16(32)
+#define NAMES HOPPER_R32 R16_32
+#define FIRST "%48"
+#define SECOND "%49"
+#elif BN == 128
+#define D HOPPER_D64
+#define NAMES HOPPER_R64
+#define FIRST "%64"
+#define SECOND "%65"
+#elif BN == 160
+#define D HOPPER_D64, HOPPER_D16(64)
+#define NAMES HOPPER_R64 R16_64
+#define FIRST "%80"
+#define SECOND "%81"
+#elif BN == 192
+#define D HOPPER_D64, HOPPER_D16(64), HOPPER_D16(80)
+#define NAMES HOPPER_R64 R16_64 R16_80
+#define FIRST "%96"
+#define SECOND "%97"
+#else
+#define D HOPPER_D128
+#define NAMES HOPPER_R128
+#define FIRST "%128"
+#define SECOND "%129"
+#endif
+#define QUOTED(x) #x
+#define TEXT(x) QUOTED(x)
 
 // D += A B, 64 x BN x 16, both operands in shared memory.
-static __device__ void wgmma(float (&d)[BN / 2], u64 a, u64 b, int accumulate) {
-#if BN == 64
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {" HOPPER_R32 "}, %32, %33, p, 1, 1, %35, %36;\n}"
-        : HOPPER_D32 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
-#elif BN == 192
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32." TYPE "." TYPE " {" HOPPER_R64 R32_FROM_64 "}, %96, %97, p, 1, 1, "
-        "%99, %100;\n}"
-        : HOPPER_D64, HOPPER_D16(64), HOPPER_D16(80)
-        : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
-#elif BN == 128
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" HOPPER_R64 "}, %64, %65, p, 1, 1, %67, %68;\n}"
-        : HOPPER_D64 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
-#else
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {" HOPPER_R128 "}, %128, %129, p, 1, 1, %131, %132;\n}"
-        : HOPPER_D128 : "l"(a), "l"(b), "r"(accumulate), "n"(A_COLUMNS), "n"(B_ROWS));
-#endif
+static __device__ void wgmma(float (&d)[BN / 2], u64 a, u64 b) {
+    asm volatile("{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n" TEXT(BN) "k16.f32." TYPE "." TYPE " {" NAMES "}, " FIRST ", " SECOND
+        ", p, 1, 1, " TEXT(A_COLUMNS) ", " TEXT(B_ROWS) ";\n}" : D : "l"(a), "l"(b));
 }
-#if BN == 192
-template <int PENDING> static __device__ void wgmma_wait(float (&d)[96]) {
-    asm volatile("wgmma.wait_group.sync.aligned %96;"
-                 : HOPPER_D64, HOPPER_D16(64), HOPPER_D16(80) : "n"(PENDING) : "memory");
+template <int PENDING> static __device__ void wgmma_pending(float (&d)[BN / 2]) {  // at most so many groups
+    asm volatile("wgmma.wait_group.sync.aligned " FIRST ";" : D : "n"(PENDING) : "memory");
 }
-#endif
 static __device__ void consumers_sync() {
     asm volatile("bar.sync 1, %0;" :: "n"(CONSUMERS) : "memory");
 }
@@ -66,10 +84,12 @@ static __device__ void arrive_in(u64* bar, int block) {  // at this mbarrier of 
 // per cluster of two blocks, which load half of B each for both. CLUSTER: SPLIT * PAIR.
 // A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else [M][K] (BM x 64). B_ROWS: B is stored [K][N] (boxes of
 // 64 / PAIR x 64), else [N][K] (BN / PAIR x 64). All with a 128-byte swizzle. C: row-major [M][N], whose rows
-// begin at multiples of WIDE elements: 8, 4, 2 or 1. bias: N elements or null. Any M, N and K.
-// GROUPS 1 to 3; BN 64, 128, 192 or 256, 192 at most with GROUPS of 3; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1.
+// begin at multiples of WIDE elements: 8, 4, 2 or 1; with TRANSPOSED, and SPLIT of 1, [N][M]. bias: an element per
+// column of what is stored, or null. Any M, N and K. GROUPS 1 to 3; BN 64, 128, 192 or 256, without B_ROWS 96 or 160,
+// too, 192 at most with GROUPS of 3; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1.
 // Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES *
-// STAGE bytes, and at least what a tile takes: BM * BN * 4 with SPLIT, BM * PITCH * 2 without. sm_90a.
+// STAGE bytes, and at least what a tile takes: BM * BN * 4 with SPLIT, BM * (BN + 8) * 2 without, or
+// BN * (BM + 8) * 2 with TRANSPOSED. sm_90a.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + 32, 1)
 matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
               Number* C, const Number* bias, int M, int N, int K) {
@@ -140,16 +160,16 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
         #pragma unroll
         for (int m = 0; m < 4; ++m)
             wgmma(acc, descriptor(a + (A_COLUMNS ? 2048 : 32) * m, A_COLUMNS ? 8192 : 16, 1024),
-                  descriptor(b + (B_ROWS ? 2048 : 32) * m, B_ROWS ? 8192 : 16, 1024), 1);
+                  descriptor(b + (B_ROWS ? 2048 : 32) * m, B_ROWS ? 8192 : 16, 1024));
         wgmma_commit();
-        wgmma_wait<1>(acc);
+        wgmma_pending<1>(acc);
 #if PAIR > 1
         if (t && tid < 2) arrive_in(&empty[(t - 1) % STAGES], tid);
 #else
         if (t && tid == 0) mbarrier_arrive(&empty[(t - 1) % STAGES]);
 #endif
     }
-    wgmma_wait<0>(acc);
+    wgmma_pending<0>(acc);
 #if PAIR > 1
     cluster_sync();  // the other block's last copies into this one, and arrivals here, have come
 #endif
@@ -190,34 +210,51 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     cluster_sync();  // every block has read this one's sums
 #else
     consumers_sync();  // every warpgroup has read the stages
-    Number* staged = (Number*)smem + threadIdx.x / 32 * 16 * PITCH;  // the warp's 16 rows
+    int warp_row = threadIdx.x / 32 * 16;
+    Number* staged = (Number*)smem + (TRANSPOSED ? 0 : warp_row * PITCH);
     #pragma unroll
     for (int i = 0; i < BN / 2; i += 2) {
-        int c = i / 4 * 8 + lane % 4 * 2;
+        int r = lane / 4 + i / 2 % 2 * 8, c = i / 4 * 8 + lane % 4 * 2;
         float x = acc[i], y = acc[i + 1];
+#if TRANSPOSED
+        if (bias) {
+            int at_c = row0 + warp_row + r;  // the column of C
+            float more = at_c < M ? (float)bias[at_c] : 0.0f;
+            x += more;
+            y += more;
+        }
+        staged[c * PITCH + warp_row + r] = (Number)activated(x);
+        staged[(c + 1) * PITCH + warp_row + r] = (Number)activated(y);
+#else
         if (bias) {
             x += col0 + c < N ? (float)bias[col0 + c] : 0.0f;
             y += col0 + c + 1 < N ? (float)bias[col0 + c + 1] : 0.0f;
         }
-        *(unsigned*)&staged[(lane / 4 + i / 2 % 2 * 8) * PITCH + c] = pack(activated(x), activated(y));
+        *(unsigned*)&staged[r * PITCH + c] = pack(activated(x), activated(y));
+#endif
     }
+#if TRANSPOSED
+    consumers_sync();  // the tile is complete
+    int member = threadIdx.x, first_row = col0, first_col = row0, rows = N, cols = M;
+#else
     __syncwarp();  // the warp's rows are complete
-    int first = row0 + threadIdx.x / 32 * 16;
+    int member = lane, first_row = row0 + warp_row, first_col = col0, rows = M, cols = N;
+#endif
 #if WIDE > 1
     #pragma unroll 4
-    for (int e = lane; e < 16 * BN / WIDE; e += 32) {
-        int r = e / (BN / WIDE), c = e % (BN / WIDE) * WIDE;
-        if (first + r < M && col0 + c < N)
-            *(Chunk*)&C[(size_t)(first + r) * N + col0 + c] = *(Chunk*)&staged[r * PITCH + c];
+    for (int e = member; e < ROWS * COLS / WIDE; e += TEAM) {
+        int r = e / (COLS / WIDE), c = e % (COLS / WIDE) * WIDE;
+        if (first_row + r < rows && first_col + c < cols)
+            *(Chunk*)&C[(size_t)(first_row + r) * cols + first_col + c] = *(Chunk*)&staged[r * PITCH + c];
     }
 #else
     #pragma unroll 4
-    for (int e = lane; e < 16 * (BN / 2 + 1); e += 32) {  // two elements of four aligned bytes, or one at an end
-        int r = e / (BN / 2 + 1);
-        Number* to = &C[(size_t)(first + r) * N + col0];
+    for (int e = member; e < ROWS * (COLS / 2 + 1); e += TEAM) {  // two aligned elements, or one at an end
+        int r = e / (COLS / 2 + 1);
+        Number* to = &C[(size_t)(first_row + r) * cols + first_col];
         const Number* from = &staged[r * PITCH];
-        int c = e % (BN / 2 + 1) * 2 - (int)((size_t)to / 2 % 2), left = min(BN, N - col0);
-        if (first + r >= M || c >= left) continue;
+        int c = e % (COLS / 2 + 1) * 2 - (int)((size_t)to / 2 % 2), left = min(COLS, cols - first_col);
+        if (first_row + r >= rows || c >= left) continue;
         if (c >= 0 && c + 1 < left) {
             Number both[2] = {from[c], from[c + 1]};
             *(unsigned*)&to[c] = *(unsigned*)both;
