@@ -179,7 +179,9 @@ def _row(line: RunLine, columns: Sequence[RunColumn]) -> str:
         mark = f' data-mark="{escape(cell.mark)}"' if cell.mark else ""
         name = ""
         if shown:  # what a cell is where the screen has no room for columns
-            name = f' data-name="{column.name if column.group == group else f"{column.group}: {column.name}"}"'
+            name = (
+                f' data-name="{column.name if column.group == group else f"{column.group}: {column.name}"}"'
+            )
             group = column.group
         cells.append(f'<td class="tw-right"{mark}{name}>{shown}</td>')
     if not line.line:
