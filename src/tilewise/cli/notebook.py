@@ -21,7 +21,9 @@ from tilewise.outputs.kinds import FigureOutput
 from tilewise.outputs.try_it import TryOutput
 from tilewise.site.frontend import FrontendError, build_assets
 
-_STYLE = "body { margin: 0; background: var(--tw-paper); color: var(--tw-ink); font: 15px/1.5 var(--tw-sans); }"
+_STYLE = (
+    "body { margin: 0; background: var(--tw-paper); color: var(--tw-ink); font: 15px/1.5 var(--tw-sans); }"
+)
 
 
 def load_ipython_extension(shell: Any) -> None:
