@@ -22,7 +22,7 @@ from tests.calls.layouts import (
 )
 from tilewise import kernels
 from tilewise.cuda.kernel_source import KernelError
-from tilewise.kernels.calls import attentions, launching
+from tilewise.kernels.calls import attentions, launching, plans
 from tilewise.kernels.calls.attentions import Problem, choose, choose_backward
 
 WIDTHS = (64, 128, 1, 7, 31, 32, 33, 63, 65, 80, 96, 100, 127, 129, 160, 192, 255, 256)
@@ -130,14 +130,14 @@ def test_gradients_are_those_of_64_bits(**case):
     right_gradients(**case)
 
 
-@sweep("attentions", texts=("attention_*", "general/attention"))
+@sweep("attentions", texts=("attention_*", "general/attention*"))
 @HEAVY
 @CASES
 def test_thousands_of_attentions(**case):
     right_attention(**case)
 
 
-@sweep("attentions", texts=("attention_*", "general/attention", "general/backward_*"))
+@sweep("attentions", texts=("attention_*", "general/attention*", "general/backward_*"))
 @HEAVY
 @CASES
 def test_thousands_of_gradients(**case):
@@ -192,6 +192,34 @@ def test_leading_axes_may_be_left_out_and_a_scale_given():
     assert kernels.attention(q, q, q).shape == (5, 7, 16)
 
 
+@pytest.mark.parametrize("split", [0, 1, 2, 4])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"d": 64, "queries": 70, "keys": 700, "causal": False},
+        {"d": 40, "share": 2, "keys": 300, "shift": 7, "memory": "permuted"},
+        {"keys": 1100, "queries": 65},
+        {"shift": -20},
+        {"shift": -200},
+        {"queries": 1, "keys": 1},
+    ],
+)
+def test_both_kernels_of_hopper_and_every_split(split, more, monkeypatch):
+    monkeypatch.setattr(attentions, "_split", lambda *_: split)
+    monkeypatch.setattr(plans, "_plans", {})
+    right_attention(**{**PLAIN, **more})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "split"), [((1, 1536), 4), ((1, 4224), 2), ((8, 4096), 0), ((1, 64), 0), ((200, 64), 0)]
+)
+def test_keys_are_split_where_queries_are_few(sizes, split):
+    heads, n = sizes
+    one = problem(batch=1, heads=heads, kv_heads=heads, queries=n, keys=n)
+    assert choose(one, 90).settings.get("SPLIT", 0) == split
+
+
 def problem(**more):
     sizes = {"batch": 2, "heads": 8, "kv_heads": 8, "queries": 1024, "keys": 1024, "d": 128}
     return Problem(**{**sizes, "kind": "bfloat16", "causal": False, "shift": 1024, "scale": 0.1, **more})
@@ -201,7 +229,9 @@ def problem(**more):
     ("more", "arch", "kernel"),
     [
         ({}, 90, "attention_hopper"),
-        ({"d": 40}, 90, "attention_hopper"),
+        ({"d": 40, "batch": 8}, 90, "attention_hopper"),
+        ({"heads": 1}, 90, "general/attention_split_hopper"),
+        ({"heads": 1, "d": 40}, 90, "general/attention_split_hopper"),
         ({}, 80, "attention_mma"),
         ({}, 100, "attention_mma"),
         ({}, 75, "general/attention"),

@@ -19,6 +19,9 @@ pytestmark = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.
 
 SETTINGS = {
     "attention": [{"Number": number, "D": 256, "CAUSAL": 1} for number in C_TYPES.values()],
+    "attention_split_hopper": [
+        {"D": d, "CAUSAL": causal, "SPLIT": 2 + 2 * causal} for d in (64, 128) for causal in (0, 1)
+    ],
     "backward_hopper": [{}],
     "backward_narrow": [{"D": 64, "WIDE": 64}, {"D": 96, "WIDE": 128}],
     "decode": [{"Number": number, "D": 256} for number in C_TYPES.values()],
@@ -62,6 +65,7 @@ SETTINGS = {
 }
 TARGETS = {
     "matmul_hopper": ["sm_90a"],
+    "attention_split_hopper": ["sm_90a"],
     "backward_hopper": ["sm_90a"],
     "matmul_fp32": ["sm_80", "sm_90"],
     "decode_mma": ["sm_80", "sm_90"],
@@ -69,7 +73,13 @@ TARGETS = {
 }
 ENTRIES = {
     **{"attention": "attention_forward", "matmul": "matmul", "decode": "decode_split"},
-    **{"softmax": "softmax_rows", "sum": "sum_blocks", "pad": "pad_two", "backward_narrow": "prepare_narrow"},
+    **{
+        "attention_split_hopper": "attention_split",
+        "softmax": "softmax_rows",
+        "sum": "sum_blocks",
+        "pad": "pad_two",
+        "backward_narrow": "prepare_narrow",
+    },
 }
 
 

@@ -35,6 +35,7 @@ from tilewise.kernels.calls.arrays import (
 )
 from tilewise.kernels.calls.launching import (
     AMPERE,
+    FILLED,
     HOPPER,
     Choice,
     Step,
@@ -114,10 +115,46 @@ def choose(problem: Problem, arch: int) -> Choice:
         return Choice("general/attention", why, number)
     padded = "" if one.d == wide else f", d = {one.d} filled up to {wide}"
     if arch == HOPPER:
-        settings = {"D": wide, "CAUSAL": int(one.causal), "TURNS": 1}
+        settings = {"D": wide, "CAUSAL": int(one.causal)}
+        if split := _split(one, wide):
+            why = f"BF16 on Hopper, few queries: their keys split over {2 * split} warpgroups{padded}"
+            return Choice("general/attention_split_hopper", why, {**settings, "SPLIT": split})
+        settings["TURNS"] = 1
         return Choice("attention_hopper", f"BF16 on Hopper: wgmma, ping-pong, lists{padded}", settings)
     settings = {"D": wide, "CAUSAL": int(one.causal), "TILES": 2, "KEYS": 64}
     return Choice("attention_mma", f"BF16 tensor cores by mma.sync{padded}", settings)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Microseconds on an H200 of the two kernels for BF16, fitted to 154 random shapes of few queries."""
+
+    launch_us: float
+    """Of the kernel with lists."""
+    step_us: float
+    """Of 128 queries and 128 keys on an SM."""
+    split_us: float
+    """Of a launch of the kernel that splits the keys."""
+    split_step_us: float
+    """Of 64 queries and 256 keys on an SM."""
+
+
+_TIMES = {64: _Times(5.9, 1.2, 3.4, 1.45), 128: _Times(6.1, 1.51, 3.1, 2.3)}
+_MOST_TILES = 400
+"""Of 64 queries; for more the lists are always taken."""
+
+
+def _split(one: Problem, wide: int) -> int:
+    """Over how many blocks to split the keys of a query tile; 0 where the lists should be done first."""
+    heads, tiles = one.batch * one.heads, ceil_div(one.queries, 64)
+    if heads * tiles > _MOST_TILES:
+        return 0
+    times, sizes = _TIMES[wide], (heads, one.queries, one.keys, one.shift if one.causal else None)
+    found = [(times.launch_us + times.step_us * _busiest(_spread(*sizes, workers=FILLED[1])), 0)]
+    for split in (1, 2, 4):
+        lists = _spread(*sizes, workers=FILLED[split] // split, high=64, at_once=2 * split, extra=2)
+        found.append((times.split_us + times.split_step_us * _busiest(lists), split))
+    return min(found)[1]
 
 
 def choose_backward(problem: Problem, arch: int) -> Choice:
@@ -312,7 +349,7 @@ def _forward(problem: Problem, heads: list[Tensor], made: Tensor, lse: Tensor) -
     choice = choose(one, capability())
     width = choice.settings["D"]
     steps: list[Step] = []
-    if choice.kernel == "attention_hopper" and one.d % 8 == 0:
+    if choice.kernel.endswith("_hopper") and one.d % 8 == 0:
         width = one.d  # the copies of tiles fill up with zeros, and leave out what is beyond d
     q, k, v = (_contiguous(given, width, steps) for given in heads)
     fits = made.contiguous and made.aligned() and width == one.d
@@ -387,7 +424,19 @@ def _hopper(choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Te
     return [Step(choice.load(), arguments, int(order.shape[1]), 384, 128 * width * 14)]
 
 
+def _split_hopper(
+    choice: Choice, one: Problem, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Any
+) -> list[Step]:
+    count, width, split = one.batch * one.heads, choice.settings["D"], choice.settings["SPLIT"]
+    maps = [_map(array, high) for array, high in ((q, 64), (k, 128), (v, 128))]
+    arguments = (*maps, *_flat(o), lse, count, o.shape[-1], *_sizes(one))
+    tile, stages = 256 * width, 4 if width == 64 else 3
+    shared = 128 * width + 2 * stages * tile
+    return [Step(choice.load(), arguments, ceil_div(one.queries, 64) * count * split, 384, shared)]
+
+
 _LAUNCHES: Mapping[str, Any] = {
+    "general/attention_split_hopper": _split_hopper,
     "general/attention": _general,
     "attention_fp32": _fp32,
     "attention_mma": _mma,
@@ -404,22 +453,54 @@ def _map(heads: Tensor, high: int) -> Any:
 @cache
 def _lists(heads: int, queries: int, keys: int, shift: int | None, blocks: int) -> Any:
     """For each block its (query tile, head), longest first; rounds by blocks by two, filled up with -1."""
-
-    def cost(tile: int) -> int:
-        seen = keys if shift is None else min(keys, 128 * tile + 128 + shift)
-        return 1 + max(1, ceil_div(seen, 128))
-
-    tiles = [(tile, head) for head in range(heads) for tile in range(ceil_div(queries, 128))]
-    lists: list[list[tuple[int, int]]] = [[] for _ in range(min(blocks, len(tiles)))]
-    load = [(0, block) for block in range(len(lists))]
-    for piece in sorted(tiles, key=lambda one: -cost(one[0])):
-        so_far, block = heapq.heappop(load)
-        lists[block].append(piece)
-        heapq.heappush(load, (so_far + cost(piece[0]), block))
+    lists = _spread(heads, queries, keys, shift, blocks)
     order = np.full((max(map(len, lists)), len(lists), 2), -1, np.int32)
     for block, pieces in enumerate(lists):
-        order[: len(pieces), block] = pieces
+        order[: len(pieces), block] = [piece for _, *piece in pieces]
     return order
+
+
+def _spread(
+    heads: int,
+    queries: int,
+    keys: int,
+    shift: int | None,
+    workers: int,
+    *,
+    high: int = 128,
+    at_once: int = 1,
+    extra: int = 1,
+) -> list[list[tuple[int, int, int]]]:
+    """For each worker its (steps, query tile, head), longest first: each goes to who is first done.
+
+    Args:
+        heads: of all sequences.
+        queries: rows of a head.
+        keys: likewise.
+        shift: of the causal mask; None for none.
+        workers: how many there are at most.
+        high: rows of a query tile.
+        at_once: key tiles that are one step.
+        extra: what a query tile takes besides, in steps.
+    """
+
+    def cost(tile: int) -> int:
+        seen = keys if shift is None else min(keys, high * (tile + 1) + shift)
+        return extra + max(1, ceil_div(seen, 128 * at_once))
+
+    tiles = [(cost(tile), tile, head) for head in range(heads) for tile in range(ceil_div(queries, high))]
+    lists: list[list[tuple[int, int, int]]] = [[] for _ in range(min(workers, len(tiles)))]
+    load = [(0, worker) for worker in range(len(lists))]
+    for piece in sorted(tiles, key=lambda one: -one[0]):
+        so_far, worker = heapq.heappop(load)
+        lists[worker].append(piece)
+        heapq.heappush(load, (so_far + piece[0], worker))
+    return lists
+
+
+def _busiest(lists: list[list[tuple[int, int, int]]]) -> int:
+    """The most steps of a worker."""
+    return max(sum(steps for steps, *_ in one) for one in lists)
 
 
 def _backward(problem: Problem, heads: list[Tensor], lse: Tensor, made: list[Tensor]) -> list[Step]:
