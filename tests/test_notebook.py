@@ -49,6 +49,30 @@ def test_a_notebook_runs_and_prints_the_pages_tables() -> None:
     assert printed == "threads\n-------\n     32\nOne warp.\n"
 
 
+SHOWING = """
+# %%
+%load_ext tilewise.cli.notebook
+
+# %%
+from tilewise import Table, show
+from tilewise.figures import bars
+
+show(Table(["threads"], [[32]]))
+show(bars({"a": 1.0, "b": 2.0}, title="Two", caption="Two bars.", x="bars"))
+"""
+
+
+@pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
+def test_with_the_extension_a_notebook_has_charts_and_texts_in_their_order() -> None:
+    cells = [nbformat.v4.new_code_cell(one) for one in SHOWING.split("# %%\n")[1:]]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    table, chart = notebook.cells[1].outputs
+    assert table.data == {"text/plain": "threads\n-------\n     32"}
+    assert chart.data["application/vnd.plotly.v1+json"]["data"][0]["type"] == "bar"
+    assert chart.data["text/plain"].startswith("Figure: Two")
+
+
 PACKAGE = Package("https://host.example/owner/name", "v1.2.0")
 
 
@@ -85,14 +109,15 @@ def test_the_first_cell_installs_once_and_again_after_a_broken_try(tmp_path: Pat
         )
         return list(done)
 
+    shows = "load_ext tilewise.cli.notebook"
     here = Path.cwd()
     os.chdir(tmp_path)
     try:
-        assert executed(False) == ["git clone", "git -C", "pip install", "cd -q"]
-        assert executed(False) == ["git -C", "pip install", "cd -q"], "a clone without its package"
-        assert executed(True) == ["cd -q"], "after a restart"
+        assert executed(False) == ["git clone", "git -C", "pip install", "cd -q", shows]
+        assert executed(False) == ["git -C", "pip install", "cd -q", shows], "a clone without its package"
+        assert executed(True) == ["cd -q", shows], "after a restart"
         os.chdir("tilewise")
-        assert executed(True) == []
+        assert executed(True) == [shows]
     finally:
         os.chdir(here)
 

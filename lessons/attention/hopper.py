@@ -1698,6 +1698,9 @@ if gpu_here():
             clock = (clocks[: 1 if label == "one" else 2, :, tile] - clocks[0, 0, 2]).reshape(-1)
             print(f"{label} {d}, {tile}: {', '.join(str(one) for one in clock)}")
 
+# %% [markdown]
+# What the stores of O take is the difference to kernels that leave them out:
+
 # %% fold="Code that times the store alone on a GPU" needs="gpu" record="store"
 NO_STORE = {  # a condition that no launch fulfils, so that the compiler keeps the work
     "flash_wgmma": ("if (row + 8 * r >= N) continue;", "if (row + 8 * r >= N || scale > 0.0f) continue;"),
@@ -1729,6 +1732,9 @@ if gpu_here():
                 calls.add(label, of(N=N, d=d, heads=heads))
                 calls.add(f"{label}, no store", without_store(of(N=N, d=d, heads=heads)))
             print(timed_lines(f"d={d}, N={N}, {heads} heads", calls.by_label))
+
+# %% [markdown]
+# Later blocks of the same launch begin at other moments. Each notes its clock in a launch of its own:
 
 # %% fold="Code that notes the clock of later blocks on a GPU" needs="gpu" record="late_clocks"
 if gpu_here():

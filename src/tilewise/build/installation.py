@@ -33,7 +33,7 @@ class Package:
         """A cell that installs the package at this revision, with the records, unless it is installed.
 
         It can run again, also after a restart or where the first try broke off: a folder that is called
-        tilewise is no package.
+        tilewise is no package. Its last line has outputs shown as `cli/notebook.py` says.
         """
         return "\n".join(
             [
@@ -48,6 +48,7 @@ class Package:
                 '    %pip install --quiet "./tilewise[cuda12,simulator]"',
                 'if Path("tilewise/lessons").is_dir():',
                 "    %cd -q tilewise",
+                "%load_ext tilewise.cli.notebook",
             ]
         )
 

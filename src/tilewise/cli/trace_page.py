@@ -36,7 +36,7 @@ figure { margin: 0; }
 .tw-found { padding: .6rem 1rem; border-left: 3px solid var(--tw-bad); background: var(--tw-bad-soft); }
 .tw-found + .tw-found { margin-top: .5rem; }
 """
-_SCHEME = """
+SCHEME = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const paint = () => { document.body.dataset.mdColorScheme = dark.matches ? "slate" : "default"; };
 dark.addEventListener("change", paint);
@@ -55,7 +55,6 @@ def page(run: Any, again: dict[str, Any], figure: Figure | None, facts: str, not
         note: what the figure leaves out.
         assets: the folder with the built styles and scripts.
     """
-    styles = re.sub(r"@font-face\s*{[^}]*}", "", (assets / "tilewise.css").read_text(encoding="utf-8"))
     if figure is None:
         drawn = ""
     else:
@@ -68,8 +67,8 @@ def page(run: Any, again: dict[str, Any], figure: Figure | None, facts: str, not
         '<!doctype html>\n<html lang="en" data-tw-figures>\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(run.title)}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>{styles}{_STYLE}</style>\n</head>\n"
-        f'<body data-md-color-scheme="default">\n<script>{_SCHEME}</script>\n<main class="tw-trace">\n'
+        f"<style>{styles(assets)}{_STYLE}</style>\n</head>\n"
+        f'<body data-md-color-scheme="default">\n<script>{SCHEME}</script>\n<main class="tw-trace">\n'
         f'<h1>{escape(run.title)}</h1>\n<p class="tw-facts">{escape(facts)}</p>\n'
         f"{_hazards(run)}\n<h2>Step by step</h2>\n"
         f"{f'<p>{escape(note)}</p>' if note else ''}\n{drawn}\n"
@@ -83,15 +82,27 @@ def page(run: Any, again: dict[str, Any], figure: Figure | None, facts: str, not
 def _panel(again: dict[str, Any], assets: Path) -> str:
     """The launch with fields, and all that it takes to run it again."""
     data = json.dumps(again).replace("<", "\\u003c")
-    wasm = base64.b64encode(gzip.compress((assets / "machine.wasm").read_bytes(), mtime=0)).decode()
     return (
         "<h2>Run it again</h2>\n"
         "<p>Change the launch or the inputs, and the kernel runs again in your browser, offline.</p>\n"
         '<div class="md-typeset"><div class="tw-try" id="tw-again"></div></div>\n'
         f'<script type="application/json" id="tw-again-data">{data}</script>\n'
+        f"{simulator(assets)}\n"
+        f'<script type="module">{held(assets, "trace.js")}</script>'
+    )
+
+
+def styles(assets: Path) -> str:
+    """The site's styles, with the fonts of the reader's machine."""
+    return re.sub(r"@font-face\s*{[^}]*}", "", (assets / "tilewise.css").read_text(encoding="utf-8"))
+
+
+def simulator(assets: Path) -> str:
+    """The simulator as a page holds it that is one file: ``site/web/play/held.js`` takes it from there."""
+    wasm = base64.b64encode(gzip.compress((assets / "machine.wasm").read_bytes(), mtime=0)).decode()
+    return (
         f'<script type="text/plain" id="tw-wasm">{wasm}</script>\n'
-        f'<script type="text/plain" id="tw-worker">{_held(assets, "run_worker.js")}</script>\n'
-        f'<script type="module">{_held(assets, "trace.js")}</script>'
+        f'<script type="text/plain" id="tw-worker">{held(assets, "run_worker.js")}</script>'
     )
 
 
@@ -124,9 +135,9 @@ def relaunch(launch: Launch) -> dict[str, Any]:
             left -= np.asarray(value).nbytes
             if left >= 0:
                 one.update(_given(np.ascontiguousarray(value).tobytes()))
-    held = {one["name"]: launch.kernel.state.get(one["name"]) for one in filter(None, offer["variables"])}
+    state = {one["name"]: launch.kernel.state.get(one["name"]) for one in filter(None, offer["variables"])}
     offer["variables"] = [
-        None if one is None or (data := held[one["name"]]) is None else {**one, **_given(data.tobytes())}
+        None if one is None or (data := state[one["name"]]) is None else {**one, **_given(data.tobytes())}
         for one in offer["variables"]
     ]
     kept = {one["name"] for one in (*offer["arguments"], *filter(None, offer["variables"]))}
@@ -145,7 +156,7 @@ def _given(raw: bytes) -> dict[str, Any]:
     return {"fill": {"kind": "given"}, "data": base64.b64encode(raw).decode()}
 
 
-def _held(assets: Path, name: str) -> str:
+def held(assets: Path, name: str) -> str:
     """A script as it may stand in HTML."""
     text = (assets / name).read_text(encoding="utf-8")
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
@@ -155,9 +166,9 @@ def _scripts(assets: Path) -> str:
     licences = assets / "plotly.js.LEGAL.txt"
     legal = licences.read_text(encoding="utf-8") if licences.is_file() else ""
     return (
-        f'<script type="text/plain" id="tw-plotly">{_held(assets, "plotly.js")}</script>\n'
+        f'<script type="text/plain" id="tw-plotly">{held(assets, "plotly.js")}</script>\n'
         f'<script type="text/plain" id="tw-licences">{legal.replace("</script", "")}</script>\n'
-        f"<script>{_held(assets, 'stepped.js')}</script>\n<script>{_held(assets, 'figures.js')}</script>"
+        f"<script>{held(assets, 'stepped.js')}</script>\n<script>{held(assets, 'figures.js')}</script>"
     )
 
 

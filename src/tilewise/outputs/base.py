@@ -181,11 +181,18 @@ class CollectingSink:
 
 
 _SINK: ContextVar[Sink | None] = ContextVar("tilewise_sink", default=None)
+_at_rest: Sink = PrintingSink()
 
 
 def sink() -> Sink:
-    """The sink that outputs go to now; the printing one unless another is installed."""
-    return _SINK.get() or PrintingSink()
+    """The sink that outputs go to now; the printing one unless another is installed or set."""
+    return _SINK.get() or _at_rest
+
+
+def set_sink(new: Sink) -> None:
+    """Send outputs to ``new`` wherever no other is installed: in each cell of a notebook, say."""
+    global _at_rest  # noqa: PLW0603 - cells of a notebook have contexts of their own
+    _at_rest = new
 
 
 @contextmanager

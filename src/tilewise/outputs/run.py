@@ -6,6 +6,7 @@ of them cost more than they had to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -136,9 +137,9 @@ class RunOutput(Output):
                 f"<thead><tr>{first}{groups}</tr>",
                 f"<tr>{heads}</tr></thead>",
                 "<tbody>",
-                *map(_row, self.lines),
+                *(_row(one, self.columns) for one in self.lines),
                 "</tbody>",
-                f"<tfoot>{_row(self.total)}</tfoot>",
+                f"<tfoot>{_row(self.total, self.columns)}</tfoot>",
                 "</table></div>",
                 *(f"<p>Note: {escape(note, quote=False)}</p>" for note in self.notes),
                 "</div>",
@@ -168,14 +169,21 @@ def _shown(cell: Cell) -> str:
     return cell.text if isinstance(cell.text, str) else number(cell.text)
 
 
-def _row(line: RunLine) -> str:
+def _row(line: RunLine, columns: Sequence[RunColumn]) -> str:
     cells = []
-    for cell in line.cells:
+    group = "instructions"
+    for cell, column in zip(line.cells, columns, strict=True):
         shown = escape(_shown(cell), quote=False)
         if cell.title:
             shown = f'<span title="{escape(cell.title)}">{shown}</span>'
         mark = f' data-mark="{escape(cell.mark)}"' if cell.mark else ""
-        cells.append(f'<td class="tw-right"{mark}>{shown}</td>')
+        name = ""
+        if shown:  # what a cell is where the screen has no room for columns
+            name = (
+                f' data-name="{column.name if column.group == group else f"{column.group}: {column.name}"}"'
+            )
+            group = column.group
+        cells.append(f'<td class="tw-right"{mark}{name}>{shown}</td>')
     if not line.line:
         return f'<tr><td></td><th scope="row">in all</th>{"".join(cells)}</tr>'
     source = f"<code>{escape(line.source.strip(), quote=False)}</code>"

@@ -17,7 +17,7 @@ from tilewise.outputs.run import RunLine, RunOutput
 
 COUNTS_BEGIN, COUNTS_END, END = "<!-- counts -->", "<!-- end of counts -->", "<!-- end of run -->"
 """Where the table of counts begins and ends, and the whole: the front page takes it without the table."""
-MOST_LINES = 8
+MOST_LINES = 7
 """Lines of the run at the start that a page has before it is touched: those with the most traffic."""
 
 

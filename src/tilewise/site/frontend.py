@@ -29,6 +29,7 @@ NODE_AT_LEAST = 20
 _OUTPUTS = (
     *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js"),
     *("compiler_worker.js", "offline.js", "play.js", "edit.js", "editor.js", "solve.js", "trace.js"),
+    "notebook.js",
     *("figures.js", "plotly.js"),
 )
 WASM = "machine.wasm"

@@ -63,7 +63,8 @@ def notebooks(course: Course, package: Package | None) -> str:
     address = f"{lesson_url(first)}{first.rsplit('/', 1)[-1]}.ipynb"
     link = f'<a href="{address}" download>the notebook of lesson 1</a>'
     if package is None:
-        return f"Or download {link} for Jupyter or VS Code, and open it in that same environment."
+        shows = "With <code>%load_ext tilewise.cli.notebook</code> kernels run in its cells."
+        return f"Or download {link} for Jupyter or VS Code, and open it in that same environment. {shows}"
     installs = "Its first cell installs everything it needs."
     if colab := package.colab(first):
         return f'Or <a href="{colab}">open lesson 1 in Colab</a>. {installs} You can also download {link}.'

@@ -99,7 +99,7 @@ const scripts = {
 /**
  * Modules: site/suggest.js imports one once somebody has something to say, site/try.js one once somebody touches a
  * kernel's sizes, site/play.js one on the Playground, site/solve.js one once somebody opens a puzzle; these two import
- * the editor. trace.js becomes a part of the pages that `tilewise trace` writes.
+ * the editor. trace.js becomes a part of the pages that `tilewise trace` writes, notebook.js of the frames in a notebook.
  */
 const onDemand = {
   "feedback.js": "feedback/dialog.js",
@@ -109,6 +109,7 @@ const onDemand = {
   "editor.js": "play/editor.js",
   "solve.js": "play/solve.js",
   "trace.js": "play/trace.js",
+  "notebook.js": "play/notebook.js",
 };
 
 /** The licences of the packages in a bundle whose files do not hold them, beside it. */

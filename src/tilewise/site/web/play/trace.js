@@ -4,17 +4,13 @@
 import { shownRuns } from "../run/runs.js";
 import { element } from "../site/dom.js";
 import { Fields, Wrong } from "./fields.js";
-
-const held = (id) => document.getElementById(id).textContent;
+import { held, heldParts } from "./held.js";
 
 async function mount(root) {
   const { offer, proposal, fills } = JSON.parse(held("tw-again-data"));
-  const packed = Uint8Array.from(atob(held("tw-wasm")), (letter) => letter.charCodeAt(0));
-  const wasm = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
-  const worker = URL.createObjectURL(new Blob([held("tw-worker")], { type: "text/javascript" }));
   const fields = new Fields(root.id, () => want());
   const result = element("div", { class: "tw-try-result" });
-  const runs = shownRuns({ root, result, wantSteps: () => want(true), parts: { worker, wasm } }, new AbortController().signal);
+  const runs = shownRuns({ root, result, wantSteps: () => want(true), parts: await heldParts() }, new AbortController().signal);
   const { status, progress, figure } = runs;
   const again = element("button", { type: "button", class: "tw-act", onclick: () => want() }, "Run");
   const acts = element("div", { class: "tw-try-acts" }, again, figure.button);

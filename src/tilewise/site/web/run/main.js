@@ -8,20 +8,21 @@ import { shownRuns } from "./runs.js";
 
 const OWN = "own numbers";
 
-/** @param {HTMLElement} root @param {AbortSignal} signal */
-export async function mount(root, signal) {
+/**
+ * @param {HTMLElement} root @param {AbortSignal} signal
+ * @param {{offer: any, parts: {worker: string, wasm: ArrayBuffer}} | null} [held] what a page has in itself that has no address
+ */
+export async function mount(root, signal, held = null) {
   const form = root.querySelector("form");
   const result = root.querySelector(".tw-try-result");
   const wantSteps = () => runs.want(controls.choice(), true);
-  const runs = shownRuns({ root, result, wantSteps, closed: () => changed() }, signal); // then the address asks for no steps
+  const runs = shownRuns({ root, result, wantSteps, closed: () => changed(), parts: held?.parts }, signal); // then the address asks for no steps
   const { status, progress, figure } = runs;
   root.insertBefore(status, result);
   root.insertBefore(progress, result);
-  let offer;
+  let offer = held?.offer;
   try {
-    const answer = await fetch(new URL(root.dataset.offer, document.baseURI));
-    if (!answer.ok) throw new Error(answer.statusText);
-    offer = await answer.json();
+    offer ??= await fetched(root.dataset.offer);
   } catch {
     status.textContent = "This run could not be fetched. Check the connection and reload the page.";
     return;
@@ -39,7 +40,7 @@ export async function mount(root, signal) {
     link.textContent = (await copied(address())) ? "Copied" : "Copy the address above";
     setTimeout(() => (link.textContent = "Copy link"), 2000);
   });
-  const acts = element("div", { class: "tw-try-acts" }, figure.button, reset, link);
+  const acts = element("div", { class: "tw-try-acts" }, ...(held ? [reset] : [figure.button, reset, link]));
   form.append(acts);
   root.insertBefore(figure.root, progress); // below the buttons, where it is seen
   // Another part may have the page opened anew: what was added here goes, and is added again when it is touched.
@@ -57,6 +58,7 @@ export async function mount(root, signal) {
   let keeping = 0;
   const changed = () => {
     runs.want(controls.choice());
+    if (held) return;
     clearTimeout(keeping);
     const here = location.pathname;
     keeping = setTimeout(() => {
@@ -83,6 +85,12 @@ export async function mount(root, signal) {
   if ((asked || stepsAsked) && location.hash.slice(1) === root.id) root.scrollIntoView({ block: "start" });
   /** For play/edit.js, which puts other programs into the offer. */
   return { offer, kernel: () => controls.choice().kernel, renew: () => (runs.stop(), changed()) };
+}
+
+async function fetched(address) {
+  const answer = await fetch(new URL(address, document.baseURI));
+  if (!answer.ok) throw new Error(answer.statusText);
+  return answer.json();
 }
 
 /** How arrays may begin, by label; nothing where no array has numbers of its own. */

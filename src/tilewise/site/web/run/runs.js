@@ -139,7 +139,7 @@ function renew(parent, fresh) {
       if (was.data !== one.data) was.data = one.data;
     } else if (!was.isEqualNode(one)) {
       for (const { name, value } of one.attributes) if (was.getAttribute(name) !== value) was.setAttribute(name, value);
-      for (const name of ["title", "data-mark"]) if (!one.hasAttribute(name)) was.removeAttribute(name);
+      for (const name of ["title", "data-mark", "data-name"]) if (!one.hasAttribute(name)) was.removeAttribute(name);
       renew(was, [...one.childNodes]);
     }
   }

@@ -44,11 +44,11 @@ export function table(report) {
         {},
         element("td", { class: "tw-right" }, String(line)),
         element("td", { class: "tw-source" }, element("code", {}, source)),
-        ...cells.map(cell),
+        ...cellsOf(cells, made.columns),
       ),
     );
     const total = (name, cells) =>
-      element("tr", {}, element("td", {}), element("th", { scope: "row" }, name), ...cells.map(cell));
+      element("tr", {}, element("td", {}), element("th", { scope: "row" }, name), ...cellsOf(cells, made.columns));
     const own = report.pageTotals ? [total("on the page", report.pageTotals.map((text) => ({ text })))] : [];
     return element(
       "div",
@@ -65,9 +65,16 @@ export function table(report) {
   }
 }
 
-function cell({ text, title = "", mark = "" }) {
-  const shown = title ? element("span", { title }, text) : text;
-  return element("td", { class: "tw-right", "data-mark": mark || null }, shown);
+/** A row's counts; each that is there says what it is, for a screen without room for columns. */
+function cellsOf(cells, columns) {
+  let before = "instructions";
+  return cells.map(({ text, title = "", mark = "" }, at) => {
+    const { group, name } = columns[at];
+    const shown = title ? element("span", { title }, text) : text;
+    const what = text === "" ? null : group === before ? name : `${group}: ${name}`;
+    if (what) before = group;
+    return element("td", { class: "tw-right", "data-mark": mark || null, "data-name": what }, shown);
+  });
 }
 
 function title({ title: launch, ms }) {

@@ -1,0 +1,10 @@
+// What a page that is one file holds of the simulator: the worker's script, and machine.wasm, compressed.
+
+export const held = (id) => document.getElementById(id).textContent;
+
+/** @returns {Promise<{worker: string, wasm: ArrayBuffer}>} */
+export async function heldParts() {
+  const packed = Uint8Array.from(atob(held("tw-wasm")), (letter) => letter.charCodeAt(0));
+  const wasm = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+  return { worker: URL.createObjectURL(new Blob([held("tw-worker")], { type: "text/javascript" })), wasm };
+}
