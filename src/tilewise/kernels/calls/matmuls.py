@@ -185,9 +185,9 @@ WGMMA_TILES = (
     _hopper_tile(2, 160, 6, 1, 1, 0.464, 0.464, transposed=1),
     _hopper_tile(3, 160, 4, 1, 1, 0.635, 0.635, transposed=1),
 )
-"""Of `general/matmul_hopper`. TMA loads a factor stored along k in boxes of any height, so the tiles of 96 and 160 rows
-are wgmma's columns of the transposed product, where A is row-major: fewer empty SMs in the last wave than with
-multiples of 64. Their times are from 46 shapes on an H200."""
+"""Of `general/matmul_hopper`. TMA loads a factor stored along k in boxes of any height, so tiles of 96 and
+160 rows are wgmma's columns of the transposed product, where A is row-major: fewer SMs stay empty in the last
+wave. Their times are somewhat above those measured on 47 shapes on an H200, as those of the others are."""
 FP32_TILES = (
     _fp32_tile(32, 32, (8, 4), 32, 4, 5, 0.27, 0.306),
     _fp32_tile(32, 64, (4, 8), 32, 3, 4, 0.443, 0.52),
