@@ -83,7 +83,7 @@ def test_the_first_cell_installs_the_package_at_its_revision() -> None:
     assert first.cell_type == "code"
     assert "git clone --quiet --filter=blob:none https://host.example/owner/name tilewise" in first.source
     assert "git -C tilewise checkout --quiet v1.2.0" in first.source
-    assert "%pip install" in first.source and "[cuda12,simulator]" in first.source
+    assert "%pip install" in first.source and "[cuda12,simulator,node]" in first.source
     plain = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
     assert [cell.source for cell in notebook.cells[1:]] == [cell.source for cell in plain.cells]
 

@@ -37,7 +37,7 @@ class Package:
         """
         return "\n".join(
             [
-                f"# tilewise {self.revision[:12]}: package, records, CuPy and the simulator.",
+                f"# tilewise {self.revision[:12]}: package, records, CuPy, the simulator and Node.",
                 "from importlib.util import find_spec",
                 "from pathlib import Path",
                 "",
@@ -45,7 +45,7 @@ class Package:
                 '    if not Path("tilewise").exists():',
                 f"        !git clone --quiet --filter=blob:none {self.repository} tilewise",
                 f"    !git -C tilewise checkout --quiet {self.revision}",
-                '    %pip install --quiet "./tilewise[cuda12,simulator]"',
+                '    %pip install --quiet "./tilewise[cuda12,simulator,node]"',
                 'if Path("tilewise/lessons").is_dir():',
                 "    %cd -q tilewise",
                 "%load_ext tilewise.cli.notebook",
