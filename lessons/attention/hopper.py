@@ -1699,7 +1699,7 @@ if gpu_here():
             print(f"{label} {d}, {tile}: {', '.join(str(one) for one in clock)}")
 
 # %% [markdown]
-# What the stores of O take is the difference to kernels that leave them out:
+# To time the stores of O, run each kernel with and without them:
 
 # %% fold="Code that times the store alone on a GPU" needs="gpu" record="store"
 NO_STORE = {  # a condition that no launch fulfils, so that the compiler keeps the work
@@ -1734,7 +1734,7 @@ if gpu_here():
             print(timed_lines(f"d={d}, N={N}, {heads} heads", calls.by_label))
 
 # %% [markdown]
-# Later blocks of the same launch begin at other moments. Each notes its clock in a launch of its own:
+# Later blocks start at other times. Each one's clock is read in a launch of its own:
 
 # %% fold="Code that notes the clock of later blocks on a GPU" needs="gpu" record="late_clocks"
 if gpu_here():

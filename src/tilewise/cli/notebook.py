@@ -51,10 +51,10 @@ class NotebookSink(PrintingSink):
 
 def bundle(output: Output) -> dict[str, Any]:
     """An output by MIME types, always as text, too."""
-    shown: dict[str, Any] = {"text/plain": output.text()}
     if isinstance(output, FigureOutput):
-        shown |= output.figure._repr_mimebundle_()
-    elif isinstance(output, TryOutput) and (assets := _assets()) is not None:
+        return output.figure._repr_mimebundle_()
+    shown = {"text/plain": output.text()}
+    if isinstance(output, TryOutput) and (assets := _assets()) is not None:
         shown["text/html"] = frame(output, assets)
     return shown
 
@@ -79,7 +79,7 @@ def frame(output: TryOutput, assets: Path) -> str:
     offered = {name: value for name, value in output.offer.items() if name != "totals"}  # there is no page
     offer = json.dumps(offered).replace("<", "\\u003c")
     page = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Run it yourself</title>'
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Run it yourself</title>'
         f"<style>{styles(assets)}{_STYLE}</style>\n"
         f'<body data-md-color-scheme="default"><script>{SCHEME}</script>\n'
         f'<div class="md-typeset">{output.markdown(context)}</div>\n'
