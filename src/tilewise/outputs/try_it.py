@@ -133,7 +133,8 @@ def _apart(number: int, before: int) -> str:
 
 
 def _banks(banks: Sequence[int]) -> str:
-    cells = "".join(f"<b>{_marks(range(count), count)}</b>" for count in banks)
+    """Each bank's words; all of them are used, so none says so."""
+    cells = "".join(f"<b>{'<i></i>' * count}</b>" for count in banks)
     return f'<span class="tw-try-banks" aria-hidden="true">{cells}</span>'
 
 

@@ -122,7 +122,7 @@ function sectorCells([number, used], at, all) {
 }
 
 function bankCell(count) {
-  return element("b", {}, ...Array.from({ length: count }, () => element("i", { class: "tw-try-used" })));
+  return element("b", {}, ...Array.from({ length: count }, () => element("i")));
 }
 
 function array({ name, shape, numbers, left }) {
