@@ -13,9 +13,10 @@ from typing import Any
 from tilewise.figures.kinds.stepped.moments import WARP
 
 WIDE = 690
-NARROW = 320
+NARROW = 328
+"""Width of a figure on a phone 360 px wide."""
 TIGHT = 420
-"""A narrower page has tight cells for short values of a matrix, and the signs' meanings on two lines."""
+"""A narrower page has tight cells for short values of a matrix, and many signs' meanings on two lines."""
 GAP = 8
 LINE = 18
 TEXT_LINE = 19
@@ -27,10 +28,13 @@ HEAD = 22
 VALUE = 24
 VALUE_WIDTH = 38
 SHORT_WIDTH = 20
+TIGHT_WIDTH = 19
 ELEMENT = 20
+EDGE = 4
 NAME = 133
-"""Width of a cell with a value, of one with at most three characters, side of one without, and what a name
-needs besides its letters. A row has room for 32 short ones, a word for each lane of a warp."""
+"""Width of a cell with a value, of one with at most three characters, of the latter in a matrix on a narrow
+page, side of one without, what an array has around its cells, and what a name needs besides its letters. A
+row has room for 32 short ones, a word for each lane of a warp; a phone for two matrices of eight columns."""
 MODEL_NAME = 70
 """The latter for an array of a model, which has no sectors to name."""
 THREAD = 46
@@ -64,7 +68,7 @@ def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> N
     values = [*values, *[value for value in array.get("start", []) if value != "c"]]
     short = len(values) > 0 and all(isinstance(value, int) and -99 <= value <= 999 for value in values)
     if len(array["shape"]) == 2 and array["shape"][1] >= 8 and short:
-        array["tight"] = [SHORT_WIDTH, TIGHT]
+        array["tight"] = [TIGHT_WIDTH, TIGHT]
     if array["space"] != "shared" or len(array["shape"]) != 1:
         return
     if short:
@@ -113,12 +117,14 @@ def _parts(spec: Mapping[str, Any], texts: Sequence[str], width: int) -> dict[st
         lines = len(_without_ends(spec["code"]["text"]).split("\n"))
         parts["code"] = LINE * min(lines, 13 if wide else 9) + 18
     if "grid" in spec:
-        least = 120 if wide else 140
+        least = 120 if wide else 100
         most = 340 if wide else 300
         parts["stage"] = min(most, max(least, _row_height(spec, width))) if _single(spec) else most
     if len(spec["arrays"]) > 0:
         room = 340 if wide and "code" in spec else 440
-        parts["memory"] = min(room, max(60, _arrays_height(spec["arrays"], half))) + _key(half)
+        parts["memory"] = min(
+            room, _arrays_height(spec["arrays"], half, 3 * GAP if wide else 2 * GAP)
+        ) + _key(spec, half)
         if any(one["space"] == "shared" for one in spec["arrays"]):
             parts["memory"] += BANKS_HEIGHT
     if len(spec["watched"]) > 0:
@@ -146,8 +152,8 @@ def _row_height(spec: Mapping[str, Any], width: int) -> int:
     return lines * (_round_up(_total(spec["block"]), threads) * cell + BLOCK)
 
 
-def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int) -> int:
-    """Arrays side by side as far as they go."""
+def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int, between: int) -> int:
+    """Arrays side by side as far as they go, so far apart as ``style.css`` has them."""
     left = 0
     line = 0
     whole = 0
@@ -155,28 +161,29 @@ def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int) -> int:
         size = array.get("used", _total(array["shape"]))
         valued = array["space"] != "global"
         tight = "tight" in array and width < TIGHT
-        value_width = SHORT_WIDTH if tight else array.get("wide", VALUE_WIDTH)
+        value_width = TIGHT_WIDTH if tight else array.get("wide", VALUE_WIDTH)
         columns = array["shape"][1] if len(array["shape"]) == 2 else min(WARP, size)
         if len(array["shape"]) != 1 and columns * value_width > width:
             valued = False
         if valued and len(array["shape"]) == 1:
             columns = min(columns, 2 ** ((width // value_width).bit_length() - 1))
-        wide = value_width if valued else min(ELEMENT, width // columns)
-        tall = VALUE if valued and not tight else min(ELEMENT, width // columns)
+        wide = value_width if valued else min(ELEMENT, (width - EDGE) // columns)
+        tall = VALUE if valued and not tight else min(ELEMENT, (width - EDGE) // columns)
         name = MODEL_NAME if array["space"] == "model" else NAME
-        across = max(columns * wide, 7 * len(array["name"]) + name)
+        across = max(columns * wide + EDGE, 7 * len(array["name"]) + name)
         if left > 0 and left + across > width:
             whole += line + GAP
             left = 0
             line = 0
-        left += across + 3 * GAP
+        left += across + between
         line = max(line, HEAD + min(MOST_ROWS, _round_up(size, columns)) * tall + 6)
     return whole + line
 
 
-def _key(width: int) -> int:
-    """The signs' meanings take one line or two."""
-    return 26 if width > TIGHT else 46
+def _key(spec: Mapping[str, Any], width: int) -> int:
+    """The signs' meanings take one line, or two where sectors have theirs too on a narrow page."""
+    sectors = any(one["space"] == "global" for one in spec["arrays"])
+    return 46 if sectors and width <= TIGHT else 26
 
 
 def _lines(characters: int, width: int) -> int:
