@@ -347,12 +347,18 @@ steps = measure(
 
 # %% fold="Code of the table"
 from tilewise import Table
+from tilewise.outputs import Column
 
 until_3 = list(medians_us(steps).values())
 publish(third_gain={"times": until[-1] / until_3[-1]})
 step_3_us = dict(zip(("turn", "scores", "softmax", "sum"), np.diff([0.0, *until_3]), strict=True))
 rows = [
-    [label, before[name], after[name], step_2_us[name] if name != "turn" else None, step_3_us[name]]
+    [
+        label,
+        *(f"{one[name] / 1e3:,.0f}" for one in (before, after)),
+        step_2_us[name] if name != "turn" else None,
+        step_3_us[name],
+    ]
     for name, label in (
         ("turn", "transpose Q"),
         ("scores", "scores"),
@@ -362,7 +368,12 @@ rows = [
 ]
 show(
     Table(
-        ["step", "sectors before", "sectors after", "before, µs", "after, µs"],
+        [
+            "step",
+            *(Column(f"sectors {when}", "thousand") for when in ("before", "after")),
+            Column("before", "µs"),
+            Column("after", "µs"),
+        ],
         rows,
         caption="The steps at N = 1024, d = 128, before and after: sectors by formula, times on an {machine}, each the difference between a run that includes the step and one that stops before it.",
     )

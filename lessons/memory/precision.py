@@ -487,6 +487,7 @@ relu_16 = measure(
 # %% fold="Code of the table"
 from tilewise import Table
 from tilewise.measurements import medians_us, recorded
+from tilewise.outputs import Column
 
 N_RELU = 2**26
 RELU_US = {
@@ -878,11 +879,10 @@ publish(
 )
 show(
     Table(
-        ["weights", "MB", "predicted [µs]", "recorded [µs]", "GB/s", "error"],
+        ["weights", Column("predicted", "µs"), Column("recorded", "µs"), Column("rate", "GB/s"), "error"],
         [
             [
-                NAMED[bits],
-                WEIGHTS * bits / 8e6,
+                f"{NAMED[bits]}, {WEIGHTS * bits / 8e6:.0f} MB",
                 LAUNCH_US + WEIGHTS * bits / 8e3 / READ_GB_PER_S,
                 US[bits],
                 round(WEIGHTS * bits / 8e3 / US[bits], 1),

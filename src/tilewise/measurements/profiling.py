@@ -19,6 +19,7 @@ from typing import Any
 
 from tilewise.gpu.counters import find_ncu, known_metrics, run_with_ncu
 from tilewise.measurements.readings import Numbers, printed
+from tilewise.outputs.table import Cell
 
 TIME_LIMIT_S = 240
 """How long the child may take."""
@@ -268,7 +269,7 @@ def stall_fractions(values: Mapping[str, float]) -> Numbers:
     return Numbers({reason: ratio / whole for reason, ratio in here.items()} if whole else {})
 
 
-SUMMARY = ("version", "tensor pipe", "issue slots", "most frequent stalls", "DRAM, MB", "L2 hit rate")
+SUMMARY = ("version", "tensor pipe", "issue slots", "most frequent stalls", "DRAM, MB")
 """The head of ``summary_rows``."""
 NO_STALL = ("selected", "not_selected")
 """What ``STALLS`` lists although such a warp could issue."""
@@ -294,9 +295,8 @@ def summary_rows(profiles: Mapping[str, Mapping[str, float]]) -> list[list[Any]]
                 label,
                 percent(values[f"sm__pipe_tensor_cycles_active{PEAK}active"] / 100),
                 percent(values[f"smsp__issue_active{PEAK}active"] / 100),
-                ", ".join(f"{reason} {percent(fractions[reason])}" for reason in stalls),
+                Cell(", ".join(f"{reason} {percent(fractions[reason])}" for reason in stalls), mark="code"),
                 f"{moved / 1e6:.0f}",
-                percent(values["lts__t_sector_hit_rate.pct"] / 100),
             ]
         )
     return rows
