@@ -12,7 +12,8 @@ from html import escape, unescape
 from xml.etree import ElementTree
 
 _MARKED = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">(?:\\\((?P<inline>.*?)\\\)|\\\[(?P<block>.*?)\\\])</(?P=tag)>',
+    r'<(?P<tag>span|div) class="arithmatex">(?:\\\((?P<inline>.*?)\\\)|\\\[(?P<block>.*?)\\\])</(?P=tag)>'
+    r"(?P<after>[,.;:)?]*)",
     re.DOTALL,
 )
 
@@ -42,7 +43,9 @@ def render_math(html: str) -> str:
         tex = unescape(match["block"] if block else match["inline"]).strip()
         drawn = to_mathml(tex, block)
         tag = "div" if block else "span"
-        return f'<{tag} class="tw-math" data-tex="{escape(tex)}">{drawn}</{tag}>'
+        made = f'<{tag} class="tw-math" data-tex="{escape(tex)}">{drawn}</{tag}>'
+        after = match["after"]  # a line must not begin with what ends the clause
+        return f'<span class="tw-unbroken">{made}{after}</span>' if after and not block else made + after
 
     return _MARKED.sub(replace, html)
 
