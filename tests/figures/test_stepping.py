@@ -66,14 +66,14 @@ def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
     launch, run = tree()
     texts = stepped(run, launch=launch, **WORDS).steps
     assert texts[:9] == (
-        "Step 1, line 4: i is 0 to 127 in threads 0 to 127.",
+        "Step 1, line 4: i = 0 to 127 in threads 0 to 127.",
         "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes.",
         "Step 3, line 5: threads 0 to 127 write s[0 to 63], no bank conflict.",
         "Step 4, line 6: the threads of a block synchronise at the barrier.",
-        "Step 5, line 8: half is 32 in threads 32 to 63, 96 to 127.",
+        "Step 5, line 8: half = 32 in threads 32 to 63, 96 to 127.",
         "Step 6, line 8: threads 0 to 31, 64 to 95 read s[32 to 63], no bank conflict.",
         "Step 7, line 8: threads 0 to 31, 64 to 95 read s[0 to 31], no bank conflict.",
-        "Step 8, line 8: threads 0 to 31, 64 to 95 write s[0 to 31], no bank conflict; half is 32.",
+        "Step 8, line 8: threads 0 to 31, 64 to 95 write s[0 to 31], no bank conflict; half = 32.",
         "Step 9, line 9: the threads of a block synchronise at the barrier.",
     )
     assert texts[-1] == "Step 36, line 11: threads 0, 64 write out[0 to 1] in 2 sectors of 32 bytes."
@@ -183,9 +183,9 @@ def states() -> list[State]:
 def test_a_model_steps_through_its_states() -> None:
     figure = stepped(states(), source="m = -inf\nfor v in x: ...", language="python", **WORDS)
     assert figure.steps == (
-        "Step 1, line 1: Nothing is read yet. m is -inf.",
-        "Step 2, line 2: The first enters. m is 1.",
-        "Step 3, line 2: The second enters. m is 3.",
+        "Step 1, line 1: Nothing is read yet. m = -inf.",
+        "Step 2, line 2: The first enters. m = 1.",
+        "Step 3, line 2: The second enters. m = 3.",
     )
     assert "grid" not in figure.spec
     assert figure.spec["arrays"][1] == {"name": "w", "shape": [2], "space": "model", "start": ["c", "nan"]}

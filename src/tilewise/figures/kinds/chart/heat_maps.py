@@ -68,7 +68,7 @@ def heat_map(
     data: list[dict[str, Any]] = []
     layout = base_layout(height)
     layout["margin"] |= {"t": 34}
-    wide, narrow = _places(len(stacks)), _stacked(len(stacks))
+    wide, narrow = _places(len(stacks), key), _stacked(len(stacks), key)
     layout["annotations"] = []
     shared = None
     patch: dict[str, Any] = {"layout": {"annotations": []}, "traces": []}
@@ -130,18 +130,18 @@ def _stack(name: str, values: npt.ArrayLike, steps: Sequence[Any] | None) -> Flo
 Place = tuple[tuple[float, float], tuple[float, float]]
 
 
-def _places(count: int) -> list[Place]:
-    share = 1.0 / count
-    return [
-        ((at * share, at * share + share * (0.80 if count > 1 else 0.9)), (0.0, 1.0)) for at in range(count)
-    ]
+def _places(count: int, key: bool) -> list[Place]:
+    """Side by side; behind each map there is room for its key, or only for the next map's axis."""
+    share = 1.0 / count if key else 1.0 / (0.8 * count + 0.2 * (count - 1))
+    width = share * (0.8 if count > 1 or not key else 0.9)
+    return [((at * share, at * share + width), (0.0, 1.0)) for at in range(count)]
 
 
-def _stacked(count: int) -> list[Place]:
+def _stacked(count: int, key: bool) -> list[Place]:
     share = 1.0 / count
     return [
         (
-            (0.0, 0.8),
+            (0.0, 0.8 if key else 1.0),
             (
                 1 - (at + 1) * share + (0.14 if at < count - 1 else 0.0) * share,
                 1 - at * share - 0.1 * share * (at > 0),

@@ -80,11 +80,11 @@ def _watch(watch: Watch, name: str, alone: bool) -> str:
 
 def _held(values: list[float]) -> str:
     if all(value == values[0] for value in values) or all(math.isnan(value) for value in values):
-        return f"is {number(values[0])}"
+        return f"= {number(values[0])}"
     if len(values) <= 4:
-        return f"is {', '.join([number(value) for value in values])}"
+        return f"= {', '.join([number(value) for value in values])}"
     if all(values[at] - values[at - 1] == 1 for at in range(1, len(values))):
-        return f"is {number(values[0])} to {number(values[-1])}"
+        return f"= {number(values[0])} to {number(values[-1])}"
     finite = [value for value in values if math.isfinite(value)]
     if len(finite) == 0:
         return "is not finite"
