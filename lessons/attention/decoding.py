@@ -11,7 +11,7 @@
 # A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in
 # its context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A
 # copy that moves the same number of bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
-# head takes {{ seen.one_1 | us }}, {{ hook.times | .0f }}× more. Every generated token pays that in every layer.
+# head takes {{ seen.one_1 | us }}: it's {{ hook.times | .0f }}× slower. Every generated token pays that in every layer.
 #
 # Those eight blocks leave {{ model.idle }} of {{ chip.sms }} SMs idle, and with a single query per head, there are no
 # query tiles to spread over them. *Flash-Decoding*, by [Dao, Haziza, Massa and
@@ -805,8 +805,9 @@ KEYS_OF_LANES = CHUNKS["K"][:8, :8]
 
 def of_lane(lane):
     """The state in which the parts of the keys that a lane loads are marked."""
-    rows, chunks = (", ".join(map(str, np.unique(at))) for at in np.nonzero(CHUNKS["K"] == lane))
-    text = f"Lane {lane} loads chunks {chunks} of keys {rows}."
+    keys, chunks = (map(str, np.unique(at)) for at in np.nonzero(CHUNKS["K"] == lane))
+    *others, last = chunks
+    text = f"Lane {lane} loads chunks {', '.join(others)} and {last} of keys {' and '.join(keys)}."
     return State(text, arrays={"K": KEYS_OF_LANES}, reads={"K": lane == KEYS_OF_LANES})
 
 
@@ -1255,15 +1256,16 @@ assert not waiting["issue"] > 0.8, "the text says that issuing alone isn't the l
 
 # %% [markdown]
 # Splitting the keys alone makes the warp-per-key kernel {{ gain.split | .0f }}× faster, and sharing keys within a
-# block is worth another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key. Still,
-# {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part of
-# that: latency. In the run with one split, only two warps share a scheduler. Even so, a warp takes
-# {{ waiting.cycles | ,.0f }} cycles for two keys, in which it issues {{ rows.loop | .0f }} instructions. The rest is
+# block is worth another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
+#
+# Still, {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part of
+# that: latency. In the run with one split, only two warps share a scheduler, and yet a warp takes
+# {{ waiting.cycles | ,.0f }} cycles to issue the {{ rows.loop | .0f }} instructions for two keys. The rest is
 # waiting, for loads and for shuffles that depend on each other. With 24 such warps per SM, the step takes
 # {{ waiting.us | us }} if they never slow each other down, and {{ waiting.sum_us | us }} if waiting and issuing never
 # overlap. The measured time is close to the latter: on an H200, the schedulers issue in {{ waiting.issue | .0% }} of the
-# cycles, and a warp waits for its loads {{ waiting.loads | .0% }} of the time. `decode_tiles` hides its latency: it loads the next 16 keys before
-# it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
+# cycles, and a warp waits for its loads {{ waiting.loads | .0% }} of the time. `decode_tiles` hides its latency: it
+# loads the next 16 keys before it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
 #
 # On tensor cores, the step takes {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN takes
 # {{ seen.cudnn_1 | us }}. In large batches, the start and the final combination weigh less: with batch 64, on an
@@ -1311,9 +1313,7 @@ assert f"{ERRORS['most']:.1e}" == f"{ERRORS['other']:.1e}", "the text says that 
 publish(errors=ERRORS)
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}, the same as cuDNN's.
-#
-# So even with one query per head, decoding can run at {{ of_copy.at_1 | .0% }} of a copy's speed.
+# The largest error is {{ errors.most | .2g }}, the same as cuDNN's.
 
 # %% [markdown]
 # ## Takeaways

@@ -1407,7 +1407,7 @@ if spent:
     show(
         timeline(
             [
-                Span(PART_NAMES[part], start, end, f"{spent[part]:.0f}", role)
+                Span(PART_NAMES[part], start, end, f"{spent[part]:,.0f}", role)
                 for part, start, end, role in zip(STAMPED_PARTS, ends, ends[1:], ROLES, strict=False)
             ],
             unit="cycles",
@@ -1645,5 +1645,4 @@ exercise(
 )
 
 # %% [markdown]
-# [FlashAttention in FP32, step by step](flash_steps.py) makes this kernel faster. The backward pass has [a lesson of
-# its own](masks_and_backward.py), and [masks](masks.py) have a page there.
+# The backward pass has [a lesson of its own](masks_and_backward.py), and [masks](masks.py) have a page there.

@@ -1593,7 +1593,7 @@ show(
 # without the proxy fence between the two.
 
 # %% [markdown]
-# Run Kernel 8 on 256 queries and keys. How many bytes less does TMA load under a causal mask?
+# Run Kernel 8 on 256 queries and keys. How many fewer bytes does the TMA load under a causal mask?
 
 # %% fold="Code of the run"
 from tilewise import try_it

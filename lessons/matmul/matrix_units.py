@@ -142,6 +142,9 @@ void one_tile(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
 }
 """)
 
+# %%
+ONE_TILE.region("fragments")
+
 # %% [markdown]
 # Launch it with one warp for one tile. Every element of $A$ is 1 and every element of $B$ is 0.5, so each element of
 # $C$ is 16 × 0.5:
@@ -217,17 +220,20 @@ HOLDERS = {"A": holder("A", (16, 16)), "B": holder("B", (16, 8)), "C": holder("C
 assert all((held >= 0).all() for held in HOLDERS.values()), "an element that no lane holds"
 
 
+def listed(name, numbers):
+    """Numbers as a sentence has them."""
+    *others, last = map(str, numbers)
+    return f"{name}s {', '.join(others)} and {last}" if others else f"{name} {last}"
+
+
 def of_lane(lane, names):
     mine = {name: HOLDERS[name] == lane for name in names}
     texts = []
     for name, mask in mine.items():
-        rows, columns = ({int(at) for at in np.argwhere(mask)[:, axis]} for axis in (0, 1))
-        texts.append(
-            f"{mask.sum()} of {name}, in rows {', '.join(map(str, sorted(rows)))} "
-            f"and columns {', '.join(map(str, sorted(columns)))}"
-        )
+        rows, columns = (np.unique(at) for at in np.nonzero(mask))
+        texts.append(f"{mask.sum()} elements of {name} ({listed('row', rows)}, {listed('column', columns)})")
     return State(
-        f"Lane {lane} holds {'; and '.join(texts)}.", arrays={n: HOLDERS[n] for n in names}, reads=mine
+        f"Lane {lane} holds {' and '.join(texts)}.", arrays={n: HOLDERS[n] for n in names}, reads=mine
     )
 
 
@@ -270,7 +276,7 @@ def ridge_row(rows, columns):
     intensity = rows * columns / (rows + columns)
     written = 128 * 128 / (128 + 128)  # FLOP for each byte that the block stores to shared memory
     busy = A_CLOCK / 128 * (1 / intensity + 1 / written)  # cycles of the banks for one of the tensor cores
-    return rows * columns // 32, intensity, f"{min(1.0, 1 / busy):.0%}"
+    return rows * columns // 32, f"{intensity:.2g}", f"{min(1.0, 1 / busy):.0%}"
 
 
 WARP_TILES = ((16, 8), (32, 32), (64, 32), (64, 64), (128, 64))

@@ -61,8 +61,8 @@ static __device__ unsigned smem_addr(const void* p) {
 }
 
 // One block copies the box at (x, y) to out, row by row, as it is in shared memory.
-// map: boxes of ROWS x COLS integers. x counts elements of a row and is a multiple of 4
-// (16 bytes); y counts rows. Parts of the box outside the array arrive as zeros.
+// map: boxes of ROWS x COLS integers. x counts elements of a row and is a
+// multiple of 4 (16 bytes); y counts rows. What is outside the array arrives as zeros.
 // Grid: 1. Block: 32 or more threads. Compute capability 9.0 or later.
 extern "C" __global__
 void load_tile(const __grid_constant__ TensorMap map, int* out, int x, int y) {
@@ -77,7 +77,7 @@ void load_tile(const __grid_constant__ TensorMap map, int* out, int x, int y) {
         // the arrival, and how many bytes are going to come
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                      :: "r"(smem_addr(&full)), "r"((int)sizeof(tile)) : "memory");
-        // the copy: to shared memory, from the box at {x, y}; report bytes to the mbarrier
+        // copy the box at {x, y} to shared memory, and report its bytes to full
         asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
                      ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                      :: "r"(smem_addr(tile)), "l"(&map), "r"(x), "r"(y),
@@ -333,10 +333,12 @@ show(chunk_map)
 # chunks of one line. A wider box is rejected when the map is created:
 
 # %%
+import textwrap
+
 try:
     tensor_map(np.zeros((64, 256), np.uint16), box=(64, 256), swizzle=128, dtype="bfloat16")
 except ValueError as error:
-    print(error)
+    print(textwrap.fill(str(error), 80))
 
 # %% [markdown]
 # That answers the first question. The 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it

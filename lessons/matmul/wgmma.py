@@ -575,7 +575,7 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 # On a GPU, also watch the compiler. A branch, a function call that isn't inlined or a shortage of registers can
 # keep it from proving that the accumulators stay untouched between a `wgmma` and its wait. It then *serialises* the `wgmma` instructions:
 # it inserts a wait after every `wgmma`. The result is correct, but the kernel is slow. `ptxas` prints warning C7510,
-# "Potential Performance Loss: wgmma.mma_async instructions are serialized". Never ignore it. In the \SASS, a healthy
+# `Potential Performance Loss: wgmma.mma_async instructions are serialized`. Never ignore it. In the \SASS, a healthy
 # loop has several `HGMMA` in a row and one `WARPGROUP.DEPBAR`; a serialised one has a wait after each.
 #
 # ## The register budget
@@ -674,7 +674,7 @@ def deep_tests(kernel):
 exercise(
     "A deeper tile",
     """
-    Change `one_tile` into `tall_tile(a_map, b_map, D, M, N)` for K = 128: A is 64 × 128, B^T 128 × 128. The boxes stay 64 columns wide, since a row of a
+    Change `one_tile` into `tall_tile(a_map, b_map, D, M, N)` for K = 128: A is 64 × 128 and B, stored transposed, 128 × 128. The boxes stay 64 columns wide, since a row of a
     box has at most 128 bytes. How many loads does each operand take now, and how do the descriptors step along K? The tests launch it with
     49,152 bytes of dynamic shared memory and compare D with NumPy.
     """,

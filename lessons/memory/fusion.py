@@ -156,8 +156,9 @@ COSINE(x, c, 4, grid=1, block=256)
 SQUARE_S(s, s2, 4, grid=1, block=256)
 SQUARE_C(c, c2, 4, grid=1, block=256)
 ADD(s2, c2, y, 4, grid=1, block=256)
-print("s:", s, "c:", c)
-print("y:", y)
+print("s:", s.round(3))
+print("c:", c.round(3))
+print("y:", y.round(3))
 
 # %% [markdown]
 # Now count the traffic. Per element, four of the kernels load one value and store one; the sum loads
@@ -337,10 +338,10 @@ agree(sum_of_squares, FUSED_FAST_MATH, [elements(n) for n in (1, 255, 1003)], rt
 # %%
 y = np.zeros_like(x)
 FUSED(x, y, 4, grid=1, block=256)
-print(y)
+print(y.round(3))
 
 # %% [markdown]
-# Compare three of the five kernels with the fused one. How many sectors do all five move, and how many does it?
+# Run three of the five kernels, then the fused one. How many sectors do all five move, and how many does the fused one?
 
 # %% fold="Code of the run"
 from tilewise import try_it

@@ -64,8 +64,8 @@ if HERE:
 # with as many registers as you like. The second, `ptxas`, translates PTX into *SASS*, the machine code of
 # one GPU generation, with the hardware's registers. SASS is what runs.
 #
-# You don't need a GPU to read it. *NVRTC* is both compilers in a library, and `nvdisasm` prints SASS as text. You can also use Compiler
-# Explorer in [the browser](../../road-map.md#to-look-up), or `cuobjdump -sass` for a finished program.
+# You don't need a GPU to read it. *NVRTC* is both compilers in a library, and `nvdisasm` prints SASS as text. You can also use [Compiler
+# Explorer](../../road-map.md#to-look-up) in the browser, or `cuobjdump -sass` for a finished program.
 #
 # ??? definition "PTX"
 #     NVIDIA's virtual assembly language, into which CUDA C is compiled first. It has unlimited typed registers and
@@ -350,7 +350,7 @@ if HERE and record:
             x="loads in flight per SM",
             y="SM cycles per memory instruction",
             title="Below 300 loads in flight, each costs more; the two builds with the most spills stand out",
-            caption=f"{len(READ)} builds of one kernel: recorded time on an {{machine}} per memory instruction of the loop, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. For {same} of {len(READ)} builds, the SASS counted here uses as many registers and as much local memory as the recorded one.",
+            caption=f"{len(READ)} builds of one kernel: recorded time on an {{machine}} per memory instruction of the loop, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. In {'all' if same == len(READ) else same} of them, the SASS counted here uses as many registers and as much local memory as the recorded one.",
         )
     )
 
@@ -362,7 +362,7 @@ if HERE:
             [
                 "",
                 *(
-                    Column(f"D = {d}, {f'cap {cap}' if cap else 'no cap'}", align="right")
+                    Column(f"D\u00a0=\u00a0{d}, {f'cap {cap}' if cap else 'no cap'}", align="right")
                     for d, cap in QUESTION.values()
                 ),
             ],
@@ -491,7 +491,7 @@ assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text na
 #
 # By default, a warp issues {{ loops.free_64 }} instructions per key: 64 loads, 64 multiply-adds and {{ loops.around }} others. It waits at the first
 # multiply-add that needs a loaded value. With {{ loops.ahead_free }} loads before that one, the kernel takes
-# {{ puzzle.free_us | us }}; with {{ loops.ahead_128 }}, {{ loops.recorded_64 | us }}.
+# {{ puzzle.free_us | us }}. The build with {{ loops.ahead_128 }} takes {{ loops.recorded_64 | us }}.
 
 # %% [markdown]
 # ## Takeaways

@@ -16,7 +16,7 @@ from tilewise.gpu.device import gpu_here
 from tilewise.kernel.comparison import check
 from tilewise.kernel.launch import Launch
 from tilewise.measurements.readings import recorded
-from tilewise.outputs import Table
+from tilewise.outputs import Column, Table
 
 DIFFICULT: dict[str, dict[str, Any]] = {
     "keys that no tile divides": {"N": 100, "d": 64, "M": 200},
@@ -53,7 +53,7 @@ def attention_so_far(kernels: int) -> Table:
     if library == "flash":
         rows.append(("torch, fused", "library", "flash.torch_fused"))
     return Table(
-        ["version", "what is new", "N = 256, µs", "N = 1,024, µs"],
+        ["version", "what is new", *(Column(f"N\u00a0=\u00a0{N:,}", "µs") for N in (256, 1024))],
         [
             [name, what, *(recorded(f"attention_{path}.n_{N}_d_128.median", None) for N in (256, 1024))]
             for name, what, path in rows
