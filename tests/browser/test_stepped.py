@@ -106,7 +106,7 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
     assert line(tree) == "4"
     expect(tree.locator(".tw-marks .tw-run")).to_have_count(128)
     expect(tree.locator(".tw-watch .tw-fresh")).to_have_count(32)
-    expect(said).to_have_text("Step 1, line 4: i is 0 to 127 in threads 0 to 127.")
+    expect(said).to_have_text("Step 1, line 4: i = 0 to 127 in threads 0 to 127.")
 
     go(tree, 2)
     assert line(tree) == "5"
