@@ -142,6 +142,9 @@ def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
     assert page.locator("article h2").evaluate_all(hidden) == []
     everything_shown(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if size == "phone" and address.startswith("lessons/"):
+        wide = "(all) => all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"
+        assert page.locator("article .tw-table").evaluate_all(wide) == []
     must_be_clean(page, faults)
     page.evaluate(LEAVE_FEW, address in COLOURED)
     found = {}
