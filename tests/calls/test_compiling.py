@@ -47,7 +47,7 @@ SETTINGS = {
     ],
     "matmul_mma": [
         {**one.settings, "SPLIT": 1, "Number": C_TYPES[kind], "HALF": int(kind == "float16"), "ACTIVATION": 2}
-        | {"A_BY_ROWS": 1, "B_BY_ROWS": at, "A_LOAD": 16, "B_LOAD": (4, 16)[at], "WIDE": at}
+        | {"A_BY_ROWS": 1, "B_BY_ROWS": at, "A_LOAD": 16, "B_LOAD": (2, 16)[at], "WIDE": (1, 8)[at]}
         for one in MMA_TILES
         for at, kind in enumerate(("bfloat16", "float16"))
     ],

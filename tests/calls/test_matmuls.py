@@ -106,9 +106,9 @@ def test_every_tile_of_mma(monkeypatch, tile):
 
 @pytest.mark.parametrize(("layout", "transposed"), [("plain", 1), ("padded", 1), ("permuted", 0)])
 def test_tiles_that_compute_the_transpose_take_a_first_factor_with_rows(layout, transposed):
-    choice = choose(320, 1792, 64, "float16", arch=90, a_rows=layout != "permuted")
+    choice = choose(320, 1792, 128, "float16", arch=90, a_rows=layout != "permuted")
     assert choice.settings["TRANSPOSED"] == transposed
-    right_matmul(((), ()), 320, 1792, 64, (layout, "plain"), "float16", "relu", True, 1)
+    right_matmul(((), ()), 320, 1792, 128, (layout, "plain"), "float16", "relu", True, 1)
 
 
 def test_a_stack_of_odd_rows_is_copied_into_wide_ones():
@@ -151,7 +151,7 @@ def test_every_tile_in_fp32(monkeypatch, tile, split):
         ((4096, 4096, 4096), "float32", {}, "matmul_fp32"),
         ((1000, 1000, 999), "float32", {}, "general/matmul_fp32"),
         ((30, 30, 4096), "float32", {}, "general/matmul_fp32"),
-        ((30, 30, 4096), "bfloat16", {}, "general/matmul_mma"),
+        ((30, 30, 100), "bfloat16", {}, "general/matmul_mma"),
         ((500, 500, 2048), "bfloat16", {}, "general/matmul_hopper"),
         ((4096, 4095, 4096), "bfloat16", {"plain": False}, "general/matmul_hopper"),
         ((1000, 1000, 1000), "float32", {"arch": 75}, "general/matmul"),

@@ -135,5 +135,5 @@ def test_regions_of_a_header() -> None:
     assert shown.source.startswith(first)
     with pytest.raises(KernelError, match="no region"):
         Header("hopper.cuh").region("nothing")
-    general = ("general_16bit.cuh", "general_activation.cuh", "general_clusters.cuh")
+    general = ("general_16bit.cuh", "general_activation.cuh", "general_clusters.cuh", "general_rows.cuh")
     assert names() == (*general, "hopper.cuh")

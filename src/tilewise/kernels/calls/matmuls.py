@@ -160,47 +160,51 @@ def _mma_tile(high: int, wide: int, warps: tuple[int, int], stages: int, per_sm:
 
 
 MMA_TILES = (
-    _mma_tile(32, 32, (2, 2), 4, 6, 0.18, 0.25),
-    _mma_tile(32, 64, (1, 4), 4, 4, 0.245, 0.29),
-    _mma_tile(64, 32, (2, 2), 4, 4, 0.265, 0.29),
-    _mma_tile(128, 32, (4, 1), 4, 3, 0.467, 0.375),
-    _mma_tile(64, 64, (2, 2), 4, 3, 0.37, 0.375),
-    _mma_tile(128, 128, (2, 4), 3, 1, 0.481, 0.883),
+    _mma_tile(32, 32, (2, 2), 4, 6, 0.165, 0.296),
+    _mma_tile(32, 64, (1, 4), 4, 4, 0.228, 0.382),
+    _mma_tile(64, 32, (2, 2), 4, 4, 0.212, 0.456),
+    _mma_tile(128, 32, (4, 1), 4, 3, 0.378, 0.58),
+    _mma_tile(64, 64, (2, 2), 4, 3, 0.273, 0.481),
+    _mma_tile(128, 128, (2, 4), 3, 1, 0.637, 0.672),
 )
 """Of `general/matmul_mma`."""
 WGMMA_TILES = (
-    _hopper_tile(1, 64, 6, 1, 2, 0.192, 0.223, 8),
-    _hopper_tile(1, 64, 12, 1, 1, 0.203, 0.203, 8),
-    _hopper_tile(1, 128, 8, 1, 1, 0.262, 0.262, 4),
-    _hopper_tile(1, 192, 7, 1, 1, 0.41, 0.41, 4),
-    _hopper_tile(2, 128, 6, 1, 1, 0.402, 0.402, 4),
-    _hopper_tile(2, 192, 5, 1, 1, 0.53, 0.53, 4),
-    _hopper_tile(2, 256, 4, 1, 1, 0.658, 0.658, 4),
-    _hopper_tile(2, 256, 4, 2, 1, 0.668, 0.668),
-    _hopper_tile(3, 128, 5, 1, 1, 0.547, 0.547, 4),
-    _hopper_tile(3, 192, 4, 1, 1, 0.723, 0.723, 4),
-    _hopper_tile(3, 192, 4, 2, 1, 0.744, 0.744),
-    _hopper_tile(1, 96, 10, 1, 1, 0.25, 0.25, transposed=1),
-    _hopper_tile(2, 96, 8, 1, 1, 0.33, 0.33, transposed=1),
-    _hopper_tile(2, 160, 6, 1, 1, 0.464, 0.464, transposed=1),
-    _hopper_tile(3, 160, 4, 1, 1, 0.635, 0.635, transposed=1),
+    _hopper_tile(1, 64, 6, 1, 2, 0.161, 0.21, 8),
+    _hopper_tile(1, 64, 12, 1, 1, 0.156, 0.156, 8),
+    _hopper_tile(1, 128, 8, 1, 1, 0.238, 0.238, 4),
+    _hopper_tile(1, 192, 7, 1, 1, 0.324, 0.324, 4),
+    _hopper_tile(2, 128, 6, 1, 1, 0.386, 0.386, 4),
+    _hopper_tile(2, 192, 5, 1, 1, 0.498, 0.498, 4),
+    _hopper_tile(2, 256, 4, 1, 1, 0.615, 0.615, 4),
+    _hopper_tile(2, 256, 4, 2, 1, 0.639, 0.639),
+    _hopper_tile(3, 128, 5, 1, 1, 0.499, 0.499, 4),
+    _hopper_tile(3, 192, 4, 1, 1, 0.673, 0.673, 4),
+    _hopper_tile(3, 192, 4, 2, 1, 0.675, 0.675),
+    _hopper_tile(1, 96, 10, 1, 1, 0.218, 0.218, transposed=1),
+    _hopper_tile(2, 96, 8, 1, 1, 0.318, 0.318, transposed=1),
+    _hopper_tile(2, 160, 6, 1, 1, 0.435, 0.435, transposed=1),
+    _hopper_tile(3, 160, 4, 1, 1, 0.597, 0.597, transposed=1),
 )
 """Of `general/matmul_hopper`. TMA loads a factor stored along k in boxes of any height, so tiles of 96 and
 160 rows are wgmma's columns of the transposed product, where A is row-major: fewer SMs stay empty in the last
-wave. Their times are somewhat above those measured on 47 shapes on an H200, as those of the others are."""
+wave."""
 FP32_TILES = (
-    _fp32_tile(32, 32, (8, 4), 32, 4, 5, 0.27, 0.306),
-    _fp32_tile(32, 64, (4, 8), 32, 3, 4, 0.443, 0.52),
-    _fp32_tile(64, 64, (8, 8), 32, 3, 3, 0.82, 0.949),
-    _fp32_tile(64, 128, (8, 8), 16, 4, 3, 0.737, 0.842),
-    _fp32_tile(128, 128, (8, 8), 16, 4, 2, 1.414, 1.38),
+    _fp32_tile(32, 32, (8, 4), 32, 4, 5, 0.252, 0.267),
+    _fp32_tile(32, 64, (4, 8), 32, 3, 4, 0.399, 0.485),
+    _fp32_tile(64, 64, (8, 8), 32, 3, 3, 0.777, 0.967),
+    _fp32_tile(64, 128, (8, 8), 16, 4, 3, 0.665, 0.918),
+    _fp32_tile(128, 128, (8, 8), 16, 4, 2, 1.41, 1.44),
 )
 """Of `general/matmul_fp32`."""
 
 
 @dataclass(frozen=True)
 class Overheads:
-    """Microseconds of a kernel besides its steps of k, from times of hundreds of random shapes on an H200."""
+    """Microseconds of a kernel besides its steps of k.
+
+    Fitted, with the tiles' times, to the tiles and splits of 480 random products and some large ones in BF16
+    and in FP32 on an H200: of those near the best within 9 %. The tiles so chosen take 1 to 2 % longer.
+    """
 
     launch_us: float
     """Of the launch."""
@@ -216,21 +220,25 @@ class Overheads:
     """More for 8,192 results of an SM where the product's rows begin at multiples of 4 or 8 bytes alone."""
     narrowest_us: float = 0.0
     """Where they begin at multiples of 2."""
+    fewer: float = 0.0
+    """By what part steps are faster as the part of the SMs that have a block goes to none."""
+    byte_us: float = 0.0
+    """For each byte of the three matrices."""
 
 
-_WGMMA = Overheads(2.91, 1.9, 0.45, 1.07, 0.72, 0.23, 1.14)
-_MMA = Overheads(3.66, 1.11, 1.02, 0.95, 0.28, 0.4, 2.0)
-_FP32 = Overheads(4.11, 0.78, 0.75, 1.13, 0.41, 0.97)
-_SLOWER = {16: 0.0, 8: 0.29, 4: 0.59, 2: 7.6}
+_WGMMA = Overheads(3.98, 1.22, 0.366, 0.926, 0.298, 0.268, 0.985, 0.25, 0.153e-6)
+_MMA = Overheads(4.08, 0.731, 0.578, 0.72, 0.576, 0.608, 1.86, 0.25, 0.153e-6)
+_FP32 = Overheads(4.51, 0.628, 0.634, 1.1, 0.462, 0.912)
+_SLOWER = {16: 0.0, 8: 0.293, 4: 1.3, 2: 2.75}
 """By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
-_NARROW_B = 0.11
+_NARROW_B = 0.087
 """The same for B in FP32, for copies of less than 16 bytes."""
-_PAD_US, _PAD_BYTE_US = 3.67, 2.9e-7
+_PAD_US, _PAD_BYTE_US = 3.68, 2.97e-7
 """Of copying 16-bit factors into wider rows: of the launch, and of a byte read or written."""
 _LESSON_US, _LESSON_STEP_US = 4.5, 0.62
-_FP32_STEP_US = {16: (5.4, 5.5), 8: (2.75, 3.1)}
-"""By columns of a thread, of the lesson's FP32 kernel: of several blocks on an SM, and of one."""
-_IN_L2, _MISSED = 50_000_000, 0.12
+_FP32_LESSON_US, _FP32_STEP_US = 8.49, {16: 5.28, 8: 2.8}
+"""Of the lesson's FP32 kernel, beside its steps, and of a step, by columns of a thread."""
+_IN_L2, _MISSED = 50_000_000, 0.0339
 """Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
 
 
@@ -245,7 +253,7 @@ def _time(
 ) -> float:
     """Modelled microseconds: waves of blocks, with their steps of k, which take longer by a part `slower`.
 
-    Rows of the product begin at multiples of `rows` bytes. A bit more where k is split: the model is off.
+    Rows of the product begin at multiples of `rows` bytes.
     """
     m, n, k = sizes
     pair, results = tile.settings.get("PAIR", 1), tile.high * tile.wide / 8192
@@ -253,10 +261,12 @@ def _time(
     on_sm, steps = ceil_div(blocks, FILLED[split * pair]), ceil_div(ceil_div(k, tile.deep), split)
     waves = ceil_div(on_sm, tile.per_sm)
     work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower)
+    work *= 1 - over.fewer * max(0.0, 1 - blocks / _SMS)
     time = over.launch_us + waves * (over.wave_us + over.results_us * results) + work
+    time += over.byte_us * 2 * matrices * (m * k + k * n + m * n)
     narrow_us = 0.0 if rows == 16 else over.narrowest_us if rows == 2 else over.narrow_us
     time += on_sm * results * narrow_us
-    return time if split == 1 else 1.03 * (time + over.split_us + over.sums_us * on_sm * results)
+    return time if split == 1 else time + over.split_us + over.sums_us * on_sm * results
 
 
 def _best(
@@ -341,12 +351,11 @@ def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
     padding = 0.0 if whole else 3.3 + k * n * 8 / 4.8e6 + m * n * 8 / 1.85e6
     for columns, name in ((16, "matmul_fp32"), (8, "matmul_fp32_narrow")):
         on_sm = ceil_div(ceil_div(m, 128) * ceil_div(n, 16 * columns), _SMS)
-        busy, alone = _FP32_STEP_US[columns]
-        work = ceil_div(k, 32) * max(on_sm * busy, ceil_div(on_sm, 16 // columns) * alone)
-        if 6.2 + padding + work < time:
+        work = ceil_div(k, 32) * on_sm * _FP32_STEP_US[columns]
+        if _FP32_LESSON_US + padding + work < time:
             sizes = {"ALIGNED": 1, "PAD": 4, "SNAKE": 1, "LOOSE": 1, "SPLIT": 0}
             sizes |= {"STAGES": 3 if columns == 16 else 2, "COLUMNS": columns}
-            time = 6.2 + padding + work
+            time = _FP32_LESSON_US + padding + work
             choice = Choice(name, _why("FP32", 128, 16 * columns, 1), sizes)
     return choice
 
@@ -483,12 +492,12 @@ def _mma(choice: Choice, a: Tensor, b: Tensor, bias: Tensor | None, activation: 
         **sizes,
         **{"Number": C_TYPES[made.kind], "HALF": int(made.kind == "float16"), "ACTIVATION": activation},
         **{"A_BY_ROWS": int(lines[0][0]), "B_BY_ROWS": int(lines[1][0])},
-        **{"A_LOAD": lines[0][2], "B_LOAD": lines[1][2], "WIDE": int(n % 2 == 0 and made.aligned(4))},
+        **{"A_LOAD": lines[0][2], "B_LOAD": lines[1][2], "WIDE": load(_behind(made), 2 * n) // 2},
     }
     steps = [0 if one.shape[0] == 1 else one.steps[0] for one in (a, b)]
     arguments = (
         *(a.flat(), b.flat(), None if bias is None else bias.data, made.data.reshape(-1), m, n, k),
-        *(lines[0][1], steps[0], lines[1][1], steps[1], matrices),
+        *(lines[0][1], steps[0], lines[1][1], steps[1], *(_past(one) for one in (a, b)), matrices),
     )
     high, wide, split = sizes["BM"], sizes["BN"], sizes["SPLIT"]
     shared = max(2 * sizes["STAGES"] * (high + wide) * 64, 4 * high * wide if split > 1 else 0)
@@ -521,6 +530,11 @@ def _line(one: Tensor) -> tuple[bool, int, int]:
 def _behind(one: Tensor) -> int:
     """The greatest of 16, 8, 4 and 2 at whose multiple of bytes an array begins."""
     return next(size for size in (16, 8, 4, 2) if one.aligned(size))
+
+
+def _past(one: Tensor) -> int:
+    """How many elements of 2 bytes an array begins behind a multiple of 16 bytes."""
+    return next(few for few in range(8) if one.aligned(16, 2 * few))
 
 
 def load(*bytes_: int) -> int:
@@ -681,9 +695,8 @@ def _for_tma(*given: Tensor) -> tuple[list[Tensor], list[Step]]:
         wide = one.of(workspace("matmul", one, (rows, pitch), one.kind))
         made.append(wide)
         if one.contiguous:
-            behind = next(few for few in range(8) if one.aligned(16, 2 * few))
             words = (whole.data.reshape(-1).view(np.uint16) for whole in (one, wide))
-            pads.append((*words, rows, columns, pitch, behind))
+            pads.append((*words, rows, columns, pitch, _past(one)))
         else:
             steps += packing("matmul", one, wide.of(wide.data[:, :columns]))
     if pads:

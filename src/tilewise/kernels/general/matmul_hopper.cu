@@ -4,23 +4,13 @@
 #define CLUSTERED 1
 #include "general_clusters.cuh"
 #include "general_16bit.cuh"
+#include "general_rows.cuh"
 #define BM (64 * GROUPS)             // rows of a tile: 64 for each consumer warpgroup
 #define CONSUMERS (128 * GROUPS)     // threads
 #define A_BYTES (BM * 128)           // of a stage: 64 steps of k
 #define B_BYTES (BN * 128)
 #define STAGE (A_BYTES + B_BYTES)
-#define TEAM (TRANSPOSED ? CONSUMERS : 32)  // threads that store ROWS x COLS elements of C
-#define ROWS (TRANSPOSED ? BN : 16)
-#define COLS (TRANSPOSED ? BM : BN)
-#define PITCH (COLS + 8)             // elements of a row of the staged tile, padded against bank conflicts
-#if WIDE == 8
-typedef uint4 Chunk;
-#elif WIDE == 4
-typedef uint2 Chunk;
-#else
-typedef unsigned Chunk;
-#endif
-
+#define PITCH ((TRANSPOSED ? BM : BN) + 8)  // elements of a row of the staged tile, padded against bank conflicts
 // The accumulators of a thread as operands of an instruction, their names there, and those of the two that follow.
 #define R16_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define R16_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
@@ -235,31 +225,10 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     }
 #if TRANSPOSED
     consumers_sync();  // the tile is complete
-    int member = threadIdx.x, first_row = col0, first_col = row0, rows = N, cols = M;
+    store_tile<WIDE, BN, BM, CONSUMERS>(C, N, M, col0, row0, staged, PITCH, threadIdx.x);
 #else
     __syncwarp();  // the warp's rows are complete
-    int member = lane, first_row = row0 + warp_row, first_col = col0, rows = M, cols = N;
-#endif
-#if WIDE > 1
-    #pragma unroll 4
-    for (int e = member; e < ROWS * COLS / WIDE; e += TEAM) {
-        int r = e / (COLS / WIDE), c = e % (COLS / WIDE) * WIDE;
-        if (first_row + r < rows && first_col + c < cols)
-            *(Chunk*)&C[(size_t)(first_row + r) * cols + first_col + c] = *(Chunk*)&staged[r * PITCH + c];
-    }
-#else
-    #pragma unroll 4
-    for (int e = member; e < ROWS * (COLS / 2 + 1); e += TEAM) {  // two aligned elements, or one at an end
-        int r = e / (COLS / 2 + 1);
-        Number* to = &C[(size_t)(first_row + r) * cols + first_col];
-        const Number* from = &staged[r * PITCH];
-        int c = e % (COLS / 2 + 1) * 2 - (int)((size_t)to / 2 % 2), left = min(COLS, cols - first_col);
-        if (first_row + r >= rows || c >= left) continue;
-        if (c >= 0 && c + 1 < left) {
-            Number both[2] = {from[c], from[c + 1]};
-            *(unsigned*)&to[c] = *(unsigned*)both;
-        } else to[max(c, 0)] = from[max(c, 0)];
-    }
+    store_tile<WIDE, 16, BN, 32>(C, M, N, row0 + warp_row, col0, staged, PITCH, lane);
 #endif
 #endif
 }

@@ -4,6 +4,7 @@
 #define CLUSTERED (SPLIT > 1)
 #include "general_clusters.cuh"
 #include "general_16bit.cuh"
+#include "general_rows.cuh"
 #define DEEP 64  // steps of k in shared memory at once
 #define THREADS (32 * WARPS_M * WARPS_N)
 #define TILES_M (BM / WARPS_M / 16)  // of an mma, per warp
@@ -11,6 +12,7 @@
 #define A_ROW (A_BY_ROWS ? DEEP : BM)  // elements of a row in shared memory
 #define B_ROW (B_BY_ROWS ? BN : DEEP)
 #define STAGE ((BM + BN) * DEEP)  // elements
+#define PITCH (BN + 8)           // elements of a row of the staged tile, padded against bank conflicts
 #define UNROLL _Pragma("unroll")
 
 // Where a row's 16 bytes are: eight rows next to each other have theirs in different banks.
@@ -36,22 +38,35 @@ static __device__ void mma(float (&d)[4], const unsigned* a, const unsigned* b) 
 }
 
 // Moves stages of one matrix to shared memory, LOAD bytes at once: ROWS rows of ROW elements, zeros beyond the matrix.
-// Two bytes go through registers, since an asynchronous copy takes four at least.
+// Where rows begin at multiples of 2 bytes (HELD), a thread loads the two aligned 16 bytes in which its eight elements
+// are into registers, and shifts them later: no copy to shared memory of fewer than four bytes is asynchronous.
 template <int ROWS, int ROW, int LOAD> struct Copies {
-    static const int WIDTH = LOAD < 4 ? 2 : LOAD / 2, PER_ROW = ROW / WIDTH;  // elements of a copy, copies of a row
+    static const bool HELD = LOAD < 4;
+    static const int WIDTH = HELD ? 8 : LOAD / 2, PER_ROW = ROW / WIDTH;  // elements of a copy, copies of a row
     static const int COUNT = ROWS * PER_ROW / THREADS, DOWN = THREADS / PER_ROW;
-    unsigned held[LOAD < 4 ? COUNT : 1];
+    uint4 held[HELD ? COUNT : 1][2];
+    unsigned behind[HELD ? COUNT : 1];  // elements from the first that is held to the first that is wanted
 
-    // Starts the copies of the stage whose first element is `from`; rows and columns: how many are left of the matrix.
-    __device__ void start(Number* to, const Number* from, long long pitch, long long rows, int columns) {
+    // Starts the copies of the stage whose first element is `from`; rows and columns: how many are left of the matrix,
+    // which is part of `all`, `off` elements behind a multiple of 16 bytes, and ends at `last`.
+    __device__ void start(Number* to, const Number* from, long long pitch, long long rows, int columns,
+                          const Number* all, int off, const Number* last) {
         int row = first_row(), column = threadIdx.x % PER_ROW * WIDTH;
         int left = min(WIDTH, max(0, columns - column));  // elements
-        const Number* source = from + row * pitch + column;
+        const Number *first = from + row * pitch + column, *source = first;
+        unsigned at_ends = 0;  // the chunks, by bits, whose 16 bytes are not all in the matrix
         UNROLL for (int u = 0; u < COUNT; ++u) {
             int valid = row + u * DOWN < rows ? left : 0;
-            if (LOAD < 4) {
-                const unsigned short* x = (const unsigned short*)source;
-                held[LOAD < 4 ? u : 0] = (valid > 0 ? x[0] : 0) | (valid > 1 ? (unsigned)x[1] << 16 : 0);
+            if (HELD) {
+                uint4(&x)[2] = held[HELD ? u : 0];
+                x[0] = x[1] = uint4{};
+                int more = (int)((source - all + off) % 8);
+                behind[HELD ? u : 0] = more;
+                const Number* base = source - more;
+                bool inside = base >= all && base + (more + valid > 8 ? 15 : 7) <= last;
+                if (valid && inside) x[0] = *(const uint4*)base;
+                if (valid && inside && more + valid > 8) x[1] = *(const uint4*)(base + 8);
+                if (valid && !inside) at_ends |= 1u << u;
             } else {
                 unsigned at = (unsigned)__cvta_generic_to_shared(to + place(row + u * DOWN, column));
                 const Number* x = valid ? source : from;
@@ -60,17 +75,35 @@ template <int ROWS, int ROW, int LOAD> struct Copies {
                                  :: "r"(at), "l"(x), "r"(valid * 2) : "memory");
                 else
                     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                                 :: "r"(at), "l"(x), "n"(LOAD < 4 ? 4 : LOAD < 16 ? LOAD : 8), "r"(valid * 2)
+                                 :: "r"(at), "l"(x), "n"(HELD ? 4 : LOAD < 16 ? LOAD : 8), "r"(valid * 2)
                                  : "memory");
             }
             source += DOWN * pitch;
         }
+        if (!HELD || !at_ends) return;
+        UNROLL for (int u = 0; u < COUNT; ++u) {  // after all loads have begun
+            if (!(at_ends >> u & 1)) continue;
+            unsigned part[4] = {};
+            #pragma unroll 1
+            for (int i = 7; i >= 0; --i) {  // the last one first: each moves the others up by two bytes
+                UNROLL for (int w = 3; w > 0; --w) part[w] = __funnelshift_l(part[w - 1], part[w], 16);
+                part[0] = part[0] << 16 | (i < left ? *(const unsigned short*)&first[u * DOWN * pitch + i] : 0);
+            }
+            held[HELD ? u : 0][0] = make_uint4(part[0], part[1], part[2], part[3]);
+            behind[HELD ? u : 0] = 0;
+        }
     }
-    __device__ void finish(Number* to) const {
-        if (LOAD >= 4) return;
-        int row = first_row();
-        UNROLL for (int u = 0; u < COUNT; ++u)
-            *(unsigned*)(to + place(row + u * DOWN, threadIdx.x % PER_ROW * WIDTH)) = held[LOAD < 4 ? u : 0];
+    __device__ void finish(Number* to, int columns) const {
+        if (!HELD) return;
+        int row = first_row(), column = threadIdx.x % PER_ROW * WIDTH, left = columns - column;
+        UNROLL for (int u = 0; u < COUNT; ++u) {
+            uint4 x = shifted(held[HELD ? u : 0][0], held[HELD ? u : 0][1], behind[HELD ? u : 0] * 2);
+            if (left < 8) {  // what follows the row's end is zero
+                unsigned* w = &x.x;
+                UNROLL for (int i = 0; i < 4; ++i) w[i] &= left >= 2 * i + 2 ? ~0u : left > 2 * i ? 0xffffu : 0u;
+            }
+            *(uint4*)(to + place(row + u * DOWN, column)) = x;
+        }
     }
     // The compiler may not see that it is the same for every stage: it would keep all addresses in registers.
     static __device__ int first_row() {
@@ -83,15 +116,19 @@ template <int ROWS, int ROW, int LOAD> struct Copies {
 
 // C[m] = activation(A[m] B[m] + bias), for m < matrices, of BF16 or FP16 (HALF), summed in FP32. A: M x K, row-major if
 // A_BY_ROWS, else column-major; B: K x N, likewise. Their rows or columns are a_pitch and b_pitch elements apart, their
-// matrices a_step and b_step; every row begins at a multiple of A_LOAD or B_LOAD bytes: 2, 4, 8 or 16. C: M x N,
-// row-major, contiguous; WIDE: its rows begin at multiples of 4 bytes. bias: N elements or null. Any M, N and K.
+// matrices a_step and b_step; every row begins at a multiple of A_LOAD or B_LOAD bytes: 2, 4, 8 or 16; the arrays
+// begin a_off and b_off elements behind multiples of 16. C: M x N,
+// row-major, contiguous, whose rows begin at multiples of WIDE elements: 8, 4, 2 or 1. bias: N elements or null. Any
+// M, N and K of at least 1.
 // A tile of BM x BN, each 32, 64 or 128, per SPLIT blocks, a cluster, which share the steps of k. A warp's part is a
 // multiple of 16 x 16; an SM should have room for PER_SM blocks. Grid: ceil(M / BM) * ceil(N / BN) * SPLIT, by up to
 // 65,535 matrices at once. Block: THREADS, 64 at least. Dynamic shared memory: the greater of 2 * STAGES * STAGE and,
 // with SPLIT, 4 * BM * BN bytes. Compute capability 8.0; 9.0 with SPLIT.
-extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, A_LOAD + B_LOAD > 4 ? PER_SM : 1)
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1)
+__launch_bounds__(THREADS, A_LOAD > 2 && B_LOAD > 2 ? PER_SM : 1)
 matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int M, int N, int K,
-           long long a_pitch, long long a_step, long long b_pitch, long long b_step, int matrices) {
+           long long a_pitch, long long a_step, long long b_pitch, long long b_step, int a_off, int b_off,
+           int matrices) {
     extern __shared__ __align__(128) Number smem[];
     int rank = blockIdx.x % SPLIT, tile = blockIdx.x / SPLIT, lane = threadIdx.x % 32, warp_id = threadIdx.x / 32;
     int tile_rows = (M + BM - 1) / BM, tile_cols = (N + BN - 1) / BN;
@@ -104,57 +141,62 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
     struct {
         Copies<A_BY_ROWS ? BM : DEEP, A_ROW, A_LOAD> a;
         Copies<B_BY_ROWS ? DEEP : BN, B_ROW, B_LOAD> b;
-    } copies[STAGES - 1];
+    } copies;
     for (int m = blockIdx.y; m < matrices; m += gridDim.y) {
         const Number* a_tile = A + m * a_step + row0 * (A_BY_ROWS ? a_pitch : 1);
         const Number* b_tile = B + m * b_step + col0 * (B_BY_ROWS ? 1 : b_pitch);
-        auto start = [&](int k_tile, int at) {
+        const Number *a_last = A + m * a_step + (A_BY_ROWS ? (M - 1) * a_pitch + K : (K - 1) * a_pitch + M) - 1;
+        const Number *b_last = B + m * b_step + (B_BY_ROWS ? (K - 1) * b_pitch + N : (N - 1) * b_pitch + K) - 1;
+        auto start = [&](int k_tile) {
             Number* to = smem + (k_tile - begin) % STAGES * STAGE;
             int k = k_tile * DEEP;
-            copies[at].a.start(to, a_tile + k * (A_BY_ROWS ? 1 : a_pitch), a_pitch,
-                           A_BY_ROWS ? M - row0 : K - k, A_BY_ROWS ? K - k : M - row0);
-            copies[at].b.start(to + BM * DEEP, b_tile + k * (B_BY_ROWS ? b_pitch : 1), b_pitch,
-                           B_BY_ROWS ? K - k : N - col0, B_BY_ROWS ? N - col0 : K - k);
+            copies.a.start(to, a_tile + k * (A_BY_ROWS ? 1 : a_pitch), a_pitch, A_BY_ROWS ? M - row0 : K - k,
+                           A_BY_ROWS ? K - k : M - row0, A, a_off, a_last);
+            copies.b.start(to + BM * DEEP, b_tile + k * (B_BY_ROWS ? b_pitch : 1), b_pitch,
+                           B_BY_ROWS ? K - k : N - col0, B_BY_ROWS ? N - col0 : K - k, B, b_off, b_last);
         };
-        auto finish = [&](int k_tile, int at) {
+        auto finish = [&](int k_tile) {
             Number* to = smem + (k_tile - begin) % STAGES * STAGE;
-            copies[at].a.finish(to);
-            copies[at].b.finish(to + BM * DEEP);
+            int k = k_tile * DEEP;
+            copies.a.finish(to, A_BY_ROWS ? K - k : M - row0);
+            copies.b.finish(to + BM * DEEP, B_BY_ROWS ? N - col0 : K - k);
         };
-        UNROLL for (int s = 0; s < STAGES - 1; ++s) {
-            if (begin + s < end) start(begin + s, s);
-            asm volatile("cp.async.commit_group;" ::: "memory");
-        }
-        UNROLL for (int s = 0; s < STAGES - 1; ++s)
-            if (begin + s < end) finish(begin + s, s);
         float acc[TILES_M][TILES_N][4] = {};
-        for (int k_tile = begin; k_tile < end; ++k_tile) {
-            asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-            __syncthreads();  // this stage has arrived, the last one has been read
-            bool more = k_tile + STAGES - 1 < end;
-            if (more) start(k_tile + STAGES - 1, 0);
-            asm volatile("cp.async.commit_group;" ::: "memory");
-            const Number *a = smem + (k_tile - begin) % STAGES * STAGE, *b = a + BM * DEEP;
-            UNROLL for (int k = 0; k < DEEP; k += 16) {
-                unsigned frag_a[TILES_M][4], frag_b[TILES_N / 2][4];
-                int low = lane % 8, second = lane / 8 % 2, fourth = lane / 16;  // of the four matrices, which
-                UNROLL for (int i = 0; i < TILES_M; ++i) {
-                    int row = warp_row + 16 * i;
-                    load_matrices<!A_BY_ROWS>(frag_a[i], a + (A_BY_ROWS
-                        ? swizzled<A_ROW>(row + second * 8 + low, k / 8 + fourth)
-                        : swizzled<A_ROW>(k + fourth * 8 + low, row / 8 + second)));
-                }
-                UNROLL for (int j = 0; j < TILES_N / 2; ++j) {
-                    int col = warp_col + 16 * j;
-                    load_matrices<B_BY_ROWS>(frag_b[j], b + (B_BY_ROWS
-                        ? swizzled<B_ROW>(k + second * 8 + low, col / 8 + fourth)
-                        : swizzled<B_ROW>(col + fourth * 8 + low, k / 8 + second)));
-                }
-                UNROLL for (int i = 0; i < TILES_M; ++i)
-                    UNROLL for (int j = 0; j < TILES_N; ++j) mma(acc[i][j], frag_a[i], frag_b[j / 2] + j % 2 * 2);
+        // The first rounds only start copies: one place for them, since code takes time to load, too.
+        for (int k_tile = begin - (STAGES - 1); k_tile < end; ++k_tile) {
+            if (k_tile >= begin) {
+                asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                __syncthreads();  // this stage has arrived, the last one has been read
             }
-            if (more) finish(k_tile + STAGES - 1, 0);
+            bool more = k_tile + STAGES - 1 < end;
+            if (more) start(k_tile + STAGES - 1);
+            asm volatile("cp.async.commit_group;" ::: "memory");
+            if (k_tile >= begin) {
+                const Number *a = smem + (k_tile - begin) % STAGES * STAGE, *b = a + BM * DEEP;
+                UNROLL for (int k = 0; k < DEEP; k += 16) {
+                    unsigned frag_a[TILES_M][4], frag_b[TILES_N / 2][4];
+                    int low = lane % 8, second = lane / 8 % 2, fourth = lane / 16;  // of the four matrices, which
+                    UNROLL for (int i = 0; i < TILES_M; ++i) {
+                        int row = warp_row + 16 * i;
+                        load_matrices<!A_BY_ROWS>(frag_a[i], a + (A_BY_ROWS
+                            ? swizzled<A_ROW>(row + second * 8 + low, k / 8 + fourth)
+                            : swizzled<A_ROW>(k + fourth * 8 + low, row / 8 + second)));
+                    }
+                    UNROLL for (int j = 0; j < TILES_N / 2; ++j) {
+                        int col = warp_col + 16 * j;
+                        load_matrices<B_BY_ROWS>(frag_b[j], b + (B_BY_ROWS
+                            ? swizzled<B_ROW>(k + second * 8 + low, col / 8 + fourth)
+                            : swizzled<B_ROW>(col + fourth * 8 + low, k / 8 + second)));
+                    }
+                    UNROLL for (int i = 0; i < TILES_M; ++i)
+                        UNROLL for (int j = 0; j < TILES_N; ++j) mma(acc[i][j], frag_a[i], frag_b[j / 2] + j % 2 * 2);
+                }
+            }
+            if (more) finish(k_tile + STAGES - 1);
         }
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        __syncthreads();  // every warp has read the stages
+#if SPLIT > 1
         auto store = [&](int tile, int warp_row, int warp_col, int lane, float4 v) {
             int row = row0 + warp_row + tile / TILES_N * 16 + lane / 4;
             int col = col0 + warp_col + tile % TILES_N * 8 + lane % 4 * 2;
@@ -164,7 +206,7 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
                 if (row + 8 * h >= M || col >= N) continue;
                 Number* to = C + ((long long)m * M + row + 8 * h) * N + col;
                 Number both[2] = {(Number)activated((h ? v.z : v.x) + low), (Number)activated((h ? v.w : v.y) + high)};
-#if WIDE
+#if WIDE > 1
                 *(unsigned*)to = *(unsigned*)both;
 #else
                 to[0] = both[0];
@@ -172,9 +214,6 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
 #endif
             }
         };
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-        __syncthreads();  // every warp has read the stages
-#if SPLIT > 1
         float4* sums = (float4*)smem;
         UNROLL for (int t = 0; t < TILES_M * TILES_N; ++t) {
             float(&x)[4] = acc[t / TILES_N][t % TILES_N];
@@ -195,9 +234,17 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
         CLUSTER_SYNC  // every block has read this one's sums
 #else
         UNROLL for (int t = 0; t < TILES_M * TILES_N; ++t) {
-            float(&x)[4] = acc[t / TILES_N][t % TILES_N];
-            store(t, warp_row, warp_col, lane, make_float4(x[0], x[1], x[2], x[3]));
+            int row = warp_row + t / TILES_N * 16 + lane / 4, col = warp_col + t % TILES_N * 8 + lane % 4 * 2;
+            float low = bias && col0 + col < N ? (float)bias[col0 + col] : 0.0f;
+            float high = bias && col0 + col + 1 < N ? (float)bias[col0 + col + 1] : 0.0f;
+            const float(&x)[4] = acc[t / TILES_N][t % TILES_N];
+            UNROLL for (int h = 0; h < 2; ++h)
+                *(unsigned*)&smem[(row + 8 * h) * PITCH + col] =
+                    pack(activated(x[2 * h] + low), activated(x[2 * h + 1] + high));
         }
+        __syncthreads();  // the tile is complete
+        store_tile<WIDE, BM, BN, THREADS>(C + (long long)m * M * N, M, N, row0, col0, smem, PITCH, threadIdx.x);
+        __syncthreads();  // every warp has stored its part
 #endif
     }
 }

@@ -1,17 +1,6 @@
+#include "general_rows.cuh"
 #define VEC (16 / (int)sizeof(Number))  // elements per 16 bytes; Number is an integer of 2 or 4 bytes
 
-// Bytes 'from' to 'from' + 15 of the 32 in a and b.
-static __device__ uint4 shifted(uint4 a, uint4 b, int from) {
-    unsigned w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-    #pragma unroll
-    for (int by = 2; by > 0; by /= 2)  // whole words: 2, then 1
-        if (from / 4 & by)
-            #pragma unroll
-            for (int i = 0; i < 8 - by; ++i) w[i] = w[i + by];
-    int bits = from % 4 * 8;
-    return {__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
-            __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits)};
-}
 // One 16-byte chunk of a padded row.
 static __device__ void pad_chunk(const Number* X, uint4* Y, long long chunk, int rows, int cols,
                                  int pitch, int off) {
