@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shlex
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -298,6 +299,10 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
     assert "Guard the access, or launch fewer threads." in told
     assert said in told
     assert ("places.cu does not say " in told) == bool(assumed)
+    text, _ = page_of("places.trace.html")
+    shown = re.findall(r'<p class="tw-assumed">(.*?)</p>', text)
+    plain = [unescape(re.sub("<[^>]*>", "", one)).removeprefix("Assumed values. ") for one in shown]
+    assert plain == [line for line in told.splitlines() if line.startswith("places.cu does not say ")]
     helps = re.search(r"there is none with (--arg [^.]*)\. ", told)
     if helps:
         name, value = helps[1].removeprefix("--arg ").split("=")
