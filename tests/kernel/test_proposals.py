@@ -94,6 +94,39 @@ __global__ void k(float* y) {{ int i = threadIdx.x; y[{index}] = 1; }}"""
     assert prod(y.shape) == 1 << 16
 
 
+def test_an_array_of_a_plane_has_as_many_elements_for_each_thread_as_an_index_says() -> None:
+    text = """__global__ void k(unsigned char* image, float* depth) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    int at = x + y * blockDim.x * gridDim.x;
+    image[at * 4 + 3] = 255;
+    depth[at] = 1;
+}"""
+    made = proposal(Kernel(text).function, text)
+    image, depth = made.arguments
+    threads = prod(made.grid) * prod(made.block)
+    assert not isinstance(image, ProposedNumber)
+    assert not isinstance(depth, ProposedNumber)
+    assert (prod(image.shape), prod(depth.shape)) == (4 * threads, threads)
+
+
+@pytest.mark.parametrize(("copied", "fill"), [("", "zeros"), ("cudaMemcpy(seen, host, 4 * n, kind);", "")])
+def test_an_array_that_the_host_fills_with_zeros_holds_zeros(copied: str, fill: str) -> None:
+    text = f"""__global__ void k(const float* x, int* seen) {{ atomicAdd(&seen[int(x[threadIdx.x])], 1); }}
+int main() {{
+    const int n = 256;
+    float* x; int* seen;
+    cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&seen, n * sizeof(int));
+    cudaMemset(seen, 0, n * sizeof(int));
+    {copied}
+    k<<<1, n>>>(x, seen);
+}}"""
+    made = proposal(Kernel(text, "k").function, text)
+    _, seen = made.arguments
+    assert not isinstance(seen, ProposedNumber)
+    assert seen.fill == fill
+    assert made.assumed == (("seen",) if copied else ())
+
+
 def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for() -> None:
     text = """__global__ void k(float* y) { extern __shared__ float s[]; s[threadIdx.x] = 1; y[0] = s[0]; }
 int main(int argc, char** argv) {

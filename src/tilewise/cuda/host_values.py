@@ -25,6 +25,8 @@ _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\((?P<taken>[\w, \t]*)\))?[ \t]+(?P<body>[^\n]+)$", re.M
 )
 _DEFINED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<body>[^;={}]+?)\s*(?=[;,])")
+_CHAIN = re.compile(r"(?<![.\w>])(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?=(?P<same>[A-Za-z_]\w*)\s*=(?!=))")
+"""The beginning of ``n = m = 4``."""
 _BRACED = re.compile(
     r"\b(?:const\w*\s[^;(){}=]*?|(?:int|size_t|unsigned|auto|long|u?int\d+_t)\s+)"
     r"\b(?P<name>\w+)\s*\{(?P<body>[^;{}]+)\}\s*;"
@@ -161,7 +163,8 @@ def scope_of(outside: str, function: str = "") -> Scope:
         axes.setdefault(one["name"], {})[one["axis"]] = one["body"]
     for name, given in axes.items():
         own.setdefault(name, f"dim3({', '.join(given.get(axis, '1') for axis in 'xyz')})")
-    own = {**{name: assumed_size(name) for name in read}, **own}
+    chained = {one["name"]: one["same"] for one in _CHAIN.finditer(function)}
+    own = {**{name: assumed_size(name) for name in read}, **chained, **own}
     return Scope({**values, **own}, functions, own)
 
 
