@@ -182,6 +182,24 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 32, 32>>>(y, N
     assert site.passed(1, site.small()) == 1 << 13
 
 
+@pytest.mark.parametrize("size", ["sizeof(d[0])", "sizeof(*d)", "sizeof *d", "sizeof(h[0])"])
+def test_bytes_by_the_size_of_an_element(size: str) -> None:
+    source = f"""__global__ void k(double* y, size_t n) {{}}
+int main() {{
+    size_t n = 8ULL * 1024UL * 1024;
+    double *h, *d;
+    cudaMalloc(&d, n * {size});
+    k<<<n / 256, 256>>>(d, n);
+}}
+"""
+    (site,) = launch_sites(source)
+    assert site.bytes_of(0, site.scope) == 64 << 20
+    small = site.passed(1, site.small())
+    assert isinstance(small, int)
+    assert small < 1 << 14
+    assert site.bytes_of(0, site.small()) == 8 * small
+
+
 CALLED = """
 int steps = 3;
 __global__ void add(const float* a, float* c, int n, int k) {}

@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from tilewise import Kernel
-from tilewise.kernel.proposals import ProposedArray, ProposedNumber, proposal
+from tilewise.kernel.proposals import ProposedArray, ProposedNumber, inner_pointer, proposal
 
 
 @pytest.mark.parametrize("most", [8, 32, 128, 1024])
@@ -202,3 +202,25 @@ def test_a_kernel_with_tiles_in_its_template_has_room_for_them() -> None:
     assert isinstance(rows, ProposedNumber) and isinstance(cols, ProposedNumber)
     assert isinstance(y, ProposedArray)
     assert (rows.value, cols.value, prod(y.shape)) == (128, 128, 1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("types", "parameter", "use", "said"),
+    [
+        ("struct Grid { int width; float* cells; };", "Grid g", "g.cells[0]", "g is Grid, whose cells"),
+        ("typedef struct { int width; float *cells; } Grid;", "Grid* g", "g->cells[0]", "g is Grid*, whose"),
+        ("struct Node { int key; Node* next; };", "const Node* at", "at[1].next->key", "at is const Node*"),
+        ("struct Grid { int width; float* cells; };", "Grid g", "g.width", ""),  # the pointer is not followed
+        ("struct Grid { int n; __device__ int* no(int* x) { return x; } };", "Grid g", "g.n", ""),
+        ("", "float* x", "x[0]", ""),
+    ],
+)
+def test_a_pointer_in_a_structure_is_named_where_a_kernel_follows_it(
+    types: str, parameter: str, use: str, said: str
+) -> None:
+    text = (
+        f"{types}\n__global__ void k({parameter}, float* y) {{ y[threadIdx.x] = {use}; }}\nint main() {{}}\n"
+    )
+    found = inner_pointer(Kernel(text).function, text)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)

@@ -203,6 +203,42 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
     ]
 
 
+def inner_pointer(function: GlobalFunction, text: str) -> str:
+    """What stands in the way of a kernel that follows a pointer inside a structure; empty where none does.
+
+    Nothing that a launch is given here says what such a pointer leads to.
+    """
+    own = _own_text(function.name, text)
+    for one in parameters_of(function):
+        if one.dtype is not None:
+            continue
+        kind = re.sub(r"\b(?:const|struct|volatile)\b|[*&]", "", one.ctype).split("<")[0].strip()
+        for member in _pointers_in(kind, text):
+            if re.search(rf"(?:\.|->)\s*{member}\b", own):
+                return (
+                    f"{one.name} is {one.ctype}, whose {member} is a pointer, and nothing here can say what "
+                    "it leads to. Have a kernel take each array as a parameter of its own, and fill the "
+                    "structure inside."
+                )
+    return ""
+
+
+def _pointers_in(kind: str, text: str) -> list[str]:
+    """The members of a structure that are pointers."""
+    if not kind.isidentifier():
+        return []
+    named = re.compile(
+        rf"\b(?:struct|class)\b[^{{}};()]*\b{kind}\s*(?::[^{{}}]*)?\{{|\}}\s*(?:\w+\s*,\s*)*{kind}\b"
+    )
+    for piece in pieces(text):
+        if not piece.is_function and named.search(piece.text):
+            body = piece.text.partition("{")[2].rpartition("}")[0]
+            while re.search(r"\{[^{}]*\}", body):
+                body = re.sub(r"\([^()]*\)[^;{}]*\{[^{}]*\}|\{[^{}]*\}", ";", body)
+            return re.findall(r"\w\s*\*\s*(?:(?:const|__restrict__|__restrict)\s+)*(\w+)\s*(?=[;,=])", body)
+    return []
+
+
 def _shared_bytes(own: str, text: str) -> int:
     """Dynamic shared memory for a kernel that has some, itself, in a function or at the top of the file."""
     others = "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
