@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shlex
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +218,8 @@ def test_without_a_launch_the_kernels_of_a_file_are_listed(
 SITES = """#include <cstdio>
 #define TILE 16
 struct Box { int left; float scale; };
+struct Rows { int n; float* cells; };
+__global__ void filled(Rows* rows) { rows->cells[threadIdx.x] = rows->n; }
 __global__ void transpose(const float* in, float* out, int width, int height) {
     int x = blockIdx.x * TILE + threadIdx.x, y = blockIdx.y * TILE + threadIdx.y;
     if (x < width && y < height) out[x * height + y] = in[y * width + x];
@@ -248,6 +251,7 @@ def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
     said = capsys.readouterr().out
     commands = [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("  tilewise trace")]
     transpose, moved, summed = commands
+    assert "  filled(Rows* rows)\n  No command: rows is Rows*, whose cells is a pointer" in said
     assert transpose[transpose.index("--block") + 1] == "16,16"
     assert summed[summed.index("--shared") + 1] == "256"
     assert {"box=zeros:u8[8]", "by=i32[2]"} <= set(moved)
@@ -298,6 +302,10 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
     assert "Guard the access, or launch fewer threads." in told
     assert said in told
     assert ("places.cu does not say " in told) == bool(assumed)
+    text, _ = page_of("places.trace.html")
+    shown = re.findall(r'<p class="tw-assumed">(.*?)</p>', text)
+    plain = [unescape(re.sub("<[^>]*>", "", one)).removeprefix("Assumed values. ") for one in shown]
+    assert plain == [line for line in told.splitlines() if line.startswith("places.cu does not say ")]
     helps = re.search(r"there is none with (--arg [^.]*)\. ", told)
     if helps:
         name, value = helps[1].removeprefix("--arg ").split("=")

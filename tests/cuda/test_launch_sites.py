@@ -114,6 +114,92 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y)
     assert site.bytes_of(0, site.small()) == 4 << 20
 
 
+def test_sizes_that_one_statement_sets_together_are_all_known() -> None:
+    source = """__global__ void k(float* y, int n, int m, int k) {}
+int main() {
+    int n, m, k;
+    n = m = k = 2048;
+    float* y; cudaMalloc(&y, n * m * 4);
+    k<<<n / 32, 32>>>(y, n, m, k);
+}
+"""
+    (site,) = launch_sites(source)
+    assert [site.passed(at, site.scope) for at in (1, 2, 3)] == [2048] * 3
+    small = site.small()
+    rows = site.passed(1, small)
+    assert isinstance(rows, int)
+    assert rows < 2048
+    assert [site.passed(at, small) for at in (2, 3)] == [rows] * 2
+    assert site.extents(small)[0] == (rows // 32,)
+
+
+def test_an_array_whose_size_is_related_to_the_launch_in_a_comment_only_stays_large_enough() -> None:
+    source = """#define N 1000000
+__global__ void k(float* y, int nx, int ny) {}
+int main() {
+    int nx = 1000, ny = 1000;  // N = nx * ny
+    float* y; cudaMalloc(&y, N * sizeof(float));
+    k<<<dim3((nx + 15) / 16, (ny + 15) / 16), dim3(16, 16)>>>(y, nx, ny);
+}
+"""
+    (site,) = launch_sites(source)
+    small = site.small()
+    nx, ny = site.passed(1, small), site.passed(2, small)
+    assert isinstance(nx, int)
+    assert isinstance(ny, int)
+    assert nx < 1000
+    bytes_ = site.bytes_of(0, small)
+    assert bytes_
+    assert 4 * nx * ny <= bytes_ < 4 << 20
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "if (edge == 8) { k<8><<<4, block>>>(y); } else { k<16><<<4, block>>>(y); }",
+        "if (edge == 8)\n        k<8><<<4, block>>>(y);\n    else if (edge == 16) k<16><<<4, block>>>(y);",
+        "switch (edge) {\n case 8: k<8><<<4, block>>>(y); break;\n case 16: k<16><<<4, block>>>(y); break; }",
+    ],
+)
+def test_a_launch_under_a_condition_has_the_value_that_the_condition_says(host: str) -> None:
+    source = f"""template <int EDGE> __global__ void k(float* y) {{}}
+int main() {{
+    int edge = 16;
+    dim3 block(edge, edge);
+    {host}
+}}
+"""
+    found = {one.template: one.extents(one.scope)[1] for one in launch_sites(source)}
+    assert found == {"<8>": (8, 8), "<16>": (16, 16)}
+
+
+def test_a_size_becomes_small_though_a_parameter_of_the_kernel_has_its_name() -> None:
+    source = """const int N = 1 << 20;
+__global__ void __launch_bounds__(32) k(float* y, const int N) { if (threadIdx.x < N) y[threadIdx.x] = N; }
+int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 32, 32>>>(y, N); }
+"""
+    (site,) = launch_sites(source)
+    assert site.passed(1, site.small()) == 1 << 13
+
+
+@pytest.mark.parametrize("size", ["sizeof(d[0])", "sizeof(*d)", "sizeof *d", "sizeof(h[0])"])
+def test_bytes_by_the_size_of_an_element(size: str) -> None:
+    source = f"""__global__ void k(double* y, size_t n) {{}}
+int main() {{
+    size_t n = 8ULL * 1024UL * 1024;
+    double *h, *d;
+    cudaMalloc(&d, n * {size});
+    k<<<n / 256, 256>>>(d, n);
+}}
+"""
+    (site,) = launch_sites(source)
+    assert site.bytes_of(0, site.scope) == 64 << 20
+    small = site.passed(1, site.small())
+    assert isinstance(small, int)
+    assert small < 1 << 14
+    assert site.bytes_of(0, site.small()) == 8 * small
+
+
 CALLED = """
 int steps = 3;
 __global__ void add(const float* a, float* c, int n, int k) {}

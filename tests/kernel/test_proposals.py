@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from tilewise import Kernel
-from tilewise.kernel.proposals import ProposedArray, ProposedNumber, proposal
+from tilewise.kernel.proposals import ProposedArray, ProposedNumber, inner_pointer, proposal
 
 
 @pytest.mark.parametrize("most", [8, 32, 128, 1024])
@@ -94,6 +94,39 @@ __global__ void k(float* y) {{ int i = threadIdx.x; y[{index}] = 1; }}"""
     assert prod(y.shape) == 1 << 16
 
 
+def test_an_array_of_a_plane_has_as_many_elements_for_each_thread_as_an_index_says() -> None:
+    text = """__global__ void k(unsigned char* image, float* depth) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    int at = x + y * blockDim.x * gridDim.x;
+    image[at * 4 + 3] = 255;
+    depth[at] = 1;
+}"""
+    made = proposal(Kernel(text).function, text)
+    image, depth = made.arguments
+    threads = prod(made.grid) * prod(made.block)
+    assert not isinstance(image, ProposedNumber)
+    assert not isinstance(depth, ProposedNumber)
+    assert (prod(image.shape), prod(depth.shape)) == (4 * threads, threads)
+
+
+@pytest.mark.parametrize(("copied", "fill"), [("", "zeros"), ("cudaMemcpy(seen, host, 4 * n, kind);", "")])
+def test_an_array_that_the_host_fills_with_zeros_holds_zeros(copied: str, fill: str) -> None:
+    text = f"""__global__ void k(const float* x, int* seen) {{ atomicAdd(&seen[int(x[threadIdx.x])], 1); }}
+int main() {{
+    const int n = 256;
+    float* x; int* seen;
+    cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&seen, n * sizeof(int));
+    cudaMemset(seen, 0, n * sizeof(int));
+    {copied}
+    k<<<1, n>>>(x, seen);
+}}"""
+    made = proposal(Kernel(text, "k").function, text)
+    _, seen = made.arguments
+    assert not isinstance(seen, ProposedNumber)
+    assert seen.fill == fill
+    assert made.assumed == (("seen",) if copied else ())
+
+
 def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for() -> None:
     text = """__global__ void k(float* y) { extern __shared__ float s[]; s[threadIdx.x] = 1; y[0] = s[0]; }
 int main(int argc, char** argv) {
@@ -169,3 +202,25 @@ def test_a_kernel_with_tiles_in_its_template_has_room_for_them() -> None:
     assert isinstance(rows, ProposedNumber) and isinstance(cols, ProposedNumber)
     assert isinstance(y, ProposedArray)
     assert (rows.value, cols.value, prod(y.shape)) == (128, 128, 1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("types", "parameter", "use", "said"),
+    [
+        ("struct Grid { int width; float* cells; };", "Grid g", "g.cells[0]", "g is Grid, whose cells"),
+        ("typedef struct { int width; float *cells; } Grid;", "Grid* g", "g->cells[0]", "g is Grid*, whose"),
+        ("struct Node { int key; Node* next; };", "const Node* at", "at[1].next->key", "at is const Node*"),
+        ("struct Grid { int width; float* cells; };", "Grid g", "g.width", ""),  # the pointer is not followed
+        ("struct Grid { int n; __device__ int* no(int* x) { return x; } };", "Grid g", "g.n", ""),
+        ("", "float* x", "x[0]", ""),
+    ],
+)
+def test_a_pointer_in_a_structure_is_named_where_a_kernel_follows_it(
+    types: str, parameter: str, use: str, said: str
+) -> None:
+    text = (
+        f"{types}\n__global__ void k({parameter}, float* y) {{ y[threadIdx.x] = {use}; }}\nint main() {{}}\n"
+    )
+    found = inner_pointer(Kernel(text).function, text)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)

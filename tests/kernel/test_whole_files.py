@@ -333,11 +333,23 @@ def test_a_header_that_is_not_here_is_named_where_it_is_missed() -> None:
         Kernel(many + source.partition("\n")[2])
 
 
-def test_a_linkage_that_is_glued_to_the_next_word() -> None:
+@pytest.mark.parametrize("host", ["", "int main() {}\n"])
+def test_a_linkage_that_is_glued_to_the_next_word(host: str) -> None:
     y = np.zeros(32, np.float32)
-    source = 'int main() {}\nextern "C"__global__ void k(float* y) { y[threadIdx.x] = 3; }\n'
+    source = f'{host}extern "C"__global__ void k(float* y) {{ y[threadIdx.x] = 3; }}\n'
     Kernel(source).simulate(y, grid=1, block=32)
     assert (y == 3).all()
+
+
+def test_types_by_the_short_names_of_the_c_library() -> None:
+    source = """int main() {}
+__global__ void k(ulong* y, const uint n, ushort m, uchar b) { if (threadIdx.x < n) y[threadIdx.x] = m + b; }
+"""
+    made = Kernel(source)
+    assert [str(one.dtype) for one in made.parameters] == ["uint64", "uint32", "uint16", "uint8"]
+    y = np.zeros(32, np.uint64)
+    made.simulate(y, 20, 70, 7, grid=1, block=32)
+    assert y.tolist() == [77] * 20 + [0] * 12
 
 
 def test_a_file_that_only_declares_a_kernel_has_none() -> None:

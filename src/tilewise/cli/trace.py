@@ -98,13 +98,16 @@ def trace(
         repairs.add(hazard.repair)
         print(f"{place}:{hazard.line}: {hazard}{hazard.place}.{repair}", file=sys.stderr)
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
-    _write_page(target, run, again, launch, facts)
+    drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
+    said = ""
     if run.hazards and assumed:
         from tilewise.cli.trace_assumed import advice
 
         values = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
         values |= {"grid": grid, "block": block, "shared": str(shared_bytes)}
-        print(advice(file, values, assumed, partial(_other, file, launch.kernel)), file=sys.stderr)
+        said = advice(file, values, assumed, partial(_other, file, launch.kernel))
+        print(said, file=sys.stderr)
+    _write_page(target, run, again, drawn, facts, said)
     return 1 if run.hazards else 0
 
 
@@ -173,7 +176,9 @@ def _as_error(file: str, error: Exception) -> LessonError:
     return error if isinstance(error, LessonError) else LessonError(file, 0, str(error))
 
 
-def _write_page(target: Path, run: Any, again: dict[str, Any], launch: Launch, facts: str) -> None:
+def _write_page(
+    target: Path, run: Any, again: dict[str, Any], drawn: tuple[Figure | None, str], facts: str, said: str
+) -> None:
     """Write the page; a machine that cannot build its scripts is told so and goes on."""
     from tilewise.cli.trace_page import page
     from tilewise.site.frontend import FrontendError, build_assets
@@ -183,9 +188,8 @@ def _write_page(target: Path, run: Any, again: dict[str, Any], launch: Launch, f
     except FrontendError as error:
         print(f"the page was not written: {error}", file=sys.stderr)
         return
-    figure, note = _figure(run, launch)
     try:
-        target.write_text(page(run, again, figure, facts, note, assets), encoding="utf-8")
+        target.write_text(page(run, again, *drawn, facts, said, assets), encoding="utf-8")
     except OSError as error:
         raise LessonError(str(target), 0, f"the page cannot be written: {error.strerror}.") from None
     print(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB): open it in a browser")

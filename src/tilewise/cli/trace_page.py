@@ -35,6 +35,7 @@ figure { margin: 0; }
 .tw-facts { color: var(--tw-ink-2); font-size: .85rem; overflow-wrap: anywhere; }
 .tw-found { padding: .6rem 1rem; border-left: 3px solid var(--tw-bad); background: var(--tw-bad-soft); }
 .tw-found + .tw-found { margin-top: .5rem; }
+.tw-assumed { margin: .5rem 0 0; padding: .6rem 1rem; border-left: 3px solid var(--tw-ink-2); }
 """
 SCHEME = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -44,15 +45,18 @@ paint();
 """
 
 
-def page(run: Any, again: dict[str, Any], figure: Figure | None, facts: str, note: str, assets: Path) -> str:
+def page(
+    run: Any, again: dict[str, Any], figure: Figure | None, note: str, facts: str, said: str, assets: Path
+) -> str:
     """Return the whole page.
 
     Args:
         run: the run whose counts are shown.
         again: what ``relaunch`` made of the launch.
         figure: the stepped figure; None where there is nothing to step through, which ``note`` then explains.
-        facts: the command's arguments in a line.
         note: what the figure leaves out.
+        facts: the command's arguments in a line.
+        said: which values were assumed, and with which others there is no hazard; empty where none was.
         assets: the folder with the built styles and scripts.
     """
     if figure is None:
@@ -70,13 +74,21 @@ def page(run: Any, again: dict[str, Any], figure: Figure | None, facts: str, not
         f"<style>{styles(assets)}{_STYLE}</style>\n</head>\n"
         f'<body data-md-color-scheme="default">\n<script>{SCHEME}</script>\n<main class="tw-trace">\n'
         f'<h1>{escape(run.title)}</h1>\n<p class="tw-facts">{escape(facts)}</p>\n'
-        f"{_hazards(run)}\n<h2>Step by step</h2>\n"
+        f"{_hazards(run)}\n{_advice(said)}<h2>Step by step</h2>\n"
         f"{f'<p>{escape(note)}</p>' if note else ''}\n{drawn}\n"
         f"<h2>Counts by line</h2>\n<div class='md-typeset'>{run.as_output().html()}</div>\n"
         "<p>Counted by the simulator at the level of PTX: requests of warps, 32-byte sectors, passes over "
         "the banks of shared memory. No caches and no time.</p>\n"
         f"{_panel(again, assets)}\n</main>\n{_scripts(assets)}\n</body>\n</html>\n"
     )
+
+
+def _advice(said: str) -> str:
+    """What of the launch was assumed; the arguments that it names are code."""
+    if not said:
+        return ""
+    text = re.sub(r"--(?:arg|grid|block|shared) [^\s;]*[^\s;.]", r"<code>\g<0></code>", escape(said))
+    return f'<p class="tw-assumed"><strong>Assumed values.</strong> {text}</p>\n'
 
 
 def _panel(again: dict[str, Any], assets: Path) -> str:

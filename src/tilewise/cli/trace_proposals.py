@@ -19,7 +19,14 @@ from tilewise.cli.trace_arguments import TYPES
 from tilewise.cuda.arguments import parameters_of
 from tilewise.cuda.launch_sites import launch_sites
 from tilewise.errors import LessonError
-from tilewise.kernel.proposals import Proposal, ProposedArray, ProposedNumber, proposal, unset_variables
+from tilewise.kernel.proposals import (
+    Proposal,
+    ProposedArray,
+    ProposedNumber,
+    inner_pointer,
+    proposal,
+    unset_variables,
+)
 
 if TYPE_CHECKING:
     from tilewise.cuda.kernel_source import GlobalFunction
@@ -66,10 +73,14 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
         except (LessonError, ValueError) as error:
             yield f"\n  {name}: {error}"
             continue
+        taken = ", ".join(f"{one.ctype} {one.name}" for one in parameters_of(function))
+        if inner := inner_pointer(function, part.whole):
+            yield f"\n  {name}({taken})\n  No command: {inner}"
+            continue
         bytes_of = _structs(function, partial(made_of, text, name, defines))
         launch = proposal(function, part.whole, empty, sites=sites, bytes_of=bytes_of)
         named = ["--kernel", function.name] if several or "<" in function.name else []
-        yield f"\n  {name}({', '.join(f'{one.ctype} {one.name}' for one in parameters_of(function))})"
+        yield f"\n  {name}({taken})"
         yield f"  {shlex.join(_command(file, named, defines, launch))}"
     for template, launched in part.templates.items():
         if more := launched[_MOST_LAUNCHED:]:

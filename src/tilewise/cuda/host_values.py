@@ -25,6 +25,8 @@ _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\((?P<taken>[\w, \t]*)\))?[ \t]+(?P<body>[^\n]+)$", re.M
 )
 _DEFINED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<body>[^;={}]+?)\s*(?=[;,])")
+_CHAIN = re.compile(r"(?<![.\w>])(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?=(?P<same>[A-Za-z_]\w*)\s*=(?!=))")
+"""The beginning of ``n = m = 4``."""
 _BRACED = re.compile(
     r"\b(?:const\w*\s[^;(){}=]*?|(?:int|size_t|unsigned|auto|long|u?int\d+_t)\s+)"
     r"\b(?P<name>\w+)\s*\{(?P<body>[^;{}]+)\}\s*;"
@@ -36,11 +38,16 @@ _CAST = re.compile(
     r"\(\s*(?:(?:unsigned|signed|long|short|const)\s+)*"
     r"(?:int|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
 )
-_LITERAL = re.compile(r"\(*\s*\d[\d\s*()<]*\)*")
+_LITERAL = re.compile(r"\(*\s*\d[\d\s*()<uUlL]*\)*")
 _INPUT = re.compile(r"\bargv\b|\b(?:ato[il]+|std\s*::\s*sto\w+|strto\w+|getenv)\s*\(")
 """What only a run of the program knows."""
 _READ = re.compile(r"\bcin\s*>>\s*(\w+)|\bscanf\s*\([^;]*?&\s*(\w+)")
 _SIZEOF = re.compile(r"\bsizeof\s*\(\s*(?:unsigned\s+)?(\w+)\s*(\*?)\s*\)")
+_SIZEOF_ELEMENT = re.compile(r"\bsizeof\s*(?:\(\s*(?:\*\s*(\w+)|(\w+)\s*\[\s*0\s*\])\s*\)|\*\s*(\w+))")
+"""``sizeof(x[0])`` and ``sizeof(*x)``."""
+_POINTERS = re.compile(
+    r"\b(?P<type>[A-Za-z_]\w*)\s*(?P<names>(?:\*+\s*\w+\s*(?:=[^,;(){}]*)?,?\s*)+)(?=[;)])"
+)
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;|\btypedef\s+(?:unsigned\s+)?(\w+)\s+(\w+)\s*;")
 _DEEPEST = 24
 ASSUMED = re.compile(r"\(\(\d+\)\)")
@@ -79,6 +86,7 @@ class Scope:
     def _evaluate(self, text: str, taken: Mapping[str, Value], depth: int) -> Value:
         if depth > _DEEPEST:
             raise ValueError(text)
+        text = _SIZEOF_ELEMENT.sub(lambda one: f"sizeof({self._type(one[1] or one[2] or one[3])})", text)
         text = _SIZEOF.sub(lambda one: f"sizeof({self._type(one[1])}{one[2]})", text)
         tree = ast.parse(_as_python(text), mode="eval").body
         return self._node(tree, taken, depth)
@@ -156,12 +164,16 @@ def scope_of(outside: str, function: str = "") -> Scope:
                 body = body.rpartition(":")[2].strip() if "?" in body else ""
             if body and not _INPUT.search(body):
                 own.setdefault(one["name"], form.format(body))
+    for one in _POINTERS.finditer(function):
+        for name in re.findall(r"(?<!\*)\*\s*(\w+)", one["names"]) if one["type"] in _SIZES else ():
+            values.setdefault(name, one["type"])  # what its elements are, for sizeof alone
     axes: dict[str, dict[str, str]] = {}
     for one in _AXIS.finditer(function):
         axes.setdefault(one["name"], {})[one["axis"]] = one["body"]
     for name, given in axes.items():
         own.setdefault(name, f"dim3({', '.join(given.get(axis, '1') for axis in 'xyz')})")
-    own = {**{name: assumed_size(name) for name in read}, **own}
+    chained = {one["name"]: one["same"] for one in _CHAIN.finditer(function)}
+    own = {**{name: assumed_size(name) for name in read}, **chained, **own}
     return Scope({**values, **own}, functions, own)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
 
 from tilewise.cuda.host_values import ASSUMED, Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
@@ -33,11 +35,23 @@ _ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 _NAMED = re.compile(r"(\w+)\s*\(")
+_TAKEN = re.compile(r"\w\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*\Z")
+"""The parameters in a function's head."""
 _WHOLE = re.compile(
     r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t)\b[^*]*"
 )
 """A parameter that is a whole number."""
+_LINE = 64
+"""Bytes that a share of an array is a multiple of, whatever its elements are."""
+_UNDER = re.compile(
+    r"\bif\s*\(\s*(?P<name>\w+)\s*==\s*(?P<value>\w+)\s*\)\s*(?:\{[^{}]*)?\Z"
+    r"|\bcase\s+(?P<label>\w+)\s*:[^{}:]*\Z"
+)
+"""Behind it, a name has a value."""
+_SWITCH = re.compile(r"\bswitch\s*\(\s*(\w+)\s*\)")
 _MOST_CALLS, _DEEPEST_CALL = 8, 4
+_Passed: TypeAlias = tuple[dict[str, str], dict[str, str]]
+"""What a call passes a host function, by parameter, and the bytes of the arrays among it."""
 _KNOWN = frozenset(
     {"float", "double", "int", "unsigned", "char", "short", "long", "bool", "half", "half2", "size_t"}
     | {"nv_bfloat16", "__half", "__nv_bfloat16", "uint", "uchar", "true", "false", "std", "const"}
@@ -113,7 +127,24 @@ class LaunchSite:
         words = _WORD.findall(self.arguments[at])  # with an offset, as in ``x + 3 * n``, the whole array
         written = next((self.allocated[one] for one in words if one in self.allocated), "")
         found = scope.value(written) if written else None
-        return int(found) if isinstance(found, int | float) and found > 0 else None
+        if not isinstance(found, int | float) or found <= 0:
+            return None
+        return max(int(found), self._share(written, int(found), scope))
+
+    def _share(self, written: str, bytes_: int, scope: Scope) -> int:
+        """The bytes that an array must keep where it became small by a size that nothing else follows from.
+
+        ``N = 100 * 100`` may be a comment only, with ``nx = 100, ny = 100`` beside it: then the array has as
+        many bytes for each thread as at first.
+        """
+        changed = {name for name, one in scope.values.items() if self.scope.values.get(name) != one}
+        rest = _names_behind([*self.config[:1], *self.arguments], self.scope) & changed
+        behind = _names_behind([written], self.scope) & changed
+        first = self.scope.value(written)
+        if not rest or not behind or behind & rest or not isinstance(first, int | float):
+            return bytes_
+        share = int(first) * self._threads(scope) // max(self._threads(self.scope), 1)
+        return -(-share // _LINE) * _LINE
 
     def says(self, at: int, scope: Scope) -> bool:
         """Whether the text says the number, or how large the array is, that it passes as argument ``at``."""
@@ -133,6 +164,13 @@ class LaunchSite:
         made = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*{drawn}", text)
         below = scope.value(made[1].strip(" )")) if made else None
         return below if isinstance(below, int) and below > 0 else None
+
+    def is_zeroed(self, at: int, text: str) -> bool:
+        """Whether the host fills the array ``at`` with zeros, and copies nothing there."""
+        name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
+        zeros = rf"\bcudaMemset(?:Async)?\s*\(\s*(?:\([\w\s*]+\)\s*)?{name}\s*,\s*0\s*,"
+        copied = rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,"
+        return bool(name and re.search(zeros, text) and not re.search(copied, text))
 
     def _fits(self, scope: Scope) -> bool:
         return self._threads(scope) <= MOST_THREADS and self._bytes(scope) <= MOST_BYTES
@@ -156,24 +194,33 @@ class LaunchSite:
         return _names_behind(rest, self.scope) - block - self.fixed
 
 
-def launch_sites(text: str) -> list[LaunchSite]:
+@lru_cache(maxsize=16)
+def launch_sites(text: str) -> tuple[LaunchSite, ...]:
     """The launches of a file's text, its own headers in place."""
     plain = _STRING.sub('""', without_comments(text))
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)
     bodies = {one[1]: one[2] for one in _MACRO.finditer(plain.replace("\\\n", "  "))}
-    texts = [one.text for one in every if device.search(one.text)]
-    fixed = frozenset(word for one in texts for word in _WORD.findall(one))
+    for_device = [one for one in every if device.search(one.text)]
+    texts = [one.text for one in for_device]
+    fixed = frozenset(word for one in for_device for word in {*_WORD.findall(one.text)} - _parameters(one))
     fixed |= _names_behind(texts, Scope(bodies)) | {
         word for name in _names_behind(texts, Scope(bodies)) for word in _WORD.findall(bodies[name])
     }
+    functions = _Functions(plain, every)
     found: list[LaunchSite] = []
-    for piece in every:
-        if piece.is_function and re.search(r"<<\s*<", piece.text):
-            for match in _LAUNCH.finditer(_source_of(plain, piece)):
-                found += _site(match, plain, piece, every, known, fixed)
-    return found
+    for piece, own in functions.sources:
+        if "<<<" in own:
+            for match in _LAUNCH.finditer(own):
+                found += _site(match, plain, piece, functions, known, fixed)
+    return tuple(found)
+
+
+def _parameters(piece: Piece) -> set[str]:
+    """The names of a function's parameters, which hide those outside."""
+    found = _TAKEN.search(piece.head)
+    return {_taken(one) for one in _split(found[1])} if found and piece.is_function else set()
 
 
 def _top_level(plain: str, every: Sequence[Piece]) -> frozenset[str]:
@@ -185,9 +232,25 @@ def _top_level(plain: str, every: Sequence[Piece]) -> frozenset[str]:
     return _KNOWN | made
 
 
-def _source_of(plain: str, piece: Piece) -> str:
+class _Functions:
+    """The functions of a file, and what its calls pass each: found once, as many launches ask for them."""
+
+    def __init__(self, plain: str, every: Sequence[Piece]) -> None:
+        lines = plain.split("\n")
+        self.sources = [(one, _source_of(lines, one)) for one in every if one.is_function]
+        self._calls: dict[tuple[int, int], list[_Passed]] = {}
+
+    def calls(self, piece: Piece, depth: int = 0) -> list[_Passed]:
+        """What the calls of a function pass it, as ``_calls`` says."""
+        key = piece.begin, depth
+        if key not in self._calls:
+            self._calls[key] = [*_calls(piece, self, depth)]
+        return self._calls[key]
+
+
+def _source_of(lines: Sequence[str], piece: Piece) -> str:
     """A function's text; some editors put a space into the brackets of a launch."""
-    own = "\n".join(plain.split("\n")[piece.first - 1 : piece.last])
+    own = "\n".join(lines[piece.first - 1 : piece.last])
     return re.sub(r">>\s*>", ">>>", re.sub(r"<<\s*<", "<<<", own))
 
 
@@ -195,7 +258,7 @@ def _site(
     match: re.Match[str],
     plain: str,
     piece: Piece,
-    every: Sequence[Piece],
+    functions: _Functions,
     known: frozenset[str],
     fixed: frozenset[str],
 ) -> Iterator[LaunchSite]:
@@ -207,18 +270,27 @@ def _site(
     scope, free = scope_of(plain, before), fixed - scope_of("", before).values.keys()
     allocated = dict(_allocations(own) or _allocations(plain))
     written = " ".join((match["template"] or "").split())
-    for passed, sizes in _calls(piece, plain, every):
+    for passed, sizes in functions.calls(piece):
         kernel = _last_word(passed.get(match["name"], match["name"]))
         for bound in _instances(piece, plain):
-            here = scope.having({**passed, **scope.own, **bound})
+            here = scope.having({**passed, **scope.own, **bound, **_under(before)})
             template = _resolved(written, here, known)
             unchanged = (free - passed.keys()) | _names_behind([written], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
 
 
-def _calls(
-    piece: Piece, plain: str, every: Sequence[Piece], depth: int = 0
-) -> list[tuple[dict[str, str], dict[str, str]]]:
+def _under(before: str) -> dict[str, str]:
+    """The values of names that a condition right before a launch gives: ``if (block_size == 16) {``."""
+    found = _UNDER.search(before)
+    if not found:
+        return {}
+    if found["name"]:
+        return {found["name"]: found["value"]}
+    switches = _SWITCH.findall(before[: found.start()])
+    return {switches[-1]: found["label"]} if switches else {}
+
+
+def _calls(piece: Piece, functions: _Functions, depth: int) -> list[_Passed]:
     """What the file's calls of a host function pass it, by parameter, and the bytes of the arrays among it.
 
     The caller's own names get an ending. A size that no call gives is an assumed one.
@@ -226,16 +298,15 @@ def _calls(
     named = _NAMED.search(piece.head)
     parts = _list(piece.head, named.end(), ")")[0] if named else ()
     taken = [_taken(one) for one in parts]
-    found: list[tuple[dict[str, str], dict[str, str]]] = []
+    found: list[_Passed] = []
     if not named or depth >= _DEEPEST_CALL:
         return [({}, {})]
-    for caller in every:
-        if not taken or not caller.is_function or caller is piece or len(found) >= _MOST_CALLS:
+    for caller, own in functions.sources:
+        if not taken or named[1] not in own or caller is piece or len(found) >= _MOST_CALLS:
             continue
-        own = _source_of(plain, caller)
         for call in re.finditer(rf"\b{named[1]}\s*(?:<[^;<>()]*>)?\s*\(", own):
             given, _ = _list(own, call.end(), ")")
-            outer, bytes_ = _calls(caller, plain, every, depth + 1)[0]
+            outer, bytes_ = functions.calls(caller, depth + 1)[0]
             values = {**outer, **scope_of("", own[: call.start()]).values}
             bytes_ = {**bytes_, **dict(_allocations(own))}
             ending = "_" * 2 * (depth + 1)

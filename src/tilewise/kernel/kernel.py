@@ -554,11 +554,11 @@ class Kernel:
         return f"Kernel({self.name}, {self.origin[0]}:{self.origin[1]})"
 
 
-_HOST = re.compile(r"\bmain\s*\(|<<<|\bcuda[A-Z]\w*\s*\(|\bstd::|\bnamespace\b")
+_HOST = re.compile(r'\bmain\s*\(|<<<|\bcuda[A-Z]\w*\s*\(|\bstd::|\bnamespace\b|\bextern\s+"C"\w')
 
 
 def is_whole_file(source: str) -> bool:
-    """Whether a text has host code, so that clang must say what of it is for the device."""
+    """Whether a text has host code, or C's linkage glued to a word, so that clang must take it apart."""
     return bool(_HOST.search(without_comments(source)))
 
 

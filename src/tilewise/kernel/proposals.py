@@ -136,25 +136,36 @@ def proposal(
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
     grid, formulas = _grid(given, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
-    if (is_tiled or not is_square) and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)):
+    is_far = bool((is_tiled or not is_square) and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)))
+    if is_far:
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
     arguments = [
-        _array(one, length, site.bytes_of(at, scope) if site else None)
+        _array(
+            one,
+            length if is_far else _times(length, _factor(one.name, own)),
+            site.bytes_of(at, scope) if site else None,
+        )
         if one.is_pointer
         else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
         for at, one in enumerate(parameters)
     ]
     below = [site.random_below(at, text, scope) if site else None for at in range(len(parameters))]
+    zeroed = [bool(site and site.is_zeroed(at, text)) for at in range(len(parameters))]
     dynamic = shared or _shared_bytes(own, text)
     said = {"grid": given, "block": threads, "shared": shared or not dynamic}
     for at, one in enumerate(parameters):
-        is_known = not one.is_pointer or (one.dtype is not None and one.dtype.kind == "f") or below[at]
+        is_float = one.dtype is not None and one.dtype.kind == "f"
+        is_known = not one.is_pointer or is_float or below[at] or zeroed[at]
         said[one.name] = bool(site and site.says(at, scope) and is_known)
     smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
     return Proposal(
         arguments=tuple(
-            replace(one, fill=_fill(one.name, "char" in one.ctype, own, smallest, below[at]))
-            if isinstance(one, ProposedArray) and one.dtype.kind in "iu" and not one.is_struct
+            one
+            if isinstance(one, ProposedNumber) or one.is_struct
+            else replace(one, fill="zeros")
+            if zeroed[at]
+            else replace(one, fill=_fill(one.name, "char" in one.ctype, own, smallest, below[at]))
+            if one.dtype.kind in "iu"
             else one
             for at, one in enumerate(arguments)
         ),
@@ -190,6 +201,42 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
         for one in device_variables(source, compiled).values()
         if one.needs_a_value and len(re.findall(rf"\b{one.name.rpartition('::')[2]}\b", plain)) > 1
     ]
+
+
+def inner_pointer(function: GlobalFunction, text: str) -> str:
+    """What stands in the way of a kernel that follows a pointer inside a structure; empty where none does.
+
+    Nothing that a launch is given here says what such a pointer leads to.
+    """
+    own = _own_text(function.name, text)
+    for one in parameters_of(function):
+        if one.dtype is not None:
+            continue
+        kind = re.sub(r"\b(?:const|struct|volatile)\b|[*&]", "", one.ctype).split("<")[0].strip()
+        for member in _pointers_in(kind, text):
+            if re.search(rf"(?:\.|->)\s*{member}\b", own):
+                return (
+                    f"{one.name} is {one.ctype}, whose {member} is a pointer, and nothing here can say what "
+                    "it leads to. Have a kernel take each array as a parameter of its own, and fill the "
+                    "structure inside."
+                )
+    return ""
+
+
+def _pointers_in(kind: str, text: str) -> list[str]:
+    """The members of a structure that are pointers."""
+    if not kind.isidentifier():
+        return []
+    named = re.compile(
+        rf"\b(?:struct|class)\b[^{{}};()]*\b{kind}\s*(?::[^{{}}]*)?\{{|\}}\s*(?:\w+\s*,\s*)*{kind}\b"
+    )
+    for piece in pieces(text):
+        if not piece.is_function and named.search(piece.text):
+            body = piece.text.partition("{")[2].rpartition("}")[0]
+            while re.search(r"\{[^{}]*\}", body):
+                body = re.sub(r"\([^()]*\)[^;{}]*\{[^{}]*\}|\{[^{}]*\}", ";", body)
+            return re.findall(r"\w\s*\*\s*(?:(?:const|__restrict__|__restrict)\s+)*(\w+)\s*(?=[;,=])", body)
+    return []
 
 
 def _shared_bytes(own: str, text: str) -> int:
@@ -276,6 +323,21 @@ def _length(sizes: Mapping[str, int], is_square: bool) -> _Formula:
         return " * ".join(names), value
     value = min(max(value, ELEMENTS), _MOST_ELEMENTS)
     return str(value), value
+
+
+def _times(length: _Formula, factor: int) -> _Formula:
+    """A length some times."""
+    text, count = length
+    if factor == 1:
+        return length
+    return (f"{factor} * {text}" if text.isidentifier() else str(factor * count)), factor * count
+
+
+def _factor(name: str, own: str) -> int:
+    """The largest small number that a kernel multiplies into an index of an array: 4 of ``x[4 * i + 1]``."""
+    found = re.findall(rf"\b{name}\s*\[([^][;]*)\]", own)
+    factors = [int(a or b) for one in found for a, b in re.findall(r"\*\s*(\d+)\b|\b(\d+)\s*\*", one)]
+    return max((one for one in factors if one <= _EDGE), default=1)
 
 
 def _at_least(count: int, length: _Formula) -> _Formula:

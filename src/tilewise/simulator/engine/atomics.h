@@ -45,7 +45,7 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         if (!p && B->stop) return;
         if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type ==
             SPACE_GENERIC) address[l] -= SHARED_BASE;
-            if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC); if (B->stop) return; }
+            if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; }
             if (p) { order_lanes(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; } }
         else if (space == SPACE_GLOBAL) global |= 1u << l;
         u64 x = size == 8 ? REG64(in->b)[l] : REG(in->b)[l], y = in->sub == A_cas

@@ -87,7 +87,7 @@ static void init_object(Block *B, const Ins *in, int w, int l, u64 address, u32 
         object_hazard(B, in, w, l, MB_COUNT, address, count, in->line);
         return;
     }
-    order_shared(B, in, w, l, address, 8, KIND_STORE);
+    order_shared(B, in, w, l, address, 8, KIND_STORE, 0);
     for (int i = 0; !o && i < B->n_objects; i++)
         if (!B->objects[i].live) o = &B->objects[i];
     if (!o && B->n_objects < MAX_OBJECTS) o = &B->objects[B->n_objects++];

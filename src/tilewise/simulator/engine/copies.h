@@ -53,7 +53,7 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         if (B->stop) return;
         if (!p) continue;
         writing |= 1u << l;
-        order_shared(B, in, w, l, target[l], size, KIND_STORE);
+        order_shared(B, in, w, l, target[l], size, KIND_STORE, 0);
         if (B->stop) return;
         mark_pending(B, target[l], size, 1);
         copy.thread = l; copy.group = W->committed[l]; copy.line = in->line;
@@ -86,7 +86,7 @@ static void finish_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         memcpy(B->shared + copy->target, copy->data, (size_t)copy->size);
         Ins where = {0};
         where.line = copy->line;  // who is in conflict with it is told of the copy, not of the wait
-        order_shared(B, &where, w, l, copy->target, copy->size, KIND_STORE);
+        order_shared(B, &where, w, l, copy->target, copy->size, KIND_STORE, 0);
         if (L->tracing) for (int b = 0; b < copy->size; b += 4) {
             u32 bits; memcpy(&bits, copy->data + b, 4);
             const u64 at = copy->target + (u64)b;

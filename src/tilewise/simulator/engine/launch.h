@@ -116,11 +116,12 @@ typedef struct {
 } Launch;
 
 typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line;
-    u32 read_warps; u32 read_atomic; } Shadow;
+    u32 read_warps; u32 read_atomic, same_warps; } Shadow;
 
 // Of Shadow.initialised; pending: an asynchronous copy to it has not been waited for; object: part of an
-// mbarrier.
-enum { WRITTEN = 1, PENDING = 2, OBJECT = 4 };
+// mbarrier; mixed: lanes of one store put several values there. Shadow.same_warps: which others have stored the
+// value that is there already.
+enum { WRITTEN = 1, PENDING = 2, OBJECT = 4, MIXED = 8 };
 
 // Where agents other than warps touch shared memory, each word keeps all reads that nothing orders: see
 // agents.h.

@@ -123,7 +123,7 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
         if (in->type == SPACE_GENERIC && space == SPACE_SHARED) address[l] -= SHARED_BASE;
         if (!rows[l] || space != SPACE_SHARED) { rows[l] = 0; continue; }
         shared |= 1u << l;
-        order_shared(B, in, w, l, address[l], 16, kind);
+        order_shared(B, in, w, l, address[l], 16, kind, 0);
         if (B->stop) return;
     }
     const int unwritten = B->unwritten && kind == KIND_LOAD;

@@ -1,8 +1,13 @@
 // Loads, stores and atomics of a warp: bounds, alignment, the history of shared memory, and the move itself.
 
 // Order within a block: every warp has a clock, and a barrier tells each warp that reached it the clocks of
-// the others. An access races with an earlier one of another warp whose clock it has not been told of.
-static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind) {
+// the others. An access races with an earlier one of another warp whose clock it has not been told of. A store
+// of the value that is there already is no race, since every order of it gives the same, unless the lanes that
+// put it there stored several (MIXED); `target` is where a plain store goes, else null. To later stores it counts
+// as a read.
+static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const u8 *p);
+static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind,
+    const u8 *target) {
     Warp *W = &B->warps[w];
     int shift = __builtin_ctz((u32)B->L->shared_grain);
     if (B->L->agents) { order_lane(B, in, w, lane, offset, size, kind); return; }
@@ -11,7 +16,10 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
         u32 now = W->vc[w];
         int atomic = kind == KIND_ATOMIC;
         // else it is a race, which is said below
-        const int told = s->write_warp == w || s->written <= W->vc[s->write_warp];
+        const int told = s->write_warp == w || s->written <= W->vc[s->write_warp]
+            || (kind == KIND_LOAD && s->same_warps >> w & 1);
+        const int idle = target && s->initialised == WRITTEN && (!told || s->read_warps & ~(1u << w))
+            && changes_nothing(B->L, W, in, lane, target);
         if ((s->initialised & PENDING) && told) {
             Hazard *h = hazard(B, in, w, lane, H_PENDING);
             if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD;
@@ -24,12 +32,13 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
             if (h) { h->address = offset; h->size = size; h->index = (s64)offset; }
             s->initialised = WRITTEN;
         }
-        if (s->written && !told && !(atomic && s->write_atomic)) {
+        if (s->written && !told && !idle && !(atomic && s->write_atomic)) {
             Hazard *h = hazard(B, in, w, lane, H_RACE);
             if (h) { h->address = offset; h->size = size; h->write = kind != KIND_LOAD;
                 h->other_line = s->write_line; h->other_warp = s->write_warp; h->index = (s64)offset; }
         }
-        if (kind != KIND_LOAD) {
+        if (idle) s->same_warps |= 1u << w;
+        if (kind != KIND_LOAD && !idle) {
             u32 others = s->read_warps & ~(1u << w);
             for (; others; others &= others - 1) {
                 int r = __builtin_ctz(others);
@@ -41,9 +50,9 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
                 }
             }
             s->written = now; s->write_warp = (s16)w; s->write_atomic = (u8)atomic; s->write_line = in->line;
-            s->initialised = WRITTEN;
+            s->initialised = WRITTEN; s->same_warps = 0;
         }
-        if (kind != KIND_STORE) {
+        if (kind != KIND_STORE || idle) {
             if (s->read != now) { s->read = now; s->read_warps = 0; s->read_atomic = 0; }
             s->read_warps |= 1u << w; s->read_line = in->line;
             if (atomic) s->read_atomic |= 1u << w; else s->read_atomic &= ~(1u << w);
@@ -60,13 +69,15 @@ static void mark_pending(Block *B, u64 offset, int size, int pending) {
 // The same for words of 4 bytes. Where nothing is wrong, which is nearly always, a word takes a few
 // comparisons; the first lane for which that does not show goes to order_shared, and so do those behind it.
 static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind,
-    const u64 *address) {
+    const u64 *address, const u32 *data) {
     const u32 *vc = W->vc, now = vc[w], me = 1u << w; const s32 line = in->line;
     Shadow *shadow = B->shadow; u32 left = B->quick ? kind == KIND_LOAD
         ? lanes_first(address, mask) : mask : 0;
-    int l = B->quick ? 32 : 0;
+    int l = B->quick ? 32 : 0; u8 mixed = 0;
+    u32 value = 0; const Shadow *before = 0;  // what the lane before stores, and where
     for (; left; left &= left - 1) {
-        Shadow *s = &shadow[address[__builtin_ctz(left)] >> 2];
+        const int lane = __builtin_ctz(left);
+        Shadow *s = &shadow[address[lane] >> 2];
         const int ordered = s->write_warp == w || s->written <= vc[s->write_warp];
         if (!ordered) break;
         if (kind == KIND_LOAD) {
@@ -76,17 +87,25 @@ static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask
             s->read_atomic &= ~me; s->read_line = line;
         } else {
             if (s->initialised == PENDING || (s->read_warps & ~me)) break;
+            if (s != before) mixed = 0; else if (value != data[lane]) mixed = MIXED;
+            before = s; value = data[lane];
             s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line;
-            s->initialised = WRITTEN;
+            s->initialised = WRITTEN | mixed; s->same_warps = 0;
         }
     }
     if (left) l = __builtin_ctz(left);
     u64 last = ~0ull;
     for (u32 slow = l < 32 ? mask & (FULL << l) : 0; slow && !B->stop; slow &= slow - 1) {
-        const u64 a = address[__builtin_ctz(slow)];
+        const int lane = __builtin_ctz(slow);
+        const u64 a = address[lane];
         if (kind == KIND_LOAD && a == last) continue;
         last = a;
-        order_shared(B, in, w, __builtin_ctz(slow), a, 4, kind);
+        order_shared(B, in, w, lane, a, 4, kind, kind == KIND_STORE ? B->shared + a : 0);
+        if (kind != KIND_STORE || B->L->agents) continue;
+        Shadow *s = &shadow[a >> __builtin_ctz((u32)B->L->shared_grain)];
+        if (s != before) mixed = 0; else if (value != data[lane]) mixed = MIXED;
+        before = s; value = data[lane];
+        if (s->write_warp == w) s->initialised |= mixed;
     }
 }
 
@@ -186,7 +205,7 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         if (lanes_outside(address, 0, (u64)L->shared_bytes, 4) & mask) return 0;
         if (!B->solid) EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
         if (bad) return 0;
-        order_words(B, in, W, w, mask, kind, address);
+        order_words(B, in, W, w, mask, kind, address, data);
         if (B->stop) return 1;
         if (kind == KIND_LOAD) order_lane_loads(B, W, in, w, mask, address, 4);
         else order_lane_stores(B, in, w, mask, address, data);
@@ -236,7 +255,7 @@ static inline int order_vectors(Block *B, const Ins *in, Warp *W, int w, u32 mas
             } else {
                 if (s->initialised == PENDING || (s->read_warps & ~me)) return 0;
                 s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line;
-                s->initialised = WRITTEN;
+                s->initialised = WRITTEN; s->same_warps = 0;
             }
         }
     }
@@ -359,7 +378,14 @@ static void access_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask, int
         if (!p && B->stop) return;
         if (space == SPACE_SHARED) { shared |= 1u << l; if (in->type ==
             SPACE_GENERIC) address[l] -= SHARED_BASE;
-            if (p) { order_shared(B, in, w, l, address[l], whole, kind); if (B->stop) return; }
+            if (p && kind == KIND_STORE && !L->agents) {
+                Shadow *s = &B->shadow[address[l] >> __builtin_ctz((u32)L->shared_grain)];
+                const int again = s->write_warp == w && s->written == W->vc[w] && s->write_line == in->line;
+                const int mixed = !again ? 0 : changes_nothing(L, W, in, l, p) ? s->initialised & MIXED : MIXED;
+                order_shared(B, in, w, l, address[l], whole, kind, p);
+                if (s->write_warp == w) s->initialised |= (u8)mixed;
+            } else if (p) order_shared(B, in, w, l, address[l], whole, kind, 0);
+            if (p && B->stop) return;
             if (B->unwritten) {
                 u64 offset = address[l]; const Block *T = owner_of(B, &offset);
                 B->unwritten = 0;

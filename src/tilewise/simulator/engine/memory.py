@@ -150,12 +150,14 @@ class Memory:
 
     @property
     def pointers(self) -> list[str]:
-        """Names of the arguments that may hold pointers."""
-        return [
-            name
+        """Names of the arguments that may hold pointers: structures and whole addresses, else bytes."""
+        arrays = [
+            (name, value.dtype)
             for name, value in zip(self.names, self.arrays, strict=False)
-            if isinstance(value, np.ndarray) and (value.dtype.names is not None or value.dtype == np.uint64)
+            if isinstance(value, np.ndarray)
         ]
+        likely = [name for name, dtype in arrays if dtype.names is not None or dtype == np.uint64]
+        return likely or [name for name, dtype in arrays if dtype == np.uint8]
 
     @property
     def missing(self) -> list[str]:
