@@ -109,9 +109,12 @@ def test_each_package_says_in_one_sentence_what_it_is() -> None:
 
 def test_the_architecture_page_names_modules_that_are_there_and_every_package() -> None:
     page = (SOURCE.parent / "docs/reference/architecture.md").read_text(encoding="utf-8")
-    paths = re.findall(r"`([a-z_/0-9]+(?:\.py|\.c|/))`", page)
+    paths = re.findall(r"`([\w/.]*/[\w.]*|\w+\.(?:py|json|js|c))`", page)
     assert len(paths) > 30
     here = [SOURCE / "tilewise", SOURCE.parent]
     assert [path for path in paths if not any((root / path).exists() for root in here)] == []
     packages = {name for name, file in FILES.items() if file.name == "__init__.py" and name.count(".") == 1}
     assert set(re.findall(r"^::: (\S+)$", page, re.M)) == packages
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    assert shown.split() == LAYERS.split()
+    assert len(shown.splitlines()) == len(LAYERS.split("\n")) - 2
