@@ -104,6 +104,21 @@ def test_every_tile_of_mma(monkeypatch, tile):
         right_matmul(((2,), (2,)), 40, 72, 128, ("padded", "plain"), "float16", "gelu", True, at)
 
 
+@pytest.mark.parametrize("past", range(8))
+@pytest.mark.parametrize(
+    ("kernel", "tile"),
+    [("general/matmul_mma", MMA_TILES[0]), *(("general/matmul_hopper", WGMMA_TILES[at]) for at in (2, 11))],
+)
+def test_a_result_may_begin_at_any_element(monkeypatch, kernel, tile, past):
+    choice = Choice(kernel, "", {**tile.settings, "SPLIT": 1}, {"pads": 0})
+    monkeypatch.setattr(matmuls, "_tiles", lambda *sizes: choice)
+    a, b = (np.random.default_rng(one).integers(-3, 4, (2, 35, 35)).astype(np.float16) for one in (1, 2))
+    room = np.full(2 * 35 * 35 + 16, 7, np.float16)
+    kernels.matmul(a, b, out=room[past:][: 2 * 35 * 35].reshape(2, 35, 35))
+    assert np.array_equal(room[past:][: 2 * 35 * 35].reshape(2, 35, 35), (a.astype(int) @ b.astype(int)))
+    assert np.all(room[:past] == 7) and np.all(room[past + 2 * 35 * 35 :] == 7)
+
+
 @pytest.mark.parametrize(("layout", "transposed"), [("plain", 1), ("padded", 1), ("permuted", 0)])
 def test_tiles_that_compute_the_transpose_take_a_first_factor_with_rows(layout, transposed):
     choice = choose(320, 1792, 128, "float16", arch=90, a_rows=layout != "permuted")

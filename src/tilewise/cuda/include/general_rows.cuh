@@ -1,5 +1,4 @@
-// Rows of 16-bit elements that begin at any multiple of 2 bytes: loads of 16 bytes that are shifted, and stores as wide
-// as the rows allow.
+// Rows that begin anywhere: loads of 16 bytes that are shifted, and stores as wide as rows of 16 bits allow.
 
 // Bytes 'from' to 'from' + 15 of the 32 in a and b.
 static __device__ inline uint4 shifted(uint4 a, uint4 b, int from) {
@@ -17,27 +16,29 @@ template <int BYTES> struct Bytes { typedef unsigned Word; };
 template <> struct Bytes<8> { typedef uint2 Word; };
 template <> struct Bytes<16> { typedef uint4 Word; };
 
-// A tile of HIGH x ACROSS elements in shared memory, in rows `pitch` apart, to row0 and col0 of C, rows x cols, by
-// TEAM threads. C's rows begin at multiples of STEP elements: 8, 4, 2 or 1; in the last case two are stored at once.
-template <int STEP, int HIGH, int ACROSS, int TEAM, typename Element>
+// A tile of High x Across elements in shared memory, in rows `pitch` apart, to row0 and col0 of C, rows x cols, by
+// Team threads. C's rows begin at multiples of Step elements: 8, 4, 2 or 1; in the last case two are stored at once.
+// C's first element is `past` elements behind a multiple of 4 bytes.
+template <int Step, int High, int Across, int Team, typename Element>
 static __device__ inline void store_tile(Element* C, int rows, int cols, int row0, int col0,
-                                         const Element* tile, int pitch, int member) {
-    if (STEP > 1) {
-        typedef typename Bytes<2 * STEP>::Word Word;
+                                         const Element* tile, int pitch, int member, long long past) {
+    if (Step > 1) {
+        typedef typename Bytes<2 * Step>::Word Word;
         #pragma unroll 4
-        for (int e = member; e < HIGH * ACROSS / STEP; e += TEAM) {
-            int r = e / (ACROSS / STEP), c = e % (ACROSS / STEP) * STEP;
+        for (int e = member; e < High * Across / Step; e += Team) {
+            int r = e / (Across / Step), c = e % (Across / Step) * Step;
             if (row0 + r < rows && col0 + c < cols)
                 *(Word*)&C[(size_t)(row0 + r) * cols + col0 + c] = *(const Word*)&tile[r * pitch + c];
         }
         return;
     }
     #pragma unroll 4
-    for (int e = member; e < HIGH * (ACROSS / 2 + 1); e += TEAM) {  // two aligned elements, or one at an end
-        int r = e / (ACROSS / 2 + 1);
+    for (int e = member; e < High * (Across / 2 + 1); e += Team) {  // two aligned elements, or one at an end
+        int r = e / (Across / 2 + 1);
         Element* to = &C[(size_t)(row0 + r) * cols + col0];
         const Element* from = &tile[r * pitch];
-        int c = e % (ACROSS / 2 + 1) * 2 - (int)((size_t)to / 2 % 2), left = min(ACROSS, cols - col0);
+        int odd = (int)((past + (long long)(row0 + r) * cols + col0) % 2);
+        int c = e % (Across / 2 + 1) * 2 - odd, left = min(Across, cols - col0);
         if (row0 + r >= rows || c >= left) continue;
         if (c >= 0 && c + 1 < left) {
             Element both[2] = {from[c], from[c + 1]};

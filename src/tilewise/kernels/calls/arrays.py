@@ -83,6 +83,11 @@ class Tensor:
 
         return skew(self.data) % to == behind
 
+    def past(self) -> int:
+        """Elements from the multiple of 16 bytes before it to its first one."""
+        size = int(self.data.itemsize)
+        return next(few for few in range(16 // size) if self.aligned(16, few * size))
+
     def of(self, data: Any, kind: str | None = None) -> Tensor:
         """Another array in the same place."""
         return replace(self, data=data, kind=kind or self.kind, given=None)

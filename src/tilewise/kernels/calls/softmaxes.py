@@ -189,7 +189,7 @@ def _launch(choice: Choice, rows_of: Tensor, rows_to: Tensor, rows: int, columns
         shared = sizes["SLOTS"] * threads * sizes["SHARE"] * int(rows_of.data.itemsize)
         grid = min(_CLUSTERS_AT_ONCE[blocks], rows) * blocks
         return Step(choice.load(), (*arrays, rows, columns), grid, threads, shared)
-    shifts = [_behind(one) for one in (rows_of, rows_to)]
+    shifts = [one.past() for one in (rows_of, rows_to)]
     arguments = (*arrays, rows, columns, step, columns, *shifts)
     blocks, threads, team = (sizes[name] for name in ("BLOCKS", "THREADS", "TEAM"))
     vector = 16 // int(rows_of.data.itemsize)
@@ -197,9 +197,3 @@ def _launch(choice: Choice, rows_of: Tensor, rows_to: Tensor, rows: int, columns
         grid = ceil_div(rows, threads // team) * blocks
         return Step(choice.load("softmax_rows"), arguments, grid, threads)
     return Step(choice.load("softmax_twice"), arguments, rows * blocks, threads)
-
-
-def _behind(one: Tensor) -> int:
-    """Elements from the multiple of 16 bytes before an array to its beginning."""
-    size = int(one.data.itemsize)
-    return next(few for few in range(16 // size) if one.aligned(16, few * size))

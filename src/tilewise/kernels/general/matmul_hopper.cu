@@ -74,15 +74,16 @@ static __device__ void arrive_in(u64* bar, int block) {  // at this mbarrier of 
 // per cluster of two blocks, which load half of B each for both. CLUSTER: SPLIT * PAIR.
 // A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else [M][K] (BM x 64). B_ROWS: B is stored [K][N] (boxes of
 // 64 / PAIR x 64), else [N][K] (BN / PAIR x 64). All with a 128-byte swizzle. C: row-major [M][N], whose rows
-// begin at multiples of WIDE elements: 8, 4, 2 or 1; with TRANSPOSED, and SPLIT of 1, [N][M]. bias: an element per
-// column of what is stored, or null. Any M, N and K. GROUPS 1 to 3; BN 64, 128, 192 or 256, without B_ROWS 96 or 160,
-// too, 192 at most with GROUPS of 3; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1.
+// begin at multiples of WIDE elements: 8, 4, 2 or 1; with TRANSPOSED, and SPLIT of 1, [N][M]. It begins c_off elements
+// behind a multiple of 16 bytes. bias: an element per column of what is stored, or null. Any M, N and K. GROUPS 1 to 3;
+// BN 64, 128, 192 or 256, without B_ROWS 96 or 160, too, 192 at most with GROUPS of 3; SPLIT 1 to 8; PAIR 1, or 2 with
+// SPLIT of 1.
 // Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES *
 // STAGE bytes, and at least what a tile takes: BM * BN * 4 with SPLIT, BM * (BN + 8) * 2 without, or
 // BN * (BM + 8) * 2 with TRANSPOSED. sm_90a.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + 32, 1)
 matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
-              Number* C, const Number* bias, int M, int N, int K) {
+              Number* C, const Number* bias, int M, int N, int K, int c_off) {
     extern __shared__ __align__(1024) unsigned char smem[];
     __shared__ __align__(8) u64 full[STAGES], empty[STAGES];
     int tile_rows = (M + BM * PAIR - 1) / (BM * PAIR), tile_cols = (N + BN - 1) / BN;
@@ -225,10 +226,10 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     }
 #if TRANSPOSED
     consumers_sync();  // the tile is complete
-    store_tile<WIDE, BN, BM, CONSUMERS>(C, N, M, col0, row0, staged, PITCH, threadIdx.x);
+    store_tile<WIDE, BN, BM, CONSUMERS>(C, N, M, col0, row0, staged, PITCH, threadIdx.x, c_off);
 #else
     __syncwarp();  // the warp's rows are complete
-    store_tile<WIDE, 16, BN, 32>(C, M, N, row0 + warp_row, col0, staged, PITCH, lane);
+    store_tile<WIDE, 16, BN, 32>(C, M, N, row0 + warp_row, col0, staged, PITCH, lane, c_off);
 #endif
 #endif
 }

@@ -48,13 +48,13 @@ template <int ROWS, int ROW, int LOAD> struct Copies {
     unsigned behind[HELD ? COUNT : 1];  // elements from the first that is held to the first that is wanted
 
     // Starts the copies of the stage whose first element is `from`; rows and columns: how many are left of the matrix,
-    // which is part of `all`, `off` elements behind a multiple of 16 bytes, and ends at `last`.
+    // whose last element is `last`; `all`, where the array begins, is `off` elements behind a multiple of 16 bytes.
     __device__ void start(Number* to, const Number* from, long long pitch, long long rows, int columns,
                           const Number* all, int off, const Number* last) {
         int row = first_row(), column = threadIdx.x % PER_ROW * WIDTH;
         int left = min(WIDTH, max(0, columns - column));  // elements
         const Number *first = from + row * pitch + column, *source = first;
-        unsigned at_ends = 0;  // the chunks, by bits, whose 16 bytes are not all in the matrix
+        unsigned at_ends = 0;  // by bits: chunks whose aligned loads would leave the array
         UNROLL for (int u = 0; u < COUNT; ++u) {
             int valid = row + u * DOWN < rows ? left : 0;
             if (HELD) {
@@ -116,10 +116,9 @@ template <int ROWS, int ROW, int LOAD> struct Copies {
 
 // C[m] = activation(A[m] B[m] + bias), for m < matrices, of BF16 or FP16 (HALF), summed in FP32. A: M x K, row-major if
 // A_BY_ROWS, else column-major; B: K x N, likewise. Their rows or columns are a_pitch and b_pitch elements apart, their
-// matrices a_step and b_step; every row begins at a multiple of A_LOAD or B_LOAD bytes: 2, 4, 8 or 16; the arrays
-// begin a_off and b_off elements behind multiples of 16. C: M x N,
-// row-major, contiguous, whose rows begin at multiples of WIDE elements: 8, 4, 2 or 1. bias: N elements or null. Any
-// M, N and K of at least 1.
+// matrices a_step and b_step; every row begins at a multiple of A_LOAD or B_LOAD bytes: 2, 4, 8 or 16. C: M x N,
+// row-major, contiguous, whose rows begin at multiples of WIDE elements: 8, 4, 2 or 1. A, B and C begin a_off, b_off
+// and c_off elements behind multiples of 16 bytes. bias: N elements or null. Any M, N and K of at least 1.
 // A tile of BM x BN, each 32, 64 or 128, per SPLIT blocks, a cluster, which share the steps of k. A warp's part is a
 // multiple of 16 x 16; an SM should have room for PER_SM blocks. Grid: ceil(M / BM) * ceil(N / BN) * SPLIT, by up to
 // 65,535 matrices at once. Block: THREADS, 64 at least. Dynamic shared memory: the greater of 2 * STAGES * STAGE and,
@@ -128,7 +127,7 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1)
 __launch_bounds__(THREADS, A_LOAD > 2 && B_LOAD > 2 ? PER_SM : 1)
 matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int M, int N, int K,
            long long a_pitch, long long a_step, long long b_pitch, long long b_step, int a_off, int b_off,
-           int matrices) {
+           int c_off, int matrices) {
     extern __shared__ __align__(128) Number smem[];
     int rank = blockIdx.x % SPLIT, tile = blockIdx.x / SPLIT, lane = threadIdx.x % 32, warp_id = threadIdx.x / 32;
     int tile_rows = (M + BM - 1) / BM, tile_cols = (N + BN - 1) / BN;
@@ -138,10 +137,8 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
     int k_tiles = (K + DEEP - 1) / DEEP, per_block = (k_tiles + SPLIT - 1) / SPLIT;
     int begin = min(k_tiles, rank * per_block), end = min(k_tiles, begin + per_block);
     int warp_row = warp_id / WARPS_N * (BM / WARPS_M), warp_col = warp_id % WARPS_N * (BN / WARPS_N);
-    struct {
-        Copies<A_BY_ROWS ? BM : DEEP, A_ROW, A_LOAD> a;
-        Copies<B_BY_ROWS ? DEEP : BN, B_ROW, B_LOAD> b;
-    } copies;
+    Copies<A_BY_ROWS ? BM : DEEP, A_ROW, A_LOAD> a_copies;
+    Copies<B_BY_ROWS ? DEEP : BN, B_ROW, B_LOAD> b_copies;
     for (int m = blockIdx.y; m < matrices; m += gridDim.y) {
         const Number* a_tile = A + m * a_step + row0 * (A_BY_ROWS ? a_pitch : 1);
         const Number* b_tile = B + m * b_step + col0 * (B_BY_ROWS ? 1 : b_pitch);
@@ -150,16 +147,16 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
         auto start = [&](int k_tile) {
             Number* to = smem + (k_tile - begin) % STAGES * STAGE;
             int k = k_tile * DEEP;
-            copies.a.start(to, a_tile + k * (A_BY_ROWS ? 1 : a_pitch), a_pitch, A_BY_ROWS ? M - row0 : K - k,
+            a_copies.start(to, a_tile + k * (A_BY_ROWS ? 1 : a_pitch), a_pitch, A_BY_ROWS ? M - row0 : K - k,
                            A_BY_ROWS ? K - k : M - row0, A, a_off, a_last);
-            copies.b.start(to + BM * DEEP, b_tile + k * (B_BY_ROWS ? b_pitch : 1), b_pitch,
+            b_copies.start(to + BM * DEEP, b_tile + k * (B_BY_ROWS ? b_pitch : 1), b_pitch,
                            B_BY_ROWS ? K - k : N - col0, B_BY_ROWS ? N - col0 : K - k, B, b_off, b_last);
         };
         auto finish = [&](int k_tile) {
             Number* to = smem + (k_tile - begin) % STAGES * STAGE;
             int k = k_tile * DEEP;
-            copies.a.finish(to, A_BY_ROWS ? K - k : M - row0);
-            copies.b.finish(to + BM * DEEP, B_BY_ROWS ? N - col0 : K - k);
+            a_copies.finish(to, A_BY_ROWS ? K - k : M - row0);
+            b_copies.finish(to + BM * DEEP, B_BY_ROWS ? N - col0 : K - k);
         };
         float acc[TILES_M][TILES_N][4] = {};
         // The first rounds only start copies: one place for them, since code takes time to load, too.
@@ -243,7 +240,8 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
                     pack(activated(x[2 * h] + low), activated(x[2 * h + 1] + high));
         }
         __syncthreads();  // the tile is complete
-        store_tile<WIDE, BM, BN, THREADS>(C + (long long)m * M * N, M, N, row0, col0, smem, PITCH, threadIdx.x);
+        long long first = (long long)m * M * N;
+        store_tile<WIDE, BM, BN, THREADS>(C + first, M, N, row0, col0, smem, PITCH, threadIdx.x, c_off + first);
         __syncthreads();  // every warp has stored its part
 #endif
     }

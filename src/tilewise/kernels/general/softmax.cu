@@ -2,6 +2,7 @@
 #include <cuda_fp16.h>
 #define CLUSTERED (BLOCKS > 1)
 #include "general_clusters.cuh"
+#include "general_rows.cuh"
 #define VEC (16 / (int)sizeof(Number))  // elements per 16 bytes
 #define CHUNKS (SHARE / VEC)            // 16-byte chunks per thread
 #define LOG2E 1.44269504f
@@ -69,18 +70,6 @@ static __device__ void store_chunk(Number* y, int c, int cols, bool aligned, con
     #pragma unroll
     for (int k = 0; k < VEC; ++k)
         if (c + k >= 0 && c + k < cols) y[c + k] = (Number)(e[k] * factor);
-}
-// Bytes 'from' to 'from' + 15 of the 32 in a and b.
-static __device__ uint4 shifted(uint4 a, uint4 b, int from) {
-    unsigned w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-    #pragma unroll
-    for (int by = 2; by > 0; by /= 2)  // whole words: 2, then 1
-        if (from / 4 & by)
-            #pragma unroll
-            for (int i = 0; i < 8 - by; ++i) w[i] = w[i + by];
-    int bits = from % 4 * 8;
-    return {__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
-            __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits)};
 }
 static __device__ void store_elements(Number* y, int c, int cols, uint4 chunk, int first, int last) {
     #pragma unroll
