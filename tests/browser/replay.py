@@ -51,6 +51,7 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.seen: set[Any] = set()
+        self.kept: list[Any] = []
         self.left_out = 0
         self._launch, self._run = simulator_run.launch, machine.run
         self._memory: Memory | None = None
@@ -104,6 +105,7 @@ class Recorder:
         )
         wanted = key not in self.seen and sum(len(data) for _, data in given) <= LARGEST_BYTES
         self.seen.add(key)
+        self.kept.append(options.get("state"))  # the key has its address, which no other may get
         self._ended = {}
         run = None
         try:
