@@ -51,7 +51,6 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.seen: set[Any] = set()
-        self.kept: list[Any] = []
         self.left_out = 0
         self._launch, self._run = simulator_run.launch, machine.run
         self._memory: Memory | None = None
@@ -100,12 +99,12 @@ class Recorder:
         key = (
             entry.name,
             compiled.module.compiled,
-            repr(sorted(options.items())),
+            options.get("state"),  # itself: another may get its address once it is gone
+            repr(sorted((name, value) for name, value in options.items() if name != "state")),
             repr([one[0] for one in given]),
         )
         wanted = key not in self.seen and sum(len(data) for _, data in given) <= LARGEST_BYTES
         self.seen.add(key)
-        self.kept.append(options.get("state"))  # the key has its address, which no other may get
         self._ended = {}
         run = None
         try:

@@ -194,23 +194,6 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
         asm volatile("cp.async.wait_group 0;" ::: "memory");
         __syncthreads();  // every warp has read the stages
 #if SPLIT > 1
-        auto store = [&](int tile, int warp_row, int warp_col, int lane, float4 v) {
-            int row = row0 + warp_row + tile / TILES_N * 16 + lane / 4;
-            int col = col0 + warp_col + tile % TILES_N * 8 + lane % 4 * 2;
-            float low = bias && col < N ? (float)bias[col] : 0.0f;
-            float high = bias && col + 1 < N ? (float)bias[col + 1] : 0.0f;
-            UNROLL for (int h = 0; h < 2; ++h) {
-                if (row + 8 * h >= M || col >= N) continue;
-                Number* to = C + ((long long)m * M + row + 8 * h) * N + col;
-                Number both[2] = {(Number)activated((h ? v.z : v.x) + low), (Number)activated((h ? v.w : v.y) + high)};
-#if WIDE > 1
-                *(unsigned*)to = *(unsigned*)both;
-#else
-                to[0] = both[0];
-                if (col + 1 < N) to[1] = both[1];
-#endif
-            }
-        };
         float4* sums = (float4*)smem;
         UNROLL for (int t = 0; t < TILES_M * TILES_N; ++t) {
             float(&x)[4] = acc[t / TILES_N][t % TILES_N];
@@ -226,7 +209,21 @@ matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int 
                 v.z += part.z;
                 v.w += part.w;
             }
-            store(e / THREADS, warp_row, warp_col, lane, v);
+            int t = e / THREADS, row = row0 + warp_row + t / TILES_N * 16 + lane / 4;
+            int col = col0 + warp_col + t % TILES_N * 8 + lane % 4 * 2;
+            float low = bias && col < N ? (float)bias[col] : 0.0f;
+            float high = bias && col + 1 < N ? (float)bias[col + 1] : 0.0f;
+            UNROLL for (int h = 0; h < 2; ++h) {
+                if (row + 8 * h >= M || col >= N) continue;
+                Number* to = C + ((long long)m * M + row + 8 * h) * N + col;
+                Number both[2] = {(Number)activated((h ? v.z : v.x) + low), (Number)activated((h ? v.w : v.y) + high)};
+#if WIDE > 1
+                *(unsigned*)to = *(unsigned*)both;
+#else
+                to[0] = both[0];
+                if (col + 1 < N) to[1] = both[1];
+#endif
+            }
         }
         CLUSTER_SYNC  // every block has read this one's sums
 #else
