@@ -1,8 +1,8 @@
 """``%load_ext tilewise.cli.notebook``: outputs in Jupyter, VS Code and Colab much as a page has them.
 
-In: outputs that cells show. Out: kernels of ``try_it`` in a frame in which they run again, with sizes of the
-reader's own; charts for the notebook's own Plotly; everything else as text. Needs Node 20 once, as
-``tilewise trace`` does; without it the kernels' runs are text, too.
+In: outputs that cells show. Out: kernels of ``try_it`` in a frame in which they run again with sizes of the
+reader's own, and are stepped; charts for the notebook's own Plotly; everything else as text. A kernel's text
+is edited in its cell. Needs Node 20 once, as ``tilewise trace`` does; without it the runs are text, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.cli.trace import cache_root
-from tilewise.cli.trace_page import SCHEME, held, simulator, styles
+from tilewise.cli.trace_page import SCHEME, held, simulator, stepping, styles
 from tilewise.outputs.base import Context, Output, PrintingSink, set_sink
 from tilewise.outputs.kinds import FigureOutput
 from tilewise.outputs.try_it import TryOutput
@@ -79,12 +79,12 @@ def frame(output: TryOutput, assets: Path) -> str:
     offered = {name: value for name, value in output.offer.items() if name != "totals"}  # there is no page
     offer = json.dumps(offered).replace("<", "\\u003c")
     page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Run it yourself</title>'
+        '<!doctype html><html lang="en" data-tw-figures><meta charset="utf-8"><title>Run it yourself</title>'
         f"<style>{styles(assets)}{_STYLE}</style>\n"
         f'<body data-md-color-scheme="default"><script>{SCHEME}</script>\n'
         f'<div class="md-typeset">{output.markdown(context)}</div>\n'
         f'<script type="application/json" id="tw-offer">{offer}</script>\n{simulator(assets)}\n'
-        f'<script type="module">{held(assets, "notebook.js")}</script></body></html>'
+        f'{stepping(assets)}\n<script type="module">{held(assets, "notebook.js")}</script></body></html>'
     )
     return (
         f'<iframe title="Run it yourself" srcdoc="{escape(page)}" '

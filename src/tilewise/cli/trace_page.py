@@ -180,8 +180,13 @@ def _scripts(assets: Path) -> str:
     return (
         f'<script type="text/plain" id="tw-plotly">{held(assets, "plotly.js")}</script>\n'
         f'<script type="text/plain" id="tw-licences">{legal.replace("</script", "")}</script>\n'
-        f"<script>{held(assets, 'stepped.js')}</script>\n<script>{held(assets, 'figures.js')}</script>"
+        f"{stepping(assets)}"
     )
+
+
+def stepping(assets: Path) -> str:
+    """The scripts of stepped figures, without Plotly: a page that lacks it shows every launch flat."""
+    return "\n".join(f"<script>{held(assets, name)}</script>" for name in ("stepped.js", "figures.js"))
 
 
 def _hazards(run: Any) -> str:

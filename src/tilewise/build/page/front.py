@@ -63,7 +63,7 @@ def notebooks(course: Course, package: Package | None) -> str:
     address = f"{lesson_url(first)}{first.rsplit('/', 1)[-1]}.ipynb"
     link = f'<a href="{address}" download>the notebook of lesson 1</a>'
     if package is None:
-        shows = "With <code>%load_ext tilewise.cli.notebook</code> kernels run in its cells."
+        shows = "With <code>%load_ext tilewise.cli.notebook</code> kernels run step by step in its cells."
         return f"Or download {link} for Jupyter or VS Code, and open it in that same environment. {shows}"
     installs = "Its first cell installs everything it needs."
     if colab := package.colab(first):

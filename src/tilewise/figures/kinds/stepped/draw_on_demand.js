@@ -7,12 +7,12 @@ import { codePanel } from "./code_panel.js";
 import { element } from "tilewise-figures/dom.js";
 import { SIGNS, grid2d } from "tilewise-figures/grid_2d.js";
 import { scene } from "tilewise-figures/grid_3d.js";
-import { hasDepth, threadAt, threadOf, total, usedAxes } from "tilewise-figures/launch.js";
-import { copied } from "tilewise-figures/links.js";
+import { threadAt, threadOf, total, usedAxes } from "tilewise-figures/launch.js";
+import { copied, hasAddress } from "tilewise-figures/links.js";
 import { acting, knownAt, moments } from "./moments.js";
 import { player } from "./player.js";
 import { space } from "tilewise-figures/space.js";
-import { firstView, stageNote, viewChoice } from "tilewise-figures/stage.js";
+import { firstView, hasViews, stageNote, viewChoice } from "tilewise-figures/stage.js";
 import { within } from "tilewise-figures/state.js";
 import { palette } from "tilewise-figures/theme.js";
 import { warpOf, watchPanel } from "./watch_panel.js";
@@ -30,7 +30,7 @@ export function mount(body, figure, memory) {
   const state = {
     step: within(saved.step, 0, all.length - 1, spec.start),
     selected: within(saved.selected, 0, Math.max(0, threads - 1), firstActing()),
-    view: hasDepth(spec) ? firstView(saved.view, spec.view) : "2d",
+    view: hasViews(spec) ? firstView(saved.view, spec.view) : "2d",
   };
 
   const grid = spec.grid ? threadViews() : null;
@@ -72,11 +72,15 @@ export function mount(body, figure, memory) {
   }
 
   function toolbar() {
+    const name = spec.grid && spec.code?.name ? element("p", { class: "tw-launch" }, launchText()) : "";
+    return element("div", { class: "tw-toolbar" }, grid?.view ? grid.view.root : "", name, ...(hasAddress ? linking() : []));
+  }
+
+  function linking() {
     const said = element("span", { class: "tw-copied", role: "status" });
     const copy = element("button", { type: "button", class: "tw-link", onclick: () => copyLink(said) }, "Copy link");
     copy.setAttribute("aria-label", "Copy link to this step");
-    const name = spec.grid && spec.code?.name ? element("p", { class: "tw-launch" }, launchText()) : "";
-    return element("div", { class: "tw-toolbar" }, grid?.view ? grid.view.root : "", name, said, copy);
+    return [said, copy];
   }
 
   /** What the signs in the arrays mean; only those that this figure can show. */
@@ -121,13 +125,13 @@ export function mount(body, figure, memory) {
     flat.root.addEventListener("keydown", onGridKey);
     const deep = element("div", { class: "tw-space", hidden: true });
     const stage = element("div", { class: "tw-stage" }, flat.root, deep);
-    const note = hasDepth(spec) ? stageNote() : element("p", { class: "tw-stage-note", hidden: true });
+    const note = hasViews(spec) ? stageNote() : element("p", { class: "tw-stage-note", hidden: true });
     const choose = (next) => {
       state.view = next;
       moved();
       draw();
     };
-    const view = hasDepth(spec) ? viewChoice(state.view, choose) : null;
+    const view = hasViews(spec) ? viewChoice(state.view, choose) : null;
     const cubes = space(deep, { onSelect: select });
     return { root: element("div", { class: "tw-stage-box" }, stage, note), stage, flat, deep, cubes, view, note };
   }

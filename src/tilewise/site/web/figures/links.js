@@ -1,6 +1,9 @@
 // A figure's moment in the page's address: `?figure-2=step12-thread40-3d`, a part for each figure that was moved.
 // In: a figure's id and state. Out: addresses, and the state that an address asks for. Others' parts are left alone.
 
+/** Whether the page can be linked to: a frame in a notebook has no address of its own. */
+export const hasAddress = location.protocol !== "about:";
+
 /** @typedef {{step?: number, selected?: number, view?: string}} Place */
 
 /** What the page's address asks of a figure; nothing where it does not mention it. @param {string} id @returns {Place} */
@@ -29,7 +32,7 @@ const moved = new Map();
 
 /** Put a figure's place into the page's address, a moment after the last move. @param {string} id @param {Place} place */
 export function keep(id, place) {
-  if (!id) return;
+  if (!id || !hasAddress) return;
   moved.set(id, place);
   window.clearTimeout(waiting);
   const page = location.pathname;

@@ -25,6 +25,9 @@ export const CONFIG = {
   showTips: false,
 };
 
+/** Whether Plotly can be had: a frame in a notebook neither holds it nor has an address to fetch it from. */
+export const hasPlotly = () => home !== "" || document.getElementById("tw-plotly") !== null;
+
 let answer = null;
 
 /** Whether this browser draws in space. */

@@ -3,7 +3,11 @@
 
 import { choice } from "./controls.js";
 import { element } from "./dom.js";
-import { NO_WEBGL, hasWebGL } from "./plotly_loader.js";
+import { hasDepth } from "./launch.js";
+import { NO_WEBGL, hasPlotly, hasWebGL } from "./plotly_loader.js";
+
+/** Whether a launch is shown flat or in space, as its reader likes. @param {{grid: number[], block: number[]}} launch */
+export const hasViews = (launch) => hasDepth(launch) && hasPlotly();
 
 /** The view to begin with. @param {unknown} kept @param {unknown} asked @returns {"2d" | "3d"} */
 export function firstView(kept, asked) {

@@ -6,5 +6,5 @@ export const held = (id) => document.getElementById(id).textContent;
 export async function heldParts() {
   const packed = Uint8Array.from(atob(held("tw-wasm")), (letter) => letter.charCodeAt(0));
   const wasm = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
-  return { worker: URL.createObjectURL(new Blob([held("tw-worker")], { type: "text/javascript" })), wasm };
+  return { worker: `data:text/javascript;charset=utf-8,${encodeURIComponent(held("tw-worker"))}`, wasm }; // VS Code may forbid blob:
 }

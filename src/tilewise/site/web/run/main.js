@@ -40,7 +40,7 @@ export async function mount(root, signal, held = null) {
     link.textContent = (await copied(address())) ? "Copied" : "Copy the address above";
     setTimeout(() => (link.textContent = "Copy link"), 2000);
   });
-  const acts = element("div", { class: "tw-try-acts" }, ...(held ? [reset] : [figure.button, reset, link]));
+  const acts = element("div", { class: "tw-try-acts" }, figure.button, reset, ...(held ? [] : [link]));
   form.append(acts);
   root.insertBefore(figure.root, progress); // below the buttons, where it is seen
   // Another part may have the page opened anew: what was added here goes, and is added again when it is touched.
