@@ -504,6 +504,7 @@ publish(
     registers={"equal": 65_536 // 384 // 8 * 8},
     task={
         "peak": PEAK,
+        "us": 2 * 4096**3 / PEAK / 1e6,
         "sums": 64 * 256 // 128,
     },
 )
