@@ -53,7 +53,7 @@ BOUNDS = (
     Bound("matmul/tiling", "far.arithmetic_us", "tiled_product", case={"n": 4096}),
     Bound("matmul/register_tiles", "issue_bound", "fp32_ladder", rate=True),
     Bound("matmul/hopper", "task.us", "hopper_ladder", case={"M": 4096, "N": 4096, "K": 4096}),
-    Bound("matmul/hopper", "task.mma_us", "matrix_products", case={"n": 4096}, devices=(H100,)),
+    Bound("matmul/matrix_units", "units.ideal_us", "matrix_products", case={"n": 4096}, devices=(H100,)),
     Bound("memory/banks", "turn_model.memory_us", "transposes", devices=(H100,)),
     Bound("memory/barriers", "sums_model.memory_us", "block_sums", case={"n": 2**26}, devices=(H100,)),
     Bound("memory/reductions", "task.least_us", "sums", case={"n": 2**28}, devices=(H100,)),

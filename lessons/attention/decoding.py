@@ -11,26 +11,24 @@
 # A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in
 # its context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A
 # copy that moves the same number of bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
-# head takes {{ seen.one_1 | us }}: it's {{ hook.times | .0f }}× slower. Every generated token pays that in every layer.
+# head takes {{ seen.one_1 | us }}: it's {{ hook.times | .0f }}× slower.
 #
 # Those eight blocks leave {{ model.idle }} of {{ chip.sms }} SMs idle, and with a single query per head, there are no
 # query tiles to spread over them. *Flash-Decoding*, by [Dao, Haziza, Massa and
-# Sizov](https://pytorch.org/blog/flash-decoding/), splits the keys instead. How close to the copy's
-# {{ seen.copy_1 | us }} can it get?
+# Sizov](https://pytorch.org/blog/flash-decoding/), splits the keys instead. How close to the copy can it get?
 
 # %% [markdown]
 # ## The KV cache: every byte is read once
 #
 # The keys and values of earlier tokens never change, so a model stores them in the *KV cache*. A *decoding step*
 # computes one new query, key and value per head and reads the whole cache. In [FlashAttention's forward
-# pass](flash_forward.py), a key tile in shared memory serves 64 queries. Here a key serves one query, and nobody needs
-# it again until the next token.
+# pass](flash_forward.py), a key tile in shared memory serves 64 queries. Here a key serves only one.
 #
 # *Grouped-query attention* (GQA), by [Ainslie et al.](https://arxiv.org/abs/2305.13245), lets several query heads
 # share one KV head.[^multi] Here, {{ model.group }} do, so the cache is a quarter of the size and each key serves four
-# queries. A key and its value are 2 × 256 bytes in BF16. Each query spends 2 × 256 FLOP on them. That's an intensity
+# queries. A key and its value are 2 × 256 bytes in BF16, and each query spends 2 × 256 FLOP on them. That's an intensity
 # of {{ model.intensity | .0f }} FLOP/B, the size of the group. On an H100, the tensor cores become the limit only at
-# {{ model.ridge | .0f }} FLOP/B (data sheet). Decoding is memory-bound by a wide margin.
+# {{ model.ridge | .0f }} FLOP/B (data sheet), so decoding is memory-bound by a wide margin.
 #
 # [^multi]: With one KV head for all query heads, it's *multi-query attention*, by
 #     [Shazeer](https://arxiv.org/abs/1911.02150).
@@ -115,14 +113,13 @@ publish(
 # %% [markdown]
 # ## Split-KV: several blocks for one query
 #
-# Each block processes one *split* of the keys. It leaves the mean of its values $o_w$, weighted by softmax over its
-# own keys, and the log-sum-exp of its scores $L_w$. The result is the mean of these parts, weighted by $2^{L_w}$:
+# Each block processes one *split* of the keys. [As in Kernel 6](flash_forward.py#kernel-6-split-key-flashattention), it
+# stores the mean of its values $o_w$, weighted by softmax over its own keys, and the log-sum-exp of its scores $L_w$. The
+# result is the mean of these parts, weighted by $2^{L_w}$. (The scores are multiplied by $\log_2 e$ beforehand.)
 #
 # $$O = \frac{\sum_w 2^{L_w}\, o_w}{\sum_w 2^{L_w}} \qquad L_w = \log_2 \sum_{j \in w} 2^{s_j}$$
 #
-# The scores are multiplied by $\log_2 e$ beforehand, because the kernels compute powers of two.
-#
-# Step through four keys in two splits. The result is the same as that of softmax over all four keys.
+# Step through four keys in two splits:
 #
 # ??? definition "Split-KV"
 #     Attention in which several blocks process the same queries, each with its own split of the keys and values,
@@ -170,8 +167,8 @@ show(
         source=COMBINE_STEPS,
         language="python",
         start=1,
-        title="A mean and a log-sum-exp are all that a split has to leave",
-        caption="One query, four keys in two splits, one column of the values: what each split leaves, and how the results are combined.",
+        title="A mean and a log-sum-exp are all that a split has to store",
+        caption="One query, four keys in two splits, one column of the values: what each split stores, and how the results are combined.",
     )
 )
 
@@ -180,7 +177,7 @@ show(
 #
 # In the first kernel, a warp processes one key at a time, and each lane holds 4 of its 128 elements. Five shuffles add up
 # the lanes' dot products, once per query. Then comes a step of online softmax. A block serves all `GROUP` query heads
-# of a KV head, so it loads each key once for the four of them. `combine_shares` runs as a second launch.
+# of a KV head. `combine_shares` combines the splits in a second launch.
 
 
 # %% tab="Pseudocode"
@@ -333,8 +330,8 @@ COMBINE = ROWS.named("combine_shares")
 ROWS.region("split")
 
 # %% [markdown]
-# Run it with four query heads, one KV head and three keys in two splits. Without a GPU, the simulator runs the same
-# lines.
+# Run it with four query heads, one KV head and three keys in two splits. All scores are 0, so each key has a weight of
+# 1/3, although one split has two keys and the other only one.
 
 # %%
 from tilewise import bf16
@@ -346,9 +343,6 @@ out = np.zeros((4, 128), np.uint16)
 ROWS(q, K, V, part, L, 3, 2, 4, 128**-0.5, grid=(2, 1), block=256)
 COMBINE(part, L, out, 4, 2, grid=2, block=256)
 print(bf16.values(out)[0, :4].round(2))
-
-# %% [markdown]
-# All scores are 0, so each of the three keys has a weight of 1/3, although one split has two keys and the other only one.
 
 # %% fold="Code of the checks"
 from tilewise import Trace, agree, case, ceil_div, expect_hazard, gpu_here, output, uniform
@@ -440,7 +434,7 @@ def some_parts(shares, heads, stretch):
 agree(combine_shares, COMBINE, [some_parts(3, 5, 1.0), some_parts(7, 3, 3000.0)], rtol=2**-8, atol=1e-6)
 
 # %% [markdown]
-# Split the keys of one KV head. Four query heads share it: compare the loads with those of a kernel that takes one head per block.
+# Compare the loads with those of a kernel that takes one query head per block:
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -457,29 +451,24 @@ try_it(
 )
 
 # %% [markdown]
-# The cost is in the instructions. In the compiled loop, a warp issues {{ rows.per_key | .0f }} per key, and
-# {{ rows.reduction | .0f }} of them are shuffles and their additions. An SM issues four per cycle, so a key costs at least
-# {{ rows.cycles | .0f }} cycles. The memory delivers its {{ model.key_bytes }} bytes in {{ chip.key_cycles | .0f }}. We
-# need a kernel with fewer instructions per key, and tensor cores do the most work per instruction.
+# The cost is in the instructions. In the compiled loop, a warp issues {{ rows.per_key | .0f }} per key. At four per
+# cycle, a key costs an SM at least {{ rows.cycles | .0f }} cycles; memory delivers its {{ model.key_bytes }} bytes in
+# {{ chip.key_cycles | .0f }}. We need fewer instructions per key, and tensor cores do the most work per instruction.
 
 # %% [markdown]
 # ## Tensor cores: fragments straight from global memory
 #
-# `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. In $QK^T$, they fill four of the 16
-# rows, in $PV$ four of the eight columns. So {{ tiled.wasted | .0% }} of the arithmetic here multiplies zeros. That
-# doesn't matter: the limit is how fast instructions issue, and the tensor cores have FLOP/s to spare.
+# `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. So {{ tiled.wasted | .0% }} of the
+# arithmetic here multiplies zeros. That doesn't matter: the tensor cores have FLOP/s to spare.
 #
 # [GEMM kernels](../matmul/matrix_units.py) stage tiles in shared memory because several warps use each element. Here,
-# only one warp uses a key. Could each lane load its fragment directly from global memory, 16 bytes at a time?
+# only one warp uses a key. So each lane can load its fragment directly from global memory, 16 bytes at a time. A fragment
+# of a key has two pairs of adjacent elements, eight elements apart. But a dot product doesn't depend on the order of its
+# terms, provided that query and key have the same order. So a lane loads 16 adjacent bytes and uses them as the pairs of
+# two MMAs.
 #
-# A lane's fragment of a key has two pairs of adjacent elements, eight elements apart. But a dot product doesn't depend on the order
-# of its 128 terms, provided that query and key have the same order. So a lane loads 16 adjacent bytes,
-# eight elements, and uses them as the pairs of two MMAs.
-#
-# The same trick works for `PV`, which sums over keys. After `QK^T`, lane $4r + t$ holds the scores of query $r$ for keys
-# $2t$ and $2t + 1$. That's exactly how `mma.sync` expects its B operand. So the kernel computes the transpose,
-# $O^T = V^T P^T$: the queries are its eight columns, and no probability moves between lanes. Keys and values never touch
-# shared memory.
+# After `QK^T`, lane $4r + t$ holds the scores of query $r$ for keys $2t$ and $2t + 1$, just as `mma.sync` expects its B
+# operand. So the kernel computes the transpose, $O^T = V^T P^T$, and no probability moves between lanes.
 
 
 # %% tab="Pseudocode"
@@ -779,9 +768,7 @@ TILES.region("load")
 TILES.region("scores")
 
 # %% [markdown]
-# The figure shows which lane loads which 16 bytes of the keys, from the trace of one warp. Four adjacent lanes read 64
-# bytes of a key, two whole sectors. Of the values, eight lanes read 128 bytes of a row, and each lane loads from the
-# {{ values.rows }} rows whose probabilities it has.
+# Here's which lane loads which 16 bytes of the keys. Four adjacent lanes read 64 bytes of a key, two whole sectors.
 
 # %% fold="Code of the figure"
 ONE_WARP = tiles_kernel(4, 1)
@@ -819,26 +806,23 @@ show(
         caption="Rows are 8 of a tile's 16 keys, columns are 8 of the 16 chunks of 16 bytes that a key has. Each cell holds the lane that loads the chunk, from the simulator's trace. The pattern repeats in the other three quarters of the tile. The slider selects the lane.",
     )
 )
-rows, chunks = np.nonzero(CHUNKS["V"] == 5)
-publish(values={"rows": len(set(rows))})
 
 # %% [markdown]
 # ## The last block combines
 #
 # The final step is too little work for a second launch. So each block increments a counter when its part is written, and
-# the last block of a group of heads combines all splits. Each lane loads two log-sum-exps, so up to 64 of them arrive
-# within one memory latency. The parts follow within a second one.
+# the last block of a group of heads combines all splits:
 
 # %%
 TILES.region("combine")
 
 # %% [markdown]
-# The fence makes a block's part visible before its count, and `atomicInc` wraps the counter to zero for the next launch. But
-# the counters are global variables, so two of these launches must not run concurrently. In a library, pass them as a
+# The fence makes a block's part visible before its count, and `atomicInc` wraps the counter to zero for the next launch.
+# The counters are global variables, so two of these launches must not run concurrently. In a library, pass them as a
 # workspace.
 #
-# Just before this code, the warps of a block combine their results with each other, after a barrier. Without the
-# barrier, some of them read results that others haven't written yet, and the simulator reports a race:
+# Just before this code, the warps of a block combine their results after a barrier. Without it, the simulator reports a
+# race:
 
 # %% fold="Code of the checks"
 AWKWARD = [(8, 2, 203, 3), (8, 2, 45, 1), (4, 1, 299, 64)]
@@ -986,7 +970,7 @@ decoded = measure(
 )
 
 # %% [markdown]
-# Each SM got three blocks of `decode_rows` or one of `decode_tiles`. The next cell times larger batches.
+# Here, each SM got three blocks of `decode_rows` or one of `decode_tiles`. The next cell times larger batches:
 
 # %% fold="Code that times batches on a GPU" needs="gpu" record="batches"
 if gpu_here():
@@ -1167,7 +1151,6 @@ if complete(*US.values(), PER_WARP["issue_us"]):
     assert LATENCY_US < US[PER_KEY, 1] < both_us < 1.15 * US[PER_KEY, 1], "the text says: close to the sum"
 waiting = {
     "cycles": US[ONE_SPLIT, 1] * CLOCK_MHZ / ITERATIONS,
-    "us": LATENCY_US,
     "sum_us": PER_WARP["issue_us"] + LATENCY_US,
 }
 publish(
@@ -1246,37 +1229,29 @@ from tilewise.measurements.profiling import PEAK, printed_profiles, stall_fracti
 
 rows_profile = printed_profiles("attention/decoding", "counters")[PER_KEY]  # recorded on an H200
 rows_waits = stall_fractions(rows_profile)
-waiting |= {
-    "issue": rows_profile[f"smsp__issue_active{PEAK}active"] / 100,
-    "loads": rows_waits["long_scoreboard"],
-}
-publish(waiting=waiting)
+publish(waiting=waiting | {"loads": rows_waits["long_scoreboard"]})
 assert not rows_waits or max(rows_waits, key=rows_waits.get) == "long_scoreboard", "the text: waits for loads"
-assert not waiting["issue"] > 0.8, "the text says that issuing alone isn't the limit"
+assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issuing alone isn't the limit"
 
 # %% [markdown]
 # Splitting the keys alone makes the warp-per-key kernel {{ gain.split | .0f }}× faster, and sharing keys within a
 # block is worth another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
 #
 # Still, {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part of
-# that: latency. In the run with one split, only two warps share a scheduler, and yet a warp takes
-# {{ waiting.cycles | ,.0f }} cycles to issue the {{ rows.loop | .0f }} instructions for two keys. The rest is
-# waiting, for loads and for shuffles that depend on each other. With 24 such warps per SM, the step takes
-# {{ waiting.us | us }} if they never slow each other down, and {{ waiting.sum_us | us }} if waiting and issuing never
-# overlap. The measured time is close to the latter: on an H200, the schedulers issue in {{ waiting.issue | .0% }} of the
-# cycles, and a warp waits for its loads {{ waiting.loads | .0% }} of the time. `decode_tiles` hides its latency: it
-# loads the next 16 keys before it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
-#
-# On tensor cores, the step takes {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN takes
-# {{ seen.cudnn_1 | us }}. In large batches, the start and the final combination weigh less: with batch 64, on an
-# {{ hook.batches_gpu }}, it's {{ of_copy.at_64 | .0% }}, and {{ of_copy.cudnn_64 | .0% }} with cuDNN.
+# that: latency. With one split, only two warps share a scheduler, and yet a warp takes {{ waiting.cycles | ,.0f }} cycles
+# to issue the {{ rows.loop | .0f }} instructions for two keys. The rest is waiting, mostly for loads. If waiting and
+# issuing never overlap, the step takes {{ waiting.sum_us | us }}, and the measured time is close to that. A \profile on
+# an H200 agrees: a warp waits for its loads {{ waiting.loads | .0% }} of the time. `decode_tiles` loads the next 16 keys
+# before it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
 #
 # The hint `.L2::256B` lets the L2 fetch a key's 256 bytes at once. Without it, batch 16 takes
 # {{ hint.h100_more | .1% }} longer on an H100, but {{ hint.h200_less | .0% }} less time on an H200. So test such hints
 # on every GPU that you ship for.
-
-# %% [markdown]
-# The next cell ran on the GPU and compares the largest errors of `decode_tiles` and cuDNN with FP64.
+#
+# On tensor cores, the step takes {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN takes
+# {{ seen.cudnn_1 | us }}. In large batches, the start and the final combination weigh less: with batch 64, on an
+# {{ hook.batches_gpu }}, it's {{ of_copy.at_64 | .0% }}, and {{ of_copy.cudnn_64 | .0% }} with cuDNN. The largest error
+# against FP64 is {{ errors.most | .2g }}, the same as cuDNN's:
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1313,17 +1288,14 @@ assert f"{ERRORS['most']:.1e}" == f"{ERRORS['other']:.1e}", "the text says that 
 publish(errors=ERRORS)
 
 # %% [markdown]
-# The largest error is {{ errors.most | .2g }}, the same as cuDNN's.
-
-# %% [markdown]
 # ## Takeaways
 #
 # - A decoding step reads the whole KV cache. Its arithmetic intensity is the number of query heads per KV head, so memory
 #   bandwidth is the limit.
-# - With one query, parallelism comes from the keys. Each split leaves a mean and its log-sum-exp, and the combination is
+# - With one query, parallelism comes from the keys. Each split stores a mean and its log-sum-exp, and the combination is
 #   exact.
-# - A sum doesn't depend on the order of its terms. So 16-byte loads from global memory can be MMA fragments, without shared
-#   memory, and {{ tiled.times | .0f }}× fewer instructions per key leave room for loads.
+# - A sum doesn't depend on the order of its terms. So 16-byte loads from global memory can be MMA fragments, without
+#   shared memory.
 
 # %% [markdown]
 # ## In your own kernel
@@ -1384,7 +1356,7 @@ exercise(
     In a batch, sequences have different lengths. Each cache has room for `N` keys, of which only the first
     `lengths[sequence]` are valid. The rows of `q` are the query heads of sequence 0, then those of sequence 1, and so on.
     KV heads are ordered the same way, and `sharing` adjacent query heads share one. Write OWNER, the KV head of a row,
-    counted over all sequences, and LENGTH, its number of keys. The tests compare three batches with NumPy in FP64.
+    counted over all sequences, and LENGTH, its number of keys.
     """,
     answer=RIGHT,
     tests=ragged_tests,

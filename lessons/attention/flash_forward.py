@@ -10,29 +10,28 @@
 # %% [markdown]
 # One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. On
 # the way, standard attention stores two matrices, the scores $S$ and the probabilities $P$, of
-# {{ stored.matrix_mb | .1f }} MB each, and reads both back. *FlashAttention*, by [Dao et
-# al.](https://arxiv.org/abs/2205.14135), never stores either. PyTorch runs attention as three operations, with
-# NVIDIA's own GEMMs. How much faster can our fused kernel be?
+# {{ stored.matrix_mb | .1f }} MB each, and reads both back. Both grow with the square of the context: at
+# {{ stored.long | , }} tokens, the two matrices of a single head no longer fit in an H100's memory.
 #
-# Both matrices grow with the square of the context. At {{ stored.long | , }} tokens, each of them would take
-# {{ stored.long_gb | .0f }} GB per head. The two matrices of a single head then don't fit in an H100's memory.
+# *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), never stores either. PyTorch runs attention as
+# three operations, with NVIDIA's own GEMMs. How much faster can our fused kernel be?
 
 # %% [markdown]
 # ## Materialised matrices, and how to avoid them
 #
-# Writing an intermediate result to memory for the next kernel is called *materialising* it. Separate kernels have no
-# choice. Fusing them looks impossible at first: softmax needs a whole row of scores before it can give the first
-# probability. But [online softmax](softmax.py) doesn't: it keeps a running maximum and a running sum.
+# Writing an intermediate result to memory for the next kernel is called *materialising* it. Fusing the kernels looks
+# impossible: softmax needs a whole row of scores before it can give the first probability. But [online
+# softmax](softmax.py) doesn't: it keeps a running maximum $m$ and a running sum $z$.
 #
-# The output can be accumulated in the same way. Per query, keep the maximum $m$, the sum $z$ and a row $o$ of $d$
-# accumulators, $\sum_j e^{s_j - m} V_j$, all relative to the same maximum. When the maximum grows to $m'$, one factor,
-# $\alpha = e^{m-m'}$, repairs both $z$ and $o$. After the last key, $o/z$ is the result.
+# The output can be accumulated in the same way, in a row $o$ of $d$ accumulators per query, $\sum_j e^{s_j - m} V_j$.
+# When the maximum grows to $m'$, one factor, $\alpha = e^{m-m'}$, repairs both $z$ and $o$. After the last key, $o/z$ is
+# the result.
 #
 # $$o' = \alpha\,o + \sum_{j \in \text{tile}} e^{s_j-m'}\,V_j$$
 #
 # Take one query with scores 1 and 3 and, for brevity, values 10 and 20. After the first key, $m$ = 1, $z$ = 1 and $o$ =
-# 10. The second key raises $m$ to 3, so $\alpha = e^{-2}$ = 0.135. Then $z$ = 0.135 + 1 and $o$ = 1.35 + 20. The result
-# is 21.35 / 1.135 = 18.8, exactly what softmax gives.
+# 10. The second key raises $m$ to 3, so $\alpha = e^{-2}$ = 0.135, $z$ = 0.135 + 1 and $o$ = 1.35 + 20. The result is
+# 21.35 / 1.135 = 18.8, exactly what softmax gives.
 #
 # [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention needs no quadratic memory; FlashAttention made it fast by
 # working on tiles in shared memory.
@@ -146,14 +145,13 @@ show(
 # ## One query row per group of threads
 #
 # In the first kernel, a block processes `BR` queries with `PARTS` threads each, which divide the row of $d$ elements
-# among them. It loads keys and values in tiles of `BC`. Its argument `bias` masks keys: it's added to a key's scores,
-# and is 0 for a normal key and $-\infty$ for a masked one. If all keys are masked, the output is zero.
-#
-# Nothing is approximated.[^approximate] It's the same sum in another order.
+# among them. It loads keys and values in tiles of `BC`. Its argument `bias` is added to a key's scores; $-\infty$ masks
+# the key. If all keys are masked, the output is zero. Nothing is approximated:[^approximate] it's the same sum in
+# another order.
 #
 # [^approximate]: A common misconception: FlashAttention is an approximation. Approximate attention, with sparse or
-#     low-rank matrices, came before it and does less arithmetic, but it was often no faster in practice,
-#     as the [first paper](https://arxiv.org/abs/2205.14135) points out, because the time went into memory traffic.
+#     low-rank matrices, does less arithmetic, but it was often no faster, because the time went into memory traffic, as
+#     the [first paper](https://arxiv.org/abs/2205.14135) points out.
 
 
 # %% tab="Pseudocode"
@@ -268,16 +266,13 @@ def flash_rows_torch(Q, K, V, bias, O, scale):
 FLASH_ROWS.region("loop")
 
 # %% [markdown]
-# Run it: two queries and three keys with $d$ = 8. Without a GPU, the simulator runs the same line.
+# Run it: two queries and three keys with $d$ = 8. All scores are 0, so every key has a weight of 1/3.
 
 # %%
 Q, K, V = np.zeros((2, 8), np.float32), np.zeros((3, 8), np.float32), np.eye(3, 8, dtype=np.float32)
 O, bias = np.zeros((2, 8), np.float32), np.zeros(3, np.float32)
 FLASH_ROWS(Q, K, V, bias, O, 2, 3, 8**-0.5, grid=1, block=32)
 print(O[0].round(2))
-
-# %% [markdown]
-# All scores are 0, so every key has a weight of 1/3.
 
 
 # %% fold="Code of the checks"
@@ -399,8 +394,8 @@ check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit Nu
 # ## Memory traffic still grows with N squared
 #
 # With $B_r$ queries per tile, FA2 order reads all keys and values $N/B_r$ times. With $B_c$ keys per tile, FA1 order
-# goes through all queries $N/B_c$ times, and each time it reads $q$ and $o$ and writes $o$. Three separate kernels
-# write and read $S$ and $P$ once each, and their GEMMs read rows of $Q$, $K$ and $V$ tile by tile as well.
+# goes through all queries $N/B_c$ times. Three separate kernels write and read $S$ and $P$ once each, and their GEMMs
+# read $Q$, $K$ and $V$ tile by tile as well.
 
 
 # %% fold="Three kernels with tiles that store S and P"
@@ -556,26 +551,21 @@ for d in (64, 128):
     for tile in (32, 128):
         equal = numbers_moved(4096, d, tile, 64)
         assert equal["FA2"] < equal["stored"], "the text says that with equal tiles, fewer elements move"
+assert numbers_moved(4096, 128, 128, 64)["stored"] < numbers_moved(4096, 128, 32, 64)["FA2"], (
+    "the text says that three kernels with larger tiles move less"
+)
 publish(
-    units={
-        "fa2_small": numbers_moved(4096, 128, 32, 64)["FA2"] / 4096**2,
-        "stored_large": numbers_moved(4096, 128, 128, 64)["stored"] / 4096**2,
-    },
     stored={
         "matrix_mb": 4 * 1024**2 / 1e6,
         "others_mb": 4 * 4 * 1024 * 128 / 1e6,
         "long": 2**17,
-        "long_gb": 4 * 2**34 / 1e9,
-        "keys_mb": 2 * 4 * 1024 * 128 / 1e6,
     },
 )
 
 # %% [markdown]
-# With equal tiles, FlashAttention moves fewer elements.[^sub] But three kernels can have larger tiles. At $d$ = 128,
-# in units of $N^2$, FA2 order with 32 queries per tile moves {{ units.fa2_small | .1f }} elements, and three kernels
-# with 128 rows per tile only {{ units.stored_large | .1f }}. Once $S$ and $P$ outgrow the L2, though, FlashAttention's
-# traffic is cheaper. Keys and values are the same {{ stored.keys_mb | .1f }} MB again and again, and the L2 keeps
-# them. $S$ and $P$ are new bytes every time. What FlashAttention must load from device memory grows with $N$.
+# With equal tiles, FlashAttention moves fewer elements.[^sub] Three kernels with larger tiles can move even less. But
+# FlashAttention's traffic is cheaper: keys and values are the same bytes again and again, and the L2 keeps them, while
+# $S$ and $P$ are new bytes every time. What FlashAttention must load from device memory grows only with $N$.
 #
 # [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size it grows with $N^2$
 # as before. What shrinks is the factor, for equal tiles, and the extra storage.
@@ -583,10 +573,10 @@ publish(
 # %% [markdown]
 # ## Parallelism: heads, query tiles and key splits
 #
-# An H100 has {{ chip.sms }} SMs. With one block per head, as in FA1 order, a model of 12 heads uses {{ chip.by_head | .0% }}
-# of them. FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of 64 has
-# only {{ chip.tiles }} blocks. The keys are a third axis: several blocks process the same queries, each with its own *split*
-# of the keys, and online softmax's rule combines their results. For decoding, with a single query, this is known as
+# With one block per head, as in FA1 order, a model of 12 heads uses {{ chip.by_head | .0% }} of the {{ chip.sms }} SMs.
+# FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of 64 has only
+# {{ chip.tiles }} blocks. The keys are a third axis: several blocks process the same queries, each with its own *split*
+# of the keys, and online softmax's rule combines their results. For a single query, this is known as
 # [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
 #
 # ??? question "Why not one block for each head?"
@@ -614,7 +604,6 @@ publish(
         "by_head": 12 / GPU.sms,
         "blocks": 1024 // 64 * 8,
         "tiles": 1024 // 64,
-        "idle": GPU.sms - 1024 // 64,
     }
 )
 
@@ -623,10 +612,9 @@ publish(
 #
 # With 64 queries per block and the keys in 8 splits, one head has {{ chip.blocks }} blocks. A block keeps 64 queries,
 # 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KB. Each warp owns eight
-# queries, so a row's maximum, sum
-# and probabilities never leave the warp. Each thread computes four of these rows: first 8 of the 128 scores in each row,
-# then 8 of the 128 output columns. `cp.async` copies tiles into shared memory without using registers, and the values
-# arrive while the scores are computed. `FORGET` is set only in the broken kernels below.
+# queries, so a row's maximum, sum and probabilities never leave the warp. Each thread computes four of these rows: first
+# 8 of the 128 scores in each row, then 8 of the 128 output columns. `cp.async` copies the tiles, and the values arrive
+# while the scores are computed.
 
 
 # %% tab="Pseudocode"
@@ -889,13 +877,9 @@ def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
 FLASH_TILES.region("softmax")
 
 # %% [markdown]
-# The Triton tab is the same algorithm in far fewer lines.[^ieee] Its compiler chooses layouts, copies and barriers; the
-# loop order, the rescaling and the guard for empty rows are still yours.
+# In the Triton tab, `input_precision="ieee"` keeps the GEMMs in FP32; without it, Triton rounds their inputs to TF32.
 #
-# [^ieee]: `input_precision="ieee"` keeps the GEMMs in FP32; without it, Triton rounds their inputs to TF32. We
-#     compared this tab with Kernel 6, but did not time it.
-#
-# For each query, a block leaves the attention output over its own keys and $L = m + \ln z$, the *log-sum-exp* of its
+# For each query, a block stores the attention output over its own keys and $L = m + \ln z$, the *log-sum-exp* of its
 # scores. A second kernel combines the splits: split $w$ has the weight $e^{L_w}$, taken relative to the largest.
 #
 # ??? definition "Log-sum-exp"
@@ -1031,10 +1015,10 @@ for name, inputs in AWKWARD.items():
 # %% [markdown]
 # ## Three bugs: a missing factor, wait or barrier
 #
-# Forget the factor $\alpha$, so that old accumulators keep their old maximum. Nothing crashes. With one key tile per split
-# the result is even right; with more, it's off by up to {{ forgot.most | .2f }}, and only a comparison shows it. Forget
-# the wait for $v$, and threads multiply with values that haven't arrived. Forget the last barrier, and the next
-# tile overwrites values that a slower warp still reads. The simulator names the last two.
+# Forget the factor $\alpha$, and nothing crashes. With one key tile per split the result is even right; with more, it's
+# off by up to {{ forgot.most | .2f }}, and only a comparison shows it. Forget the wait for $v$, and threads multiply
+# with values that haven't arrived. Forget the last barrier, and the next tile overwrites values that a slower warp
+# still reads. The simulator names the last two:
 
 
 # %% fold="Code of the checks"
@@ -1052,14 +1036,11 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 # %% [markdown]
 # ## Estimate: FMA issue, all instructions, shared memory
 #
-# How long does one of the {{ chip.blocks }} blocks take? Its two GEMMs, 64 queries by 128 keys, need
-# {{ block.ffma | , }} warp-wide FMA instructions, and an SM issues at most four per cycle. The simulator counts
-# {{ block.others | , }} other instructions. Shared memory is a third limit: a 16-byte load per lane [takes at least
-# two wavefronts](../matmul/tiling.py#shared-memory-becomes-the-bottleneck), and the block needs
-# {{ block.passes | , }}, one per cycle.
-#
-# That's why each thread computes 4 rows by 8 columns. For four terms of each sum, it loads 12 × 16 bytes and executes
-# 128 FMAs. With 4 by 4, it would load 8 × 16 bytes for 64.
+# How long does one of the {{ chip.blocks }} blocks take? An SM issues at most four instructions per cycle, so there are
+# two limits: the FMAs of its two GEMMs, and all its instructions. Shared memory is a third: it serves one
+# [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's why each thread computes 4 rows
+# by 8 columns: for four terms of each sum, it loads 12 × 16 bytes and executes 128 FMAs. With 4 by 4, it would load
+# 8 × 16 bytes for 64.
 
 
 # %% fold="Code of the prediction"
@@ -1094,34 +1075,28 @@ show(
     Table(
         ["tile (queries x keys)", "FMA", "all instructions", "wavefronts"],
         rows,
-        caption="Estimated cycles for 64 queries and 128 keys on one SM, from the simulator's PTX counts: four FMA instructions per cycle, four instructions of any kind, or one shared-memory wavefront.",
+        caption="Estimated cycles for 64 queries and 128 keys on one SM, from the simulator's PTX counts.",
     )
 )
-issued, products, passes, _, _ = one_block(FLASH_TILES)
+_, products, _, _, _ = one_block(FLASH_TILES)
 EIGHT_ROWS = flash_rows_kernel(128, 4, 8, 8)
 few_keys = rows_case(8, 64, 128, constant(64, value=0.0), rows=8, parts=4)
 rows_issued = EIGHT_ROWS.on(few_keys).simulate().counts.issued / 8  # for 8 keys, per block
 slowest = max(cycles["64 x 128, 4 x 8 per thread"].values())
 least = bound(stated(GPU), bytes_moved=4 * 4 * 1024 * 128, flop=4 * 1024 * 1024 * 128)
 publish(
-    block={"ffma": products, "others": issued - products, "passes": passes},
     predicted={
         "block_us": slowest / GPU.boost_mhz,
         "arithmetic_us": least.arithmetic_us,
-        "one_share_us": 8 * slowest / GPU.boost_mhz,
-        "parts_mb": 8 * 4 * 1024 * 128 / 1e6,
     },
 )
 
 # %% [markdown]
 # The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's an estimate, since the hardware
-# runs \SASS and not \PTX. It doesn't include loading the first tiles or combining {{ predicted.parts_mb | .1f }} MB of
-# partial outputs. The roofline bound for the whole is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput
-# (data sheet). Without splits, {{ chip.tiles }} blocks process all keys, which takes an estimated
-# {{ predicted.one_share_us | us }}, and {{ chip.idle }} SMs stay idle.
+# runs \SASS and not \PTX, and it leaves out the first loads and the combining. The roofline bound for the whole is
+# {{ predicted.arithmetic_us | us }}, at peak FP32 throughput (data sheet).
 #
-# For comparison, we also time the first kernel with eight queries per block. That makes {{ chip.blocks }} blocks as
-# well, of one warp each.
+# For comparison, the first kernel with eight queries per block also has {{ chip.blocks }} blocks, of one warp each.
 
 
 # %% fold="Code of the measurement"
@@ -1250,6 +1225,12 @@ if complete(*split_us):
 three_us = us["torch, three operations", 1024]
 if complete(*split_us, three_us):
     assert us["Kernel 6: flash", 1024] < three_us, "the text says that Kernel 6 is faster than torch"
+    assert (
+        us["64 x 64, 4 x 4 per thread", 256] < us["torch, three operations", 256] < us["Kernel 6: flash", 256]
+    ), "the text says that at N = 256 only smaller tiles beat torch"
+    assert us["128 x 64, 8 x 4 per thread", 4096] < us["Kernel 6: flash", 4096], (
+        "the text says that at N = 4,096 larger tiles are faster"
+    )
 publish(
     seen={
         "six_us": us["Kernel 6: flash", 1024],
@@ -1257,30 +1238,22 @@ publish(
         "of_torch_4096": us["Kernel 6: flash", 4096] / us["torch, three operations", 4096],
         "share_gain": us["one split", 1024] / us["Kernel 6: flash", 1024],
         "times_torch": three_us / us["Kernel 6: flash", 1024],
-        "rows_us": us["8 queries per block, one warp", 1024],
-        "small_us": us["64 x 64, 4 x 4 per thread", 256],
-        "six_us_256": us["Kernel 6: flash", 256],
         "fused_us": us["torch, fused", 1024],
-        "one_split_us": us["one split", 1024],
     }
 )
 
 # %% [markdown]
 # At N = 1,024, Kernel 6 takes {{ seen.six_us | us }} and PyTorch's three operations {{ seen.torch_us | us }}: ours is
 # {{ seen.times_torch | .1f }}× faster. Splitting the keys in eight makes it {{ seen.share_gain | .1f }}× faster than
-# without splits. The first kernel takes {{ seen.rows_us | us }}: it has one warp per SM, so nothing runs while that
-# warp waits.
+# without splits.
 #
-# The best tile depends on N. At N = 256, tiles of 64 by 64 give twice as many blocks and take {{ seen.small_us | us }}, while
-# Kernel 6, at {{ seen.six_us_256 | us }}, is slower than PyTorch. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }}
-# of PyTorch's time, and a tile of 128 queries is faster still.
+# The best tile depends on N. At N = 256, Kernel 6 is slower than PyTorch, and tiles of 64 by 64 win, because they give
+# twice as many blocks. At N = 4,096, it takes {{ seen.of_torch_4096 | .0% }} of PyTorch's time, and a tile of 128
+# queries is faster still.
 #
 # Fusion alone isn't enough. PyTorch's own fused kernel for FP32, the memory-efficient one of xFormers, takes
-# {{ seen.fused_us | us }} at N = 1,024. It has one block per query tile and head and doesn't split the keys, so a
-# single head can't fill the chip. Our kernel has the same problem without splits: it takes {{ seen.one_split_us | us }}.
-#
-# A \profile on an H200 confirms it: on average, an SM is active for only {{ active.fused | .0% }} of the cycles with PyTorch's kernel, and for
-# {{ active.one_split | .0% }} with ours.
+# {{ seen.fused_us | us }} at N = 1,024. It doesn't split the keys, so a single head can't fill the chip. A \profile on an
+# H200 confirms it: on average, an SM is active for only {{ active.fused | .0% }} of the cycles.
 
 # %% fold="Code that profiles Kernel 6 on a GPU" needs="gpu torch" record="counters"
 if gpu_here():
@@ -1314,8 +1287,7 @@ assert not max(active["fused"], active["one_split"]) > 0.2 and not active["six"]
 )
 
 # %% [markdown]
-# Where does the rest of the time go? We can record the SM's cycle counter in the kernel: at the start of a block, when
-# its first tiles have arrived, and after each part. Nothing else is added.
+# Where does the rest of the time go? We can record the SM's cycle counter in the kernel, after each part:
 
 
 # %% fold="The kernel with stamps"
@@ -1418,24 +1390,20 @@ if spent:
 publish(
     clocks={
         "all_us": spent["all blocks"] / 1000,
-        "first": spent["first tiles"],
-        "scores": spent["scores"],
-        "mean": spent["mean"],
         "per_product": (spent["scores"] + spent["mean"]) / (products / 4),
         "rest_us": us["Kernel 6: flash", 1024] - spent["all blocks"] / 1000,
     }
 )
 
 # %% [markdown]
-# The two GEMMs take {{ clocks.scores | ,.0f }} and {{ clocks.mean | ,.0f }} cycles. That's
-# {{ clocks.per_product | .2f }} cycles per FMA of a scheduler, which could issue one per cycle. Before that, a block
-# waits {{ clocks.first | ,.0f }} cycles for its first tiles, since all SMs load 96 KB at the same time. The whole
-# kernel takes {{ clocks.all_us | us }}. The other {{ clocks.rest_us | us }} of the measured time go to the second
-# launch and to launch overhead.
+# The two GEMMs take {{ clocks.per_product | .2f }} cycles per FMA of a scheduler, which could issue one per cycle.
+# Before that, a block waits for its first tiles, since all SMs load 96 KB at the same time. The whole kernel takes
+# {{ clocks.all_us | us }}. The other {{ clocks.rest_us | us }} of the measured time go to the second launch and to
+# launch overhead.
 #
-# If the GPU is idle at first, the host's part counts as well. Kernel 6 has two launches and PyTorch three operations,
-# yet Kernel 6 takes longer, {{ hosted.six | us }} instead of {{ hosted.torch | us }}: this course launches kernels from Python code, PyTorch
-# from C++. In a CUDA graph, each is a single call, and Kernel 6 is faster again: {{ hosted.six_graph | us }} instead of {{ hosted.torch_graph | us }}.
+# If the GPU is idle at first, the host counts as well. This course launches kernels from Python, PyTorch from C++, so
+# Kernel 6 then takes longer than PyTorch. In a [CUDA graph](../speed/launches.py), it's faster again:
+# {{ hosted.six_graph | us }} instead of {{ hosted.torch_graph | us }}.
 
 
 # %% fold="Code of the measurement"
@@ -1510,8 +1478,6 @@ with_host = measure(
 host_us = medians_us(with_host)
 publish(
     hosted={
-        "six": host_us["Kernel 6: two launches"],
-        "torch": host_us["torch, three operations"],
         "six_graph": host_us["Kernel 6 in a CUDA graph"],
         "torch_graph": host_us["torch, three operations in a CUDA graph"],
     }
@@ -1519,9 +1485,7 @@ publish(
 if complete(*host_us.values()):
     in_graphs = [host_us[f"{name} in a CUDA graph"] for name in ("Kernel 6", "torch, three operations")]
     assert in_graphs[0] < in_graphs[1], "the text says that Kernel 6 is faster in a graph"
-
-# %% [markdown]
-# Finally, accuracy: the next cell ran on the GPU and compares both with FP64 at N = 1,024.
+    assert host_us["Kernel 6: two launches"] > host_us["torch, three operations"], "and slower without"
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1562,8 +1526,8 @@ if gpu_here():
 publish(errors=printed_errors("attention/flash_forward", "torch"))
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}, and at worst ours is {{ errors.worst_times | .1f }}× PyTorch's. All
-# attention kernels so far:
+# Compared with FP64, the largest error is {{ errors.most | .1e }}, at worst {{ errors.worst_times | .1f }}× PyTorch's.
+# All attention kernels so far:
 
 
 # %% fold="Code of the table"
@@ -1572,12 +1536,12 @@ show(attention_so_far(6))
 # %% [markdown]
 # ## Takeaways
 #
-# - FlashAttention carries $m$, $z$ and $o$ per query through the key tiles and rescales $z$ and $o$ by one factor. It's
-#   exact, and neither $S$ nor $P$ is stored.
+# - FlashAttention carries $m$, $z$ and $o$ per query through the key tiles and rescales $z$ and $o$ by one factor. The
+#   result is exact, and neither $S$ nor $P$ is stored.
 # - Storage falls from $N^2$ to $N$. Traffic stays quadratic, with a factor that depends on the tile, but the L2 serves
 #   most of it.
-# - An output and its log-sum-exp are all that a block has to write, so keys can be split over blocks. With too few
-#   heads and query tiles, that's what fills the chip.
+# - A block only has to write its output and its log-sum-exp, so keys can be split over blocks. With too few heads and
+#   query tiles, that's what fills the chip.
 
 # %% [markdown]
 # ## In your own kernel
@@ -1633,10 +1597,9 @@ def slanted_tests(kernel):
 exercise(
     "A bias that is never stored",
     """
-    [ALiBi](https://arxiv.org/abs/2108.12409) gives a head the distance between query and key: it subtracts
-    `slopes[head]` times |i - j| from the scaled score. Stored, that would be an N by N matrix per head. Write the
-    expression LOGIT, which computes the biased score from the dot product `s`, so that nothing is stored. The tests
-    compare three shapes with 64-bit floats.
+    [ALiBi](https://arxiv.org/abs/2108.12409) subtracts `slopes[head]` times |i - j| from the scaled score. Stored, that
+    would be an N by N matrix per head. Write the expression LOGIT, which computes the biased score from the dot product
+    `s`, so that nothing is stored.
     """,
     answer=SLANTED,
     tests=slanted_tests,

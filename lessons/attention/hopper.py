@@ -14,8 +14,8 @@
 # {{ hook.one_of_peak | .0%}} of the data sheet's peak. The last kernel on this page does the same arithmetic and
 # reaches {{ hook.eight | .0f }}, because it does it *in a different order*.
 #
-# That kernel is *Kernel 8*, and here it's faster than cuDNN. We build it in steps, each of them a kernel that you can
-# run. The ideas are those of [FlashAttention-3](https://arxiv.org/abs/2407.08608) by Shah et al.
+# That kernel is *Kernel 8*. We build it in steps, and you can run each of them. The ideas are those of
+# [FlashAttention-3](https://arxiv.org/abs/2407.08608) by Shah et al.
 
 # %% fold="Imports, and code of the figure"
 import heapq
@@ -75,16 +75,14 @@ publish(
         "one_of_peak": AT_4096["1 consumer warpgroup"] / PEAK,
         "eight": AT_4096["+ longest tile first: Kernel 8"],
         "eight_of_peak": AT_4096["+ longest tile first: Kernel 8"] / PEAK,
-        "gain": AT_4096["+ longest tile first: Kernel 8"] / AT_4096["1 consumer warpgroup"],
     }
 )
 
 # %% [markdown]
 # ## Two units: tensor cores and exponentials
 #
-# Take a tile of 64 queries and 128 keys with $d$ = 128. The two GEMMs, $QK^\top$ and $PV$, keep an SM's tensor cores
-# busy for {{ cycles.gemms_128 | , }} cycles. Between them, each of the tile's 8,192 scores needs an exponential, and
-# an SM starts 16 `ex2` per cycle.[^ex2] Maxima, conversions and rescaling add to that.
+# Take a tile of 64 queries and 128 keys. Its two GEMMs, $QK^\top$ and $PV$, run on the tensor cores. Between them, each
+# of its 8,192 scores needs an exponential, and an SM starts 16 `ex2` per cycle.[^ex2]
 #
 # [^ex2]: [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#arithmetic-instructions),
 #     throughput of native arithmetic instructions, compute capability 9.0.
@@ -108,41 +106,32 @@ show(
             [d, 2 * product, exponentials, softmax, f"{2 * product / (2 * product + softmax):.0%}"]
             for d, (product, exponentials, softmax) in ((d, clocks_of(d)) for d in (64, 128))
         ],
-        caption="Cycles of an SM per tile of 64 queries and 128 keys, computed from the throughputs of its units, and the utilisation of the tensor cores if GEMMs and softmax never overlap.",
+        caption="Cycles of an SM per tile of 64 queries and 128 keys, computed from the throughputs of its units. At best: if GEMMs and softmax never overlap. Softmax includes maxima, conversions and rescaling.",
     )
 )
 publish(
     cycles={
-        "gemms_128": 2 * clocks_of(128)[0],
         "ratio": clocks_of(128)[2] / (2 * clocks_of(128)[0]),
-        "alone": 2 * clocks_of(128)[0] / (2 * clocks_of(128)[0] + clocks_of(128)[2]),
-        "alone_64": 2 * clocks_of(64)[0] / (2 * clocks_of(64)[0] + clocks_of(64)[2]),
         "tile": 2 * clocks_of(128)[0] + clocks_of(128)[2],
     }
 )
 
 # %% [markdown]
-# If GEMMs and softmax never overlap, the tensor cores are busy for at most {{ cycles.alone | .0% }} of the time, and
-# with $d$ = 64 for at most {{ cycles.alone_64 | .0% }}. One way out is to relieve the exponential unit:
-# [FlashAttention-4](https://github.com/Dao-AILab/flash-attention), written for Blackwell, computes part of the
-# exponentials with polynomials. This page takes the other: the tensor cores work on one tile during the softmax of
-# another.
+# One way out is fewer `ex2`: [FlashAttention-4](https://github.com/Dao-AILab/flash-attention) computes some exponentials
+# with polynomials. This page takes the other: the tensor cores work on one tile during the softmax of another.
 #
 # ## RS-wgmma: P stays in registers
 #
-# Start with a kernel that can't overlap anything: one warpgroup, 64 queries, a single key tile. To take one new idea at
-# a time, V is stored transposed for now, as `[d][keys]`, so that all operands are K-major. There are three steps between
-# the loads and the stores.
+# Start with a kernel that can't overlap anything: one warpgroup, 64 queries, a single key tile. For now, V is stored
+# transposed, as `[d][keys]`, so that all operands are K-major. Between the loads and the stores there are three steps.
 #
-# 1. $S = QK^\top$. Q and K are in shared memory, both K-major, so this is the `wgmma` you know: 64 × 128 scores are 64
-#    accumulators per thread.
-# 2. Softmax, in place. A lane has parts of two rows, and [four lanes share a
-#    row](../matmul/wgmma.py#the-accumulator-layout), so two shuffles give a row's maximum.
-# 3. $O = PV$. P is the left operand, and it is in registers already. `wgmma` accepts operand A from registers, in
-#    [exactly the layout of an accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). Round
-#    neighbouring pairs to BF16, and P never touches shared memory.
-#
-# CUTLASS calls the form with both operands in shared memory SS, and the form with A in registers RS.
+# 1. $S = QK^\top$. Q and K are in shared memory, so this is the `wgmma` you know, in CUTLASS's words the *SS* form.
+# 2. Softmax, in place. [Four lanes share a row](../matmul/wgmma.py#the-accumulator-layout), so two shuffles give a row's
+#    maximum.
+# 3. $O = PV$. P is the left operand, and it is in registers already. The *RS* form of `wgmma` reads operand A from
+#    there, in [exactly the layout of an
+#    accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). Round neighbouring pairs to BF16,
+#    and P never touches shared memory.
 #
 # ??? definition "RS-wgmma | RS form"
 #     `wgmma` with operand A in registers and B in shared memory. With both in shared memory it's the SS form.
@@ -356,17 +345,17 @@ ONE_TILE_RS(q_box, k_box, vt_box, out, lse, 64, 96, 0.125, grid=(1, 1), block=12
 print(bf16.values(out)[0, 63, 5], "= the mean of 0 to 95")
 
 # %% [markdown]
-# One detail is new. The tensor maps have three dimensions: head, row and column. With two, a box at the end of one
-# head would read the first rows of the next. With three, the TMA fills what is beyond the head's end with zeros. But a
-# key of zeros still has a score, 0, so `mask` sets the scores of keys that don't exist to −∞.
+# The tensor maps have three dimensions: head, row and column. With two, a box at the end of one head would read the
+# first rows of the next. With three, the TMA fills what is beyond the head's end with zeros. But a key of zeros still
+# has a score, 0, so `mask` sets the scores of keys that don't exist to −∞.
 #
-# The softmax is that of Kernel 7, in base 2, with one multiply-add and one `ex2` per probability:
+# The softmax is that of [Kernel 7](matrix_units.py):
 
 # %%
 ONE_TILE_RS.region("softmax")
 
 # %% [markdown]
-# The line with `base` is for rows that have seen no key. Take it out, and exactly these rows become NaN.
+# The line with `base` is for rows that have seen no key. Without it, they become NaN.
 #
 # The second `wgmma_fence` is easy to forget: ordinary instructions have just written `p`, and `wgmma` is about to read it. Without it, the
 # simulator reports:
@@ -410,41 +399,11 @@ expect_hazard(
 )
 
 # %% [markdown]
-# Nothing in this kernel overlaps. Its timeline has two units, and only one of them works at any time:
-
-# %% fold="Code of the figure"
-
-
-def one_after_the_other(d, count):
-    """A warpgroup that never overlaps: both GEMMs of each tile around its softmax."""
-    product, _, softmax = clocks_of(d)
-    spans, start = [], 0
-    for tile in range(count):
-        for row, what, length, role in (
-            ("tensor cores", "QK", product, "block"),
-            ("other units", "softmax", softmax, "tile"),
-            ("tensor cores", "PV", product, "block"),
-        ):
-            spans.append(Span(row, start, start + length, f"{what} {tile}", role))
-            start += length
-    return spans
-
-
-show(
-    timeline(
-        one_after_the_other(64, 1),
-        unit="cycles",
-        title="One key tile: QK, softmax and PV, one after the other",
-        caption="A tile of 64 queries and 128 keys with d = 64, from the cycles of the table above; loads and stores are left out.",
-    )
-)
-
-# %% [markdown]
 # ## V as an MN-major operand
 #
 # Nobody stores V transposed. In $QK^\top$ the sum runs over $d$, which is contiguous in both Q and K: both are K-major. In
-# $PV$ the sum runs over the keys, and V has its keys in rows. So V as it's stored is MN-major, as B was in the GEMM. You
-# don't have to transpose it. Its transpose bit is 1, SBO is 1,024 as before, and the other offsets change:
+# $PV$ the sum runs over the keys, and V has its keys in rows. So V as it's stored is MN-major, as B was in the GEMM. Set
+# the transpose bit to 1, leave SBO at 1,024, and change the other offsets:
 #
 # | operand | sum runs over | LBO | step per 16 elements of the sum |
 # |---|---|---|---|
@@ -453,8 +412,7 @@ show(
 # | V transposed, 64 × 128 | keys, along the row | – | 32 bytes; 8,192 to the next 64 keys |
 # | V, 128 × $d$, MN-major | keys, down the rows | 16,384 | 16 rows: 2,048 bytes |
 #
-# In the kernel, the box of V, its descriptor and the step change. The timeline stays as it is: the same two GEMMs
-# around the same softmax.
+# In the kernel, the box of V, its descriptor and the step change.
 
 
 # %% fold="The kernel that reads V as it's stored"
@@ -566,14 +524,10 @@ assert V_TRIED["LBO 16,384, SBO 1,024"] == ("correct", "correct")
 assert V_TRIED["LBO 16"][0] == "correct" and "wrong" in V_TRIED["LBO 16"][1]
 
 # %% [markdown]
-# This works for 16-bit types only: 8-bit operands have no transpose bit, and FlashAttention-3 has to
-# transpose V in shared memory for FP8.
-#
 # ## A loop over key tiles
 #
-# More keys need a loop and [online softmax](flash_forward.py). When a row's maximum grows, `online_softmax_step` returns the factor
-# `alpha`, and the accumulators of O are multiplied by it before the next $PV$ adds to them. That's all that
-# changes:
+# More keys need a loop and [online softmax](flash_forward.py): `online_softmax_step` returns the factor `alpha`, and
+# the accumulators of O are multiplied by it before the next $PV$ adds to them.
 
 # %% fold="The kernel with a loop"
 ONE_WARPGROUP_CUDA = r"""
@@ -652,10 +606,26 @@ agree(
 ONE_WARPGROUP.region("loop")
 
 # %% [markdown]
-# This is FlashAttention on `wgmma`, complete and correct. But every step waits for the one before. Even if all loads
-# were free, each row of the timeline would have holes:
+# This is FlashAttention on `wgmma`, complete and correct. But every step waits for the one before:
 
 # %% fold="Code of the figure"
+
+
+def one_after_the_other(d, count):
+    """A warpgroup that never overlaps: both GEMMs of each tile around its softmax."""
+    product, _, softmax = clocks_of(d)
+    spans, start = [], 0
+    for tile in range(count):
+        for row, what, length, role in (
+            ("tensor cores", "QK", product, "block"),
+            ("other units", "softmax", softmax, "tile"),
+            ("tensor cores", "PV", product, "block"),
+        ):
+            spans.append(Span(row, start, start + length, f"{what} {tile}", role))
+            start += length
+    return spans
+
+
 show(
     timeline(
         one_after_the_other(128, 3),
@@ -668,14 +638,12 @@ show(
 # %% [markdown]
 # ## Two consumer warpgroups
 #
-# You know the first remedy from the GEMM: a producer warpgroup loads, and consumer warpgroups compute. A second
-# consumer has its own 64 queries, and both read the same tiles of K and V. Per cycle of the tensor cores, that halves
-# the bytes from the L2, from {{ asked.one | .0f }} to {{ asked.two | .0f }}. And while one consumer computes a
-# softmax, the other may use the tensor cores.
+# You know the first remedy from [the GEMM](../matmul/hopper.py#warp-specialisation-producer-and-consumer-warpgroups): a
+# producer warpgroup loads, and two consumer warpgroups compute. Each consumer has its own 64 queries, and both read the
+# same tiles of K and V. While one computes a softmax, the other may use the tensor cores.
 #
-# K and V have separate mbarriers, because $QK^\top$ can start as soon as K has arrived, and because K's buffer is free
-# again long before V's. The producer goes from the last key tile to the first, so that only the first iterations need a
-# mask.
+# K and V have separate mbarriers: $QK^\top$ can start as soon as K has arrived, and K's buffer is free again long
+# before V's. The producer goes from the last key tile to the first, so that only the first iterations need a mask.
 
 # %% fold="The whole kernel, for one or two consumers"
 FLASH_WGMMA = Kernel(
@@ -808,9 +776,9 @@ FLASH_WGMMA.region("producer")
 FLASH_WGMMA.region("consumer")
 
 # %% [markdown]
-# The consumer's loop is the one above, with three changes. It waits for `k_full` and `v_full` separately. It lets $PV$ run until the next
-# scores are needed. And its leader signals `k_empty` and `v_empty` as soon as a GEMM has read its buffer. `take_turn` and `pass_turn`
-# compile to nothing as long as `TURNS` is 0; ignore them for two more sections.
+# The consumer lets $PV$ run until the next scores are needed, and its leader signals `k_empty` and `v_empty` as soon as
+# a GEMM has read its buffer. `take_turn` and `pass_turn` compile to nothing as long as `TURNS` is 0; ignore them for
+# two more sections.
 #
 # Leave out the wait for `k_full`, or the two waits for the GEMMs, and the simulator reports:
 
@@ -903,8 +871,8 @@ expect_hazard(
 expect_hazard(edited(ragged, (WAIT, "")), "accumulator", line_with="mask(s, key, row")
 
 # %% [markdown]
-# Time stamps show who waits for whom. In one block, each consumer reads its SM's clock twice per tile: when its scores
-# are complete, and when P is packed. In between is softmax. From there to the next scores, it waits for its GEMMs.
+# Does the second consumer fill the holes? In one block, each consumer reads its SM's clock twice per tile: when its
+# scores are complete, and when P is packed.
 
 # %% fold="Code of the figure"
 STAMPED = printed_rows("attention/hopper", "clocks", r"^([^,]+), (\d+): (.+)$", MACHINE)
@@ -952,10 +920,6 @@ if CLOCKS:
         )
     )
 publish(
-    asked={
-        "one": 2 * 128 * 128 * 2 / (2 * clocks_of(128)[0]),
-        "two": 2 * 128 * 128 * 2 / (4 * clocks_of(128)[0]),
-    },
     one={
         "tile": mean_clocks("one")[0],
     },
@@ -967,16 +931,15 @@ publish(
 
 # %% [markdown]
 # A single consumer takes {{ one.tile | ,.0f }} cycles per tile, where the rates of the units allow
-# {{ cycles.tile | , }}. It is one warp on each of the SM's four schedulers. Whenever that warp waits for a maximum, a
-# shuffle or a `wgmma`, its scheduler has nothing else to issue. A second consumer fills these gaps: both together
-# finish two tiles in {{ two.tile | ,.0f }} cycles, and the whole kernel is {{ two.gain | .1f }}× faster.
+# {{ cycles.tile | , }}. It is one warp on each of the SM's four schedulers, and whenever that warp waits for a shuffle
+# or a `wgmma`, its scheduler has nothing else to issue. Two consumers finish two tiles in {{ two.tile | ,.0f }} cycles,
+# and the whole kernel is {{ two.gain | .1f }}× faster.
 #
 # ## Overlap inside a warpgroup
 #
-# One warpgroup can overlap work, too. The softmax of tile $j$ needs the scores of tile $j$. It doesn't need $PV$ of tile
-# $j-1$ to be finished. So the warpgroup issues both GEMMs, $QK^\top$ for tile $j$ and then $PV$ for tile $j-1$, as two groups, and
-# waits only for the first. During its softmax, the tensor cores work on the second. FlashAttention-3 calls this *intra-warpgroup
-# overlap*.
+# One warpgroup can overlap work, too. The softmax of tile $j$ doesn't need $PV$ of tile $j-1$ to be finished. So the
+# warpgroup issues both GEMMs, $QK^\top$ for tile $j$ and then $PV$ for tile $j-1$, as two groups, and waits only for the
+# first. During its softmax, the tensor cores work on the second. FlashAttention-3 calls this *intra-warpgroup overlap*.
 
 # %% fold="The changed consumer"
 OVERLAP_CUDA = r"""        mbarrier_wait(&q_full, 0);
@@ -1097,42 +1060,40 @@ show(
 )
 
 # %% [markdown]
-# The price is registers. The new scores, the old P and O are alive at once: {{ alive.registers }} registers per thread, before any address or counter. An even
-# split would leave 168 per thread, so the consumers [raise their limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
+# The price is registers. The new scores, the old P and O are alive at once: {{ alive.registers }} registers per thread,
+# before any address or counter. So the consumers [raise their limit](../matmul/wgmma.py#the-register-budget) to 240 with
+# `setmaxnreg`.
 #
-# The order of the two waits is what makes it safe. `wgmma_wait<1>` returns when at most one group is in flight, and
-# groups complete in order, so by then the scores are ready. O may be rescaled, and P overwritten, only after `wgmma_wait<0>`.
-# Weaken either wait, and the simulator names the first instruction that touches a register too early, as it does above.
+# Groups complete in order, so after `wgmma_wait<1>` the scores are ready while $PV$ is still in flight. O may be
+# rescaled, and P overwritten, only after `wgmma_wait<0>`. The report above comes from a wait that leaves both groups in
+# flight.
 #
-# With $d$ = 128, overlap (and a TMA store) gains {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
+# With $d$ = 128, overlap gains {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
 # With $d$ = 64 it's {{ overlap.gain_64 | .2f }}×: *slower*. Why would that be?
 #
-# [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block. It also stores O with the TMA.
-#     In the blocks with stamps, overlap shortens the loop by only {{ overlap.stamped | .1% }}. The store doesn't explain the rest:
-#     on an H200, overlap gains {{ unstored.least | .2f }} to {{ unstored.most | .2f }}× between kernels that store nothing. Where
-#     the rest comes from is open.
+# [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block. Its TMA store isn't the
+#     reason: between kernels that store nothing, overlap gains {{ unstored.least | .2f }} to
+#     {{ unstored.most | .2f }}×. In the blocks with stamps, it shortens the loop by only {{ overlap.stamped | .1% }};
+#     where the rest comes from is open.
 #
 # ## Ping-pong scheduling
 #
-# Both consumers now need the tensor cores in bursts: two GEMMs, then a softmax. If their bursts coincide, they share
-# the tensor cores, both finish late, and then both compute softmax at the same time, while the tensor cores have
-# little to do. By [a model of the units](hopper_measured.py#a-model-of-overlap), that costs most with $d$ = 64, where
-# softmax takes longer than the GEMMs.
+# Both consumers now need the tensor cores in bursts: two GEMMs, then a softmax. If their bursts coincide, both finish
+# late, and then both compute softmax at the same time, while the tensor cores have little to do. By [a model of the
+# units](hopper_measured.py#a-model-of-overlap), that costs most with $d$ = 64, where softmax takes longer than the
+# GEMMs.
 #
-# *Ping-pong scheduling* forces them out of phase: a consumer may issue its GEMMs only when it's its turn, and it passes the turn on as soon
-# as it has issued them. The GEMMs of the two then follow each other on the tensor cores, and one consumer's softmax
-# coincides with the other's GEMMs.
+# *Ping-pong scheduling* forces them out of phase: a consumer may issue its GEMMs only when it's its turn, and it passes
+# the turn on as soon as it has issued them. So one consumer's softmax coincides with the other's GEMMs.
 #
 # ??? definition "Ping-pong scheduling | ping-pong"
 #     Two consumer warpgroups alternate: one uses the tensor cores while the other computes with ordinary units.
 #
 # The turn is a pair of [named barriers](../matmul/clusters.py#named-barriers-ids-and-counts). Each completes when 256
 # threads have arrived: 128 that want the turn and wait with `bar.sync`, and 128 that pass it on with `bar.arrive`.
-# Barrier 0 is `__syncthreads`, so consumer 1 waits at barrier 2 and consumer 2 at barrier 3 before it issues its GEMMs.
-# Afterwards, each arrives at the other's barrier.
-#
-# At the start nobody has passed a turn yet, so consumer 2 arrives at barrier 2 once, which lets consumer 1 begin. At the end, consumer 2's
-# last arrival would be left over, so consumer 1 takes one more turn.
+# Consumer 1 waits at barrier 2 and consumer 2 at barrier 3 before it issues its GEMMs; afterwards, each arrives at the
+# other's barrier. To let consumer 1 begin, consumer 2 arrives at barrier 2 once in advance. At the end, consumer 1 takes
+# one more turn, to use up consumer 2's last arrival.
 
 # %%
 FLASH_WGMMA.region("turns")
@@ -1214,29 +1175,24 @@ publish(
             f"gain_{width}": rate("overlap_ping_pong", d=width) / rate("overlap", d=width)
             for width in (128, 64)
         },
-        "tile": mean_clocks("both")[0],
-        "least": 4 * clocks_of(128)[0],
         "busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0],
     },
 )
 
 # %% [markdown]
-# With $d$ = 128, the consumers of this block fell out of phase by themselves, and over the whole kernel ping-pong
-# gains nothing: {{ turns.gain_128 | .2f }}×. With $d$ = 64 it makes up for what overlap lost,
-# {{ turns.gain_64 | .2f }}×.[^phase] At two barrier instructions per tile, it's cheap insurance, so Kernel 8 always
-# uses it.
+# So with $d$ = 128, ping-pong gains nothing here: {{ turns.gain_128 | .2f }}×. With $d$ = 64 it makes up for what
+# overlap lost, {{ turns.gain_64 | .2f }}×.[^phase] At two barrier instructions per tile, it's cheap insurance, so
+# Kernel 8 always uses it. In its loop, the tensor cores are now busy for {{ turns.busy | .0% }} of the time.
 #
-# Two tiles, one from each consumer, now take {{ turns.tile | ,.0f }} cycles. The tensor cores need {{ turns.least | , }} of them, so they are busy for
-# {{ turns.busy | .0% }} of the loop.
-#
-# [^phase]: That fits a bad phase, but doesn't prove it: in the one block that was stamped with $d$ = 64, the consumers weren't in phase
-#     even without ping-pong, and later blocks weren't either. [More on that](hopper_measured.py#where-the-rest-goes).
+# [^phase]: That fits a bad phase, but doesn't prove it: with $d$ = 64, too, the blocks with stamps were out of phase
+#     even without ping-pong. [More on that](hopper_measured.py#where-the-rest-goes).
 #
 # ## Tile scheduling: persistent blocks, longest first
 #
-# One problem is left, and it's outside the loop. Each block begins with a wait for its first tiles and ends with a store, and during both, the tensor
-# cores idle. A *persistent* kernel launches one block per SM and gives each a list of query tiles. Then the first $QK^\top$ of the
-# next tile is issued together with the last $PV$ of this one, and runs while this one is divided and stored:
+# One problem is left, outside the loop. Each block begins with a wait for its first tiles and ends with a store, and
+# during both, the tensor cores idle. A *persistent* kernel launches one block per SM and gives each a list of query
+# tiles. Then the first $QK^\top$ of the next tile is issued together with the last $PV$ of this one, and runs while this
+# one is stored:
 
 # %% fold="Kernel 8"
 FLASH_HOPPER = Kernel(
@@ -1441,10 +1397,11 @@ FLASH_HOPPER.region("list")
 
 # %% [markdown]
 # Lists also fix the balance. Under a causal mask, the last query tile of a head sees all keys, and the first sees a
-# single tile. With one block per tile, launched in order, the longest tiles of the last head start last. For two heads
-# of 16,384 queries, the busiest of {{ schedule.sms }} SMs then has {{ schedule.order | .0% }} more work than the
-# average. *Longest-processing-time-first* scheduling ([Graham, 1969](https://doi.org/10.1137/0117039)) sorts the tiles
-# by length and gives each to the block with the least work so far. That leaves {{ schedule.balanced | .1% }}.
+# single tile. With one block per tile, launched in order, the longest tiles of the last head start last.
+# *Longest-processing-time-first* scheduling ([Graham, 1969](https://doi.org/10.1137/0117039)) sorts the tiles by length
+# and gives each to the block with the least work so far. For two heads of 16,384 queries, the busiest of
+# {{ schedule.sms }} SMs then has only {{ schedule.balanced | .1% }} more work than the average, instead of
+# {{ schedule.order | .0% }}.
 
 
 # %%
@@ -1553,7 +1510,7 @@ publish(
 )
 
 # %% [markdown]
-# A small case shows the difference, two heads of four query tiles on three SMs:
+# Here are two heads of four query tiles on three SMs:
 
 # %% fold="Code of the figure"
 SMALL = {(i, h): i + 1 for h in range(2) for i in range(4)}  # key tiles of query tile i under a causal mask
@@ -1577,20 +1534,19 @@ show(
         [one for how in SCHEDULES for one in spans_of_lists(how)],
         unit="key tiles",
         title="Longest first takes 7 key tiles instead of 9",
-        caption="A causal mask with as many keys as queries: query tile 0 sees one key tile, tile 3 four. The number in a bar is the query tile's, the colour is its head. In order: one block per query tile, and each starts on the SM that is free first.",
+        caption="A causal mask: query tile 0 sees one key tile, tile 3 four. The number in a bar is the query tile's, the colour is its head. In order: one block per query tile, and each starts on the SM that is free first.",
     )
 )
 
 # %% [markdown]
 # Without a mask, where all tiles are equally long, lists gain {{ schedule.gain | .2f }}×. Under a causal mask they
-# gain {{ schedule.gain_causal | .1f }}×, more than any other step on this page. The gain is this large because there
-# are only eight heads here, and so few tiles to balance with. [A Further page](hopper_scheduling.py) shows how the
-# gain shrinks with more heads.
+# gain {{ schedule.gain_causal | .1f }}×, more than any other step on this page. With more than these eight heads,
+# [the gain shrinks](hopper_scheduling.py).
 #
 # At the end of its list, a consumer issues the last scores once more and ignores them: a branch around a `wgmma` could
-# make the compiler [serialise them](../matmul/wgmma.py#fence-commit-wait). O leaves through `stmatrix` and a TMA
-# store, as C did in [the GEMM](../matmul/hopper.py#storing-c-stmatrix-and-tma). The report above is what happens
-# without the proxy fence between the two.
+# make the compiler [serialise them](../matmul/wgmma.py#fence-commit-wait). O is stored with `stmatrix` and the TMA,
+# [as C was in the GEMM](../matmul/hopper.py#storing-c-stmatrix-and-tma). Without the proxy fence between the two, the
+# simulator reports the hazard above.
 
 # %% [markdown]
 # Run Kernel 8 on 256 queries and keys. How many fewer bytes does the TMA load under a causal mask?
@@ -1603,14 +1559,15 @@ try_it({"no mask": FEW(256, 64), "causal mask": FEW(256, 64, causal=True)})
 # %% [markdown]
 # ## Against cuDNN and FlashAttention-3
 #
-# At 4,096 queries and $d$ = 128, Kernel 8 is {{ hook.gain | .1f }}× faster than the single warpgroup. It reaches
-# {{ hook.eight_of_peak | .0% }} of the peak, and {{ against.cudnn_128 | .2f }}× the throughput of cuDNN. With $d$ = 64
-# it falls behind, to {{ against.cudnn_64 | .0% }} of cuDNN's throughput. And
+# At 4,096 queries and $d$ = 128, Kernel 8 reaches {{ hook.eight_of_peak | .0% }} of the peak, and
+# {{ against.cudnn_128 | .2f }}× the throughput of cuDNN. With $d$ = 64 it falls behind, to
+# {{ against.cudnn_64 | .0% }} of cuDNN's throughput. And
 # [FlashAttention-3](https://github.com/Dao-AILab/flash-attention) itself is faster. On [its authors' own problem
 # size](hopper_scheduling.py#16384-tokens), 16,384 tokens with {{ against.heads }} heads, Kernel 8 reaches
 # {{ against.fa3 | .0% }} of its throughput without a mask, and {{ against.fa3_causal | .0% }} under a causal one.
 #
-# The cycle counts on this page come from this code. The stamps are the only change to the kernels:
+# Kernel 8 is also as accurate: its largest error against float64 is no larger than that of cuDNN, which rounds P to BF16,
+# too. The cycles and errors on this page come from this code:
 
 # %% fold="The kernels with clock stamps"
 STAMPS = {
@@ -1678,7 +1635,7 @@ if not gpu_here():
         check(bf16.values(drawn["O"]), right, rtol=ROUNDED, atol=ROUNDED, name=f"O with stamps, {label}")
         assert (np.diff(clocks[:, :, 1]) > 0).all(), "weights before their logits"
 
-# %% fold="Code that notes the clock on a GPU" needs="gpu" record="clocks"
+# %% fold="The stamps, read on a GPU" needs="gpu" record="clocks"
 if gpu_here():
     import cupy
 
@@ -1698,10 +1655,7 @@ if gpu_here():
             clock = (clocks[: 1 if label == "one" else 2, :, tile] - clocks[0, 0, 2]).reshape(-1)
             print(f"{label} {d}, {tile}: {', '.join(str(one) for one in clock)}")
 
-# %% [markdown]
-# To time the stores of O, run each kernel with and without them:
-
-# %% fold="Code that times the store alone on a GPU" needs="gpu" record="store"
+# %% fold="Times without the store of O" needs="gpu" record="store"
 NO_STORE = {  # a condition that no launch fulfils, so that the compiler keeps the work
     "flash_wgmma": ("if (row + 8 * r >= N) continue;", "if (row + 8 * r >= N || scale > 0.0f) continue;"),
     "flash_hopper": ("tma_store_3d(o_map, smem_o", "if (inv_sum[0] < 0.0f) tma_store_3d(o_map, smem_o"),
@@ -1733,10 +1687,7 @@ if gpu_here():
                 calls.add(f"{label}, no store", without_store(of(N=N, d=d, heads=heads)))
             print(timed_lines(f"d={d}, N={N}, {heads} heads", calls.by_label))
 
-# %% [markdown]
-# Later blocks start at other times. Each one's clock is read in a launch of its own:
-
-# %% fold="Code that notes the clock of later blocks on a GPU" needs="gpu" record="late_clocks"
+# %% fold="The stamps of later blocks" needs="gpu" record="late_clocks"
 if gpu_here():
     import cupy
 
@@ -1782,11 +1733,7 @@ UNSTORED = [
 assert not min(UNSTORED) < 1.05, "the text says that overlap gains without stores"
 publish(unstored={"least": min(UNSTORED), "most": max(UNSTORED)})
 
-# %% [markdown]
-# The order of the work doesn't change its accuracy. Compared with float64, Kernel 8's largest error is no larger than
-# that of cuDNN, which also rounds P to BF16.
-
-# %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
+# %% fold="Errors against float64" needs="gpu" record="errors"
 if gpu_here():
     import cupy
     import torch
@@ -1855,16 +1802,15 @@ publish(
 #
 # - P goes from the accumulators of $QK^\top$ to operand A of $PV$ without leaving registers, and V is read untransposed, as an MN-major
 #   operand.
-# - Softmax hides behind GEMMs in two ways: behind the other consumer's, and behind $PV$ of the warpgroup's own previous tile. Ping-pong makes sure that
-#   the two consumers are out of phase. Overlap can't beat the slower unit, though: with $d$ = 64, exponentials alone take as long as both GEMMs.
+# - Softmax hides behind GEMMs in two ways: behind the other consumer's, and behind $PV$ of the warpgroup's own previous tile. Ping-pong keeps
+#   the two consumers out of phase. No overlap beats the slower unit: with $d$ = 64, exponentials alone take as long as both GEMMs.
 # - Persistent blocks with lists hide starts and ends, and longest-first scheduling balances a causal mask.
 #
 # ## In your own kernel
 #
 # In Nsight Compute, compare `sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active`, the exponentials, with the
 # utilisation of the tensor pipe: only a sum above 100 % proves that they overlap. No counter shows the phase of two
-# warpgroups. For that, let each of them store `clock64()` at two points of its loop for a few tiles of one block, and
-# draw the result.
+# warpgroups. For that, let each store `clock64()` at two points of its loop, and draw the result.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

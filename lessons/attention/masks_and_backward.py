@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# Training runs attention forward and then backward. Take 4 sequences with 16 heads, 4,096 tokens and $d$ = 128.
-# PyTorch's unfused attention stores its N × N matrices, and its backward pass takes {{ seen.math_full_4096 | us }}.
-# Fused attention in cuDNN never stores the probabilities $P$, so its backward pass has to compute them again. It takes
-# {{ seen.cudnn_full_4096 | us }}: {{ rate.cudnn_of_math | .0f }}× faster, with more arithmetic.
+# Take 4 sequences with 16 heads, 4,096 tokens and $d$ = 128. PyTorch's unfused attention stores its N × N matrices, and
+# its backward pass takes {{ seen.math_full_4096 | us }}. cuDNN never stores the probabilities $P$, so its backward pass
+# has to compute them again. It takes {{ seen.cudnn_full_4096 | us }}: {{ rate.cudnn_of_math | .0f }}× faster, with more
+# arithmetic.
 #
 # The forward pass has two GEMMs. **How many does the backward pass need if $P$ isn't stored, and how close to cuDNN
 # can our own kernel get?**
@@ -34,13 +34,7 @@
 #
 # That makes four GEMMs. The fifth is $QK^T$, which recomputes the scores.
 #
-# Try it with one query and two keys of scores 1 and 3 and values 10 and 20. Their weights are {{ tiny.p0 | .2f }} and
-# {{ tiny.p1 | .2f }}, and the output is {{ tiny.o | .1f }}. Let $dO$ be 1. Then $dP$ is 10 and 20, $\delta$ is
-# {{ tiny.delta | .1f }}, and $dS$ is {{ tiny.ds1 | .2f }} for the second key and the negative of that for the first. A
-# row of $dS$ always sums to zero, because adding the same number to all scores changes nothing.
-
-# %% [markdown]
-# Step through a row of six keys:
+# Step through a row of six keys. Its $dS$ sums to zero, because adding the same number to all scores changes nothing:
 
 # %% fold="Code of the figure"
 import re
@@ -104,8 +98,8 @@ show(
 # $P$ was never stored, and $\delta$ needs a complete row. [FlashAttention](https://arxiv.org/abs/2205.14135) has a
 # cheap form of both.
 #
-# **The log-sum-exp recovers $P$.** The forward pass leaves $L_i = m_i + \log z_i$, one float per query. A weight is
-# then one exponential, without a maximum or a sum:[^residue]
+# **The log-sum-exp recovers $P$.** The forward pass stores $L_i = m_i + \log z_i$, one float per query. A weight is
+# then a single exponential:[^residue]
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
 #
@@ -115,12 +109,10 @@ show(
 #
 # $$\delta_i = dO_i \cdot \sum_j P_{ij} V_j = dO_i \cdot O_i$$
 #
-# So $2N$ floats per head replace an N × N matrix. In our case, that's {{ tile.kept_mb | .0f }} MB for all heads, where
-# $P$ alone would take {{ tile.stored_gb | .1f }} GB.
+# So in our case, {{ tile.kept_mb | .0f }} MB of $L$ and $\delta$ replace {{ tile.stored_gb | .1f }} GB of $P$.
 #
-# [^residue]: Subtracting $L$ rounds differently from subtracting a maximum and dividing by a sum. With large scores the
-#     difference grows, as [the lesson on number formats](../memory/precision.py) shows. The errors measured
-#     below contain it.
+# [^residue]: With large scores, subtracting $L$ [rounds differently](../memory/precision.py) from subtracting a maximum
+#     and dividing by a sum. The errors measured below contain that.
 #
 # ??? definition "δ"
 #     In attention's backward pass, the sum over a row of $P \circ dP$. It equals the sum over the same row of $dO \circ O$.
@@ -128,9 +120,9 @@ show(
 # %% [markdown]
 # ## Two kernels without atomics
 #
-# $dQ$ sums over keys, while $dK$ and $dV$ sum over queries. The simplest correct version therefore uses two kernels.
-# `backward_dq` has one thread per query and loops over the keys. `backward_dkdv` has one thread per key and loops over
-# the queries. So neither needs atomics.
+# $dQ$ sums over keys, while $dK$ and $dV$ sum over queries. Without atomics, that takes two kernels: `backward_dq` has
+# one thread per query and loops over the keys, and `backward_dkdv` has one thread per key and loops over the queries.
+# Both compute $QK^T$ and $dP$, so together they execute seven GEMMs' worth of multiply-adds instead of five.
 
 
 # %% tab="Pseudocode"
@@ -244,7 +236,8 @@ DQ.region("query")
 DKDV.region("key")
 
 # %% [markdown]
-# Run it on the example: one query, two keys, $d$ = 1. Without a GPU, the simulator runs the same lines.
+# Run it on one query and two keys with $q$ = 1, scores 1 and 3, values 10 and 20, and $dO$ = 1. Then $\delta$ is the
+# output, $dV$ holds the weights, and $dK$ is $dS$: what one key gains, the other loses.
 
 # %%
 Q, K, V = np.float32([[1]]), np.float32([[1], [3]]), np.float32([[10], [20]])
@@ -275,16 +268,10 @@ from tilewise.kernel.edits import edited
 from tilewise.measurements import printed_errors, printed_rows, recorded_device
 from tilewise.measurements.archive import Archive, lesson_root
 
-assert abs(P[0] * (10 - delta[0]) + P[1] * (20 - delta[0])) < 1e-5, "the text says that they cancel"
-publish(
-    tiny={
-        "p0": P[0],
-        "p1": P[1],
-        "o": O[0, 0],
-        "delta": delta[0],
-        "ds1": P[1] * (20 - delta[0]),
-    }
-)
+of_text = [delta, dV[:, 0], dK[:, 0]]
+wanted = [O[0], P, P * (V[:, 0] - delta)]
+assert all(np.allclose(*one, atol=1e-4) for one in zip(of_text, wanted, strict=True)), "the text says so"
+assert abs(dK.sum()) < 1e-4, "the text says that they cancel"
 
 
 def forward(Q, K, V, scale, causal=False):
@@ -391,38 +378,26 @@ try_it(
 )
 
 # %% [markdown]
-# The checks above compare the gradients with a central difference of a *float64* forward pass, in a random direction.
-#
-# The price of the two kernels is that both compute $QK^T$ and $dP$. Together they execute seven GEMMs' worth of
-# multiply-adds instead of five.
-
-# %% [markdown]
 # ## One kernel, five GEMMs
 #
 # A single kernel computes every tile of $S$ and $dP$ once. One block holds 128 keys and their values, and loops over the
 # queries in tiles of 64, like [FlashAttention-2](https://arxiv.org/abs/2307.08691). Its $dK$ and $dV$ stay in registers
-# until the end. Its contributions to $dQ$ can't, since every block contributes to every query tile. They are
-# accumulated in device memory in FP32: the TMA instruction `cp.reduce.async.bulk` adds a whole tile from shared memory,
-# and the L2 does the additions.
+# until the end. $dQ$ can't, since every block contributes to every query tile. It's accumulated in device memory in
+# FP32: the TMA instruction `cp.reduce.async.bulk` adds a whole tile from shared memory, and the L2 does the additions.
+# The blocks add in the order in which they arrive, so the last bits of $dQ$ can differ from run to run.
 #
-# Three kernels run in sequence. `prepare` computes $\delta$, converts $L$ to base 2 for the `ex2` instruction, and
-# zeroes `sums`, the accumulators of $dQ$. `backward` does the work. `finish` converts $dQ$ to BF16. The blocks add to
-# `sums` in the order in which they arrive, so the last bits of $dQ$ can differ from run to run.
-#
-# The block is [warp-specialised](hopper.py). A producer warp loads query tiles, with their $dO$, $L$ and $\delta$, into
-# a ring of two stages. Each of two consumer warpgroups owns 64 keys.
+# Before this kernel, `prepare` computes $\delta$, converts $L$ to base 2 for the `ex2` instruction, and zeroes the
+# accumulators of $dQ$. After it, `finish` converts $dQ$ to BF16. The block is [warp-specialised](hopper.py): a producer
+# warp loads the query tiles, and each of two consumer warpgroups owns 64 keys.
 
 # %% [markdown]
 # ## Sᵀ instead of S: operands that stay in registers
 #
 # `wgmma` takes operand A from registers, [in the layout of an
-# accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next), or from shared memory. B has to be
-# in shared memory.
-#
-# So compute the transposed scores: $S^T = KQ^T$, with keys as rows. Then $P^T$ and $dS^T$ are in registers as A operands
-# of $dV = P^T dO$ and $dK = dS^T Q$, without a trip through shared memory. Only $dQ = dS\,K$ needs $dS$ in the other
-# orientation. `stmatrix` writes $dS^T$ to shared memory once. There, both warpgroups read it as an MN-major operand, and
-# each computes one half of the columns of $dQ$.
+# accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). So compute the transposed scores,
+# $S^T = KQ^T$, with keys as rows. Then $P^T$ and $dS^T$ are in registers as A operands of $dV$ and $dK$. Only $dQ$ needs
+# $dS$ in the other orientation. `stmatrix` writes $dS^T$ to shared memory once, where both warpgroups read it as an
+# MN-major operand, and each computes one half of the columns of $dQ$.
 
 # %% fold="Code of the table"
 GEMMS = (  # result, M, N and K for one warpgroup and query tile, A, B, accumulators
@@ -449,12 +424,12 @@ show(
     )
 )
 ACCUMULATORS = [shape[0] * shape[1] // 128 for _, shape, _, _ in GEMMS]
-publish(registers={"all": sum(ACCUMULATORS), "kept": ACCUMULATORS[2] + ACCUMULATORS[3]})
+publish(registers={"kept": ACCUMULATORS[2] + ACCUMULATORS[3]})
 
 # %% [markdown]
-# The accumulators also fix the tile size. Those of $dK$ and $dV$ take {{ registers.kept }} registers per thread for the
-# whole loop. With all five, it would be {{ registers.all }} of the 240 that `setmaxnreg` grants, but $S^T$ and $dP^T$ are
-# finished when $dQ$ begins. With 128 queries per tile, $S^T$ and $dP^T$ alone would take another {{ registers.kept }}.
+# The accumulators also fix the tile size. Those of $dK$ and $dV$ take {{ registers.kept }} of the 240 registers that
+# `setmaxnreg` grants, for the whole loop. With 128 queries per tile, $S^T$ and $dP^T$ would take another
+# {{ registers.kept }}.
 
 
 # %% tab="Pseudocode"
@@ -857,10 +832,9 @@ HOPPER.region("weights")
 HOPPER.region("ds")
 
 # %% [markdown]
-# Two named barriers protect the shared copy of $dS$. The first makes sure that both warpgroups have read the
-# previous tile before anyone overwrites it. The second makes sure that both halves are complete before anyone reads
-# them. Remove the second barrier, and the simulator reports a race at the GEMM for $dQ$. The proxy fence between
-# them makes the stores visible to `wgmma`.
+# Two named barriers protect the shared copy of $dS$. At the first, both warpgroups have read the previous tile, so they
+# may overwrite it. At the second, both halves are complete. The proxy fence between them makes the stores visible to
+# `wgmma`. Remove the second barrier, and the simulator reports a race at the GEMM for $dQ$:
 
 # %% fold="Code of the checks"
 
@@ -952,11 +926,9 @@ expect_hazard(edited(faulty, ("named_barrier(3, 256);", "")), "race", line_with=
 #
 # For a tile of 64 queries and 128 keys, five GEMMs take the tensor cores of an SM {{ tile.tensor | ,.0f }} cycles. At
 # their peak of {{ tile.peak | .0f }} TFLOP/s (data sheet), our 64 heads of 4,096 tokens would take
-# {{ tile.ideal_us | us }}. The exponentials take only {{ tile.exp | .0f }} cycles, and $Q$, $dO$ and $dQ$ move
-# {{ tile.bytes_per_cycle | .0f }} bytes per cycle between the SM and L2.
+# {{ tile.ideal_us | us }}.
 #
-# Shared memory needs more. The five GEMMs of both warpgroups read {{ tile.operands_kb | .0f }} KB of operands from it,
-# and $Q$, $dO$, $dS$ and $dQ$ pass through it. If `wgmma`, like ordinary loads, reads 128 bytes per cycle, that's
+# Shared memory needs more. If `wgmma`, like ordinary loads, reads 128 bytes per cycle, all that passes through it takes
 # {{ tile.shared | ,.0f }} cycles per tile, or {{ tile.shared_us | us }} in all. The accumulators are to blame: with 64
 # × 64 of them, a `wgmma` with both operands in shared memory reads 128 bytes for each cycle of multiplication, and
 # larger ones don't fit in registers.
@@ -969,7 +941,6 @@ PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 PER_CYCLE = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 PAIRS = 64 * 128  # queries and keys of a tile
 TENSOR_CYCLES = 5 * 2 * PAIRS * 128 / PER_CYCLE
-TO_L2 = 2 * 64 * 128 * 2 + 64 * 128 * 4  # Q and dO come, dQ goes
 OPERAND = 64 * 128 * 2  # bytes of an operand of one warpgroup's GEMM
 OPERANDS = 2 * (3 * 2 + 2) * OPERAND  # two warpgroups; two of the five GEMMs have A in registers
 # Q and dO are written, dS is written, and dQ in FP32 is written and read
@@ -986,10 +957,7 @@ def flop(N, causal):
 publish(
     tile={
         "tensor": TENSOR_CYCLES,
-        "exp": PAIRS / 16,
-        "bytes_per_cycle": TO_L2 / TENSOR_CYCLES,
         "ideal_us": flop(TOKENS, False) / PEAK / 1e6,
-        "operands_kb": OPERANDS / 1024,
         "shared": SHARED_CYCLES,
         "shared_us": flop(TOKENS, False) / PEAK / 1e6 * SHARED_CYCLES / TENSOR_CYCLES,
         "peak": PEAK,
@@ -1001,9 +969,8 @@ publish(
 # %% [markdown]
 # ## Against FlashAttention-2 and cuDNN
 #
-# The next cell ran on a GPU. It times the backward pass of PyTorch's three backends and of our kernels, in BF16, and
-# compares one head with a float64 result. With a causal mask, it times two orders of blocks: *by head*, one head after
-# the other, and *longest first*, across all heads.
+# We time the backward pass of PyTorch's three backends and of our kernels, with two orders of blocks: *by head*, one
+# head after the other, and *longest first*, across all heads.
 
 # %% fold="Code that times gradients on a GPU" needs="gpu" record="gradients"
 if gpu_here():
@@ -1175,6 +1142,7 @@ SHORT_SLOWER, H200_SHORT_SLOWER = slowdown(H100_US, 1000), slowdown(H200_US, 100
 assert SLOWER > 2 * H200_SLOWER and SHORT_SLOWER > 2 * H200_SHORT_SLOWER, (
     "the text says that faster memory makes the loss smaller"
 )
+assert abs(H200_SLOWER) < 0.03, "the text says that on an H200, the order costs almost nothing"
 publish(
     seen={
         f"{name}_{mask}_{N}": us(N, mask, label)
@@ -1184,10 +1152,8 @@ publish(
     rate={
         "of_peak": reached(4096, "full", "ours") / PEAK,
         "of_shared": reached(4096, "full", "ours") / PEAK * SHARED_CYCLES / TENSOR_CYCLES,
-        "cudnn_of_peak": reached(4096, "full", "cuDNN") / PEAK,
         "of_flash": reached(4096, "full", "ours") / reached(4096, "full", "FLASH"),
         "of_cudnn": reached(4096, "full", "ours") / reached(4096, "full", "cuDNN"),
-        "short_of_cudnn": reached(1024, "full", "ours") / reached(1024, "full", "cuDNN"),
         "causal_of_cudnn": reached(4096, "causal", "ours") / reached(4096, "causal", "cuDNN"),
         "cudnn_of_math": us(4096, "full", "MATH") / us(4096, "full", "cuDNN"),
     },
@@ -1198,28 +1164,23 @@ publish(
         "few": GPU.sms / (TOKENS / 128),
         "few_mb": GPU.sms * 128 * 2 * 128 * 2 / 1e6,
         "slower": SLOWER,
-        "h200_slower": H200_SLOWER,
         "memory": H200_RATES["memory_gb_per_s"] / H100_RATES["memory_gb_per_s"],
     },
     errors=printed_errors(HERE, "cuDNN", "gradients"),
 )
 
 # %% [markdown]
-# **Without a mask, our backward pass reaches {{ rate.of_cudnn | .0% }} of cuDNN's throughput** at 4,096 tokens. It takes
-# {{ seen.ours_full_4096 | us }}, {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use `wgmma`. With a
-# causal mask, it reaches {{ rate.causal_of_cudnn | .0% }} of cuDNN's throughput, and with 1,024 tokens
-# {{ rate.short_of_cudnn | .0% }}. No gradient's largest error is more than {{ errors.worst_times | .1f }}× cuDNN's.
+# **Without a mask, our backward pass reaches {{ rate.of_cudnn | .0% }} of cuDNN's throughput** at 4,096 tokens, and is
+# {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use `wgmma`. With a causal mask, it reaches
+# {{ rate.causal_of_cudnn | .0% }}. No gradient's largest error is more than {{ errors.worst_times | .1f }}× cuDNN's.
 #
-# What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak, which by our estimate is
-# {{ rate.of_shared | .0% }} of what shared memory allows. cuDNN reaches {{ rate.cudnn_of_peak | .0% }} of the peak.
-#
-# Counters on an H200 show no unit at its limit. As estimated, L1 with its shared memory is busier than the tensor
-# cores, {{ backward.l1 | .0% }} of the time against {{ backward.tensor | .0% }}. The schedulers are busy
-# {{ backward.issue | .0% }}, L2 {{ backward.l2 | .0% }} and DRAM {{ backward.dram | .0% }}. So the rest is latency,
-# the chain of dependent steps in a warpgroup: $S^T$, then $P^T$, then $dS^T$, then a barrier, then $dQ$. While one
-# warpgroup waits, only the other one can keep the units busy. [FlashAttention-3](https://arxiv.org/abs/2407.08608)
-# shortens the chain: a separate warp adds $dQ$ to memory. In our kernel, the consumers do that, and before they store
-# a tile of $dQ$, they wait until the TMA has read the previous one.
+# What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak, by our estimate
+# {{ rate.of_shared | .0% }} of what shared memory allows. Counters on an H200 show no unit at its limit, though as
+# estimated, L1 with its shared memory is busier than the tensor cores, {{ backward.l1 | .0% }} of the time against
+# {{ backward.tensor | .0% }}. So the rest is latency, the chain of dependent steps in a warpgroup: $S^T$, then $P^T$,
+# then $dS^T$, then a barrier, then $dQ$. [FlashAttention-3](https://arxiv.org/abs/2407.08608) shortens the chain: a
+# separate warp adds $dQ$ to memory. Our consumers do that themselves, and before they store a tile of $dQ$, they wait
+# until the TMA has read the previous one.
 
 # %% [markdown]
 # ## Block order: keep a head in L2
@@ -1229,10 +1190,9 @@ publish(
 #
 # The reason is L2. With *longest first*, blocks of all {{ order.heads }} heads run at the same time. Their $Q$
 # and $dO$ alone are {{ order.all_mb | .0f }} MB, more than L2 holds. By head, the {{ order.sms }} SMs work on about
-# {{ order.few | .0f }} heads at a time, with {{ order.few_mb | .0f }} MB. On an H200,
-# {{ backward.hits_by_head | .0% }} of the accesses hit in L2 by head and {{ backward.hits_longest | .0% }} with *longest first*,
-# which reads {{ backward.times_read | .1f }}× as many bytes from DRAM. With {{ order.memory | .1f }}× the memory bandwidth of the
-# H100, that costs less there: longest first takes only {{ order.h200_slower | .0% }} longer.
+# {{ order.few | .0f }} heads at a time, with {{ order.few_mb | .0f }} MB. So *longest first* reads
+# {{ backward.times_read | .1f }}× as many bytes from DRAM, counted on an H200. There, memory is
+# {{ order.memory | .1f }}× faster, and the order costs almost nothing.
 
 # %% fold="Code that profiles both orders on a GPU" needs="gpu torch" record="counters"
 if gpu_here():
@@ -1305,12 +1265,8 @@ UNITS = {
     "dram": f"dram__throughput{OF_PEAK}elapsed",
 }
 publish(
-    backward={name: FULL_RUN[metric] / 100 for name, metric in UNITS.items()}
-    | {
-        "hits_by_head": BY_HEAD[HITS] / 100,
-        "hits_longest": LONGEST[HITS] / 100,
-        "times_read": LONGEST[READ] / BY_HEAD[READ],
-    }
+    backward={name: FULL_RUN[UNITS[name]] / 100 for name in ("tensor", "l1")}
+    | {"times_read": LONGEST[READ] / BY_HEAD[READ]}
 )
 assert not max(FULL_RUN[metric] for metric in UNITS.values()) > 70, "the text: no unit is at its limit"
 assert not FULL_RUN[UNITS["l1"]] < FULL_RUN[UNITS["tensor"]], "the text says that L1 is busier"
@@ -1321,8 +1277,8 @@ assert not LONGEST[HITS] > 0.7 * BY_HEAD[HITS] and not LONGEST[READ] < 3 * BY_HE
 #
 # - The backward pass has five GEMMs: one recomputes $S$, and four compute $dV$, $dP$, $dQ$ and $dK$. Nothing of size
 #   N × N is stored, since $P = e^{S - L}$ and $\delta$ is the row sum of $dO \circ O$.
-# - If you compute $S^T$ instead of $S$, $P^T$ and $dS^T$ are already in registers where `wgmma` wants them. Only $dQ$
-#   needs $dS$ in shared memory, and FP32 additions in L2.
+# - Compute $S^T$ instead of $S$, and $P^T$ and $dS^T$ are in registers where `wgmma` wants them. Only $dQ$ needs $dS$ in
+#   shared memory, and FP32 additions in L2.
 # - Count the cycles of shared memory, too: with 64 × 64 accumulators, this kernel needs more of them than of the tensor cores.
 # - Balance isn't everything: the order of blocks also decides what stays in L2.
 
@@ -1390,8 +1346,7 @@ exercise(
     """
     [Gemma 2](https://arxiv.org/abs/2408.00118) keeps its scores between -cap and cap: it replaces the scaled score $s$ by
     $cap \\cdot \\tanh(s / cap)$ before the softmax. The kernel below recomputes the capped score `s`. Write the expression
-    FACTOR, by which $dS$ must be multiplied, from `s` and `cap`. The tests compare $dQ$ with a central difference in
-    64-bit floats.
+    FACTOR, by which $dS$ must be multiplied, from `s` and `cap`.
     """,
     answer=capped("1.0f - s * s / (cap * cap)"),
     tests=capped_tests,
@@ -1400,6 +1355,5 @@ exercise(
 )
 
 # %% [markdown]
-# [Attention masks and dropout](masks.py) adds sliding windows, packed documents and dropout to both passes. Once a
-# model is trained, it generates text one token at a time, and attention has a single query:
-# [Decoding](decoding.py) makes that fast.
+# [Attention masks and dropout](masks.py) adds sliding windows, packed documents and dropout to both passes.
+# [Decoding](decoding.py) is about attention with a single query.
