@@ -408,19 +408,23 @@ def machine() -> dict[str, Any]:
 
 
 def merged(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """A record with the families of another run in the place of its own, and the dates of both.
+    """A record with the families of another run in the place of its own, and the dates and clocks of both.
 
     Raises:
-        ValueError: the runs differ in more than the temperature of the GPU, the date and the families.
+        ValueError: the runs differ in more than the temperature and momentary clock of the GPU, the date and
+            the families.
     """
-    same = [
-        {**one, "machine": {**one["machine"], "temperature.gpu": "", "date": ""}} for one in (record, other)
-    ]
+    momentary = ("clocks.sm", "date")
+    unlike = dict.fromkeys((*momentary, "temperature.gpu"), "")
+    same = [{**one, "machine": {**one["machine"], **unlike}} for one in (record, other)]
     for name in sorted(set(record) | set(other)):
         if name != "families" and same[0].get(name) != same[1].get(name):
             raise ValueError(f"{name} differs: {record.get(name)} and {other.get(name)}")
-    dates = {date for one in (record, other) for date in one["machine"]["date"].split(" and ")}
-    machine = {**record["machine"], "date": " and ".join(sorted(dates))}
+    machine = dict(record["machine"])
+    for name in momentary:
+        machine[name] = " and ".join(
+            sorted({part for one in (record, other) for part in one["machine"][name].split(" and ")})
+        )
     return {**record, "machine": machine, "families": {**record["families"], **other["families"]}}
 
 

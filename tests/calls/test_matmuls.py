@@ -121,9 +121,9 @@ def test_a_result_may_begin_at_any_element(monkeypatch, kernel, tile, past):
 
 @pytest.mark.parametrize(("layout", "transposed"), [("plain", 1), ("padded", 1), ("permuted", 0)])
 def test_tiles_that_compute_the_transpose_take_a_first_factor_with_rows(layout, transposed):
-    choice = choose(320, 1792, 128, "float16", arch=90, a_rows=layout != "permuted")
+    choice = choose(288, 1792, 256, "float16", arch=90, a_rows=layout != "permuted")
     assert choice.settings["TRANSPOSED"] == transposed
-    right_matmul(((), ()), 320, 1792, 128, (layout, "plain"), "float16", "relu", True, 1)
+    right_matmul(((), ()), 288, 1792, 256, (layout, "plain"), "float16", "relu", True, 1)
 
 
 def test_a_stack_of_odd_rows_is_copied_into_wide_ones():

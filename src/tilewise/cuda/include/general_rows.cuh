@@ -17,8 +17,9 @@ template <> struct Bytes<8> { typedef uint2 Word; };
 template <> struct Bytes<16> { typedef uint4 Word; };
 
 // A tile of High x Across elements in shared memory, in rows `pitch` apart, to row0 and col0 of C, rows x cols, by
-// Team threads. C's rows begin at multiples of Step elements: 8, 4, 2 or 1; in the last case two are stored at once.
-// C's first element is `past` elements behind a multiple of 4 bytes.
+// Team threads. C's rows begin at multiples of Step elements: 8, 4, 2 or 1; in the last case what is whole of their
+// aligned 16 bytes is stored at once. C's first element is `past` elements behind a multiple of 16 bytes; pitch is
+// a multiple of 8.
 template <int Step, int High, int Across, int Team, typename Element>
 static __device__ inline void store_tile(Element* C, int rows, int cols, int row0, int col0,
                                          const Element* tile, int pitch, int member, long long past) {
@@ -32,17 +33,20 @@ static __device__ inline void store_tile(Element* C, int rows, int cols, int row
         }
         return;
     }
-    #pragma unroll 4
-    for (int e = member; e < High * (Across / 2 + 1); e += Team) {  // two aligned elements, or one at an end
-        int r = e / (Across / 2 + 1);
-        Element* to = &C[(size_t)(row0 + r) * cols + col0];
-        const Element* from = &tile[r * pitch];
-        int odd = (int)((past + (long long)(row0 + r) * cols + col0) % 2);
-        int c = e % (Across / 2 + 1) * 2 - odd, left = min(Across, cols - col0);
-        if (row0 + r >= rows || c >= left) continue;
-        if (c >= 0 && c + 1 < left) {
-            Element both[2] = {from[c], from[c + 1]};
-            *(unsigned*)&to[c] = *(unsigned*)both;
-        } else to[max(c, 0)] = from[max(c, 0)];
+    int left = min(Across, cols - col0);
+    auto past_16 = [&](int r) { return (unsigned)past + (unsigned)(row0 + r) * cols + col0; };
+    #pragma unroll 2
+    for (int e = member; e < High * Across / 8; e += Team) {  // what is whole of a row's aligned 16 bytes
+        int r = e / (Across / 8), c = e % (Across / 8) * 8 + -past_16(r) % 8;
+        if (row0 + r >= rows || c + 8 > left) continue;
+        const uint4* from = (const uint4*)&tile[r * pitch + c / 8 * 8];
+        *(uint4*)&C[(size_t)(row0 + r) * cols + col0 + c] = shifted(from[0], from[c % 8 ? 1 : 0], c % 8 * 2);
+    }
+    #pragma unroll 2
+    for (int e = member; e < High * 16; e += Team) {  // up to seven elements before them, up to seven behind
+        int r = e / 16, before = min(left, (int)(-past_16(r) % 8)), behind = (left - before) % 8;
+        int c = e % 8 + (e % 16 < 8 ? 0 : left - behind);
+        if (row0 + r < rows && e % 8 < (e % 16 < 8 ? before : behind))
+            C[(size_t)(row0 + r) * cols + col0 + c] = tile[r * pitch + c];
     }
 }

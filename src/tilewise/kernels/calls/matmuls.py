@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -160,30 +160,30 @@ def _mma_tile(high: int, wide: int, warps: tuple[int, int], stages: int, per_sm:
 
 
 MMA_TILES = (
-    _mma_tile(32, 32, (2, 2), 4, 6, 0.165, 0.296),
-    _mma_tile(32, 64, (1, 4), 4, 4, 0.228, 0.382),
-    _mma_tile(64, 32, (2, 2), 4, 4, 0.212, 0.456),
-    _mma_tile(128, 32, (4, 1), 4, 3, 0.378, 0.58),
-    _mma_tile(64, 64, (2, 2), 4, 3, 0.273, 0.481),
-    _mma_tile(128, 128, (2, 4), 3, 1, 0.637, 0.672),
+    _mma_tile(32, 32, (2, 2), 4, 6, 0.152, 0.338),
+    _mma_tile(32, 64, (1, 4), 4, 4, 0.18, 0.419),
+    _mma_tile(64, 32, (2, 2), 4, 4, 0.227, 0.405),
+    _mma_tile(128, 32, (4, 1), 4, 2, 0.358, 0.609),
+    _mma_tile(64, 64, (2, 2), 4, 3, 0.275, 0.483),
+    _mma_tile(128, 128, (2, 4), 3, 1, 0.631, 0.661),
 )
 """Of `general/matmul_mma`."""
 WGMMA_TILES = (
-    _hopper_tile(1, 64, 6, 1, 2, 0.161, 0.21, 8),
-    _hopper_tile(1, 64, 12, 1, 1, 0.156, 0.156, 8),
-    _hopper_tile(1, 128, 8, 1, 1, 0.238, 0.238, 4),
-    _hopper_tile(1, 192, 7, 1, 1, 0.324, 0.324, 4),
-    _hopper_tile(2, 128, 6, 1, 1, 0.386, 0.386, 4),
-    _hopper_tile(2, 192, 5, 1, 1, 0.498, 0.498, 4),
-    _hopper_tile(2, 256, 4, 1, 1, 0.615, 0.615, 4),
-    _hopper_tile(2, 256, 4, 2, 1, 0.639, 0.639),
-    _hopper_tile(3, 128, 5, 1, 1, 0.499, 0.499, 4),
-    _hopper_tile(3, 192, 4, 1, 1, 0.673, 0.673, 4),
-    _hopper_tile(3, 192, 4, 2, 1, 0.675, 0.675),
-    _hopper_tile(1, 96, 10, 1, 1, 0.218, 0.218, transposed=1),
-    _hopper_tile(2, 96, 8, 1, 1, 0.318, 0.318, transposed=1),
-    _hopper_tile(2, 160, 6, 1, 1, 0.435, 0.435, transposed=1),
-    _hopper_tile(3, 160, 4, 1, 1, 0.597, 0.597, transposed=1),
+    _hopper_tile(1, 64, 6, 1, 2, 0.152, 0.208, 8),
+    _hopper_tile(1, 64, 12, 1, 1, 0.165, 0.165, 8),
+    _hopper_tile(1, 128, 8, 1, 1, 0.247, 0.247, 4),
+    _hopper_tile(1, 192, 7, 1, 1, 0.349, 0.349, 4),
+    _hopper_tile(2, 128, 6, 1, 1, 0.35, 0.35, 4),
+    _hopper_tile(2, 192, 5, 1, 1, 0.51, 0.51, 4),
+    _hopper_tile(2, 256, 4, 1, 1, 0.609, 0.609, 4),
+    _hopper_tile(2, 256, 4, 2, 1, 0.611, 0.611),
+    _hopper_tile(3, 128, 5, 1, 1, 0.509, 0.509, 4),
+    _hopper_tile(3, 192, 4, 1, 1, 0.667, 0.667, 4),
+    _hopper_tile(3, 192, 4, 2, 1, 0.691, 0.691),
+    _hopper_tile(1, 96, 10, 1, 1, 0.225, 0.225, transposed=1),
+    _hopper_tile(2, 96, 8, 1, 1, 0.303, 0.303, transposed=1),
+    _hopper_tile(2, 160, 6, 1, 1, 0.434, 0.434, transposed=1),
+    _hopper_tile(3, 160, 4, 1, 1, 0.591, 0.591, transposed=1),
 )
 """Of `general/matmul_hopper`. TMA loads a factor stored along k in boxes of any height, so tiles of 96 and
 160 rows are wgmma's columns of the transposed product, where A is row-major: fewer SMs stay empty in the last
@@ -227,19 +227,19 @@ class Overheads:
     """For each byte of the three matrices."""
 
 
-_WGMMA = Overheads(3.98, 1.22, 0.366, 0.926, 0.298, 0.268, 0.985, 0.25, 0.153e-6)
-_MMA = Overheads(4.08, 0.731, 0.578, 0.72, 0.576, 0.608, 1.86, 0.25, 0.153e-6)
+_WGMMA = Overheads(3.94, 1.27, 0.376, 0.969, 0.435, 0.249, 0.285, 0.284, 0.149e-6)
+_MMA = Overheads(4.14, 0.557, 0.592, 0.685, 0.743, 0.685, 0.939, 0.284, 0.149e-6)
 _FP32 = Overheads(4.51, 0.628, 0.634, 1.1, 0.462, 0.912)
-_SLOWER = {16: 0.0, 8: 0.293, 4: 1.3, 2: 2.75}
+_SLOWER = {16: 0.0, 8: 0.319, 4: 1.24, 2: 2.57}
 """By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
 _NARROW_B = 0.087
 """The same for B in FP32, for copies of less than 16 bytes."""
-_PAD_US, _PAD_BYTE_US = 3.68, 2.97e-7
+_PAD_US, _PAD_BYTE_US = 3.54, 2.96e-7
 """Of copying 16-bit factors into wider rows: of the launch, and of a byte read or written."""
 _LESSON_US, _LESSON_STEP_US = 4.5, 0.62
 _FP32_LESSON_US, _FP32_STEP_US = 8.49, {16: 5.28, 8: 2.8}
 """Of the lesson's FP32 kernel, beside its steps, and of a step, by columns of a thread."""
-_IN_L2, _MISSED = 50_000_000, 0.0339
+_IN_L2, _MISSED = 50_000_000, 0.0438
 """Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
 
 
@@ -310,6 +310,8 @@ def _tiles(
 
     def mma(loads: tuple[int, int]) -> tuple[float, Tile, int]:
         def time(one: Tile, split: int) -> float:
+            if 2 in loads:  # registers hold what is to be shifted
+                one = replace(one, per_sm=min(3, one.per_sm))
             slower = _SLOWER[loads[0]] * one.high + _SLOWER[loads[1]] * one.wide
             return _time(one, split, sizes, matrices, _MMA, slower / (one.high + one.wide), row)
 

@@ -120,11 +120,12 @@ template <int ROWS, int ROW, int LOAD> struct Copies {
 // row-major, contiguous, whose rows begin at multiples of WIDE elements: 8, 4, 2 or 1. A, B and C begin a_off, b_off
 // and c_off elements behind multiples of 16 bytes. bias: N elements or null. Any M, N and K of at least 1.
 // A tile of BM x BN, each 32, 64 or 128, per SPLIT blocks, a cluster, which share the steps of k. A warp's part is a
-// multiple of 16 x 16; an SM should have room for PER_SM blocks. Grid: ceil(M / BM) * ceil(N / BN) * SPLIT, by up to
-// 65,535 matrices at once. Block: THREADS, 64 at least. Dynamic shared memory: the greater of 2 * STAGES * STAGE and,
-// with SPLIT, 4 * BM * BN bytes. Compute capability 8.0; 9.0 with SPLIT.
+// multiple of 16 x 16; an SM should have room for PER_SM blocks, or for three, if that is fewer, with loads of 2 bytes.
+// Grid: ceil(M / BM) * ceil(N / BN) * SPLIT, by up to 65,535 matrices at once. Block: THREADS, 64 at least. Dynamic
+// shared memory: the greater of 2 * STAGES * STAGE and, with SPLIT, 4 * BM * BN bytes. Compute capability 8.0; 9.0
+// with SPLIT.
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1)
-__launch_bounds__(THREADS, A_LOAD > 2 && B_LOAD > 2 ? PER_SM : 1)
+__launch_bounds__(THREADS, A_LOAD > 2 && B_LOAD > 2 || PER_SM < 3 ? PER_SM : 3)
 matmul_mma(const Number* A, const Number* B, const Number* bias, Number* C, int M, int N, int K,
            long long a_pitch, long long a_step, long long b_pitch, long long b_step, int a_off, int b_off,
            int c_off, int matrices) {
