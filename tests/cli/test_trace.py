@@ -259,6 +259,39 @@ def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
         assert main(command) == 0, command
 
 
+STENCIL = """#define RADIUS 3
+__global__ void stencil(const int* in, float4* out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+    for (int k = -RADIUS; k <= RADIUS; k++) sum += in[i + k];
+    out[i - 1].x = sum;
+}
+int main() {
+    const int n = 64;
+    int* in;
+    float4* out;
+    cudaMalloc(&in, (n + 2 * RADIUS) * sizeof(int));
+    cudaMalloc(&out, (n + 1) * sizeof(float4));
+    stencil<<<n / 32, 32>>>(in + RADIUS, &out[1]);
+}
+"""
+
+
+def test_a_pointer_into_an_array_is_proposed_where_the_file_passes_one(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("stencil.cu").write_text(STENCIL, encoding="utf-8")
+    assert main(["trace", "stencil.cu"]) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("  tilewise trace")]
+    command = shlex.split(line)[1:]
+    assert {"in=i32[70]+3", "out=f32[260]+4"} <= set(command)
+    assert main(command) == 0
+    earlier = [one.replace("+3", " + 2") for one in command]
+    assert main(earlier) == 1
+    assert "thread 0 of block 0 reads in[-3]; in has 70 elements, from -2 to 67" in capsys.readouterr().err
+    assert main([one.replace("+3", "+70") for one in command]) == 1
+    assert "in: i32[70]+70 begins behind its array" in capsys.readouterr().err
+
+
 PLACES = """#include <cstdlib>
 __global__ void gather(const int* at, const float* x, float* y, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[4 * at[i]];

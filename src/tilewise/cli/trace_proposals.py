@@ -124,7 +124,8 @@ def _written(one: ProposedArray | ProposedNumber) -> str:
     extents = ",".join(map(str, one.shape))
     letters = "letters" * bool(re.match(r"(const )?char\b", one.ctype))
     fill = "zeros" if one.is_struct else one.fill or letters
-    return f"{fill}{':' * bool(fill)}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
+    first = f"+{one.first}" if one.first else ""
+    return f"{fill}{':' * bool(fill)}{_SPELLED.get(one.dtype, 'u8')}[{extents}]{first}"
 
 
 def _structs(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:

@@ -32,6 +32,8 @@ _MADE = re.compile(
 """Types and constants that a piece makes."""
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\(")
+_INNER = re.compile(r"(\w+)\s*\+\s*(.+)|&\s*(\w+)\s*\[([^][]+)\]", re.S)
+"""A pointer into an array: ``x + 3``, ``&x[3]``."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 _NAMED = re.compile(r"(\w+)\s*\(")
@@ -130,6 +132,12 @@ class LaunchSite:
         if not isinstance(found, int | float) or found <= 0:
             return None
         return max(int(found), self._share(written, int(found), scope))
+
+    def first(self, at: int, scope: Scope) -> int:
+        """The element of its array that argument ``at`` points to: 3 of ``x + 3``; 0 if nothing says it."""
+        inner = _INNER.fullmatch(self.arguments[at]) if at < len(self.arguments) else None
+        found = scope.value(inner[2] or inner[4]) if inner and (inner[1] or inner[3]) in self.allocated else 0
+        return found if isinstance(found, int) else 0
 
     def _share(self, written: str, bytes_: int, scope: Scope) -> int:
         """The bytes that an array must keep where it became small by a size that nothing else follows from.

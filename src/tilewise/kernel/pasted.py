@@ -210,7 +210,7 @@ def _array(one: ProposedArray, struct_bytes: int = 0) -> dict[str, Any]:
         "shape": [struct_bytes if one.is_by_value else f"{one.name}.length"],
         "byValue": one.is_by_value,
         "fill": _fill(one),
-    }
+    } | ({"before": one.first * one.dtype.itemsize} if one.first else {})
 
 
 def _type(one: ProposedArray) -> str:

@@ -69,6 +69,8 @@ class ProposedArray:
     """Whether its elements are of a type of the file's own: places and counts, which only zeros fit."""
     fill: str = ""
     """What it holds, as an argument of ``tilewise trace`` says it; random values where it is empty."""
+    first: int = 0
+    """The element that the kernel gets a pointer to, as in ``x + 3``."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ def proposal(
             one,
             length if is_far else _times(length, _factor(one.name, own)),
             site.bytes_of(at, scope) if site else None,
+            site.first(at, scope) if site else 0,
         )
         if one.is_pointer
         else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
@@ -386,8 +389,8 @@ def _three(extents: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArray:
-    """An array of a length; or of the bytes that the file's host code allocates."""
+def _array(one: Parameter, length: _Formula, bytes_: int | None, first: int) -> ProposedArray:
+    """An array of a length; or of the bytes that the file's host code allocates, from an element on."""
     dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
     each = max(one.width, 1) if one.dtype is not None else _STRUCT_BYTES
     text, count = length
@@ -395,8 +398,10 @@ def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArra
     own, rest = divmod(bytes_ or 0, dtype.itemsize)
     if own not in (0, elements) and not rest and own * dtype.itemsize <= _MOST_BYTES:
         elements, formula = own, str(own)
+    first *= one.width if 0 < first * one.width < own and one.dtype is not None else 0
+    is_struct = one.dtype is None
     return ProposedArray(
-        one.name, one.ctype, dtype, (elements,), formula, not one.is_const, is_struct=one.dtype is None
+        one.name, one.ctype, dtype, (elements,), formula, not one.is_const, is_struct=is_struct, first=first
     )
 
 
