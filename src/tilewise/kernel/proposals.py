@@ -41,8 +41,14 @@ _FAR = 1 << 16
 _OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
 _REACHES_FAR = re.compile(
     r"\[[^][]*(?:\*|<<|\b[A-Z][A-Z_\d]+\b)[^][]*\]|\b(?:int|unsigned|size_t|auto|long)\s+\w+\s*=[^;]*(?:\*|<<)"
+    r"|\bblockDim\s*\.\s*x\s*(?:<<|\*\s*\d)|[\w)\]]\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)"
 )
-"""Products and constants in an index, or in a number that may become one."""
+"""Products and constants in an index, or in a number that may become one; several elements per thread."""
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\\n|\\.)*", re.M)
+_SEVERAL_BLOCKS = re.compile(r"\b(?:blockIdx|gridDim\s*\.|this_grid|this_cluster|asm|thread_rank)\b")
+"""What a kernel that several blocks run has somewhere."""
+_PLACE = re.compile(r"(?i).*(?:offset|base|begin|start|first|index|idx)|(?:offset|base|begin|start|first)\w*")
+"""A number that an index begins at."""
 _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
     r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
@@ -134,9 +140,13 @@ def proposal(
     names = [one.name for one in parameters if _is_size(one)]
     is_square = is_plane or any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in names)
     is_tiled = bool(re.search(r"<.*\d", function.name))
-    numbers = _numbers(parameters, site, scope, given, block, is_square, _EDGE << 2 * is_tiled)
+    shared_text = "\n".join([own, _outside_kernels(text), *_MACRO.findall(text)])
+    blocks = given or (None if _SEVERAL_BLOCKS.search(shared_text) else (1,))
+    threads_along = blocks[0] * block[0] if blocks and math.prod(blocks) <= 4 * _MOST_BLOCKS else 0
+    elements = threads_along * (2 if _has_pairs(own) else 1)
+    numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled)
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
-    grid, formulas = _grid(given, sizes, _length(sizes, is_plane), block, is_plane)
+    grid, formulas = _grid(blocks, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
     is_far = bool((is_tiled or not is_square) and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)))
     if is_far:
@@ -244,10 +254,21 @@ def _pointers_in(kind: str, text: str) -> list[str]:
 
 def _shared_bytes(own: str, text: str) -> int:
     """Dynamic shared memory for a kernel that has some, itself, in a function or at the top of the file."""
-    others = "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
-    if not _DYNAMIC.search(own + others):
+    if not _DYNAMIC.search(own + _outside_kernels(text)):
         return 0
     return _MOST_SHARED_BYTES if "cudaFuncAttributeMaxDynamicSharedMemorySize" in text else _SHARED_BYTES
+
+
+def _outside_kernels(text: str) -> str:
+    """Everything of a file but its kernels."""
+    return "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
+
+
+def _has_pairs(own: str) -> bool:
+    """Whether each thread of a kernel takes two elements: ``x[2 * tid]``, ``x[tid + blockDim.x]``."""
+    thread = "|".join([r"threadIdx\s*\.\s*x", *re.findall(r"\b(\w+)\s*=\s*threadIdx\s*\.\s*x\s*[;,]", own)])
+    twice = rf"2\s*\*\s*(?:{thread})\b|\b(?:{thread})\s*(?:\*\s*2|<<\s*1)\b"
+    return bool(re.search(rf"{twice}|\b(?:{thread})\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)", own))
 
 
 def _own_text(name: str, text: str) -> str:
@@ -294,16 +315,24 @@ def _numbers(
     parameters: Sequence[Parameter],
     site: LaunchSite | None,
     scope: Scope,
-    grid: Sequence[int] | None,
-    block: Sequence[int],
+    elements: int,
     is_square: bool,
     edge: int,
 ) -> dict[str, float]:
-    """A value for each parameter that is one number; a multiple of an edge where nothing says it."""
+    """A value for each parameter that is one number; a multiple of an edge where nothing says it.
+
+    Args:
+        parameters: all of them.
+        site: the file's launch.
+        scope: what names stand for there.
+        elements: how many a known grid's threads along x take; 0 where it is not known.
+        is_square: whether a single size is that of two axes.
+        edge: the threads of a block along an axis.
+    """
     count = sum(map(_is_size, parameters))
     assumed = edge if count > 2 else 2 * edge if count == 2 or is_square else ELEMENTS
-    if grid is not None and count < 2 and math.prod(grid) <= 4 * _MOST_BLOCKS:
-        assumed = grid[0] * block[0]
+    if elements and count < 2:
+        assumed = elements
     found: dict[str, float] = {}
     for at, one in enumerate(parameters):
         passed = site.passed(at, scope) if site else None
@@ -312,7 +341,8 @@ def _numbers(
         elif _is_size(one):
             found[one.name] = assumed
         else:
-            found[one.name] = 0.5 if one.dtype is not None and one.dtype.kind == "f" else 1
+            is_float = one.dtype is not None and one.dtype.kind == "f"
+            found[one.name] = 0.5 if is_float else 0 if _PLACE.fullmatch(one.name) else 1
     return found
 
 
