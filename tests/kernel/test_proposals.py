@@ -154,6 +154,17 @@ def test_an_array_of_a_plane_has_as_many_elements_for_each_thread_as_an_index_sa
     assert (prod(image.shape), prod(depth.shape)) == (4 * threads, threads)
 
 
+def test_an_array_of_a_plane_whose_width_is_a_constant_of_the_file_is_large() -> None:
+    text = """const int width = 640;
+__global__ void turned(const float* x, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    y[j + i * width] = x[i + j * width];
+}"""
+    made = proposal(Kernel(text).function, text)
+    x, y = (one for one in made.arguments if not isinstance(one, ProposedNumber))
+    assert min(prod(x.shape), prod(y.shape)) >= 640 * made.grid[0] * made.block[0]
+
+
 @pytest.mark.parametrize(("copied", "fill"), [("", "zeros"), ("cudaMemcpy(seen, host, 4 * n, kind);", "")])
 def test_an_array_that_the_host_fills_with_zeros_holds_zeros(copied: str, fill: str) -> None:
     text = f"""__global__ void k(const float* x, int* seen) {{ atomicAdd(&seen[int(x[threadIdx.x])], 1); }}

@@ -10,17 +10,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewise.cuda.arguments import Parameter, parameters_of
-from tilewise.cuda.host_values import Scope
-from tilewise.cuda.kernel_source import GlobalFunction, without_comments
+from tilewise.cuda.host_values import Scope, scope_of
+from tilewise.cuda.kernel_source import GlobalFunction, KernelError, without_comments
 from tilewise.cuda.launch_sites import LaunchSite, launch_sites
 from tilewise.cuda.top_level import pieces
 from tilewise.cuda.variables import DeviceVariable, device_variables
+
+if TYPE_CHECKING:
+    from tilewise.kernel.kernel import Kernel
 
 ELEMENTS = 1024
 """Elements of an array of which nothing is known."""
@@ -124,7 +129,7 @@ def proposal(
         text: the source, host code and all.
         variables: those that need a value.
         sites: the launches in the text, where the caller knows them already.
-        bytes_of: the sizes of structs that the kernel takes by value, by their names.
+        bytes_of: the sizes of structs that the kernel takes by value or finds in variables, by their names.
     """
     parameters = parameters_of(function)
     own = _own_text(function.name, text)
@@ -149,6 +154,8 @@ def proposal(
     grid, formulas = _grid(blocks, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
     is_far = bool((is_tiled or not is_square) and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)))
+    if is_square and not names and _has_large_factor(own, text):
+        length = _at_least(_MOST_ELEMENTS, length)
     if is_far:
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
     arguments = [
@@ -170,6 +177,7 @@ def proposal(
         is_float = one.dtype is not None and one.dtype.kind == "f"
         is_known = not one.is_pointer or is_float or below[at] or zeroed[at]
         said[one.name] = bool(site and site.says(at, scope) and is_known)
+    values = tuple(made for one in variables if (made := _variable(one, bytes_of.get(one.name, 0))))
     smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
     return Proposal(
         arguments=tuple(
@@ -182,12 +190,15 @@ def proposal(
             else one
             for at, one in enumerate(arguments)
         ),
-        variables=tuple(made for one in variables if (made := _variable(one))),
+        variables=values,
         grid=grid,
         block=block,
         grid_formulas=formulas,
         shared_bytes=dynamic,
-        assumed=tuple(name for name, one in said.items() if not one),
+        assumed=(
+            *(name for name, one in said.items() if not one),
+            *(one.name for one in values if one.is_struct),
+        ),
     )
 
 
@@ -216,13 +227,29 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
     ]
 
 
-def inner_pointer(function: GlobalFunction, text: str) -> str:
-    """What stands in the way of a kernel that follows a pointer inside a structure; empty where none does.
+def struct_bytes(kernel: Kernel, variables: Sequence[DeviceVariable], text: str) -> dict[str, int]:
+    """The sizes of those variables that are structs; only a compiler knows them."""
+    sizes: dict[str, int] = {}
+    for one in variables:
+        is_pointer = re.search(rf"\*\s*{one.name.rpartition('::')[2]}\s*[;=,[]", text)
+        if one.dtype is None and not is_pointer:
+            with suppress(KernelError):  # no kernel uses it
+                sizes[one.name] = kernel.simulated_variable(one.name).size
+    return sizes
 
-    Nothing that a launch is given here says what such a pointer leads to.
+
+def inner_pointer(function: GlobalFunction, text: str) -> str:
+    """What stands in the way of a kernel that follows a pointer inside a structure, or takes a reference.
+
+    Nothing that a launch is given here says what such a pointer leads to. Empty where nothing does.
     """
     own = _own_text(function.name, text)
     for one in parameters_of(function):
+        if one.ctype.endswith("&"):
+            return (
+                f"{one.name} is a reference, {one.ctype}, to what the host has. Have the kernel take a value "
+                "or a pointer instead."
+            )
         if one.dtype is not None:
             continue
         kind = re.sub(r"\b(?:const|struct|volatile)\b|[*&]", "", one.ctype).split("<")[0].strip()
@@ -262,6 +289,13 @@ def _shared_bytes(own: str, text: str) -> int:
 def _outside_kernels(text: str) -> str:
     """Everything of a file but its kernels."""
     return "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
+
+
+def _has_large_factor(own: str, text: str) -> bool:
+    """Whether a kernel multiplies by a constant of the file that no parameter says: ``i + j * N``."""
+    constants = scope_of(without_comments(text)).roots.items()
+    large = [name for name, value in constants if value > 2 * _EDGE]
+    return any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in large)
 
 
 def _has_pairs(own: str) -> bool:
@@ -445,7 +479,11 @@ def _by_value(one: Parameter, value: float, bytes_: int) -> ProposedArray | Prop
     return ProposedArray(one.name, one.ctype, dtype, (count,), str(count), False, True, one.dtype is None)
 
 
-def _variable(one: DeviceVariable) -> ProposedArray | None:
+def _variable(one: DeviceVariable, bytes_: int) -> ProposedArray | None:
+    """A value for a variable; zeros for a struct, of so many bytes."""
+    if one.dtype is None and bytes_:
+        written, kind = not one.is_constant, np.dtype(np.uint8)
+        return ProposedArray(one.name, "struct", kind, (bytes_,), str(bytes_), written, is_struct=True)
     if one.dtype is None or one.shape is None or -1 in one.shape:
         return None
     shape = one.shape or (1,)
