@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=VALUE",
         help="x=f32[1024] (random), y=out:f32[32,32] (poisoned), z=zeros:i32[8], k=arange:f64[9], "
-        "w=file.npy, n=1000; one for each parameter",
+        "w=file.npy, p=f32[1030]+3 (a pointer to element 3), n=1000; one for each parameter",
     )
     trace.add_argument(
         "--assumed",

@@ -227,7 +227,7 @@ def test_errors_stand_at_their_lines_and_go_when_repaired(opened: Callable[..., 
     page.keyboard.press("Shift+End")
     page.keyboard.type("    a[0] = 1;")
     page.keyboard.press("Control+Enter")
-    expect(title(page)).to_contain_text("k<<<4, 256>>>")
+    expect(title(page)).to_contain_text("k<<<1, 256>>>")
     expect(faults).to_have_count(0)
     expect(page.locator(".cm-lint-marker-error")).to_have_count(0)
 

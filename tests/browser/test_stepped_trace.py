@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,12 +16,31 @@ from .conftest import FIGURES
 
 pytestmark = [FIGURES, pytest.mark.sweep(*SIMULATOR, "src/tilewise/cli/trace*.py", packages=["ziglang"])]
 
+SHIFTED = """\
+extern "C" __global__ void shift(const float* x, float* y) { y[threadIdx.x] = x[(int)threadIdx.x - 3]; }
+"""
 SOURCE = """\
 extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;  // watch: i
     if (i < n) y[i] = x[i] * by;
 }
 """
+
+
+@pytest.mark.parametrize(("first", "said"), [(3, None), (2, "reads x[-3]; x has 40 elements, from -2 to 37")])
+def test_a_pointer_into_an_array_is_one_in_the_browser_too(
+    open_context: Callable[..., BrowserContext], tmp_path: Path, first: int, said: str | None
+) -> None:
+    (tmp_path / "shift.cu").write_text(SHIFTED, encoding="utf-8")
+    out = tmp_path / "shift.html"
+    command = ["trace", str(tmp_path / "shift.cu"), "--grid", "1", "--block", "32", "--out", str(out)]
+    assert main([*command, "--arg", f"x=f32[40]+{first}", "--arg", "y=out:f32[32]"]) == (said is not None)
+    page = open_context().new_page()
+    page.goto(out.as_uri())
+    run = page.locator("#tw-again")
+    run.get_by_role("button", name="Run", exact=True).click()
+    expect(run.locator(".tw-run-title")).to_contain_text("shift<<<1, 32>>> in your browser")
+    expect(run.locator(".tw-hazard")).to_have_text(re.compile(re.escape(said)) if said else [])
 
 
 @pytest.fixture(scope="module")

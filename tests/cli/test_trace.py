@@ -259,6 +259,68 @@ def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
         assert main(command) == 0, command
 
 
+STENCIL = """#define RADIUS 3
+__global__ void stencil(const int* in, float4* out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+    for (int k = -RADIUS; k <= RADIUS; k++) sum += in[i + k];
+    out[i - 1].x = sum;
+}
+int main() {
+    const int n = 64;
+    int* in;
+    float4* out;
+    cudaMalloc(&in, (n + 2 * RADIUS) * sizeof(int));
+    cudaMalloc(&out, (n + 1) * sizeof(float4));
+    stencil<<<n / 32, 32>>>(in + RADIUS, &out[1]);
+}
+"""
+
+
+def test_a_pointer_into_an_array_is_proposed_where_the_file_passes_one(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("stencil.cu").write_text(STENCIL, encoding="utf-8")
+    assert main(["trace", "stencil.cu"]) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("  tilewise trace")]
+    command = shlex.split(line)[1:]
+    assert {"in=i32[70]+3", "out=f32[260]+4"} <= set(command)
+    assert main(command) == 0
+    earlier = [one.replace("+3", " + 2") for one in command]
+    assert main(earlier) == 1
+    assert "thread 0 of block 0 reads in[-3]; in has 70 elements, from -2 to 67" in capsys.readouterr().err
+    assert main([one.replace("+3", "+70") for one in command]) == 1
+    assert "in: i32[70]+70 begins behind its array" in capsys.readouterr().err
+
+
+STRUCTS = """struct Params { int n; float by; double at[3]; };
+__constant__ Params params;
+__constant__ float* table;
+__global__ void scaled(float* y) { if (threadIdx.x >= params.n) y[threadIdx.x] = params.by; }
+__global__ void sized(dim3& size, float* y) { if (threadIdx.x < size.x) y[threadIdx.x] = 1; }
+__global__ void looked_up(float* y) { y[threadIdx.x] = table[threadIdx.x]; }
+"""
+
+
+def test_a_struct_in_constant_memory_is_proposed_and_a_reference_is_not(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("structs.cu").write_text(STRUCTS, encoding="utf-8")
+    assert main(["trace", "structs.cu"]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "No command: size is a reference, dim3 &, to what the host has. Have the kernel take a value" in said
+    )
+    scaled, looked_up = [
+        shlex.split(one)[1:] for one in said.splitlines() if one.startswith("  tilewise trace")
+    ]
+    assert "params=zeros:u8[32]" in scaled
+    assert "params" in scaled[-1].split(",")
+    assert main(scaled) == 0
+    assert not any(one.startswith("table=") for one in looked_up)
+    assert main([one.replace("u8[32]", "u8[4]") for one in scaled]) == 1
+    assert "params holds 32 elements of uint8, and the value has 4" in capsys.readouterr().err
+
+
 PLACES = """#include <cstdlib>
 __global__ void gather(const int* at, const float* x, float* y, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[4 * at[i]];

@@ -114,6 +114,41 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y)
     assert site.bytes_of(0, site.small()) == 4 << 20
 
 
+def test_a_macro_stands_for_what_it_does_at_the_launch_and_commas_in_a_call_end_no_value() -> None:
+    source = """#define LEAST(a, b) (a < b) ? a : b
+__global__ void k(float* y, int n) {}
+#define WIDE 512
+void first(float* y, i32 n) {
+    int threads = LEAST(WIDE, n), blocks = max(1, (n + 3) / 4);
+    k<<<blocks, threads>>>(y, n);
+}
+#undef WIDE
+#define WIDE 128
+void second(float* y, i32 n) { int threads = LEAST(WIDE, n); k<<<1, threads>>>(y, n); }
+"""
+    first, second = launch_sites(source)
+    assert first.extents(first.scope) == ((256,), (512,), 0)
+    assert second.extents(second.scope) == ((1,), (128,), 0)
+    assert not first.says(1, first.scope)
+
+
+def test_extents_that_nothing_passes_a_function_are_assumed() -> None:
+    source = """__global__ void k(float* y, int width, int height) {}
+void go(const dim3& size) {
+    float* y;
+    cudaMalloc(&y, size.x * size.y * sizeof(float));
+    k<<<dim3(size.x / 16, size.y / 16), dim3(16, 16)>>>(y, size.x, size.y);
+}
+"""
+    (site,) = launch_sites(source)
+    small = site.small()
+    grid, block, _ = site.extents(small)
+    assert grid is not None
+    assert (site.passed(1, small), site.passed(2, small), block) == (16 * grid[0], 16 * grid[1], (16, 16))
+    assert site.bytes_of(0, small) == 4 * 16 * grid[0] * 16 * grid[1]
+    assert not any(site.says(at, small) for at in range(3))
+
+
 def test_sizes_that_one_statement_sets_together_are_all_known() -> None:
     source = """__global__ void k(float* y, int n, int m, int k) {}
 int main() {

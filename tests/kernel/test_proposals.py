@@ -6,7 +6,7 @@ from math import prod
 
 import pytest
 
-from tilewise import Kernel
+from tilewise import Kernel, case, normal
 from tilewise.kernel.proposals import ProposedArray, ProposedNumber, inner_pointer, proposal
 
 
@@ -85,6 +85,51 @@ def test_an_array_that_a_size_is_multiplied_into_has_its_square() -> None:
     assert prod(made.grid) * prod(made.block) >= n
 
 
+PAIRS = """__device__ void up(float* held, int d, int step) {
+    int tid = threadIdx.x;
+    if (tid < d) held[step * (2 * tid + 2) - 1] += held[step * (2 * tid + 1) - 1];
+}
+__global__ void sums(float* y, const float* x, int n) {
+    extern __shared__ float held[];
+    int tid = threadIdx.x, step = 1;
+    held[2 * tid] = x[2 * tid];
+    held[2 * tid + 1] = x[2 * tid + 1];
+    for (int d = n >> 1; d > 0; d >>= 1, step *= 2) {
+        __syncthreads();
+        up(held, d, step);
+    }
+    __syncthreads();
+    y[2 * tid] = held[2 * tid];
+    y[2 * tid + 1] = held[2 * tid + 1];
+}"""
+HALVES = """__global__ void moved(const float* x, float* y, int baseIndex) {
+    int first = __mul24(blockIdx.x, (blockDim.x << 1)) + baseIndex + threadIdx.x, second = first + blockDim.x;
+    y[first] = x[first];
+    y[second] = x[second];
+}
+int main() { moved<<<4, 256>>>(given(), taken(), begun()); }"""
+LOOP = """#define LOOP(i, n) \\
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+__global__ void k(float* y, int n) { LOOP(i, n) y[i] = 1; }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "grid", "number"),
+    [(PAIRS, 1, 2 * 256), (HALVES, 4, 0), (LOOP, 4, 1024)],
+    ids=["pairs", "halves", "loop"],
+)
+def test_a_block_whose_threads_take_two_elements_each_has_them(text: str, grid: int, number: int) -> None:
+    kernel = Kernel(text)
+    made = proposal(kernel.function, text)
+    (passed,) = [one.value for one in made.arguments if isinstance(one, ProposedNumber)]
+    assert (made.grid, made.block, passed) == ((grid, 1, 1), (256, 1, 1), number)
+    values = {
+        one.name: one.value if isinstance(one, ProposedNumber) else normal(*one.shape)
+        for one in made.arguments
+    }
+    assert not kernel.on(case(made.grid, made.block, made.shared_bytes, **values)).simulate("collect").hazards
+
+
 @pytest.mark.parametrize("index", ["i * 3", "i << 2", "i + STEP"])
 def test_an_array_that_a_kernel_indexes_by_products_and_constants_is_large(index: str) -> None:
     text = f"""#define STEP 20000
@@ -107,6 +152,17 @@ def test_an_array_of_a_plane_has_as_many_elements_for_each_thread_as_an_index_sa
     assert not isinstance(image, ProposedNumber)
     assert not isinstance(depth, ProposedNumber)
     assert (prod(image.shape), prod(depth.shape)) == (4 * threads, threads)
+
+
+def test_an_array_of_a_plane_whose_width_is_a_constant_of_the_file_is_large() -> None:
+    text = """const int width = 640;
+__global__ void turned(const float* x, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    y[j + i * width] = x[i + j * width];
+}"""
+    made = proposal(Kernel(text).function, text)
+    x, y = (one for one in made.arguments if not isinstance(one, ProposedNumber))
+    assert min(prod(x.shape), prod(y.shape)) >= 640 * made.grid[0] * made.block[0]
 
 
 @pytest.mark.parametrize(("copied", "fill"), [("", "zeros"), ("cudaMemcpy(seen, host, 4 * n, kind);", "")])

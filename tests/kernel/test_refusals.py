@@ -101,6 +101,20 @@ REFUSED: dict[str, tuple[str, list[Any], int, str, str]] = {
         "#include <vector>\n__global__ void k(std::vector<float> v, float* y) { y[0] = v[0]; }",
         [FLOATS, FLOATS], 2, "vector", "Pass pointers and numbers",
     ),
+    "a function without a return": (
+        "__device__ float halved(float x) {\n  x *= 0.5f;\n}\n"
+        'extern "C" __global__ void k(float* y) { y[0] = halved(y[0]); }',
+        [FLOATS], 3, "ends here is not void, and returns no value", "Return one, or make it void",
+    ),
+    "a function without a return, in a whole file": (
+        "template <class T> __device__ T halved(T x) {\n  x *= 2;\n}\n"
+        "__global__ void k(float* y) { y[0] = halved(y[0]); }\nint main() { k<<<1, 1>>>(nullptr); }",
+        [FLOATS], 3, "ends here is not void, and returns no value", "Return one, or make it void",
+    ),
+    "a loop without an end, in a whole file": (
+        "int main() { }\n__global__ void k(float* y) {\n  int i = 0;\n  while (i < 1) { }\n}",
+        [FLOATS], 2, 'the compiler left nothing of the kernel "k"', "look for a loop that cannot end",
+    ),
     "an unknown instruction": (
         'extern "C" __global__ void k(float* y) {\nasm volatile("foo.bar.f32 %0, %0;" : "+f"(y[0])); }',
         [FLOATS], 2, "foo.bar.f32", "Write it another way",
@@ -117,6 +131,19 @@ def test_what_is_refused_is_named_with_a_repair(what: str) -> None:
     error = caught.value
     assert (error.path, error.line) == ("file.cu", line), str(error)
     assert says in str(error) and repair in str(error)
+
+
+def test_a_kernel_runs_whose_functions_return_on_some_paths_or_that_calls_none_without_a_return() -> None:
+    source = """__device__ float halved(float x) { }
+__device__ float sign(float x) {
+    if (x > 0) return 1;
+    else if (x <= 0) return -1;
+}
+__global__ void k(float* y) { y[0] = sign(y[0]); }
+int main() { k<<<1, 1>>>(nullptr); }"""
+    y = np.full(1, 3, np.float32)
+    Kernel(source, name="k").simulate(y, grid=1, block=1)
+    assert y[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -283,13 +283,14 @@ __constant__ float weights[4];
 __global__ void many(
     const float4* a, const __nv_bfloat16* b, bool* c, Pair pair, double scale, int rows, int cols) {
     extern __shared__ float held[];
-    held[threadIdx.x] = weights[0];
+    held[threadIdx.x] = weights[blockIdx.x % 4];
     c[0] = held[0] > scale;
 }
-__global__ void plane(float* a, int n) { a[threadIdx.y * n + threadIdx.x] = 1; }
+__global__ void plane(float* a, int n) { a[threadIdx.y * n + threadIdx.x] = blockIdx.x; }
+__global__ void row(float* a, int n) { if (threadIdx.x < n) a[threadIdx.x] = 1; }
 """
     made = compiled(text, "many")
-    assert made["kernels"] == ["many", "plane"]
+    assert made["kernels"] == ["many", "plane", "row"]
     fields = made["proposal"]["fields"]
     assert fields["a.length"] == "4 * rows * cols"
     assert fields["rows"] == "32"
@@ -305,6 +306,8 @@ __global__ void plane(float* a, int n) { a[threadIdx.y * n + threadIdx.x] = 1; }
     plane = compiled(text, "plane")["proposal"]["fields"]
     assert (plane["block.x"], plane["block.y"], plane["a.length"], plane["n"]) == ("16", "16", "n * n", "32")
     assert plane["grid.y"] == "ceil_div(n, blockDim.y)"
+    row = compiled(text, "row")["proposal"]["fields"]
+    assert (row["block.x"], row["n"]) == ("256", "256")  # one block, as it never reads blockIdx
 
 
 def test_faults_have_the_lines_of_the_text() -> None:

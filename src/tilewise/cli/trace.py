@@ -45,7 +45,7 @@ def trace(
     Args:
         file: a CUDA file; its host code is left out.
         arguments: one for each parameter: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``, ``scale=0.5``,
-            ``z=file.npy``.
+            ``z=file.npy``, ``w=f32[1030]+3`` for a pointer to element 3.
         grid: blocks, e.g. ``4`` or ``4,2``; without a grid and a block, the file's kernels are listed.
         block: threads a block, likewise.
         name: the kernel, where the file has several: ``add``, ``sgemm<32, 64>``.

@@ -1,7 +1,7 @@
 """Arguments of ``tilewise trace``: text from the command line becomes arrays and numbers for a kernel.
 
-In: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``. Out: a ``Case``. Random arrays are the same in every
-run.
+In: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``z=f32[1030]+3``, ``n=1000``. Out: a ``Case``. Random arrays are
+the same in every run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewise.cuda.cases import Case, Recipe, constant, integers, normal, output
+from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ that nobody writes show."""
 MOST_BYTES = 1 << 30
 
 _ARRAY = re.compile(r"(?:(?P<fill>[a-z]+|\d+\.\.\d+)[:\s]\s*)?(?P<type>[a-z]+\d*)\[(?P<shape>[\d\s,x]*)\]")
-_HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32], out:i32[8] or file.npy."
+_INNER = re.compile(r"(?P<array>.*\])\s*\+\s*(?P<first>\d+)")
+"""A pointer to another element than the first: ``f32[1030]+3``."""
+_HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32], out:i32[8], f32[1030]+3 or file.npy."
 
 
 def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
@@ -71,9 +74,17 @@ def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
     held = Case(MappingProxyType({name: value_of(file, name, given[name]) for name in kept})).make()
     for name, made in held.items():
         kernel.variables.simulated[name] = made
-    values: dict[str, Any] = {
-        one.name: _by_value(one, value_of(file, one.name, given[one.name])) for one in kernel.parameters
-    }
+    values: dict[str, Any] = {}
+    for one in kernel.parameters:
+        inner = _INNER.fullmatch(given[one.name]) if one.is_pointer else None
+        argument = _by_value(one, value_of(file, one.name, inner["array"] if inner else given[one.name]))
+        if inner:
+            if int(inner["first"]) >= argument.size:
+                repair = "Begin at an element that the array has."
+                raise LessonError(file, 0, f"{one.name}: {inner[0]} begins behind its array.", repair)
+            whole = f"array of {one.name}"
+            values[whole], argument = argument, InnerPointer(whole, int(inner["first"]))
+        values[one.name] = argument
     return Case(MappingProxyType(values))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 2_000_000
 _MOST_ELEMENTS = 1 << 24
-_ARRAY = re.compile(r"(?P<fill>[^:\[]+:)?(?P<type>[a-z]+\d*)\[(?P<count>\d+)\]")
+_ARRAY = re.compile(r"(?P<fill>[^:\[]+:)?(?P<type>[a-z]+\d*)\[(?P<count>\d+)\](?P<first>\s*\+\s*\d+)?")
 _WHOLE = re.compile(r"(?P<value>\d+)(?P<rest>(?:,\d+)*)")
 
 
@@ -63,7 +63,8 @@ def _others(text: str) -> Iterator[str]:
     """Other values than the one that a text says."""
     if (array := _ARRAY.fullmatch(text)) and int(array["count"]) <= _MOST_ELEMENTS:
         for fill, times in _CHANGES:
-            yield f"{fill or array['fill'] or ''}{array['type']}[{times * int(array['count'])}]"
+            first = array["first"] or ""
+            yield f"{fill or array['fill'] or ''}{array['type']}[{times * int(array['count'])}]{first}"
     elif whole := _WHOLE.fullmatch(text):
         value = int(whole["value"])
         for other in (value // 2, 2 * value, value // 8, 8 * value):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.outputs.base import with_code
 
 if TYPE_CHECKING:
@@ -137,6 +138,9 @@ def relaunch(launch: Launch) -> dict[str, Any]:
     for one in offer["arguments"]:
         name = one["name"]
         value = values[name]
+        if isinstance(value, InnerPointer):
+            first, value = value.first, values[value.source]
+            one["before"] = first * value.dtype.itemsize
         if value is None:
             fills[name] = ["null", ""]
         elif "shape" not in one:

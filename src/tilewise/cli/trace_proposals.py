@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,13 @@ from tilewise.kernel.proposals import (
     ProposedNumber,
     inner_pointer,
     proposal,
+    struct_bytes,
     unset_variables,
 )
 
 if TYPE_CHECKING:
     from tilewise.cuda.kernel_source import GlobalFunction
+    from tilewise.cuda.variables import DeviceVariable
     from tilewise.kernel.kernel import Kernel
 
 _MOST_LAUNCHED = 4
@@ -77,7 +79,7 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
         if inner := inner_pointer(function, part.whole):
             yield f"\n  {name}({taken})\n  No command: {inner}"
             continue
-        bytes_of = _structs(function, partial(made_of, text, name, defines))
+        bytes_of = _structs(function, empty, part.whole, partial(made_of, text, name, defines))
         launch = proposal(function, part.whole, empty, sites=sites, bytes_of=bytes_of)
         named = ["--kernel", function.name] if several or "<" in function.name else []
         yield f"\n  {name}({taken})"
@@ -124,14 +126,17 @@ def _written(one: ProposedArray | ProposedNumber) -> str:
     extents = ",".join(map(str, one.shape))
     letters = "letters" * bool(re.match(r"(const )?char\b", one.ctype))
     fill = "zeros" if one.is_struct else one.fill or letters
-    return f"{fill}{':' * bool(fill)}{_SPELLED.get(one.dtype, 'u8')}[{extents}]"
+    first = f"+{one.first}" if one.first else ""
+    return f"{fill}{':' * bool(fill)}{_SPELLED.get(one.dtype, 'u8')}[{extents}]{first}"
 
 
-def _structs(function: GlobalFunction, kernel: Callable[[], Kernel]) -> dict[str, int]:
-    """The sizes of the structs that a kernel takes; only a compiler knows them."""
-    if all(one.is_pointer or one.dtype is not None for one in parameters_of(function)):
+def _structs(
+    function: GlobalFunction, variables: Sequence[DeviceVariable], text: str, kernel: Callable[[], Kernel]
+) -> dict[str, int]:
+    """The sizes of the structs that a kernel takes or finds in variables; only a compiler knows them."""
+    is_known = all(one.is_pointer or one.dtype is not None for one in parameters_of(function))
+    if is_known and all(one.dtype is not None for one in variables):
         return {}
     made = kernel()
-    return {
-        one.name: held.size_bytes for one, held in zip(made.parameters, made.entry.parameters, strict=True)
-    }
+    taken = zip(made.parameters, made.entry.parameters, strict=True)
+    return {one.name: own.size_bytes for one, own in taken} | struct_bytes(made, variables, text)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewise.cuda.cases import Dim3, Extent, dim3
+from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import Declaration, GlobalFunction, KernelError, known_type
 from tilewise.cuda.tensor_map import TensorMap
 
@@ -184,7 +185,7 @@ def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
         )
     if one.is_pointer:
         if value is not None:
-            _check_array(kernel, one, value)
+            _check_array(kernel, one, value.source if isinstance(value, InnerPointer) else value)
         return value
     if isinstance(value, np.ndarray) and value.dtype.names is not None:
         return _structure(kernel, one, value)

@@ -24,7 +24,13 @@ _SIZES = {
 _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\((?P<taken>[\w, \t]*)\))?[ \t]+(?P<body>[^\n]+)$", re.M
 )
-_DEFINED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<body>[^;={}]+?)\s*(?=[;,])")
+_BALANCED = r"[^;={}(),]"
+for _ in range(3):
+    _BALANCED = rf"[^;={{}}(),]|\((?:,|{_BALANCED})*\)"
+_DEFINED = re.compile(
+    rf"\b(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<body>(?:{_BALANCED})+?|[^;={{}}]+?)\s*(?=[;,])"
+)
+"""Commas within parentheses are the expression's: ``n = min(a, b), m = 4;``."""
 _CHAIN = re.compile(r"(?<![.\w>])(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?=(?P<same>[A-Za-z_]\w*)\s*=(?!=))")
 """The beginning of ``n = m = 4``."""
 _BRACED = re.compile(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -32,13 +32,15 @@ _MADE = re.compile(
 """Types and constants that a piece makes."""
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\(")
+_INNER = re.compile(r"(\w+)\s*\+\s*(.+)|&\s*(\w+)\s*\[([^][]+)\]", re.S)
+"""A pointer into an array: ``x + 3``, ``&x[3]``."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 _NAMED = re.compile(r"(\w+)\s*\(")
 _TAKEN = re.compile(r"\w\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*\Z")
 """The parameters in a function's head."""
 _WHOLE = re.compile(
-    r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t)\b[^*]*"
+    r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t|[ius]\d+)\b[^*]*"
 )
 """A parameter that is a whole number."""
 _LINE = 64
@@ -130,6 +132,12 @@ class LaunchSite:
         if not isinstance(found, int | float) or found <= 0:
             return None
         return max(int(found), self._share(written, int(found), scope))
+
+    def first(self, at: int, scope: Scope) -> int:
+        """The element of its array that argument ``at`` points to: 3 of ``x + 3``; 0 if nothing says it."""
+        inner = _INNER.fullmatch(self.arguments[at]) if at < len(self.arguments) else None
+        found = scope.value(inner[2] or inner[4]) if inner and (inner[1] or inner[3]) in self.allocated else 0
+        return found if isinstance(found, int) else 0
 
     def _share(self, written: str, bytes_: int, scope: Scope) -> int:
         """The bytes that an array must keep where it became small by a size that nothing else follows from.
@@ -268,6 +276,7 @@ def _site(
     arguments, _ = _list(own, opened.end(), ")") if opened else ((), after)
     before = own[: match.start()]
     scope, free = scope_of(plain, before), fixed - scope_of("", before).values.keys()
+    scope = replace(scope, values={**scope.values, **_defined_anew(plain, piece.first), **scope.own})
     allocated = dict(_allocations(own) or _allocations(plain))
     written = " ".join((match["template"] or "").split())
     for passed, sizes in functions.calls(piece):
@@ -277,6 +286,13 @@ def _site(
             template = _resolved(written, here, known)
             unchanged = (free - passed.keys()) | _names_behind([written], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
+
+
+def _defined_anew(plain: str, line: int) -> dict[str, str]:
+    """What macros that ``#undef`` ends somewhere stand for at a line."""
+    ended = {*re.findall(r"^[ \t]*#[ \t]*undef[ \t]+(\w+)", plain, re.M)}
+    above = "\n".join(plain.split("\n")[:line]) if ended else ""
+    return {one[1]: one[2].strip() for one in _MACRO.finditer(above) if one[1] in ended and one[2].strip()}
 
 
 def _under(before: str) -> dict[str, str]:
@@ -316,8 +332,14 @@ def _calls(piece: Piece, functions: _Functions, depth: int) -> list[_Passed]:
             words = {name: _last_word(text) for name, text in passed.items()}
             sizes = {n: _marked(bytes_[word], values, ending) for n, word in words.items() if word in bytes_}
             found.append((inner, sizes))
-    assumed = [name for name, one in zip(taken, parts, strict=True) if _WHOLE.fullmatch(one)]
-    return found or [({name: assumed_size(name) for name in assumed}, {})]
+    if found:
+        return found
+    declared = [*zip(taken, parts, strict=True)]
+    sizes = {name: assumed_size(name) for name, one in declared if _WHOLE.fullmatch(one)}
+    for name, one in declared:
+        if re.match(r"(?:const\s+)?dim3\b", one):
+            sizes |= {name: f"dim3({name}_size, {name}_size)", f"{name}_size": assumed_size(name)}
+    return [(sizes, {})]
 
 
 def _taken(parameter: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import KernelError
 
 Layout: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
@@ -240,12 +241,12 @@ def tensor_map(
 
 
 def with_array(value: Any, values: Any) -> Any:
-    """A value, or where it is a map of a named array the map of that array among `values`.
+    """A value, or where it is a map of a named array, or a pointer into one, that of the array in `values`.
 
     Raises:
         KernelError: there is no array of that name.
     """
-    if not isinstance(value, TensorMap) or value.name is None:
+    if not isinstance(value, TensorMap | InnerPointer) or value.name is None:
         return value
     if value.name not in values:
         raise KernelError(

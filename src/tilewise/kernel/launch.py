@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewise.cuda.cases import Array, Case, Dim3, Scalar
+from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.tensor_map import TensorMap, with_array
 from tilewise.errors import LessonError
 from tilewise.kernel.launches import launch_log, without_logging
@@ -96,9 +97,10 @@ class Launch:
 
     @property
     def taken(self) -> dict[str, Any]:
-        """The case's values that the kernel takes, and the arrays that its tensor maps name."""
+        """The case's values that the kernel takes, and the arrays that its tensor maps and pointers name."""
         found: dict[str, Any] = {one.name: self.case.values[one.name] for one in self.kernel.parameters}
-        named = [value.name for value in found.values() if isinstance(value, TensorMap) and value.name]
+        inner = (value for value in found.values() if isinstance(value, TensorMap | InnerPointer))
+        named = [value.name for value in inner if value.name]
         return found | {name: self.case.values[name] for name in named if name in self.case.values}
 
     @property

@@ -15,7 +15,14 @@ from tilewise.cuda.kernel_source import KernelError, define_lines, global_functi
 from tilewise.cuda.options import check_options
 from tilewise.errors import LessonError
 from tilewise.kernel.kernel import Kernel, is_whole_file
-from tilewise.kernel.proposals import Proposal, ProposedArray, ProposedNumber, proposal, unset_variables
+from tilewise.kernel.proposals import (
+    Proposal,
+    ProposedArray,
+    ProposedNumber,
+    proposal,
+    struct_bytes,
+    unset_variables,
+)
 
 MOST_FAULTS = 50
 _TYPES = {"f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1"}
@@ -149,7 +156,9 @@ def _ready(kernel: Kernel, names: Sequence[str], notes: list[str], text: str) ->
 
 def offered(kernel: Kernel) -> dict[str, Any]:
     """A kernel with a first launch: ``offer`` and ``proposal``, as ``compiled`` has them."""
-    proposed = proposal(kernel.function, kernel.source, unset_variables(kernel.source, kernel.preprocessed))
+    empty = unset_variables(kernel.source, kernel.preprocessed)
+    bytes_of = struct_bytes(kernel, empty, kernel.source)
+    proposed = proposal(kernel.function, kernel.source, empty, bytes_of=bytes_of)
     return {"offer": _offer(kernel, proposed), "proposal": _fields(proposed)}
 
 
@@ -210,7 +219,7 @@ def _array(one: ProposedArray, struct_bytes: int = 0) -> dict[str, Any]:
         "shape": [struct_bytes if one.is_by_value else f"{one.name}.length"],
         "byValue": one.is_by_value,
         "fill": _fill(one),
-    }
+    } | ({"before": one.first * one.dtype.itemsize} if one.first else {})
 
 
 def _type(one: ProposedArray) -> str:
@@ -224,7 +233,7 @@ def _type(one: ProposedArray) -> str:
 
 def _fill(one: ProposedArray) -> dict[str, Any]:
     """Random numbers, as ``tilewise trace`` gives them: small whole ones, or normal ones."""
-    if one.is_by_value:
+    if one.is_by_value or one.is_struct:
         return {"kind": "constant", "value": 0}
     seed = sum((at + 1) * ord(letter) for at, letter in enumerate(one.name))
     if one.dtype.kind == "f" or _BF16.search(one.ctype):

@@ -10,17 +10,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewise.cuda.arguments import Parameter, parameters_of
-from tilewise.cuda.host_values import Scope
-from tilewise.cuda.kernel_source import GlobalFunction, without_comments
+from tilewise.cuda.host_values import Scope, scope_of
+from tilewise.cuda.kernel_source import GlobalFunction, KernelError, without_comments
 from tilewise.cuda.launch_sites import LaunchSite, launch_sites
 from tilewise.cuda.top_level import pieces
 from tilewise.cuda.variables import DeviceVariable, device_variables
+
+if TYPE_CHECKING:
+    from tilewise.kernel.kernel import Kernel
 
 ELEMENTS = 1024
 """Elements of an array of which nothing is known."""
@@ -41,8 +46,14 @@ _FAR = 1 << 16
 _OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
 _REACHES_FAR = re.compile(
     r"\[[^][]*(?:\*|<<|\b[A-Z][A-Z_\d]+\b)[^][]*\]|\b(?:int|unsigned|size_t|auto|long)\s+\w+\s*=[^;]*(?:\*|<<)"
+    r"|\bblockDim\s*\.\s*x\s*(?:<<|\*\s*\d)|[\w)\]]\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)"
 )
-"""Products and constants in an index, or in a number that may become one."""
+"""Products and constants in an index, or in a number that may become one; several elements per thread."""
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\\n|\\.)*", re.M)
+_SEVERAL_BLOCKS = re.compile(r"\b(?:blockIdx|gridDim\s*\.|this_grid|this_cluster|asm|thread_rank)\b")
+"""What a kernel that several blocks run has somewhere."""
+_PLACE = re.compile(r"(?i).*(?:offset|base|begin|start|first|index|idx)|(?:offset|base|begin|start|first)\w*")
+"""A number that an index begins at."""
 _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
     r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
@@ -69,6 +80,8 @@ class ProposedArray:
     """Whether its elements are of a type of the file's own: places and counts, which only zeros fit."""
     fill: str = ""
     """What it holds, as an argument of ``tilewise trace`` says it; random values where it is empty."""
+    first: int = 0
+    """The element that the kernel gets a pointer to, as in ``x + 3``."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,7 @@ def proposal(
         text: the source, host code and all.
         variables: those that need a value.
         sites: the launches in the text, where the caller knows them already.
-        bytes_of: the sizes of structs that the kernel takes by value, by their names.
+        bytes_of: the sizes of structs that the kernel takes by value or finds in variables, by their names.
     """
     parameters = parameters_of(function)
     own = _own_text(function.name, text)
@@ -132,11 +145,17 @@ def proposal(
     names = [one.name for one in parameters if _is_size(one)]
     is_square = is_plane or any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in names)
     is_tiled = bool(re.search(r"<.*\d", function.name))
-    numbers = _numbers(parameters, site, scope, given, block, is_square, _EDGE << 2 * is_tiled)
+    shared_text = "\n".join([own, _outside_kernels(text), *_MACRO.findall(text)])
+    blocks = given or (None if _SEVERAL_BLOCKS.search(shared_text) else (1,))
+    threads_along = blocks[0] * block[0] if blocks and math.prod(blocks) <= 4 * _MOST_BLOCKS else 0
+    elements = threads_along * (2 if _has_pairs(own) else 1)
+    numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled)
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
-    grid, formulas = _grid(given, sizes, _length(sizes, is_plane), block, is_plane)
+    grid, formulas = _grid(blocks, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
     is_far = bool((is_tiled or not is_square) and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)))
+    if is_square and not names and _has_large_factor(own, text):
+        length = _at_least(_MOST_ELEMENTS, length)
     if is_far:
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
     arguments = [
@@ -144,6 +163,7 @@ def proposal(
             one,
             length if is_far else _times(length, _factor(one.name, own)),
             site.bytes_of(at, scope) if site else None,
+            site.first(at, scope) if site else 0,
         )
         if one.is_pointer
         else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
@@ -157,6 +177,7 @@ def proposal(
         is_float = one.dtype is not None and one.dtype.kind == "f"
         is_known = not one.is_pointer or is_float or below[at] or zeroed[at]
         said[one.name] = bool(site and site.says(at, scope) and is_known)
+    values = tuple(made for one in variables if (made := _variable(one, bytes_of.get(one.name, 0))))
     smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
     return Proposal(
         arguments=tuple(
@@ -169,12 +190,15 @@ def proposal(
             else one
             for at, one in enumerate(arguments)
         ),
-        variables=tuple(made for one in variables if (made := _variable(one))),
+        variables=values,
         grid=grid,
         block=block,
         grid_formulas=formulas,
         shared_bytes=dynamic,
-        assumed=tuple(name for name, one in said.items() if not one),
+        assumed=(
+            *(name for name, one in said.items() if not one),
+            *(one.name for one in values if one.is_struct),
+        ),
     )
 
 
@@ -203,13 +227,29 @@ def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
     ]
 
 
-def inner_pointer(function: GlobalFunction, text: str) -> str:
-    """What stands in the way of a kernel that follows a pointer inside a structure; empty where none does.
+def struct_bytes(kernel: Kernel, variables: Sequence[DeviceVariable], text: str) -> dict[str, int]:
+    """The sizes of those variables that are structs; only a compiler knows them."""
+    sizes: dict[str, int] = {}
+    for one in variables:
+        is_pointer = re.search(rf"\*\s*{one.name.rpartition('::')[2]}\s*[;=,[]", text)
+        if one.dtype is None and not is_pointer:
+            with suppress(KernelError):  # no kernel uses it
+                sizes[one.name] = kernel.simulated_variable(one.name).size
+    return sizes
 
-    Nothing that a launch is given here says what such a pointer leads to.
+
+def inner_pointer(function: GlobalFunction, text: str) -> str:
+    """What stands in the way of a kernel that follows a pointer inside a structure, or takes a reference.
+
+    Nothing that a launch is given here says what such a pointer leads to. Empty where nothing does.
     """
     own = _own_text(function.name, text)
     for one in parameters_of(function):
+        if one.ctype.endswith("&"):
+            return (
+                f"{one.name} is a reference, {one.ctype}, to what the host has. Have the kernel take a value "
+                "or a pointer instead."
+            )
         if one.dtype is not None:
             continue
         kind = re.sub(r"\b(?:const|struct|volatile)\b|[*&]", "", one.ctype).split("<")[0].strip()
@@ -241,10 +281,28 @@ def _pointers_in(kind: str, text: str) -> list[str]:
 
 def _shared_bytes(own: str, text: str) -> int:
     """Dynamic shared memory for a kernel that has some, itself, in a function or at the top of the file."""
-    others = "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
-    if not _DYNAMIC.search(own + others):
+    if not _DYNAMIC.search(own + _outside_kernels(text)):
         return 0
     return _MOST_SHARED_BYTES if "cudaFuncAttributeMaxDynamicSharedMemorySize" in text else _SHARED_BYTES
+
+
+def _outside_kernels(text: str) -> str:
+    """Everything of a file but its kernels."""
+    return "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
+
+
+def _has_large_factor(own: str, text: str) -> bool:
+    """Whether a kernel multiplies by a constant of the file that no parameter says: ``i + j * N``."""
+    constants = scope_of(without_comments(text)).roots.items()
+    large = [name for name, value in constants if value > 2 * _EDGE]
+    return any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in large)
+
+
+def _has_pairs(own: str) -> bool:
+    """Whether each thread of a kernel takes two elements: ``x[2 * tid]``, ``x[tid + blockDim.x]``."""
+    thread = "|".join([r"threadIdx\s*\.\s*x", *re.findall(r"\b(\w+)\s*=\s*threadIdx\s*\.\s*x\s*[;,]", own)])
+    twice = rf"2\s*\*\s*(?:{thread})\b|\b(?:{thread})\s*(?:\*\s*2|<<\s*1)\b"
+    return bool(re.search(rf"{twice}|\b(?:{thread})\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)", own))
 
 
 def _own_text(name: str, text: str) -> str:
@@ -291,16 +349,24 @@ def _numbers(
     parameters: Sequence[Parameter],
     site: LaunchSite | None,
     scope: Scope,
-    grid: Sequence[int] | None,
-    block: Sequence[int],
+    elements: int,
     is_square: bool,
     edge: int,
 ) -> dict[str, float]:
-    """A value for each parameter that is one number; a multiple of an edge where nothing says it."""
+    """A value for each parameter that is one number; a multiple of an edge where nothing says it.
+
+    Args:
+        parameters: all of them.
+        site: the file's launch.
+        scope: what names stand for there.
+        elements: how many a known grid's threads along x take; 0 where it is not known.
+        is_square: whether a single size is that of two axes.
+        edge: the threads of a block along an axis.
+    """
     count = sum(map(_is_size, parameters))
     assumed = edge if count > 2 else 2 * edge if count == 2 or is_square else ELEMENTS
-    if grid is not None and count < 2 and math.prod(grid) <= 4 * _MOST_BLOCKS:
-        assumed = grid[0] * block[0]
+    if elements and count < 2:
+        assumed = elements
     found: dict[str, float] = {}
     for at, one in enumerate(parameters):
         passed = site.passed(at, scope) if site else None
@@ -309,7 +375,8 @@ def _numbers(
         elif _is_size(one):
             found[one.name] = assumed
         else:
-            found[one.name] = 0.5 if one.dtype is not None and one.dtype.kind == "f" else 1
+            is_float = one.dtype is not None and one.dtype.kind == "f"
+            found[one.name] = 0.5 if is_float else 0 if _PLACE.fullmatch(one.name) else 1
     return found
 
 
@@ -386,8 +453,8 @@ def _three(extents: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArray:
-    """An array of a length; or of the bytes that the file's host code allocates."""
+def _array(one: Parameter, length: _Formula, bytes_: int | None, first: int) -> ProposedArray:
+    """An array of a length; or of the bytes that the file's host code allocates, from an element on."""
     dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
     each = max(one.width, 1) if one.dtype is not None else _STRUCT_BYTES
     text, count = length
@@ -395,8 +462,10 @@ def _array(one: Parameter, length: _Formula, bytes_: int | None) -> ProposedArra
     own, rest = divmod(bytes_ or 0, dtype.itemsize)
     if own not in (0, elements) and not rest and own * dtype.itemsize <= _MOST_BYTES:
         elements, formula = own, str(own)
+    first *= one.width if 0 < first * one.width < own and one.dtype is not None else 0
+    is_struct = one.dtype is None
     return ProposedArray(
-        one.name, one.ctype, dtype, (elements,), formula, not one.is_const, is_struct=one.dtype is None
+        one.name, one.ctype, dtype, (elements,), formula, not one.is_const, is_struct=is_struct, first=first
     )
 
 
@@ -410,7 +479,11 @@ def _by_value(one: Parameter, value: float, bytes_: int) -> ProposedArray | Prop
     return ProposedArray(one.name, one.ctype, dtype, (count,), str(count), False, True, one.dtype is None)
 
 
-def _variable(one: DeviceVariable) -> ProposedArray | None:
+def _variable(one: DeviceVariable, bytes_: int) -> ProposedArray | None:
+    """A value for a variable; zeros for a struct, of so many bytes."""
+    if one.dtype is None and bytes_:
+        written, kind = not one.is_constant, np.dtype(np.uint8)
+        return ProposedArray(one.name, "struct", kind, (bytes_,), str(bytes_), written, is_struct=True)
     if one.dtype is None or one.shape is None or -1 in one.shape:
         return None
     shape = one.shape or (1,)

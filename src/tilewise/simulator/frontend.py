@@ -46,14 +46,14 @@ class Module:
     options: tuple[str, ...] = ()
     """As given."""
 
-    def program(self, name: str) -> Program:
-        """The entry point of a name, ready to run.
+    def program(self, name: str, function: GlobalFunction | None = None) -> Program:
+        """The entry point of a name, ready to run; with what its source declares, where that is known.
 
         Raises:
             LessonError: it uses an instruction that the simulator does not carry out, or the compiler left
                 nothing of it.
         """
-        self._must_hold(name)
+        self._must_hold(name, function)
         try:
             return _decoded(self, name)
         except UnknownInstructionError as error:
@@ -71,16 +71,17 @@ class Module:
                 "Report it with the kernel.",
             ) from None
 
-    def _must_hold(self, name: str) -> None:
+    def _must_hold(self, name: str, function: GlobalFunction | None) -> None:
         """An entry point without a single instruction is one in which all that can happen is undefined."""
         if self.ptx.functions[name].instructions:
             return
-        lines = [one.line for one in global_functions(self.source) if one.name == name]
-        path, line = self.place(lines[0] if lines else 1)
+        known = [function] if function else [one for one in global_functions(self.source) if one.name == name]
+        path, line = self.place(known[0].line if known else 1)
+        shown = known[0].name if known else name
         raise LessonError(
             path,
             line,
-            f'the compiler left nothing of the kernel "{name}", not even its end.',
+            f'the compiler left nothing of the kernel "{shown}", not even its end.',
             "All that it can do is undefined in C++: look for a loop that cannot end, as its condition never "
             "changes, and for a variable that is used before it has a value.",
         )
@@ -169,7 +170,7 @@ class Entry:
     @property
     def program(self) -> Program:
         """It, ready to run; as ``Module.program``."""
-        return self.module.program(self.name)
+        return self.module.program(self.name, self.function)
 
 
 @cache

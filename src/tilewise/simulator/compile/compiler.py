@@ -45,8 +45,8 @@ _FLAGS = (
     "-Wno-register",
     "-std=c++17",
 )
-
-
+_HEARD = tuple(one for one in _FLAGS if one != "-w")
+"""The flags where warnings are read: of them one is an error here."""
 _REPAIR = "Install the wheel again: pip install --force-reinstall ziglang; or correct TILEWISE_ZIG."
 
 
@@ -112,7 +112,7 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
         compiler = zig()
     except ToolchainError as error:
         raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
-    flags = (*_FLAGS, *flags)
+    flags = (*_HEARD, *flags)
     headers = None if _sealed else _precompiled(compiler, flags)
     done = _run(compiler, flags, source, headers)
     if done.returncode and headers is not None:  # what is wrong is said as of headers that are read as text
@@ -122,7 +122,7 @@ def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str,
         raise ToolchainError(f"{compiler} was ended by signal {-done.returncode}. Is memory short? {_REPAIR}")
     if done.returncode and not said.strip():
         raise ToolchainError(f"{compiler} failed with exit code {done.returncode} and no word. {_REPAIR}")
-    if done.returncode:
+    if done.returncode or re.search(f"warning: {_NO_RETURN}", said):
         raise _error(said, origin)
     if not _is_ptx(made):
         raise ToolchainError(f"{compiler} made no PTX of a kernel. {_REPAIR}")
@@ -206,7 +206,14 @@ def _visible_headers() -> list[dict[str, Any]]:
     return [_visible(folder, *names) for folder, names in folders.items()]
 
 
-_FAULT = re.compile(r"^(?P<place>[^\n]*?):(?P<line>\d+):\d+: (?:fatal )?error: (?P<says>[^\n]*)", re.M)
+_NO_RETURN = r"non-void \w+ does not return a value(?= \[)"
+"""A warning. C++ leaves a call of such a function undefined, and clang drops all that follows it."""
+_FAULT = re.compile(
+    r"^(?P<place>[^\n]*?):(?P<line>\d+):\d+: "
+    rf"(?:(?:fatal )?error: (?P<says>[^\n]*)|warning: (?P<lacks>{_NO_RETURN}))",
+    re.M,
+)
+LACKS_RETURN = "the function that ends here is not void, and returns no value"
 
 
 def faults_of(source: str, flags: tuple[str, ...]) -> list[Fault]:
@@ -215,7 +222,7 @@ def faults_of(source: str, flags: tuple[str, ...]) -> list[Fault]:
     Raises:
         ToolchainError: clang is missing or broken.
     """
-    done = _run(zig(), (*_FLAGS, *flags, "-fsyntax-only", "-ferror-limit=0"), source)
+    done = _run(zig(), (*_HEARD, *flags, "-fsyntax-only", "-ferror-limit=0"), source)
     said = done.stderr.decode("utf-8", "replace")
     found = []
     for one in _FAULT.finditer(said):
@@ -224,7 +231,8 @@ def faults_of(source: str, flags: tuple[str, ...]) -> list[Fault]:
             rest = said[one.end() :].partition("error: ")[0]
             if called := re.search(r"^([^\n:]+):(\d+):\d+: note: [^\n]*requested here", rest, re.M):
                 file, line = called[1], int(called[2])
-        found.append(Fault(file, line, one["says"].rstrip("."), repair_of(one["says"])))
+        says = LACKS_RETURN if one["lacks"] else one["says"].rstrip(".")
+        found.append(Fault(file, line, says, repair_of(says)))
     if done.returncode and not found:
         raise ToolchainError(f"clang failed and named no line: {said.strip()[:300]}. {_REPAIR}")
     return found
@@ -263,6 +271,7 @@ _REPAIRS = (
         "'new'|operator (?:new|delete)|'(?:malloc|free)'",
         "Give the kernel an array to work in: it cannot allocate.",
     ),
+    ("returns no value", "Return one, or make it void: all that follows a call of it is undefined in C++."),
     ("host function .* in __(?:global|device)", "Make it a __device__ function."),
     (
         "variable.length array",
@@ -297,6 +306,9 @@ def _environment() -> dict[str, str]:
 
 def _error(message: str, origin: tuple[str, int] | None) -> CompileError:
     found = re.search(r"kernel\.cu:(\d+):(\d+): (?:fatal )?error: ([^\n]*)\n?([^\n]*)", message)
+    if not found and (lacks := re.search(rf"kernel\.cu:(\d+):\d+: warning: {_NO_RETURN}", message)):
+        says = f"the kernel does not compile: {LACKS_RETURN}."
+        return CompileError(*place(origin, int(lacks[1])), says, repair_of(LACKS_RETURN))
     if not found:
         path, line = place(origin, 1)
         return CompileError(path, line, f"the kernel does not compile: {message.strip()[:300].rstrip('.')}.")

@@ -32,6 +32,7 @@ from tilewise.cuda.launch_sites import launch_sites
 from tilewise.cuda.top_level import FOR_DEVICES, Piece, blanked, device_macros, host_pieces, pieces
 from tilewise.simulator.compile.compiler import (
     HEADERS,
+    LACKS_RETURN,
     CompileError,
     Fault,
     faults_of,
@@ -372,7 +373,8 @@ def _refusal(
     faults: Sequence[Fault], earlier: Sequence[Fault], origin: tuple[str, int] | None, whole: _Text
 ) -> CompileError:
     """All that stands in the way, in one message."""
-    first, *rest = dict.fromkeys([*faults, *earlier])
+    root = [one for one in earlier if one.message == LACKS_RETURN]  # its callers only miss it
+    first, *rest = dict.fromkeys([*root, *faults, *earlier])
     more = [
         f"{'' if one.file == OWN_FILE else f'{one.file}, '}line {one.line}: {one.message}" for one in rest[:8]
     ]

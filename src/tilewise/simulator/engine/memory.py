@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.tensor_map import MAP_BYTES, TensorMap
 from tilewise.cuda.variables import shown_name
@@ -56,7 +57,12 @@ class Memory:
         self.parameters = np.zeros(size + 8, np.uint8)
         entries: list[tuple[int, int | None, int]] = []
         by_pointer: dict[tuple[int, int], NDArray[np.uint8]] = {}
-        for number, (at, value) in enumerate(zip(program.offsets, arguments, strict=True)):
+        self._before = [0] * len(arguments)
+        for number, given in enumerate(arguments):
+            if isinstance(given, InnerPointer):
+                self._before[number] = given.first * given.source.dtype.itemsize
+                self.arrays[number] = given.source
+        for number, (at, value) in enumerate(zip(program.offsets, list(self.arrays), strict=True)):
             if isinstance(value, TensorMap):
                 raw = self._map(number, value, declared[number], by_pointer, entries)
                 self.parameters[at : at + len(raw)] = raw
@@ -68,7 +74,7 @@ class Memory:
                 if key not in by_pointer:
                     by_pointer[key] = np.frombuffer(value.tobytes(), np.uint8).copy()
                 self.copies[number] = by_pointer[key]
-                address = np.uint64(GLOBAL_BASE + (number << GLOBAL_SHIFT))
+                address = np.uint64(GLOBAL_BASE + (number << GLOBAL_SHIFT) + self._before[number])
                 self.parameters[at : at + 8] = np.frombuffer(address.tobytes(), np.uint8)
                 entries.append((value.nbytes, self.copies[number].ctypes.data, int(value.flags.writeable)))
                 self.shown.append(value.dtype)
@@ -95,8 +101,8 @@ class Memory:
             self.table[number].unset = int(self.state.needs_a_value(variable))
         self._watch(len(arguments), read_only)
         self.table[len(entries)] = Buffer(size, self.parameters.ctypes.data, 0, -1)
-        given = parameter_names or [f"argument {number}" for number in range(len(declared))]
-        self.global_names = tuple(given) + tuple(shown_name(one.name) for one in program.module_variables)
+        named = parameter_names or [f"argument {number}" for number in range(len(declared))]
+        self.global_names = tuple(named) + tuple(shown_name(one.name) for one in program.module_variables)
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
 
     def _map(
@@ -167,6 +173,10 @@ class Memory:
     def begins(self, number: int) -> int:
         """How many bytes past a multiple of 16 an argument begins; 0 for what is no argument."""
         return int(self.table[number].skew) if 0 <= number < len(self.arrays) else 0
+
+    def before(self, number: int) -> int:
+        """How many bytes of an argument's array come before the element that the kernel's pointer is to."""
+        return self._before[number] if 0 <= number < len(self.arrays) else 0
 
     def elements(self, number: int) -> int:
         """How many elements an array or a variable has."""

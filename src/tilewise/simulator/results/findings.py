@@ -119,7 +119,7 @@ class Findings:
         if number >= 0 and number < len(self.memory.shown):
             dtype = self.memory.shown[number]
             step = dtype.itemsize if dtype is not None else size
-            return f"{self.memory.names[number]}[{int(row['index']) // step}]"
+            return f"{self.memory.names[number]}[{(int(row['index']) - self.memory.before(number)) // step}]"
         if number == -2:
             return self._shared(int(row["address"]), size)
         if number == -3:
@@ -151,9 +151,13 @@ class Findings:
 
     def _out_of_bounds(self, row: Any) -> str:
         number = int(row["buffer"])
-        if number >= 0 and self.memory.shown[number] is not None:
+        shown = self.memory.shown[number] if number >= 0 else None
+        if shown is not None:
             held = self.memory.elements(number)
+            first = -(self.memory.before(number) // shown.itemsize)
             extent = f"; {self.memory.names[number]} has {held} element{'s' if held != 1 else ''}"
+            if first:
+                extent += f", from {first} to {first + held - 1}"
         elif number == -2:
             extent = self._extent(int(row["address"]), int(row["size"]))
         elif number == -3:

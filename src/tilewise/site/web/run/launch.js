@@ -63,7 +63,7 @@ export function launchOf(offer, choice) {
     if (one.byValue) return { value: filled(one, count(shapes[at]), choice) };
     if (choice.fills?.[one.name]?.kind === "null") return { value: new Uint8Array(8), isNull: true };
     const data = kept(one, count(shapes[at]), choice);
-    return { data, raw: one.raw && Uint8Array.from(one.raw), writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8", same: one.same };
+    return { data, raw: one.raw && Uint8Array.from(one.raw), writable: true, type: one.type, width: widthOf(one.type), mayPoint: one.type === "u8", same: one.same, before: one.before };
   });
   const variables = offer.variables?.map((one) => one && { data: filled(one, count(one.shape.map(of)), choice), unset: false });
   return { given, shapes, grid, block, sharedBytes, variables, collect: offer.collect };

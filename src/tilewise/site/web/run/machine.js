@@ -10,10 +10,10 @@ const SM_COUNT = 132;
 const SLICE = 250_000;
 
 /**
- * @typedef {{data: Uint8Array, writable?: boolean, width?: number, same?: string, raw?: Uint8Array, skew?: number} |
+ * @typedef {{data: Uint8Array, writable?: boolean, width?: number, same?: string, raw?: Uint8Array, skew?: number, before?: number} |
  *   {value: Uint8Array, isNull?: boolean}} Argument
  * An array, which arguments with the same `same` share, with `raw` bytes where the kernel gets no pointer to it, and
- * `skew`, how many bytes past a multiple of 16 it begins; or a plain value, or a null pointer.
+ * `skew`, how many bytes past a multiple of 16 it begins, and `before`, how many are before the kernel's pointer; or a plain value, or a null pointer.
  * @typedef {{grid: number[], block: number[], sharedBytes?: number, collect?: boolean, maxSteps: number,
  *   trace?: {blocks?: number[] | null, warps?: number[] | null, maxSteps: number}, ignored?: number,
  *   variables?: {data: Uint8Array, unset: boolean}[],
@@ -230,7 +230,7 @@ export class Machine {
       const key = argument.same ?? number;
       if (!held.has(key)) held.set(key, room.put(argument.data));
       if (argument.raw) parameters.set(argument.raw, offset);
-      else new DataView(parameters.buffer).setBigUint64(offset, this.addressOf(number), true);
+      else new DataView(parameters.buffer).setBigUint64(offset, this.addressOf(number) + BigInt(argument.before ?? 0), true);
       arrays.push([held.get(key), argument.data.length]);
       const { data, writable, skew } = argument;
       return { bytes: data.length, at: held.get(key), writable: writable ? 1 : 0, skew };

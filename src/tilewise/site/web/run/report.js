@@ -62,6 +62,7 @@ function names(layout, program, launch, maxSteps) {
       },
       pointers: namesOf((one) => one.mayPoint),
       missing: namesOf((one) => one.isNull),
+      before: (number) => BigInt(launch.given[Number(number)]?.before ?? 0),
       begins: (number) => BigInt(launch.given[Number(number)]?.skew ?? 0),
       text_at(address) {
         const [base, shift] = ["GLOBAL_BASE", "GLOBAL_SHIFT"].map((name) => BigInt(layout.constants[name]));
