@@ -1,4 +1,4 @@
-"""What a run on a page costs: bytes fetched at the first touch, time to the first answer and to later ones.
+"""What a run on a page costs: bytes fetched at the first touch, times of answers and of a step.
 
 In: a built site. Out: a line for each run that its lessons offer, beside what is asked: a first answer within
 1 s on a cold cache, later ones within 50 ms. Run it as ``python benchmarks/runs.py --site site``.
@@ -46,6 +46,19 @@ TIMED = """async ([id, later]) => {
     }
     return times;
 }"""
+STEPPED = """async (id) => {
+    const figure = document.getElementById(id).querySelector(".tw-figure");
+    const button = (label) => figure.querySelector(`[aria-label="${label}"]`);
+    const [back, on] = [button("previous step"), button("next step")];
+    const times = [];
+    for (const one of [on, back, on, back, on]) {
+        const since = performance.now();
+        one.click();
+        await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+        times.push(performance.now() - since);
+    }
+    return times;
+}"""
 
 
 def main() -> None:
@@ -74,11 +87,15 @@ def measure(browser: Browser, url: str, inside: str, name: str, html: str) -> No
     page.on("response", lambda one: None if one.from_service_worker else fetched.append(one))
     first, *later = page.evaluate(TIMED, [name, LATER])
     size = sum(len(gzip.compress(one.body())) for one in fetched)
+    page.locator(f"#{name} .tw-try-acts button").first.click()
+    page.locator(f"#{name} .tw-figure[data-state=drawn]").wait_for()
+    steps = page.evaluate(STEPPED, name)
     grown = len(gzip.compress(html.encode())) - len(gzip.compress(_without(html).encode()))
     print(
         f"{inside} {name}: {size / 1000:.0f} kB at the first touch, first {first:.0f} ms, later median "
-        f"{statistics.median(later):.0f} ms, most {max(later):.0f} ms, memory {_memory(page):.0f} MB, "
-        f"page grown by {grown} bytes, load {os.getloadavg()[0]:.1f}",
+        f"{statistics.median(later):.0f} ms, most {max(later):.0f} ms, "
+        f"a step {statistics.median(steps):.0f} ms, memory {_memory(page):.0f} MB, page grown by {grown} bytes, "
+        f"load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
     context.close()
