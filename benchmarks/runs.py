@@ -94,8 +94,8 @@ def measure(browser: Browser, url: str, inside: str, name: str, html: str) -> No
     print(
         f"{inside} {name}: {size / 1000:.0f} kB at the first touch, first {first:.0f} ms, later median "
         f"{statistics.median(later):.0f} ms, most {max(later):.0f} ms, "
-        f"a step {statistics.median(steps):.0f} ms, memory {_memory(page):.0f} MB, page grown by {grown} bytes, "
-        f"load {os.getloadavg()[0]:.1f}",
+        f"a step {statistics.median(steps):.0f} ms, memory {_memory(page):.0f} MB, "
+        f"page grown by {grown} bytes, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
     context.close()
