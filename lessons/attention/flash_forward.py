@@ -1248,7 +1248,7 @@ publish(
 # without splits.
 #
 # The best tile depends on N. At N = 256, Kernel 6 is slower than PyTorch, and tiles of 64 by 64 win, because they give
-# twice as many blocks. At N = 4,096, it takes {{ seen.of_torch_4096 | .0% }} of PyTorch's time, and a tile of 128
+# twice as many blocks. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }} of PyTorch's time, and a tile of 128
 # queries is faster still.
 #
 # Fusion alone isn't enough. PyTorch's own fused kernel for FP32, the memory-efficient one of xFormers, takes

@@ -96,6 +96,12 @@ class Findings:
             )
         if kind == "shuffle" and row["index"] == -2 and not row["agent"]:
             return "Take it out of the branch, so that all lanes of the warp execute it."
+        if kind == "race" and row["buffer"] < 0 and row["other_lane"]:
+            return "Put __syncwarp between the two accesses."
+        if kind == "race" and row["buffer"] >= 0 and int(row["other_block"]) != int(row["block"]):
+            return "Use an atomic, or two launches."
+        if kind == "race" and row["buffer"] >= 0 and row["other_warp"] < 0:
+            return "Let one of the threads write, or use an atomic."
         return repair_of(kind)
 
     def _line_text(self, row: Any) -> str:

@@ -52,6 +52,8 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
 
 def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
     lanes = sorted({rows.lane[at] for at in accesses})
+    if len(lanes) > 1:
+        accesses = _first_of_each_lane(rows, accesses)
     in_shared = rows.space[accesses[0]] == SHARED
     touched = f"{len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'}"
     moved = _bytes(rows, accesses)
@@ -73,6 +75,17 @@ def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
         "sectors": sectors,
         "banks": banks,
     }
+
+
+def _first_of_each_lane(rows: Rows, accesses: Sequence[int]) -> list[int]:
+    """Asynchronous copies of several iterations arrive in one step; the first one is drawn."""
+    seen: list[int] = []
+    first: list[int] = []
+    for at in accesses:
+        if rows.lane[at] not in seen:
+            seen.append(rows.lane[at])
+            first.append(at)
+    return first
 
 
 def _bytes(rows: Rows, accesses: list[int]) -> int:

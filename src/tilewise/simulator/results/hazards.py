@@ -82,8 +82,7 @@ _REPAIRS = {
     "misaligned": "Access an address that is a multiple of the access's size.",
     "barrier": "Take the barrier out of the branch, so that every thread that has not exited reaches it.",
     "shuffle": "Name exactly the lanes that take part.",
-    "race": "Put a barrier between the two accesses, or __syncwarp between lanes of one warp; between blocks "
-    "use an atomic, or two launches.",
+    "race": "Put a barrier between the two accesses.",
     "uninitialised": "Write the word before it is read, and put a barrier in between if another warp does.",
     "steps": "Check the loop's condition, or allow more steps with max_steps.",
     "trap": "",

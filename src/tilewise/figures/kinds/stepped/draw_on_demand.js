@@ -4,7 +4,7 @@
 import { bankStrip } from "./banks.js";
 import { cellPanel, elementName } from "./cells.js";
 import { codePanel } from "./code_panel.js";
-import { element } from "tilewise-figures/dom.js";
+import { element, grouped } from "tilewise-figures/dom.js";
 import { SIGNS, grid2d } from "tilewise-figures/grid_2d.js";
 import { scene } from "tilewise-figures/grid_3d.js";
 import { threadAt, threadOf, total, usedAxes } from "tilewise-figures/launch.js";
@@ -126,6 +126,11 @@ export function mount(body, figure, memory) {
     const deep = element("div", { class: "tw-space", hidden: true });
     const stage = element("div", { class: "tw-stage" }, flat.root, deep);
     const note = hasViews(spec) ? stageNote() : element("p", { class: "tw-stage-note", hidden: true });
+    const launched = total(spec.grid) * total(spec.block);
+    if (launched > threads && note.hidden) {
+      note.hidden = false;
+      note.textContent = `The first ${grouped(threads)} of ${grouped(launched)} threads are drawn.`;
+    }
     const choose = (next) => {
       state.view = next;
       moved();

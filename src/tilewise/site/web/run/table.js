@@ -142,8 +142,10 @@ function array({ name, shape, numbers, left }) {
 function totals({ table: made, pageTotals }) {
   return made.columns.flatMap(({ group, name }, at) => {
     if (!["issued", "sectors", "wavefronts"].includes(name)) return [];
-    const what = name === "issued" ? "instructions" : `${name} of ${group}`;
-    return [{ what, count: made.total[at].text, page: pageTotals?.[at] ?? made.total[at].text }];
+    const count = made.total[at].text;
+    const unit = name === "issued" ? "instructions" : name;
+    const what = `${String(count) === "1" ? unit.slice(0, -1) : unit}${name === "issued" ? "" : ` of ${group}`}`;
+    return [{ what, count, page: pageTotals?.[at] ?? made.total[at].text }];
   });
 }
 
