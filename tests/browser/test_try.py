@@ -344,6 +344,29 @@ def test_of_a_large_run_a_part_is_stepped_and_the_figure_says_which(
     run.get_by_role("button", name="Step through it").click()
     expect(run.locator(".tw-try-steps figcaption")).to_contain_text("block 0 of 1,024; the table counts all.")
     assert run.locator(".tw-figure-alt li").count() == 3
+    expect(run.locator(".tw-stage-note")).to_have_text("The first 4,096 of 65,536 threads are drawn.")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(
+    opened: Callable[..., tuple[Page, Faults]], width: int
+) -> None:
+    page, _ = opened(width)
+    run = page.locator("#try-2")
+    run.get_by_label("stride", exact=True).press("ArrowRight")
+    run.get_by_role("button", name="Step through it").click()
+    run.locator(".tw-figure").scroll_into_view_if_needed()
+    for step in range(6):
+        if step:
+            run.get_by_role("button", name="next step").click()
+        expect(run.locator(".tw-player output")).to_contain_text(f"{step + 1} of ")
+        assert run.locator(".tw-step-words").evaluate("(one) => one.scrollHeight <= one.clientHeight + 1")
+        assert run.locator(".tw-arrays").evaluate("""(arrays) => {
+            const { top, bottom } = arrays.getBoundingClientRect();
+            const touched = arrays.querySelectorAll(".tw-element:is(.tw-read, .tw-write, .tw-update)");
+            const places = [...touched].map((one) => one.getBoundingClientRect());
+            return places.some((one) => one.top >= top && one.bottom <= bottom);
+        }""")
 
 
 def test_a_page_that_is_opened_anew_has_each_control_once(

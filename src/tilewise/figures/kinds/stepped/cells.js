@@ -21,13 +21,21 @@ export function cellPanel(spec, { onThread }) {
     const box = element("div", { class: "tw-array" }, head, body);
     box.style.minWidth = `${CHARACTER * (array.name.length + (array.space === "model" ? MODEL_ROOM : HEAD_ROOM))}px`; // so that no step moves the next array
     root.append(box);
-    return { head, body, hatch: uniqueId("hatch") };
+    return { box, head, body, hatch: uniqueId("hatch") };
   });
   let room = { width: 0, largest: LARGEST };
   root.addEventListener("click", (event) => {
     const k = event.target.closest?.("[data-k]")?.getAttribute("data-k");
     if (k) onThread(Number(k));
   });
+
+  /** Scroll to the arrays that a step touches, where none of them is seen. @param {HTMLElement[]} active */
+  function reveal(active) {
+    const seen = root.getBoundingClientRect();
+    const top = (box) => box.getBoundingClientRect().top - seen.top;
+    if (!active.length || active.some((box) => top(box) > -ROW && top(box) < root.clientHeight - 2 * ROW)) return;
+    root.scrollTop += top(active[0]);
+  }
 
   return {
     root,
@@ -37,13 +45,16 @@ export function cellPanel(spec, { onThread }) {
      */
     show(moment, known, block, selected) {
       const here = ofBlock(spec, block);
-      boxes.forEach(({ head, body, hatch }, number) => {
+      const active = [];
+      boxes.forEach(({ box, head, body, hatch }, number) => {
         const array = spec.arrays[number];
         const now = touched(moment, number, here);
         const part = array.used ? `${grouped(array.used)} of ` : "";
         head.textContent = `${array.name} (${part}${array.shape.map(grouped).join(" × ")})${cost(moment, number) || where(array, block, spec)}`;
         body.innerHTML = drawing({ array, hatch, now, known, number, selected, room, blanks: spec.blanks });
+        if (now.size) active.push(box);
       });
+      reveal(active);
     },
     /** Choose the largest cells with which all arrays are seen, by frames that are empty. @param {number} width */
     fit(width) {
