@@ -354,8 +354,10 @@ def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(
     page, _ = opened(width)
     run = page.locator("#try-2")
     run.get_by_label("stride", exact=True).press("ArrowRight")
+    expect(run.locator(".tw-run-title")).to_contain_text("in your browser")
     run.get_by_role("button", name="Step through it").click()
-    run.locator(".tw-figure").scroll_into_view_if_needed()
+    run.locator(".tw-try-steps").evaluate("(steps) => steps.scrollIntoView()")
+    expect(run.locator(".tw-figure")).to_have_attribute("data-state", "drawn")
     for step in range(6):
         if step:
             run.get_by_role("button", name="next step").click()

@@ -216,3 +216,27 @@ void tile(const __grid_constant__ TensorMap map, float* out) {
     assert rows["loads from map: 1 lane"]["counted"] == "4,096 bytes"
     assert rows["loads from map: 1 lane"]["sectors"] == []
     assert not [text for text in rows if text.startswith("stores to box")]
+
+
+@pytest.mark.parametrize(("size", "words"), [(4, "1 word"), (16, "4 words")])
+def test_of_copies_that_arrive_together_the_first_is_drawn(size: int, words: str) -> None:
+    copies = Kernel(
+        r"""
+extern "C" __global__
+void staged(const float* x, float* out) {
+    __shared__ __align__(16) float s[512];
+    for (int i = SIZE / 4 * threadIdx.x; i < 512; i += SIZE / 4 * 32) {
+        unsigned to = (unsigned)__cvta_generic_to_shared(&s[i]);
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(to), "l"(&x[i]), "n"(SIZE));
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    out[threadIdx.x] = s[threadIdx.x];
+}
+""",
+        defines={"SIZE": size},
+    )
+    inputs = case(1, 32, x=normal(512), out=output(32))
+    rows = {one["text"]: one for one in offered(lambda: inputs, copies).warp["rows"]}
+    assert rows["stores to s: 32 lanes"]["counted"] == f"up to {words} per bank"
+    assert len(rows["loads from x: 32 lanes"]["sectors"]) == size

@@ -13,6 +13,8 @@ from tilewise.figures.kinds.stepped.moments import BANKS, SECTOR_BYTES, SHARED, 
 
 MOST_ROWS = 6
 MOST_BYTES = 2048
+WIDEST = 16
+LANES = 32
 VERBS = ["loads from", "stores to", "atomics on"]
 
 
@@ -25,6 +27,7 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
     to shared memory is left out.
     """
     found: list[dict[str, Any]] = []
+    left_out = 0
     for at in range(len(rows.step)):
         other = rows.block[at] != 0 or rows.warp[at] != 0 or rows.line[at] == 0
         if other or rows.space[at] > SHARED or rows.kind[at] >= len(VERBS):
@@ -34,15 +37,19 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
         same = [one for one in found if one["key"] == key]
         if len(same) == 0 and len(found) < MOST_ROWS:
             found.append({"key": key, "name": name, "first": at, "accesses": [at]})
-        elif len(same) > 0 and rows.step[at] == rows.step[same[0]["first"]]:
+        elif len(same) == 0:
+            left_out += 1
+        elif rows.step[at] == rows.step[same[0]["first"]]:
             same[0]["accesses"].append(at)
     drawn = [
         one
         for one in found
         if rows.space[one["first"]] != SHARED or _bytes(rows, one["accesses"]) <= MOST_BYTES
     ]
-    made = [_row(rows, one["name"], one["accesses"]) for one in drawn]
-    said = ["Warp 0 of block 0, the first time it executes each access."]
+    loads = [rows.line[one["first"]] for one in found if rows.space[one["first"]] != SHARED]
+    made = [_row(rows, one["name"], _once(rows, one["accesses"], loads)) for one in drawn]
+    more = f" The first {len(made)} are shown." if left_out > 0 else ""
+    said = [f"Warp 0 of block 0, the first time it executes each access.{more}"]
     if any(one["sectors"] is not None and len(one["sectors"]) > 0 for one in made):
         said.append("A box is a sector of eight words.")
     if any(one["banks"] is not None for one in made):
@@ -52,8 +59,6 @@ def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
 
 def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
     lanes = sorted({rows.lane[at] for at in accesses})
-    if len(lanes) > 1:
-        accesses = _first_of_each_lane(rows, accesses)
     in_shared = rows.space[accesses[0]] == SHARED
     touched = f"{len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'}"
     moved = _bytes(rows, accesses)
@@ -77,13 +82,25 @@ def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
     }
 
 
-def _first_of_each_lane(rows: Rows, accesses: Sequence[int]) -> list[int]:
-    """Asynchronous copies of several iterations arrive in one step; the first one is drawn."""
-    seen: list[int] = []
+def _once(rows: Rows, accesses: list[int], loads: Sequence[int]) -> list[int]:
+    """Of asynchronous copies in several iterations, which arrive in one step, what the first one stores.
+
+    A lane's copy of several words, at most ``WIDEST`` bytes, is an access for each word. A line that copies
+    is one of ``loads`` from global memory, too. A bulk copy, by one lane, is whole.
+    """
+    is_copy = rows.space[accesses[0]] == SHARED and VERBS[rows.kind[accesses[0]]] == "stores to"
+    lanes = {rows.lane[at] for at in accesses}
+    if len(lanes) < 2 or not is_copy or rows.line[accesses[0]] not in loads:
+        return accesses
+    ends = [-1 for _ in range(LANES)]
+    taken = [0 for _ in range(LANES)]
     first: list[int] = []
     for at in accesses:
-        if rows.lane[at] not in seen:
-            seen.append(rows.lane[at])
+        lane = rows.lane[at]
+        goes_on = rows.address[at] == ends[lane] and taken[lane] < WIDEST
+        if taken[lane] == 0 or goes_on:
+            ends[lane] = rows.address[at] + rows.size[at]
+            taken[lane] = taken[lane] + rows.size[at]
             first.append(at)
     return first
 
