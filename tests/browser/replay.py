@@ -20,7 +20,6 @@ import numpy as np
 import tilewise.simulator
 from tilewise.cuda.tensor_map import TensorMap
 from tilewise.figures.kinds.stepped import traced_of
-from tilewise.figures.kinds.stepped.declarations import shared_arrays
 from tilewise.figures.kinds.stepped.run_figure import beyond_shape, fits, of_run, touched
 from tilewise.outputs.table import number
 from tilewise.simulator import HazardError
@@ -116,7 +115,7 @@ class Recorder:
         finally:
             if run is not None:
                 self._ended["said"] = _said(run)
-                self._ended["stepped"] = _stepped(run, compiled)
+                self._ended["stepped"] = _stepped(run)
             if wanted and self._ended and self._ended["steps"] <= MOST_STEPS:
                 self._write(compiled, entry, given, options)
             elif wanted and self._ended:
@@ -188,12 +187,11 @@ def _may_point(value: Any) -> bool:
     return isinstance(value, np.ndarray) and (value.dtype.names is not None or value.dtype == np.uint64)
 
 
-def _stepped(run: Any, entry: Any) -> dict[str, Any] | None:
+def _stepped(run: Any) -> dict[str, Any] | None:
     """The stepped figure of a traced run that is no larger than the page draws; None for others."""
     if not 0 < len(run.accesses) <= MOST_ACCESSES:
         return None
-    declared = {name: one.shape for name, one in shared_arrays(entry.module.compiled).items() if one.shape}
-    traced = replace(traced_of(run), shapes=declared)
+    traced = traced_of(run)
     numbers = touched(traced.rows, traced.buffers)
     parts = of_run(traced, numbers, {"start": 0})
     return {

@@ -101,7 +101,7 @@ def test_stepped_figures_of_all_kinds_of_accesses_are_the_same_in_the_browser(
     browser: Browser, served: Callable[[Path], str], tmp_path: Path
 ) -> None:
     found = replayed(browser, served, tmp_path, "tests/browser/traced.py")
-    assert [one["stepped"] for one in found] == [True] * 18
+    assert [one["stepped"] for one in found] == [True] * 22
     assert [one for one in found if one["faults"]] == []
 
 

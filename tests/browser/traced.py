@@ -45,6 +45,20 @@ extern "C" __global__ void values(const double* x, double* y, float* z) {
 }
 """)
 
+PAIRS = Kernel(r"""
+#include <cuda_fp16.h>
+extern "C" __global__ void pairs(const void* x, void* y, unsigned char* z) {
+    __shared__ __align__(16) __half tile[128];
+    __shared__ __align__(16) float both[64];
+    int t = threadIdx.x;
+    ((unsigned*)tile)[t] = ((const unsigned*)x)[t];
+    ((double*)both)[t] = 0.5 * t;
+    __syncthreads();
+    if (t < 16) ((uint2*)y)[t] = ((const uint2*)tile)[t ^ 1];
+    if (t > 15) z[t] = ((const char*)both)[t];
+}
+""")
+
 
 def main() -> None:
     """Launch each with several traces."""
@@ -64,6 +78,12 @@ def main() -> None:
     for n in (0, 9):
         x, y = np.ones(50, np.float32), np.zeros(50, np.float32)
         BEYOND.simulate(x, y, n, grid=2, block=32, trace=Trace(), hazards="collect")
+    for dtype in (np.uint16, np.float16, np.int8, np.float32):
+        # bits of all kinds, signalling NaNs among them
+        x = rng.integers(0, 256, 128, np.uint8).view(dtype)
+        PAIRS.simulate(
+            x, np.zeros(128 // x.itemsize, dtype), np.zeros(32, np.uint8), grid=1, block=32, trace=Trace()
+        )
     special = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e15, 1e16, 2.0**53, 123456.5, 100000.5, 1000000.5]
     special += [0.1, 1e-5, 1.0005, 2.00050, 9.9995, 99.995, 12345.5, 0.000123456, 123456789.5, 1e9 + 0.5]
     special += [8.5e-5, 5e-324, -7.25]

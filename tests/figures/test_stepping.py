@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewise import Kernel, Trace, case, normal, output
+from tilewise import Kernel, Trace, bf16, case, normal, output
+from tilewise.cuda.shared_arrays import shared_arrays
 from tilewise.figures import State, stepped
 from tilewise.figures.dims import total
 from tilewise.figures.kinds.stepped import traced_of
-from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
 from tilewise.figures.kinds.stepped.moments import Moment, moments_of
 
 WORDS = {"title": "A statement", "caption": "What it shows."}
@@ -153,6 +153,52 @@ extern "C" __global__ void tile(const float* A, float* B) {
     ]
 
 
+def test_an_access_to_several_elements_is_drawn_as_all_of_them() -> None:
+    source = r"""
+#include <cuda_fp16.h>
+extern "C" __global__ void pairs(const void* x, void* y) {
+    __shared__ __align__(8) __half tile[64];
+    ((unsigned*)tile)[threadIdx.x] = ((const unsigned*)x)[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < 16) ((uint2*)y)[threadIdx.x] = ((const uint2*)tile)[threadIdx.x];
+}
+"""
+    numbers = np.arange(64, dtype=np.float16).reshape(2, 32) / 4
+    launch = Kernel(source).on(case(x=numbers, y=output(2, 32, dtype=np.float16), grid=1, block=32))
+    run = launch.simulate(trace=Trace())
+    figure = stepped(run, launch=launch, **WORDS)
+    assert [(one["name"], one["shape"], one["item"]) for one in figure.spec["arrays"]] == [
+        ("tile", [64], 2),
+        ("x", [2, 32], 2),
+        ("y", [2, 32], 2),
+    ]
+    assert figure.steps == (
+        "Step 1, line 4: threads 0 to 31 read x[0 to 1][0 to 31] in 4 sectors of 32 bytes.",
+        "Step 2, line 4: threads 0 to 31 write tile[0 to 63], no bank conflict.",
+        "Step 3, line 5: the threads of a block synchronise at the barrier.",
+        "Step 4, line 6: threads 0 to 15 read tile[0 to 63].",
+        "Step 5, line 6: threads 0 to 15 write y[0 to 1][0 to 31] in 4 sectors of 32 bytes.",
+    )
+    for moment in moments(run, "x", "tile", "y"):
+        for touch in moment.touches:
+            assert touch.values == (np.array(touch.elements) / 4).tolist()
+
+
+def test_bf16_is_drawn_as_numbers() -> None:
+    source = """
+extern "C" __global__ void copy(const void* x, unsigned* y) {
+    y[threadIdx.x] = ((const unsigned*)x)[threadIdx.x];
+}
+"""
+    held = bf16.bits(np.arange(64, dtype=np.float32) / 4)
+    recipe = normal(64, dtype="bfloat16")
+    launch = Kernel(source).on(case(x=recipe, y=output(32, dtype=np.uint32), grid=1, block=32))
+    run = Kernel(source).simulate(held, np.zeros(32, np.uint32), grid=1, block=32, trace=Trace())
+    traced = traced_of(run, launch)
+    assert traced.rows.value[:64] == (np.arange(64) / 4).tolist()
+    assert traced_of(run).rows.value[:2] == [0, 0x3E80]
+
+
 def test_declarations_are_read_as_far_as_they_can_be() -> None:
     found = shared_arrays(
         "#define N 8\n// __shared__ int no[1];\nconstexpr int M = N * 2;\n"
@@ -166,7 +212,6 @@ def test_declarations_are_read_as_far_as_they_can_be() -> None:
         "u": ((4,), np.dtype("u4")),
         "v": ((), np.dtype("u4")),
     }
-    assert words_as(np.array([1.5]), np.dtype("f4")).tolist() == [1.5]
 
 
 def states() -> list[State]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tilewise.cuda.shared_arrays import shared_arrays
 from tilewise.errors import LessonError
 from tilewise.simulator.engine import machine
 from tilewise.simulator.engine.memory import Memory, shared_owners, watched_values
@@ -70,6 +71,11 @@ class Run:
     """What is worth knowing and no fault: barriers that passed without threads that had exited."""
     printed: str = ""
     """What its ``printf`` calls printed, block by block; also written to stdout."""
+    dtypes: tuple[np.dtype[Any] | None, ...] = ()
+    """Of a traced run, element types in the order of ``buffers``; None where neither source nor argument
+    says one."""
+    shared_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of a traced run, the shapes of shared arrays by name, as far as the source says them."""
 
     @cached_property
     def title(self) -> str:
@@ -190,6 +196,7 @@ def launch(
     print(printed, end="", flush=bool(printed))
     if status == machine.NO_MEMORY:
         raise _no_memory(entry)
+    declared = shared_arrays(entry.module.compiled) if trace else {}
     describer = Describer(entry, program, memory, grid, block, max_steps, shared_bytes)
     run = Run(
         kernel=entry.title,
@@ -205,6 +212,8 @@ def launch(
         watched=watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
         notes=tuple(describer.note(row) for row in noted[: description.n_notes]),
         printed=printed,
+        dtypes=memory.dtypes(declared) if trace else (),
+        shared_shapes={name: one.shape for name, one in declared.items() if one.shape},
     )
     if status in (machine.STOPPED, machine.TOO_MANY_STEPS):
         hazard = run.hazards[-1]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewise.cuda.shared_arrays import shared_arrays
 from tilewise.cuda.variables import shown_name
-from tilewise.figures.kinds.stepped.declarations import shared_arrays
 from tilewise.simulator.engine.memory import initial_elements, places_of, short_name
 from tilewise.simulator.engine.shared import INSTRUCTION
 from tilewise.simulator.engine.state import State

@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.shared_arrays import Shared
 from tilewise.cuda.tensor_map import MAP_BYTES, TensorMap
 from tilewise.cuda.variables import shown_name
 from tilewise.simulator.decode.program import Program
@@ -185,6 +186,11 @@ class Memory:
         dtype = self.shown[number]
         return len(self.variables[number - len(self.arrays)]) // (dtype.itemsize if dtype is not None else 1)
 
+    def dtypes(self, shared: Mapping[str, Shared]) -> tuple[np.dtype[Any] | None, ...]:
+        """The element types of ``names``, with what the source says of shared arrays."""
+        names = self.names[len(self.shown) :]
+        return (*self.shown, *(shared[name].dtype if name in shared else None for name in names))
+
     def text_at(self, address: int) -> str:
         """The string that ends with a zero byte, in a module variable at an address."""
         number, offset = divmod(address - GLOBAL_BASE, 1 << GLOBAL_SHIFT)
@@ -220,6 +226,7 @@ class Memory:
             rows["address"],
             index,
             value,
+            rows["bits"],
         )
 
     def _place_shared(self, rows: Any, shared: Any, buffer: Any, index: Any, value: Any) -> None:

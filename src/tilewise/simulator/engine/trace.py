@@ -83,6 +83,8 @@ class Accesses:
     """Element of the buffer; for shared memory in units of the access."""
     value: NDArray[np.float64]
     """What was read or written; for an atomic what it left behind. Shared words count as floats."""
+    bits: NDArray[np.uint64]
+    """The same as it is in memory, from the lowest byte on."""
 
     def __len__(self) -> int:
         """How many."""

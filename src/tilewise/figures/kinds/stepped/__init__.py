@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tilewise import bf16
 from tilewise.figures.dims import MAX_BLOCK_THREADS, Dims, dims, total
 from tilewise.figures.figure import Figure
 from tilewise.figures.kinds.chart.steps import stepped_charts
-from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
-from tilewise.figures.kinds.stepped.moments import SHARED, Buffer, Moment, Rows, Values
+from tilewise.figures.kinds.stepped.elements import by_element
+from tilewise.figures.kinds.stepped.moments import Buffer, Moment, Values
 from tilewise.figures.kinds.stepped.run_figure import (
     MOST_BYTES,
     MOST_MOMENTS,
@@ -160,31 +161,22 @@ def _of_run(run: Any, spec: dict[str, Any], launch: Any, only: Sequence[str] | N
 
 
 def traced_of(run: Any, launch: Any = None) -> Traced:
-    """Return what a figure takes of a run; shared words become the types that the source declares."""
-    trace = run.accesses
-    defines = getattr(getattr(launch, "kernel", None), "defines", None) or {}
-    declared = shared_arrays(run.source, defines)
+    """Return what a figure takes of a run."""
     buffers = [str(name) for name in run.buffers]
-    values = np.array(trace.value, np.float64)
-    for number, name in enumerate(buffers):
-        dtype = declared[name].dtype if name in declared else None
-        if dtype is not None:
-            mine = (np.asarray(trace.buffer) == number) & (np.asarray(trace.space) == SHARED)
-            values[mine] = words_as(values[mine], dtype)
-    columns = {one.name: np.asarray(getattr(trace, one.name)).tolist() for one in fields(Rows)}
+    coded = bf16.names(_values_of(launch))
     return Traced(
         kernel=run.kernel,
         source=run.source,
         grid=dims(run.grid, "grid"),
         block=dims(run.block, "block"),
-        rows=Rows(**{**columns, "value": values.tolist()}),
+        rows=by_element(run.accesses, run.dtypes, [name in coded for name in buffers]),
         watched=[
             Values(**{one.name: np.asarray(getattr(seen, one.name)).tolist() for one in fields(Values)})
             for seen in run.watched.values()
         ],
         names=list(run.watched),
         buffers=buffers,
-        shapes={**{n: one.shape for n, one in declared.items() if one.shape}, **_shapes_of(launch)},
+        shapes={**run.shared_shapes, **_shapes_of(launch)},
         hazards=[{"line": h.line, "kind": h.kind, "message": h.message} for h in run.hazards],
         barriers=[
             [line, counts.barriers] for line, counts in sorted(run.lines.items()) if line and counts.barriers
@@ -224,10 +216,17 @@ def _of_states(
 
 def _shapes_of(launch: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of a launch's arrays by parameter name, as far as its case says them."""
+    return {
+        str(name): tuple(value.shape)
+        for name, value in _values_of(launch).items()
+        if getattr(value, "shape", ())
+    }
+
+
+def _values_of(launch: Any) -> Mapping[str, Any]:
+    """The values of a launch's case by parameter name, where it has them."""
     values = getattr(getattr(launch, "case", None), "values", None)
-    if callable(values) or not isinstance(values, Mapping):
-        return {}
-    return {str(name): tuple(value.shape) for name, value in values.items() if getattr(value, "shape", ())}
+    return {} if callable(values) or not isinstance(values, Mapping) else values
 
 
 def _small_enough(figure: Figure) -> Figure:

@@ -259,11 +259,12 @@ def _sectors(rows: Rows, picked: list[int]) -> int:
 
 def _wavefronts(rows: Rows, picked: list[int], threads: list[int]) -> int:
     """Passes over the banks: for each warp, the most words that lanes want of one bank."""
-    if max(rows.size[at] for at in picked) > WORD_BYTES or len(set(threads)) < len(threads):
+    words = [rows.address[at] // WORD_BYTES for at in picked]
+    different = {f"{thread} {word}" for thread, word in zip(threads, words, strict=True)}
+    if max(rows.size[at] for at in picked) > WORD_BYTES or len(set(threads)) < len(different):
         return 0
     wanted = []
-    for at in picked:
-        word = rows.address[at] // WORD_BYTES
+    for at, word in zip(picked, words, strict=True):
         wanted.append([_warp(rows, at), word % BANKS, word])
     passes = 0
     most = 0

@@ -18,28 +18,24 @@ export function globalPlaces(program, { given }) {
   ];
 }
 
-/** The shared variable at an address, and the element in units of the access; null between them. */
-export function sharedPlace(program, address, bytes) {
-  const offset = address % WITHIN_BLOCK;
-  const number = program.shared.findLastIndex(([, start, size]) => offset >= start && (offset < start + size || size === 0));
+/** The shared variable at an address: its number, how far in it, type and bytes of an element; null between them. */
+export function sharedPlace(program, address) {
+  const within = address % WITHIN_BLOCK;
+  const number = program.shared.findLastIndex(([, start, size]) => within >= start && (within < start + size || size === 0));
   if (number < 0) return null;
   const [name, start] = program.shared[number];
-  return { number, index: Math.floor((offset - start) / bytes), type: program.declared[name]?.type ?? "" };
+  const type = program.declared[name]?.type ?? "";
+  return { number, offset: within - start, type, width: TYPES[type]?.[0] ?? 0 };
 }
 
-/**
- * Bits as a number. @param {DataView} view @param {number} at @param {string} type
- * @param {number} [bytes] of shared memory: the size of the access, whose words count as floats
- */
-export function numberIn(view, at, type, bytes) {
-  if (bytes === undefined) return TYPES[type] ? TYPES[type][2](view, at) : Number(view.getBigUint64(at, true));
-  if (!BY_SIZE[bytes]) return 0;
-  const isWhole = /^[iu][48]$/.test(type);
-  if (isWhole && Number(type[1]) === bytes) return TYPES[type][2](view, at);
-  const value = TYPES[BY_SIZE[bytes]][2](view, at);
-  if (!isWhole) return value;
-  const [width, , read] = TYPES[type];
-  const word = new DataView(new ArrayBuffer(width));
-  TYPES[`f${width}`][1](word, 0, value);
-  return read(word, 0);
+/** Bits as a number. @param {DataView} view @param {number} at @param {string} type */
+export function numberIn(view, at, type) {
+  return TYPES[type] ? TYPES[type][2](view, at) : Number(view.getBigUint64(at, true));
+}
+
+/** An element of an access. @param {DataView} view @param {number} bits where they begin @param {number} before bytes in front of it @param {number} size its bytes */
+export function elementIn(view, bits, before, size, place, inShared) {
+  if (TYPES[place?.type] && place.width === size) return numberIn(view, bits + before, place.type);
+  if (inShared) return BY_SIZE[size] ? numberIn(view, bits, BY_SIZE[size]) : 0;
+  return place ? numberIn(view, bits, place.type) : 0;
 }

@@ -2,7 +2,7 @@
 // as figures/kinds/stepped makes it of a traced run, with a sentence on what it leaves out; or why there is none.
 
 import { beyond_shape, fits, MOST_MOMENTS, MOST_THREADS, of_run, Rows, touched, Traced, Values } from "tilewise-stepping";
-import { globalPlaces, numberIn, sharedPlace } from "./places.js";
+import { elementIn, globalPlaces, numberIn, sharedPlace } from "./places.js";
 
 /** Lane accesses that are traced, and warp instructions of a run that is traced. */
 const MOST_ACCESSES = 30_000;
@@ -71,30 +71,29 @@ export function tracedOf(machine, { program, watched }, launch, ended, hazards) 
   for (let row = 0; row < words.length; row += size / 4) {
     const line = program.lines[words[row + at.line]] ?? 0;
     const bits = 4 * (row + at.bits);
-    let [buffer, index, value] = [words[row + at.buffer], long(row + at.index), 0];
+    let [buffer, index] = [words[row + at.buffer], long(row + at.index)];
     if (words[row + at.kind] === layout.watch) {
       if (seen[buffer]) push(seen[buffer], words, row, at, line, numberIn(view, bits, layout.watched[index]));
       continue;
     }
     const [space, bytes, address] = [words[row + at.space], words[row + at.size], long(row + at.address)];
-    if (space === layout.spaces.GLOBAL) {
-      const place = places[buffer];
-      if (place) {
-        index = Math.floor(index / place.width);
-        value = numberIn(view, bits, place.type);
-      }
-    } else if (space === layout.spaces.SHARED) {
-      const place = sharedPlace(program, address, bytes);
-      if (place) [buffer, index] = [places.length + place.number, place.index];
-      value = numberIn(view, bits, place?.type ?? "", bytes);
-    } else buffer = -1;
-    push(rows, words, row, at, line, value);
-    rows.space.push(space);
-    rows.kind.push(words[row + at.kind]);
-    rows.size.push(bytes);
-    rows.buffer.push(buffer);
-    rows.address.push(address);
-    rows.index.push(index);
+    const [inGlobal, inShared] = [space === layout.spaces.GLOBAL, space === layout.spaces.SHARED];
+    const place = inGlobal ? places[buffer] : inShared ? sharedPlace(program, address) : null;
+    const width = place?.width || bytes;
+    const parts = bytes % width === 0 ? bytes / width : 1;
+    if (inGlobal && place) index = Math.floor(index / width);
+    else if (inShared && place) [buffer, index] = [places.length + place.number, Math.floor(place.offset / bytes) * parts];
+    else if (!inGlobal && !inShared) buffer = -1;
+    for (let part = 0; part < parts; part++) {
+      const before = (part * bytes) / parts;
+      push(rows, words, row, at, line, elementIn(view, bits, before, bytes / parts, place, inShared));
+      rows.space.push(space);
+      rows.kind.push(words[row + at.kind]);
+      rows.size.push(bytes / parts);
+      rows.buffer.push(buffer);
+      rows.address.push(address + before);
+      rows.index.push(index + part);
+    }
   }
   return Traced(
     program.name,

@@ -1,6 +1,6 @@
 """What a kernel's source says about its shared arrays: element type and shape.
 
-In: CUDA C, with the values of its names. Out: a shape and a dtype by name, as far as both can be read off.
+In: CUDA C. Out: a shape and a dtype by name, as far as both can be read off.
 An array whose size cannot be, such as dynamic shared memory, is left out.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 _SHARED = re.compile(
     r"__shared__\s+(?:__align__\s*\([^)]*\)\s*)?(?P<type>[A-Za-z_][\w ]*?)\s+"
@@ -55,15 +54,14 @@ class Shared:
     """None for a type that has no NumPy twin."""
 
 
-def shared_arrays(source: str, names: Mapping[str, object] | None = None) -> dict[str, Shared]:
+def shared_arrays(source: str) -> dict[str, Shared]:
     """Return the shared arrays that a source declares.
 
     Args:
-        source: CUDA C.
-        names: values of names that the source does not define itself, such as a kernel's defines.
+        source: CUDA C, with the ``#define`` lines that its sizes hang on.
     """
     plain = _COMMENT.sub("", source)
-    known = {name: str(value) for name, value in (names or {}).items()}
+    known: dict[str, str] = {}
     for found in _NAMED.finditer(plain):
         known[found[1] or found[3]] = (found[2] or found[4]).strip()
     declared = {}
@@ -73,15 +71,6 @@ def shared_arrays(source: str, names: Mapping[str, object] | None = None) -> dic
             sizes = [_whole(part, known) for part in re.findall(r"\[([^\]]*)\]", one[2])]
             declared[one[1]] = Shared(tuple(sizes) if all(sizes) else (), np.dtype(kind) if kind else None)
     return declared
-
-
-def words_as(values: npt.NDArray[np.float64], dtype: np.dtype[np.generic]) -> npt.NDArray[np.float64]:
-    """Return shared words as their declared type; a trace counts words of 2, 4 and 8 bytes as floats."""
-    if dtype.kind not in "iu" or dtype.itemsize not in (4, 8):
-        return values
-    with np.errstate(all="ignore"):
-        bits = values.astype(f"f{dtype.itemsize}")
-    return bits.view(dtype).astype(np.float64)
 
 
 def _whole(text: str, names: Mapping[str, str], depth: int = 0) -> int:

@@ -1,0 +1,58 @@
+"""A trace's accesses by the elements of their arrays: a word of 4 bytes is two elements of FP16.
+
+In: the accesses of a traced run, and the element type of each array. Out: columns for ``Rows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewise import bf16
+from tilewise.figures.kinds.stepped.moments import SHARED, WORD_BYTES, Rows
+
+
+def by_element(trace: Any, dtypes: Sequence[np.dtype[Any] | None], coded: Sequence[bool]) -> Rows:
+    """Return a row for each element that an access has to do with.
+
+    Args:
+        trace: the accesses, as ``Run.accesses`` has them.
+        dtypes: the element type of each buffer; None where it is not known.
+        coded: of each buffer whether it holds BF16 as uint16.
+    """
+    columns = {one.name: np.asarray(getattr(trace, one.name)) for one in fields(Rows)}
+    size, is_shared = columns["size"].astype(np.int64), columns["space"] == SHARED
+    width = np.where(is_shared, size, WORD_BYTES)  # as the trace has it where the type is not known
+    for number, dtype in enumerate(dtypes):
+        if dtype is not None:
+            width[columns["buffer"] == number] = dtype.itemsize
+    parts = np.where((columns["buffer"] >= 0) & (size % width == 0), np.maximum(size // width, 1), 1)
+    index = columns["index"].astype(np.int64)
+    columns["index"] = np.where(is_shared & (parts > 1), index * parts, index)
+    columns["size"] = size // parts
+    row = np.repeat(np.arange(len(size)), parts)
+    part = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+    columns = {name: column[row] for name, column in columns.items()}
+    before = part * columns["size"]
+    columns["index"] += part
+    columns["address"] = columns["address"] + before.astype(np.uint64)
+    value = columns["value"] = columns["value"].astype(np.float64)
+    bits = np.asarray(trace.bits, np.uint64)[row] >> (8 * before).astype(np.uint64)
+    for number, dtype in enumerate(dtypes):
+        known = dtype if dtype is not None else np.dtype(np.float32)
+        here = columns["buffer"] == number
+        here &= columns["size"] == known.itemsize if dtype is not None else parts[row] > 1
+        if here.any() and known.kind in "fiub":
+            value[here] = _numbers(bits[here], known, is_bf16=coded[number])
+    return Rows(**{name: column.tolist() for name, column in columns.items()})
+
+
+def _numbers(bits: npt.NDArray[np.uint64], dtype: np.dtype[Any], *, is_bf16: bool) -> npt.NDArray[np.float64]:
+    """What the lowest bytes stand for."""
+    low = np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), 8)[:, : dtype.itemsize]
+    numbers = np.ascontiguousarray(low).view(dtype).reshape(-1)
+    return np.asarray(bf16.values(numbers) if is_bf16 else numbers).astype(np.float64)
