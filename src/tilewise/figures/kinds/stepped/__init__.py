@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tilewise import bf16
+from tilewise.bf16 import names as names_of_bf16
 from tilewise.figures.dims import MAX_BLOCK_THREADS, Dims, dims, total
 from tilewise.figures.figure import Figure
 from tilewise.figures.kinds.chart.steps import stepped_charts
@@ -163,7 +163,7 @@ def _of_run(run: Any, spec: dict[str, Any], launch: Any, only: Sequence[str] | N
 def traced_of(run: Any, launch: Any = None) -> Traced:
     """Return what a figure takes of a run."""
     buffers = [str(name) for name in run.buffers]
-    coded = bf16.names(_values_of(launch))
+    coded = names_of_bf16(_values_of(launch))
     return Traced(
         kernel=run.kernel,
         source=run.source,

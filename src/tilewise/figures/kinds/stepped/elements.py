@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewise import bf16
+from tilewise.bf16 import values as bf16_values
 from tilewise.figures.kinds.stepped.moments import SHARED, WORD_BYTES, Rows
 
 
@@ -55,4 +55,4 @@ def _numbers(bits: npt.NDArray[np.uint64], dtype: np.dtype[Any], *, is_bf16: boo
     """What the lowest bytes stand for."""
     low = np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), 8)[:, : dtype.itemsize]
     numbers = np.ascontiguousarray(low).view(dtype).reshape(-1)
-    return np.asarray(bf16.values(numbers) if is_bf16 else numbers).astype(np.float64)
+    return np.asarray(bf16_values(numbers) if is_bf16 else numbers).astype(np.float64)
