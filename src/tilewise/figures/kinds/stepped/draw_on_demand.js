@@ -20,6 +20,8 @@ import { warpOf, watchPanel } from "./watch_panel.js";
 const NARROW = 560;
 const DEEDS = { read: "reads", write: "writes", update: "updates", outside: "accesses out-of-bounds element" };
 const NAMES = { read: "read", write: "written", update: "updated" };
+/** Elements of a touch that are named one by one. */
+const MOST_SAID = 4;
 
 /** @type {import("tilewise-figures/main.js").Mount} */
 export function mount(body, figure, memory) {
@@ -239,11 +241,10 @@ export function mount(body, figure, memory) {
 
   function ownText(moment, who, known) {
     const k = state.selected;
-    const deeds = moment.touches.flatMap((touch) =>
-      (touch.threads || []).flatMap((thread, place) =>
-        thread === k ? [`${DEEDS[touch.kind]} ${elementName(spec.arrays[touch.array], touch.elements[place])}${holding(touch, place)}`] : [],
-      ),
-    );
+    const deeds = moment.touches.flatMap((touch) => {
+      const mine = (touch.threads || []).flatMap((thread, place) => (thread === k ? [place] : []));
+      return mine.length ? [`${DEEDS[touch.kind]} ${elementsOf(touch, mine)}`] : [];
+    });
     const place = usedAxes(spec.grid, spec.block).length;
     const tuple = (values) => (place === 1 ? String(values[0]) : `(${values.slice(0, place).join(", ")})`);
     if (spec.cell) {
@@ -261,8 +262,17 @@ export function mount(body, figure, memory) {
     return `${name}: ${does}.${values.length ? ` It has ${values.join(", ")}.` : ""}`;
   }
 
-  function holding(touch, place) {
-    return touch.values ? ` = ${touch.values[place]}` : "";
+  /** What a thread touched of an array, and its values, the first ones of many. */
+  function elementsOf(touch, places) {
+    const array = spec.arrays[touch.array];
+    const numbers = places.map((place) => touch.elements[place]);
+    const first = places.slice(0, MOST_SAID);
+    const more = places.length > MOST_SAID ? ` and ${(places.length - MOST_SAID).toLocaleString("en-US")} more` : "";
+    const inRow = places.length > 1 && numbers.every((number, at) => number === numbers[0] + at);
+    const names = inRow
+      ? `${elementName(array, numbers[0])} to ${elementName(array, numbers.at(-1))}`
+      : `${first.map((place) => elementName(array, touch.elements[place])).join(", ")}${more}`;
+    return touch.values ? `${names} = ${first.map((place) => touch.values[place]).join(", ")}${more}` : names;
   }
 
   function resize() {
