@@ -5,8 +5,9 @@
 #include "general_clusters.cuh"
 #include "general_16bit.cuh"
 #include "general_rows.cuh"
-#define BM (64 * GROUPS)             // rows of a tile: 64 for each consumer warpgroup
+#define BM (64 * PARTS * GROUPS)     // rows of a tile: 64 for each part of a consumer warpgroup
 #define CONSUMERS (128 * GROUPS)     // threads
+#define PRODUCERS (PARTS > 1 ? 128 : 32)  // one of them loads; a warpgroup can give its registers away
 #define A_BYTES (BM * 128)           // of a stage: 64 steps of k
 #define B_BYTES (BN * 128)
 #define STAGE (A_BYTES + B_BYTES)
@@ -75,13 +76,13 @@ static __device__ void arrive_in(u64* bar, int block) {  // at this mbarrier of 
 // A_COLUMNS: A is stored [K][M] (a_map: boxes of 64 x 64), else [M][K] (BM x 64). B_ROWS: B is stored [K][N] (boxes of
 // 64 / PAIR x 64), else [N][K] (BN / PAIR x 64). All with a 128-byte swizzle. C: row-major [M][N], whose rows
 // begin at multiples of WIDE elements: 8, 4, 2 or 1; with TRANSPOSED, and SPLIT of 1, [N][M]. It begins c_off elements
-// behind a multiple of 16 bytes. bias: an element per column of what is stored, or null. Any M, N and K. GROUPS 1 to 3;
-// BN 64, 128, 192 or 256, without B_ROWS 96 or 160, too, 192 at most with GROUPS of 3; SPLIT 1 to 8; PAIR 1, or 2 with
-// SPLIT of 1.
-// Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: 128 * GROUPS + 32. Dynamic shared memory: STAGES *
+// behind a multiple of 16 bytes. bias: an element per column of what is stored, or null. Any M, N and K. A
+// consumer warpgroup has PARTS x 64 rows. GROUPS 1 to 3, or 2 with PARTS of 2; BN 64, 128, 192 or 256, without B_ROWS
+// 96 or 160, too, 192 at most with GROUPS of 3 or PARTS of 2; SPLIT 1 to 8; PAIR 1, or 2 with SPLIT of 1.
+// Grid: ceil(M / (BM * PAIR)) * PAIR * ceil(N / BN) * SPLIT. Block: CONSUMERS + PRODUCERS. Dynamic shared memory: STAGES *
 // STAGE bytes, and at least what a tile takes: BM * BN * 4 with SPLIT, BM * (BN + 8) * 2 without, or
 // BN * (BM + 8) * 2 with TRANSPOSED. sm_90a.
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + 32, 1)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CONSUMERS + PRODUCERS, PER_SM)
 matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
               Number* C, const Number* bias, int M, int N, int K, int c_off) {
     extern __shared__ __align__(1024) unsigned char smem[];
@@ -110,7 +111,10 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
 #endif
     int group = threadIdx.x / 128, tid = threadIdx.x % 128, lane = threadIdx.x % 32;
     if (group == GROUPS) {
-        if (lane == 0)
+#if PARTS > 1
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+#endif
+        if (tid == 0)
             for (int k = begin, t = 0; k < end; ++k, ++t) {
                 int s = t % STAGES;
                 unsigned char *a = smem + s * STAGE, *b = a + A_BYTES;
@@ -142,37 +146,48 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
 #endif
         return;
     }
-    float acc[BN / 2] = {};
+#if PARTS > 1
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+#endif
+    float acc[PARTS][BN / 2] = {};
     for (int k = begin, t = 0; k < end; ++k, ++t) {
         int s = t % STAGES;
-        unsigned char *a = smem + s * STAGE + group * 8192, *b = smem + s * STAGE + A_BYTES;
+        unsigned char *a = smem + s * STAGE + group * PARTS * 8192, *b = smem + s * STAGE + A_BYTES;
         mbarrier_wait(&full[s], t / STAGES % 2);
         wgmma_fence();
         #pragma unroll
         for (int m = 0; m < 4; ++m)
-            wgmma(acc, descriptor(a + (A_COLUMNS ? 2048 : 32) * m, A_COLUMNS ? 8192 : 16, 1024),
-                  descriptor(b + (B_ROWS ? 2048 : 32) * m, B_ROWS ? 8192 : 16, 1024));
+            #pragma unroll
+            for (int p = 0; p < PARTS; ++p)
+                wgmma(acc[p], descriptor(a + p * 8192 + (A_COLUMNS ? 2048 : 32) * m, A_COLUMNS ? 8192 : 16, 1024),
+                      descriptor(b + (B_ROWS ? 2048 : 32) * m, B_ROWS ? 8192 : 16, 1024));
         wgmma_commit();
-        wgmma_pending<1>(acc);
+        #pragma unroll
+        for (int p = 0; p < PARTS; ++p) wgmma_pending<1>(acc[p]);
 #if PAIR > 1
         if (t && tid < 2) arrive_in(&empty[(t - 1) % STAGES], tid);
 #else
         if (t && tid == 0) mbarrier_arrive(&empty[(t - 1) % STAGES]);
 #endif
     }
-    wgmma_pending<0>(acc);
+    #pragma unroll
+    for (int p = 0; p < PARTS; ++p) wgmma_pending<0>(acc[p]);
 #if PAIR > 1
     cluster_sync();  // the other block's last copies into this one, and arrivals here, have come
 #endif
-    int row = row0 + group * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4, col = col0 + lane % 4 * 2;
+    int row = row0 + group * PARTS * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4, col = col0 + lane % 4 * 2;
 #if SPLIT > 1
     consumers_sync();  // every warpgroup has read the stages
     float4* sums = (float4*)smem;
     #pragma unroll
-    for (int g = 0; g < BN / 8; ++g)
-        sums[g * CONSUMERS + threadIdx.x] = make_float4(acc[4 * g], acc[4 * g + 1], acc[4 * g + 2], acc[4 * g + 3]);
+    for (int p = 0; p < PARTS; ++p)
+        #pragma unroll
+        for (int g = 0; g < BN / 8; ++g) {
+            const float* x = acc[p] + 4 * g;
+            sums[(p * (BN / 8) + g) * CONSUMERS + threadIdx.x] = make_float4(x[0], x[1], x[2], x[3]);
+        }
     cluster_sync();  // every block has stored its sums
-    for (int e = rank * CONSUMERS + threadIdx.x; e < BN / 8 * CONSUMERS; e += SPLIT * CONSUMERS) {
+    for (int e = rank * CONSUMERS + threadIdx.x; e < PARTS * BN / 8 * CONSUMERS; e += SPLIT * CONSUMERS) {
         float x[4] = {};
         #pragma unroll
         for (int r = 0; r < SPLIT; ++r) {
@@ -182,13 +197,13 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
             x[2] += part.z;
             x[3] += part.w;
         }
-        int c = col + e / CONSUMERS * 8;
+        int c = col + e / CONSUMERS % (BN / 8) * 8, first = row + e / CONSUMERS / (BN / 8) * 64;
         if (c >= N) continue;
         float low = bias ? (float)bias[c] : 0.0f, high = bias && c + 1 < N ? (float)bias[c + 1] : 0.0f;
         #pragma unroll
         for (int i = 0; i < 4; i += 2) {
-            if (row + i * 4 >= M) continue;
-            Number* to = C + (size_t)(row + i * 4) * N + c;
+            if (first + i * 4 >= M) continue;
+            Number* to = C + (size_t)(first + i * 4) * N + c;
             unsigned both = pack(activated(x[i] + low), activated(x[i + 1] + high));
 #if WIDE > 1
             *(unsigned*)to = both;
@@ -201,35 +216,39 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     cluster_sync();  // every block has read this one's sums
 #else
     consumers_sync();  // every warpgroup has read the stages
-    int warp_row = threadIdx.x / 32 * 16;
-    Number* staged = (Number*)smem + (TRANSPOSED ? 0 : warp_row * PITCH);
     #pragma unroll
-    for (int i = 0; i < BN / 2; i += 2) {
-        int r = lane / 4 + i / 2 % 2 * 8, c = i / 4 * 8 + lane % 4 * 2;
-        float x = acc[i], y = acc[i + 1];
+    for (int p = 0; p < PARTS; ++p) {
+        int warp_row = (group * PARTS + p) * 64 + threadIdx.x / 32 % 4 * 16;
+        Number* staged = (Number*)smem + (TRANSPOSED ? 0 : warp_row * PITCH);
+        #pragma unroll
+        for (int i = 0; i < BN / 2; i += 2) {
+            int r = lane / 4 + i / 2 % 2 * 8, c = i / 4 * 8 + lane % 4 * 2;
+            float x = acc[p][i], y = acc[p][i + 1];
 #if TRANSPOSED
-        if (bias) {
-            int at_c = row0 + warp_row + r;  // the column of C
-            float more = at_c < M ? (float)bias[at_c] : 0.0f;
-            x += more;
-            y += more;
-        }
-        staged[c * PITCH + warp_row + r] = (Number)activated(x);
-        staged[(c + 1) * PITCH + warp_row + r] = (Number)activated(y);
+            if (bias) {
+                int at_c = row0 + warp_row + r;  // the column of C
+                float more = at_c < M ? (float)bias[at_c] : 0.0f;
+                x += more;
+                y += more;
+            }
+            staged[c * PITCH + warp_row + r] = (Number)activated(x);
+            staged[(c + 1) * PITCH + warp_row + r] = (Number)activated(y);
 #else
-        if (bias) {
-            x += col0 + c < N ? (float)bias[col0 + c] : 0.0f;
-            y += col0 + c + 1 < N ? (float)bias[col0 + c + 1] : 0.0f;
+            if (bias) {
+                x += col0 + c < N ? (float)bias[col0 + c] : 0.0f;
+                y += col0 + c + 1 < N ? (float)bias[col0 + c + 1] : 0.0f;
+            }
+            *(unsigned*)&staged[r * PITCH + c] = pack(activated(x), activated(y));
+#endif
         }
-        *(unsigned*)&staged[r * PITCH + c] = pack(activated(x), activated(y));
+#if !TRANSPOSED
+        __syncwarp();  // the warp's rows are complete
+        store_tile<WIDE, 16, BN, 32>(C, M, N, row0 + warp_row, col0, staged, PITCH, lane, c_off);
 #endif
     }
 #if TRANSPOSED
     consumers_sync();  // the tile is complete
-    store_tile<WIDE, BN, BM, CONSUMERS>(C, N, M, col0, row0, staged, PITCH, threadIdx.x, c_off);
-#else
-    __syncwarp();  // the warp's rows are complete
-    store_tile<WIDE, 16, BN, 32>(C, M, N, row0 + warp_row, col0, staged, PITCH, lane, c_off);
+    store_tile<WIDE, BN, BM, CONSUMERS>(C, N, M, col0, row0, (const Number*)smem, PITCH, threadIdx.x, c_off);
 #endif
 #endif
 }
