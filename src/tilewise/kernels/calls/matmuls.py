@@ -193,7 +193,7 @@ WGMMA_TILES = (
 )
 """Of `general/matmul_hopper`. TMA loads a factor stored along k in boxes of any height, so tiles of 96 and
 160 rows are wgmma's columns of the transposed product, where A is row-major: fewer SMs stay empty in the last
-wave. Where every SM has one tile of 256 x 192, a warpgroup has two parts of 64 rows in 192 registers. Tiles for
+wave. Of a tile of 256 x 192 a warpgroup has two parts of 64 rows, in 192 registers of each thread. Tiles for
 a short k have few stages, so that an SM has room for three or four blocks."""
 FP32_TILES = (
     _fp32_tile(32, 32, (8, 4), 32, 4, 5, 0.252, 0.267),
