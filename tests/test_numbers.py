@@ -18,10 +18,10 @@ def lesson_with(text: str) -> Lesson:
     return parse(f"# ---\n# title: One\n# ---\n\n# %% [markdown]\n# Text\n# {text}\n", "a.py", "a")
 
 
-def quoted(text: str, records: Any = RECORDS) -> Any:
+def quoted(text: str) -> Any:
     lesson = lesson_with(text)
     (mention,) = lesson.prose.numbers
-    return quote(mention, lesson, PUBLISHED, records)
+    return quote(mention, lesson, PUBLISHED, RECORDS)
 
 
 @pytest.mark.parametrize(

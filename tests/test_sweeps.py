@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.sweeps import KEPT, RECORDED, SAMPLE, SIMULATOR, DamagedError, Keys, Pass, code_of, read, write
+from tests.sweeps import KEPT, RECORDED, SAMPLE, SIMULATOR, Keys, Pass, read, write
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
@@ -143,19 +143,6 @@ def test_a_new_file_of_the_simulator_is_covered_or_named_here() -> None:
     }
 
 
-def test_prose_counts_where_the_whole_text_is_covered(swept: Project) -> None:
-    test, marks = swept.root / "tests/test_it.py", [pytest.mark.sweep(text=["lessons/*.py"]).mark]
-    before = Keys(swept.root).key(test, marks)
-    swept.write("lessons/warps.py", GOOD.replace("A cat.", "A dog."))
-    assert Keys(swept.root).key(test, marks) != before
-
-
-@pytest.mark.parametrize("covered", [{"text": ["lessons/none.py"]}, {"packages": ["torch"]}])
-def test_what_is_covered_must_be_there(swept: Project, covered: dict[str, list[str]]) -> None:
-    with pytest.raises(pytest.UsageError, match=r"covers (lessons/none\.py|torch), which"):
-        Keys(swept.root).key(swept.root / "tests/test_it.py", [pytest.mark.sweep(**covered).mark])
-
-
 def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept: Project) -> None:
     swept.write("lessons/warps.py", GOOD.replace("good", "bad"))
     run(swept, "--update", status=1)
@@ -164,19 +151,6 @@ def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept:
     write(swept.root / RECORDED, {GRIDS: Pass("0" * 16), WARPS: Pass("0" * 16)})
     run(swept, "--all", "--update", status=1)
     assert list(read(swept.root / RECORDED)) == list(read(swept.root / KEPT)) == [GRIDS]
-
-
-def test_two_processes_record_the_same_as_one(swept: Project) -> None:
-    run(swept, "--update")
-    alone = read(swept.root / RECORDED)
-    for file in (RECORDED, KEPT):
-        (swept.root / file).unlink()
-    assert run(swept, "--update", "-n", "2")[0] == EVERY
-    assert read(swept.root / RECORDED) == alone
-    swept.write("lessons/grids.py", GOOD.replace("good()", "good(1)", 1))
-    ran, said = run(swept, "-n", "2")
-    assert ran == {"lesson[grids]", "another"}
-    assert "Sweeps: 1 left out" in said
 
 
 def many(project: Project, *, good: int, more: str = "") -> None:
@@ -207,31 +181,6 @@ def test_of_many_cases_that_are_due_a_sample_runs_another_for_each_change(swept:
     assert run(swept)[0] != first
 
 
-def test_a_test_may_have_a_sample_of_its_own(swept: Project) -> None:
-    many(swept, good=9)
-    run(swept, "--update")
-    many(swept, good=9, more=", sample=0")
-    assert run(swept, status=5)[0] == set(), "no test is left to run"
-    assert len(run(swept, "--due")[0]) == 20
-
-
-def test_a_sample_counts_with_what_was_recorded_of_the_others(swept: Project) -> None:
-    many(swept, good=9)
-    run(swept, "--update")
-    many(swept, good=4)
-    share = (SAMPLE * 4 + (20 - SAMPLE) * 9) / 200
-    assert f"test_lesson {share:.1%} of 200 are good; 80% must be." in run(swept, status=1)[1]
-
-
-def test_cases_that_are_gone_are_removed_where_their_file_was_looked_through(swept: Project) -> None:
-    gone = "tests/test_it.py::test_lesson[gone]"
-    write(swept.root / RECORDED, {"tests/test_gone.py::test[a]": Pass("0" * 16), gone: Pass("0" * 16)})
-    run(swept, "--update", GRIDS)
-    assert list(read(swept.root / RECORDED)) == [gone, GRIDS]
-    run(swept, "--update", "-k", "another")
-    assert list(read(swept.root / RECORDED)) == [GRIDS]
-
-
 def test_too_little_that_is_good_in_all_fails_although_each_case_passes(swept: Project) -> None:
     run(swept, "--update")
     swept.write("lessons/grids.py", GOOD.replace("good", "bad", 3))
@@ -256,13 +205,3 @@ def test_a_damaged_file_leaves_nothing_out(swept: Project, line: str) -> None:
 def test_the_projects_own_file_can_be_read_and_is_in_order() -> None:
     cases = list(read(ROOT / RECORDED))
     assert cases == sorted(cases)
-
-
-def test_of_python_only_what_runs_counts() -> None:
-    text = 'def f():\n    """Says.\n\n    More."""\n    # Why.\n\n    return r"""\n# kept\n\nkept"""\n'
-    assert code_of(text) == 'def f():\n    return r"""\n# kept\n\nkept"""\n'
-
-
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DamagedError, match=r"none\.txt is missing"):
-        read(tmp_path / "none.txt")

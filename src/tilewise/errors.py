@@ -81,13 +81,12 @@ def _seen(sign: str) -> str:
     return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
-def nearest(name: str, names: Iterable[str], at_most: int = 3) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """A repair that names what may have been meant.
 
     Args:
         name: what was written.
         names: what exists.
-        at_most: how many to offer.
 
     Returns:
         ``Did you mean "a" or "b"?``, or, where nothing is close, ``There is "a", "b", ...`` for a short list,
@@ -95,7 +94,7 @@ def nearest(name: str, names: Iterable[str], at_most: int = 3) -> str:
     """
     known = sorted(set(names))
     folded = {entry.casefold(): entry for entry in reversed(known)}
-    close = [folded[match] for match in get_close_matches(name.casefold(), folded, n=at_most, cutoff=0.6)]
+    close = [folded[match] for match in get_close_matches(name.casefold(), folded, cutoff=0.6)]
     if close:
         return f"Did you mean {any_of(close)}?"
     if 0 < len(known) <= 12:

@@ -24,6 +24,7 @@ pytestmark = [
         *SIMULATOR,
         "nvptx/nvptx.wasm.gz",
         "src/tilewise/kernel/pasted.py",
+        "src/tilewise/kernel/access_patterns.py",
         "src/tilewise/kernel/proposals.py",
         "src/tilewise/puzzles",
         "src/tilewise/site/in_page",

@@ -37,6 +37,7 @@ pytestmark = [
     pytest.mark.sweep(
         *SIMULATOR,
         "src/tilewise/kernel/pasted.py",
+        "src/tilewise/kernel/access_patterns.py",
         "src/tilewise/kernel/proposals.py",
         "src/tilewise/site/play",
         packages=["ziglang"],

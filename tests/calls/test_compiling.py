@@ -87,7 +87,18 @@ def test_every_general_kernel_is_compiled_here():
     assert set(SETTINGS) == {path.stem for path in GENERAL.glob("*.cu")}
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+def of_kernel(name):
+    """A kernel as a case: it compiles anew when its text or its settings have changed."""
+    return pytest.param(name, marks=pytest.mark.sweep(f"src/tilewise/kernels/general/{name}.cu"))
+
+
+@pytest.mark.sweep(
+    "src/tilewise/cuda/include",
+    "src/tilewise/kernel/nvrtc.py",
+    *(f"src/tilewise/kernels/calls/{name}.py" for name in ("arrays", "launching", "matmuls")),
+    packages=["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt"],
+)
+@pytest.mark.parametrize("name", [of_kernel(name) for name in SETTINGS])
 def test_general_kernels_compile_and_spill_an_address_at_most(name):
     for settings in SETTINGS[name]:
         kernel = general(name, ENTRIES.get(name), **settings)

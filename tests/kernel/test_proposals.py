@@ -7,7 +7,8 @@ from math import prod
 import pytest
 
 from tilewise import Kernel, case, normal
-from tilewise.kernel.proposals import ProposedArray, ProposedNumber, inner_pointer, proposal
+from tilewise.kernel.access_patterns import inner_pointer
+from tilewise.kernel.proposals import ProposedArray, ProposedNumber, proposal
 
 
 @pytest.mark.parametrize("most", [8, 32, 128, 1024])

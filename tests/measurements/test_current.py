@@ -141,10 +141,6 @@ def test_what_the_lesson_has_no_longer_is_left_out_once_all_else_holds(kept: Rec
     assert len(renewed(edited, kept).rows) == len(kept.rows)
 
 
-def test_a_record_follows_its_experiment_to_another_lesson(kept: Record) -> None:
-    assert renewed(replace(BEFORE, lesson="kernels/elsewhere"), kept).lesson == "kernels/elsewhere"
-
-
 def test_a_text_does_not_change_with_the_module_that_a_name_comes_from() -> None:
     cell = "from tilewise.gpu.timing import Plan, Contender\nprint(Plan)"
     assert text_key(cell) == text_key(

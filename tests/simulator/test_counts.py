@@ -9,14 +9,10 @@ from tests.simulator.kernels import on_threads, simulate
 from tilewise.simulator import GlobalCounts
 
 
-def _loads(
-    index: str, count: int, ctype: str = "float", dtype: str = "float32", skip: int = 0
-) -> GlobalCounts:
+def _loads(index: str, count: int) -> GlobalCounts:
     """What one warp counts that loads ``x[index]``; it stores to ``y[i]``."""
-    x, y = np.ones(count, dtype), np.zeros(32, dtype)
-    return simulate(
-        on_threads(f"y[i] = x[{index}];", f"const {ctype}* x, {ctype}* y"), x, y
-    ).counts.global_load
+    x, y = np.ones((2, count), np.float32)
+    return simulate(on_threads(f"y[i] = x[{index}];", "const float* x, float* y"), x, y).counts.global_load
 
 
 @pytest.mark.parametrize(

@@ -175,11 +175,6 @@ def test_barriers_in_both_branches_are_not_one_barrier() -> None:
     _hazard(lambda: simulate(source, _ints(32)), "barrier", 4, "line 6")
 
 
-def test_a_shuffle_inside_a_branch_that_names_every_lane() -> None:
-    source = on_threads("int v = i;\nif (i < 16) v = __shfl_xor_sync(0xffffffff, v, 1);\ny[i] = v;", "int* y")
-    _hazard(lambda: simulate(source, _ints(32)), "shuffle", 4)
-
-
 def test_a_syncwarp_that_named_lanes_never_reach() -> None:
     source = on_threads("if (i < 5) {\n__syncwarp(); y[i] = 1; }\ny[i] += y[31 - i];", "int* y")
     _hazard(lambda: simulate(source, _ints(32)), "shuffle", 4)
@@ -208,9 +203,6 @@ def test_a_missing_barrier_between_write_and_read() -> None:
 @pytest.mark.parametrize(("drop", "line"), [(0, 8), (1, 5)])
 def test_each_barrier_of_a_tiled_product_is_needed(drop: int, line: int) -> None:
     parts = TILED.split("        __syncthreads();\n")
-    source = (
-        "\n".join("        __syncthreads();\n".join(parts[k : k + 2]) for k in (0,)) if drop else parts[0]
-    )
     source = (
         parts[0] + "\n" + parts[1] + "        __syncthreads();\n" + parts[2]
         if drop == 0

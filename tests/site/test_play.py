@@ -23,6 +23,7 @@ from tilewise.site.play.server import PlayServer
 pytestmark = pytest.mark.sweep(
     *SIMULATOR,
     "src/tilewise/kernel/pasted.py",
+    "src/tilewise/kernel/access_patterns.py",
     "src/tilewise/kernel/proposals.py",
     "src/tilewise/site/play",
     packages=["ziglang"],

@@ -18,9 +18,10 @@ from tilewise.site.publishing import finish
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = "https://course.example/kernels/"
+REPOSITORY = "https://host.example/owner/name"
 
 
-def publish(project: Path, site: Path, web_cache: Path, cache: Path, **environment: str) -> str:
+def publish(project: Path, site: Path, web_cache: Path, cache: Path) -> str:
     """Build a project to be published; what was said."""
     link_assets(web_cache, cache)
     config = project / "mkdocs.yml"
@@ -34,7 +35,7 @@ def publish(project: Path, site: Path, web_cache: Path, cache: Path, **environme
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "TILEWISE_CACHE": str(cache), "SITE_URL": SITE, **environment},
+        env={**os.environ, "TILEWISE_CACHE": str(cache), "SITE_URL": SITE, "REPO_URL": REPOSITORY},
     )
     return done.stdout + done.stderr if done.returncode else ""
 
@@ -45,6 +46,11 @@ def published(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Path
     folder = tmp_path_factory.mktemp("published")
     project = folder / "project"
     synthetic.write_project(project, 4, synthetic.SMALL)
+    said = publish(project, folder / "site", web_cache, folder / "cache")
+    assert "is no git checkout" in said, "notebooks could not name a revision"
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "One"], ["tag", "v1"]):
+        subprocess.run([*git, *command], cwd=project, check=True)
     assert publish(project, folder / "site", web_cache, folder / "cache") == ""
     return folder / "site"
 
@@ -129,17 +135,8 @@ def test_the_404_page_works_from_any_depth(published: Path) -> None:
     assert all(address.startswith(("/kernels/", "https://", "data:")) for address in addresses), addresses
 
 
-def test_notebooks_name_the_revision_that_is_checked_out(
-    project: Path, tmp_path: Path, web_cache: Path
-) -> None:
-    repository = "https://host.example/owner/name"
-    said = publish(project, tmp_path / "site", web_cache, tmp_path / "cache", REPO_URL=repository)
-    assert "is no git checkout" in said
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
-    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "One"], ["tag", "v1"]):
-        subprocess.run([*git, *command], cwd=project, check=True)
-    assert publish(project, tmp_path / "site", web_cache, tmp_path / "cache", REPO_URL=repository) == ""
-    notebook = next((tmp_path / "site").rglob("*.ipynb")).read_text(encoding="utf-8")
-    assert f"git clone --quiet --filter=blob:none {repository} tilewise" in notebook
+def test_notebooks_name_the_revision_that_is_checked_out(published: Path) -> None:
+    notebook = next(published.rglob("*.ipynb")).read_text(encoding="utf-8")
+    assert f"git clone --quiet --filter=blob:none {REPOSITORY} tilewise" in notebook
     assert "checkout --quiet v1" in notebook
-    assert "api.github" not in "".join(pages(tmp_path / "site").values())
+    assert "api.github" not in "".join(pages(published).values())

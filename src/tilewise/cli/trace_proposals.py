@@ -19,11 +19,11 @@ from tilewise.cli.trace_arguments import TYPES
 from tilewise.cuda.arguments import parameters_of
 from tilewise.cuda.launch_sites import launch_sites
 from tilewise.errors import LessonError
+from tilewise.kernel.access_patterns import inner_pointer
 from tilewise.kernel.proposals import (
     Proposal,
     ProposedArray,
     ProposedNumber,
-    inner_pointer,
     proposal,
     struct_bytes,
     unset_variables,

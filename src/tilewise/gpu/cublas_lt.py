@@ -63,14 +63,13 @@ def fastest(a: Any, b: Any, out: Any) -> Callable[[], None]:
     return calls[min(range(len(calls)), key=lambda at: timings[at].median)]
 
 
-def algorithms(a: Any, b: Any, out: Any, count: int = ALGORITHMS) -> list[Callable[[], None]]:
+def algorithms(a: Any, b: Any, out: Any) -> list[Callable[[], None]]:
     """A B by each algorithm that the heuristics name, their first choice first.
 
     Args:
         a: as in ``fastest``.
         b: as in ``fastest``.
         out: as in ``fastest``.
-        count: how many to ask for; there may be fewer.
 
     Raises:
         ImportError: there is no cuBLASLt.
@@ -93,9 +92,9 @@ def algorithms(a: Any, b: Any, out: Any, count: int = ALGORITHMS) -> list[Callab
     preference, most = _made("MatmulPreferenceCreate"), ctypes.c_size_t(WORKSPACE_BYTES)
     size = ctypes.c_size_t(ctypes.sizeof(most))
     _do("MatmulPreferenceSetAttribute", preference, _MAX_WORKSPACE, ctypes.byref(most), size)
-    found, number = (_Heuristic * count)(), ctypes.c_int()
+    found, number = (_Heuristic * ALGORITHMS)(), ctypes.c_int()
     descriptors = (operation, of_b, of_a, of_out, of_out, preference)
-    _do("MatmulAlgoGetHeuristic", handle, *descriptors, count, found, ctypes.byref(number))
+    _do("MatmulAlgoGetHeuristic", handle, *descriptors, ALGORITHMS, found, ctypes.byref(number))
     one, zero = ctypes.c_float(1), ctypes.c_float(0)
     scratch = cupy.empty(WORKSPACE_BYTES, dtype=cupy.uint8)
 

@@ -132,7 +132,6 @@ def time_contenders(
     contenders: Sequence[Contender],
     plan: Plan | None = None,
     progress: Callable[[str], None] | None = None,
-    tick: Callable[[float], None] | None = None,
     sampler: Sampler | None = None,
 ) -> list[Timing]:
     """Time contenders in turn, round by round, in this process.
@@ -141,7 +140,6 @@ def time_contenders(
         contenders: what to time; each has been run once before, so that nothing is compiled here.
         plan: how long to go on.
         progress: told, in a line, what is going on.
-        tick: told the share of the rounds that is done, from 0 to 1, after each of them.
         sampler: reads the GPU's clock and power meanwhile; what it read inside a contender's launches is in
             the contender's ``Timing``.
 
@@ -167,8 +165,6 @@ def time_contenders(
                 time_us, lead_ins_us[index] = _sample(stage, contender, lead_ins_us[index], plan.flush)
                 samples[index].append(time_us)
                 launches[index].append((stage.finished_s - time_us / 1e6, stage.finished_s))
-        if tick:
-            tick((at + 1) / rounds)
     found = [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
     if sampler is None:
         return found

@@ -100,8 +100,6 @@ def wgmma_source(columns: int = 256, chains: int = 1) -> str:
     return text
 
 
-def wgmma_flop(
-    blocks: int, steps: int = STEPS, warpgroups: int = WARPGROUPS, columns: int = 256, chains: int = 1
-) -> float:
-    """Operations of one launch."""
-    return 2.0 * _ROWS * columns * _DEPTH * chains * steps * warpgroups * blocks
+def wgmma_flop(blocks: int) -> float:
+    """Operations of one launch of the source that no argument changes."""
+    return 2.0 * _ROWS * 256 * _DEPTH * STEPS * WARPGROUPS * blocks

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewise.cuda.arguments import Parameter, parameters_of
-from tilewise.cuda.host_values import Scope, scope_of
+from tilewise.cuda.host_values import Scope
 from tilewise.cuda.kernel_source import GlobalFunction, KernelError, without_comments
 from tilewise.cuda.launch_sites import LaunchSite, launch_sites
-from tilewise.cuda.top_level import pieces
 from tilewise.cuda.variables import DeviceVariable, device_variables
+from tilewise.kernel.access_patterns import KernelText
 
 if TYPE_CHECKING:
     from tilewise.kernel.kernel import Kernel
@@ -35,23 +35,9 @@ _MOST_BLOCKS = 256
 _BLOCK = 256
 _EDGE = 16
 """Threads of a block along x and y, where a kernel has threads along y; and the most blocks along each."""
-_DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b|\b__shared__\s+extern\b")
-_SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
-"""Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
 _STRUCT_BYTES = 64
-_PLACES = 100
-"""Whole numbers are below it, where nothing is known of them."""
 _FAR = 1 << 16
 """Elements of an array that a kernel indexes in a way that nothing of its sizes bounds."""
-_OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
-_REACHES_FAR = re.compile(
-    r"\[[^][]*(?:\*|<<|\b[A-Z][A-Z_\d]+\b)[^][]*\]|\b(?:int|unsigned|size_t|auto|long)\s+\w+\s*=[^;]*(?:\*|<<)"
-    r"|\bblockDim\s*\.\s*x\s*(?:<<|\*\s*\d)|[\w)\]]\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)"
-)
-"""Products and constants in an index, or in a number that may become one; several elements per thread."""
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\\n|\\.)*", re.M)
-_SEVERAL_BLOCKS = re.compile(r"\b(?:blockIdx|gridDim\s*\.|this_grid|this_cluster|asm|thread_rank)\b")
-"""What a kernel that several blocks run has somewhere."""
 _PLACE = re.compile(r"(?i).*(?:offset|base|begin|start|first|index|idx)|(?:offset|base|begin|start|first)\w*")
 """A number that an index begins at."""
 _SIZE = re.compile(
@@ -132,36 +118,32 @@ def proposal(
         bytes_of: the sizes of structs that the kernel takes by value or finds in variables, by their names.
     """
     parameters = parameters_of(function)
-    own = _own_text(function.name, text)
-    is_plane = bool(re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", own))
+    kernel = KernelText.of(function.name, text)
+    is_plane = kernel.is_plane
     site = _site(function.name, launch_sites(text) if sites is None else sites)
-    conditions = re.findall(r"\bfor\s*\([^;]*;([^;]*);", own)
-    wholes = "|".join(one.name for one in parameters if one.dtype is not None and not one.is_pointer)
-    loops = sum(bool(wholes and re.search(rf"\b(?:{wholes})\b", one)) for one in conditions)
-    scope = site.small(min(loops, 2)) if site else Scope()
+    numeric = [one.name for one in parameters if one.dtype is not None and not one.is_pointer]
+    scope = site.small(min(kernel.loops_over(numeric), 2)) if site else Scope()
     given, threads, shared = site.extents(scope) if site else (None, None, 0)
-    has_rows = bool(re.search(r"\bthreadIdx\s*\.\s*y\b", own))
-    block = _block(threads, function.max_threads, has_rows)
+    block = _block(threads, function.max_threads, kernel.has_rows)
     names = [one.name for one in parameters if _is_size(one)]
-    is_square = is_plane or any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in names)
+    is_square = is_plane or any(map(kernel.multiplies_by, names))
     is_tiled = bool(re.search(r"<.*\d", function.name))
-    shared_text = "\n".join([own, _outside_kernels(text), *_MACRO.findall(text)])
-    blocks = given or (None if _SEVERAL_BLOCKS.search(shared_text) else (1,))
+    blocks = given or (None if kernel.is_for_several_blocks else (1,))
     threads_along = blocks[0] * block[0] if blocks and math.prod(blocks) <= 4 * _MOST_BLOCKS else 0
-    elements = threads_along * (2 if _has_pairs(own) else 1)
+    elements = threads_along * (2 if kernel.has_pairs else 1)
     numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled)
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
     grid, formulas = _grid(blocks, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
-    is_far = bool((is_tiled or not is_square) and _REACHES_FAR.search(re.sub(_OWN_INDEX, "", own)))
-    if is_square and not names and _has_large_factor(own, text):
+    is_far = (is_tiled or not is_square) and kernel.reaches_far
+    if is_square and not names and kernel.has_large_factor:
         length = _at_least(_MOST_ELEMENTS, length)
     if is_far:
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
     arguments = [
         _array(
             one,
-            length if is_far else _times(length, _factor(one.name, own)),
+            length if is_far else _times(length, kernel.factor(one.name)),
             site.bytes_of(at, scope) if site else None,
             site.first(at, scope) if site else 0,
         )
@@ -171,7 +153,7 @@ def proposal(
     ]
     below = [site.random_below(at, text, scope) if site else None for at in range(len(parameters))]
     zeroed = [bool(site and site.is_zeroed(at, text)) for at in range(len(parameters))]
-    dynamic = shared or _shared_bytes(own, text)
+    dynamic = shared or kernel.shared_bytes
     said = {"grid": given, "block": threads, "shared": shared or not dynamic}
     for at, one in enumerate(parameters):
         is_float = one.dtype is not None and one.dtype.kind == "f"
@@ -185,7 +167,7 @@ def proposal(
             if isinstance(one, ProposedNumber) or one.is_struct
             else replace(one, fill="zeros")
             if zeroed[at]
-            else replace(one, fill=_fill(one.name, "char" in one.ctype, own, smallest, below[at]))
+            else replace(one, fill=kernel.fill(one.name, "char" in one.ctype, smallest, below[at]))
             if one.dtype.kind in "iu"
             else one
             for at, one in enumerate(arguments)
@@ -200,21 +182,6 @@ def proposal(
             *(one.name for one in values if one.is_struct),
         ),
     )
-
-
-def _fill(name: str, is_text: bool, own: str, smallest: int, below: int | None) -> str:
-    """What an array of whole numbers holds: as the host fills it, else places that the arrays have."""
-    if below:
-        return f"0..{below}"
-    if is_text:
-        return ""
-    words = "|".join([rf"{name}(?=\s*\[)", *re.findall(rf"\b(\w+)\s*=\s*{name}\s*\[", own)])
-    if not re.search(rf"\[[^][;]*\b(?:{words})\b", own):
-        return ""
-    is_offsets = re.search(rf"\b{name}\s*\[[^][]*\+\s*1\s*\]", own)
-    if is_offsets and not re.search(rf"\b{name}\s*\[[^]]*\]\s*=[^=]", own):
-        return "arange"
-    return f"0..{smallest}" if smallest < _PLACES else ""
 
 
 def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
@@ -236,83 +203,6 @@ def struct_bytes(kernel: Kernel, variables: Sequence[DeviceVariable], text: str)
             with suppress(KernelError):  # no kernel uses it
                 sizes[one.name] = kernel.simulated_variable(one.name).size
     return sizes
-
-
-def inner_pointer(function: GlobalFunction, text: str) -> str:
-    """What stands in the way of a kernel that follows a pointer inside a structure, or takes a reference.
-
-    Nothing that a launch is given here says what such a pointer leads to. Empty where nothing does.
-    """
-    own = _own_text(function.name, text)
-    for one in parameters_of(function):
-        if one.ctype.endswith("&"):
-            return (
-                f"{one.name} is a reference, {one.ctype}, to what the host has. Have the kernel take a value "
-                "or a pointer instead."
-            )
-        if one.dtype is not None:
-            continue
-        kind = re.sub(r"\b(?:const|struct|volatile)\b|[*&]", "", one.ctype).split("<")[0].strip()
-        for member in _pointers_in(kind, text):
-            if re.search(rf"(?:\.|->)\s*{member}\b", own):
-                return (
-                    f"{one.name} is {one.ctype}, whose {member} is a pointer, and nothing here can say what "
-                    "it leads to. Have a kernel take each array as a parameter of its own, and fill the "
-                    "structure inside."
-                )
-    return ""
-
-
-def _pointers_in(kind: str, text: str) -> list[str]:
-    """The members of a structure that are pointers."""
-    if not kind.isidentifier():
-        return []
-    named = re.compile(
-        rf"\b(?:struct|class)\b[^{{}};()]*\b{kind}\s*(?::[^{{}}]*)?\{{|\}}\s*(?:\w+\s*,\s*)*{kind}\b"
-    )
-    for piece in pieces(text):
-        if not piece.is_function and named.search(piece.text):
-            body = piece.text.partition("{")[2].rpartition("}")[0]
-            while re.search(r"\{[^{}]*\}", body):
-                body = re.sub(r"\([^()]*\)[^;{}]*\{[^{}]*\}|\{[^{}]*\}", ";", body)
-            return re.findall(r"\w\s*\*\s*(?:(?:const|__restrict__|__restrict)\s+)*(\w+)\s*(?=[;,=])", body)
-    return []
-
-
-def _shared_bytes(own: str, text: str) -> int:
-    """Dynamic shared memory for a kernel that has some, itself, in a function or at the top of the file."""
-    if not _DYNAMIC.search(own + _outside_kernels(text)):
-        return 0
-    return _MOST_SHARED_BYTES if "cudaFuncAttributeMaxDynamicSharedMemorySize" in text else _SHARED_BYTES
-
-
-def _outside_kernels(text: str) -> str:
-    """Everything of a file but its kernels."""
-    return "\n".join(one.text for one in pieces(without_comments(text)) if "__global__" not in one.head)
-
-
-def _has_large_factor(own: str, text: str) -> bool:
-    """Whether a kernel multiplies by a constant of the file that no parameter says: ``i + j * N``."""
-    constants = scope_of(without_comments(text)).roots.items()
-    large = [name for name, value in constants if value > 2 * _EDGE]
-    return any(re.search(rf"\*\s*{name}\b|\b{name}\s*\*", own) for name in large)
-
-
-def _has_pairs(own: str) -> bool:
-    """Whether each thread of a kernel takes two elements: ``x[2 * tid]``, ``x[tid + blockDim.x]``."""
-    thread = "|".join([r"threadIdx\s*\.\s*x", *re.findall(r"\b(\w+)\s*=\s*threadIdx\s*\.\s*x\s*[;,]", own)])
-    twice = rf"2\s*\*\s*(?:{thread})\b|\b(?:{thread})\s*(?:\*\s*2|<<\s*1)\b"
-    return bool(re.search(rf"{twice}|\b(?:{thread})\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)", own))
-
-
-def _own_text(name: str, text: str) -> str:
-    """A kernel's text, and that of the functions that it calls."""
-    base = name.partition("<")[0].rpartition("::")[2]
-    every = pieces(without_comments(text))
-    kernel = "\n".join(one.text for one in every if re.search(rf"\b{base}\s*\(", one.head))
-    called = {*re.findall(r"\b(\w+)\s*(?:<[^;<>()]*>)?\s*\(", kernel)} - {base}
-    names = ((one, re.search(r"(\w+)\s*\(", one.head)) for one in every if "__device__" in one.head)
-    return "\n".join([kernel, *(one.text for one, named in names if named and named[1] in called)])
 
 
 def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite | None:
@@ -398,13 +288,6 @@ def _times(length: _Formula, factor: int) -> _Formula:
     if factor == 1:
         return length
     return (f"{factor} * {text}" if text.isidentifier() else str(factor * count)), factor * count
-
-
-def _factor(name: str, own: str) -> int:
-    """The largest small number that a kernel multiplies into an index of an array: 4 of ``x[4 * i + 1]``."""
-    found = re.findall(rf"\b{name}\s*\[([^][;]*)\]", own)
-    factors = [int(a or b) for one in found for a, b in re.findall(r"\*\s*(\d+)\b|\b(\d+)\s*\*", one)]
-    return max((one for one in factors if one <= _EDGE), default=1)
 
 
 def _at_least(count: int, length: _Formula) -> _Formula:

@@ -54,18 +54,14 @@ def assets_folder(root: Path) -> Path:
     return cache_folder(root) / inputs_hash("\0".join([*_generated().values(), wasm_key()]), WEB, KINDS)
 
 
-def build_assets(root: Path, during: During = _unmentioned) -> Path:
+def build_assets(root: Path) -> Path:
     """Return the folder that ``build_scripts`` builds, with ``WASM`` in it.
-
-    Args:
-        root: as for ``build_scripts``.
-        during: mentions what takes long.
 
     Raises:
         FrontendError: as ``build_scripts`` and ``add_wasm``.
     """
-    assets = build_scripts(root, during)
-    add_wasm(assets, during)
+    assets = build_scripts(root)
+    add_wasm(assets)
     return assets
 
 

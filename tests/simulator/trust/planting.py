@@ -1,12 +1,15 @@
-"""A kernel with a launch and its truth; bugs planted into it, and what becomes of each in the launch.
+"""Bugs planted into the kernels of a lesson, and what becomes of each in the launches that the lesson made.
 
-In: a subject. Out: its mutants, and of each whether a hazard or the output shows it.
+In: a lesson's name. Out: for each of its kernels that ran without a hazard, its launches as subjects; their
+mutants, and of each whether a hazard or the output shows it. The truth is what the kernel leaves itself,
+which its lesson has checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +17,21 @@ import pytest
 
 from tests.simulator.kernels import ORIGIN, simulate
 from tests.sweeps import SIMULATOR
+from tilewise.build.run import Runner
+from tilewise.course.lesson import read
+from tilewise.cuda.arguments import check_arguments
 from tilewise.cuda.headers import with_headers
-from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.kernel_source import KernelError, define_lines
 from tilewise.cuda.tensor_map import TensorMap, with_array
+from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launch import Launch
+from tilewise.kernel.saved_launches import decode
 from tilewise.simulator import CompileError, HazardError, Run
+from tilewise.simulator.compile.toolchain import cache_folder
 
 from .operators import Mutant, mutants
 
+LESSONS = Path(__file__).parents[3] / "lessons"
 SWEEP = pytest.mark.sweep(
     *SIMULATOR,
     "tests/simulator/kernels.py",
@@ -28,67 +39,109 @@ SWEEP = pytest.mark.sweep(
     packages=["numpy", "ziglang"],
 )
 """What decides whether a planted bug is caught, but for the kernels of lessons."""
-
-
 Arguments = dict[str, Any]
+"""By parameter; with them the arrays that tensor maps name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A kernel, a launch, and its truth."""
+    """A launch of a lesson's kernel."""
 
-    name: str
-    """Unique among the subjects."""
-    source: str
-    """Right as it stands."""
-    make: Callable[[np.random.Generator], Arguments]
-    """Fresh arguments in the order of the parameters; outputs hold NaN or the worst number."""
-    expected: Callable[[Arguments], dict[str, Any]]
-    """What the outputs must hold, from the arguments as they were."""
-    grid: tuple[int, ...]
-    """Blocks."""
-    block: tuple[int, ...]
-    """Threads of a block."""
-    shared_bytes: int = 0
-    """Dynamic shared memory."""
-    entry: str | None = None
-    """Which kernel of the source; the first where not given."""
-    options: tuple[str, ...] = ()
-    """For the compiler."""
-    max_steps: int = 400_000
-    """Warp instructions after which a launch counts as endless."""
-    parameters: tuple[str, ...] = ()
-    """Which arguments the kernel takes, where the others are arrays that its tensor maps name."""
+    launch: Launch
+
+    @property
+    def source(self) -> str:
+        """Right as it stands."""
+        return define_lines(self.launch.kernel.defines) + self.launch.kernel.source
+
+    def arguments(self) -> Arguments:
+        """Fresh ones."""
+        kernel = self.launch.kernel
+        made = self.launch.case.make()
+        checked = check_arguments(kernel.name, kernel.parameters, self.launch.arguments(made))
+        values = dict(zip((one.name for one in kernel.parameters), checked, strict=True))
+        return {
+            name: made[name] if isinstance(made[name], TensorMap) else values.get(name, made[name])
+            for name in self.launch.taken
+        }
+
+    @cached_property
+    def most_steps(self) -> int:
+        """Warp instructions after which a mutant counts as endless."""
+        return max(400_000, 2 * self.launch.simulate().counts.issued)
+
+    @cached_property
+    def truth(self) -> dict[str, np.ndarray]:
+        """What the outputs must hold."""
+        arrays = {
+            name: value if isinstance(value, TensorMap) or np.ndim(value) else value[()]
+            for name, value in self.arguments().items()
+        }
+        self.launch.simulate(arrays=arrays)
+        read_only = {one.name for one in self.launch.kernel.parameters if one.is_const}
+        return {
+            name: value
+            for name, value in arrays.items()
+            if isinstance(value, np.ndarray) and value.ndim and name not in read_only
+        }
 
     def run(self, source: str | None = None, without: str = "") -> tuple[Run, list[str]]:
         """Run a source, perhaps without the end of one array; the run, and the outputs that are wrong."""
-        given = self.make(np.random.Generator(np.random.PCG64(11)))
-        before = {
-            name: value if isinstance(value, TensorMap) else np.copy(value) for name, value in given.items()
-        }
+        launch, given = self.launch, self.arguments()
         if without and without != "shared_bytes":
             given[without] = given[without].reshape(-1)[:-1].copy()
-        run = self.launch(given, source, -4 * (without == "shared_bytes"))
+        run = simulate(
+            with_headers(source or self.source),
+            *(with_array(given[one.name], given) for one in launch.kernel.parameters),
+            grid=launch.grid,
+            block=launch.block,
+            name=launch.kernel.name,
+            options=launch.kernel.options,
+            shared_bytes=launch.shared_bytes - 4 * (without == "shared_bytes"),
+            max_steps=self.most_steps,
+        )
         wrong = []
-        for name, truth in self.expected(before).items():
+        for name, truth in self.truth.items():
             got = given[name].reshape(-1)
-            right = np.asarray(truth).reshape(-1)[: len(got)]
+            right = truth.reshape(-1)[: len(got)]
             if not np.allclose(got, right, rtol=1e-4, atol=1e-5, equal_nan=True):
                 wrong.append(name)
         return run, wrong
 
-    def launch(self, given: Arguments, source: str | None = None, more_shared_bytes: int = 0) -> Run:
-        """Run a source on arguments, which it writes."""
-        return simulate(
-            with_headers(source or self.source),
-            *(with_array(given[name], given) for name in self.parameters or given),
-            grid=self.grid,
-            block=self.block,
-            name=self.entry,
-            options=self.options,
-            shared_bytes=self.shared_bytes + more_shared_bytes,
-            max_steps=self.max_steps,
-        )
+
+def from_lesson(name: str) -> dict[str, tuple[Subject, ...]]:
+    """By kernel and number: the launches of each of a lesson's kernels as subjects.
+
+    Kernels that differ in nothing that the simulator takes note of, such as a cap on registers, count once.
+    """
+    found: dict[str, tuple[Subject, ...]] = {}
+    seen: set[object] = set()
+    lesson = read(LESSONS / f"{name}.py", LESSONS.parent)
+    with Runner(LESSONS.parent, cache_folder()) as runner:
+        noted = [decode(one, lesson.path) for one in runner.run(lesson).launches]
+    for number, one in enumerate(noted, 1):
+        same = _simulated(one.kernel)
+        if one.launches and same not in seen:
+            found[f"{one.kernel.name}, number {number}"] = tuple(map(Subject, one.launches))
+        seen |= {same} if one.launches else set()
+    return found
+
+
+def _simulated(kernel: Kernel) -> object:
+    """What the simulator makes of a kernel's text, defines and options."""
+    heeded = tuple(one for one in kernel.options if not one.startswith(("--maxrregcount", "--carveout")))
+    return kernel.name, kernel.tokens, tuple(sorted(kernel.defines.items())), heeded
+
+
+def planted(subject: Subject) -> list[Mutant]:
+    """Every bug that can be planted into a subject's kernel and launch."""
+    given, launch = subject.arguments(), subject.launch
+    arrays = tuple(
+        one.name
+        for one in launch.kernel.parameters
+        if isinstance(given[one.name], np.ndarray) and given[one.name].ndim and given[one.name].size > 1
+    )
+    return mutants(subject.source, arrays, launch.shared_bytes, launch.kernel.name)
 
 
 @dataclass(frozen=True)
@@ -118,14 +171,3 @@ def outcome(subject: Subject, mutant: Mutant) -> Outcome | None:
         return Outcome(kind, f"{hazard.kind} at line {hazard.line}: {hazard.source_line.strip()}")
     assert not run.hazards
     return Outcome("check" if wrong else "survived", ", ".join(wrong))
-
-
-def planted(subject: Subject) -> list[Mutant]:
-    """Every bug that can be planted into a subject's kernel and launch."""
-    given = subject.make(np.random.Generator(np.random.PCG64(11)))
-    arrays = tuple(
-        name
-        for name in subject.parameters or given
-        if isinstance(given[name], np.ndarray) and given[name].ndim and given[name].size > 1
-    )
-    return mutants(subject.source, arrays, subject.shared_bytes, subject.entry)

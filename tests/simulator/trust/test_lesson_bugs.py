@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from .lesson_kernels import LESSONS, from_lesson
 from .operators import Mutant
-from .planting import SWEEP, Outcome, Subject, outcome, planted
+from .planting import LESSONS, SWEEP, Outcome, Subject, from_lesson, outcome, planted
 
 ELSEWHERE = ("matmul/register_tiles_banks", "matmul/register_tiles_sizes")
 """Further pages whose kernels are those of their lesson, where bugs are planted into them."""
@@ -33,7 +32,7 @@ def _by_text(lesson: str) -> dict[str, list[tuple[Subject, ...]]]:
     found: dict[tuple[str | None, str], tuple[str, list[tuple[Subject, ...]]]] = {}
     for name, subjects in from_lesson(lesson).items():
         text = subjects[0].source.rpartition("#line 1\n")[2]
-        entry = subjects[0].entry
+        entry = subjects[0].launch.kernel.name
         if any(_one_line_apart(text, other) for other_entry, other in found if other_entry == entry):
             continue
         found.setdefault((entry, text), (name, []))[1].append(subjects)
@@ -70,7 +69,7 @@ def _of_launches(subjects: tuple[Subject, ...], mutant: Mutant) -> Outcome | Non
 
 
 @SWEEP
-@pytest.mark.sweep("tests/simulator/trust/lesson_kernels.py", at_least=LEAST_OF_ALL)
+@pytest.mark.sweep(at_least=LEAST_OF_ALL)
 @pytest.mark.parametrize("lesson", LESSONS_WITH_KERNELS)
 def test_bugs_planted_into_the_kernels_of_a_lesson(
     lesson: str, record_property: Callable[[str, str], None]
