@@ -361,7 +361,7 @@ publish(
 #
 # Some traffic is unavoidable: a program must read every input once and write every result once. This
 # *compulsory traffic* belongs to the task. Any traffic beyond that comes from how the program is written.
-# The table lists five tasks with only that, plus attention that stores the scores $S$ and the weights $P$
+# The table lists five tasks with compulsory traffic alone, plus attention that stores the scores $S$ and the weights $P$
 # in device memory and reads them back.
 #
 # ??? question "Is arithmetic intensity a property of the task, the program or the machine?"
