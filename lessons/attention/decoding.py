@@ -467,7 +467,7 @@ try_it(
 # terms, provided that query and key have the same order. So a lane loads 16 adjacent bytes and uses them as the pairs of
 # two MMAs.
 #
-# After `QK^T`, lane $4r + t$ holds the scores of query $r$ for keys $2t$ and $2t + 1$, just as `mma.sync` expects its B
+# After $QK^T$, lane $4r + t$ holds the scores of query $r$ for keys $2t$ and $2t + 1$, just as `mma.sync` expects its B
 # operand. So the kernel computes the transpose, $O^T = V^T P^T$, and no probability moves between lanes.
 
 

@@ -1487,6 +1487,9 @@ if complete(*host_us.values()):
     assert in_graphs[0] < in_graphs[1], "the text says that Kernel 6 is faster in a graph"
     assert host_us["Kernel 6: two launches"] > host_us["torch, three operations"], "and slower without"
 
+# %% [markdown]
+# Compared with FP64, the largest error is {{ errors.most | .1e }}, at worst {{ errors.worst_times | .1f }}× PyTorch's:
+
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
     import cupy
@@ -1526,7 +1529,6 @@ if gpu_here():
 publish(errors=printed_errors("attention/flash_forward", "torch"))
 
 # %% [markdown]
-# Compared with FP64, the largest error is {{ errors.most | .1e }}, at worst {{ errors.worst_times | .1f }}× PyTorch's.
 # All attention kernels so far:
 
 
@@ -1608,4 +1610,4 @@ exercise(
 )
 
 # %% [markdown]
-# The backward pass has [a lesson of its own](masks_and_backward.py), and [masks](masks.py) have a page there.
+# Later lessons cover the [backward pass](masks_and_backward.py) and [masks](masks.py).

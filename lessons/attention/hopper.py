@@ -347,15 +347,8 @@ print(bf16.values(out)[0, 63, 5], "= the mean of 0 to 95")
 # %% [markdown]
 # The tensor maps have three dimensions: head, row and column. With two, a box at the end of one head would read the
 # first rows of the next. With three, the TMA fills what is beyond the head's end with zeros. But a key of zeros still
-# has a score, 0, so `mask` sets the scores of keys that don't exist to −∞.
-#
-# The softmax is that of [Kernel 7](matrix_units.py):
-
-# %%
-ONE_TILE_RS.region("softmax")
-
-# %% [markdown]
-# The line with `base` is for rows that have seen no key. Without it, they become NaN.
+# has a score, 0, so `mask` sets the scores of keys that don't exist to −∞. The softmax is that of
+# [Kernel 7](matrix_units.py).
 #
 # The second `wgmma_fence` is easy to forget: ordinary instructions have just written `p`, and `wgmma` is about to read it. Without it, the
 # simulator reports:
@@ -412,7 +405,7 @@ expect_hazard(
 # | V transposed, 64 × 128 | keys, along the row | – | 32 bytes; 8,192 to the next 64 keys |
 # | V, 128 × $d$, MN-major | keys, down the rows | 16,384 | 16 rows: 2,048 bytes |
 #
-# In the kernel, the box of V, its descriptor and the step change.
+# In the kernel, the box of V and its descriptor change, and so does the step:
 
 
 # %% fold="The kernel that reads V as it's stored"
@@ -478,9 +471,6 @@ def with_width(of, width):
 WIDE_TILE = with_width(ONE_TILE, 128)
 agree(one_tile, ONE_TILE, [small_case(70, 100, 64), small_case(33, 128, 64, stretch=20.0)], **NEAR)
 agree(one_tile, WIDE_TILE, [small_case(70, 57, 128), small_case(9, 128, 128)], **NEAR)
-
-# %%
-ONE_TILE.region("tile")
 
 # %%
 ONE_TILE.region("pv")
@@ -606,34 +596,8 @@ agree(
 ONE_WARPGROUP.region("loop")
 
 # %% [markdown]
-# This is FlashAttention on `wgmma`, complete and correct. But every step waits for the one before:
-
-# %% fold="Code of the figure"
-
-
-def one_after_the_other(d, count):
-    """A warpgroup that never overlaps: both GEMMs of each tile around its softmax."""
-    product, _, softmax = clocks_of(d)
-    spans, start = [], 0
-    for tile in range(count):
-        for row, what, length, role in (
-            ("tensor cores", "QK", product, "block"),
-            ("other units", "softmax", softmax, "tile"),
-            ("tensor cores", "PV", product, "block"),
-        ):
-            spans.append(Span(row, start, start + length, f"{what} {tile}", role))
-            start += length
-    return spans
-
-
-show(
-    timeline(
-        one_after_the_other(128, 3),
-        unit="cycles",
-        title="One warpgroup: while one unit works, the other waits",
-        caption="Three key tiles of one_warpgroup with d = 128, from the cycles of the table above; loads are left out.",
-    )
-)
+# This is FlashAttention on `wgmma`, complete and correct. But every step waits for the one before: while the tensor
+# cores work, the other units wait, and vice versa.
 
 # %% [markdown]
 # ## Two consumer warpgroups
@@ -770,9 +734,6 @@ flash_wgmma(const __grid_constant__ TensorMap q_map,
 )
 
 # %%
-FLASH_WGMMA.region("producer")
-
-# %%
 FLASH_WGMMA.region("consumer")
 
 # %% [markdown]
@@ -904,7 +865,7 @@ def spans_of(name, title, begin=4, end=7):
         for tile in range(begin, end):
             scores, packed = (int(one) - start for one in own[tile, consumer])
             after = int(own[tile + 1, consumer, 0]) - start
-            row = title if own.shape[1] == 1 else f"{title}, {consumer + 1}"
+            row = title if own.shape[1] == 1 else f"{title}: {('first', 'second')[consumer]}"
             spans.append(Span(row, scores, packed, "softmax", "tile"))
             spans.append(Span(row, packed, after, "waits", "block"))
     return spans
@@ -998,6 +959,11 @@ OVERLAP = Kernel(
 # %%
 OVERLAP.region("overlap")
 
+# %% [markdown]
+# Groups complete in order, so after `wgmma_wait<1>` the scores are ready while $PV$ is still in flight. O may be
+# rescaled, and P overwritten, only after `wgmma_wait<0>`. Let the first wait leave both groups in flight, and the
+# simulator reports:
+
 # %% fold="Code of the checks"
 
 
@@ -1025,9 +991,24 @@ expect_hazard(
 )
 
 # %% [markdown]
-# In the timeline of one warpgroup, $PV$ moves under the next softmax:
+# In the timeline of one warpgroup, $PV$ now runs during the next softmax:
 
 # %% fold="Code of the figure"
+
+
+def one_after_the_other(d, count):
+    """A warpgroup that never overlaps: both GEMMs of each tile around its softmax."""
+    product, _, softmax = clocks_of(d)
+    spans, start = [], 0
+    for tile in range(count):
+        for row, what, length, role in (
+            ("before: tensor cores", "QK", product, "block"),
+            ("before: other units", "softmax", softmax, "tile"),
+            ("before: tensor cores", "PV", product, "block"),
+        ):
+            spans.append(Span(row, start, start + length, f"{what} {tile}", role))
+            start += length
+    return spans
 
 
 def overlapped(d, count):
@@ -1037,25 +1018,25 @@ def overlapped(d, count):
     for tile in range(count + 1):
         start = max(free, ready)
         if tile < count:
-            spans.append(Span("tensor cores", start, start + product, f"QK {tile}", "block"))
+            spans.append(Span("overlap: tensor cores", start, start + product, f"QK {tile}", "block"))
             start += product
             ready = start + softmax
-            spans.append(Span("other units", start, ready, f"softmax {tile}", "tile"))
+            spans.append(Span("overlap: other units", start, ready, f"softmax {tile}", "tile"))
         if tile:
-            spans.append(Span("tensor cores", start, start + product, f"PV {tile - 1}", "block"))
+            spans.append(Span("overlap: tensor cores", start, start + product, f"PV {tile - 1}", "block"))
             start += product
         free = start
     return spans
 
 
-BESIDE = overlapped(128, 3)
-assert BESIDE[-1].stop < one_after_the_other(128, 3)[-1].stop, "overlap saves time"
+BEFORE_IT, BESIDE = one_after_the_other(128, 3), overlapped(128, 3)
+assert BESIDE[-1].stop < BEFORE_IT[-1].stop, "overlap saves time"
 show(
     timeline(
-        BESIDE,
+        BEFORE_IT + BESIDE,
         unit="cycles",
         title="Overlap: PV of a tile runs during the softmax of the next one",
-        caption="Three key tiles of one warpgroup with d = 128, from the cycles of the table at the top of this page; loads and all latencies are left out.",
+        caption="Three key tiles of one warpgroup with d = 128, without and with overlap, from the cycles of the table at the top of this page; loads and all latencies are left out.",
     )
 )
 
@@ -1063,10 +1044,6 @@ show(
 # The price is registers. The new scores, the old P and O are alive at once: {{ alive.registers }} registers per thread,
 # before any address or counter. So the consumers [raise their limit](../matmul/wgmma.py#the-register-budget) to 240 with
 # `setmaxnreg`.
-#
-# Groups complete in order, so after `wgmma_wait<1>` the scores are ready while $PV$ is still in flight. O may be
-# rescaled, and P overwritten, only after `wgmma_wait<0>`. The report above comes from a wait that leaves both groups in
-# flight.
 #
 # With $d$ = 128, overlap gains {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
 # With $d$ = 64 it's {{ overlap.gain_64 | .2f }}×: *slower*. Why would that be?
@@ -1133,7 +1110,7 @@ show(
     timeline(
         [
             Span(
-                f"{how}, {consumer}",
+                f"{how}: consumer {consumer}",
                 at,
                 at + 1,
                 str(own[:at].count(consumer) + 1),
@@ -1150,20 +1127,9 @@ show(
     )
 )
 
-# %% [markdown]
-# On the GPU, this is what two consumers with overlap do without and with ping-pong:
-
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 if CLOCKS:
-    show(
-        timeline(
-            spans_of("beside", "overlap") + spans_of("both", "+ ping-pong"),  # as recorded
-            unit="cycles",
-            title="In this block, the consumers were out of phase even without ping-pong",
-            caption="Three key tiles in the middle of one block, d = 128, by the clock of its SM, recorded on an H200. A consumer waits for its turn, for K and for the next scores; its PV runs on during the softmax.",
-        )
-    )
-    assert mean_clocks("beside")[2] > 0.25, "the title says: out of phase"  # as recorded
+    assert mean_clocks("beside")[2] > 0.25, "the text says: out of phase"  # as recorded
 publish(
     alive={"registers": 64 + 32 + 64},
     overlap={
@@ -1180,12 +1146,13 @@ publish(
 )
 
 # %% [markdown]
-# So with $d$ = 128, ping-pong gains nothing here: {{ turns.gain_128 | .2f }}×. With $d$ = 64 it makes up for what
-# overlap lost, {{ turns.gain_64 | .2f }}×.[^phase] At two barrier instructions per tile, it's cheap insurance, so
+# With $d$ = 128, ping-pong gains nothing on the GPU: {{ turns.gain_128 | .2f }}×. In the block whose clock we read, the
+# consumers were [out of phase even without it](hopper_measured.py#where-the-rest-goes). With $d$ = 64 it makes up for
+# what overlap lost, {{ turns.gain_64 | .2f }}×.[^phase] At two barrier instructions per tile, it's cheap insurance, so
 # Kernel 8 always uses it. In its loop, the tensor cores are now busy for {{ turns.busy | .0% }} of the time.
 #
 # [^phase]: That fits a bad phase, but doesn't prove it: with $d$ = 64, too, the blocks with stamps were out of phase
-#     even without ping-pong. [More on that](hopper_measured.py#where-the-rest-goes).
+#     even without ping-pong.
 #
 # ## Tile scheduling: persistent blocks, longest first
 #
@@ -1404,7 +1371,7 @@ FLASH_HOPPER.region("list")
 # {{ schedule.order | .0% }}.
 
 
-# %%
+# %% fold="The scheduler"
 def dealt_out(costs, blocks):
     """Lists of pieces for blocks: longest first, to the block with the least so far."""
     count = min(blocks, len(costs))
@@ -1476,9 +1443,6 @@ check_difficult(
     ("a causal mask", "large logits"),
 )
 check_difficult(of_hopper(turns=1, deal=one_idle), "with an idle block", ("a causal mask",))
-ragged = FEW(**DIFFICULT["keys that no tile divides"])
-FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
-expect_hazard(edited(ragged, (FENCE, "")), "proxy", line_with="cp.async.bulk.tensor.3d.global")
 
 
 def longest(schedule, heads, N, causal, blocks=SMS):
@@ -1546,7 +1510,12 @@ show(
 # At the end of its list, a consumer issues the last scores once more and ignores them: a branch around a `wgmma` could
 # make the compiler [serialise them](../matmul/wgmma.py#fence-commit-wait). O is stored with `stmatrix` and the TMA,
 # [as C was in the GEMM](../matmul/hopper.py#storing-c-stmatrix-and-tma). Without the proxy fence between the two, the
-# simulator reports the hazard above.
+# simulator reports:
+
+# %% fold="Code of the check"
+FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+ragged = FEW(**DIFFICULT["keys that no tile divides"])
+expect_hazard(edited(ragged, (FENCE, "")), "proxy", line_with="cp.async.bulk.tensor.3d.global")
 
 # %% [markdown]
 # Run Kernel 8 on 256 queries and keys. How many fewer bytes does the TMA load under a causal mask?

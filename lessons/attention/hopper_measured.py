@@ -35,7 +35,7 @@ PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 clocks_of, of_wgmma, of_hopper, one_each, attended = from_lesson(
     "attention/hopper", "clocks_of", "of_wgmma", "of_hopper", "one_each", "attended"
 )
-(mean_clocks,) = from_lesson("attention/hopper", "mean_clocks")
+CLOCKS, mean_clocks, spans_of = from_lesson("attention/hopper", "CLOCKS", "mean_clocks", "spans_of")
 
 
 def in_lockstep(d, count):
@@ -348,6 +348,21 @@ if PROFILES:
 # issue, because a single warp per scheduler waits for shuffles and for `wgmma`. Even with overlap and ping-pong, the tensor cores are busy for only
 # {{ apart.busy | .0% }} of the loop. The second is everything outside the loop: first loads, last stores and the last wave.
 #
+# Here is such a block, without ping-pong and with it:
+
+# %% fold="Code of the figure"
+if CLOCKS:
+    show(
+        timeline(
+            spans_of("beside", "overlap") + spans_of("both", "+ ping-pong"),  # as recorded
+            unit="cycles",
+            title="In this block, the consumers were out of phase even without ping-pong",
+            caption="Three key tiles in the middle of one block, d = 128, by the clock of its SM, recorded on an H200. A consumer waits for its turn, for K and for the next scores; its PV runs on during the softmax.",
+        )
+    )
+    assert mean_clocks("beside")[2] > 0.25, "the title says: out of phase"  # as recorded
+
+# %% [markdown]
 # With $d$ = 64, the model is wrong even about the order. It predicts a gain from overlap, but without ping-pong, overlap loses. Are the
 # consumers in phase there? No. In each of {{ late.blocks }} blocks, from the first to the last wave, they were about {{ late.apart | .0% }} of a tile apart, just as with
 # ping-pong, and a pair of tiles took {{ late.without | ,.0f }} cycles, {{ late.less | .0% }} fewer than with ping-pong. The store isn't the cause either: without it,

@@ -1344,9 +1344,9 @@ def capped_tests(kernel):
 exercise(
     "Soft-capped scores",
     """
-    [Gemma 2](https://arxiv.org/abs/2408.00118) keeps its scores between -cap and cap: it replaces the scaled score $s$ by
-    $cap \\cdot \\tanh(s / cap)$ before the softmax. The kernel below recomputes the capped score `s`. Write the expression
-    FACTOR, by which $dS$ must be multiplied, from `s` and `cap`.
+    [Gemma 2](https://arxiv.org/abs/2408.00118) keeps its scores between $-cap$ and $cap$: it replaces the scaled score $s$ by
+    $cap \\cdot \\tanh(s / cap)$ before the softmax. The backward kernel recomputes the capped score `s`. Write the
+    expression FACTOR, by which $dS$ must be multiplied, from `s` and `cap`.
     """,
     answer=capped("1.0f - s * s / (cap * cap)"),
     tests=capped_tests,

@@ -12,9 +12,8 @@
 # things before you read on. How many threads are launched? How many of them have no work? And which
 # takes longer: the additions, or copying the arrays to the GPU and back?
 #
-# The answer to the third question is one reason why a first GPU program is often slower than NumPy; starting CUDA and
-# compiling the kernel are two more. The kernel's body has two lines, and nearly every kernel you'll write starts with
-# the first of them. You don't need a GPU to run it: without one, a simulator executes the same CUDA C.
+# The answer to the third question is one reason why a first GPU program is often slower than NumPy. You don't need a
+# GPU to run this page: without one, a simulator executes the same CUDA C.
 
 # %% [markdown]
 # ## Kernel code: one thread per element
@@ -106,8 +105,7 @@ VEC_ADD(a, b, c, 8, grid=2, block=4)
 print(c)
 
 # %% [markdown]
-# Here the simulator executed the compiled instructions of every thread; on a machine with a GPU, the
-# same line launches the kernel on the GPU. Thread 2 of block 1 wrote `c[6]`: 1 × 4 + 2 = 6.
+# Here the simulator executed the kernel; on a machine with a GPU, the same line launches it there. Thread 2 of block 1 wrote `c[6]`: 1 × 4 + 2 = 6.
 
 # %% [markdown]
 # ## Grid size: round up
@@ -207,9 +205,8 @@ try_it(
 )
 
 # %% [markdown]
-# To see the damage, pass both kernels longer arrays with the same `n`. Every access is now inside an
-# array, so no tool reports an error. Yet the kernel without the check changes {{ overwritten }}
-# elements past `n`; the one with it changes none.
+# If the arrays are longer than `n`, every access is inside an array, and no tool reports an error. Yet the kernel
+# without the check changes {{ overwritten }} elements past `n`.
 
 # %% fold="Code of the check"
 length = threads + 100
@@ -234,14 +231,10 @@ check(
 # A GPU works on data in its own memory, but your NumPy arrays are in host memory. So a program takes five
 # steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out. On a GPU,
 # `VEC_ADD(...)` does all of this for you. The next cell does it in plain CuPy, a library that is essentially
-# NumPy for the GPU. `asarray` allocates[^room] and copies in, `empty` only allocates, `RawKernel` compiles
+# NumPy for the GPU. `asarray` allocates and copies in, `empty` only allocates, `RawKernel` compiles
 # the string, and `synchronize` waits. Pass `n` as `np.int32`, since the kernel expects a 32-bit `int` and
 # CuPy doesn't convert it for you. Without a GPU, `gpu_here()` is false and the cell does nothing; the output
 # shown was recorded on one.
-#
-# [^room]: `nvidia-smi` shows how much device memory each process uses. That is more than your arrays need:
-#     it includes the CUDA context, which is the driver's own state for the process, and the pool in which
-#     CuPy keeps the memory of deleted arrays for later ones.
 #
 # ??? question "What passes between the host and a kernel?"
 #     The host passes a handle to the compiled kernel, the grid, the block size and the arguments. A
@@ -284,9 +277,8 @@ if gpu_here():
 # `get_current_stream()` returns the stream that CuPy launches into, and its `synchronize()` waits.
 #
 # Errors arrive late for the same reason. A launch with 2,048 threads per block is rejected immediately. But a fault
-# inside the kernel, such as an invalid address, happens after the launch has returned, so a later call reports it: at
-# the latest the next call that synchronises, because it waits for the kernel to finish. CuPy then raises an
-# exception. In CUDA C++, `<<<...>>>` returns nothing: `cudaGetLastError()` reports a rejected launch, and the status
+# inside the kernel, such as an invalid address, is reported by a later call, at the latest by the next one that
+# synchronises. CuPy then raises an exception. In CUDA C++, `<<<...>>>` returns nothing: `cudaGetLastError()` reports a rejected launch, and the status
 # of a later call, such as `cudaDeviceSynchronize()`, reports a fault.
 #
 # [^eager]: A common misconception: PyTorch waits for each operation to finish before it launches the
@@ -344,13 +336,9 @@ if gpu_here():
 #
 # The pseudocode needs no index arithmetic: `parallel` yields the indices. Their order is shuffled,
 # because CUDA guarantees no order among threads. In Numba, which compiles Python functions, you write
-# code for one thread, as in CUDA C, and arrays know their length.[^numba] In \Triton, another
+# code for one thread, as in CUDA C, and arrays know their length. In \Triton, another
 # compiler for kernels written in Python, you write code for one block: `i` is a vector of
 # {{ block }} indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
-#
-# [^numba]: `tilewise.frameworks` imports the real packages. Without a GPU it first sets
-#     `NUMBA_ENABLE_CUDASIM` and `TRITON_INTERPRET`, so that Numba and \Triton run their kernels in
-#     Python.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -499,8 +487,7 @@ publish(there_and_back_us=kernel_us + copies_us, small_copies_us=lower_bounds_us
 #
 # [^bound]: The peak \bandwidth is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
 #     {{ vec_add.ceilings.launch_us | us }}. At {{ n | , }} elements, launch \overhead exceeds the
-#     transfer time, so those rows say little about the kernel. The fastest copy, read or write in
-#     our measurements reached {{ vec_add.ceilings.memory_gb_per_s | ,.0f }} GB/s.
+#     transfer time, so those rows say little about the kernel.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -620,13 +607,11 @@ if gpu_here():
 # only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things can slow small blocks down. First, there
 # are more of them: the GPU has to launch a block for every 32 elements. Second, they can't fill the GPU. It runs
 # blocks on its *streaming multiprocessors*, and each of those has slots for {{ slots.threads | , }} threads but takes
-# at most {{ slots.blocks }} blocks at once. With 32 threads per block, only {{ slots.used | , }} of the slots are
-# filled.
+# at most {{ slots.blocks }} blocks at once, so blocks of 32 fill only {{ slots.used | , }}.
 #
 # The number of blocks is to blame. On an H200, blocks of 32 take {{ launched.added | us }}, and a kernel with as many
-# blocks but no work takes just as long. Up to 256 threads, a block costs {{ launched.ns | .1f }} ns, whatever its
-# size. It takes at least {{ slots.smallest }} threads per block to fill every slot. Of the three sizes measured, 256
-# is the fastest on the longest array, and it's a good first choice.
+# blocks but no work takes just as long. Of the three sizes measured, 256 is the fastest on the longest array, and it's
+# a good first choice.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements.side_by_side import printed_times
@@ -635,11 +620,7 @@ from tilewise.models.occupancy import LIMITS
 HOPPER = LIMITS[9, 0]
 empty_us = printed_times("kernels/first_kernel", "empty_blocks")  # recorded on an H200
 added_us, no_work_us = (empty_us["n=2^26", f"{what}, blocks of 32"] for what in ("vec_add", "no work"))
-block_ns = [
-    1000 * empty_us["n=2^26", f"no work, blocks of {size}"] / (2**26 / size) for size in (32, 64, 128, 256)
-]
 assert not abs(added_us / no_work_us - 1) > 0.01, "the text says that blocks without work take as long"
-assert not max(block_ns) > 1.03 * min(block_ns), "the text says that a block's size doesn't matter"
 if np.isfinite(list(times_us.values())).all():
     assert times_us["blocks of 256"] < times_us["blocks of 1,024"], "the text calls 256 the fastest"
 publish(
@@ -647,9 +628,8 @@ publish(
         "blocks": HOPPER.blocks,
         "threads": HOPPER.threads,
         "used": HOPPER.blocks * 32,
-        "smallest": HOPPER.threads // HOPPER.blocks,
     },
-    launched={"added": added_us, "ns": block_ns[0]},
+    launched={"added": added_us},
 )
 
 # %% [markdown]
@@ -717,9 +697,8 @@ measure(
 # {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs for the kernel alone,
 # {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. At this
 # size, most of that is a fixed cost per call: the bytes themselves need only
-# {{ small_copies_us | .2g }} µs on PCIe. For large arrays, the bytes dominate. Either way, for kernels
-# with this little arithmetic per byte, a GPU pays off only if you use the data many times while it is
-# on the device.
+# {{ small_copies_us | .2g }} µs on PCIe. With this little arithmetic per byte, a GPU pays off only if
+# you use the data many times while it is on the device.
 
 # %% [markdown]
 # ## Takeaways
@@ -727,8 +706,8 @@ measure(
 # - A kernel is the code of one thread; `blockIdx.x * blockDim.x + threadIdx.x` is the index of the
 #   thread's own element.
 # - Round the grid up, and let a bounds check such as `if (i < n)` stop the surplus threads.
-# - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it. PCIe has only
-#   1/{{ pcie.ratio | .0f }} of that \bandwidth, so copying takes far longer than adding.
+# - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it. PCIe has a fraction of that
+#   \bandwidth, so copying takes far longer than adding.
 #
 # ## In your own kernel
 #

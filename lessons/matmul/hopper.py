@@ -701,13 +701,14 @@ GEMM.region("producer")
 # In the \epilogue, `stmatrix`, the inverse of `ldmatrix`, writes the accumulators to shared memory as BF16, four 8 × 8
 # matrices at a time, swizzled and so without bank conflicts. Then one thread lets the TMA store boxes of 64 × 64 in the
 # background, clipped at the edge of C.
-#
-# Two orderings matter. `fence.proxy.async` comes between the writes and the TMA's read, because
-# [the TMA reads through another proxy](tma.py#tma-stores-and-the-async-proxy). And `cp.async.bulk.wait_group.read`
-# comes before the staging buffer is filled again, by the next tile. Leave out either one, and the simulator stops:
 
 # %%
 GEMM.region("write")
+
+# %% [markdown]
+# Two orderings matter. `fence.proxy.async` comes between the writes and the TMA's read, because
+# [the TMA reads through another proxy](tma.py#tma-stores-and-the-async-proxy). And `cp.async.bulk.wait_group.read`
+# comes before the staging buffer is filled again, by the next tile. Leave out either one, and the simulator stops:
 
 # %% fold="Code of the check"
 
@@ -832,12 +833,6 @@ publish(
 #
 # Why pairs and not larger clusters? Ask the driver how many fit at once:
 
-# %% fold="Code of the check"
-PAIRS, on_pairs = of_gemm(grouped, blocks=4, cluster=2)
-on_one_pair = of_gemm(grouped, blocks=2, cluster=2)[1]  # both of its tiles, one after the other
-whole = [on_pairs(300, 520, 392, whole=True), on_one_pair(136, 264, 200, whole=True)]
-agree(one_buffer, PAIRS, whole)
-
 # %% fold="Code that asks the driver" needs="gpu" record="clusters_at_once"
 if gpu_here():
     import ctypes
@@ -871,7 +866,12 @@ if gpu_here():
             else f"error {status}"
         )
 
-# %% fold="Code of the numbers"
+# %% fold="Code of the check, and of the numbers"
+PAIRS, on_pairs = of_gemm(grouped, blocks=4, cluster=2)
+on_one_pair = of_gemm(grouped, blocks=2, cluster=2)[1]  # both of its tiles, one after the other
+whole = [on_pairs(300, 520, 392, whole=True), on_one_pair(136, 264, 200, whole=True)]
+agree(one_buffer, PAIRS, whole)
+
 CLUSTERS = printed_numbers("matmul/hopper", "clusters_at_once", r"clusters of (\d+) .*: (\d+) at once")
 publish(fours={"at_once": CLUSTERS[4], "all": SMS // 4})
 

@@ -45,13 +45,13 @@ show(
 # Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes
 # D = A B + D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's {{ units.flop | , }} floating-point operations
 # in one instruction; a fused multiply-add of a warp does {{ units.fma_flop }}. A and B are BF16. D, the accumulator,
-# is FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py), because small terms would be rounded away.
+# is FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py).
 #
 # No thread holds a whole matrix. The elements are spread over the registers of the 32 lanes, and the part that one
 # lane holds is its *fragment*.[^shapes]
 #
-# [^shapes]: *A common misconception:* tensor cores work on tiles of 128 × 128. That's the size of a block's tile. The
-#     instruction's shape is much smaller and depends on the generation: `m16n8k16`, used here, came with Ampere.
+# [^shapes]: *A common misconception:* tensor cores work on tiles of 128 × 128. That's the size of a block's tile; the
+#     instruction's shape is much smaller.
 #
 # ??? question "Why are they called tensor cores?"
 #     The name promises more than the hardware does. A tensor is an array with any number of axes, but one instruction
@@ -242,7 +242,7 @@ show(
         [of_lane(lane, "A") for lane in range(32)],
         start=5,
         title="Each lane holds four pairs of neighbours from two rows of A",
-        caption="The fragments of A for mma.sync m16n8k16. Each cell shows the lane that holds the element, as loaded in a simulated run of the kernel. The slider goes through the 32 lanes.",
+        caption="The fragments of A for mma.sync m16n8k16. Each cell shows the lane that holds the element, as loaded in a simulated run of the kernel.",
     )
 )
 show(
@@ -250,20 +250,20 @@ show(
         [of_lane(lane, "BC") for lane in range(32)],
         start=5,
         title="Each lane holds four elements of B and four accumulators",
-        caption="The fragments of B, and of the accumulators that become C. Each cell shows the lane that loads or stores the element. The slider goes through the 32 lanes.",
+        caption="The fragments of B, and of the accumulators that become C. Each cell shows the lane that loads or stores the element.",
     )
 )
 
 # %% [markdown]
 # ## The ridge point of shared memory
 #
-# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, an intensity of {{ units.intensity | .1f }} FLOP per byte.
-# An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. If a block computes a tile of
-# 128 × 128 from shared memory, as in [register tiling](register_tiles.py), the intensity rises to {{ units.block | .0f }}.
-# That's still too little for device memory, but neighbouring blocks load the same rows and columns, so L2 serves most of their loads.
+# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, an intensity of {{ units.intensity | .1f }} FLOP per byte,
+# where an H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block that computes a
+# tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity to
+# {{ units.block | .0f }}, and L2 serves most of its loads.
 #
-# Then the fragments come from shared memory, and that has a ridge point of its own. Shared memory delivers 128 bytes
-# per cycle. In that cycle, the tensor cores of an SM can do {{ units.a_clock | , }} operations, so a kernel has to do
+# Then the fragments come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle. In
+# that cycle, the tensor cores of an SM can do {{ units.a_clock | , }} operations, so a kernel has to do
 # {{ units.banks_intensity | .0f }} FLOP with each byte. A warp that computes an $m × n$ tile does $mn / (m + n)$: with a
 # 16 × 8 tile {{ units.intensity | .1f }}, and with a 64 × 64 tile exactly 32. So make the warp's tile as large as the registers
 # allow. If you count the block's stores to shared memory as well, even four warps of 64 × 64 keep the tensor
@@ -285,7 +285,7 @@ show(
     Table(
         ["warp tile", "accumulators per lane", "FLOP per byte of shared memory", "tensor cores busy at most"],
         [[f"{rows} × {columns}", *ridge_row(rows, columns)] for rows, columns in WARP_TILES],
-        caption="FLOP for each byte that the warps of a 128 × 128 block tile read from shared memory, and the fraction of cycles in which it can keep the tensor cores busy at one wavefront per cycle, the block's stores counted in. A lane has at most 255 registers. A model.",
+        caption="FLOP for each byte that the warps of a 128 × 128 block tile read from shared memory, and the fraction of cycles in which they can keep the tensor cores busy, the block's stores counted in. A lane has at most 255 registers. A model.",
     )
 )
 
@@ -298,8 +298,8 @@ show(
 #
 # `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight lanes
 # pass the addresses of its eight rows, 16 bytes each. Such a row of eight elements is a *chunk*. A lane doesn't receive the
-# row that it points to, but the elements of its fragment. $B$ is row-major here, but its fragments are columns, so the kernel uses
-# `.trans`, which transposes each 8 × 8 matrix on the fly.
+# row that it points to, but the elements of its fragment. The fragments of $B$ are columns, so the kernel uses
+# `.trans`, which transposes each 8 × 8 matrix.
 #
 # ??? definition "Slab | slabs"
 #     The part of a block's rows of $A$, or of its columns of $B$, that is in shared memory at one time.
@@ -466,7 +466,7 @@ try_it(
 # A *swizzle* needs no extra memory. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where $\oplus$ is the
 # exclusive or. Take chunk 2: row 0 has it at position 2, row 1 at 3, row 2 at 0, row 3 at 1, and so on, in eight different
 # positions. In the kernel, that's one line in `chunk_index`: `row * chunks + (chunk ^ row % 8)`.
-# [CUTLASS](https://github.com/NVIDIA/cutlass) uses this layout, and so does [Hopper's TMA](tma.py#swizzles-three-address-bits).
+# [Hopper's TMA](tma.py#swizzles-three-address-bits) uses this layout, too.
 
 # %% fold="Code of the figure"
 LAYOUT_CASE = four_warps(128, 128, 64)
@@ -505,16 +505,15 @@ show(
         [reading(chunk) for chunk in range(8)],
         start=2,
         title="The swizzle spreads a column of chunks over all banks",
-        caption="Eight rows of a slab; a row has 128 bytes. Each cell shows which 16-byte chunk of the row is stored there, as traced. Cells in one column share four banks. The slider picks the chunk that ldmatrix reads.",
+        caption="Eight rows of a slab; a row has 128 bytes. Each cell shows which 16-byte chunk of the row is stored there, as traced. Cells in one column share four banks.",
     )
 )
 
 assert [2 ^ row for row in range(8)] == [2, 3, 0, 1, 6, 7, 4, 5], "the positions of chunk 2"
 
 # %% [markdown]
-# For one block and {{ counted.depth }} along $K$, the simulator counts {{ counted.plain | , }} wavefronts for the loads
-# of the row-major layout and {{ counted.swizzled | , }} for those of the swizzled one, an eighth. That's the minimum: four
-# wavefronts for an `ldmatrix` with four matrices.
+# With the swizzle, the simulator counts {{ counted.times | .0f }}× fewer wavefronts for these loads. That's the minimum:
+# four wavefronts for an `ldmatrix` with four matrices.
 
 # %% [markdown]
 # ## cp.async: three stages in flight
@@ -733,14 +732,11 @@ show(
         roles={"tensor cores": "predicted", "banks": "read", "issue": "block"},
         form=",.0f",
         title="With the swizzle, the banks are no longer the bottleneck",
-        caption="Cycles that one SM needs for 128 × 128 accumulators and 64 along K: tensor cores at the probed rate of mma.sync, banks at one wavefront per cycle, schedulers at four instructions per cycle. Wavefronts and instructions from the simulator, at the level of PTX.",
+        caption="Cycles that one SM needs for 128 × 128 accumulators and 64 along K, by resource.",
     )
 )
 publish(
     counted={
-        "depth": 64,
-        "plain": int(LOADS["through shared memory"]),
-        "swizzled": int(LOADS["swizzled"]),
         "times": LOADS["through shared memory"] / LOADS["swizzled"],
     },
     estimate={
@@ -830,7 +826,7 @@ if complete(RATES):
             x="rate [TFLOP/s]",
             form=",.0f",
             title="Loads in flight gain more than the swizzle",
-            caption="BF16 GEMM with FP32 accumulators at n = 4,096, random inputs, on an {machine}: what the slowest of tensor cores, banks and issue slots allows by the counts above, and what was recorded.",
+            caption="BF16 GEMM with FP32 accumulators at n = 4,096, random inputs, on an {machine}: what the slowest resource allows by the counts above, and what was recorded.",
         )
     )
 FIRST, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
@@ -850,8 +846,8 @@ publish(
 
 # %% [markdown]
 # The order is as predicted; the factors aren't. The swizzle makes the kernel {{ reached.gain | .1f }}× faster, not
-# {{ estimate.gain | .1f }}×, because the banks weren't what it waited for. Both versions load a slab, wait for it, store
-# it, synchronise and multiply, one after the other. The pipeline removes that wait: it's another
+# {{ estimate.gain | .1f }}×, because the banks weren't what it waited for: both versions load a slab, wait for it and
+# multiply, one after the other. The pipeline removes that wait: it's another
 # {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of what `mma.sync` does alone.
 #
 # The estimate still leaves out latency inside a slab, where a warp must load its fragments before it can multiply them. At 96 KiB
@@ -931,9 +927,8 @@ show(
 # ## Libraries: cuBLAS, cuDNN and CUTLASS
 #
 # You don't have to write this kernel to multiply two matrices. cuBLAS is NVIDIA's closed GEMM library, which
-# `torch.matmul` calls. cuDNN is the one for convolution, attention and other operations of neural networks.
-# [CUTLASS](https://github.com/NVIDIA/cutlass) is open: C++ templates from which such kernels are built. If you know how they
-# work, you can explain their performance, and write the operation that is nearly a GEMM, but not quite.
+# `torch.matmul` calls. cuDNN is the one for convolution and attention. [CUTLASS](https://github.com/NVIDIA/cutlass) is
+# open: C++ templates from which such kernels are built.
 #
 # ??? definition "cuDNN"
 #     NVIDIA's closed library of tuned operations for neural networks, such as convolution and attention.
@@ -944,9 +939,8 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# By the counts, a kernel with swizzled shared memory could take as little as {{ estimate.us | us }}, the time
-# that `mma.sync` needs without any loads. Ours takes {{ reached.us | us }}. That's {{ reached.of_probe | .0% }} of the rate of `mma.sync`, up from
-# {{ reached.first_share | .0% }}. To go beyond that rate, as cuBLAS does, takes Hopper's `wgmma`.
+# `mma.sync` needs {{ estimate.us | us }} without any loads, and ours takes {{ reached.us | us }}. That's
+# {{ reached.of_probe | .0% }} of the rate of `mma.sync`, up from {{ reached.first_share | .0% }}. To go beyond that rate, as cuBLAS does, takes Hopper's `wgmma`.
 
 # %% [markdown]
 # ## Takeaways

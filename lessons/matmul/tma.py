@@ -14,8 +14,7 @@
 # while a single thread issues {{ task.tma }} instructions.
 #
 # Why isn't it two, one for A and one for B? And how does a thread know that the bytes
-# have arrived? This lesson answers both questions, starting from a very small kernel that uses the TMA. The GEMM and
-# attention kernels for Hopper in this course build on the answers.
+# have arrived? This lesson answers both questions, starting from a very small kernel.
 #
 # ??? definition "TMA | Tensor Memory Accelerator"
 #     The unit of an SM, from Hopper on, that copies tiles of arrays between global and shared memory. One thread
@@ -110,14 +109,10 @@ LOAD_TILE(tensor_map(array, box=(8, 32)), out, 4, 1, grid=1, block=32)  # x = 4,
 print(out[0, :4], "= row 1 from column 4 on")
 
 # %% [markdown]
-# Thread 0 issues four instructions: it initialises the mbarrier, makes it visible to the TMA,
-# announces the bytes and starts the copy. Then it waits like all the others. For the load, no thread computes an
-# address, no register holds data in flight, and there's no bounds check. Only the loop at the end, which writes the
-# tile to `out`, is ordinary code.
+# For the load, no thread computes an address, no register holds data in flight, and there's no bounds check.
 #
 # In a script of your own, `Kernel(source, options=OPTIONS)` makes such a [kernel](../../reference/kernels.md) from a string of
-# CUDA C. To run it on the simulator even where there's a GPU, call `LOAD_TILE.simulate` with the same arguments; it
-# stops with a `HazardError` at the first hazard.
+# CUDA C. Even where there's a GPU, `LOAD_TILE.simulate` runs it on the simulator.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import HazardError, Kernel, agree, case, ceil_div, integers, measure, output, publish, tiles
@@ -150,7 +145,7 @@ COPIES = sum(cols // 64 if cols > 64 else 1 for _, cols in TILES.values())
 publish(task={"kib": BYTES // 1024, "cp_async": BYTES // 16, "tma": COPIES})
 
 # %% [markdown]
-# Move the box over the edges of the array, which has 12 rows of 40 integers. What arrives from outside it?
+# Move the box over the edges of the array. What arrives from outside it?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -160,8 +155,8 @@ try_it(loading, LOAD_TILE, x=[4, *range(-16, 4, 4), *range(8, 40, 4)], y=(-8, 1,
 # %% [markdown]
 # ## Tensor maps, field by field
 #
-# On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. Its twelve arguments are all that the
-# TMA ever learns about your array. The course's `tensor_map(array, box=..., swizzle=...)` sets them for you.
+# On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. The course's
+# `tensor_map(array, box=..., swizzle=...)` sets its twelve arguments for you.
 # For a matrix of 4,096 × 1,024 BF16 values and boxes of 128 × 64, it passes these:
 
 # %% fold="Code of the table"
@@ -223,10 +218,7 @@ assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 #
 # The TMA knows the array's extents. In a load, elements outside the array
 # arrive as zeros, and they count towards the announced bytes like any others; a store skips them. So a kernel that
-# loads and stores through the TMA needs no bounds check at all. In a load, coordinates may even be negative, and a box
-# may be outside the array altogether.
-#
-# In the figure, a box of 4 × 8 elements moves over an array of 6 × 10. Each step runs the kernel.
+# loads and stores through the TMA needs no bounds check at all. In a load, coordinates may even be negative.
 
 # %% fold="Code of the figure"
 SMALL = Kernel(LOAD_TILE.source, defines={"ROWS": 4, "COLS": 8}, options=OPTIONS)
@@ -253,21 +245,21 @@ show(
     stepped(
         [box_at(*corner) for corner in ((0, 0), (0, 1), (4, 1), (4, 4), (-4, -2))],
         title="Outside the array, the TMA delivers zeros",
-        caption="An array of 6 × 10 elements and the tile that arrives in shared memory for five positions of a box of 4 × 8. Outlined: the elements of the array that the box covers. Each step is a run of load_tile.",
+        caption="An array of 6 × 10 elements and the tile that arrives for five positions of a box of 4 × 8. Outlined: the elements that the box covers. Each step is a run of load_tile.",
     )
 )
 
 # %% [markdown]
 # ## Swizzles: three address bits
 #
-# A tile of 64 BF16 columns has rows of 128 bytes, and 128 bytes cover all 32 banks exactly once. So the 16-byte
+# A tile of 64 BF16 columns has rows of 128 bytes, which cover all 32 banks exactly once. So the 16-byte
 # chunks at the same position of each row are in the same four banks. `ldmatrix` and the tensor cores read such chunks
-# from eight rows at a time, which is an 8-way conflict. In [Tensor cores](matrix_units.py), the kernel permuted the
-# chunks of each row by hand. The TMA does that during the copy, if the tensor map says so.
+# from eight rows at a time. In [Tensor cores](matrix_units.py), the kernel permuted the chunks by hand. The TMA does
+# that during the copy, if the tensor map says so.
 #
-# The rule is simplest in terms of address bits. Number the bits of a byte's offset within the tile from 0. Bits 0 to
-# 3 select a byte within a 16-byte chunk, bits 4 to 6 the chunk within a 128-byte line, and bits 7 to 9 the line
-# within a group of eight. The 128-byte swizzle replaces bits 4 to 6 by their exclusive or with bits 7 to 9:
+# The rule is simplest in address bits. In a byte's offset within the tile, bits 4 to 6 select the 16-byte chunk within
+# a 128-byte line, and bits 7 to 9 the line within a group of eight. The 128-byte swizzle replaces bits 4 to 6 by their
+# exclusive or with bits 7 to 9:
 #
 # **offset ^ ((offset >> 3) & 0x70)**
 #
@@ -302,6 +294,18 @@ def wavefronts_of_a_column(span):
 
 
 assert [wavefronts_of_a_column(span) for span in MASKS] == [8, 1, 1, 1]
+
+
+def rejected(cols):
+    """Whether there's no tensor map for a box with so many BF16 columns and the 128-byte swizzle."""
+    try:
+        tensor_map(np.zeros((64, 256), np.uint16), box=(64, cols), swizzle=128, dtype="bfloat16")
+    except ValueError:
+        return True
+    return False
+
+
+assert rejected(256) and not rejected(64), "the text says that a wider box is rejected"
 NAMES = [f"{span} bytes" if span else "none" for span in MASKS]
 chunk_map = heat_map(
     {"chunk of its row": np.stack([swizzled(span)[1] for span in MASKS]).astype(float)},
@@ -315,7 +319,7 @@ chunk_map = heat_map(
     key=False,
     height=420,
     title="A swizzle spreads the same chunk of eight rows over all banks",
-    caption="1,024 bytes of shared memory after a TMA load: eight lines of eight 16-byte chunks. Each cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Rows of the tile are 128 bytes long, or as long as the swizzle's span. Each map was read back by a run of load_tile.",
+    caption="1,024 bytes of shared memory after a TMA load, read back by a run of load_tile: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Rows of the tile are as long as the swizzle's span, 128 bytes without one.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
 COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line"]
@@ -330,20 +334,10 @@ show(chunk_map)
 # enough.
 #
 # The swizzle has a price: a row of the box may have at most 128 bytes, because three bits can only permute the eight
-# chunks of one line. A wider box is rejected when the map is created:
-
-# %%
-import textwrap
-
-try:
-    tensor_map(np.zeros((64, 256), np.uint16), box=(64, 256), swizzle=128, dtype="bfloat16")
-except ValueError as error:
-    print(textwrap.fill(str(error), 80))
-
-# %% [markdown]
+# chunks of one line. A map with a wider box is rejected.
+#
 # That answers the first question. The 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it
-# becomes four sub-tiles of 64 × 64, 8 KiB each, rather than one tile with rows of 512 bytes. With one load for A,
-# that makes {{ task.tma }} instructions.
+# becomes four sub-tiles of 64 × 64. With one load for A, that makes {{ task.tma }} instructions.
 #
 # ## The life of an mbarrier
 #
@@ -355,8 +349,7 @@ except ValueError as error:
 # - **pending bytes**: bytes announced by `expect_tx`, minus bytes that the TMA has delivered.
 #
 # When both pending counters reach zero, the phase is complete: its number goes up by one, and the arrival count is
-# reset for the next phase. You never reset anything yourself, so one mbarrier serves a whole loop. Here's all of it
-# in Python:
+# reset for the next phase. So one mbarrier serves a whole loop. Here's all of it in Python:
 
 
 # %%
@@ -390,14 +383,12 @@ class Mbarrier:
 
 
 # %% [markdown]
-# Read `try_wait` twice. You don't wait for a phase *number*. You test
-# whether the phase of a given *parity* is over. On a fresh mbarrier, the current phase is 0. So `try_wait(0)` is
+# You don't wait for a phase *number*. You test whether the phase of a given *parity* is over. On a fresh mbarrier, the current phase is 0. So `try_wait(0)` is
 # false until phase 0 completes, and `try_wait(1)` is true at once, as if a phase before phase 0 had just completed.
 #
-# Step through two loads of 8,192 bytes, each delivered in two halves. Why does the mbarrier need an arrival at
-# all? As long as one is pending, the phase can't complete, even if no bytes have been announced yet.
-# `arrive.expect_tx` announces the bytes first and then arrives, so the phase can't end too early, no matter how fast
-# the TMA is.
+# Why does the mbarrier need an arrival at all? As long as one is pending, the phase can't complete, even if no bytes
+# have been announced yet. `arrive.expect_tx` announces the bytes first and then arrives, so the phase can't end too
+# early. Step through two loads of 8,192 bytes, each delivered in two halves:
 
 # %% fold="Code of the figure"
 
@@ -457,9 +448,8 @@ show(
 # - the consumer waits until phase `u` of `full` is complete: parity `u % 2`;
 # - the producer waits until the *previous* use has been read, which is phase `u - 1` of `empty`: parity `u % 2 ^ 1`.
 #
-# In the first round, `u` is 0 and there's no previous use: the stages are free, but no consumer has arrived at
-# `empty` yet. The formula still works, because it gives parity 1, and a wait for parity 1 passes on a fresh mbarrier.
-# Here's the ring with two stages, for five tiles:
+# In the first round, there's no previous use: the stages are free, but no consumer has arrived at `empty` yet. The
+# formula still works, because a wait for parity 1 passes on a fresh mbarrier. Here's the ring with two stages:
 
 # %% fold="Code of the table"
 
@@ -508,8 +498,8 @@ parities(40, 3)
 # ## The shared header
 #
 # Every Hopper kernel in this course needs these instructions. So each of them is one small function in a header,
-# `hopper.cuh`, which a kernel includes. Here are the mbarriers and the load; you've seen each of the instructions
-# above.
+# `hopper.cuh`, which a kernel includes. The load is
+# `tma_load_2d`, and these belong to the mbarriers:
 
 # %%
 from tilewise import Header
@@ -517,13 +507,9 @@ from tilewise import Header
 HOPPER = Header("hopper.cuh")
 HOPPER.region("mbarrier")
 
-# %%
-HOPPER.region("tma_load")
-
 # %% [markdown]
-# The next kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer. Each lane of the consumer
-# sums one row with eight `float4` loads per tile. In each of these loads, the lanes read chunks from 32 different
-# rows; without the swizzle, that would be an 8-way bank conflict.
+# The next kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer.
+# Each lane of the consumer sums one row with eight `float4` loads per tile.
 #
 # Once the roles have split, no thread may call `__syncthreads()` any more, because the other role would never arrive.
 # The producer may return while its loads are in flight: the consumers wait for every one of them.
@@ -647,8 +633,7 @@ assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavef
 # %% [markdown]
 # ## Missing pieces, and the hazards they cause
 #
-# Remove any synchronisation from that kernel, and the simulator shows what goes wrong. On
-# a GPU, you might see a hang, or a wrong sum now and then.
+# Remove any synchronisation from that kernel, and the simulator shows what goes wrong:
 
 # %% fold="Code of the table"
 FAULTS = {
@@ -700,8 +685,7 @@ show(
 # *bulk group* and waits for that group: with `.read` until the TMA has read the tile from shared memory, without it
 # until the writes to global memory are complete.
 #
-# Stores need one more thing. On Hopper, the TMA and the tensor cores access shared memory by a different path than
-# ordinary loads and stores do. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*, the TMA
+# On Hopper, the TMA and the tensor cores access shared memory by a different path than ordinary loads and stores do. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*, the TMA
 # and `wgmma` use the *async proxy*. What a thread has written through one isn't automatically visible through the
 # other, not even after `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it visible.
 #
@@ -709,7 +693,7 @@ show(
 #     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
 #     `fence.proxy.async` makes a thread's writes through the generic proxy visible to the async proxy.
 #
-# The header has a function for each of the four instructions, in the order in which a kernel needs them:
+# The header has a function for each instruction, in the order in which a kernel needs them:
 
 # %%
 HOPPER.region("tma_store")
@@ -759,6 +743,9 @@ scale_tiles(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
     options=OPTIONS,
 )
 
+# %% [markdown]
+# Without the fence, the simulator reports:
+
 # %% fold="Code of the checks"
 
 
@@ -791,7 +778,6 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # - The generic proxy: loads, stores, atomics, `mbarrier` operations, `ldmatrix`, `stmatrix`, and `cp.async` of 4, 8 or
 #   16 bytes.
 # - The async proxy: `cp.async.bulk` and `cp.async.bulk.tensor` (TMA), and `wgmma` on operands in shared memory.
-# - Neither: `__syncthreads()`, which orders accesses and moves no data.
 #
 # | first access | second access | what makes it safe |
 # |---|---|---|
@@ -808,10 +794,9 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # %% [markdown]
 # ## How many stages?
 #
-# Little's law predicts the answer. A block keeps STAGES × 4 KiB in flight, and a tile arrives one latency after it
-# was requested. So with one block per SM, each SM receives STAGES × 4 KiB per latency, until memory bandwidth is the
-# limit. Doubling the stages should halve the time at first and then stop helping. Here are the times for
-# {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200, with one block per SM:
+# Little's law predicts the answer. With one block per SM, each SM receives STAGES × 4 KiB per latency, until memory
+# bandwidth is the limit. Doubling the stages should halve the time at first and then stop helping. Here are the times
+# for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
 
 # %% fold="Code of the measurement"
 ROWS, COLS = 132 * 32, 16384
@@ -863,7 +848,7 @@ if DONE:
             log_x=True,
             log_y=True,
             title="More stages help until memory bandwidth is the limit",
-            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM, on the GPU of the table above. The prediction is the time with one stage, divided by the number of stages, but at least the time that the bytes take at the peak bandwidth (data sheet).",
+            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM. Predicted: the time with one stage, divided by the number of stages, but at least what the bytes take at the peak bandwidth (data sheet).",
         )
     )
 
@@ -893,11 +878,8 @@ def tile_us(rows, stages):
 
 
 publish(
-    alone={"tile_1": tile_us(32, 1), "gain": tile_us(32, 1) / tile_us(32, 4)},
-    together={
-        "gain": tile_us(ROWS, 1) / tile_us(ROWS, 4),
-        "fixed": length_us[f"{ROWS} rows, 8192 columns", "4 stages"] - 8192 / 32 * tile_us(ROWS, 4),
-    },
+    alone={"gain": tile_us(32, 1) / tile_us(32, 4)},
+    together={"gain": tile_us(ROWS, 1) / tile_us(ROWS, 4)},
 )
 assert not tile_us(32, 1) < 3.7 * tile_us(32, 4), "the text says that a block alone gains nearly four times"
 assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latency rises with the load"
@@ -905,29 +887,26 @@ assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latenc
 # %% [markdown]
 # One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take
 # {{ tma_ring_stages._4_stages.median | us }}, which is nearly a third, not a quarter. The reason is that latency rises with
-# the load. A block alone on the GPU gets a tile every {{ alone.tile_1 | .2f }} µs with one stage and
-# {{ alone.gain | .1f }}× as often with four; with a block on each SM it's {{ together.gain | .1f }}×. Launch and first tile
-# cost only {{ together.fixed | .0f }} µs, whatever the length. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums the matrix in
-# {{ tma_ring_stages._16_stages.median | us }}; PyTorch takes {{ tma_ring_stages.torch.median | us }}.
+# the load: with four stages, a block alone on the GPU gets tiles {{ alone.gain | .1f }}× as often, but with a block on each
+# SM only {{ together.gain | .1f }}×. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums
+# the matrix in {{ tma_ring_stages._16_stages.median | us }}; PyTorch takes {{ tma_ring_stages.torch.median | us }}.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A tensor map describes an array once. After that, one thread copies a tile with one instruction, and elements
-#   outside the array arrive as zeros. The base address, the strides and the start of a box within its row are
-#   multiples of 16 bytes, and a row of the box is no wider than the swizzle.
+#   outside the array arrive as zeros. A row of the box is no wider than the swizzle.
 # - The 128-byte swizzle replaces address bits 4 to 6 by their exclusive or with bits 7 to 9. Code that reads the tile
-#   applies the same formula, and buffers are aligned to 1,024 bytes.
+#   applies the same formula.
 # - An mbarrier completes a phase when arrivals *and* bytes are complete. You wait for a parity: consumers start with
-#   0, the producer with 1. What a thread writes with ordinary stores needs a `fence.proxy.async` before the TMA or a
-#   tensor core reads it.
+#   0, the producer with 1.
+# - What a thread writes with ordinary stores needs a `fence.proxy.async` before the TMA or a tensor core reads it.
 #
 # ## In your own kernel
 #
-# If a pipelined kernel hangs, print the stage, use and parity of the wait that never returns, or run the kernel on
-# the simulator, which names the mbarrier and the arrivals or bytes that are missing; compute-sanitizer's `synccheck`
-# checks the use of mbarriers too. If it's slow, open Nsight Compute's source view and look at *Warp Stall Sampling*
-# for the `mbarrier.try_wait` lines: consumers that mostly wait on `full` need more stages or larger tiles.
+# If a pipelined kernel hangs, run it on the simulator, which names the mbarrier and the arrivals or bytes that are
+# missing; compute-sanitizer's `synccheck` checks the use of mbarriers too. If it's slow, look at *Warp Stall Sampling*
+# in Nsight Compute's source view: consumers that mostly wait on `full` need more stages or larger tiles.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise

@@ -14,10 +14,9 @@
 # its operands directly from shared memory, where the [TMA](tma.py) put them, and it runs in the background while the
 # warps do something else.
 #
-# Only `wgmma` reaches the full rate of Hopper's tensor cores, so you can't avoid it in a fast kernel. But it's
-# hard to get right: with one wrong value in a 64-bit *descriptor*, the result is usually garbage, and no
-# error is reported. This lesson explains the descriptor, the register layout and the ordering rules one at a
-# time, with a short kernel.
+# Only `wgmma` reaches the full rate of Hopper's tensor cores. But it's hard to get right: with one wrong value in a
+# 64-bit *descriptor*, the result is usually garbage, and no error is reported. This lesson explains the descriptor, the
+# register layout and the ordering rules one at a time.
 #
 # ??? definition "Warpgroup | warpgroups"
 #     Four consecutive warps of a block, 128 threads in all; the number of the first warp is a multiple of 4.
@@ -112,7 +111,7 @@ one_tile(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tensor
 ONE_TILE.region("multiply")
 
 # %% [markdown]
-# Run it. The simulator decodes the descriptors and executes `wgmma`, so you can try all of this on a laptop.
+# Run it; you don't need a GPU, because the simulator executes `wgmma`, too.
 
 # %%
 from tilewise import bf16, tensor_map
@@ -149,8 +148,6 @@ HOPPER.region("wgmma_k_major")
 # | `p` | scale-d: false means D = A B, true D += A B |
 # | `1, 1` | scale-a and scale-b: 1, or −1 to negate the operand |
 # | `0, 0` | transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only |
-#
-# K is 16 for 16-bit types, 8 for TF32, and 32 for FP8 and INT8.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import (
@@ -280,7 +277,10 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"], "the text names them"
 
 # %% [markdown]
-# Run the tile with four of these descriptors. Which of them change D?
+# For the last three, the simulator stops before it multiplies: a swizzle pattern begins at a multiple of 1,024 bytes, and
+# the descriptor has to name the swizzle with which the tensor map stored the tile. A GPU reports nothing.
+#
+# Run the tile with four of these descriptors:
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -294,9 +294,6 @@ try_it(
 )
 
 # %% [markdown]
-# For the last three, the simulator stops before it multiplies: a swizzle pattern begins at a multiple of 1,024 bytes, and
-# the descriptor has to name the swizzle with which the tensor map stored the tile. A GPU reports nothing.
-#
 # ## Stepping along K
 #
 # Each `wgmma` handles 16 elements along K, which are 32 bytes of each row. To reach the next 16, the kernel adds 32
@@ -305,9 +302,8 @@ try_it(
 #
 # It works all the same, because the hardware computes the *unswizzled* address first and applies the exclusive or
 # afterwards. With 32 added to the start address, row 2 begins at offset 2 × 128 + 32 = 288. That's chunk 2 of line 2,
-# and the exclusive or turns it into chunk 0 of line 2, offset 256: exactly where the TMA stored it. The step changes
-# only bits 5 and 6, so the row in bits 7 to 9 stays right. This requires that bits 4 to 9 of the buffer's address are
-# zero, which is why buffers are aligned to 1,024 bytes.
+# and the exclusive or turns it into chunk 0 of line 2, offset 256: exactly where the TMA stored it. This requires
+# that bits 4 to 9 of the buffer's address are zero, which is why buffers are aligned to 1,024 bytes.
 #
 # ## MN-major operands: B in row-major order
 #
@@ -320,8 +316,7 @@ try_it(
 # - **LBO** = 8,192: from 64 columns of N to the next 64, which is from one sub-tile to the next.
 # - The step along K is 16 rows of 128 bytes, **2,048** bytes.
 #
-# LBO depends on the sub-tile: it's 128 bytes times the rows of K that one load covers, here 64. The transpose bit is
-# part of the instruction, so the header has another function for it, `wgmma_m64n128k16_mn`, with the same arguments.
+# LBO depends on the sub-tile: it's 128 bytes times the rows of K that one load covers, here 64.
 
 # %% fold="Code of the checks"
 MN_MAJOR = Kernel(ONE_TILE.source, defines={"B_IS_MN_MAJOR": 1}, options=OPTIONS)
@@ -342,20 +337,17 @@ assert "correct" not in MN.values() and MN["transpose bit 0"] == "out of bounds"
 WRONG = {name: result.split()[0] for name, result in MN.items()}
 publish(
     mn={
-        "lbo": WRONG["LBO 16"],
-        "exchanged": WRONG["LBO and SBO exchanged"],
-        "step": WRONG["step of 32 bytes"],
+        "least": min((WRONG[name] for name in list(TRIED_MN)[1:4]), key=lambda share: int(share.rstrip("%"))),
     }
 )
 
 # %% [markdown]
-# Four mistakes are typical. With LBO left at 16, {{ mn.lbo }} of D is wrong; with the two offsets exchanged,
-# {{ mn.exchanged }}; and with the K-major step of 32 bytes, {{ mn.step }}. If you forget the transpose bit, the
-# instruction reads out of bounds.
+# Leave LBO at 16, exchange the two offsets or keep the K-major step of 32 bytes, and at least {{ mn.least }} of D is
+# wrong. If you forget the transpose bit, the instruction reads out of bounds.
 #
-# The header has a function for each shape and layout that the course's kernels need. In their names, `_mn` means that B
-# is MN-major, and `_rs` that A comes from registers. For another N, write one like them, with N / 2 accumulators per
-# thread.
+# The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their names,
+# `_mn` means that B is MN-major, and `_rs` that A comes from registers. For another N, write one like them, with N / 2
+# accumulators per thread.
 
 # %% [markdown]
 # ## The accumulator layout
@@ -366,10 +358,6 @@ publish(
 #
 # - row 16 · warp + lane / 4 + 8 · (i / 2 % 2),
 # - column 8 · (i / 4) + 2 · (lane % 4) + i % 2.
-#
-# The figure shows the layout for warp 0 and the first 8 columns. It comes from two runs in which A is the identity
-# and B holds the row or the column number of each element, so that D does too. Each thread writes out its registers
-# in order.
 
 # %% fold="Code of the figure"
 RAW = Kernel(
@@ -417,7 +405,7 @@ show(
         ],
         start=5,
         title="A lane holds pairs of neighbouring columns in two rows",
-        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. Every further eight columns repeat the pattern in the next four registers; warps 1 to 3 hold the rows below. From runs on the simulator.",
+        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. The next eight columns are in the next four registers, the rows below in warps 1 to 3. From runs on the simulator with A the identity.",
     )
 )
 
@@ -428,8 +416,7 @@ show(
 # elements each, and it expects them in the layout that D already has. A lane holds its part of columns 16 *k* to 16
 # *k* + 15 of D in registers 8 *k* to 8 *k* + 7. Converted to BF16 and packed in pairs, these are exactly the four
 # registers of A for step *k*. So two matrix multiplications in a row, (A B) C, need no shared memory in between.
-# That's how [FlashAttention-3](../attention/hopper.py) multiplies the softmax of $QK^\top$ by V. `wgmma_m64n128k16_rs_mn` takes A
-# from registers, and B MN-major.
+# That's how [FlashAttention-3](../attention/hopper.py) multiplies the softmax of $QK^\top$ by V.
 
 
 # %% tab="Pseudocode"
@@ -530,8 +517,8 @@ agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rto
 #
 # - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and
 #   to A if it's in registers. You need one before the first `wgmma`, and another one whenever you've read or written
-#   these registers since. It doesn't cover shared memory: operands written by ordinary stores need
-#   `fence.proxy.async` and a barrier, and operands loaded by the TMA need only the wait on the mbarrier.
+#   these registers since. For operands in shared memory, [the rules of the async
+#   proxy](tma.py#tma-stores-and-the-async-proxy) hold instead.
 # - **`wgmma.commit_group`** puts all `wgmma` instructions that aren't in a group yet into a new one.
 # - **`wgmma.wait_group N`** waits until at most the N latest groups are still in flight. Until a `wgmma` is complete,
 #   no thread may read or write its accumulators or overwrite its operands.
@@ -551,11 +538,10 @@ HOPPER.region("wgmma_order")
 # To keep the tensor cores busy in such a loop, wait one tile late. After you've committed tile *t*, `wgmma_wait<1>(acc)` returns
 # when tile *t* − 1 is complete, so release the stage of tile *t* − 1. One thread per consumer warpgroup arrives at `empty`, since
 # a `wgmma` is one operation of the whole warpgroup. After the loop, `wgmma_wait<0>(acc)`. This needs a ring
-# of at least two stages. Naming the accumulators in the wait costs no instruction. The next lesson shows such a loop, with
-# [two consumer warpgroups](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) that multiply different rows of A by the same B.
+# of at least two stages. [GEMM on Hopper](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) has such a loop.
 #
-# Leave out a wait, the commit or a fence, and the simulator reports it. Without the commit, there's no group to wait for,
-# so the wait returns at once. Here is a missing fence, after ordinary code has written the registers of A:
+# Leave out a wait, the commit or a fence, and the simulator reports it. Here the second fence of `chain` is missing,
+# although ordinary code has just written the registers of A:
 
 # %% fold="Code of the checks"
 for old, found in (
@@ -575,8 +561,8 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 # On a GPU, also watch the compiler. A branch, a function call that isn't inlined or a shortage of registers can
 # keep it from proving that the accumulators stay untouched between a `wgmma` and its wait. It then *serialises* the `wgmma` instructions:
 # it inserts a wait after every `wgmma`. The result is correct, but the kernel is slow. `ptxas` prints warning C7510,
-# `Potential Performance Loss: wgmma.mma_async instructions are serialized`. Never ignore it. In the \SASS, a healthy
-# loop has several `HGMMA` in a row and one `WARPGROUP.DEPBAR`; a serialised one has a wait after each.
+# `Potential Performance Loss: wgmma.mma_async instructions are serialized`. In the \SASS, a healthy
+# loop has several `HGMMA` in a row and one `WARPGROUP.DEPBAR`.
 #
 # ## The register budget
 #
@@ -586,6 +572,12 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 # loop, and it leaves a consumer {{ budget.left }} besides its accumulators. `setmaxnreg` redistributes registers at run time:
 # the producer goes down to 24, and each consumer goes up to 240. The block's total stays the same: 384 × {{ budget.even }}
 # = {{ budget.all }}, and 128 × 24 + 256 × 240 = {{ budget.after }}.
+#
+# The producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");`, and each consumer the same with `inc` and 240,
+# right after the roles split. There are three conditions. The counts are multiples of 8 between 24 and 256. All warps of the warpgroup execute the
+# instruction. And the kernel is compiled for a known number of registers per thread, for example through
+# `__launch_bounds__`, because a block can only redistribute the registers that it got at its launch. `setmaxnreg.inc`
+# blocks until enough registers are free, so it needs the producer's `setmaxnreg.dec` to proceed.
 
 # %% fold="Numbers for the text"
 EVEN = 65536 // 384 // 8 * 8
@@ -593,16 +585,10 @@ assert 128 * 24 + 256 * 240 <= 384 * EVEN <= 65536, "what is taken was given bac
 publish(budget={"even": EVEN, "left": EVEN - 128, "all": 384 * EVEN, "after": 128 * 24 + 256 * 240})
 
 # %% [markdown]
-# The producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");`, and each consumer the same with `inc` and 240,
-# right after the roles split. There are three conditions. The counts are multiples of 8 between 24 and 256. All warps of the warpgroup execute the
-# instruction. And the kernel is compiled for a known number of registers per thread, for example through
-# `__launch_bounds__`, because a block can only redistribute the registers that it got at its launch. `setmaxnreg.inc`
-# blocks until enough registers are free, so it needs the producer's `setmaxnreg.dec` to proceed.
-#
 # ## From one tile to a GEMM
 #
 # You now have all the parts of a GEMM: [the ring](tma.py#a-ring-of-buffers) with a producer, and consumers that issue `wgmma`. Say that warpgroup
-# 0 is the producer, consumer warpgroups 1 and 2 each compute 64 rows of a 128 × 128 tile of C, and the tile begins at (`row0`, `col0`). B is row-major.
+# 0 is the producer, and that warpgroups 1 and 2 each compute 64 rows of the 128 × 128 tile of C at (`row0`, `col0`). B is row-major.
 #
 # | part | `one_tile` | GEMM, K tile *t* |
 # |---|---|---|
@@ -691,4 +677,4 @@ exercise(
 )
 
 # %% [markdown]
-# Next, combine the TMA and `wgmma` in a [GEMM](hopper.py).
+# Next: [clusters and named barriers](clusters.py). After that, the TMA and `wgmma` make a [GEMM](hopper.py).

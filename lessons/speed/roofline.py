@@ -12,18 +12,15 @@
 # per value. Does it get much slower, a little slower, or not slower at all?
 #
 # Guess before you read on. Two divisions predict the answer, and a run on an H100 checks it. The same
-# two divisions tell you whether memory traffic or arithmetic limits a kernel, so you don't spend a
-# week optimising the one that was free.
+# two divisions tell you whether memory traffic or arithmetic limits a kernel.
 
 # %% [markdown]
 # ## The test kernel
 #
 # Each thread loads one element `v`, applies `REPEAT` multiply-adds to it, and stores it. The bytes per element
-# never change; only the arithmetic grows with `REPEAT`. `factor` and `addend` are arguments, so the compiler can't
-# evaluate the loop in advance. Their values pull `v` towards a fixed point, so nothing overflows.[^drop]
-#
-# [^drop]: Microbenchmarks need precautions like these. If a loop's result is never stored, the compiler removes the
-#     loop. If each iteration doubles the value, \FP16 overflows after about 15 iterations.
+# never change; only the arithmetic grows with `REPEAT`. Microbenchmarks need precautions: `factor` and `addend` are
+# arguments, so the compiler can't evaluate the loop in advance, and their values pull `v` towards a fixed point, so
+# nothing overflows.
 
 
 # %% tab="Pseudocode"
@@ -74,10 +71,8 @@ REPEAT_FMA(x, y, 1000, 0.99, 0.005, grid=4, block=256)
 print(x[:3], "->", y[:3])
 
 # %% [markdown]
-# All values have moved towards the fixed point, 0.5. To test the kernel properly, `case` describes a
-# launch, `output` marks the array that the kernel writes, and `agree` compares the kernel with the
-# pseudocode, here at three sizes. The GPU rounds a multiply-add once and NumPy rounds twice, so we
-# allow a small difference.
+# All values have moved towards the fixed point, 0.5. A test compares the kernel with the pseudocode at three sizes. The
+# GPU rounds a multiply-add once and NumPy rounds twice, so we allow a small difference.
 
 # %% fold="Code of the test"
 from tilewise import agree, case, ceil_div, check, measure, normal, output, publish, show
@@ -197,10 +192,7 @@ show(
 
 # %% [markdown]
 # You don't have to hit {{ toy.ridge }} exactly. At an intensity of {{ high.intensity }}, the toy
-# machine computes just as fast. Its memory is idle most of the time, and that's fine.[^middle]
-#
-# [^middle]: *A common misconception:* there's a best intensity, and anything above it is a loss. The
-#     rate never falls as the intensity grows. It only stops growing.
+# machine computes just as fast: the rate never falls as the intensity grows, it only stops growing.
 #
 # ??? question "Why do so few programs reach both of a GPU's peaks at once?"
 #     Every program has its own ratio of operations to bytes, and the machine has one ratio at which
@@ -234,20 +226,17 @@ show(
 # An H100's memory delivers {{ h100.tb_per_s | .2f }} TB/s, according to its data sheet. It has
 # {{ h100.sms }} \SMs (streaming multiprocessors), and each can start {{ h100.lanes }} \FP32
 # multiply-adds per cycle. At {{ h100.ghz | .2f }} GHz that comes to {{ h100.tflop_per_s | .0f }} TFLOP/s.
-# So the ridge point is at {{ h100.ridge | .0f }} FLOP per byte: below {{ h100.per_value | .0f }}
-# operations per 4-byte value moved, memory is the bottleneck.[^rates]
+# So the ridge point is at {{ h100.ridge | .0f }} FLOP per byte: below that, memory is the bottleneck.[^rates]
 #
 # Each kind of arithmetic has its own ridge. \Tensor cores, units that only multiply and accumulate small matrices,
 # raise the \FP16 ceiling to {{ h100.tensor_tflop_per_s | .0f }} TFLOP/s and the ridge to
 # {{ h100.tensor_ridge | .0f }} FLOP per byte.[^sparsity]
 #
 # [^rates]: *A common misconception:* the ridge depends on how long one load or one multiplication
-#     takes. It's a ratio of two rates; \latency isn't part of it. The bandwidth here is that of device
-#     memory. PCIe has 1/{{ h100.pcie_ratio | .0f }} of that bandwidth in each direction, and a roofline of its own.
+#     takes. It's a ratio of two rates; \latency isn't part of it.
 #
 # [^sparsity]: Data sheets also list a rate twice as high. It holds only for structured sparsity,
-#     where two of every four matrix elements are zero. Check the memory size, too: the 80 GB
-#     A100 delivers {{ a100.gb_per_s | ,.0f }} GB/s, the 40 GB one only {{ a100.first_gb_per_s | ,.0f }}.
+#     where two of every four matrix elements are zero.
 
 # %% fold="Code of the figure"
 from tilewise.models import attainable_tflop_per_s, device, intensity_flop_per_byte, stated
@@ -263,14 +252,8 @@ publish(
         "ghz": H100.boost_mhz / 1000,
         "tflop_per_s": ROOF.tflop_per_s["fp32"],
         "ridge": ROOF.ridge_flop_per_byte(),
-        "per_value": 4 * ROOF.ridge_flop_per_byte(),
         "tensor_tflop_per_s": ROOF.tflop_per_s[TENSOR],
         "tensor_ridge": ROOF.ridge_flop_per_byte(TENSOR),
-        "pcie_ratio": H100.memory_gb_per_s / 64,
-    },
-    a100={
-        "gb_per_s": device("A100 SXM 80 GB").memory_gb_per_s,
-        "first_gb_per_s": device("A100 SXM 40 GB").memory_gb_per_s,
     },
 )
 UNITS = {"FP32": "fp32", "FP16": "fp16", "FP16, tensor cores": TENSOR}
@@ -364,18 +347,13 @@ publish(
         "ridge_first": RIDGES["FP16"][0],
         "ridge_last": RIDGES["FP16"][-1],
         "ridge_growth": RIDGES["FP16"][-1] / RIDGES["FP16"][0],
-        "fp32_least": min(RIDGES["FP32"]),
-        "fp32_most": max(RIDGES["FP32"]),
     }
 )
 
 # %% [markdown]
-# Of the two arithmetic rates, only \FP16 outpaced memory bandwidth from the P100 to the B200, and it did so
-# on \tensor cores. \FP32 arithmetic grew {{ moved.fp32 | .1f }}×, less than the {{ moved.memory | .0f }}× of
-# memory bandwidth, so the \FP32 ridge stayed between {{ moved.fp32_least | .0f }} and
-# {{ moved.fp32_most | .0f }} FLOP per byte.
-# \FP16 arithmetic grew {{ moved.fp16 | .0f }}×, and its ridge moved from
-# {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }}. To keep the fastest units busy, a
+# \FP32 arithmetic grew {{ moved.fp32 | .1f }}× from the P100 to the B200, less than the {{ moved.memory | .0f }}× of
+# memory bandwidth. \FP16 arithmetic grew {{ moved.fp16 | .0f }}×, on \tensor cores, and its ridge moved from
+# {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }} FLOP per byte. To keep the fastest units busy, a
 # kernel now needs {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
 
 # %% [markdown]
@@ -383,7 +361,7 @@ publish(
 #
 # Some traffic is unavoidable: a program must read every input once and write every result once. This
 # *compulsory traffic* belongs to the task. Any traffic beyond that comes from how the program is written.
-# The table lists five tasks with only their compulsory traffic, plus attention that stores the scores $S$ and the weights $P$
+# The table lists five tasks with compulsory traffic alone, plus attention that stores the scores $S$ and the weights $P$
 # in device memory and reads them back.
 #
 # ??? question "Is arithmetic intensity a property of the task, the program or the machine?"
@@ -447,15 +425,13 @@ publish(
 # Vector addition can't exceed {{ intensity.add_cap | .1% }} of the \FP32 peak, however well you write it.
 # A better question is what fraction of the *bandwidth* it reaches.
 #
-# Attention is the interesting task. $S$ and $P$ add $4N^2$ elements to the compulsory $4Nd$, so storing
+# In attention, $S$ and $P$ add $4N^2$ elements to the compulsory $4Nd$, so storing
 # them divides the intensity by $1 + N/d =$ {{ intensity.ratio | .0f }}. Does the run time grow as much?
-# Not in \FP32: {{ intensity.stored | .0f }} FLOP per byte is still above the ridge at
-# {{ h100.ridge | .0f }}, and the roofline allows both versions the full peak.
+# Not in \FP32: {{ intensity.stored | .0f }} FLOP per byte is still above the ridge.
 #
-# On \tensor cores the ridge is at {{ h100.tensor_ridge | .0f }}, and the picture changes. With $S$ and $P$
+# On \tensor cores the ridge is at {{ h100.tensor_ridge | .0f }}. With $S$ and $P$
 # stored, \FP16 attention has {{ intensity.tensor_stored | .0f }} FLOP per byte and gets at most
-# {{ intensity.tensor_cap | .0% }} of the peak. Without them it has {{ intensity.tensor_kept | .0f }}, and
-# the limit is gone. This is what
+# {{ intensity.tensor_cap | .0% }} of the peak. Without them it has {{ intensity.tensor_kept | .0f }}. This is what
 # [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao et al. gains: it moves attention across the
 # tensor-core ridge and raises the bound {{ intensity.gain | .1f }}×.
 
@@ -463,10 +439,8 @@ publish(
 # ## Predicting the knees
 #
 # We return to the test kernel. An \FP32 element costs {{ knee.bytes_32 }} bytes, 4 in and 4 out, and $r$
-# multiply-adds are $2r$ FLOP. On the toy machine, {{ knee.bytes_32 }} bytes take as long as
-# {{ knee.toy_flop }} operations, so {{ knee.toy }} multiply-adds are free. On the H100, the intensity
-# $2r/8$ reaches the ridge at $r =$ {{ knee.at_32 | .0f }}. Up to this *knee*, the multiply-adds should
-# cost nothing.
+# multiply-adds are $2r$ FLOP. On the H100, the intensity $2r/8$ reaches the ridge at $r =$ {{ knee.at_32 | .0f }}. Up
+# to this *knee*, the multiply-adds should cost nothing.
 #
 # Two variants test the model:
 #
@@ -482,15 +456,12 @@ from tilewise.measurements import medians_us, recorded, recorded_device
 GPU = recorded_device()
 BYTES = {32: 8, 16: 4}
 KNEE = {bits: BYTES[bits] * stated(GPU).ridge_flop_per_byte() / 2 for bits in BYTES}
-TOY_FLOP = BYTES[32] * TOY["flop_per_s"] // TOY["bytes_per_s"]
 publish(
     knee={
         "bytes_32": BYTES[32],
         "at_32": KNEE[32],
         "at_16": KNEE[16],
         "multiply_only": ROOF.tflop_per_s["fp32"] / 2,
-        "toy_flop": TOY_FLOP,
-        "toy": TOY_FLOP // 2,
     }
 )
 
@@ -809,7 +780,6 @@ publish(
         "flat": flat,
         "one_us": two_digits(of_32[1]),
         "eighty_more": of_32[80] / of_32[1] - 1,
-        "most_ms": of_32[512] / 1000,
         "corner_more": of_32[80] / max(of_32[1], of_32[512] * 80 / 512) - 1,
         "knee_32": crossing("FP32"),
         "knee_16": crossing("FP16 storage"),
@@ -834,8 +804,8 @@ publish(
 
 # %% [markdown]
 # The model misses two things. First, close to the ridge the kernel is slower than either limit: 80
-# multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow. The roofline
-# assumes perfect overlap, and at the ridge neither valve has any slack to hide a gap in the other.
+# multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow, since the overlap isn't
+# perfect.
 #
 # Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add
 # it moves {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}. The lesson on [hiding
@@ -886,8 +856,8 @@ publish(
 #
 # The roofline is an upper bound, and a kernel can be far below it. Compare two more kernels.
 #
-# `sum_strided` adds up an array, which is 1 FLOP per 4 bytes. It has fewer threads than elements, so thread `me` adds
-# up elements `me`, `me + threads`, `me + 2 * threads` and so on. This is a *grid-stride loop*.
+# `sum_strided` adds up an array, which is 1 FLOP per 4 bytes. Thread `me` adds up elements `me`, `me + threads`,
+# `me + 2 * threads` and so on, in a *grid-stride loop*.
 #
 # ??? definition "Grid-stride loop | grid-stride loops"
 #     A loop in which a thread handles item i, then i plus the number of all threads, and so on, so that
@@ -1067,8 +1037,7 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 #
 # So a low rate has one of two causes. Either the kernel is on the slope of its roofline, and only a higher
 # intensity helps. Or it's below the roofline: then look for too few threads, exposed \latency or the cost
-# of the launch. The next lessons cover those. A separate page, [One
-# roofline](../../all-kernels.md), plots every kernel of the course.
+# of the launch, as in the next lessons. [One roofline](../../all-kernels.md) plots every kernel of the course.
 
 # %% [markdown]
 # ## The answer
@@ -1077,9 +1046,7 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # {{ repeat_32bit._4_byte_loads.op_fma_repeat_1.median | us }}, and 80 take
 # {{ repeat_32bit._4_byte_loads.op_fma_repeat_80.median | us }}. With `float4` loads, one
 # multiply-add takes {{ seen.one_us }} µs and {{ seen.flat }} take just as long; 80 take
-# {{ seen.eighty_more | .0% }} longer. Up to the knee, most of the arithmetic hides behind the memory
-# traffic. Well beyond it, time is proportional to the arithmetic: 512 multiply-adds take
-# {{ seen.most_ms | .1f }} ms.
+# {{ seen.eighty_more | .0% }} longer.
 
 # %% [markdown]
 # ## Takeaways

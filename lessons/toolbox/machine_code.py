@@ -350,7 +350,7 @@ if HERE and record:
             x="loads in flight per SM",
             y="SM cycles per memory instruction",
             title="Below 300 loads in flight, each costs more; the two builds with the most spills stand out",
-            caption=f"{len(READ)} builds of one kernel: recorded time on an {{machine}} per memory instruction of the loop, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. In {'all' if same == len(READ) else same} of them, the SASS counted here uses as many registers and as much local memory as the recorded one.",
+            caption=f"Recorded time on an {{machine}} per memory instruction of the loop, for {len(READ)} builds of one kernel, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. In {'all' if same == len(READ) else same} of them, the SASS counted here uses as many registers and as much local memory as the recorded one.",
         )
     )
 
@@ -508,8 +508,6 @@ assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text na
 # On Nsight Compute's *Source* page, choose SASS and look for the instructions with the most *long scoreboard* samples: each is the first use of
 # a load. If only a few `LDG`s come before it, unroll the loop, allow more registers or use 16-byte loads. If you find `LDL` and
 # `STL` in the loop, allow more registers or keep fewer values.
-#
-# The next lesson compares [the SASS of CUDA C, Numba, Triton and PyTorch](front_ends.py).
 
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
@@ -586,3 +584,6 @@ exercise(
     ],
     hint="A branch to a label above itself ends a loop. A branch to a label below it doesn't.",
 )
+
+# %% [markdown]
+# The next lesson compares [the SASS of CUDA C, Numba, Triton and PyTorch](front_ends.py).
