@@ -111,7 +111,7 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
     go(tree, 2)
     assert line(tree) == "5"
     expect(tree.locator(".tw-marks .tw-read")).to_have_count(100)
-    reads = tree.locator(".tw-array", has_text="x (100), 13 sectors")
+    reads = tree.locator(".tw-array", has_text="x (100), 13 sectors over 4 warps")
     expect(reads.locator(".tw-element.tw-read")).to_have_count(100)
     expect(said).to_contain_text("read x[0 to 99] in 13 sectors")
 

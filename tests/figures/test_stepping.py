@@ -14,7 +14,8 @@ from tilewise.figures import State, stepped
 from tilewise.figures.dims import total
 from tilewise.figures.kinds.stepped import traced_of
 from tilewise.figures.kinds.stepped.declarations import shared_arrays, words_as
-from tilewise.figures.kinds.stepped.moments import Moment, moments_of
+from tilewise.figures.kinds.stepped.moment_texts import texts_of
+from tilewise.figures.kinds.stepped.moments import Buffer, Moment, Touch, moments_of
 
 WORDS = {"title": "A statement", "caption": "What it shows."}
 
@@ -67,7 +68,7 @@ def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
     texts = stepped(run, launch=launch, **WORDS).steps
     assert texts[:9] == (
         "Step 1, line 4: i = 0 to 127 in threads 0 to 127.",
-        "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes.",
+        "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes, summed over 4 warps.",
         "Step 3, line 5: threads 0 to 127 write s[0 to 63], no bank conflict.",
         "Step 4, line 6: the threads of a block synchronise at the barrier.",
         "Step 5, line 8: half = 32 in threads 32 to 63, 96 to 127.",
@@ -76,7 +77,35 @@ def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
         "Step 8, line 8: threads 0 to 31, 64 to 95 write s[0 to 31], no bank conflict; half = 32.",
         "Step 9, line 9: the threads of a block synchronise at the barrier.",
     )
-    assert texts[-1] == "Step 36, line 11: threads 0, 64 write out[0 to 1] in 2 sectors of 32 bytes."
+    assert (
+        texts[-1]
+        == "Step 36, line 11: threads 0, 64 write out[0 to 1] in 2 sectors of 32 bytes, summed over 2 warps."
+    )
+
+
+@pytest.mark.parametrize(
+    ("threads", "elements", "said"),
+    [
+        ([0, 1, 4, 5, 8, 9], [0, 1, 0, 1, 0, 1], "in each of blocks 0 to 2, threads 0 to 1 write s[0 to 1]"),
+        ([1, 5], [2, 2], "in each of blocks 0 and 1, thread 1 writes s[2]"),
+        ([5, 6], [0, 1], "in block 1, threads 1 to 2 write s[0 to 1]"),
+        ([0, 0, 8, 8], [3, 5, 3, 5], "in each of blocks 0 and 2, thread 0 writes s[3, 5]"),
+        ([0, 4, 12, 20, 28], [0] * 5, "in each of 5 blocks, thread 0 writes s[0]"),
+        ([0, 1], [0, 1], "threads 0 to 1 write s[0 to 1]"),
+        ([0, 4], [0, 1], "threads 0, 4 write s[0 to 1]"),
+        ([0, 5], [0, 0], "threads 0, 5 write s[0]"),
+        ([0, 1, 4], [0, 1, 0], "threads 0 to 1, 4 write s[0 to 1]"),
+    ],
+)
+def test_shared_memory_is_said_by_block_where_blocks_do_the_same(
+    threads: list[int], elements: list[int], said: str
+) -> None:
+    moment = Moment(3, [Touch(0, "write", elements, None, threads, 1)])
+    in_shared = texts_of([moment], [Buffer("s", [8], "shared")], [], 4)
+    assert in_shared == [f"Step 1, line 3: {said}."]
+    of_all = texts_of([moment], [Buffer("s", [8], "global")], [], 4)
+    assert of_all == texts_of([moment], [Buffer("s", [8], "shared")], [])
+    assert "block" not in of_all[0]
 
 
 def test_sectors_and_passes_of_all_steps_add_up_to_what_the_run_counted() -> None:
