@@ -228,6 +228,17 @@ def test_a_model_steps_through_its_states() -> None:
     }
 
 
+def test_matrices_of_short_values_stand_side_by_side() -> None:
+    def rooms(scale: float) -> Any:
+        shapes = {"array": np.arange(60).reshape(6, 10) / scale, "tile": np.arange(32).reshape(4, 8) / scale}
+        return stepped([State("Both.", arrays=shapes)], **WORDS).spec
+
+    short, long = rooms(1), rooms(7)
+    assert short["arrays"][0]["wide"] * 18 < 620
+    assert "wide" not in long["arrays"][0]
+    assert short["rooms"]["wide"]["memory"] <= long["rooms"]["wide"]["memory"] < 220  # one line of both
+
+
 def test_a_model_says_whether_nan_is_an_empty_place() -> None:
     states = [State("Nothing is there.", arrays={"y": [np.nan]}), State("It is made.", arrays={"y": [1.0]})]
     drawn = stepped(states, blanks=True, **WORDS).spec

@@ -6,7 +6,7 @@ import { SIGNS, hatching } from "tilewise-figures/grid_2d.js";
 import { WARP, total } from "tilewise-figures/launch.js";
 import { brief, ofBlock } from "./moments.js";
 
-const VALUE_WIDTH = 38;
+const [VALUE_WIDTH, SHORT] = [36, 30];
 const VALUE_HEIGHT = 24;
 const [SMALLEST, LEAST, LARGEST, ROW] = [6, 9, 20, 32];
 const MOST_ROWS = 24;
@@ -164,9 +164,9 @@ function drawing({ array, hatch, now, known, number, selected, room, blanks }) {
     const middle = `x="${x + w / 2}" y="${y + h / 2}"`;
     if (valued) {
       if (touch?.kind === "read") {
-        parts.push(`<rect class="tw-open" x="${x + 3}" y="${y + 3}" width="${w - 6}" height="${h - 6}"/>`);
+        parts.push(`<rect class="tw-open" x="${x + 2}" y="${y + 2}" width="${w - 4}" height="${h - 4}"/>`);
       }
-      const filled = `${touch && touch.kind !== "read" ? "tw-sign" : "tw-number"}${wide < VALUE_WIDTH ? " tw-short" : ""}`;
+      const filled = `${touch && touch.kind !== "read" ? "tw-sign" : "tw-number"}${wide < SHORT ? " tw-short" : ""}`;
       parts.push(`<text class="${filled}" ${middle}>${empty ? "" : brief(value)}</text>`);
     } else if (touch && tall >= 13) parts.push(`<text class="tw-sign" ${middle}>${SIGNS[touch.kind]}</text>`);
     else if (touch && touch.kind !== "read") {
