@@ -261,19 +261,33 @@ def test_steps_beyond_a_hazard_say_that_the_counts_end_there(
     assert ground not in ("rgb(0, 0, 0)", "rgba(0, 0, 0, 0)")
 
 
+def test_the_source_gives_way_to_the_counts(opened: Callable[..., tuple[Page, Faults]]) -> None:
+    page, _ = opened()
+    run = page.locator("#try-1")
+    run.evaluate("(one) => { one.style.width = '560px'; }")
+    run.get_by_label("block", exact=True).press("ArrowRight")
+    expect(run.locator(".tw-run-title code")).to_have_text("vec_add<<<3, 9>>>")
+    assert run.locator(".tw-table").evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    source = run.locator(".tw-source").first
+    narrow = source.bounding_box()
+    source.hover()
+    wide = source.bounding_box()
+    assert narrow and wide and 100 < narrow["width"] < wide["width"]
+
+
 def test_the_table_stays_where_it_is_scrolled_while_a_slider_moves(
     opened: Callable[..., tuple[Page, Faults]],
 ) -> None:
     page, _ = opened(800)
-    run = page.locator("#try-1")
-    slider = run.get_by_label("block", exact=True)
+    run = page.locator("#try-2")
+    slider = run.get_by_label("stride")
     slider.press("ArrowRight")
     table = run.locator(".tw-table")
-    title = run.locator(".tw-run-title code")
-    expect(title).to_have_text("vec_add<<<3, 9>>>")
+    result = run.locator(".tw-try-result")
+    expect(result).to_have_attribute("data-answers", "1")
     table.evaluate("(one) => { one.scrollLeft = 40; }")
     slider.press("ArrowRight")
-    expect(title).to_have_text("vec_add<<<2, 10>>>")
+    expect(result).to_have_attribute("data-answers", "2")
     assert table.evaluate("(one) => one.scrollLeft") == 40
 
 
