@@ -51,10 +51,16 @@ void copy(const float* A, float* B, int width) {
 """
 
 
+def of_copy(side: int, grid: tuple[int, ...], block: tuple[int, ...], title: str) -> Figure:
+    copy = Kernel(COPY).on(
+        case(A=normal(side, side), B=output(side, side), width=side, grid=grid, block=block)
+    )
+    return stepped(copy.simulate(trace=Trace(blocks=[0])), launch=copy, title=title, caption="c")
+
+
 def figures() -> dict[str, Figure]:
     tree = Kernel(TREE).on(case(x=normal(100), out=output(2), n=100, grid=2, block=64))
     banks = Kernel(STRIDE).on(case(x=normal(256), out=output(32), by=8, grid=1, block=32))
-    copy = Kernel(COPY).on(case(A=normal(8, 8), B=output(8, 8), width=8, grid=(2, 2), block=(4, 4)))
     x = np.array([1.0, 3.0, 2.0])
     model = [
         State(
@@ -71,7 +77,10 @@ def figures() -> dict[str, Figure]:
         "tree": stepped(run, launch=tree, title="Sums meet in a tree", caption="c"),
         "twin": stepped(run, launch=tree, title="The same once more", caption="c"),
         "banks": stepped(banks.simulate(trace=Trace()), launch=banks, title="Banks", caption="c"),
-        "flat": stepped(copy.simulate(trace=Trace(blocks=[0])), launch=copy, title="Copy", caption="c"),
+        "flat": of_copy(8, (2, 2), (4, 4), "Copy"),
+        "wide": of_copy(512, (2, 4), (256, 1), "Wide blocks"),
+        "row": of_copy(64, (2, 1), (32, 4), "Two blocks"),
+        "deep": of_copy(8, (1, 1, 16), (2, 2, 1), "Layers"),
         "model": stepped(
             model, source="m = -inf\nfor v in x: m = max(m, v)", language="python", title="Model", caption="c"
         ),
@@ -111,7 +120,7 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
     go(tree, 2)
     assert line(tree) == "5"
     expect(tree.locator(".tw-marks .tw-read")).to_have_count(100)
-    reads = tree.locator(".tw-array", has_text="x (100), 13 sectors")
+    reads = tree.locator(".tw-array", has_text="x (100), 13 sectors over 4 warps")
     expect(reads.locator(".tw-element.tw-read")).to_have_count(100)
     expect(said).to_contain_text("read x[0 to 99] in 13 sectors")
 
@@ -125,6 +134,35 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
     assert line(tree) == "6"
     expect(tree.locator(".tw-marks .tw-acting")).to_have_count(0)
     expect(said).to_contain_text("synchronise at the barrier")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_wide_blocks_are_folded_so_that_their_threads_are_seen(
+    open_page: Callable[..., Page], width: int
+) -> None:
+    page = open_page(width)
+    for name, least, lines in (("wide", 4, 32), ("row", 8, 8)):
+        figure = drawn(page, name)
+        cells = figure.locator(".tw-flat .tw-cell").evaluate_all(
+            "(all) => all.map((one) => one.getBoundingClientRect()).map(({width, y}) => [width, y])"
+        )
+        assert min(side for side, _ in cells) >= least
+        assert len({round(y) for _, y in cells}) == lines
+        stage = figure.locator(".tw-flat")
+        blank = stage.evaluate("(one) => one.clientHeight - one.firstChild.getBoundingClientRect().height")
+        assert blank >= 0
+        if name == "wide" or width == 390:  # else arrays beside it are higher
+            assert blank <= 30
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_name_of_the_last_layer_is_whole(open_page: Callable[..., Page], width: int) -> None:
+    deep = drawn(open_page(width), "deep")
+    name = deep.locator(".tw-flat .tw-layer").last
+    expect(name).to_have_text("z = 15")
+    assert name.evaluate(
+        "(one) => one.getBoundingClientRect().right <= one.ownerSVGElement.getBoundingClientRect().right"
+    )
 
 
 def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> None:

@@ -44,6 +44,7 @@ void strided(const int* x, int* out, int stride) {
     out[threadIdx.x] = s[threadIdx.x * stride];
 }
 """)
+UNORDERED = Kernel(SHARED.source.replace("    __syncthreads();\n", ""))
 ENDLESS = Kernel(r"""
 extern "C" __global__
 void endless(int* x, int n) {
@@ -78,6 +79,7 @@ def offers() -> list[TryOutput]:
         try_it(adding, {"with the guard": VEC_ADD, "without": NO_GUARD}, n=(1, 20, 200), block=(1, 8, 64))
         try_it(striding, SHARED, stride=[1, 2, 4, 8, 16, 32])
         try_it(wide, VEC_ADD, n=(1, 64, 65536))
+        try_it(striding, UNORDERED, stride=[1, 2])
     return [one for one in sink.outputs if isinstance(one, TryOutput)]
 
 
@@ -222,19 +224,70 @@ def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
     expect(run.locator(".tw-try-status")).to_contain_text(hazard.message)
 
 
+def test_a_hazards_sentence_has_code_in_it(opened: Callable[..., tuple[Page, Faults]]) -> None:
+    page, _ = opened()
+    run = page.locator("#try-4")
+    run.get_by_label("stride").press("ArrowRight")
+    hazard = run.locator(".tw-hazard")
+    expect(hazard).to_contain_text("Hazard: race.")
+    written = "for (int i = threadIdx.x; i < 1024; i += 32) s[i] = x[i];"
+    expect(hazard.locator("code").first).to_have_text(written)
+    expect(hazard).not_to_contain_text("`")
+    expect(run.locator(".tw-try-status")).to_contain_text("touched at line 4")
+    expect(run.locator(".tw-try-status")).not_to_contain_text("`")
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_steps_beyond_a_hazard_say_that_the_counts_end_there(
+    opened: Callable[..., tuple[Page, Faults]], scheme: str
+) -> None:
+    page, _ = opened()
+    page.evaluate("(scheme) => (document.body.dataset.mdColorScheme = scheme)", scheme)
+    run = page.locator("#try-1")
+    ends = "The counts below end at the hazard; the steps go on past it."
+    run.get_by_label("block", exact=True).press("ArrowRight")
+    run.get_by_role("button", name="Step through it").click()
+    caption = run.locator("figcaption").first
+    expect(caption).to_contain_text("barriers keep their order")
+    expect(caption).not_to_contain_text(ends)
+    run.get_by_label("kernel").select_option("without")
+    expect(caption).to_contain_text(ends)
+    sign = run.locator(".tw-marks .tw-outside").first
+    expect(sign).to_be_visible()
+    key = run.locator(".tw-key-sign.tw-outside")
+    expect(key.locator("..")).to_have_text("! out of bounds")
+    ground = key.evaluate("(one) => getComputedStyle(one).backgroundColor")
+    assert sign.evaluate("(one) => getComputedStyle(one).fill") == ground
+    assert ground not in ("rgb(0, 0, 0)", "rgba(0, 0, 0, 0)")
+
+
+def test_the_source_gives_way_to_the_counts(opened: Callable[..., tuple[Page, Faults]]) -> None:
+    page, _ = opened()
+    run = page.locator("#try-1")
+    run.evaluate("(one) => { one.style.width = '560px'; }")
+    run.get_by_label("block", exact=True).press("ArrowRight")
+    expect(run.locator(".tw-run-title code")).to_have_text("vec_add<<<3, 9>>>")
+    assert run.locator(".tw-table").evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    source = run.locator(".tw-source").first
+    narrow = source.bounding_box()
+    source.hover()
+    wide = source.bounding_box()
+    assert narrow and wide and 100 < narrow["width"] < wide["width"]
+
+
 def test_the_table_stays_where_it_is_scrolled_while_a_slider_moves(
     opened: Callable[..., tuple[Page, Faults]],
 ) -> None:
     page, _ = opened(800)
-    run = page.locator("#try-1")
-    slider = run.get_by_label("block", exact=True)
+    run = page.locator("#try-2")
+    slider = run.get_by_label("stride")
     slider.press("ArrowRight")
     table = run.locator(".tw-table")
-    title = run.locator(".tw-run-title code")
-    expect(title).to_have_text("vec_add<<<3, 9>>>")
+    result = run.locator(".tw-try-result")
+    expect(result).to_have_attribute("data-answers", "1")
     table.evaluate("(one) => { one.scrollLeft = 40; }")
     slider.press("ArrowRight")
-    expect(title).to_have_text("vec_add<<<2, 10>>>")
+    expect(result).to_have_attribute("data-answers", "2")
     assert table.evaluate("(one) => one.scrollLeft") == 40
 
 

@@ -164,7 +164,9 @@ def test_a_page_is_written_that_holds_all_it_needs(file: str, capsys: pytest.Cap
         assert f"/* {name} */" in text
     assert figure["kind"] == "stepped"
     assert figure["spec"]["code"]["text"] == SOURCE  # type: ignore[index]
-    assert figure["steps"][0].endswith("threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes.")  # type: ignore[index]
+    assert figure["steps"][0].endswith(
+        "threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes, summed over 4 warps."
+    )  # type: ignore[index]
 
 
 def test_hazards_are_marked_on_their_lines_of_the_page(file: str) -> None:

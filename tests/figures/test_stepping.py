@@ -14,7 +14,8 @@ from tilewise.cuda.shared_arrays import shared_arrays
 from tilewise.figures import State, stepped
 from tilewise.figures.dims import total
 from tilewise.figures.kinds.stepped import traced_of
-from tilewise.figures.kinds.stepped.moments import Moment, moments_of
+from tilewise.figures.kinds.stepped.moment_texts import texts_of
+from tilewise.figures.kinds.stepped.moments import Buffer, Moment, Touch, moments_of
 
 WORDS = {"title": "A statement", "caption": "What it shows."}
 
@@ -67,16 +68,44 @@ def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
     texts = stepped(run, launch=launch, **WORDS).steps
     assert texts[:9] == (
         "Step 1, line 4: i = 0 to 127 in threads 0 to 127.",
-        "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes.",
-        "Step 3, line 5: threads 0 to 127 write s[0 to 63], no bank conflict.",
+        "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes, summed over 4 warps.",
+        "Step 3, line 5: in each of blocks 0 and 1, threads 0 to 63 write s[0 to 63], no bank conflict.",
         "Step 4, line 6: the threads of a block synchronise at the barrier.",
         "Step 5, line 8: half = 32 in threads 32 to 63, 96 to 127.",
-        "Step 6, line 8: threads 0 to 31, 64 to 95 read s[32 to 63], no bank conflict.",
-        "Step 7, line 8: threads 0 to 31, 64 to 95 read s[0 to 31], no bank conflict.",
-        "Step 8, line 8: threads 0 to 31, 64 to 95 write s[0 to 31], no bank conflict; half = 32.",
+        "Step 6, line 8: in each of blocks 0 and 1, threads 0 to 31 read s[32 to 63], no bank conflict.",
+        "Step 7, line 8: in each of blocks 0 and 1, threads 0 to 31 read s[0 to 31], no bank conflict.",
+        "Step 8, line 8: in each of blocks 0 and 1, threads 0 to 31 write s[0 to 31], no bank conflict; half = 32.",
         "Step 9, line 9: the threads of a block synchronise at the barrier.",
     )
-    assert texts[-1] == "Step 36, line 11: threads 0, 64 write out[0 to 1] in 2 sectors of 32 bytes."
+    assert (
+        texts[-1]
+        == "Step 36, line 11: threads 0, 64 write out[0 to 1] in 2 sectors of 32 bytes, summed over 2 warps."
+    )
+
+
+@pytest.mark.parametrize(
+    ("threads", "elements", "said"),
+    [
+        ([0, 1, 4, 5, 8, 9], [0, 1, 0, 1, 0, 1], "in each of blocks 0 to 2, threads 0 to 1 write s[0 to 1]"),
+        ([1, 5], [2, 2], "in each of blocks 0 and 1, thread 1 writes s[2]"),
+        ([5, 6], [0, 1], "in block 1, threads 1 to 2 write s[0 to 1]"),
+        ([0, 0, 8, 8], [3, 5, 3, 5], "in each of blocks 0 and 2, thread 0 writes s[3, 5]"),
+        ([0, 4, 12, 20, 28], [0] * 5, "in each of 5 blocks, thread 0 writes s[0]"),
+        ([0, 1], [0, 1], "threads 0 to 1 write s[0 to 1]"),
+        ([0, 4], [0, 1], "threads 0, 4 write s[0 to 1]"),
+        ([0, 5], [0, 0], "threads 0, 5 write s[0]"),
+        ([0, 1, 4], [0, 1, 0], "threads 0 to 1, 4 write s[0 to 1]"),
+    ],
+)
+def test_shared_memory_is_said_by_block_where_blocks_do_the_same(
+    threads: list[int], elements: list[int], said: str
+) -> None:
+    moment = Moment(3, [Touch(0, "write", elements, None, threads, 1)])
+    in_shared = texts_of([moment], [Buffer("s", [8], "shared")], [], 4)
+    assert in_shared == [f"Step 1, line 3: {said}."]
+    of_all = texts_of([moment], [Buffer("s", [8], "global")], [], 4)
+    assert of_all == texts_of([moment], [Buffer("s", [8], "shared")], [])
+    assert "block" not in of_all[0]
 
 
 def test_sectors_and_passes_of_all_steps_add_up_to_what_the_run_counted() -> None:
@@ -242,6 +271,17 @@ def test_a_model_steps_through_its_states() -> None:
         ],
         "w": [{"n": 0, "v": [3]}],
     }
+
+
+def test_matrices_of_short_values_stand_side_by_side() -> None:
+    def rooms(scale: float) -> Any:
+        shapes = {"array": np.arange(60).reshape(6, 10) / scale, "tile": np.arange(32).reshape(4, 8) / scale}
+        return stepped([State("Both.", arrays=shapes)], **WORDS).spec
+
+    short, long = rooms(1), rooms(7)
+    assert short["arrays"][0]["wide"] * 18 < 620
+    assert "wide" not in long["arrays"][0]
+    assert short["rooms"]["wide"]["memory"] <= long["rooms"]["wide"]["memory"] < 220  # one line of both
 
 
 def test_a_model_says_whether_nan_is_an_empty_place() -> None:

@@ -46,6 +46,13 @@ def test_an_index_off_either_end_names_the_array(index: str, named: str) -> None
     _hazard(lambda: simulate(source, _ints(32), _ints(32), np.int32(32)), "out of bounds", 4, "writes", named)
 
 
+def test_a_wide_access_that_begins_in_the_array_and_ends_outside() -> None:
+    source = on_threads("y[i] = ((const int*)x)[i];", "int* y, const short* x")
+    said = "thread 31 of block 0 reads 4 bytes from x[62] on; x has 63 elements"
+    _hazard(lambda: simulate(source, _ints(32), np.zeros(63, np.int16)), "out of bounds", 3, said)
+    _hazard(lambda: simulate(source, _ints(32), np.zeros(62, np.int16)), "out of bounds", 3, "reads x[62]; x")
+
+
 def test_beyond_a_shared_array_into_the_next_one() -> None:
     source = on_threads(
         "__shared__ int a[32], b[32]; b[i] = 0;\na[i + 1] = i;\n__syncthreads();\ny[i] = a[i] + b[i];",

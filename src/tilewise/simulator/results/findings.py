@@ -158,9 +158,13 @@ class Findings:
     def _out_of_bounds(self, row: Any) -> str:
         number = int(row["buffer"])
         shown = self.memory.shown[number] if number >= 0 else None
+        what = self._what(row)
         if shown is not None:
             held = self.memory.elements(number)
             first = -(self.memory.before(number) // shown.itemsize)
+            begin = (int(row["index"]) - self.memory.before(number)) // shown.itemsize
+            if first <= begin < first + held:  # what it names is in the array, and its end is not
+                what = f"{int(row['size'])} bytes from {what} on"
             extent = f"; {self.memory.names[number]} has {held} element{'s' if held != 1 else ''}"
             if first:
                 extent += f", from {first} to {first + held - 1}"
@@ -170,7 +174,7 @@ class Findings:
             extent = f", which have {self.program.local_bytes} bytes from 0 on"
         else:
             extent = f", which belongs to no array{self._inner_pointers()}"
-        return f"{self._who(row)} {self._verb(row)} {self._what(row)}{extent}"
+        return f"{self._who(row)} {self._verb(row)} {what}{extent}"
 
     def _inner_pointers(self) -> str:
         """That an argument may hold pointers, of which the simulator knows nothing."""

@@ -3,14 +3,15 @@
 
 import { element, escaped, grouped, uniqueId } from "tilewise-figures/dom.js";
 import { SIGNS, hatching } from "tilewise-figures/grid_2d.js";
+import { WARP, total } from "tilewise-figures/launch.js";
 import { brief, ofBlock } from "./moments.js";
 
-const VALUE_WIDTH = 38;
+const [VALUE_WIDTH, SHORT] = [36, 30];
 const VALUE_HEIGHT = 24;
 const [SMALLEST, LEAST, LARGEST, ROW] = [6, 9, 20, 32];
 const MOST_ROWS = 24;
 const SECTOR = 32;
-const [CHARACTER, HEAD_ROOM, MODEL_ROOM] = [7, 19, 10];
+const [CHARACTER, LETTER, HEAD_ROOM, MODEL_ROOM] = [7, 7.3, 19, 10];
 
 /** @param {any} spec @param {{onThread: (k: number) => void}} options */
 export function cellPanel(spec, { onThread }) {
@@ -19,9 +20,10 @@ export function cellPanel(spec, { onThread }) {
     const head = element("p", { class: "tw-array-name" });
     const body = element("div", { class: "tw-array-cells" });
     const box = element("div", { class: "tw-array" }, head, body);
-    box.style.minWidth = `${CHARACTER * (array.name.length + (array.space === "model" ? MODEL_ROOM : HEAD_ROOM))}px`; // so that no step moves the next array
+    const least = CHARACTER * (array.name.length + (array.space === "model" ? MODEL_ROOM : HEAD_ROOM));
+    box.style.minWidth = `${least}px`; // so that no step moves the next array
     root.append(box);
-    return { box, head, body, hatch: uniqueId("hatch") };
+    return { box, head, body, least, hatch: uniqueId("hatch") };
   });
   let room = { width: 0, largest: LARGEST };
   root.addEventListener("click", (event) => {
@@ -46,11 +48,14 @@ export function cellPanel(spec, { onThread }) {
     show(moment, known, block, selected) {
       const here = ofBlock(spec, block);
       const active = [];
-      boxes.forEach(({ box, head, body, hatch }, number) => {
+      boxes.forEach(({ box, head, body, least, hatch }, number) => {
         const array = spec.arrays[number];
         const now = touched(moment, number, here);
         const part = array.used ? `${grouped(array.used)} of ` : "";
-        head.textContent = `${array.name} (${part}${array.shape.map(grouped).join(" × ")})${cost(moment, number) || where(array, block, spec)}`;
+        const { columns, wide } = laidOut(array, room);
+        const name = `${array.name} (${part}${array.shape.map(grouped).join(" × ")})`;
+        const letters = Math.max(least, columns * wide) / LETTER - name.length;
+        head.textContent = `${name}${cost(moment, number, spec, letters) || where(array, block, spec)}`;
         body.innerHTML = drawing({ array, hatch, now, known, number, selected, room, blanks: spec.blanks });
         if (now.size) active.push(box);
       });
@@ -102,9 +107,17 @@ function where(array, block, spec) {
   return ", global";
 }
 
-function cost(moment, number) {
-  const sectors = moment.touches.reduce((all, touch) => all + (touch.array === number ? touch.sectors : 0), 0);
-  return sectors ? `, ${grouped(sectors)} ${sectors === 1 ? "sector" : "sectors"}` : "";
+/** The sectors of a step, summed over the warps that touch the array; how many these are is said where it has room. */
+function cost(moment, number, spec, letters) {
+  const touches = moment.touches.filter((touch) => touch.array === number && touch.sectors);
+  if (!touches.length) return "";
+  const sectors = touches.reduce((all, touch) => all + touch.sectors, 0);
+  const each = total(spec.block);
+  const warpOf = (k) => WARP * Math.floor(k / each) + Math.floor((k % each) / WARP);
+  const warps = new Set(touches.flatMap(({ threads }) => threads.map(warpOf))).size;
+  const said = `, ${grouped(sectors)} ${sectors === 1 ? "sector" : "sectors"}`;
+  const over = warps > 1 ? ` over ${grouped(warps)} warps` : "";
+  return said.length + over.length < letters ? said + over : said;
 }
 
 function touched(moment, number, here) {
@@ -151,9 +164,9 @@ function drawing({ array, hatch, now, known, number, selected, room, blanks }) {
     const middle = `x="${x + w / 2}" y="${y + h / 2}"`;
     if (valued) {
       if (touch?.kind === "read") {
-        parts.push(`<rect class="tw-open" x="${x + 3}" y="${y + 3}" width="${w - 6}" height="${h - 6}"/>`);
+        parts.push(`<rect class="tw-open" x="${x + 2}" y="${y + 2}" width="${w - 4}" height="${h - 4}"/>`);
       }
-      const filled = `${touch && touch.kind !== "read" ? "tw-sign" : "tw-number"}${wide < VALUE_WIDTH ? " tw-short" : ""}`;
+      const filled = `${touch && touch.kind !== "read" ? "tw-sign" : "tw-number"}${wide < SHORT ? " tw-short" : ""}`;
       parts.push(`<text class="${filled}" ${middle}>${empty ? "" : brief(value)}</text>`);
     } else if (touch && tall >= 13) parts.push(`<text class="tw-sign" ${middle}>${SIGNS[touch.kind]}</text>`);
     else if (touch && touch.kind !== "read") {

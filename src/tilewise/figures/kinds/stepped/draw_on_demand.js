@@ -19,7 +19,7 @@ import { warpOf, watchPanel } from "./watch_panel.js";
 
 const NARROW = 560;
 const DEEDS = { read: "reads", write: "writes", update: "updates", outside: "accesses out-of-bounds element" };
-const NAMES = { read: "read", write: "written", update: "updated" };
+const NAMES = { read: "read", write: "written", update: "updated", outside: "out of bounds" };
 /** Elements of a touch that are named one by one. */
 const MOST_SAID = 4;
 
@@ -88,7 +88,7 @@ export function mount(body, figure, memory) {
   /** What the signs in the arrays mean; only those that this figure can show. */
   function key() {
     const kinds = new Set(all.flatMap((moment) => moment.touches.map((touch) => touch.kind)));
-    const items = ["read", "write", "update"].filter((kind) => kinds.has(kind));
+    const items = Object.keys(NAMES).filter((kind) => kinds.has(kind));
     const sign = (name, letter, said) =>
       element("span", {}, element("i", { class: `tw-key-sign ${name}`, "aria-hidden": "true" }, letter), ` ${said}`);
     const global = spec.arrays.some((array) => array.space === "global");

@@ -15,21 +15,30 @@ from tilewise.figures.values import number
 MOST_RANGES = 4
 
 
-def texts_of(moments: Sequence[Moment], buffers: Sequence[Buffer], watched: Sequence[str]) -> list[str]:
-    """Return one line for each moment, e.g. ``Step 3, line 5: threads 0 to 31 read x[0 to 31].``."""
+def texts_of(
+    moments: Sequence[Moment], buffers: Sequence[Buffer], watched: Sequence[str], each: int = 0
+) -> list[str]:
+    """Return one line for each moment, e.g. ``Step 3, line 5: threads 0 to 31 read x[0 to 31].``.
+
+    Args:
+        moments: what is said.
+        buffers: the arrays that they touch.
+        watched: names of the watched variables.
+        each: threads of a block, so that shared memory is said by block.
+    """
     texts = []
     for at, moment in enumerate(moments):
         line = f", line {moment.line}" if moment.line != 0 else ""
-        texts.append(f"Step {at + 1}{line}: {_said(moment, buffers, watched)}")
+        texts.append(f"Step {at + 1}{line}: {_said(moment, buffers, watched, each)}")
     return texts
 
 
-def _said(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str]) -> str:
+def _said(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str], each: int) -> str:
     if moment.barrier:
         return "the threads of a block synchronise at the barrier."
     parts = []
     if moment.text == "":
-        parts = [_touch(touch, buffers[touch.array]) for touch in moment.touches]
+        parts = [_touch(touch, buffers[touch.array], each) for touch in moment.touches]
     alone = len(moment.touches) == 0
     for watch in moment.watches:
         parts.append(_watch(watch, watched[watch.name], alone))
@@ -37,13 +46,19 @@ def _said(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str]) -> 
     return f"{moment.text} {said}".strip() if moment.text != "" else said
 
 
-def _touch(touch: Touch, buffer: Buffer) -> str:
+def _touch(touch: Touch, buffer: Buffer, each: int) -> str:
     where = f"{buffer.name}{element_text(touch.elements, buffer.shape)}"
     cost = _cost(touch)
     if touch.threads is None:
         return f"{touch.kind} {where}{cost}"
-    several = len(set(touch.threads)) > 1
-    who = _who(touch.threads)
+    blocks = _alike(touch.threads, touch.elements, each) if each > 0 and buffer.space == "shared" else []
+    threads = touch.threads
+    within = ""
+    if len(blocks) > 0:
+        threads = [one % each for one in touch.threads]
+        within = _within(blocks)
+    several = len(set(threads)) > 1
+    who = f"{within}{_who(threads)}"
     if touch.kind == "outside":
         verb = "access" if several else "accesses"
         return f"{who} {verb} {buffer.name} out of bounds at [{ranges(touch.elements)}]"
@@ -51,23 +66,53 @@ def _touch(touch: Touch, buffer: Buffer) -> str:
     return f"{who} {verb} {where}{cost}"
 
 
+def _alike(threads: list[int], elements: list[int], each: int) -> list[int]:
+    """The blocks of some threads if all do the same, each in shared memory of its own.
+
+    None where they differ, or where it is block 0 alone, whose threads have the same numbers in the launch.
+    """
+    blocks = sorted({one // each for one in threads})
+    part = len([one for one in threads if one // each == blocks[0]])
+    if blocks[-1] == 0 or len(threads) != part * len(blocks):
+        return []
+    for at, thread in enumerate(threads):
+        if thread // each != blocks[at // part] or thread % each != threads[at % part] % each:
+            return []
+        if elements[at] != elements[at % part]:
+            return []
+    return blocks
+
+
+def _within(blocks: list[int]) -> str:
+    if len(blocks) == 1:
+        return f"in block {blocks[0]}, "
+    named = f"blocks {blocks[0]} and {blocks[1]}" if len(blocks) == 2 else _several(blocks, "block")
+    return f"in each of {named}, "
+
+
 def _who(threads: list[int]) -> str:
-    """The threads by number where they are one or two ranges, else how many there are."""
+    return _several(threads, "thread")
+
+
+def _several(threads: list[int], name: str) -> str:
+    """Threads or blocks by number where they are one or two ranges, else how many there are."""
     numbers = sorted(set(threads))
     if len(_groups(numbers)) > 2:
-        return f"{len(numbers):,} threads"
-    name = "threads" if len(numbers) > 1 else "thread"
-    return f"{name} {ranges(numbers)}"
+        return f"{len(numbers):,} {name}s"
+    names = f"{name}s" if len(numbers) > 1 else name
+    return f"{names} {ranges(numbers)}"
 
 
 def _cost(touch: Touch) -> str:
+    """Sectors or wavefronts; a warp pays for its own, so those of several are a sum."""
+    warps = f", summed over {touch.requests} warps" if touch.requests > 1 else ""
     if touch.sectors > 0:
         name = "sector" if touch.sectors == 1 else "sectors"
-        return f" in {touch.sectors} {name} of 32 bytes"
+        return f" in {touch.sectors} {name} of 32 bytes{warps}"
     if touch.wavefronts == touch.requests:
         return ", no bank conflict"
     if touch.wavefronts > 0:
-        return f" in {touch.wavefronts} wavefronts instead of {touch.requests}"
+        return f" in {touch.wavefronts} wavefronts instead of {touch.requests}{warps}"
     return ""
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from tilewise.figures.kinds.stepped.moments import WARP
 
-WIDE = 690
+WIDE = 724
+CLOSE = 690
 NARROW = 328
-"""Width of a figure on a phone 360 px wide."""
+"""Width of a figure in a window 1,280 px wide, the one that its text and a row of threads are given, so that
+they also fit where it is less wide, and its width on a phone 360 px wide."""
 TIGHT = 420
 """A narrower page has tight cells for short values of a matrix, and many signs' meanings on two lines."""
 GAP = 8
@@ -26,20 +28,26 @@ LAUNCH = 24
 TRANSPORT = 44
 HEAD = 22
 VALUE = 24
-VALUE_WIDTH = 38
+VALUE_WIDTH = 36
+WHOLE_WIDTH = 32
 SHORT_WIDTH = 20
 TIGHT_WIDTH = 19
 ELEMENT = 20
 EDGE = 4
 NAME = 133
-"""Width of a cell with a value, of one with at most three characters, of the latter in a matrix on a narrow
-page, side of one without, what an array has around its cells, and what a name needs besides its letters. A
-row has room for 32 short ones, a word for each lane of a warp; a phone for two matrices of eight columns."""
+"""Width of a cell with a value, of one with at most three characters in a matrix, of such a one in shared
+memory and in a matrix on a narrow page, side of one without, what an array has around its cells, and what a
+name needs besides its letters. A row has room for 32 short ones, a word for each lane of a warp; a phone for
+two matrices of eight columns."""
 MODEL_NAME = 70
 """The latter for an array of a model, which has no sectors to name."""
 THREAD = 46
 BLOCK = 31
 """Side of a thread's cell, and what stands around those of a block."""
+LABEL = 17
+MARGIN = 8
+LEGIBLE = 9
+"""What a block's name takes, what is around the threads, and below which side of a cell blocks are folded."""
 BANKS_HEIGHT = 44
 MOST_ROWS = 24
 
@@ -57,7 +65,7 @@ def heights(spec: dict[str, Any], texts: Sequence[str]) -> list[int]:
 
 
 def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> None:
-    """Let an array have narrow cells for short values, and one in shared memory only rows that the run uses.
+    """Let an array have narrower cells for short values, one in shared memory only rows that the run uses.
 
     On a narrow page a matrix of eight columns or more has narrow cells for short values, so that it fits.
     """
@@ -67,8 +75,10 @@ def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> N
     values = [value for touch in touches for value in touch.get("v", []) if value != "c"]
     values = [*values, *[value for value in array.get("start", []) if value != "c"]]
     short = len(values) > 0 and all(isinstance(value, int) and -99 <= value <= 999 for value in values)
-    if len(array["shape"]) == 2 and array["shape"][1] >= 8 and short:
-        array["tight"] = [TIGHT_WIDTH, TIGHT]
+    if len(array["shape"]) == 2 and short:
+        array["wide"] = WHOLE_WIDTH
+        if array["shape"][1] >= 8:
+            array["tight"] = [TIGHT_WIDTH, TIGHT]
     if array["space"] != "shared" or len(array["shape"]) != 1:
         return
     if short:
@@ -112,14 +122,16 @@ def _parts(spec: Mapping[str, Any], texts: Sequence[str], width: int) -> dict[st
     wide = width == WIDE
     half = (width - 16) // 2 if wide and _beside(spec) else width
     longest = max(len(text) for text in texts)
-    parts = {"text": TEXT_LINE * (_lines(longest, width) + _own_lines(spec, width))}
+    close = min(width, CLOSE)
+    parts = {"text": TEXT_LINE * (_lines(longest, close) + _own_lines(spec, close))}
     if "code" in spec:
         lines = len(_without_ends(spec["code"]["text"]).split("\n"))
         parts["code"] = LINE * min(lines, 13 if wide else 9) + 18
     if "grid" in spec:
         least = 120 if wide else 100
         most = 340 if wide else 300
-        parts["stage"] = min(most, max(least, _row_height(spec, width))) if _single(spec) else most
+        needed = _row_height(spec, close) if _single(spec) else _sheet_height(spec, half, most)
+        parts["stage"] = min(most, max(least, needed))
     if len(spec["arrays"]) > 0:
         room = 340 if wide and "code" in spec else 440
         parts["memory"] = min(
@@ -150,6 +162,45 @@ def _row_height(spec: Mapping[str, Any], width: int) -> int:
     cell = min(THREAD, width // threads)
     lines = _round_up(_total(spec["grid"]), max(1, width // (threads * cell)))
     return lines * (_round_up(_total(spec["block"]), threads) * cell + BLOCK)
+
+
+def _sheet_height(spec: Mapping[str, Any], width: int, most: int) -> int:
+    """Blocks in rows and columns, as ``flat.js`` lays them out on a page somewhat wider.
+
+    A launch in three dimensions is shown in space too and takes all, as does one of which a part is drawn.
+    """
+    grid = spec["grid"]
+    block = spec["block"]
+    if grid[2] * block[2] > 1 or _total(grid) * _total(block) > spec["max_threads"]:
+        return most
+    room = width + width // 10 - MARGIN
+    plain = _largest(grid, block, [room, most - MARGIN], False)
+    folded = _largest(grid, block, [room, most - MARGIN], True) if plain[0] < LEGIBLE else [0, 0]
+    best = folded if folded[0] > plain[0] else plain
+    return best[1] + MARGIN if best[0] > 0 else most
+
+
+def _largest(grid: Sequence[int], block: Sequence[int], room: Sequence[int], folds: bool) -> list[int]:
+    """The largest cells that fit, and the height that they take; twice 0 if none do."""
+    cell = THREAD
+    while cell > 3:
+        taken = _sheet(grid, block, room[0], cell, folds)
+        if taken[0] <= room[0] and taken[1] <= room[1]:
+            return [cell, taken[1]]
+        cell -= 2 if cell > 12 else 1
+    return [0, 0]
+
+
+def _sheet(grid: Sequence[int], block: Sequence[int], width: int, cell: int, folds: bool) -> list[int]:
+    """Width and height of all blocks with cells of this size."""
+    gap = 8 if cell > 10 else 5
+    columns = min(WARP, block[0]) if folds and block[1] == 1 else block[0]
+    rows = block[1] * _round_up(block[0], columns)
+    named = len(f"({grid[0] - 1}, {grid[1] - 1})")
+    across = columns * cell + gap
+    down = rows * cell + gap + (LABEL if 10 * columns * cell >= 72 * named else 0)
+    beside = min(grid[0], max(1, (width + gap) // across)) if folds and grid[1] == 1 else grid[0]
+    return [beside * across - gap, grid[1] * _round_up(grid[0], beside) * down - gap]
 
 
 def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int, between: int) -> int:

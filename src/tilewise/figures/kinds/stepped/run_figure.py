@@ -98,7 +98,8 @@ def of_run(traced: Traced, numbers: Sequence[int], spec: dict[str, Any]) -> dict
 
 def parts_of(spec: dict[str, Any], moments: Sequence[Moment], buffers: Sequence[Buffer]) -> dict[str, Any]:
     """Return specification, texts, text alternative and heights of a figure of these moments."""
-    texts = texts_of(moments, buffers, spec["watched"])
+    each = _total(spec["block"]) if "block" in spec else 0
+    texts = texts_of(moments, buffers, spec["watched"], each)
     spec["moments"] = [moment_spec(moment) for moment in moments]
     high = heights(spec, texts) if len(moments) > 0 else [0, 0]
     return {

@@ -2,12 +2,14 @@
 // In: a launch and the room there is. Out: rectangles of threads and blocks in px. Drawing is left to grid_2d.js.
 //
 // A launch with one axis is laid out a warp a row, block after block like words in a line. One with two or three axes
-// keeps rows and columns; the layers of z stand side by side.
+// keeps rows and columns; the layers of z stand side by side. Where that makes cells too small to be seen, wide blocks
+// are folded: a block with one axis has a warp a row too, and a single row of blocks goes on in the next line.
 
 import { WARP, linear, threadAt, total, unravel, usedAxes } from "./launch.js";
 
 const LABEL = 17;
 const CHARACTER = 7.2;
+const LEGIBLE = 9;
 
 /**
  * @typedef {{x: number, y: number, width: number, height: number, label: string}} Box
@@ -24,12 +26,20 @@ const CHARACTER = 7.2;
  * @returns {Flat}
  */
 export function flat(grid, block, width, height, count) {
+  const largest = (place) => {
+    for (let cell = 46; cell > 3; cell -= cell > 12 ? 2 : 1) {
+      const made = place(grid, block, width, cell, count);
+      if (made.width <= width && made.height <= height) return made;
+    }
+    return null;
+  };
   const place = usedAxes(grid, block).length === 1 ? line : sheet;
-  for (let cell = 46; cell > 3; cell -= cell > 12 ? 2 : 1) {
-    const made = place(grid, block, width, cell, count);
-    if (made.width <= width && made.height <= height) return made;
+  const made = largest(place);
+  if (place === sheet && !(made?.cell >= LEGIBLE)) {
+    const folded = largest(foldedSheet);
+    if (folded && folded.cell > (made?.cell ?? 0)) return folded;
   }
-  return place(grid, block, width, 5, count);
+  return made ?? place(grid, block, width, 5, count);
 }
 
 function line(grid, block, width, cell, count) {
@@ -71,15 +81,24 @@ function line(grid, block, width, cell, count) {
   };
 }
 
-function sheet(grid, block, width, cell, count) {
+function foldedSheet(grid, block, width, cell, count) {
+  return sheet(grid, block, width, cell, count, true);
+}
+
+function sheet(grid, block, width, cell, count, isFolded = false) {
   const gap = cell > 10 ? 8 : 5;
   const depth = grid[2] * block[2];
   const name = ([x, y, z]) => (grid[2] > 1 ? `(${x}, ${y}, ${z})` : `(${x}, ${y})`);
   const widest = CHARACTER * name([grid[0] - 1, grid[1] - 1, grid[2] - 1]).length;
-  const head = block[0] * cell >= widest ? LABEL : 0;
-  const step = [block[0] * cell + gap, block[1] * cell + head + gap];
-  const layerWidth = grid[0] * step[0] - gap;
-  const layerHeight = grid[1] * step[1] - gap;
+  const columns = isFolded && block[1] * block[2] === 1 ? Math.min(WARP, block[0]) : block[0];
+  const rows = block[1] * Math.ceil(block[0] / columns);
+  const head = columns * cell >= widest ? LABEL : 0;
+  const step = [columns * cell + gap, rows * cell + head + gap];
+  const isRow = isFolded && grid[1] === 1 && depth === 1;
+  const beside = isRow ? Math.max(1, Math.min(grid[0], Math.floor((width + gap) / step[0]))) : grid[0];
+  const at = ([x, y]) => [(x % beside) * step[0], (y + Math.floor(x / beside)) * step[1] + head];
+  const layerWidth = Math.max(beside * step[0] - gap, depth > 1 ? CHARACTER * `z = ${depth - 1}`.length : 0);
+  const layerHeight = grid[1] * Math.ceil(grid[0] / beside) * step[1] - gap;
   const top = depth > 1 ? LABEL + 4 : 0;
   const between = 22;
   const across = Math.max(1, Math.min(depth, Math.floor((width + between) / (layerWidth + between))));
@@ -95,8 +114,9 @@ function sheet(grid, block, width, cell, count) {
   for (let k = 0; k < count; k += 1) {
     const who = threadAt(k, grid, block);
     const layer = layers[who.position[2]];
-    x[k] = layer.x + who.block[0] * step[0] + who.thread[0] * cell;
-    y[k] = layer.y + who.block[1] * step[1] + head + who.thread[1] * cell;
+    const [left, up] = at(who.block);
+    x[k] = layer.x + left + (who.thread[0] % columns) * cell;
+    y[k] = layer.y + up + (who.thread[1] + Math.floor(who.thread[0] / columns)) * cell;
   }
   const blocks = [];
   for (let z = 0; z < depth; z += 1) {
@@ -105,11 +125,12 @@ function sheet(grid, block, width, cell, count) {
       const bz = Math.floor(z / block[2]);
       const first = linear([bx, by, bz], grid) * total(block) + (z % block[2]) * block[0] * block[1];
       if (first >= count) continue;
+      const [left, up] = at([bx, by]);
       blocks.push({
-        x: layers[z].x + bx * step[0],
-        y: layers[z].y + by * step[1] + head,
-        width: block[0] * cell,
-        height: block[1] * cell,
+        x: layers[z].x + left,
+        y: layers[z].y + up,
+        width: columns * cell,
+        height: rows * cell,
         label: head ? name([bx, by, bz]) : "",
       });
     }

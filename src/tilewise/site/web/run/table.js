@@ -1,7 +1,7 @@
 // In: a report of report.js. Out: elements: hazards, the counts by source line as
 // outputs/run.py shows them, what was printed, and the arrays that the kernel wrote.
 
-import { element } from "../site/dom.js";
+import { coded, element } from "../site/dom.js";
 
 const LEGEND = "Marked: less than half of the bytes moved were requested, or bank conflicts cost extra wavefronts.";
 
@@ -90,7 +90,8 @@ function hazard({ kind, message, count, line, isNear, source, repair }) {
     "div",
     { class: "tw-hazard", "data-hazard": kind },
     element("strong", {}, `Hazard: ${kind}.`),
-    ` ${message}${times}. ${repair}`,
+    " ",
+    ...coded(`${message}${times}. ${repair}`),
     ...code,
   );
 }
@@ -165,6 +166,6 @@ export function progressText(steps, of) {
 /** A report in a sentence, for who listens. */
 export function shortText(report) {
   const [first] = report.hazards;
-  const found = first ? `Hazard: ${first.kind}. ${first.message}.` : "No hazard.";
+  const found = first ? `Hazard: ${first.kind}. ${first.message.replaceAll("`", "")}.` : "No hazard.";
   return `${report.title}: ${totals(report).map(({ what, count }) => `${count} ${what}`).join(", ")}. ${found}`;
 }

@@ -12,6 +12,8 @@ import { stepped, tracedOf } from "./steps.js";
 /** Warp instructions of a run: some ten seconds. */
 const MOST_STEPS = 20_000_000;
 const WARP_STEPS = 1000;
+/** Hazards that end a traced run too. */
+const LAST = ["assert", "trap", "steps", "deadlock"];
 
 let offer = null;
 /** @type {Promise<Machine> | null} */
@@ -45,7 +47,7 @@ async function answer({ number, choice, step }) {
   const { ended, ms } = ran(own, kernel, launch, number);
   const told = (one, program = kernel.program) => report(layout, program, launch, one, MOST_STEPS);
   const made = told(ended);
-  if (step) return { stepped: stepped(own, kernel, launch, made, told) };
+  if (step) return { stepped: withEnd(stepped(own, kernel, launch, made, told), made) };
   return {
     report: {
       ...made,
@@ -55,6 +57,12 @@ async function answer({ number, choice, step }) {
       arrays: made.isWhole ? arrays(planOf(offer, choice.kernel), launch, ended) : [],
     },
   };
+}
+
+/** A stepped figure that says where the counts below it end earlier. */
+function withEnd({ figure, ...rest }, { isWhole, hazards }) {
+  if (!figure || offer.trials || isWhole || !hazards.length || LAST.includes(hazards[0].kind)) return { figure, ...rest };
+  return { figure: { ...figure, caption: `${figure.caption} The counts below end at the hazard; the steps go on past it.` } };
 }
 
 function warp(own, program, launch, traced) {
