@@ -74,7 +74,8 @@ def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
         "Step 5, line 8: half = 32 in threads 32 to 63, 96 to 127.",
         "Step 6, line 8: in each of blocks 0 and 1, threads 0 to 31 read s[32 to 63], no bank conflict.",
         "Step 7, line 8: in each of blocks 0 and 1, threads 0 to 31 read s[0 to 31], no bank conflict.",
-        "Step 8, line 8: in each of blocks 0 and 1, threads 0 to 31 write s[0 to 31], no bank conflict; half = 32.",
+        "Step 8, line 8: in each of blocks 0 and 1, threads 0 to 31 write s[0 to 31], no bank conflict; "
+        "half = 32.",
         "Step 9, line 9: the threads of a block synchronise at the barrier.",
     )
     assert (

@@ -24,7 +24,7 @@ def texts_of(
         moments: what is said.
         buffers: the arrays that they touch.
         watched: names of the watched variables.
-        each: threads of a block, so that shared memory is said by block.
+        each: threads of a block, so that shared memory is said by block; 0 where a model has none.
     """
     texts = []
     for at, moment in enumerate(moments):
