@@ -57,6 +57,47 @@ def test_a_store_of_two_branches_is_near_one_of_them() -> None:
     assert hazard.line in (14, 16)
 
 
+INLINED = """\
+__device__ __forceinline__ float pick(const float* x, int i) {
+    float v;
+    if (i & 1)
+        v = x[i + 2] + 1;
+    else
+        v = x[i + 2] * 3;
+    return v;
+}
+__device__ __forceinline__ float twice(const float* x, int i) {
+    return 2 * pick(x, i);
+}
+__device__ __forceinline__ void fill(float* y, int i, int n) {
+    if (n > i * 2) {
+        y[i + 3] = 7;
+        y[i + 1] = 1;
+    } else {
+        y[i + 3] = 7;
+        y[i + 2] = 2;
+    }
+}
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    int i = threadIdx.x;
+    float v = twice(x, i);
+    fill(y, i, n);
+    y[i] = v;
+}"""
+
+
+def test_what_two_branches_of_an_inlined_function_share_is_near_a_line_of_that_function() -> None:
+    x, y = np.zeros((2, 32), np.float32)
+    run = simulate(INLINED, x, y, np.int32(32), collect=True)
+    read, shared, last = run.hazards
+    assert (read.line in range(3, 8), read.caller, read.is_near) == (True, 23, True)
+    assert "called at line 23, `float v = twice(x, i);`" in read.place
+    assert (shared.line in range(13, 18), shared.caller, shared.is_near) == (True, 24, True)
+    assert "thread 29 of block 0 writes" in shared.message
+    assert (last.line, last.caller, last.is_near) == (18, 24, False)
+    assert {*run.lines} >= {read.line, shared.line, 18, 25}
+
+
 def test_every_access_has_a_line_within_reach_of_its_own() -> None:
     x, b, y, n = _inputs()
     run = simulate(MOVED, x, b, y, n, trace=Trace())

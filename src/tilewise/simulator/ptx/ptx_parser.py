@@ -52,14 +52,14 @@ def parse(text: str, source_file: int = 1) -> Ptx:
 
 
 def _in_the_source(found: re.Match[str], source_file: int) -> str:
-    """The ``.loc`` of an inlined line: the innermost line of the source, and where the kernel called that."""
+    """The ``.loc`` of an inlined line: the innermost line of the source, and the calls that lead there."""
     lines = _CALL.findall(found["calls"])
     if int(found["file"]) == source_file:
         lines.insert(0, found["line"])
     if not lines:
         return found[0]
     own, *outer = lines
-    called = f", function_name $f, inlined_at {source_file} {outer[-1]} 0" if outer else ""
+    called = "".join(f", inlined_at {source_file} {line} 0" for line in outer)
     return f".loc {source_file} {own} 0{called}"
 
 
