@@ -183,7 +183,7 @@ typedef struct Block {
     Object *objects; s32 n_objects; Readers *readers;
     // bulk copies out of shared memory that nobody has waited for
     struct Bulk *bulk; s32 n_bulk, bulk_room;
-    s32 solid;           // every aligned word of shared memory belongs to one variable
+    struct { u32 from, to; } *spans; // of each word of shared memory: its variable's bytes around it, or none
     // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in
     // words of 4 bytes and by warps alone
     s32 quick, finished, landing;
