@@ -135,3 +135,30 @@ def test_a_file_keeps_its_lines_and_a_hazard_says_its_own(
         "late.cu:8: out of bounds: thread 32 of block 0 writes y[32]; y has 32 elements, in `if (i"
     )
     assert "   8" in out and "if (i <= n) y[i] = 1.0f;" in out
+
+
+def test_a_hazard_in_a_header_says_its_line_there_and_the_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("helper.cuh").write_text(
+        "// Moves.\n__device__ float at(const float* x, int i) {\n    return x[i];\n}\n"
+        "__device__ __noinline__ void put(float* y, int i, float v) {\n    y[i] = v;\n}\n"
+    )
+    Path("calls.cu").write_text(
+        '#include "helper.cuh"\n__device__ float next(const float* x, int i) {\n    return at(x, i + 1);\n}\n'
+        "__global__ void calls(const float* x, float* y) {\n    int i = threadIdx.x;\n"
+        "    float v = next(x, i);\n    put(y, i + 2, v);\n}\n"
+    )
+    words = ["--grid", "1", "--block", "32", "--arg", "x=f32[32]", "--arg", "y=f32[32]"]
+    assert main(["trace", "calls.cu", *words]) == 1
+    out, err = capsys.readouterr()
+    inlined, called = sorted(err.splitlines()[:2], key=lambda line: "writes" in line)
+    assert inlined.startswith("calls.cu:3: out of bounds: thread 31 of block 0 reads x[32]")
+    assert ", in `return x[i];` (helper.cuh:3), called at line 3, `return at(x, i + 1);`" in inlined
+    assert ", called at line 7, `float v = next(x, i);`" in inlined
+    assert "thread 30 of block 0 writes y[32]" in called and "in `y[i] = v;` (helper.cuh:6)" in called
+    assert called.startswith("helper.cuh:6: ")
+    assert "   3" in out and "return at(x, i + 1);" in out
+    page = Path("calls.trace.html").read_text()
+    assert "helper.cuh:3: <code>return x[i];</code>" in page

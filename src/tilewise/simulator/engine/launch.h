@@ -270,7 +270,7 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     memset(h, 0, sizeof *h);
     h->kind = kind; h->line = in->line; h->block = (s32)B->block; h->warp = warp; h->lane = lane;
     h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1;
-    h->caller = in->caller; h->near_line = (in->flags & NEAR_LINE) != 0;
+    h->caller = in->caller; h->header = in->header; h->near_line = (in->flags & NEAR_LINE) != 0;
     return h;
 }
 

@@ -265,7 +265,7 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
 }
 
 // Whether nothing is wrong with what lanes store to shared memory, as far as its history tells. "No" where other
-// warps have read what is there and the store may change nothing, or put several values there.
+// warps have read what is there and a plain store may change nothing, or put several values there.
 static inline int overwrites(const Block *B, const Ins *in, Warp *W, int w, u32 mask, const u64 *address,
     int words) {
     const u32 *vc = W->vc, me = 1u << w, least = least_clock(B, vc);
@@ -280,9 +280,9 @@ static inline int overwrites(const Block *B, const Ins *in, Warp *W, int w, u32 
             if (s->read > least) return 0;
             is_read = 1;
         }
-        if (is_read && changes_nothing(B->L, W, in, l, B->shared + address[l])) return 0;
+        if (is_read && in->op == OP_st && changes_nothing(B->L, W, in, l, B->shared + address[l])) return 0;
     })
-    return !is_read || (mask == FULL && !again && lanes_ascend(address));
+    return !is_read || in->op != OP_st || (mask == FULL && !again && lanes_ascend(address));
 }
 
 // Whether nothing is wrong with what lanes want of shared memory, as far as its history tells; it is taken in

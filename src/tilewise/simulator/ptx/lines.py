@@ -37,7 +37,7 @@ def _placed(code: Sequence[Instruction], at: int) -> Instruction:
     if inner and not found:  # two branches do the same: their condition
         found = next((near for near in reversed(code[:at]) if _has_line(near, inner)), None)
     if found:
-        return replace(one, line=found.line, calls=found.calls)
+        return replace(one, line=found.line, calls=found.calls, header=found.header)
     return replace(one, line=inner[0], calls=inner[1:]) if inner else one
 
 

@@ -56,6 +56,8 @@ class Instruction:
     """The instruction as printed, for messages."""
     calls: tuple[int, ...] = ()
     """Where its function was inlined: the line that called it, the one that called that one, and so on."""
+    header: str = ""
+    """Where it is in a header of the source, ``helper.cuh:12``; ``line`` is that of the call then."""
     is_near: bool = False
     """Whether the compiler has moved or merged it and says no line: ``line`` is one nearby then."""
 

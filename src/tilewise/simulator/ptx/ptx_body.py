@@ -7,11 +7,13 @@ apart by renaming; source lines come from ``.loc``.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tilewise.simulator.ptx.ptx import Instruction, PtxError, Variable, type_bytes
 
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s")
 _CALL = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_HEADER = re.compile(r"header\s+(\S+)")
 _BRACE = re.compile("[{}]")
 _GROUPED = re.compile(r"[{\[(]")
 _GUARD = re.compile(r"@(!?)\s*([%\w$.]+)\s+")
@@ -75,14 +77,14 @@ def _integer(text: str) -> int:
 class Body:
     """Reads a function's body statement by statement, keeping scopes of inline assembly apart."""
 
-    def __init__(self, source_file: int) -> None:
-        self.source_file = source_file
+    def __init__(self, source_file: int, headers: Mapping[int, str]) -> None:
+        self.source_file, self.headers = source_file, headers
         self.registers: dict[str, str] = {}
         self.variables: list[Variable] = []
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.targets: dict[str, tuple[str, ...]] = {}
-        self.line, self.is_near = 0, False
+        self.line, self.header, self.is_near = 0, "", False
         self.calls: tuple[int, ...] = ()
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
@@ -125,6 +127,11 @@ class Body:
         number, line = int(match[1]), int(match[2])
         calls = tuple(int(call) for file, call in _CALL.findall(piece) if int(file) == self.source_file)
         self.is_near = not line
+        if number in self.headers and line:
+            self.header = f"{self.headers[number]}:{line}"
+        elif number == self.source_file:
+            within = _HEADER.search(piece)
+            self.header = within[1] if within else ""
         if number == self.source_file and (line or calls):
             self.line, self.calls = line, calls
         elif calls:
@@ -196,6 +203,7 @@ class Body:
                 self.line,
                 " ".join(piece.split()),
                 self.calls,
+                self.header,
                 self.is_near,
             )
         )
