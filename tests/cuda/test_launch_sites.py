@@ -224,6 +224,8 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 32, 32>>>(y, N
         ("int size = 1; while (size < N) size *= 2;", 1024),
         ("int size = 0; while ((1 << size) < N) { ++size; }", 10),
         ("int size = N; while (size % 32 != 0) size = size + 1;", 1024),
+        ("int size = 1; while (size < N && size < 256) size <<= 1;", 256),
+        ("int size = 1; while (size < 8 || size % 3) size += 1;", 9),
         ("int size = 1; while (size < N) { step(size); size *= 2; }", 1),  # it does more than calculate
         ("int size = 1; while (size > 0) size++;", None),  # as long as an int has room
     ],

@@ -148,6 +148,9 @@ class Scope:
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 a, b = (_number(self._node(one, taken, depth)) for one in (left, right))
                 return int(_COMPARED[type(op)](a, b))
+            case ast.BoolOp(op=op, values=parts):
+                truths = (bool(self._node(one, taken, depth)) for one in parts)
+                return int(any(truths) if isinstance(op, ast.Or) else all(truths))
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return self._call(name, [self._node(one, taken, depth) for one in arguments], depth)
         raise ValueError(ast.dump(node))
@@ -266,7 +269,8 @@ def _as_python(text: str) -> str:
     text = _conditional(text)
     while "@" in text:
         text = re.sub(r"@(\d+)@", lambda one: held[int(one[1])], text)
-    return " ".join(text.replace("true", "1").replace("false", "0").split())
+    text = text.replace("true", "1").replace("false", "0").replace("&&", " and ").replace("||", " or ")
+    return " ".join(text.split())
 
 
 def _conditional(text: str) -> str:
