@@ -217,6 +217,26 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 32, 32>>>(y, N
     assert site.passed(1, site.small()) == 1 << 13
 
 
+@pytest.mark.parametrize(
+    ("loop", "value"),
+    [
+        ("int size = 0, rest = N; while (rest > 1) { size++; rest >>= 1; }", 9),
+        ("int size = 1; while (size < N) size *= 2;", 1024),
+        ("int size = 0; while ((1 << size) < N) { ++size; }", 10),
+        ("int size = N; while (size % 32 != 0) size = size + 1;", 1024),
+        ("int size = 1; while (size < N && size < 256) size <<= 1;", 256),
+        ("int size = 1; while (size < 8 || size % 3) size += 1;", 9),
+        ("int size = 1; while (size < N) { step(size); size *= 2; }", 1),  # it does more than calculate
+        ("int size = 1; while (size > 0) size++;", None),  # as long as an int has room
+    ],
+)
+def test_a_loop_that_only_calculates_has_a_value(loop: str, value: int | None) -> None:
+    scope = scope_of("#define N 1000", loop)
+    assert scope.value("size") == value
+    assert scope.having({"N": 3}).value("N") == 3
+    assert ("size" in scope.roots) == (value == 1)
+
+
 @pytest.mark.parametrize("size", ["sizeof(d[0])", "sizeof(*d)", "sizeof *d", "sizeof(h[0])"])
 def test_bytes_by_the_size_of_an_element(size: str) -> None:
     source = f"""__global__ void k(double* y, size_t n) {{}}

@@ -57,6 +57,47 @@ def test_a_store_of_two_branches_is_near_one_of_them() -> None:
     assert hazard.line in (14, 16)
 
 
+INLINED = """\
+__device__ __forceinline__ float pick(const float* x, int i) {
+    float v;
+    if (i & 1)
+        v = x[i + 2] + 1;
+    else
+        v = x[i + 2] * 3;
+    return v;
+}
+__device__ __forceinline__ float twice(const float* x, int i) {
+    return 2 * pick(x, i);
+}
+__device__ __forceinline__ void fill(float* y, int i, int n) {
+    if (n > i * 2) {
+        y[i + 3] = 7;
+        y[i + 1] = 1;
+    } else {
+        y[i + 3] = 7;
+        y[i + 2] = 2;
+    }
+}
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    int i = threadIdx.x;
+    float v = twice(x, i);
+    fill(y, i, n);
+    y[i] = v;
+}"""
+
+
+def test_what_two_branches_of_an_inlined_function_share_is_near_a_line_of_that_function() -> None:
+    x, y = np.zeros((2, 32), np.float32)
+    run = simulate(INLINED, x, y, np.int32(32), collect=True)
+    read, shared, last = run.hazards
+    assert (read.line in range(3, 8), read.caller, read.is_near) == (True, 23, True)
+    assert "called at line 23, `float v = twice(x, i);`" in read.place
+    assert (shared.line in range(13, 18), shared.caller, shared.is_near) == (True, 24, True)
+    assert "thread 29 of block 0 writes" in shared.message
+    assert (last.line, last.caller, last.is_near) == (18, 24, False)
+    assert {*run.lines} >= {read.line, shared.line, 18, 25}
+
+
 def test_every_access_has_a_line_within_reach_of_its_own() -> None:
     x, b, y, n = _inputs()
     run = simulate(MOVED, x, b, y, n, trace=Trace())
@@ -94,3 +135,30 @@ def test_a_file_keeps_its_lines_and_a_hazard_says_its_own(
         "late.cu:8: out of bounds: thread 32 of block 0 writes y[32]; y has 32 elements, in `if (i"
     )
     assert "   8" in out and "if (i <= n) y[i] = 1.0f;" in out
+
+
+def test_a_hazard_in_a_header_says_its_line_there_and_the_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("helper.cuh").write_text(
+        "// Moves.\n__device__ float at(const float* x, int i) {\n    return x[i];\n}\n"
+        "__device__ __noinline__ void put(float* y, int i, float v) {\n    y[i] = v;\n}\n"
+    )
+    Path("calls.cu").write_text(
+        '#include "helper.cuh"\n__device__ float next(const float* x, int i) {\n    return at(x, i + 1);\n}\n'
+        "__global__ void calls(const float* x, float* y) {\n    int i = threadIdx.x;\n"
+        "    float v = next(x, i);\n    put(y, i + 2, v);\n}\n"
+    )
+    words = ["--grid", "1", "--block", "32", "--arg", "x=f32[32]", "--arg", "y=f32[32]"]
+    assert main(["trace", "calls.cu", *words]) == 1
+    out, err = capsys.readouterr()
+    inlined, called = sorted(err.splitlines()[:2], key=lambda line: "writes" in line)
+    assert inlined.startswith("calls.cu:3: out of bounds: thread 31 of block 0 reads x[32]")
+    assert ", in `return x[i];` (helper.cuh:3), called at line 3, `return at(x, i + 1);`" in inlined
+    assert ", called at line 7, `float v = next(x, i);`" in inlined
+    assert "thread 30 of block 0 writes y[32]" in called and "in `y[i] = v;` (helper.cuh:6)" in called
+    assert called.startswith("helper.cuh:6: ")
+    assert "   3" in out and "return at(x, i + 1);" in out
+    page = Path("calls.trace.html").read_text()
+    assert "helper.cuh:3: <code>return x[i];</code>" in page

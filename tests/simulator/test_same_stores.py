@@ -55,3 +55,30 @@ def test_warps_that_store_several_values_race(name: str) -> None:
     with pytest.raises(HazardError) as caught:
         simulate(_kernel(DIFFERENT[name]), np.arange(32, dtype=np.int32), np.zeros(128, np.int32), block=128)
     assert (caught.value.hazard.kind, caught.value.hazard.line) == ("race", 7), str(caught.value)
+
+
+def _vectors(pair: str) -> str:
+    return f"""extern "C" __global__ void k(const float* x, float* y) {{
+    __shared__ __align__(8) float s[64];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    float last = s[63];  // the first words are not read before they are written again
+    __syncthreads();
+    {pair}
+    __syncthreads();
+    y[t] = s[t];
+}}"""
+
+
+def test_warps_that_store_the_same_vectors_do_not_race() -> None:
+    y = np.zeros(64, np.float32)
+    simulate(_vectors("*(float2*)&s[2 * (t % 32)] = make_float2(t % 32, last);"), y + 5, y, block=64)
+    assert (y == [half for i in range(32) for half in (i, 5)]).all()
+
+
+def test_lanes_that_store_several_vectors_to_one_place_race_with_a_warp_that_does_the_same() -> None:
+    x, y = np.ones((2, 64), np.float32)
+    with pytest.raises(HazardError) as caught:
+        simulate(_vectors("*(float2*)&s[62 - t % 16 / 2 * 2] = make_float2(t % 32, last);"), x, y, block=64)
+    assert (caught.value.hazard.kind, caught.value.hazard.line) == ("race", 8), str(caught.value)

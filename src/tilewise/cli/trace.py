@@ -96,7 +96,8 @@ def trace(
     for hazard in run.hazards:
         repair = "" if hazard.repair in repairs else f" {hazard.repair}"
         repairs.add(hazard.repair)
-        print(f"{place}:{hazard.line}: {hazard}{hazard.place}.{repair}", file=sys.stderr)
+        at = f"{place}:{hazard.line}" if hazard.line or not hazard.header else hazard.header
+        print(f"{at}: {hazard}{hazard.place}.{repair}", file=sys.stderr)
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
     drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
     said = ""

@@ -202,6 +202,8 @@ def _hazards(run: Any) -> str:
         near = "near " if hazard.is_near else ""
         code = escape(hazard.source_line.strip())
         at = f"{near}line {hazard.line}{times}: <code>{code}</code>" if hazard.line else ""
+        if hazard.header:
+            at += f"<br>{escape(hazard.header)}: <code>{escape(hazard.header_line.strip())}</code>"
         found.append(
             f'<div class="tw-found"><strong>{escape(hazard.kind)}.</strong> {with_code(hazard.message)}<br>'
             f"{at}<br>{escape(hazard.repair)}</div>"

@@ -1,7 +1,8 @@
 """Numbers that a file's host code gives names to: ``const int N = 1 << 20; dim3 block(16, 16);``.
 
 In: C text of macros, globals and a function. Out: a scope that evaluates whole expressions of them. Nothing
-is run: what depends on input, on a loop or on a call that is not one ``return`` has no value here.
+is run but loops like ``while (p < n) p *= 2;``: what depends on input, on another loop or on a call that is
+not one ``return`` has no value here.
 """
 
 from __future__ import annotations
@@ -55,9 +56,27 @@ _POINTERS = re.compile(
     r"\b(?P<type>[A-Za-z_]\w*)\s*(?P<names>(?:\*+\s*\w+\s*(?:=[^,;(){}]*)?,?\s*)+)(?=[;)])"
 )
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;|\btypedef\s+(?:unsigned\s+)?(\w+)\s+(\w+)\s*;")
+_WHILE = re.compile(
+    r"\bwhile\s*\((?P<test>(?:[^(){};]|\([^(){};]*\))+)\)\s*(?:\{(?P<body>[^{}]*)\}|(?P<one>[^{};]+);)"
+)
+_STEP = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)\s*(?:(?P<op>[-+*/]|<<|>>)=\s*(?P<by>[^=;]+)|(?P<after>\+\+|--)|=(?!=)\s*(?P<to>[^=;]+))"
+    r"|(?P<before>\+\+|--)\s*(?P<other>[A-Za-z_]\w*)"
+)
+_MOST_TURNS = 64
 _DEEPEST = 24
 ASSUMED = re.compile(r"\(\(\d+\)\)")
 """A size that ``assumed_size`` gave: in two pairs of parentheses, so that it is known again."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop that does nothing but calculate: ``while (rest > 1) { bits++; rest >>= 1; }``."""
+
+    test: str
+    """Whether it goes on."""
+    steps: tuple[tuple[str, str], ...]
+    """Names, and what each becomes, in order."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +89,14 @@ class Scope:
     """Macros and one-line functions: what they take, and what they return."""
     own: Mapping[str, str] = field(default_factory=dict)
     """Those of the values that the function itself defines."""
+    loops: Mapping[str, Loop] = field(default_factory=dict)
+    """What changes the values of names before they are used."""
 
     @property
     def roots(self) -> dict[str, int]:
         """The names that are given a plain number, from which others follow."""
-        plain = {name: text for name, text in self.values.items() if _LITERAL.fullmatch(text)}
+        texts = {name: text for name, text in self.values.items() if name not in self.loops}
+        plain = {name: text for name, text in texts.items() if _LITERAL.fullmatch(text)}
         found = {name: self.value(text) for name, text in plain.items()}
         return {name: value for name, value in found.items() if isinstance(value, int)}
 
@@ -110,6 +132,8 @@ class Scope:
             case ast.Name(id=name):
                 if name in taken:
                     return taken[name]
+                if name in self.loops:
+                    return self._behind(self.loops[name], depth)[name]
                 return self._evaluate(self.values[name], {}, depth + 1)
             case ast.Attribute(value=inner, attr=("x" | "y" | "z") as axis):
                 extents = self._node(inner, taken, depth)
@@ -124,9 +148,22 @@ class Scope:
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 a, b = (_number(self._node(one, taken, depth)) for one in (left, right))
                 return int(_COMPARED[type(op)](a, b))
+            case ast.BoolOp(op=op, values=parts):
+                truths = (bool(self._node(one, taken, depth)) for one in parts)
+                return int(any(truths) if isinstance(op, ast.Or) else all(truths))
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return self._call(name, [self._node(one, taken, depth) for one in arguments], depth)
         raise ValueError(ast.dump(node))
+
+    def _behind(self, loop: Loop, depth: int) -> dict[str, Value]:
+        """What a loop leaves."""
+        now = {name: self._evaluate(self.values[name], {}, depth + 1) for name, _ in loop.steps}
+        for _ in range(_MOST_TURNS):
+            if not self._evaluate(loop.test, now, depth + 1):
+                return now
+            for name, text in loop.steps:
+                now[name] = self._evaluate(text, now, depth + 1)
+        raise ValueError(loop.test)
 
     def _call(self, name: str, given: list[Value], depth: int) -> Value:
         if name in _CALLS:
@@ -180,7 +217,29 @@ def scope_of(outside: str, function: str = "") -> Scope:
         own.setdefault(name, f"dim3({', '.join(given.get(axis, '1') for axis in 'xyz')})")
     chained = {one["name"]: one["same"] for one in _CHAIN.finditer(function)}
     own = {**{name: assumed_size(name) for name in read}, **chained, **own}
-    return Scope({**values, **own}, functions, own)
+    return Scope({**values, **own}, functions, own, _loops(function, own))
+
+
+def _loops(function: str, own: Mapping[str, str]) -> dict[str, Loop]:
+    """Of a function's loops those that only calculate, by the names that they change."""
+    found: dict[str, Loop] = {}
+    for one in _WHILE.finditer(function):
+        steps = [
+            _STEP.fullmatch(part.strip()) for part in (one["body"] or one["one"]).split(";") if part.strip()
+        ]
+        changed = {(step["name"] or step["other"]): _becomes(step) for step in steps if step}
+        if len(changed) == len(steps) and changed.keys() <= own.keys() - found.keys():
+            found |= dict.fromkeys(changed, Loop(one["test"], tuple(changed.items())))
+    return found
+
+
+def _becomes(step: re.Match[str]) -> str:
+    """What a name becomes in a step of a loop."""
+    name = step["name"] or step["other"]
+    if step["to"]:
+        return step["to"]
+    sign = step["op"] or (step["after"] or step["before"])[0]
+    return f"{name} {sign} ({step['by'] or 1})"
 
 
 def assumed_size(name: str) -> str:
@@ -210,7 +269,8 @@ def _as_python(text: str) -> str:
     text = _conditional(text)
     while "@" in text:
         text = re.sub(r"@(\d+)@", lambda one: held[int(one[1])], text)
-    return " ".join(text.replace("true", "1").replace("false", "0").split())
+    text = text.replace("true", "1").replace("false", "0").replace("&&", " and ").replace("||", " or ")
+    return " ".join(text.split())
 
 
 def _conditional(text: str) -> str:

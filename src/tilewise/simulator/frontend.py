@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
-from tilewise.cuda.headers import as_written
+from tilewise.cuda.headers import OWN_FILE, as_written
 from tilewise.cuda.kernel_source import GlobalFunction, global_functions
 from tilewise.cuda.variables import reachable
 from tilewise.errors import LessonError
@@ -119,6 +119,17 @@ class Module:
     def state(self) -> State:
         """What its variables hold between launches."""
         return state_of(self.source, self.compiled, self.options)
+
+    def header_line(self, place: str) -> str:
+        """The text of a line of a header that was put into the source, by its place, ``helper.cuh:12``."""
+        at, found = ("", 0), ""
+        for text in self.compiled.splitlines():
+            if marker := re.match(r'#line (\d+) "([^"]+)"', text):
+                at = (marker[2], int(marker[1]))
+                continue
+            found = text if f"{at[0]}:{at[1]}" == place and text.strip() else found
+            at = (at[0], at[1] + 1)
+        return found
 
     def place(self, line: int) -> tuple[str, int]:
         """The lesson's file and line of a line of the source."""
@@ -243,7 +254,7 @@ def _module(
     text = ptx_text(reachable(source), flags, origin, compiler)
     file_number = _file_number(text)
     try:
-        module = _in_order(parse(text, file_number))
+        module = _in_order(parse(text, file_number, _own_headers(source)))
     except (PtxError, ValueError, LookupError) as error:
         path, line = place(origin, 1)
         raise LessonError(
@@ -303,6 +314,11 @@ def clang_flags(options: tuple[str, ...]) -> tuple[str, ...]:
         elif option.endswith("=sm_90a"):
             flags.append("-D__CUDA_ARCH_FEAT_SM90_ALL")
     return tuple(flags)
+
+
+def _own_headers(source: str) -> set[str]:
+    """Names of the headers that were put into a source."""
+    return set(re.findall(r'^#line \d+ "([^"\s:]+)"', source, re.M)) - {OWN_FILE}
 
 
 def _file_number(ptx: str) -> int:

@@ -69,6 +69,7 @@ class Assembler:
         self.constants: list[np.ndarray] = []
         self.constant_slots: dict[tuple[int, int], int] = {}
         self.line_rows: dict[int, int] = {}
+        self.header_rows = {"": 0}
         self.symbols: dict[str, int] = {}
         self.local_bytes = 0
         self.grain, self.global_grain = 4, 4
@@ -104,6 +105,7 @@ class Assembler:
             raise self.unknown()
         instruction = self.instruction
         row = {"op": self.op[op], "line": self._line(), "caller": instruction.caller, "pred": NO_SLOT}
+        row["header"] = self.header_rows.setdefault(instruction.header, len(self.header_rows))
         row.update(dict.fromkeys(["d0", "d1", "d2", "d3", "a", "b", "c", "e"], NO_SLOT))
         if instruction.predicate:
             row["pred"] = self.slot(instruction.predicate)

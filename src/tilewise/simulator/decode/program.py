@@ -85,6 +85,8 @@ class Program:
     """Whether all blocks of the grid wait for each other, so that they have to run together."""
     lines: tuple[int, ...]
     """Source line of each row of counters."""
+    headers: tuple[str, ...]
+    """Places in headers of the source, ``helper.cuh:12``; the first is none."""
     tables: list[np.ndarray] = field(default_factory=list)
     """Branch tables, kept alive for the machine."""
 
@@ -231,6 +233,7 @@ class _Decoder(Assembler):
             agents=self.agents,
             grid_sync=self.grid_sync,
             lines=tuple(self.line_rows),
+            headers=tuple(self.header_rows),
             tables=self.tables,
         )
 

@@ -14,22 +14,12 @@ static int distinct(const u64 *keys, int n) {  // how many different keys, n at 
     return count;
 }
 
-// Whether all these lanes are there and each wants what its neighbour (lane ^ 1) wants, or each what the next
-// but one (lane ^ 2).
-static int paired(const u64 *address, u32 mask, int first, int lanes) {
-    u64 near = 0, far = 0;
-    for (int l = first; l < first + lanes; l++) {
-        if (!(mask >> l & 1)) return 0;
-        near |= address[l] ^ address[l ^ 1]; far |= address[l] ^ address[l ^ 2];
-    }
-    return !near || !far;
-}
-
 // Passes over the 32 banks that one request takes: lanes that want different words of a bank take turns;
 // lanes that want the same word share. Accesses of 8 bytes go by half warps and of 16 by quarters; two of
 // these that are paired go together, as the hardware's counters showed (validation.kernels.shared_memory).
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
+    u32 near = 0, far = 0;
     if (size <= 4) {  // the common cases: all in one row of the banks, or no two words in one bank
         if (lanes_close(address, mask, 7)) return 1;
         u64 word[32]; u32 taken = 0; int conflict = 0;
@@ -37,10 +27,14 @@ static int wavefronts(const u64 *address, u32 mask, int size) {
                if (taken >> bank & 1) conflict |= word[bank] != x; else { taken |= 1u << bank;
                    word[bank] = x; } })
         if (!conflict) return 1;
-    }
+    } else lanes_unpaired(address, &near, &far);
+    const int close = size > 4 && lanes_close(address, mask, 7);  // all in one row of the banks
     for (int first = 0, here; first < 32; first += here) {
-        here = size > 4 && first % (2 * lanes) == 0 && paired(address, mask, first, 2 * lanes) ? 2
-            * lanes : lanes;
+        const u32 both = (u32)((1ull << 2 * lanes) - 1) << first;
+        const int paired = size > 4 && first % (2 * lanes) == 0 && (mask & both) == both
+            && (!(near & both) || !(far & both));
+        here = paired ? 2 * lanes : lanes;
+        if (close) { total += (mask >> first & (u32)((1ull << here) - 1)) != 0; continue; }
         u64 words[64], word[32]; u32 taken = 0; int n = 0, conflict = 0;
         for (int l = first; l < first + here; l++)
             if (mask >> l & 1) for (int w = 0; w < (size + 3) / 4; w++) words[n++] = address[l] / 4 + (u64)w;

@@ -183,7 +183,7 @@ typedef struct Block {
     Object *objects; s32 n_objects; Readers *readers;
     // bulk copies out of shared memory that nobody has waited for
     struct Bulk *bulk; s32 n_bulk, bulk_room;
-    s32 solid;           // every aligned word of shared memory belongs to one variable
+    struct { u32 from, to; } *spans; // of each word of shared memory: its variable's bytes around it, or none
     // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in
     // words of 4 bytes and by warps alone
     s32 quick, finished, landing;
@@ -270,7 +270,7 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     memset(h, 0, sizeof *h);
     h->kind = kind; h->line = in->line; h->block = (s32)B->block; h->warp = warp; h->lane = lane;
     h->thread = warp * 32 + lane; h->buffer = -1; h->other_warp = -1; h->other_block = -2; h->count = 1;
-    h->caller = in->caller; h->near_line = (in->flags & NEAR_LINE) != 0;
+    h->caller = in->caller; h->header = in->header; h->near_line = (in->flags & NEAR_LINE) != 0;
     return h;
 }
 

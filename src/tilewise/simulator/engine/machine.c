@@ -28,6 +28,19 @@
 #include "barriers.h"
 #include "cluster.h"
 
+// Finds the words of shared memory that belong to one variable each, in rows of the same.
+static void find_spans(Block *B) {
+    const u8 *owners = B->L->owners; const u32 words = (u32)B->L->shared_bytes / 4;
+    for (u32 first = 0, end; first < words; first = end) {
+        for (end = first; end < words && owners[4 * end] == owners[4 * first]
+            && owners[4 * end] == owners[4 * end + 3]; end++) {}
+        for (u32 k = first; k < end && owners[4 * first]; k++) {
+            B->spans[k].from = 4 * first; B->spans[k].to = 4 * end;
+        }
+        end += end == first;
+    }
+}
+
 // Makes room for a block; 0 where there is none.
 static int begin_room(Block *B, Cluster *C, int rank) {
     Launch *L = C->L;
@@ -47,17 +60,16 @@ static int begin_room(Block *B, Cluster *C, int rank) {
     B->came_vc = calloc(16 * (size_t)B->clocks, 4);
     B->shared = calloc((size_t)L->shared_bytes + 16, 1);
     B->n_shadow = L->shared_bytes / L->shared_grain + 16;
+    B->spans = calloc((size_t)L->shared_bytes / 4 + 1, sizeof *B->spans);
     B->shadow = calloc((size_t)B->n_shadow, sizeof(Shadow));
     B->lanes = calloc((size_t)B->n_shadow, sizeof(Lanes));
     B->loads = calloc((size_t)B->n_warps, sizeof(LoadLog));
     B->local = L->local_bytes ? calloc((size_t)B->n_warps * 32, (size_t)L->local_bytes) : 0;
-    if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->shadow || !B->lanes
-        || !B->loads || (L->local_bytes && !B->local)) return 0;
+    if (!B->files || !B->warps || !B->stacks || !B->copies || !B->shared || !B->spans || !B->shadow
+        || !B->lanes || !B->loads || (L->local_bytes && !B->local)) return 0;
     if (!B->clock_store || !B->came_vc || (L->agents && !begin_agents(B))) return 0;
     memset(B->files, 0xc5, registers);
-    B->solid = 1;
-    for (s64 a = 0; a + 4 <= L->shared_bytes; a += 4) B->solid &= L->owners[a]
-        && L->owners[a] == L->owners[a + 3];
+    find_spans(B);
     return 1;
 }
 
@@ -151,7 +163,7 @@ static void end_block(Block *B) {
     if (B->L && B->L->agents) end_agents(B);
     end_poison(B);
     free(B->copies); free(B->files); free(B->warps); free(B->stacks); free(B->clock_store); free(B->came_vc);
-    free(B->shared); free(B->shadow); free(B->lanes); free(B->loads); free(B->local);
+    free(B->shared); free(B->spans); free(B->shadow); free(B->lanes); free(B->loads); free(B->local);
 }
 
 void tw_end(Launch *L) {

@@ -113,7 +113,7 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     const u64 *base = REG64(in->a);
     u64 address[32]; u8 *rows[32]; u32 shared = 0; const u32 mask = FULL >> (32 - 8 * in->sub);
     for (int l = 0; l < 32; l++) address[l] = base[l] + (u64)in->imm;
-    const int quick = in->type == SPACE_SHARED && is_owned(B, address, mask, 16)
+    const int quick = in->type == SPACE_SHARED && B->quick && is_owned(B, address, mask, 16)
         && order_vectors(B, in, W, w, mask, kind, address, 4);
     if (quick) { shared = mask; EACH(rows[l] = B->shared + address[l]) }
     for (int l = 0; l < 8 * in->sub && !quick; l++) {

@@ -66,6 +66,13 @@ static void mark_pending(Block *B, u64 offset, int size, int pending) {
         B->shadow[at].initialised = pending ? PENDING : 0;
 }
 
+// What a warp knows of every warp of its block: reads so old are before all that it does.
+static inline u32 least_clock(const Block *B, const u32 *vc) {
+    u32 least = vc[0];
+    for (int k = 1; k < B->n_warps; k++) least = vc[k] < least ? vc[k] : least;
+    return least;
+}
+
 // The same for words of 4 bytes. Where nothing is wrong, which is nearly always, a word takes a few
 // comparisons; the first lane for which that does not show goes to order_shared, and so do those behind it.
 static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind,
@@ -75,6 +82,7 @@ static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask
         ? lanes_first(address, mask) : mask : 0;
     int l = B->quick ? 32 : 0; u8 mixed = 0;
     u32 value = 0; const Shadow *before = 0;  // what the lane before stores, and where
+    const u32 least = kind == KIND_STORE ? least_clock(B, vc) : 0;
     for (; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         Shadow *s = &shadow[address[lane] >> 2];
@@ -86,7 +94,9 @@ static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask
                 s->read_atomic = 0; }
             s->read_atomic &= ~me; s->read_line = line;
         } else {
-            if (s->initialised == PENDING || (s->read_warps & ~me)) break;
+            if (s->initialised == PENDING) break;
+            if ((s->read_warps & ~me) && (s->read > least
+                || !memcmp(B->shared + address[lane], &data[lane], 4))) break;
             if (s != before) mixed = 0; else if (value != data[lane]) mixed = MIXED;
             before = s; value = data[lane];
             s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line;
@@ -195,16 +205,25 @@ static int array_of(const Launch *L, const u64 *address, u32 mask, int whole, in
     return lanes_outside(address, GLOBAL_BASE + (k << GLOBAL_SHIFT), b->size, (u64)whole) & mask ? -1 : (int)k;
 }
 
+// Whether what lanes want of shared memory is there, aligned, and of one variable each.
+static inline int is_owned(const Block *B, const u64 *address, u32 mask, int whole) {
+    const Launch *L = B->L; const u8 *owners = L->owners; u32 bad = 0;
+    const u64 first = address[__builtin_ctz(mask)];
+    if (first >= (u64)L->shared_bytes) return 0;
+    const u64 from = B->spans[first >> 2].from, to = B->spans[first >> 2].to;
+    if (!(lanes_outside(address, from, to - from, (u64)whole) & mask)) return 1;  // all of the same one
+    if (lanes_outside(address, 0, (u64)L->shared_bytes, (u64)whole) & mask) return 0;
+    EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + (u64)whole - 1]); })
+    return !bad;
+}
+
 // Moves one word of 4 bytes for each lane, if all addresses are in bounds and aligned; returns 0 and does
 // nothing if not.
 static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
-    Launch *L = B->L; u32 *data = REG(in->d[0]); u64 low = 0, bad = 0;
+    Launch *L = B->L; u32 *data = REG(in->d[0]); u64 low = 0;
     u8 *at; int buffer = -1;
     if (in->type == SPACE_SHARED) {
-        const u8 *owners = L->owners;
-        if (lanes_outside(address, 0, (u64)L->shared_bytes, 4) & mask) return 0;
-        if (!B->solid) EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + 3]); })
-        if (bad) return 0;
+        if (!is_owned(B, address, mask, 4)) return 0;
         order_words(B, in, W, w, mask, kind, address, data);
         if (B->stop) return 1;
         if (kind == KIND_LOAD) order_lane_loads(B, W, in, w, mask, address, 4);
@@ -223,12 +242,19 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
         if (L->buffers[k].words) buffer = k;
     }
     if (buffer >= 0) {
-        EACH({ u64 offset = address[l] - low;
-               order_global(B, in, w, l, buffer, (s64)offset, 4, kind,
-                   kind == KIND_STORE && !memcmp(at + offset, &data[l], 4));
-               if (B->stop) return 1;
-               if (kind == KIND_LOAD) memcpy(&data[l], at + offset, 4);
-               else memcpy(at + offset, &data[l], 4); })
+        const Watch watched = watch(B, in, w, buffer);
+        if (kind == KIND_LOAD) EACH({
+            const u64 offset = address[l] - low;
+            order_watched(B, in, w, l, &watched, (s64)offset, 4, KIND_LOAD, 0);
+            if (B->stop) return 1;
+            memcpy(&data[l], at + offset, 4);
+        }) else EACH({
+            const u64 offset = address[l] - low;
+            order_watched(B, in, w, l, &watched, (s64)offset, 4, KIND_STORE,
+                !memcmp(at + offset, &data[l], 4));
+            if (B->stop) return 1;
+            memcpy(at + offset, &data[l], 4);
+        })
         return 1;
     }
     at = (u8 *)((uintptr_t)at - low);
@@ -238,22 +264,43 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
     return 1;
 }
 
+// Whether nothing is wrong with what lanes store to shared memory, as far as its history tells. "No" where other
+// warps have read what is there and a plain store may change nothing, or put several values there.
+static inline int overwrites(const Block *B, const Ins *in, Warp *W, int w, u32 mask, const u64 *address,
+    int words) {
+    const u32 *vc = W->vc, me = 1u << w, least = least_clock(B, vc);
+    int is_read = 0, again = 0;
+    EACH({
+        const Shadow *s = &B->shadow[address[l] >> 2];
+        for (const Shadow *end = s + words; s < end; s++) {
+            const int own = s->write_warp == w;
+            if (s->initialised == PENDING || (!own && s->written > vc[s->write_warp])) return 0;
+            again |= own && s->written == vc[w] && s->write_line == in->line;
+            if (!(s->read_warps & ~me)) continue;
+            if (s->read > least) return 0;
+            is_read = 1;
+        }
+        if (is_read && in->op == OP_st && changes_nothing(B->L, W, in, l, B->shared + address[l])) return 0;
+    })
+    return !is_read || in->op != OP_st || (mask == FULL && !again && lanes_ascend(address));
+}
+
 // Whether nothing is wrong with what lanes want of shared memory, as far as its history tells; it is taken in
 // then. Else the history may have some of it, and order_shared says what is wrong.
 static inline int order_vectors(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind, const u64 *address,
     int words) {
     const u32 *vc = W->vc, now = vc[w], me = 1u << w; const s32 line = in->line;
+    if (kind == KIND_STORE && !overwrites(B, in, W, w, mask, address, words)) return 0;
     for (u32 left = kind == KIND_LOAD ? lanes_first(address, mask) : mask; left; left &= left - 1) {
         Shadow *s = &B->shadow[address[__builtin_ctz(left)] >> 2];
         for (const Shadow *end = s + words; s < end; s++) {
-            if (s->write_warp != w && s->written > vc[s->write_warp]) return 0;
             if (kind == KIND_LOAD) {
+                if (s->write_warp != w && s->written > vc[s->write_warp]) return 0;
                 if (s->initialised != WRITTEN) return 0;
                 if (s->read == now) s->read_warps |= me; else { s->read = now; s->read_warps = me;
                     s->read_atomic = 0; }
                 s->read_atomic &= ~me; s->read_line = line;
             } else {
-                if (s->initialised == PENDING || (s->read_warps & ~me)) return 0;
                 s->written = now; s->write_warp = (s16)w; s->write_atomic = 0; s->write_line = line;
                 s->initialised = WRITTEN; s->same_warps = 0;
             }
@@ -271,21 +318,14 @@ static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const
     return 1;
 }
 
-// Whether what lanes want of shared memory is there, aligned, and of one variable each, and its history is kept
-// in words of 4 bytes and by warps alone.
-static inline int is_owned(const Block *B, const u64 *address, u32 mask, int whole) {
-    const Launch *L = B->L; const u8 *owners = L->owners; u32 bad = 0;
-    if (!B->quick || lanes_outside(address, 0, (u64)L->shared_bytes, (u64)whole) & mask) return 0;
-    EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + (u64)whole - 1]); })
-    return !bad;
-}
-
 // Moves two or four words for each lane, as move_words does one.
-static int move_vectors(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
-    Launch *L = B->L; const int words = in->sub, whole = 4 * words; u64 low = 0;
+INLINED int move_vectors_of(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address,
+    const int words) {
+    Launch *L = B->L; const int whole = 4 * words; u64 low = 0;
     u8 *at; int buffer = -1;
     if (in->type == SPACE_SHARED) {
-        if (!is_owned(B, address, mask, whole) || !order_vectors(B, in, W, w, mask, kind, address, words)) return 0;
+        if (!B->quick || !is_owned(B, address, mask, whole)
+            || !order_vectors(B, in, W, w, mask, kind, address, words)) return 0;
         if (kind == KIND_LOAD) order_lane_loads(B, W, in, w, mask, address, whole);
         if (B->stop) return 1;
         at = B->shared;
@@ -298,10 +338,11 @@ static int move_vectors(Block *B, Warp *W, int w, const Ins *in, u32 mask, int k
     }
     u32 *data[4];
     for (int v = 0; v < words; v++) data[v] = REG(in->d[v]);
+    const Watch watched = buffer >= 0 ? watch(B, in, w, buffer) : (Watch){0};
     EACH({
         u8 *p = at + (address[l] - low); u32 moved[4];
         if (kind == KIND_LOAD) {
-            if (buffer >= 0) order_global(B, in, w, l, buffer, (s64)(address[l] - low), whole, kind, 0);
+            if (buffer >= 0) order_watched(B, in, w, l, &watched, (s64)(address[l] - low), whole, kind, 0);
             if (B->stop) return 1;
             memcpy(moved, p, (size_t)whole);
             for (int v = 0; v < words; v++) data[v][l] = moved[v];
@@ -311,12 +352,17 @@ static int move_vectors(Block *B, Warp *W, int w, const Ins *in, u32 mask, int k
         if (in->type == SPACE_SHARED) order_lanes(B, in, w, l, address[l], whole, kind,
             !memcmp(p, moved, (size_t)whole));
         for (int v = 0; v < words && buffer >= 0 && !B->stop; v++)
-            order_global(B, in, w, l, buffer, (s64)(address[l] - low) + 4 * v, 4, kind,
+            order_watched(B, in, w, l, &watched, (s64)(address[l] - low) + 4 * v, 4, kind,
                 !memcmp(p + 4 * v, &moved[v], 4));
         if (B->stop) return 1;
         memcpy(p, moved, (size_t)whole);
     })
     return 1;
+}
+
+static int move_vectors(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
+    return in->sub == 4 ? move_vectors_of(B, W, w, in, mask, kind, address, 4)
+        : in->sub == 2 && move_vectors_of(B, W, w, in, mask, kind, address, 2);
 }
 
 static inline u64 with_sign(u64 bits, int size) {
@@ -329,11 +375,12 @@ static int move_numbers(Block *B, Warp *W, int w, const Ins *in, u32 mask, int k
     Launch *L = B->L; const int size = in->type2, k = array_of(L, address, mask, size, kind);
     if (k < 0) return 0;
     const u64 low = GLOBAL_BASE + ((u64)k << GLOBAL_SHIFT);
-    const int watched = L->buffers[k].words != 0;
+    const int is_watched = L->buffers[k].words != 0;
+    const Watch watched = watch(B, in, w, k);
     u8 *at = L->buffers[k].data; u32 *data = REG(in->d[0]); u64 *wide = REG64(in->d[0]);
     EACH({
         const u64 offset = address[l] - low; u64 bits = in->c == 8 ? wide[l] : data[l];
-        if (watched) order_global(B, in, w, l, k, (s64)offset, size, kind,
+        if (is_watched) order_watched(B, in, w, l, &watched, (s64)offset, size, kind,
             kind == KIND_STORE && !memcmp(at + offset, &bits, (size_t)size));
         if (B->stop) return 1;
         if (kind == KIND_STORE) { put(at + offset, bits, size); continue; }

@@ -63,6 +63,51 @@ static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s
     }
 }
 
+// A Watch stays in registers where nothing takes its address: what reads it has to be inlined.
+#define INLINED static inline __attribute__((always_inline))
+
+// What the accesses of one instruction to a watched buffer have in common.
+typedef struct {
+    Word *words; const u32 *vc; u32 me, now, bit, stamp; s32 shift, buffer; u16 line, release; u8 warp, plain;
+} Watch;
+
+INLINED Watch watch(const Block *B, const Ins *in, int w, int buffer) {
+    const Launch *L = B->L; const u32 *vc = B->warps[w].vc;
+    return (Watch){L->buffers[buffer].words, vc, (u32)B->block + 1, vc[w], 1u << w, (u32)L->steps,
+        __builtin_ctz((u32)L->global_grain), buffer, (u16)in->line,
+        L->releases ? L->releases[B->block] : 0, (u8)w, !(in->flags & SYNC)};
+}
+
+// Whether a load or store of a word is plainly no race; it is taken in then.
+INLINED int is_plain(const Watch *t, Word *s, int kind) {
+    const int own = s->write_block == t->me
+        && (s->write_warp == t->warp || s->written <= t->vc[s->write_warp]);
+    if (kind == KIND_LOAD) {
+        if (s->write_block && !own && !s->atomic) return 0;
+        if (s->read_block != t->me) { s->read_block = s->read_block ? MANY : t->me; s->read_warps = 0; }
+        if (s->read != t->now) { s->read = t->now; s->read_warps = 0; }
+        s->read_warps |= t->bit; s->read_line = t->line; s->read_release = t->release;
+        return 1;
+    }
+    if (s->write_block && (!own || s->stamp == t->stamp)) return 0;
+    if (s->read_block && (s->read_block != t->me || s->read_warps & ~t->bit)) return 0;
+    s->write_block = t->me; s->write_warp = t->warp; s->written = t->now; s->write_line = t->line;
+    s->stamp = t->stamp; s->atomic = 0; s->release = t->release;
+    return 1;
+}
+
+// As order_global, for a load or store: nearly all take a few comparisons.
+INLINED void order_watched(Block *B, const Ins *in, int w, int lane, const Watch *t, s64 offset, int size,
+    int kind, int idle) {
+    if (idle) return;
+    s64 at = offset >> t->shift; const s64 last = (offset + size - 1) >> t->shift;
+    if (t->plain && (kind == KIND_LOAD || at == last)) {  // a load may be taken in twice, a store may not
+        while (at <= last && is_plain(t, &t->words[at], kind)) at++;
+        if (at > last) return;
+    }
+    order_global(B, in, w, lane, t->buffer, offset, size, kind, 0);
+}
+
 // An atomic, or what counts as one: it passes on what its block wrote before a fence, and takes what others
 // passed on.
 static void synchronise(Block *B, const Ins *in, int kind) {

@@ -13,6 +13,12 @@ typedef _Bool Answers __attribute__((ext_vector_type(32)));
 static inline Lanes64 lanes_u64(const u64 *p) { Lanes64 v; memcpy(&v, p, sizeof v); return v; }
 static inline Signed32 lanes_s32(const s32 *p) { Signed32 v; memcpy(&v, p, sizeof v); return v; }
 
+// Lanes whose predicate holds.
+static inline u32 lanes_true(const u32 *p) {
+    Lanes32 v; memcpy(&v, p, sizeof v);
+    return MASK_OF((v & 1) != 0);
+}
+
 // Lanes in a state, of those that exist.
 static inline u32 lanes_in(const Warp *W, u8 state) {
     Lanes8 v; memcpy(&v, W->state, sizeof v);
@@ -59,6 +65,25 @@ static inline u32 lanes_first(const u64 *address, u32 mask) {
 static inline int lanes_close(const u64 *address, u32 mask, int shift) {
     const Lanes64 a = lanes_u64(address), first = address[__builtin_ctz(mask)];
     return !(MASK_OF(((a ^ first) >> shift) != 0) & mask);
+}
+
+// What the lanes 1 and 2 beside have, in pairs and in pairs of pairs.
+#define BESIDE_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, \
+    17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30)
+#define BESIDE_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13, \
+    18, 19, 16, 17, 22, 23, 20, 21, 26, 27, 24, 25, 30, 31, 28, 29)
+
+// Lanes that do not want what their neighbour (lane ^ 1) wants, and those that do not want what the next but one
+// (lane ^ 2) wants.
+static inline void lanes_unpaired(const u64 *address, u32 *near, u32 *far) {
+    const Lanes64 a = lanes_u64(address);
+    *near = MASK_OF(a != BESIDE_1(a)); *far = MASK_OF(a != BESIDE_2(a));
+}
+
+// Whether each lane wants something behind what the lane before wants.
+static inline int lanes_ascend(const u64 *address) {
+    const Lanes64 a = lanes_u64(address);
+    return (MASK_OF(a > BEFORE_1(a)) | 1) == FULL;
 }
 
 // How many different pieces of 2^shift bytes lanes want that are neighbours and in order; -1 where they are

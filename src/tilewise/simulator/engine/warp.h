@@ -72,8 +72,7 @@ static void run_warp(Block *B, int w) {
             const Ins *in = &code[pc];
             mask = group;
             if (in->pred != NO_SLOT) {
-                const u32 *p = REG(in->pred); u32 on = 0;
-                for (int l = 0; l < 32; l++) on |= (p[l] & 1u) << l;
+                const u32 on = lanes_true(REG(in->pred));
                 mask &= in->flags & NEGATED ? ~on : on;
             }
             Count *c = &L->counts[in->line];
@@ -134,11 +133,12 @@ static void run_warp(Block *B, int w) {
                 break; }
             case OP_bra: {
                 u32 rest = group & ~mask;
+                if (!mask) break;
                 // they stay together and lowest
                 if (!rest && in->target < next) { pc = in->target; continue; }
                 LANES(W->pc[l] = in->target);
                 for (u32 r = rest; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1;
-                if (rest && mask) L->counts[in->line].divergent++;
+                if (rest) L->counts[in->line].divergent++;
                 jumped = 1; break; }
             case OP_brx: { A32; const s32 *table = (const s32 *)(uintptr_t)in->imm; s32 first = -1;
                 int split = 0;

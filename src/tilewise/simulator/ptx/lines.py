@@ -1,8 +1,9 @@
 """Lines for accesses that the compiler has moved: out of a loop, or together from two branches.
 
-In: a function's instructions; of some the compiler says no line. Out: the same, where a load has the line of
-what uses its value, and a store that of what made its value. Other instructions keep the line before them:
-only accesses are counted and blamed by line.
+In: a function's instructions; of some the compiler says no line, or only the calls of the inlined function
+that has them. Out: the same, where a load has the line of what uses its value, and a store that of what made
+its value, each in that function; else the function's line before it, or the call's. Other instructions keep
+the line before them, or have the kernel's call: only accesses are counted and blamed by line.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ def with_lines(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
 
 def _placed(code: Sequence[Instruction], at: int) -> Instruction:
     one = code[at]
+    inner = () if one.line else one.calls
     if one.opcode[0] not in _ACCESSES or "param" in {part.split("::")[0] for part in one.opcode}:
-        return replace(one, is_near=False)
-    found = _by_use(code, at) if _results(one) else None
-    found = found or _by_origin(code, at)
-    return replace(one, line=found.line, caller=found.caller) if found else one
+        one = replace(one, is_near=False)
+        return replace(one, line=inner[-1], calls=()) if inner else one
+    found = _by_use(code, at, inner) if _results(one) else None
+    found = found or _by_origin(code, at, inner)
+    if inner and not found:  # two branches do the same: their condition
+        found = next((near for near in reversed(code[:at]) if _has_line(near, inner)), None)
+    if found:
+        return replace(one, line=found.line, calls=found.calls, header=found.header)
+    return replace(one, line=inner[0], calls=inner[1:]) if inner else one
 
 
 def _results(one: Instruction) -> set[str]:
@@ -45,23 +52,28 @@ def _sources(one: Instruction) -> set[str]:
     return {name for part in parts for name in _REGISTER.findall(part)} | {one.predicate}
 
 
-def _by_use(code: Sequence[Instruction], at: int) -> Instruction | None:
+def _by_use(code: Sequence[Instruction], at: int, inside: tuple[int, ...]) -> Instruction | None:
     """What uses the result first, or a result of it: behind the instruction, else before it in a loop."""
     wanted = _results(code[at])
     for one in (*code[at + 1 :], *code[:at]):
         if not wanted.isdisjoint(_sources(one)):
-            if not one.is_near and one.line:
+            if _has_line(one, inside):
                 return one
             wanted |= _results(one)
     return None
 
 
-def _by_origin(code: Sequence[Instruction], at: int) -> Instruction | None:
+def _by_origin(code: Sequence[Instruction], at: int, inside: tuple[int, ...]) -> Instruction | None:
     """What made the value, or an address, last."""
     wanted = _sources(code[at])
     for one in reversed(code[:at]):
         if not wanted.isdisjoint(_results(one)):
-            if not one.is_near and one.line and one.opcode[0] != "mov":
+            if _has_line(one, inside) and one.opcode[0] != "mov":
                 return one
             wanted |= _sources(one)
     return None
+
+
+def _has_line(one: Instruction, inside: tuple[int, ...]) -> bool:
+    """Whether an instruction has a line of its own, in the function that these calls lead to."""
+    return bool(one.line) and not one.is_near and one.calls[len(one.calls) - len(inside) :] == inside

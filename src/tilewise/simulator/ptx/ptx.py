@@ -54,10 +54,17 @@ class Instruction:
     """Line in the user's source, 0 where the compiler gives none."""
     text: str
     """The instruction as printed, for messages."""
-    caller: int = 0
-    """Line that the function was called from which has this instruction, where that was inlined; else 0."""
+    calls: tuple[int, ...] = ()
+    """Where its function was inlined: the line that called it, the one that called that one, and so on."""
+    header: str = ""
+    """Where it is in a header of the source, ``helper.cuh:12``; ``line`` is that of the call then."""
     is_near: bool = False
     """Whether the compiler has moved or merged it and says no line: ``line`` is one nearby then."""
+
+    @property
+    def caller(self) -> int:
+        """The kernel's line that called the function which has this instruction, where that was inlined."""
+        return self.calls[-1] if self.calls else 0
 
 
 @dataclass(frozen=True)

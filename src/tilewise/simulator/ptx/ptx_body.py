@@ -7,12 +7,13 @@ apart by renaming; source lines come from ``.loc``.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tilewise.simulator.ptx.ptx import Instruction, PtxError, Variable, type_bytes
 
-_LOC = re.compile(
-    r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:,\s*function_name\s+\S+,\s*inlined_at\s+(\d+)\s+(\d+)\s+\d+)?"
-)
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s")
+_CALL = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_HEADER = re.compile(r"header\s+(\S+)")
 _BRACE = re.compile("[{}]")
 _GROUPED = re.compile(r"[{\[(]")
 _GUARD = re.compile(r"@(!?)\s*([%\w$.]+)\s+")
@@ -76,14 +77,15 @@ def _integer(text: str) -> int:
 class Body:
     """Reads a function's body statement by statement, keeping scopes of inline assembly apart."""
 
-    def __init__(self, source_file: int) -> None:
-        self.source_file = source_file
+    def __init__(self, source_file: int, headers: Mapping[int, str]) -> None:
+        self.source_file, self.headers = source_file, headers
         self.registers: dict[str, str] = {}
         self.variables: list[Variable] = []
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.targets: dict[str, tuple[str, ...]] = {}
-        self.line, self.caller, self.is_near = 0, 0, False
+        self.line, self.header, self.is_near = 0, "", False
+        self.calls: tuple[int, ...] = ()
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
 
@@ -122,13 +124,20 @@ class Body:
         match = _LOC.match(piece)
         if not match:
             return
-        number, line, outer_file, outer_line = match.groups()
-        self.is_near = not int(line) and not outer_line
-        if int(number) == self.source_file and int(line):
-            self.line = int(line)
-            self.caller = int(outer_line) if outer_file and int(outer_file) == self.source_file else 0
-        elif outer_file and int(outer_file) == self.source_file and int(outer_line):
-            self.line, self.caller = int(outer_line), 0
+        number, line = int(match[1]), int(match[2])
+        calls = tuple(int(call) for file, call in _CALL.findall(piece) if int(file) == self.source_file)
+        self.is_near = not line
+        if number in self.headers and line:
+            self.header = f"{self.headers[number]}:{line}"
+        elif number == self.source_file:
+            within = _HEADER.search(piece)
+            self.header = within[1] if within else ""
+        if number == self.source_file and (line or calls):
+            self.line, self.calls = line, calls
+        elif calls:
+            self.line, self.calls, self.is_near = calls[0], calls[1:], False
+        elif not self.line and self.calls:  # what is moved or merged after what was in an inlined function
+            self.line, self.calls = self.calls[-1], ()
 
     def _local(self, name: str) -> str:
         for scope in reversed(self.scopes):
@@ -193,7 +202,8 @@ class Body:
                 negated,
                 self.line,
                 " ".join(piece.split()),
-                self.caller,
+                self.calls,
+                self.header,
                 self.is_near,
             )
         )

@@ -6,8 +6,10 @@ In: the PTX that clang prints. Out: ``Ptx``. Knows the grammar and nothing of wh
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from tilewise.cuda.headers import OWN_FILE
 from tilewise.simulator.ptx.lines import with_lines
 from tilewise.simulator.ptx.ptx import Function, Ptx, PtxError, Variable
 from tilewise.simulator.ptx.ptx_body import VARIABLE, Body, closing, variable
@@ -16,20 +18,24 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _INLINED = re.compile(r"\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+\d+[ \t]*//(?P<calls>[^\n]*@\[[^\n]*)")
 """A line in a function that was inlined; clang says in a comment where it was called, innermost first."""
 _CALL = re.compile(r"@\[ kernel\.cu:(\d+):")
+_FRAME = re.compile(r"(?:^|@\[) *([^\s:]+):(\d+)")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"(?:[^"]*/)?([^"/]+)"', re.M)
 
 
-def parse(text: str, source_file: int = 1) -> Ptx:
+def parse(text: str, source_file: int = 1, headers: Collection[str] = ()) -> Ptx:
     """Take a PTX module apart.
 
     Args:
         text: the module as clang prints it.
         source_file: number of the ``.file`` that is the user's own; the lines of other files (headers) are
             replaced by the place of the call in the user's file where clang gives it.
+        headers: names of headers that are the user's own: instructions say their places in them.
 
     Raises:
         PtxError: a directive or a type that is not known.
     """
-    body = _INLINED.sub(lambda found: _in_the_source(found, source_file), text)
+    body = _INLINED.sub(lambda found: _in_the_source(found, source_file, headers), text)
+    files = {int(number): name for number, name in _FILE.findall(text) if name in headers}
     body = _COMMENT.sub("", body)
     functions: dict[str, Function] = {}
     externs: set[str] = set()
@@ -37,7 +43,7 @@ def parse(text: str, source_file: int = 1) -> Ptx:
     for statement in _statements(body):
         head = statement.head
         if re.search(r"\.(entry|func)\b", head):
-            function = _function(head, statement.body, source_file)
+            function = _function(head, statement.body, source_file, files)
             if statement.body is None:
                 externs.add(function.name)
             else:
@@ -51,16 +57,19 @@ def parse(text: str, source_file: int = 1) -> Ptx:
     return Ptx(functions, frozenset(externs - functions.keys()), tuple(variables))
 
 
-def _in_the_source(found: re.Match[str], source_file: int) -> str:
-    """The ``.loc`` of an inlined line: the innermost line of the source, and where the kernel called that."""
+def _in_the_source(found: re.Match[str], source_file: int, headers: Collection[str]) -> str:
+    """The ``.loc`` of an inlined line: the innermost line of the source, and the calls that lead there."""
     lines = _CALL.findall(found["calls"])
     if int(found["file"]) == source_file:
         lines.insert(0, found["line"])
     if not lines:
         return found[0]
     own, *outer = lines
-    called = f", function_name $f, inlined_at {source_file} {outer[-1]} 0" if outer else ""
-    return f".loc {source_file} {own} 0{called}"
+    called = "".join(f", inlined_at {source_file} {line} 0" for line in outer)
+    frames = _FRAME.findall(found["calls"].strip()) if headers else []
+    within = next(((name, line) for name, line in frames if name in headers or name == OWN_FILE), ("", "0"))
+    header = f", header {within[0]}:{within[1]}" if within[0] in headers and int(within[1]) else ""
+    return f".loc {source_file} {own} 0{called}{header}"
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ def _statements(text: str) -> list[_Statement]:
             position = end + 1
 
 
-def _function(head: str, body: str | None, source_file: int) -> Function:
+def _function(head: str, body: str | None, source_file: int, headers: Mapping[int, str]) -> Function:
     match = re.match(
         r"(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\s*(\([^)]*\))?\s*([\w$]+)\s*(\((?:[^)]*)\))?",
         head,
@@ -125,7 +134,7 @@ def _function(head: str, body: str | None, source_file: int) -> Function:
             variable(found) for piece in inner.split(",") if (found := VARIABLE.match(piece.strip()))
         )
 
-    parsed = Body(source_file)
+    parsed = Body(source_file, headers)
     if body is not None:
         parsed.read(body)
     return Function(

@@ -44,7 +44,7 @@ class Findings:
         line = self.program.lines[row["line"]] if self.program.lines else 0
         kind = HAZARD_KINDS[int(row["kind"])]
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        caller = int(row["caller"])
+        caller, header = int(row["caller"]), self.program.headers[row["header"]]
         return Hazard(
             kind,
             line,
@@ -55,6 +55,8 @@ class Findings:
             self.lines[caller - 1] if 0 < caller <= len(self.lines) else "",
             self._repair(kind, row),
             bool(row["near_line"]),
+            header,
+            self.entry.module.header_line(header) if header else "",
         )
 
     def _repair(self, kind: str, row: Any) -> str:

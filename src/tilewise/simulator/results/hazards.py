@@ -41,11 +41,19 @@ class Hazard:
     is_near: bool = False
     """Whether the compiler has moved the instruction, so that ``line`` is one nearby."""
 
+    header: str = ""
+    """Where it is in a header of the source, ``helper.cuh:12``: ``line`` called that; else empty."""
+    header_line: str = ""
+    """That line's text."""
+
     @property
     def place(self) -> str:
         """The code at its line: ``, in `y[i] = 1;```; with the line that called it where that is another."""
         where = f", near line {self.line}," if self.is_near else ", in"
         code = f"{where} `{self.source_line.strip()}`" if self.source_line else ""
+        if self.header:
+            called = f", called at line {self.line}, `{self.source_line.strip()}`" if self.source_line else ""
+            code = f", in `{self.header_line.strip()}` ({self.header}){called}"
         if self.caller:
             code += f", called at line {self.caller}, `{self.caller_line.strip()}`"
         return code
