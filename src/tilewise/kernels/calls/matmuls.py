@@ -163,33 +163,38 @@ def _mma_tile(high: int, wide: int, warps: tuple[int, int], stages: int, per_sm:
 
 
 MMA_TILES = (
-    _mma_tile(32, 32, (2, 2), 4, 6, 0.163, 0.319),
-    _mma_tile(32, 64, (1, 4), 4, 4, 0.181, 0.413),
-    _mma_tile(64, 32, (2, 2), 4, 4, 0.217, 0.399),
-    _mma_tile(128, 32, (4, 1), 4, 2, 0.343, 0.582),
-    _mma_tile(64, 64, (2, 2), 4, 3, 0.269, 0.47),
-    _mma_tile(128, 128, (2, 4), 3, 1, 0.635, 0.34),
+    _mma_tile(32, 32, (2, 2), 4, 6, 0.149, 0.324),
+    _mma_tile(32, 64, (1, 4), 4, 4, 0.19, 0.407),
+    _mma_tile(64, 32, (2, 2), 4, 4, 0.217, 0.416),
+    _mma_tile(128, 32, (4, 1), 4, 2, 0.341, 0.587),
+    _mma_tile(64, 64, (2, 2), 4, 3, 0.266, 0.491),
+    _mma_tile(128, 128, (2, 4), 3, 1, 0.633, 0.6),
 )
 """Of `general/matmul_mma`."""
 WGMMA_TILES = (
-    _hopper_tile(1, 64, 6, 1, 2, 0.143, 0.219, 8),
-    _hopper_tile(1, 64, 12, 1, 1, 0.161, 0.161, 8),
-    _hopper_tile(1, 128, 8, 1, 1, 0.243, 0.243, 4),
-    _hopper_tile(1, 192, 7, 1, 1, 0.373, 0.373, 4),
-    _hopper_tile(2, 128, 6, 1, 1, 0.369, 0.369, 4),
-    _hopper_tile(2, 192, 5, 1, 1, 0.483, 0.483, 4),
-    _hopper_tile(2, 256, 4, 1, 1, 0.613, 0.613, 4),
-    _hopper_tile(2, 256, 4, 2, 1, 0.618, 0.618),
-    _hopper_tile(3, 128, 5, 1, 1, 0.44, 0.44, 4),
-    _hopper_tile(3, 192, 4, 1, 1, 0.657, 0.657, 4),
-    _hopper_tile(3, 192, 4, 2, 1, 0.678, 0.678),
-    _hopper_tile(1, 96, 10, 1, 1, 0.236, 0.236, transposed=1),
-    _hopper_tile(2, 96, 8, 1, 1, 0.297, 0.297, transposed=1),
-    _hopper_tile(2, 160, 6, 1, 1, 0.423, 0.423, transposed=1),
-    _hopper_tile(3, 160, 4, 1, 1, 0.555, 0.555, transposed=1),
-    _hopper_tile(1, 64, 3, 1, 4, 0.158, 0.424, 8),
-    _hopper_tile(1, 128, 3, 1, 3, 0.24, 0.466, 4),
-    _hopper_tile(2, 192, 4, 1, 1, 0.855, 0.855, parts=2),
+    _hopper_tile(1, 64, 6, 1, 2, 0.144, 0.205, 8),
+    _hopper_tile(1, 64, 12, 1, 1, 0.137, 0.137, 8),
+    _hopper_tile(1, 128, 8, 1, 1, 0.236, 0.236, 4),
+    _hopper_tile(1, 192, 7, 1, 1, 0.358, 0.358, 4),
+    _hopper_tile(2, 128, 6, 1, 1, 0.357, 0.357, 4),
+    _hopper_tile(2, 192, 5, 1, 1, 0.468, 0.468, 4),
+    _hopper_tile(2, 256, 4, 1, 1, 0.589, 0.589, 4),
+    _hopper_tile(2, 256, 4, 2, 1, 0.619, 0.619),
+    _hopper_tile(3, 128, 5, 1, 1, 0.464, 0.464, 4),
+    _hopper_tile(3, 192, 4, 1, 1, 0.664, 0.664, 4),
+    _hopper_tile(3, 192, 4, 2, 1, 0.684, 0.684),
+    _hopper_tile(1, 96, 10, 1, 1, 0.214, 0.214, transposed=1),
+    _hopper_tile(2, 96, 8, 1, 1, 0.279, 0.279, transposed=1),
+    _hopper_tile(2, 160, 6, 1, 1, 0.422, 0.422, transposed=1),
+    _hopper_tile(3, 160, 4, 1, 1, 0.565, 0.565, transposed=1),
+    _hopper_tile(1, 64, 3, 1, 4, 0.155, 0.383, 8),
+    _hopper_tile(1, 128, 3, 1, 3, 0.206, 0.423, 4),
+    _hopper_tile(2, 192, 4, 1, 1, 0.859, 0.859, parts=2),
+    _hopper_tile(1, 192, 7, 2, 1, 0.283, 0.283),
+    _hopper_tile(2, 64, 9, 1, 1, 0.217, 0.217, 4),
+    _hopper_tile(2, 64, 9, 2, 1, 0.22, 0.22),
+    _hopper_tile(2, 128, 6, 2, 1, 0.326, 0.326),
+    _hopper_tile(1, 160, 8, 1, 1, 0.248, 0.248, transposed=1),
 )
 """Of `general/matmul_hopper`. TMA loads a factor stored along k in boxes of any height, so tiles of 96 and
 160 rows are wgmma's columns of the transposed product, where A is row-major: fewer SMs stay empty in the last
@@ -209,7 +214,7 @@ FP32_TILES = (
 class Overheads:
     """Times of a kernel besides its tiles'.
 
-    Fitted, with the tiles' times, to the tiles and splits of 770 products, most of them random, in BF16
+    Fitted, with the tiles' times, to the tiles and splits of some 800 products, most of them random, in BF16
     and in FP32 on an H200. Where a time is near the best, the model is within 9 % of it; the tiles that it
     chooses take 1 to 2 % longer than the best.
     """
@@ -232,21 +237,23 @@ class Overheads:
     """By what part steps are faster as the part of the SMs that have a block goes to none."""
     byte_us: float = 0.0
     """For each byte of the three matrices."""
+    pair_us: float = 0.0
+    """Of two blocks that load for each other."""
 
 
-_WGMMA = Overheads(3.95, 1.05, 0.408, 1.05, 0.53, 0.256, 0.288, 0.266, 0.148e-6)
-_MMA = Overheads(3.86, 0.702, 0.641, 0.689, 0.934, 0.642, 0.864, 0.266, 0.148e-6)
+_WGMMA = Overheads(3.83, 1.12, 0.392, 1.04, 0.571, 0.28, 0.311, 0.289, 0.151e-6, 0.66)
+_MMA = Overheads(4.24, 0.638, 0.621, 0.676, 0.82, 0.659, 0.87, 0.289, 0.151e-6)
 _FP32 = Overheads(4.51, 0.628, 0.634, 1.1, 0.462, 0.912)
-_SLOWER = {16: 0.0, 8: 0.359, 4: 1.27, 2: 2.76}
+_SLOWER = {16: 0.0, 8: 0.322, 4: 1.25, 2: 2.61}
 """By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
 _NARROW_B = 0.087
 """The same for B in FP32, for copies of less than 16 bytes."""
-_PAD_US, _PAD_BYTE_US = 3.55, 2.97e-7
+_PAD_US, _PAD_BYTE_US = 3.29, 2.99e-7
 """Of copying 16-bit factors into wider rows: of the launch, and of a byte read or written."""
 _LESSON_US, _LESSON_ROUND_US, _LESSON_STEP_US = 5.62, 1.42, 0.624
 _FP32_LESSON_US, _FP32_STEP_US = 8.49, {16: 5.28, 8: 2.8}
 """Of the lesson's FP32 kernel, beside its steps, and of a step, by columns of a thread."""
-_IN_L2, _MISSED = 50_000_000, 0.0326
+_IN_L2, _MISSED = 50_000_000, 0.0364
 """Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
 
 
@@ -271,7 +278,7 @@ def _time(
     work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower)
     work *= 1 - over.fewer * max(0.0, 1 - blocks / _SMS)
     time = over.launch_us + waves * (over.wave_us + over.results_us * results) + work
-    time += over.byte_us * 2 * matrices * (m * k + k * n + m * n)
+    time += over.byte_us * 2 * matrices * (m * k + k * n + m * n) + over.pair_us * (pair - 1)
     narrow_us = 0.0 if rows == 16 else over.narrowest_us if rows == 2 else over.narrow_us
     time += on_sm * results * narrow_us
     return time if split == 1 else time + over.split_us + over.sums_us * on_sm * results

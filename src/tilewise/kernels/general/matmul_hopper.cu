@@ -59,6 +59,12 @@ static __device__ void wgmma(float (&d)[BN / 2], u64 a, u64 b) {
 template <int PENDING> static __device__ void wgmma_pending(float (&d)[BN / 2]) {  // at most so many groups
     asm volatile("wgmma.wait_group.sync.aligned " FIRST ";" : D : "n"(PENDING) : "memory");
 }
+// Whether this is the lane that the hardware picks: its addresses stay in uniform registers, where TMA wants them.
+static __device__ bool one_of_warp() {
+    unsigned chosen;
+    asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(chosen));
+    return chosen;
+}
 static __device__ void consumers_sync() {
     asm volatile("bar.sync 1, %0;" :: "n"(CONSUMERS) : "memory");
 }
@@ -109,16 +115,17 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
 #if PAIR > 1
     cluster_sync();  // both blocks have their mbarriers
 #endif
-    int group = threadIdx.x / 128, tid = threadIdx.x % 128, lane = threadIdx.x % 32;
+    int tid = threadIdx.x % 128, lane = threadIdx.x % 32;
+    int warp_id = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // the compiler sees that it is uniform in a warp
+    int group = warp_id / 4, s = 0, phase = 0;
     if (group == GROUPS) {
 #if PARTS > 1
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
 #endif
-        if (tid == 0)
-            for (int k = begin, t = 0; k < end; ++k, ++t) {
-                int s = t % STAGES;
+        if (warp_id == CONSUMERS / 32 && one_of_warp())
+            for (int k = begin; k < end; ++k) {
                 unsigned char *a = smem + s * STAGE, *b = a + A_BYTES;
-                mbarrier_wait(&empty[s], t / STAGES % 2 ^ 1);
+                mbarrier_wait(&empty[s], phase ^ 1);
                 mbarrier_arrive_expect_tx(&full[s], STAGE);
                 if (A_COLUMNS)
                     for (int m = 0; m < BM; m += 64) tma_load_2d(a + m * 128, &a_map, row0 + m, k * 64, &full[s]);
@@ -136,6 +143,7 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
                     for (int n = 0; n < BN; n += 64) tma_load_2d(b + n * 128, &b_map, col0 + n, k * 64, &full[s]);
                 else tma_load_2d(b, &b_map, k * 64, col0, &full[s]);
 #endif
+                if (++s == STAGES) s = 0, phase ^= 1;
             }
         __syncwarp();
 #if SPLIT > 1
@@ -150,25 +158,28 @@ matmul_hopper(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
 #endif
     float acc[PARTS][BN / 2] = {};
-    for (int k = begin, t = 0; k < end; ++k, ++t) {
-        int s = t % STAGES;
-        unsigned char *a = smem + s * STAGE + group * PARTS * 8192, *b = smem + s * STAGE + A_BYTES;
-        mbarrier_wait(&full[s], t / STAGES % 2);
+    // An address is in the lowest bits, in units of 16 bytes: what is added to it is added to the descriptor.
+    u64 first_a = descriptor(smem + group * PARTS * 8192, A_COLUMNS ? 8192 : 16, 1024);
+    u64 first_b = descriptor(smem + A_BYTES, B_ROWS ? 8192 : 16, 1024);
+    for (int k = begin, before = -1; k < end; ++k) {
+        mbarrier_wait(&full[s], phase);
         wgmma_fence();
+        u64 a = first_a + s * (STAGE / 16), b = first_b + s * (STAGE / 16);
         #pragma unroll
         for (int m = 0; m < 4; ++m)
             #pragma unroll
             for (int p = 0; p < PARTS; ++p)
-                wgmma(acc[p], descriptor(a + p * 8192 + (A_COLUMNS ? 2048 : 32) * m, A_COLUMNS ? 8192 : 16, 1024),
-                      descriptor(b + (B_ROWS ? 2048 : 32) * m, B_ROWS ? 8192 : 16, 1024));
+                wgmma(acc[p], a + (p * 8192 + (A_COLUMNS ? 2048 : 32) * m) / 16, b + (B_ROWS ? 2048 : 32) * m / 16);
         wgmma_commit();
         #pragma unroll
         for (int p = 0; p < PARTS; ++p) wgmma_pending<1>(acc[p]);
 #if PAIR > 1
-        if (t && tid < 2) arrive_in(&empty[(t - 1) % STAGES], tid);
+        if (before >= 0 && tid < 2) arrive_in(&empty[before], tid);
 #else
-        if (t && tid == 0) mbarrier_arrive(&empty[(t - 1) % STAGES]);
+        if (before >= 0 && tid == 0) mbarrier_arrive(&empty[before]);
 #endif
+        before = s;
+        if (++s == STAGES) s = 0, phase ^= 1;
     }
     #pragma unroll
     for (int p = 0; p < PARTS; ++p) wgmma_pending<0>(acc[p]);
