@@ -348,7 +348,7 @@ if PROFILES:
 # issue, because a single warp per scheduler waits for shuffles and for `wgmma`. Even with overlap and ping-pong, the tensor cores are busy for only
 # {{ apart.busy | .0% }} of the loop. The second is everything outside the loop: first loads, last stores and the last wave.
 #
-# Here is such a block, without ping-pong and with it:
+# Here are three tiles of the loop in one block, without ping-pong and with it:
 
 # %% fold="Code of the figure"
 if CLOCKS:

@@ -271,19 +271,14 @@ if gpu_here():
 
 # %% [markdown]
 # A launch is *asynchronous*: it returns without waiting for the kernel. It only adds the kernel to a
-# *stream*, a queue of work that the device executes in order, and the host carries on.[^eager] So a
+# *stream*, a queue of work that the device executes in order, and the host carries on. So a
 # timer around the launch line measures only how long it takes to enqueue the kernel. To time the
-# kernel, *synchronise* before you stop the clock: make the host wait until the stream is empty. Above,
-# `get_current_stream()` returns the stream that CuPy launches into, and its `synchronize()` waits.
+# kernel, *synchronise* before you stop the clock: make the host wait until the stream is empty.
 #
 # Errors arrive late for the same reason. A launch with 2,048 threads per block is rejected immediately. But a fault
 # inside the kernel, such as an invalid address, is reported by a later call, at the latest by the next one that
 # synchronises. CuPy then raises an exception. In CUDA C++, `<<<...>>>` returns nothing: `cudaGetLastError()` reports a rejected launch, and the status
 # of a later call, such as `cudaDeviceSynchronize()`, reports a fault.
-#
-# [^eager]: A common misconception: PyTorch waits for each operation to finish before it launches the
-#     next. By default, it doesn't; the GPU idles only if the host enqueues work more slowly than the
-#     GPU finishes it, or stops to wait for a result.
 #
 # ??? definition "Asynchronous | asynchronously"
 #     Describes a call that hands work over and returns before the work is done.

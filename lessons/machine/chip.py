@@ -692,9 +692,6 @@ if np.isfinite(list(wait_ns.values())).all():
 # per issued instruction a warp waits, on average, for L1, L2 or device memory. If this stall dominates, check the
 # hit rates of L1 (`l1tex__t_sector_hit_rate.pct`) and L2 (`lts__t_sector_hit_rate.pct`), then shrink the working
 # set or give the SM more independent loads.
-#
-# *Further:* a kernel can choose how an SM's on-chip memory is divided between L1 and shared memory. [The L1
-# carve-out](chip_carveout.py) measures what that choice costs.
 
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"

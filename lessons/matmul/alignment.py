@@ -1129,9 +1129,6 @@ if RATES and FILLED:
 # In Nsight Compute, read the kernel's name first: cuBLAS kernels that come from CUTLASS have `align1`, `align2` or `align8` in their names. Then
 # compare `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct`, which falls with misaligned rows, and pad every
 # dimension that is a row stride to a multiple of 16 bytes when you allocate it.
-#
-# *Further:* is a multiple of 64 better than one of 8, and can the copies be faster? [Padding
-# further](alignment_strides.py) measures both.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

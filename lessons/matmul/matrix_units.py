@@ -200,8 +200,7 @@ publish(
 )
 
 # %% [markdown]
-# Which lane holds which element? The figure reads it from a simulated run of the kernel: for every element, the trace
-# says which lane loaded or stored it. Step through the lanes.
+# Which lane holds which element? Step through the lanes:
 
 # %% fold="Code of the figure"
 TILE = ONE_TILE.on(one_warp(16, 8, 16))
@@ -850,9 +849,8 @@ publish(
 # multiply, one after the other. The pipeline removes that wait: it's another
 # {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of what `mma.sync` does alone.
 #
-# The estimate still leaves out latency inside a slab, where a warp must load its fragments before it can multiply them. At 96 KiB
-# of shared memory per block, an SM holds {{ reached.blocks }} blocks, so each scheduler has only two warps to switch
-# between. And cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, beats even the probe of `mma.sync`: it must be using another
+# The estimate also leaves out latency inside a slab: an SM holds only {{ reached.blocks }} blocks with 96 KiB of shared
+# memory each, so each scheduler has two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, beats even the probe of `mma.sync`: it must be using another
 # instruction.
 
 # %% [markdown]

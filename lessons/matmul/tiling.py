@@ -793,9 +793,6 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 # `racecheck` tool that no barrier is missing. Then compare two pipes in Nsight Compute:
 # `l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed` and
 # `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_elapsed`. If the first is busier, give each thread more results.
-#
-# The same kernel computes attention's two GEMMs in
-# [Kernel 5: attention with tiled GEMMs](tiling_attention.py).
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

@@ -390,8 +390,6 @@ assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
 # If a GEMM is slower than another with the same number of operations, compare their grids first: Nsight Compute's `launch__waves_per_multiprocessor`
 # should be well above 1. Then look at its warp states, where `smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio`
 # shows the wait at barriers.
-#
-# Back to the lesson: [tiled matrix multiplication](tiling.py). Next on the main track: [register tiling](register_tiles.py).
 
 # %%
 from tilewise import exercise
