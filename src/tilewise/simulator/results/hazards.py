@@ -53,7 +53,8 @@ class Hazard:
         code = f"{where} `{self.source_line.strip()}`" if self.source_line else ""
         if self.header:
             called = f", called at line {self.line}, `{self.source_line.strip()}`" if self.source_line else ""
-            code = f", in `{self.header_line.strip()}` ({self.header}){called}"
+            near = "near" if self.is_near else "in"
+            code = f", {near} `{self.header_line.strip()}` ({self.header}){called}"
         if self.caller:
             code += f", called at line {self.caller}, `{self.caller_line.strip()}`"
         return code
