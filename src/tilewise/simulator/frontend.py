@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
-from tilewise.cuda.headers import OWN_FILE, as_written
+from tilewise.cuda.headers import OWN_FILE, as_written, names
 from tilewise.cuda.kernel_source import GlobalFunction, global_functions
 from tilewise.cuda.variables import reachable
 from tilewise.errors import LessonError
@@ -317,8 +317,8 @@ def clang_flags(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _own_headers(source: str) -> set[str]:
-    """Names of the headers that were put into a source."""
-    return set(re.findall(r'^#line \d+ "([^"\s:]+)"', source, re.M)) - {OWN_FILE}
+    """Names of the headers that were put into a source, but for those of the package: there, the call counts."""
+    return set(re.findall(r'^#line \d+ "([^"\s:]+)"', source, re.M)) - {OWN_FILE, *names()}
 
 
 def _file_number(ptx: str) -> int:
