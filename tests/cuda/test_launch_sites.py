@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewise.cuda.host_values import Scope, scope_of
+from tilewise.cuda.host_values import _MOST_EVALUATIONS, Scope, scope_of
 from tilewise.cuda.launch_sites import launch_sites
 
 FILE = r"""
@@ -354,3 +354,18 @@ def test_what_a_function_defines_hides_what_is_outside() -> None:
     axes = scope_of("#define EDGE 8\n", "dim3 block; block.x = EDGE * 2; block.y = 4; p->x = 3;")
     assert axes.value("block") == (16, 4, 1)
     assert Scope({"a": "3", "b": "a"}).roots == {"a": 3}
+
+
+@pytest.mark.parametrize(
+    ("outside", "function", "text"),
+    [
+        ("", "int n = 3; while (n > 0) n *= n;", "n"),
+        ("", "int n = 3; while (n > 0) n = n << n;", "n"),
+        ("", " ".join(["int a0 = 1;", *(f"int a{i} = a{i - 1} + a{i - 1};" for i in range(1, 24))]), "a22"),
+        ("\n".join(f"#define f{i}(x) (f{i - 1}(x) + f{i - 1}(x))" for i in range(1, 24)), "", "f22(1)"),
+    ],
+)
+def test_values_that_would_not_end_are_given_up(outside: str, function: str, text: str) -> None:
+    scope = scope_of("#define f0(x) x\n" + outside, function)
+    assert scope.value(text) is None
+    assert scope._spent[0] <= _MOST_EVALUATIONS + 1

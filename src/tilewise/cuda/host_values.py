@@ -65,6 +65,9 @@ _STEP = re.compile(
 )
 _MOST_TURNS = 64
 _DEEPEST = 24
+_MOST_EVALUATIONS = 1000
+"""Of expressions for one value: a hostile file's would not end."""
+_LARGEST = 2**63
 ASSUMED = re.compile(r"\(\(\d+\)\)")
 """A size that ``assumed_size`` gave: in two pairs of parentheses, so that it is known again."""
 
@@ -91,6 +94,8 @@ class Scope:
     """Those of the values that the function itself defines."""
     loops: Mapping[str, Loop] = field(default_factory=dict)
     """What changes the values of names before they are used."""
+    _spent: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
+    """Evaluations for the present value."""
 
     @property
     def roots(self) -> dict[str, int]:
@@ -106,13 +111,15 @@ class Scope:
 
     def value(self, text: str) -> Value | None:
         """What an expression evaluates to; None where that cannot be seen from the text."""
+        self._spent[0] = 0
         try:
             return self._evaluate(text, {}, 0)
         except (ValueError, SyntaxError, TypeError, ArithmeticError, KeyError, RecursionError):
             return None
 
     def _evaluate(self, text: str, taken: Mapping[str, Value], depth: int) -> Value:
-        if depth > _DEEPEST:
+        self._spent[0] += 1
+        if depth > _DEEPEST or self._spent[0] > _MOST_EVALUATIONS:
             raise ValueError(text)
         text = _SIZEOF_ELEMENT.sub(lambda one: f"sizeof({self._type(one[1] or one[2] or one[3])})", text)
         text = _SIZEOF.sub(lambda one: f"sizeof({self._type(one[1])}{one[2]})", text)
@@ -295,6 +302,8 @@ def _calculated(op: ast.operator, a: float, b: float) -> int | float:
     if isinstance(op, ast.LShift) and not 0 <= b < 48:
         raise ValueError("a shift")
     result: int | float = _OPERATORS[type(op)](a, b)
+    if abs(result) > _LARGEST:
+        raise ValueError("more than 64 bits")
     return result
 
 

@@ -317,7 +317,7 @@ def clang_flags(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _own_headers(source: str) -> set[str]:
-    """Names of the headers that were put into a source, but for those of the package: there, the call counts."""
+    """Names of the headers that were put into a source; of the package's own only the call is of interest."""
     return set(re.findall(r'^#line \d+ "([^"\s:]+)"', source, re.M)) - {OWN_FILE, *names()}
 
 
