@@ -66,7 +66,7 @@ def _machine(record: Record) -> str:
 
 def _summary(record: Record) -> str:
     columns: list[str | Column] = [
-        *("function", "geometric mean", "worst", f"under {LEAST}", "shapes"),
+        *("function", "geometric mean", "worst", f"under {LEAST}"),
         *(Column("host", "µs"), Column("library's host", "µs")),
     ]
     lines = [
@@ -75,7 +75,6 @@ def _summary(record: Record) -> str:
             f"{mean(rows):.2f}",
             f"{min(row['ratio'] for row in rows):.2f}",
             sum(row["ratio"] < LEAST for row in rows),
-            len(rows),
             f"{statistics.median(row['host_us'] for row in rows):.0f}",
             f"{statistics.median(row['best_host_us'] for row in rows):.0f}",
         ]
