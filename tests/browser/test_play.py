@@ -191,6 +191,7 @@ def test_a_pasted_kernel_is_stepped_through_and_the_steps_follow_the_launch(
     page = opened(390, has_touch=True)
     paste(page, PASTED)
     page.get_by_label("kernel", exact=True).select_option("scale")
+    expect(title(page)).to_contain_text("scale<<<")  # before that, the fields are those of the first kernel
     page.get_by_label("n as a number").fill("20")
     page.get_by_label("threads along x").fill("32")
     expect(title(page)).to_contain_text("scale<<<1, 32>>>")
