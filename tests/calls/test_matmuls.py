@@ -107,7 +107,7 @@ def test_every_tile_of_mma(monkeypatch, tile):
 @pytest.mark.parametrize("past", range(8))
 @pytest.mark.parametrize(
     ("kernel", "tile"),
-    [("general/matmul_mma", MMA_TILES[0]), *(("general/matmul_hopper", WGMMA_TILES[at]) for at in (2, 11))],
+    [("general/matmul_mma", MMA_TILES[0]), *(("general/matmul_hopper", WGMMA_TILES[at]) for at in (1, 11))],
 )
 def test_a_result_may_begin_at_any_element(monkeypatch, kernel, tile, past):
     choice = Choice(kernel, "", {**tile.settings, "SPLIT": 1}, {"pads": 0})
@@ -121,9 +121,9 @@ def test_a_result_may_begin_at_any_element(monkeypatch, kernel, tile, past):
 
 @pytest.mark.parametrize(("layout", "transposed"), [("plain", 1), ("padded", 1), ("permuted", 0)])
 def test_tiles_that_compute_the_transpose_take_a_first_factor_with_rows(layout, transposed):
-    choice = choose(288, 1792, 256, "float16", arch=90, a_rows=layout != "permuted")
+    choice = choose(288, 1792, 1024, "float16", arch=90, a_rows=layout != "permuted")
     assert choice.settings["TRANSPOSED"] == transposed
-    right_matmul(((), ()), 288, 1792, 256, (layout, "plain"), "float16", "relu", True, 1)
+    right_matmul(((), ()), 288, 1792, 1024, (layout, "plain"), "float16", "relu", True, 1)
 
 
 def test_a_stack_of_odd_rows_is_copied_into_wide_ones():
@@ -166,7 +166,7 @@ def test_every_tile_in_fp32(monkeypatch, tile, split):
         ((4096, 4096, 4096), "float32", {}, "matmul_fp32"),
         ((1000, 1000, 999), "float32", {}, "general/matmul_fp32"),
         ((30, 30, 4096), "float32", {}, "general/matmul_fp32"),
-        ((30, 30, 64), "bfloat16", {}, "general/matmul_mma"),
+        ((30, 30, 64), "bfloat16", {}, "general/matmul_hopper"),
         ((500, 500, 2048), "bfloat16", {}, "general/matmul_hopper"),
         ((4096, 4095, 4096), "bfloat16", {"plain": False}, "general/matmul_hopper"),
         ((1000, 1000, 1000), "float32", {"arch": 75}, "general/matmul"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +19,10 @@ from tilewise.kernel.kernel import Kernel
 
 SOURCE = """
 extern "C" __global__ void add(const float* a, float* b, int n, float by, const float4* v, bool on) {}
+"""
+MAPPED = """
+struct __align__(128) TensorMap { unsigned long long opaque[16]; };
+extern "C" __global__ void mapped(const __grid_constant__ TensorMap map) {}
 """
 
 
@@ -140,10 +147,7 @@ def test_a_tensor_map_is_encoded_once_for_an_address_and_a_shape(quick, monkeypa
             return 0
 
     monkeypatch.setattr(maps, "_driver", Driver)
-    kernel = Kernel(
-        "struct __align__(128) TensorMap { unsigned long long opaque[16]; };\n"
-        'extern "C" __global__ void f(const __grid_constant__ TensorMap map) {}'
-    )
+    kernel = Kernel(MAPPED)
     one, other = (DeviceArray(np.zeros((64, 40), np.float32)) for _ in range(2))
     for array in (one, other, one, one):
         kernel(tensor_map(array, box=(8, 32), swizzle=128), grid=1, block=1)
@@ -151,3 +155,15 @@ def test_a_tensor_map_is_encoded_once_for_an_address_and_a_shape(quick, monkeypa
     kernel(tensor_map(one, box=(16, 32), swizzle=128), grid=1, block=1)
     assert encoded == [one.data.ptr, other.data.ptr, one.data.ptr]
     assert (len(quick.launches), quick.checked) == (5, [])
+
+
+def test_a_launch_does_not_keep_the_array_of_its_tensor_map(quick, monkeypatch):
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *given: 0)
+    monkeypatch.setattr(maps, "_driver", lambda: driver)
+    maps.encoded.cache_clear()
+    kernel, array = Kernel(MAPPED), DeviceArray(np.zeros((64, 64), np.float16))
+    kernel(tensor_map(array, box=(8, 32), swizzle=64), grid=1, block=1)
+    gone = weakref.ref(array)
+    del array
+    gc.collect()
+    assert gone() is None and quick.checked == []

@@ -69,6 +69,7 @@ def choose(
     loads: tuple[int, int] = (16, 16),
     pads: bool = False,
     a_rows: bool = True,
+    across: tuple[bool, bool] = (False, False),
 ) -> Choice:
     """Which kernel multiplies matrices of a size.
 
@@ -85,12 +86,13 @@ def choose(
             0 where neither are without gaps.
         pads: whether 16-bit factors of less than 16 may be copied into wider rows for `general/matmul_mma`.
         a_rows: whether TMA loads rows of the first factor: it is not the transpose of one without gaps.
+        across: of each 16-bit factor, whether its lines begin elsewhere than at multiples of 128 bytes.
     """
     number = {"Number": C_TYPES[kind]}
     if k == 0:
         return Choice("general/matmul", "there is nothing to add up", number)
     if kind != "float32" and arch >= AMPERE and 0 not in loads:
-        return _tiles(m, n, k, kind, matrices, arch, plain, loads, pads, a_rows)
+        return _tiles(m, n, k, kind, matrices, arch, plain, loads, pads, a_rows, across)
     if kind != "float32" and arch >= AMPERE:
         return Choice("general/matmul", "neither rows nor columns of a factor are without gaps", number)
     if matrices > _MANY:
@@ -172,29 +174,26 @@ MMA_TILES = (
 )
 """Of `general/matmul_mma`."""
 WGMMA_TILES = (
-    _hopper_tile(1, 64, 6, 1, 2, 0.144, 0.205, 8),
-    _hopper_tile(1, 64, 12, 1, 1, 0.137, 0.137, 8),
-    _hopper_tile(1, 128, 8, 1, 1, 0.236, 0.236, 4),
-    _hopper_tile(1, 192, 7, 1, 1, 0.358, 0.358, 4),
-    _hopper_tile(2, 128, 6, 1, 1, 0.357, 0.357, 4),
-    _hopper_tile(2, 192, 5, 1, 1, 0.468, 0.468, 4),
-    _hopper_tile(2, 256, 4, 1, 1, 0.589, 0.589, 4),
-    _hopper_tile(2, 256, 4, 2, 1, 0.619, 0.619),
-    _hopper_tile(3, 128, 5, 1, 1, 0.464, 0.464, 4),
-    _hopper_tile(3, 192, 4, 1, 1, 0.664, 0.664, 4),
-    _hopper_tile(3, 192, 4, 2, 1, 0.684, 0.684),
-    _hopper_tile(1, 96, 10, 1, 1, 0.214, 0.214, transposed=1),
-    _hopper_tile(2, 96, 8, 1, 1, 0.279, 0.279, transposed=1),
-    _hopper_tile(2, 160, 6, 1, 1, 0.422, 0.422, transposed=1),
-    _hopper_tile(3, 160, 4, 1, 1, 0.565, 0.565, transposed=1),
-    _hopper_tile(1, 64, 3, 1, 4, 0.155, 0.383, 8),
-    _hopper_tile(1, 128, 3, 1, 3, 0.206, 0.423, 4),
-    _hopper_tile(2, 192, 4, 1, 1, 0.859, 0.859, parts=2),
-    _hopper_tile(1, 192, 7, 2, 1, 0.283, 0.283),
-    _hopper_tile(2, 64, 9, 1, 1, 0.217, 0.217, 4),
-    _hopper_tile(2, 64, 9, 2, 1, 0.22, 0.22),
-    _hopper_tile(2, 128, 6, 2, 1, 0.326, 0.326),
-    _hopper_tile(1, 160, 8, 1, 1, 0.248, 0.248, transposed=1),
+    _hopper_tile(1, 64, 3, 1, 4, 0.16, 0.348, 8),
+    _hopper_tile(1, 64, 12, 1, 1, 0.127, 0.127, 8),
+    _hopper_tile(1, 96, 11, 2, 1, 0.162, 0.162, transposed=1),
+    _hopper_tile(1, 128, 3, 1, 3, 0.237, 0.526, 4),
+    _hopper_tile(1, 128, 9, 2, 1, 0.19, 0.19),
+    _hopper_tile(1, 160, 8, 2, 1, 0.23, 0.23, transposed=1),
+    _hopper_tile(1, 192, 7, 2, 1, 0.281, 0.281),
+    _hopper_tile(2, 64, 9, 1, 1, 0.224, 0.224, 4),
+    _hopper_tile(2, 96, 8, 2, 1, 0.273, 0.273, transposed=1),
+    _hopper_tile(2, 128, 3, 1, 2, 0.342, 0.571, 4),
+    _hopper_tile(2, 128, 6, 2, 1, 0.316, 0.316),
+    _hopper_tile(2, 128, 7, 1, 1, 0.352, 0.352, transposed=1),
+    _hopper_tile(2, 160, 6, 2, 1, 0.365, 0.365, transposed=1),
+    _hopper_tile(2, 192, 5, 2, 1, 0.421, 0.421),
+    _hopper_tile(2, 256, 4, 1, 1, 0.582, 0.582, 4),
+    _hopper_tile(2, 192, 4, 1, 1, 0.714, 0.714, parts=2),
+    _hopper_tile(3, 64, 7, 1, 1, 0.334, 0.334, 4),
+    _hopper_tile(3, 128, 5, 1, 1, 0.478, 0.478, 4),
+    _hopper_tile(3, 160, 4, 1, 1, 0.527, 0.527, transposed=1),
+    _hopper_tile(3, 192, 4, 1, 1, 0.612, 0.612, 4),
 )
 """Of `general/matmul_hopper`. TMA loads a factor stored along k in boxes of any height, so tiles of 96 and
 160 rows are wgmma's columns of the transposed product, where A is row-major: fewer SMs stay empty in the last
@@ -214,9 +213,10 @@ FP32_TILES = (
 class Overheads:
     """Times of a kernel besides its tiles'.
 
-    Fitted, with the tiles' times, to the tiles and splits of some 800 products, most of them random, in BF16
-    and in FP32 on an H200. Where a time is near the best, the model is within 9 % of it; the tiles that it
-    chooses take 1 to 2 % longer than the best.
+    Fitted, with the tiles' times, on an H200: for `general/matmul_hopper` to 1,417 random products whose rows
+    begin at multiples of 16 bytes, with 53 tiles, of which those are left that choose best; for the others to
+    the tiles and splits of some 800 products. Where a time is near the best, the model is within 9 % of it;
+    the tiles that it chooses take 1 to 3 % longer than the best.
     """
 
     launch_us: float
@@ -241,20 +241,23 @@ class Overheads:
     """Of two blocks that load for each other."""
 
 
-_WGMMA = Overheads(3.83, 1.12, 0.392, 1.04, 0.571, 0.28, 0.311, 0.289, 0.151e-6, 0.66)
+_WGMMA = Overheads(3.69, 0.935, 0.43, 1.21, 0.419, 0.28, 0.311, 0.319, 0.189e-6, 0.668)
 _MMA = Overheads(4.24, 0.638, 0.621, 0.676, 0.82, 0.659, 0.87, 0.289, 0.151e-6)
 _FP32 = Overheads(4.51, 0.628, 0.634, 1.1, 0.462, 0.912)
 _SLOWER = {16: 0.0, 8: 0.322, 4: 1.25, 2: 2.61}
 """By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
 _NARROW_B = 0.087
 """The same for B in FP32, for copies of less than 16 bytes."""
-_PAD_US, _PAD_BYTE_US = 3.29, 2.99e-7
+_PAD_US, _PAD_BYTE_US = 3.44, 2.41e-7
 """Of copying 16-bit factors into wider rows: of the launch, and of a byte read or written."""
 _LESSON_US, _LESSON_ROUND_US, _LESSON_STEP_US = 5.62, 1.42, 0.624
 _FP32_LESSON_US, _FP32_STEP_US = 8.49, {16: 5.28, 8: 2.8}
 """Of the lesson's FP32 kernel, beside its steps, and of a step, by columns of a thread."""
-_IN_L2, _MISSED = 50_000_000, 0.0364
+_IN_L2, _MISSED = 50_000_000, 0.0533
 """Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
+_ACROSS = (0.302, 0.242)
+"""By factor: what part of a step's time it adds, for its part of the bytes, where each piece of 128 bytes
+that TMA loads is in two lines of the L2 cache."""
 
 
 def _time(
@@ -272,7 +275,9 @@ def _time(
     """
     m, n, k = sizes
     pair, results = tile.settings.get("PAIR", 1), tile.high * tile.wide / 8192
-    blocks = ceil_div(m, tile.high * pair) * pair * ceil_div(n, tile.wide) * split * matrices
+    rows_of_pair, columns_of_pair = (1, pair) if tile.settings.get("TRANSPOSED") else (pair, 1)
+    pairs = ceil_div(m, tile.high * rows_of_pair) * ceil_div(n, tile.wide * columns_of_pair)
+    blocks = pairs * pair * split * matrices
     on_sm, steps = ceil_div(blocks, FILLED[split * pair]), ceil_div(ceil_div(k, tile.deep), split)
     waves = ceil_div(on_sm, tile.per_sm)
     work = steps * max(on_sm * tile.busy_us, waves * tile.alone_us) * (1 + slower)
@@ -313,6 +318,7 @@ def _tiles(
     loads: tuple[int, int],
     pads: bool,
     a_rows: bool,
+    across: tuple[bool, bool],
 ) -> Choice:
     """The 16-bit kernel and its tile that should be done first."""
     sizes, name = (m, n, k), "BF16" if kind == "bfloat16" else "FP16"
@@ -332,8 +338,10 @@ def _tiles(
         return _best(MMA_TILES, k, arch, time)
 
     def wgmma(one: Tile, split: int) -> float:
-        missed = _MISSED if one.settings["PAIR"] == 1 and 2 * k * (m + n) > _IN_L2 else 0.0
-        return _time(one, split, sizes, 1, _WGMMA, missed, row)
+        slower = _MISSED if one.settings["PAIR"] == 1 and 2 * k * (m + n) > _IN_L2 else 0.0
+        lengths = zip(_ACROSS, across, (one.high, one.wide), strict=True)
+        slower += sum(part * lines for part, does, lines in lengths if does) / (one.high + one.wide)
+        return _time(one, split, sizes, 1, _WGMMA, slower, row)
 
     time, tile, split = mma(loads)
     best, launch = "general/matmul_mma", {"pads": 0}
@@ -470,6 +478,7 @@ def _steps(left: Tensor, right: Tensor, bias: Tensor | None, activation: int, ma
         loads=loads,
         pads=pads,
         a_rows=not _transposed(a.of(a.data[0])),
+        across=(_across(a), _across(b)),
     )
     if choice.kernel == "general/matmul":
         return [*steps, _general(choice, a, b, bias, activation, made, matrices)]
@@ -542,6 +551,12 @@ def _line(one: Tensor) -> tuple[bool, int, int]:
     pitch = one.steps[across] if one.shape[across] > 1 else one.shape[along]
     steps = [2 * one.steps[at] for at in (0, across) if one.shape[at] > 1]
     return by_rows, pitch, load(_alignment(one), *steps)
+
+
+def _across(one: Tensor) -> bool:
+    """Whether pieces of 128 bytes of 16-bit matrices are in two lines of the L2 cache; copies are not."""
+    _, pitch, bytes_ = _line(one)
+    return bytes_ == 16 and (2 * pitch % 128 != 0 or not one.aligned(128))
 
 
 def _alignment(one: Tensor) -> int:
@@ -702,7 +717,8 @@ def _for_tma(*given: Tensor) -> tuple[list[Tensor], list[Step]]:
         if one.contiguous and columns % 8 == 0 and one.aligned():
             made.append(one)
             continue
-        pitch = ceil_div(columns, 8) * 8
+        step = 64 if columns > 128 else 8  # 128 bytes: a line of the L2 cache
+        pitch = ceil_div(columns, step) * step
         wide = one.of(workspace("matmul", one, (rows, pitch), one.kind))
         made.append(wide)
         if one.contiguous:
