@@ -314,17 +314,17 @@ publish(
 # ## FlashAttention-3 is faster
 #
 # Under a mask with $d$ = 128, longest-first scheduling is still {{ many.gain_d128_causal.least | .2f }} to
-# {{ many.gain_d128_causal.most | .2f }}× faster, so most of the gain is gone, as expected. The lead over cuDNN is gone, too: from 2,048
-# queries on, Kernel 8 reaches {{ many.cudnn_d128_causal.least | .2f }} to {{ many.cudnn_d128_causal.most | .2f }} times cuDNN's throughput,
-# and {{ many.cudnn_d128.least | .2f }} to {{ many.cudnn_d128.most | .2f }} times without a mask.
+# {{ many.gain_d128_causal.most | .2f }}× faster, so most of the gain is gone, as expected. The lesson's lead over cuDNN is gone, too: from
+# 2,048 queries on, Kernel 8 reaches {{ many.cudnn_d128_causal.least | .2f }} to {{ many.cudnn_d128_causal.most | .2f }} times cuDNN's
+# throughput, and {{ many.cudnn_d128.least | .2f }} to {{ many.cudnn_d128.most | .2f }} times without a mask.
 #
 # FlashAttention-3 beats both at these lengths. With $d$ = 128, Kernel 8 reaches {{ many.fa3_d128.least | .0% }} to
-# {{ many.fa3_d128.most | .0% }} of its throughput without a mask, but only {{ many.fa3_d128_causal.least | .0% }} to
+# {{ many.fa3_d128.most | .0% }} of FlashAttention-3's throughput without a mask, but only {{ many.fa3_d128_causal.least | .0% }} to
 # {{ many.fa3_d128_causal.most | .0% }} with a causal one. Imbalance isn't what slows Kernel 8 down under a mask: the longest list is only
 # {{ schedule.sixteen_longest | .1% }} above the average.
 #
-# Where does it lose time? The number of query tiles is the same at every length; only the number of key tiles for each of them changes. So
-# a line fitted to the times has two coefficients: the fixed cost of a query tile (its start, its end and the diagonal) and the cost of a
+# So where does it lose time? The number of query tiles is the same at every length; only the number of key tiles for each of them changes.
+# So a line fitted to the times has two coefficients: the fixed cost of a query tile (its start, its end and the diagonal) and the cost of a
 # key tile. A mask adds {{ fit.mask_ours | .1f }} µs to the fixed cost in Kernel 8, and {{ fit.mask_fa3 | .1f }} µs in FlashAttention-3. At
 # 4,096 queries under a mask, the fixed costs account for {{ fit.start_of_gap | .0% }} of the difference between the two kernels. Kernel 8
 # also takes {{ fit.pace | .0% }} longer per key tile under a mask, and {{ fit.pace_full | .0% }} without.

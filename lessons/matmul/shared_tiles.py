@@ -108,8 +108,9 @@ publish(
 # five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. At {{ ask.n | , }}, {{ ask.rest }} tiles are left for {{ ask.sms }}
 # SMs, which makes {{ groups.number }} groups of {{ groups.least }} or {{ groups.most }} tiles.
 #
-# Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per block; the second may
-# be empty. Each item has a tile's row and column, the first K step, and the number of steps. Here, a step covers 32 elements of K.
+# Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per block, of which the
+# second may be empty. Each item has a tile's row and column, the first K step, and the number of steps. Here, a step covers 32 elements of
+# K.
 
 # %%
 work, _ = stream_k(NINE, blocks=5, k_steps=10)  # nine tiles, five SMs
@@ -463,7 +464,7 @@ assert len(CARELESS) < len(STREAM_K.source)
 expect_hazard(Kernel(CARELESS).on(with_work(250, 508, 165, 5)), "race", line_with="LOAD_FRAGMENTS(0, 0)")
 
 # %% [markdown]
-# Split two tiles over two, three or four blocks. How many atomics do the partial tiles need?
+# Split two tiles among two, three or four blocks. How many atomics do the partial tiles need?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -474,7 +475,7 @@ try_it({f"{blocks} blocks": SMALL.on(with_work(128, 256, 192, blocks, columns=8)
 # %% [markdown]
 # ## Fix-up: adding partial tiles
 #
-# Atomics need zeros to add to. A small kernel launched before the GEMM clears the split tiles, and only those.
+# Atomic additions have to start from zero. A small kernel launched before the GEMM clears the split tiles, and only those.
 
 # %% fold="The kernel that clears the split tiles"
 CLEAR = Kernel(r"""

@@ -254,8 +254,7 @@ show(
 # the tensor map says so.
 #
 # The rule is easiest to state in terms of address bits. In a byte's offset within the tile, bits 4 to 6 select the 16-byte chunk within a
-# 128-byte line, and bits 7 to 9 the line within a group of eight. The 128-byte swizzle replaces bits 4 to 6 by their exclusive or with bits
-# 7 to 9:
+# 128-byte line, and bits 7 to 9 the line within a group of eight. The 128-byte swizzle replaces bits 4 to 6 with their exclusive OR with bits 7 to 9:
 #
 # **offset ^ ((offset >> 3) & 0x70)**
 #
@@ -342,7 +341,7 @@ show(chunk_map)
 # - **pending bytes**: bytes announced by `expect_tx`, minus bytes that the TMA has delivered.
 #
 # When both pending counters reach zero, the phase is complete: its number goes up by one, and the arrival count is
-# reset for the next phase. So one mbarrier serves a whole loop. Here's all of it in Python:
+# reset for the next phase. So one mbarrier serves a whole loop. Here's the whole mbarrier in Python:
 
 
 # %%
@@ -677,9 +676,10 @@ show(
 # *bulk group* and waits for that group: with `.read` until the TMA has read the tile from shared memory, without it
 # until the writes to global memory are complete.
 #
-# On Hopper, the TMA and the tensor cores access shared memory by a different path than ordinary loads and stores do. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*, the TMA
-# and `wgmma` use the *async proxy*. What a thread has written through one isn't automatically visible through the
-# other, not even after `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it visible.
+# On Hopper, the TMA and the tensor cores access shared memory by a different path than ordinary loads and stores. \PTX calls these paths
+# *proxies*: ordinary accesses use the *generic proxy*, the TMA and `wgmma` use the *async proxy*. What a thread has written through one
+# isn't automatically visible through the other, not even after `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it
+# visible.
 #
 # ??? definition "Async proxy | generic proxy"
 #     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
@@ -765,7 +765,7 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
     expect_hazard(spoilt.on(scaling(50, 100).case), kind)
 
 # %% [markdown]
-# Which instruction uses which proxy, and what do you need between two of them?
+# Which instruction uses which proxy, and what do you need between two accesses?
 #
 # - The generic proxy: loads, stores, atomics, `mbarrier` operations, `ldmatrix`, `stmatrix`, and `cp.async` of 4, 8 or
 #   16 bytes.
@@ -888,8 +888,8 @@ assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latenc
 #
 # - A tensor map describes an array once. After that, one thread copies a tile with one instruction, and elements outside the array arrive
 #   as zeros. With a swizzle, a row of the box must be no longer than the swizzle's span.
-# - The 128-byte swizzle replaces address bits 4 to 6 by their exclusive or with bits 7 to 9. Code that reads the tile
-#   applies the same formula.
+# - The 128-byte swizzle replaces address bits 4 to 6 with their exclusive OR with bits 7 to 9. Code that reads the tile applies the same
+#   formula.
 # - An mbarrier's phase completes when all expected arrivals *and* bytes are in. You wait for a parity: consumers start with 0, the producer with 1.
 # - What a thread writes with ordinary stores needs a `fence.proxy.async` before the TMA or a tensor core reads it.
 #

@@ -183,8 +183,8 @@ FOUND["fence missing"] = 1
 # A `__threadfence()` between the store and the atomic fixes this, and the simulator then reports nothing.
 #
 # **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378), in the \backward pass of LayerNorm: all threads of a block store partial sums of `dbias` and
-# `dweight`, and after a `__syncthreads()`, thread 0 increments the counter. One fence by thread 0 before the increment is enough: it covers
-# all stores before the barrier.
+# `dweight`, and after a `__syncthreads()`, thread 0 increments the counter. On the writer's side, one fence by thread 0 before the
+# increment is enough: it covers all stores before the barrier.
 #
 # ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
 #     **Missing fence in layernorm_backward_kernel10.** Each block stores its partial sums to `scratch`, synchronises, and thread 0 executes
