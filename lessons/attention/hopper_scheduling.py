@@ -2,23 +2,23 @@
 # title: "Tile scheduling for causal attention, and FlashAttention-3"
 # needs: [attention/hopper]
 # further: attention/hopper
-# summary: "Longest-first scheduling gains most under a causal mask with two heads. What is left of the gain with sixteen, and who is fastest then?"
+# summary: "Longest-first scheduling helps most under a causal mask with two heads. How much of the gain is left with sixteen heads, and which kernel is fastest then?"
 # description: "Longest-processing-time-first tile scheduling for causal FlashAttention, and Kernel 8 against FlashAttention-3, FlashAttention-2 and cuDNN at 16,384 tokens on an H200."
 # date: 2026-11-23
 # tags: [FlashAttention, causal mask, tile scheduling, Hopper]
 # ---
 
 # %% [markdown]
-# Under a causal mask, the last query tile of a head has all the keys to go through, the first a single tile. Launch
-# one block per tile in order, with two heads of 16,384 queries, and the busiest of {{ schedule.sms }} SMs gets
-# {{ schedule.two | .0% }} more work than the average. [Kernel 8](hopper.py) schedules the longest tiles first instead.
-# With 16 heads, it gets only {{ schedule.sixteen | .1% }} more. What is left of the gain?
+# Under a causal mask, the last query tile of a head has to go through all the keys, but the first one needs only a single key tile. Launch
+# one block per tile in order, with two heads of 16,384 queries, and the busiest of {{ schedule.sms }} SMs gets {{ schedule.two | .0% }}
+# more work than the average. With 16 heads in launch order, it gets only {{ schedule.sixteen | .1% }} more. [Kernel 8](hopper.py) schedules the longest
+# tiles first. How much does that still gain with 16 heads?
 #
 # ## Longest tile first
 #
-# The rule from the lesson: sort the tiles by length, and give each to the block that has the least work so far. Long
-# tiles come first, and short ones fill the gaps. Step through a small case, two heads of four query tiles on three
-# blocks. A cell is a key tile; cells above the diagonal are masked and never touched.
+# The rule from the lesson: sort the tiles by length, and give each to the block that has the least work so far. Long tiles come first, and
+# short ones fill the gaps. Step through a small case: two heads of four query tiles on three blocks. A cell is a key tile; cells above the
+# diagonal are masked and never touched.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -60,8 +60,8 @@ show(
         cell="key tile",
         axes=("key tile", "query tile", "head"),
         view="3d",
-        title="Three blocks finish a causal mask nearly together",
-        caption="Two heads of four query tiles, scheduled to three blocks longest first. At each step every block works on one key tile, from the last one that its queries see to the first.",
+        title="Three blocks finish their causal tiles at nearly the same time",
+        caption="Two heads of four query tiles, scheduled to three blocks longest first. At each step, every block works on one key tile; it starts with the last tile that its queries see and ends with the first.",
     )
 )
 publish(
@@ -76,16 +76,15 @@ publish(
 )
 
 # %% [markdown]
-# With two heads of 16,384 queries, {{ schedule.two_longest | .1% }} of imbalance is left. Without a mask, all tiles are equally long, and no order can remove the
-# {{ schedule.full | .0% }} that remain there. The lists mix heads freely, so their K and V should fit in the L2 together. At
-# 16,384 tokens in four sequences, they don't: on an H200, L2 hits fall from {{ lists.hits_each | .0% }} to {{ lists.hits | .0% }},
-# and the lists read {{ lists.read | .1f }}× as many bytes from DRAM as one tile per block.
+# With two heads of 16,384 queries, an imbalance of {{ schedule.two_longest | .1% }} remains. Without a mask, all tiles are equally long,
+# and no order can remove the remaining {{ schedule.full | .0% }}. A block's list mixes heads freely, so it helps if the K and V of all
+# heads fit in the L2 together. At 16,384 tokens in four sequences, they don't: on an H200, the L2 hit rate falls from
+# {{ lists.hits_each | .0% }} with one tile per block to {{ lists.hits | .0% }} with lists, and DRAM reads grow {{ lists.read | .1f }}-fold.
 #
 # ## 16,384 tokens
 #
-# With 16 heads there's less to balance. The authors of FlashAttention-3 time such problems:[^fa3] 16,384 tokens in all, cut into sequences, with
-# 2,048 elements per token. So there are 16 heads with $d$ = 128, or 32 with $d$ = 64. Scheduling should gain less here, and Kernel 8's lead over
-# cuDNN under a mask should shrink.
+# With 16 heads, there's less imbalance to remove. The authors of FlashAttention-3 time such problems:[^fa3] 16,384 tokens in total, split
+# into sequences, with a hidden size of 2,048. So there are 16 heads with $d$ = 128, or 32 with $d$ = 64.
 #
 # [^fa3]: Shah et al., [FlashAttention-3](https://arxiv.org/abs/2407.08608), section 4.1 and figure 5, version 1.
 
@@ -231,7 +230,7 @@ if (FLASH_3, 4096, 128, False) in BY_CUT:
             step_name="head dimension and mask",
             start=1,
             title="From 2,048 queries on, FlashAttention-3 is the fastest",
-            caption="Throughput by the length of a sequence, 16,384 tokens in all, recorded on an H200. FlashAttention-3 is the package fa3-fwd 0.0.3. Its published numbers are the bars of figure 5 in the paper, measured on an H100.",
+            caption="Throughput against sequence length, 16,384 tokens in total, recorded on an H200. FlashAttention-3 is the package fa3-fwd 0.0.3; the published numbers were measured on an H100.",
         )
     )
 publish(
@@ -314,35 +313,33 @@ publish(
 # %% [markdown]
 # ## FlashAttention-3 is faster
 #
-# Longest-first scheduling still gains {{ many.gain_d128_causal.least | .2f }} to {{ many.gain_d128_causal.most | .2f }}× under a mask
-# with $d$ = 128, so most of the gain has gone, as expected. And the lead over cuDNN is gone with it: from 2,048 queries on, Kernel 8 has
-# {{ many.cudnn_d128_causal.least | .2f }} to {{ many.cudnn_d128_causal.most | .2f }} times its throughput. Without a mask it's
-# {{ many.cudnn_d128.least | .2f }} to {{ many.cudnn_d128.most | .2f }} times.
+# Under a mask with $d$ = 128, longest-first scheduling is still {{ many.gain_d128_causal.least | .2f }} to
+# {{ many.gain_d128_causal.most | .2f }}× faster, so most of the gain is gone, as expected. The lesson's lead over cuDNN is gone, too: from
+# 2,048 queries on, Kernel 8 reaches {{ many.cudnn_d128_causal.least | .2f }} to {{ many.cudnn_d128_causal.most | .2f }} times cuDNN's
+# throughput, and {{ many.cudnn_d128.least | .2f }} to {{ many.cudnn_d128.most | .2f }} times without a mask.
 #
 # FlashAttention-3 beats both at these lengths. With $d$ = 128, Kernel 8 reaches {{ many.fa3_d128.least | .0% }} to
-# {{ many.fa3_d128.most | .0% }} of its throughput without a mask, but only {{ many.fa3_d128_causal.least | .0% }} to
-# {{ many.fa3_d128_causal.most | .0% }} with a causal one. With $d$ = 64
-# it's {{ many.fa3_d64.least | .0% }} to {{ many.fa3_d64.most | .0% }}. The package is newer than the paper, and faster than
-# its published bars. Balance isn't what Kernel 8 lacks under a mask: the longest list is only {{ schedule.sixteen_longest | .1% }} above
-# the average.
+# {{ many.fa3_d128.most | .0% }} of FlashAttention-3's throughput without a mask, but only {{ many.fa3_d128_causal.least | .0% }} to
+# {{ many.fa3_d128_causal.most | .0% }} with a causal one. Imbalance isn't what slows Kernel 8 down under a mask: the longest list is only
+# {{ schedule.sixteen_longest | .1% }} above the average.
 #
-# The lengths show where the difference is. 16,384 tokens always make the same number of query tiles; only the number of key tiles for each depends on
-# the length. So a line through the times gives what a query tile costs at its start, at its end and on the diagonal, and what a key tile
-# costs. The lines fit within {{ fit.worst | .1% }}. A mask adds {{ fit.mask_ours | .1f }} µs per query tile to Kernel 8, and
-# {{ fit.mask_fa3 | .1f }} µs to FlashAttention-3. At 4,096 queries, such fixed costs are {{ fit.start_of_gap | .0% }} of the difference. Kernel 8 also
-# takes {{ fit.pace | .0% }} longer per key tile under a mask, and {{ fit.pace_full | .0% }} without.
+# So where does it lose time? The number of query tiles is the same at every length; only the number of key tiles for each of them changes.
+# So a line fitted to the times has two coefficients: the fixed cost of a query tile (its start, its end and the diagonal) and the cost of a
+# key tile. A mask adds {{ fit.mask_ours | .1f }} µs to the fixed cost in Kernel 8, and {{ fit.mask_fa3 | .1f }} µs in FlashAttention-3. At
+# 4,096 queries under a mask, the fixed costs account for {{ fit.start_of_gap | .0% }} of the difference between the two kernels. Kernel 8
+# also takes {{ fit.pace | .0% }} longer per key tile under a mask, and {{ fit.pace_full | .0% }} without.
 #
 # ## Takeaways
 #
-# - Longest-processing-time-first balances a causal mask almost perfectly, and it costs the GPU next to nothing: the
-#   host makes the lists once, and a block reads one entry per query tile.
-# - The gain depends on how many tiles there are per SM. With few heads it decides, with many it hardly matters.
-# - Benchmark at the sizes of the paper that you compare with. A lead at two heads says nothing about sixteen.
+# - Longest-processing-time-first balances a causal mask almost perfectly, and it costs the GPU next to nothing: the host builds the lists
+#   once, and a block reads one entry per query tile.
+# - The gain depends on how many tiles there are per SM. With few heads, the order of the tiles is decisive; with many, it hardly matters.
+# - Benchmark at the sizes used in the paper that you compare against. A lead with two heads says nothing about sixteen.
 #
 # ## In your own kernel
 #
 # Compare `sm__cycles_active.avg` with `.max` in Nsight Compute. If the average is clearly lower, some SMs finish early: sort the tiles by
-# length. If both are equal, better balance can't help.
+# length. If the two are equal, better balance can't help.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -397,5 +394,5 @@ exercise(
         least_loaded,
         shortest_first,
     ],
-    hint="A long tile at the end spoils a good balance. A short one fits anywhere.",
+    hint="A long tile scheduled last spoils the balance. A short one fits anywhere.",
 )

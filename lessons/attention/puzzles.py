@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: online softmax and FlashAttention"
 # needs: [kernels/serial_attention, memory/reductions, matmul/tiling, attention/flash_forward]
-# summary: "Write the step of online softmax, then a small FlashAttention kernel. How few sectors can its blocks load?"
+# summary: "Write the step of online softmax, then a small FlashAttention kernel. How few sectors do its blocks need to load?"
 # description: "GPU puzzles: online softmax across a warp and a FlashAttention forward pass in CUDA C, each with a budget, checked without a GPU."
 # date: 2026-11-23
 # tags: [puzzle, softmax, FlashAttention]
@@ -10,8 +10,8 @@
 # %% [markdown]
 # Can you write FlashAttention from memory? These two puzzles take you there. The first is its core, the step of online
 # softmax, for rows that may contain minus infinity. The second is a small FlashAttention kernel: 16 elements per head
-# and one query per thread. For 128 queries and keys, two blocks that stage tiles of K and V in shared memory load only
-# 1,280 sectors, Q included. How many do they load if every thread reads K and V for itself?
+# and one query per thread. For 128 queries and keys, two blocks that stage tiles of K and V in shared memory need to load only 1,280
+# sectors, Q included.
 #
 # `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
 # [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
@@ -19,8 +19,7 @@
 # %% [markdown]
 # ## The online softmax step
 #
-# Read each row once, although its maximum is known only at the end. You need the same step twice: to add one score,
-# and to combine two lanes.
+# You need the same step twice: to add one score, and to combine the results of two lanes.
 
 # %%
 from tilewise import puzzle
@@ -30,8 +29,7 @@ puzzle("attention/normaliser")
 # %% [markdown]
 # ## A small FlashAttention kernel
 #
-# Now put it all together: tiles in shared memory, two barriers, a last tile that isn't full, threads without a query, and
-# online softmax.
+# Now put it all together. Mind the last tile, which may not be full, and the threads without a query.
 
 # %%
 puzzle("attention/flash")
@@ -40,8 +38,7 @@ puzzle("attention/flash")
 # ## Takeaways
 #
 # - You can sum exponentials before you know their maximum. When it grows, one factor rescales the sum so far.
-# - A lane or row without a finite score has a maximum of minus infinity and a sum of 0. With one guard, it combines
-#   like any other.
+# - A lane or row without a finite score has a maximum of minus infinity and a sum of 0. A single guard lets you combine it like any other.
 # - A FlashAttention kernel loads Q once, stores O once, and loads K and V once per block of queries. It never stores the
 #   scores.
 #

@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: matrix multiplication"
 # needs: [matmul/register_tiles, matmul/hopper]
-# summary: "Eleven kernels with a gap: tiles in shared memory and registers, then Hopper's mbarriers, TMA and wgmma. How many of them hang at your first attempt?"
+# summary: "Eleven kernels, each with a gap to fill: tiles in shared memory and registers, then Hopper's mbarriers, TMA and wgmma. How many of them hang on your first attempt?"
 # description: "GPU puzzles in CUDA C: tiled GEMM, register tiles, mbarrier phases, a full/empty ring, four stages, a deadlock, the async proxy, wgmma descriptors, an accumulator mask, a warp-specialised GEMM and multicast, checked without a GPU."
 # date: 2026-11-23
 # tags: [puzzle, GEMM, Hopper, TMA, mbarrier, wgmma]
@@ -12,9 +12,8 @@
 # Here you can make these mistakes cheaply: the simulator stops at the line that waits forever, names the mbarrier, and
 # counts the arrivals or bytes that are missing.
 #
-# The first two are about tiles. The other nine are about Hopper's primitives, and the lessons on
-# [the TMA](tma.py), [wgmma](wgmma.py) and [GEMM on Hopper](hopper.py) contain all you need. Their files include
-# `hopper.cuh`, the [shared header](tma.py#the-shared-header) whose functions those lessons show.
+# The first two are about tiles. The other nine are about Hopper's primitives, and the lessons on [the TMA](tma.py), [wgmma](wgmma.py) and [GEMM on Hopper](hopper.py)
+# contain all you need. These nine include `hopper.cuh`, the [shared header](tma.py#the-shared-header) from those lessons.
 #
 # `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
 # [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
@@ -32,7 +31,7 @@ puzzle("matmul/tile")
 # %% [markdown]
 # ## Register tile
 #
-# How the accumulators of a thread are arranged decides how many requests it makes for their operands.
+# The arrangement of a thread's accumulators determines how many requests it makes for their operands.
 
 # %%
 puzzle("matmul/register_tile")
@@ -83,7 +82,7 @@ puzzle("matmul/proxy")
 # %% [markdown]
 # ## wgmma descriptors
 #
-# The sub-tiles of B differ from those in the lesson, so the lesson's offsets won't do. Work them out from the swizzle atoms.
+# The sub-tiles of B differ from those in the lesson, so the lesson's offsets won't do. Work out the right ones from the swizzle atoms.
 
 # %%
 puzzle("matmul/descriptors")
@@ -91,7 +90,7 @@ puzzle("matmul/descriptors")
 # %% [markdown]
 # ## Accumulator layout and mask
 #
-# To mask an accumulator, a thread has to know its row and column. No memory access is needed for that.
+# To mask an accumulator, a thread has to know its row and column.
 
 # %%
 puzzle("matmul/accumulator_mask")
@@ -99,8 +98,8 @@ puzzle("matmul/accumulator_mask")
 # %% [markdown]
 # ## Warp-specialised GEMM
 #
-# This kernel combines the ring, the descriptors and the accumulator layout. It's the smallest GEMM that keeps loads and tensor
-# cores busy at the same time, and it works for any M and for N and K that are multiples of 8.
+# This kernel combines the ring, the descriptors and the accumulator layout. It's a minimal GEMM that keeps the TMA and the tensor cores
+# busy at the same time. It works for any M, and for N and K that are multiples of 8.
 
 # %%
 puzzle("matmul/gemm")
@@ -122,10 +121,10 @@ puzzle("matmul/multicast")
 # %% [markdown]
 # ## Takeaways
 #
-# - Tiles in shared memory and in registers do the same thing: each value that is loaded serves as many multiply-adds as possible.
+# - Tiles in shared memory and in registers serve the same purpose: to use each loaded value for as many multiply-adds as possible.
 # - An mbarrier only counts. Write down who arrives in each phase and how many bytes arrive, at the edges too, and count the uses of
-#   a stage rather than the iterations of the inner loop. Most hangs then explain themselves.
+#   a stage rather than the iterations of the inner loop. That explains most hangs.
 # - Descriptors, masks and multicast are index arithmetic. Derive them from the layout, and test them with sizes that aren't
 #   multiples of the tile.
 #
-# The [recap](../../recap.md#matrix-multiplication) lists everything that this part has shown.
+# The [recap](../../recap.md#matrix-multiplication) lists everything covered in this part.

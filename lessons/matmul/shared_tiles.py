@@ -9,8 +9,8 @@
 
 # %% [markdown]
 # A GEMM of {{ ask.n | , }} rows and columns has {{ ask.tiles }} tiles of 128 × 256, and an H100 has {{ ask.sms }} SMs. After three
-# waves, {{ ask.rest }} tiles are left. So in the fourth wave {{ ask.idle }} SMs idle for as long as a tile takes, and
-# only {{ ask.full | .0% }} of the SMs' time is used.
+# waves, {{ ask.rest }} tiles are left. So in the fourth wave, {{ ask.idle }} SMs idle for as long as a tile takes, and only
+# {{ ask.full | .0% }} of the SMs' time is used.
 #
 # Those SMs idle only because each tile belongs to a single block. *Stream-K* (Osama et al.,
 # [2023](https://arxiv.org/abs/2301.03598)) splits tiles along K instead, and every SM gets the same amount of work.
@@ -78,7 +78,7 @@ show(
         WHOLE_SPANS + SPLIT_SPANS,
         unit="K steps",
         title=f"Nine tiles on five SMs: {LONGEST:.0f} steps instead of {ALONE:.0f}",
-        caption="Nine tiles of ten K steps each on five SMs, with one block per tile and with Stream-K. The number in a bar is the tile's. In the lower half, tiles 5 to 8 are split once each, and every SM gets eight of their steps.",
+        caption="Nine tiles of ten K steps each on five SMs, with one block per tile and with Stream-K. The number in each bar is the tile's index. In the lower half, tiles 5 to 8 are split once each, and every SM gets eight of their steps.",
         alt="Two timelines of five SMs. With whole tiles, one SM idles in the second wave. With Stream-K, all SMs finish together.",
     )
 )
@@ -100,18 +100,17 @@ publish(
 # ## Splitting the last wave along K
 #
 # A tile of C is a sum over K, and a sum can be split. Whole tiles fill all waves but the last,
-# one block per tile. Divide the tiles that are left and the SMs
-# into groups, with one more SM than tiles in each. Within a group, line up the tiles end to end along K, and cut the line
-# into equal pieces, one for each SM.
+# one block per tile. Divide the remaining tiles and all the SMs into groups, each with one more SM than it has tiles. Within a group, line
+# up the tiles end to end along K, and cut the line into equal pieces, one for each SM.
 #
 # Where do the cuts fall? Cutting a group of *n* tiles into *n* + 1 equal pieces takes *n* cuts, and exactly
-# one falls into each tile. So two blocks add to a tile, never three. In the example, four tiles of ten steps are left for
-# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. At {{ ask.n | , }}, {{ ask.rest }} tiles are left for {{ ask.sms }} SMs, which
-# makes {{ groups.number }} groups of {{ groups.least }} or {{ groups.most }} tiles.
+# one falls into each tile. So exactly two blocks contribute to each tile, never three. In the example, four tiles of ten steps are left for
+# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. At {{ ask.n | , }}, {{ ask.rest }} tiles are left for {{ ask.sms }}
+# SMs, which makes {{ groups.number }} groups of {{ groups.least }} or {{ groups.most }} tiles.
 #
-# Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items,
-# two per block. Each item has a tile's row and column, the first K step, and the number of steps. Here, a step covers 32
-# elements of K.
+# Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per block, of which the
+# second may be empty. Each item has a tile's row and column, the first K step, and the number of steps. Here, a step covers 32 elements of
+# K.
 
 # %%
 work, _ = stream_k(NINE, blocks=5, k_steps=10)  # nine tiles, five SMs
@@ -161,10 +160,9 @@ check(
 )
 
 # %% [markdown]
-# For {{ ask.n | , }} rows and columns, the largest groups finish last: {{ groups.most }} tiles on {{ groups.most_sms }} SMs. So
-# {{ ideal.before }} waves become {{ ideal.waves | .2f }}, and by this count Stream-K is {{ ideal.percent | .1% }} faster. The gain
-# depends on the size. A tile count just above a multiple of the number of SMs wastes most of a wave; with many waves, the last
-# one hardly matters:
+# For {{ ask.n | , }} rows and columns, the largest groups, of {{ groups.most }} tiles on {{ groups.most_sms }} SMs, finish last. So
+# {{ ideal.before }} waves become {{ ideal.waves | .2f }}, and by this count Stream-K is {{ ideal.percent | .1% }} faster. The gain depends
+# on the size. A tile count just above a multiple of the number of SMs wastes most of a wave; with many waves, the last one hardly matters:
 
 # %% fold="Code of the figure"
 SIZES_SHOWN = list(range(1024, 8193, 256))
@@ -188,20 +186,19 @@ show(
         x="rows and columns",
         y="SMs busy [%]",
         y_range=(0, 100),
-        title="A split last wave keeps all SMs busy, if it was at least half full",
-        caption=f"Percentage of {SMS} SMs that have work, over all waves, computed for square GEMMs with tiles of 128 × 256. The schedule splits a last wave only if at least half of the SMs have a tile in it.",
+        title="Splitting the last wave keeps all SMs busy if it is at least half full",
+        caption=f"Percentage of the {SMS} SMs that have work, averaged over all waves, computed for square GEMMs with tiles of 128 × 256. The schedule splits a last wave only if at least half of the SMs have a tile in it.",
     )
 )
 
 # %% [markdown]
 # Where both lines are low, fewer than half of the SMs would have a tile in the last wave. Sharing those tiles among all SMs would
-# take three blocks or more per tile, and our schedule doesn't do that. Osama et al. share the last *two* waves instead
-# (*two-tile Stream-K*). Each piece is then at least one tile long, so a tile again has at most one cut.
+# take three blocks or more per tile, and our schedule doesn't do that. Osama et al. share the last *two* waves instead (*two-tile Stream-K*).
 #
 # ## The kernel: a GEMM that reads a work list
 #
-# The kernel is the best FP32 GEMM of [Register tiling](register_tiles.py). Only two things are new. A block loops over
-# its two work items, and it adds a partial tile to C with atomics instead of storing it.
+# The kernel is the best FP32 GEMM from [Register tiling](register_tiles.py). Only two things are new. A block loops over its two work items, and it adds a
+# partial tile to C with atomics instead of storing it.
 
 # %% fold="The helper functions, from the lesson on register tiling"
 HELPERS = r"""
@@ -400,7 +397,7 @@ void gemm_stream_k(const float* A, const float* B, float* C, const int4* shares,
 )
 
 # %% [markdown]
-# Run it on one tile that two blocks share. Each takes one of the two K steps.
+# Run it on one tile that two blocks share. Each computes one of the two K steps.
 
 # %%
 A, B, C = np.ones((64, 64), np.float32), np.full((64, 256), 0.5, np.float32), np.zeros((64, 256), np.float32)
@@ -409,7 +406,7 @@ STREAM_K(A, B, C, work, 64, 256, 64, grid=2, block=256, shared_bytes=4 * 3 * 32 
 print(C[0, 0], C[63, 255], "= 64 times 1 times 0.5")
 
 # %% [markdown]
-# Here are the two new pieces again:
+# The two changes again:
 
 # %%
 STREAM_K.region("items")
@@ -419,7 +416,7 @@ STREAM_K.region("store")
 
 # %% [markdown]
 # Don't forget the barrier at the end of the loop. Without it, a fast warp fills the stages for its second
-# item while a slow warp still reads them for the first, and the simulator reports a race.
+# item while a slow warp is still reading them for the first, and the simulator reports a race.
 
 # %% fold="Code of the checks"
 
@@ -467,7 +464,7 @@ assert len(CARELESS) < len(STREAM_K.source)
 expect_hazard(Kernel(CARELESS).on(with_work(250, 508, 165, 5)), "race", line_with="LOAD_FRAGMENTS(0, 0)")
 
 # %% [markdown]
-# Split two tiles over two, three or four blocks. How many atomics do the parts need?
+# Split two tiles among two, three or four blocks. How many atomics do the partial tiles need?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -478,7 +475,7 @@ try_it({f"{blocks} blocks": SMALL.on(with_work(128, 256, 192, blocks, columns=8)
 # %% [markdown]
 # ## Fix-up: adding partial tiles
 #
-# Atomics need zeros to add to. A small kernel launched before the GEMM clears the split tiles, and only those.
+# Atomic additions have to start from zero. A small kernel launched before the GEMM clears the split tiles, and only those.
 
 # %% fold="The kernel that clears the split tiles"
 CLEAR = Kernel(r"""
@@ -508,10 +505,9 @@ void clear_split_tiles(float* C, const int4* shares, int first_block,
 # *a* + *b* = *b* + *a*. With two parts per tile, the result is the same in every run, bit for bit. With three
 # parts it may differ, because rounding depends on the order.
 #
-# Osama et al. and \CUTLASS do the fix-up differently. A block that has only a part of a tile writes it to a workspace and
-# sets a flag, and the block that finishes the tile waits for the flag and adds the parts. That needs no
-# zeros and no atomics on C, and C may have any type. But a waiting block keeps its SM, so the schedule must make sure that
-# waiting blocks never keep out the one that they wait for.
+# Osama et al. and \CUTLASS do the fix-up differently. A block that has only a part of a tile writes it to a workspace and sets a flag, and
+# the block that finishes the tile waits for the flag and adds the parts. But a waiting block occupies its SM, so the schedule must make
+# sure that waiting blocks never prevent the block that they are waiting for from running.
 
 # %% fold="Code of the checks"
 
@@ -548,11 +544,11 @@ for columns, M, N, K in ((16, 250, 508, 165), (16, 300, 700, 100), (8, 300, 380,
     check(arrays["C"], np.float64(arrays["A"]) @ np.float64(arrays["B"]), **close, name=name)
 
 # %% [markdown]
-# ## Estimate: waves saved, zeros and atomics paid
+# ## Estimate: waves saved against the cost of zeros and atomics
 #
-# Stream-K saves a part of a wave. In return, every split tile is cleared first, and then added to twice with
-# atomics instead of stored once. So expect a gain where there are few waves and much of the last one is
-# idle, and a loss where the saving is small and *every* tile is split.
+# Stream-K saves a part of a wave. In return, every split tile has to be cleared first, and is then updated twice with atomics instead of
+# being stored once. So expect a gain where there are few waves and much of the last one is idle, and a loss where the saving is small and
+# *every* tile is split.
 #
 # We time three sizes, and two tile shapes: 128 × 256 with one block per SM, and 128 × 128 with two.
 
@@ -577,7 +573,7 @@ last_wave = measure(
     library={"cuBLAS": cublas, LT: cublas_lt},
     reference=matrix_product,
     tolerance=1e-4,
-    reasons={"*": "Estimate: waves saved, zeros and atomics paid"},
+    reasons={"*": "Estimate: waves saved against the cost of zeros and atomics"},
     fold="All rows",
 )
 
@@ -653,22 +649,21 @@ publish(
 # ## Measured: when Stream-K pays
 #
 # At {{ ask.n | , }}, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and {{ percent.square_4096 | .1% }} faster with square ones. The ideal
-# was {{ percent.ideal_4096 | .1% }}. By the count of waves, the schedule saves {{ saved.n4096 | .0f }} µs, and {{ fix_up.n4096 | .0f }} µs of
-# that are missing. We attribute them to the fix-up of {{ split.n4096 }} tiles: zeros, atomics, and filling the pipeline
-# once more for each second item. They weren't timed one by one.
+# was {{ percent.ideal_4096 | .1% }}. Counting waves, the schedule should save {{ saved.n4096 | .0f }} µs; the measured saving is
+# {{ fix_up.n4096 | .0f }} µs smaller. We attribute this difference to the fix-up of {{ split.n4096 }} tiles: zeros, atomics, and filling
+# the pipeline once more for each second item.
 #
 # At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All {{ split.n2048 }} tiles fit in one wave, which
-# is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile, and by the same difference
-# the fix-up costs {{ fix_up.n2048 | .0f }} µs. A scheduler should compare the two before it splits anything.
+# is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile, and the fix-up, computed in the same
+# way, costs {{ fix_up.n2048 | .0f }} µs. A scheduler should compare the two before it splits anything.
 #
 # At 8,192, both tile shapes gain slightly more than the ideal {{ percent.ideal_8192 | .1% }}: {{ percent.wide_8192 | .1% }} and
-# {{ percent.square_8192 | .1% }}. So the ideal is an estimate, not a bound: it assumes that all tiles take the same time and that
-# a wave begins when the last one has ended.
+# {{ percent.square_8192 | .1% }}. So the ideal is an estimate, not a bound: it assumes that all tiles take the same time and that a wave
+# begins only when the previous one has ended.
 #
-# Against cuBLAS, the wide tiles go from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of its rate at {{ ask.n | , }}, and at
-# 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. (Another recording, that of
-# [Register tiling](register_tiles.py), has {{ of_cublas.ladder | .1% }} for whole tiles at {{ ask.n | , }}.) What about a GEMM with fewer tiles than
-# SMs, which has no full wave at all? See the Further page, [Small GEMMs](shared_tiles_small.py).
+# Compared with cuBLAS, the wide tiles go from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of its rate at {{ ask.n | , }},
+# and at 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. What about a GEMM with fewer tiles than SMs, which has
+# no full wave at all? See the Further page, [Small GEMMs](shared_tiles_small.py).
 
 # %% [markdown]
 # ## The answer
@@ -680,8 +675,8 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - Stream-K gives every SM the same number of K steps instead of whole tiles. Use it for the end of the launch only, and keep
-#   whole tiles before that.
+# - Stream-K gives every SM the same number of K steps instead of whole tiles. Use it only for the end of the launch, and keep whole tiles
+#   before that.
 # - *n* tiles on *n* + 1 blocks have one cut each. Two parts added to zero give the same bits in any order;
 #   three may not.
 # - Every split tile costs a fix-up. Stream-K pays when much of the last wave is idle, and loses when the only wave is nearly full.

@@ -9,20 +9,20 @@
 # ---
 
 # %% [markdown]
-# Attention contains two GEMMs, $QK^\top$ and $PV$, with a softmax between them. In Kernel 3 both were coalesced, yet every
-# thread loaded its operands from global memory, and three arrays had to be transposed first. Now let both GEMMs use
-# [32 × 32 tiles in shared memory](tiling.py#the-tiled-kernel). For N = 1,024 queries and keys of d = 128, how much faster
-# than Kernel 3 is that?
+# In Kernel 3, both GEMMs of attention, $QK^\top$ and $PV$, had coalesced loads, but every thread loaded its operands from global memory,
+# and three arrays had to be transposed first. Now let both GEMMs use [32 × 32 tiles in shared memory](tiling.py#the-tiled-kernel). For N = 1,024 queries and keys of d =
+# 128, how much faster than Kernel 3 is that?
 
 # %% [markdown]
 # ## QKᵀ with padded tiles
 #
-# $PV$ is the GEMM of the lesson as it is. $QK^\top$ differs, because $Q$ and $K$ are both stored along $k$: column $j$
-# of $K^\top$ is row $j$ of $K$. So a block loads tiles of rows from both arrays, both coalesced. Then each thread
-# multiplies a row of one tile by a row of the other.
+# $PV$ is exactly the lesson's GEMM. $QK^\top$ differs, because both $Q$ and $K$ are contiguous along $k$: column $j$
+# of $K^\top$ is row $j$ of $K$. So a block loads tiles of rows from both arrays, with coalesced loads for each. Then
+# each thread multiplies a row of one tile by a row of the other.
 #
-# That's where bank conflicts lurk. The lanes of a warp have neighbouring $j$, so they read down a column of the tile of $K$.
-# If its rows are 32 words long, all elements of a column are in the same bank. One word of padding per row removes the conflict.
+# This multiplication is where bank conflicts arise. The lanes of a warp have neighbouring $j$, so for each $k$ they read 32 different rows
+# of the tile of $K$, at the same column. If its rows are 32 words long, all elements of a column are in the same bank. One word of padding
+# per row removes the conflict.
 
 
 # %% tab="Pseudocode"
@@ -98,8 +98,8 @@ print(np.allclose(S, 0.125 * Q @ K.T, atol=1e-4))
 # %% [markdown]
 # ## Softmax with one warp per row
 #
-# Softmax gets one warp per row instead of [Kernel 4's block](../memory/reductions.py). The lanes read the row together, and
-# combine their maxima and then their sums by shuffles.
+# Softmax gets one warp per row instead of [Kernel 4's block](../memory/reductions.py). The lanes read the row together, and combine their maxima and then their sums
+# with shuffles.
 
 
 # %% tab="Pseudocode"
@@ -134,7 +134,7 @@ void softmax_by_warp(const float* S, float* P, int N) {
 
 
 # %% [markdown]
-# The kernel of $PV$ is the lesson's tiled GEMM with other names. All three kernels together are checked against NumPy in 64 bits.
+# All three kernels together are checked against a 64-bit NumPy reference.
 
 # %% fold="The kernel of PV"
 WEIGHTED_SUM_TILED = Kernel(r"""
@@ -225,13 +225,12 @@ try_it(
 # ## Estimate: wavefronts of both GEMMs
 #
 # Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add, as in the lesson: one for the
-# element of $V$, and two per four multiply-adds for the 16-byte load along $P$. $QK^\top$ needs 1.5 as well: one for the
-# element of $K$, and a half for that of $Q$. Together, that's {{ fifth.gemms_us | us }}. The padding costs no wavefronts, only
-# instructions: rows of 33 words aren't 16-byte aligned, so each element of $K$ needs a load of its own.
+# element of $V$, and two per four multiply-adds for the 16-byte load along $P$. $QK^\top$ needs 1.5 as well: one for the element of $K$,
+# and half a wavefront for the element of $Q$. Together, that's {{ fifth.gemms_us | us }}. The padding costs no wavefronts, only
+# instructions: rows of 33 words aren't 16-byte aligned, so each element of $K$ needs its own load.
 #
-# Softmax reads the scores three times and writes its result once, {{ fifth.megabytes | .0f }} MB each time. At the peak
-# bandwidth of device memory that's {{ fifth.softmax_us | us }}, and less where L2 serves it. In all we estimate
-# {{ fifth.all_us | us }}.
+# Softmax reads the scores three times and writes its result once, {{ fifth.megabytes | .0f }} MB each time. At the peak bandwidth of device
+# memory, that's {{ fifth.softmax_us | us }}, and less for what the L2 serves. In total, we estimate {{ fifth.all_us | us }}.
 
 
 # %% fold="Code of the estimate"
@@ -361,35 +360,35 @@ assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
 # %% [markdown]
 # ## Too few blocks
 #
-# Kernel 5 takes {{ fifth_seen.us | us }}, and the two GEMMs alone {{ fifth_seen.gemms_us | us }}. The estimate leaves out the
-# launches, the barriers and the first loads of each block, and a block of $QK^\top$ runs only four steps of the loop.
+# Kernel 5 takes {{ fifth_seen.us | us }}, and the two GEMMs alone take {{ fifth_seen.gemms_us | us }}. The estimate leaves out the
+# launches, the barriers and the first loads of each block, which weigh heavily when a block of $QK^\top$ runs only four steps of the loop.
 #
 # $PV$ takes {{ fifth_seen.more }} longer than $QK^\top$, although both do the same number of multiply-adds. What differs is the
 # grid: $QK^\top$ has 1,024 blocks, but $PV$ has only {{ fifth.sum_blocks }} for {{ fifth.sms }} SMs. So each SM has at most one block
-# of $PV$, and while that block waits at a barrier for its tiles, its SM computes nothing. The lesson's kernel loses about as
-# much, {{ fifth_seen.alone }}, if [only one block fits on an SM](tiles_and_waves.py#two-resident-blocks-share-one-sm). At
-# N = 256 the two GEMMs have only {{ fifth.small_blocks }} blocks, and Kernel 4 is faster.
+# of $PV$, and while that block waits at a barrier for its tiles, its SM computes nothing, as [with a single resident block](tiles_and_waves.py#two-resident-blocks-share-one-sm) in the lesson's
+# kernel.
 
 # %% [markdown]
 # ## The answer
 #
-# Kernel 5 takes {{ fifth_seen.us | us }} and is {{ fifth_seen.times | .1f }}× faster than Kernel 3, without transposed copies. By the
-# estimate, shared-memory wavefronts are over half of the GEMMs' time, and $PV$ also suffers from its small grid.
+# Kernel 5 takes {{ fifth_seen.us | us }} and is {{ fifth_seen.times | .1f }}× faster than Kernel 3, without transposed copies. According to
+# the estimate, shared-memory wavefronts account for over half of the GEMMs' time, and $PV$ also suffers from its small grid.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - $QK^\top$ reads rows of both arrays, so the tile of $K$ is read by columns and needs one word of padding per row.
+# - For $QK^\top$, a block loads rows of both arrays, but a warp then reads the tile of $K$ column by column. One word of padding per row
+#   avoids the bank conflicts.
 # - Padding to 33 words breaks the alignment of 16-byte loads. A [swizzle](matrix_units.py#why-ldmatrix-conflicts-an-8-way-bank-conflict)
 #   keeps it.
-# - The number of tiles limits the parallelism: with one block per SM, no other block computes while it waits at a barrier.
+# - The number of tiles limits the parallelism: with one block per SM, no other block can compute while that block waits at a barrier.
 
 # %% [markdown]
 # ## In your own kernel
 #
 # If a GEMM is slower than another with the same number of operations, compare their grids first: Nsight Compute's `launch__waves_per_multiprocessor`
 # should be well above 1. Then look at its warp states, where `smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio`
-# shows the wait at barriers.
+# shows how much time warps spend waiting at barriers.
 
 # %%
 from tilewise import exercise

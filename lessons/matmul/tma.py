@@ -10,11 +10,11 @@
 # %% [markdown]
 # One step of a fast GEMM on Hopper multiplies a 128 × 64 tile of A by a 64 × 256 tile of B, both in
 # BF16. That's {{ task.kib }} KiB of operands. With `cp.async`, 128 threads issue {{ task.cp_async | , }} copies of 16 bytes,
-# each with an address to compute and a bounds check. The *Tensor Memory Accelerator* (TMA) does the same work
-# while a single thread issues {{ task.tma }} instructions.
+# each with an address to compute and a bounds check. The *Tensor Memory Accelerator* (TMA) does the same work, and a single thread starts
+# it with {{ task.tma }} instructions.
 #
-# Why isn't it two, one for A and one for B? And how does a thread know that the bytes
-# have arrived? This lesson answers both questions, starting from a very small kernel.
+# Why not two, one for A and one for B? And how does a thread know that the bytes have arrived? This lesson answers both questions, starting
+# from a very small kernel.
 #
 # ??? definition "TMA | Tensor Memory Accelerator"
 #     The unit of an SM, from Hopper on, that copies tiles of arrays between global and shared memory. One thread
@@ -24,9 +24,8 @@
 # ## One instruction, one tile
 #
 # The host describes the array once, in a *tensor map* of 128 bytes. The kernel takes the map as a parameter.
-# One thread issues the copy of the tile, which the TMA calls a *box*, at coordinates (x, y), with x along the row.
-# All threads wait on an *mbarrier*, a barrier in shared memory that counts bytes as well as threads. Here's the whole
-# kernel:
+# One thread issues the copy of the tile, called a *box* in TMA terminology, at coordinates (x, y), with x along the row. All threads wait
+# on an *mbarrier*, a barrier in shared memory that counts bytes as well as threads. Here's the whole kernel:
 #
 # ??? definition "Tensor map | tensor maps"
 #     128 bytes that describe an array to the TMA: address, extents, strides, the box to copy, and its layout in
@@ -110,9 +109,6 @@ print(out[0, :4], "= row 1 from column 4 on")
 
 # %% [markdown]
 # For the load, no thread computes an address, no register holds data in flight, and there's no bounds check.
-#
-# In a script of your own, `Kernel(source, options=OPTIONS)` makes such a [kernel](../../reference/kernels.md) from a string of
-# CUDA C. Even where there's a GPU, `LOAD_TILE.simulate` runs it on the simulator.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import HazardError, Kernel, agree, case, ceil_div, integers, measure, output, publish, tiles
@@ -145,7 +141,7 @@ COPIES = sum(cols // 64 if cols > 64 else 1 for _, cols in TILES.values())
 publish(task={"kib": BYTES // 1024, "cp_async": BYTES // 16, "tma": COPIES})
 
 # %% [markdown]
-# Move the box over the edges of the array. What arrives from outside it?
+# Move the box past the edges of the array. What arrives from outside it?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -210,15 +206,15 @@ assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 # - The axes are listed *fastest first*, the reverse of a NumPy shape.
 # - The base address and every stride must be multiples of 16 bytes. So there's no tensor map for a matrix with 1,001 BF16
 #   columns, unless you pad its rows: `tensor_map(padded, shape=(rows, 1001), ...)`.
-# - A box must begin at a multiple of 16 bytes within its row. At any other x, an H100 stops the kernel with an illegal instruction.
+# - A box must begin at a multiple of 16 bytes within its row: at any other x, we got an illegal-instruction error on an H100.
 # - Pass the map by value, as `const __grid_constant__`. The TMA can read it from the kernel's parameters, but not from a
 #   thread's stack, and without `__grid_constant__` the compiler may copy it there.
 #
 # ## Out-of-bounds tiles: zeros instead of bounds checks
 #
 # The TMA knows the array's extents. In a load, elements outside the array
-# arrive as zeros, and they count towards the announced bytes like any others; a store skips them. So a kernel that
-# loads and stores through the TMA needs no bounds check at all. In a load, coordinates may even be negative.
+# arrive as zeros, and they count towards the announced bytes like any others; a store skips them. So a kernel that loads and stores through
+# the TMA needs no bounds check at all.
 
 # %% fold="Code of the figure"
 SMALL = Kernel(LOAD_TILE.source, defines={"ROWS": 4, "COLS": 8}, options=OPTIONS)
@@ -245,7 +241,7 @@ show(
     stepped(
         [box_at(*corner) for corner in ((0, 0), (0, 1), (4, 1), (4, 4), (-4, -2))],
         title="Outside the array, the TMA delivers zeros",
-        caption="An array of 6 × 10 elements and the tile that arrives for five positions of a box of 4 × 8. Outlined: the elements that the box covers. Each step is a run of load_tile.",
+        caption="An array of 6 × 10 elements, with rows padded to 48 bytes, and the tile that arrives for five positions of a box of 4 × 8. Outlined: the elements that the box covers. Each step is a run of load_tile.",
     )
 )
 
@@ -254,19 +250,16 @@ show(
 #
 # A tile of 64 BF16 columns has rows of 128 bytes, which cover all 32 banks exactly once. So the 16-byte
 # chunks at the same position of each row are in the same four banks. `ldmatrix` and the tensor cores read such chunks
-# from eight rows at a time. In [Tensor cores](matrix_units.py), the kernel permuted the chunks by hand. The TMA does
-# that during the copy, if the tensor map says so.
+# from eight rows at a time. In [the lesson on tensor cores](matrix_units.py), the kernel permuted the chunks by hand. The TMA does that during the copy, if
+# the tensor map says so.
 #
-# The rule is simplest in address bits. In a byte's offset within the tile, bits 4 to 6 select the 16-byte chunk within
-# a 128-byte line, and bits 7 to 9 the line within a group of eight. The 128-byte swizzle replaces bits 4 to 6 by their
-# exclusive or with bits 7 to 9:
+# The rule is easiest to state in terms of address bits. In a byte's offset within the tile, bits 4 to 6 select the 16-byte chunk within a
+# 128-byte line, and bits 7 to 9 the line within a group of eight. The 128-byte swizzle replaces bits 4 to 6 with their exclusive OR with bits 7 to 9:
 #
 # **offset ^ ((offset >> 3) & 0x70)**
 #
-# So chunk `c` of row `r` moves to position `c ^ (r % 8)` of its row: chunk 2 of row 3, for example, to position 1.
-# Tiles with shorter rows have swizzles of their own: the 64-byte swizzle changes bits 4 and 5 (mask `0x30`), and the
-# 32-byte swizzle only bit 4 (mask `0x10`). The TMA applies the rule to bits of the shared-memory *address*, not of
-# the offset. Align each buffer to 1,024 bytes, so that the two agree.
+# So chunk `c` of row `r` moves to position `c ^ (r % 8)` of its row: chunk 2 of row 3, for example, to position 1. The TMA applies the rule
+# to bits of the shared-memory *address*, not of the offset. Align each buffer to 1,024 bytes, so that the two agree.
 
 # %% fold="Code of the figure"
 MASKS = {0: 0x00, 32: 0x10, 64: 0x30, 128: 0x70}
@@ -319,7 +312,7 @@ chunk_map = heat_map(
     key=False,
     height=420,
     title="A swizzle spreads the same chunk of eight rows over all banks",
-    caption="1,024 bytes of shared memory after a TMA load, read back by a run of load_tile: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Rows of the tile are as long as the swizzle's span, 128 bytes without one.",
+    caption="1,024 bytes of shared memory after a TMA load, read back by a run of load_tile: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Each row of the tile is as long as the swizzle's span, or 128 bytes without a swizzle.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
 COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line"]
@@ -333,8 +326,7 @@ show(chunk_map)
 # and the read takes eight wavefronts. With the 128-byte swizzle they're in eight columns, and one wavefront is
 # enough.
 #
-# The swizzle has a price: a row of the box may have at most 128 bytes, because three bits can only permute the eight
-# chunks of one line. A map with a wider box is rejected.
+# The swizzle has a price: a row of the box may be at most 128 bytes long, because three bits can permute only the eight chunks of one line.
 #
 # That answers the first question. The 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it
 # becomes four sub-tiles of 64 × 64. With one load for A, that makes {{ task.tma }} instructions.
@@ -349,7 +341,7 @@ show(chunk_map)
 # - **pending bytes**: bytes announced by `expect_tx`, minus bytes that the TMA has delivered.
 #
 # When both pending counters reach zero, the phase is complete: its number goes up by one, and the arrival count is
-# reset for the next phase. So one mbarrier serves a whole loop. Here's all of it in Python:
+# reset for the next phase. So one mbarrier serves a whole loop. Here's the whole mbarrier in Python:
 
 
 # %%
@@ -383,8 +375,8 @@ class Mbarrier:
 
 
 # %% [markdown]
-# You don't wait for a phase *number*. You test whether the phase of a given *parity* is over. On a fresh mbarrier, the current phase is 0. So `try_wait(0)` is
-# false until phase 0 completes, and `try_wait(1)` is true at once, as if a phase before phase 0 had just completed.
+# You don't wait for a phase *number*; you test whether the phase of a given *parity* is complete. On a fresh mbarrier, the current phase is 0.
+# So `try_wait(0)` is false until phase 0 completes, and `try_wait(1)` is true at once, as if a phase before phase 0 had just completed.
 #
 # Why does the mbarrier need an arrival at all? As long as one is pending, the phase can't complete, even if no bytes
 # have been announced yet. `arrive.expect_tx` announces the bytes first and then arrives, so the phase can't end too
@@ -431,7 +423,7 @@ assert [one.values["phase"] for one in LIFE] == [0, 0, 0, 1, 1, 1, 2]
 show(
     stepped(
         LIFE,
-        title="A phase ends when arrivals and bytes are both complete",
+        title="A phase ends when all arrivals and bytes are in",
         caption="One mbarrier through two loads, computed by the class above. 1 means that the wait passes.",
     )
 )
@@ -446,10 +438,10 @@ show(
 # stage, counted from 0, with `u = t / STAGES` rounded down. So:
 #
 # - the consumer waits until phase `u` of `full` is complete: parity `u % 2`;
-# - the producer waits until the *previous* use has been read, which is phase `u - 1` of `empty`: parity `u % 2 ^ 1`.
+# - the producer waits until the stage's *previous* tile has been read, that is, for phase `u - 1` of `empty`: parity `u % 2 ^ 1`.
 #
-# In the first round, there's no previous use: the stages are free, but no consumer has arrived at `empty` yet. The
-# formula still works, because a wait for parity 1 passes on a fresh mbarrier. Here's the ring with two stages:
+# For the first tile in each stage, there's no previous one: the stage is free, but no consumer has arrived at `empty` yet. The formula
+# still works, because on a fresh mbarrier a wait for parity 1 returns at once. Here's the ring with two stages:
 
 # %% fold="Code of the table"
 
@@ -497,9 +489,8 @@ parities(40, 3)
 # %% [markdown]
 # ## The shared header
 #
-# Every Hopper kernel in this course needs these instructions. So each of them is one small function in a header,
-# `hopper.cuh`, which a kernel includes. The load is
-# `tma_load_2d`, and these belong to the mbarriers:
+# Every Hopper kernel in this course needs these instructions. So each is wrapped in a small function in the header `hopper.cuh`. The load
+# is `tma_load_2d`, and these functions operate on mbarriers:
 
 # %%
 from tilewise import Header
@@ -511,8 +502,8 @@ HOPPER.region("mbarrier")
 # The next kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer.
 # Each lane of the consumer sums one row with eight `float4` loads per tile.
 #
-# Once the roles have split, no thread may call `__syncthreads()` any more, because the other role would never arrive.
-# The producer may return while its loads are in flight: the consumers wait for every one of them.
+# Once the roles have split, no thread may call `__syncthreads()`, because the other role would never arrive. The producer may return while
+# its loads are in flight: the consumers wait for all of them.
 
 
 # %% tab="Pseudocode"
@@ -633,7 +624,7 @@ assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavef
 # %% [markdown]
 # ## Missing pieces, and the hazards they cause
 #
-# Remove any synchronisation from that kernel, and the simulator shows what goes wrong:
+# Remove any piece of synchronisation from that kernel, and the simulator shows what goes wrong:
 
 # %% fold="Code of the table"
 FAULTS = {
@@ -674,7 +665,7 @@ show(
     Table(
         ["missing", "what the simulator reports"],
         [[name, f"{hazard}"] for name, hazard in CAUGHT.items()],
-        caption="row_sums with two stages and one thing removed at a time: the first hazard that the simulator reports.",
+        caption="row_sums with two stages and one piece removed at a time: the first hazard that the simulator reports.",
     )
 )
 
@@ -685,9 +676,10 @@ show(
 # *bulk group* and waits for that group: with `.read` until the TMA has read the tile from shared memory, without it
 # until the writes to global memory are complete.
 #
-# On Hopper, the TMA and the tensor cores access shared memory by a different path than ordinary loads and stores do. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*, the TMA
-# and `wgmma` use the *async proxy*. What a thread has written through one isn't automatically visible through the
-# other, not even after `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it visible.
+# On Hopper, the TMA and the tensor cores access shared memory by a different path than ordinary loads and stores. \PTX calls these paths
+# *proxies*: ordinary accesses use the *generic proxy*, the TMA and `wgmma` use the *async proxy*. What a thread has written through one
+# isn't automatically visible through the other, not even after `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it
+# visible.
 #
 # ??? definition "Async proxy | generic proxy"
 #     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
@@ -699,7 +691,7 @@ show(
 HOPPER.region("tma_store")
 
 # %% [markdown]
-# Between the fence and the store, there has to be a barrier, so that all threads have written:
+# A barrier is needed between the fence and the store, so that all threads have finished writing before the store is issued:
 
 
 # %% tab="Pseudocode"
@@ -773,7 +765,7 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
     expect_hazard(spoilt.on(scaling(50, 100).case), kind)
 
 # %% [markdown]
-# Which instruction uses which proxy, and what do you need between two of them?
+# Which instruction uses which proxy, and what do you need between two accesses?
 #
 # - The generic proxy: loads, stores, atomics, `mbarrier` operations, `ldmatrix`, `stmatrix`, and `cp.async` of 4, 8 or
 #   16 bytes.
@@ -788,8 +780,8 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # | TMA store | ordinary store into the same buffer | `wait_group.read` of the bulk copies, then a barrier |
 # | `mbarrier.init` | TMA load that reports to it | `fence.mbarrier_init` by the initialising thread |
 #
-# Why does the third row need no fence? A fence makes *writes* visible, but here the consumer has only read, and the
-# mbarrier already orders those reads before the next load.
+# Why does an ordinary load followed by a TMA load into the same stage need no fence? A fence makes *writes* visible, but here the consumer
+# has only read, and the mbarrier already orders those reads before the next load.
 
 # %% [markdown]
 # ## How many stages?
@@ -848,7 +840,7 @@ if DONE:
             log_x=True,
             log_y=True,
             title="More stages help until memory bandwidth is the limit",
-            caption=f"Sums of the rows of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM. Predicted: the time with one stage, divided by the number of stages, but at least what the bytes take at the peak bandwidth (data sheet).",
+            caption=f"Row sums of a matrix of {ROWS:,} × {COLS:,} floats by row_sums, one block per SM. Predicted: the time with one stage divided by the number of stages, but no less than the time needed to transfer the bytes at the peak bandwidth (data sheet).",
         )
     )
 
@@ -886,20 +878,19 @@ assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latenc
 
 # %% [markdown]
 # One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take
-# {{ tma_ring_stages._4_stages.median | us }}, which is nearly a third, not a quarter. The reason is that latency rises with
-# the load: with four stages, a block alone on the GPU gets tiles {{ alone.gain | .1f }}× as often, but with a block on each
-# SM only {{ together.gain | .1f }}×. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums
-# the matrix in {{ tma_ring_stages._16_stages.median | us }}; PyTorch takes {{ tma_ring_stages.torch.median | us }}.
+# {{ tma_ring_stages._4_stages.median | us }}, which is nearly a third, not a quarter. The reason is that latency rises with memory traffic:
+# a block running alone on the GPU does gain {{ alone.gain | .1f }}× from four stages, but a block on every SM only
+# {{ together.gain | .1f }}×. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums the matrix in
+# {{ tma_ring_stages._16_stages.median | us }}; PyTorch takes {{ tma_ring_stages.torch.median | us }}.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A tensor map describes an array once. After that, one thread copies a tile with one instruction, and elements
-#   outside the array arrive as zeros. A row of the box is no wider than the swizzle.
-# - The 128-byte swizzle replaces address bits 4 to 6 by their exclusive or with bits 7 to 9. Code that reads the tile
-#   applies the same formula.
-# - An mbarrier completes a phase when arrivals *and* bytes are complete. You wait for a parity: consumers start with
-#   0, the producer with 1.
+# - A tensor map describes an array once. After that, one thread copies a tile with one instruction, and elements outside the array arrive
+#   as zeros. With a swizzle, a row of the box must be no longer than the swizzle's span.
+# - The 128-byte swizzle replaces address bits 4 to 6 with their exclusive OR with bits 7 to 9. Code that reads the tile applies the same
+#   formula.
+# - An mbarrier's phase completes when all expected arrivals *and* bytes are in. You wait for a parity: consumers start with 0, the producer with 1.
 # - What a thread writes with ordinary stores needs a `fence.proxy.async` before the TMA or a tensor core reads it.
 #
 # ## In your own kernel

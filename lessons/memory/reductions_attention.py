@@ -2,7 +2,7 @@
 # title: "Attention with one block per row"
 # needs: [memory/reductions]
 # further: memory/reductions
-# summary: "Softmax with one thread per row keeps only one warp busy for every four SMs. How much does a block per row gain, and what limits attention then?"
+# summary: "Softmax with one thread per row keeps only one warp busy for every four SMs. How much faster is it with one block per row, and what limits attention then?"
 # description: "Kernel 4 of attention: softmax as a block reduction with __shfl_xor_sync, and a weighted sum split over the warps of a block. Predicted, measured, and one limit left."
 # date: 2026-11-23
 # tags: [attention, softmax, reduction]
@@ -10,9 +10,8 @@
 
 # %% [markdown]
 # The softmax of [coalesced attention](coalescing_attention.py), our Kernel 3, has one thread per row. With
-# {{ fourth.rows | , }} rows that's {{ fourth.warps }} warps for {{ fourth.sms }} SMs, and it takes
-# {{ fourth.columns_us | us }}; the bytes alone need {{ fourth.softmax_us | .1f }} µs. How much of that does one block
-# per row win back?
+# {{ fourth.rows | , }} rows that's {{ fourth.warps }} warps for {{ fourth.sms }} SMs, and it takes {{ fourth.columns_us | us }}; the bytes
+# alone need only {{ fourth.softmax_us | .1f }} µs. How much of the difference does one block per row win back?
 #
 # A row of scores is reduced twice, to a maximum and to a sum. So you can use the [block reduction](reductions.py),
 # with one difference: here every thread needs the result.
@@ -32,10 +31,9 @@ GPU = recorded_device()
 #
 # `__shfl_down_sync` leaves the result in lane 0. `__shfl_xor_sync` gives it to every lane: lane `t` exchanges values with lane
 # `t ^ offset` and both combine them. With four lanes that hold 5, 2, 9 and 4, an offset of 2 gives maxima of 9, 4, 9 and 4, and an
-# offset of 1 gives 9 in all four. In the second stage, each warp reduces the warps' results for itself, so one barrier is
-# enough.
+# offset of 1 gives 9 in all four. In the second stage, every warp reduces all the warps' results itself, so one barrier is enough.
 #
-# As a bonus, the lanes now run along a row, so `S` and `P` can stay row-major. Only `K` needs a transpose.
+# As a bonus, the lanes now read along a row, so `S` and `P` can stay row-major. Only `K` needs a transpose.
 
 
 # %% tab="Pseudocode"
@@ -94,7 +92,7 @@ void softmax_by_blocks(const float* S, float* P, int N) {
 """)
 
 # %% [markdown]
-# Run it on one row with the scores 0 to 3. Each weight is e times the one before it.
+# Run it on rows with the scores 0 to 3. Each weight is e times the previous one.
 
 # %%
 scores = np.tile(np.arange(4, dtype=np.float32), (4, 1))
@@ -103,8 +101,8 @@ SOFTMAX_BY_BLOCKS(scores, weights, 4, grid=4, block=32)
 print(weights[0].round(3))
 
 # %% [markdown]
-# Why are there two shared arrays? With just one, a fast warp could store its sum where a slow warp hasn't yet read the
-# maximum; no barrier separates the two. The simulator reports that race.
+# Why are there two shared arrays? With just one, a fast warp could overwrite a maximum with its sum before a slow warp has read it, because
+# no barrier separates the read from the write. The simulator reports that race.
 
 # %% fold="One shared array for both reductions: a race that the simulator reports"
 from tilewise import case, expect_hazard, normal, output
@@ -148,7 +146,7 @@ expect_hazard(
 )
 
 # %% [markdown]
-# Run softmax with one shared array and with two. At which block sizes is one array enough?
+# Run softmax with one shared array and with two. For which block sizes is one array enough?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -168,9 +166,9 @@ try_it(
 # %% [markdown]
 # ## The weighted sum: split the keys over eight warps
 #
-# In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products, one after another, and only half of the GPU's thread slots are filled. Let
-# each of the eight warps of a block take every eighth key, for the same 32 columns. Their partial sums are
-# combined in shared memory.
+# In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products, one after another, and only half of the GPU's thread slots
+# are filled. Let each of a block's eight warps take every eighth key, for the same 32 columns. Their partial sums are combined in shared
+# memory.
 
 
 # %% tab="Pseudocode"
@@ -324,10 +322,11 @@ agree(weighted_sum_shared, WEIGHTED_SUM_SHARED, [part("sum", *size) for size in 
 # %% [markdown]
 # ## Predict, then measure
 #
-# Start from Kernel 3's recorded steps. The scores don't change: {{ fourth.scores_us | us }}. The weighted sum now has as many
-# requests, sectors and threads as the scores, so it should take as long. Softmax cuts its loops from
-# {{ fourth.column_passes | , }} iterations per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so its bytes should set the time: {{ fourth.softmax_us | .1f }} µs.
-# Together that makes {{ fourth.expected_us | us }}, versus {{ fourth.before_us | us }} for Kernel 3.
+# Start from Kernel 3's recorded steps. The scores don't change: {{ fourth.scores_us | us }}. Split over eight warps, the weighted sum has
+# as many threads as the scores, and it makes as many requests for as many sectors, so it should take as long. Softmax cuts its loops from
+# {{ fourth.column_passes | , }} iterations per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so its bytes
+# should set the time: {{ fourth.softmax_us | .1f }} µs. Together with Kernel 3's transposes, that makes {{ fourth.expected_us | us }},
+# versus {{ fourth.before_us | us }} for Kernel 3.
 
 # %% fold="Code of the prediction"
 STEPS = ("turn", "scores", "softmax", "sum")
@@ -499,23 +498,19 @@ assert not max(set(waits.values()) - {alone["loads"]}, default=0) > alone["loads
 assert not alone["barriers"] > 0.1, "the text says that barriers hardly matter"
 
 # %% [markdown]
-# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and one warp per row is
-# no faster. Softmax takes {{ fourth_seen.softmax_us | us }}. The prediction left out the cost of one more kernel in
-# the stream: about {{ fourth_seen.another_us | .1f }} µs for each of the short kernels in [kernel fusion](fusion.py).
-# It also left out the instructions.
+# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and softmax with one warp per row instead
+# makes it no faster. Softmax takes {{ fourth_seen.softmax_us | us }}. The prediction left out the [cost of one more kernel](fusion.py) in the stream,
+# about {{ fourth_seen.another_us | .1f }} µs. It also left out the instructions.
 #
 # On an H200, the schedulers need {{ alone.issue_us | .1f }} µs just to issue them, longer than the bytes take. The
-# barriers hardly matter: a warp waits for loads {{ alone.loads | .0% }} of the time, at barriers
-# {{ alone.barriers | .0% }}.
+# barriers hardly matter: a warp waits for loads {{ alone.loads | .0% }} of the time and at barriers only {{ alone.barriers | .0% }}.
 #
-# The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It has as many requests as the scores, but fewer of them in flight: the
-# compiler unrolls this loop by four and the other by sixteen. Timed on its own, with its launch and without the earlier
-# steps to warm the L2, the kernel takes {{ weighted_sums.as_in_kernel_4.median | us }}; unrolled by sixteen,
-# {{ weighted_sums.unrolled_by_16.median | us }}.
+# The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It makes as many requests as the score kernel, but fewer of
+# them are in flight: the compiler unrolls its loop by four and that of the scores by sixteen. Unrolling it by sixteen helps, as the
+# measurement below shows.
 #
-# Both matrix multiplications still issue two load requests per multiply-add of a warp. At one request per cycle on
-# each SM, these take {{ fourth.requests_us | us }} in total. Loading each value once and using it many times is what
-# [tiled matrix multiplication](../matmul/tiling.py) is for.
+# Both matrix multiplications still issue two load requests for each warp-wide multiply-add. At one request per cycle on each SM, these take
+# {{ fourth.requests_us | us }} in total. Loading each value once and using it many times is what [tiled matrix multiplication](../matmul/tiling.py) is for.
 
 # %% fold="The weighted sum unrolled by 16, and its measurement"
 WEIGHTED_SUM_AHEAD = Kernel(r"""
@@ -563,14 +558,14 @@ show(attention_so_far(4))
 # ## Takeaways
 #
 # - One block per row fills the GPU; one thread per row left most of it idle.
-# - `__shfl_xor_sync` gives the result of a warp's reduction to every lane, which softmax needs twice per row.
+# - `__shfl_xor_sync` gives the result of a warp's reduction to every lane. Softmax needs this twice per row.
 # - Two successive reductions need two shared arrays, or another barrier between them.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, `launch__waves_per_multiprocessor` far below 1 means that a kernel has too few threads: look for
-# a reduction that one thread does alone. `compute-sanitizer --tool racecheck` finds the race that a shared array
-# causes when it's used again without a barrier.
+# In Nsight Compute, `launch__waves_per_multiprocessor` far below 1 means that a kernel has too few threads: look for a reduction that a
+# single thread performs. `compute-sanitizer --tool racecheck` finds the race that arises when a shared array is used again without a
+# barrier in between.
 
 # %%
 from tilewise import exercise
@@ -582,5 +577,5 @@ exercise(
     block?
     """,
     hint="How many columns does each lane process, and how many rows are there?",
-    explanation="All values of a row are then in one warp, so shuffles alone combine them. With few but long rows, one warp per row leaves most warp slots empty; a block per row fills eight of them instead of one.",
+    explanation="All values of a row are then in one warp, so shuffles alone combine them. With few but long rows, one warp per row leaves most warp slots empty; a block per row fills more of them.",
 )

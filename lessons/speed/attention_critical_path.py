@@ -9,18 +9,14 @@
 # ---
 
 # %% [markdown]
-# This is a Further page of [Attention with one thread per query](../kernels/serial_attention.py). There we
-# turned attention's independent loops into threads. How much does that gain?
-#
-# For 256 queries, one GPU thread has to run {{ path.one_256_millions | .0f }} million loop iterations in sequence. If you split the work
-# into three kernels with up to {{ path.threads_256 | , }} threads, the longest sequence has only
+# To compute attention for 256 queries, one GPU thread has to run {{ path.one_256_millions | .0f }} million loop iterations in sequence.
+# If you split the work into [three kernels](../kernels/serial_attention.py) with up to {{ path.threads_256 | , }} threads, the longest sequence has only
 # {{ path.two_256 | , }} iterations, about {{ gain.at_256 | ,.0f }}× fewer. Is this version that much faster?
 
 # %% [markdown]
 # ## Kernel 1: all ten loops on one thread
 #
-# As a baseline, run everything in one thread: three nests of loops, one per formula, ten loops in total. All other
-# threads return immediately.
+# As a baseline, run everything in one thread: three loop nests, one per formula, ten loops in total. All other threads return immediately.
 
 
 # %% tab="Pseudocode"
@@ -86,7 +82,7 @@ void attention_serial(const float* Q, const float* K, const float* V,
 # %% [markdown]
 # Six of the ten loops are independent: the query loop `i` in each nest, `j` in the scores, the last `j` in
 # softmax, and `c` in the output. Kernel 2 maps five of them to grid axes. The sixth writes the weights, and it has to wait
-# for the maximum and the sum of the same row, so it stays in that row's thread. The kernels are the ones from the lesson.
+# for the maximum and the sum of the same row, so it stays in that row's thread.
 
 # %% fold="Code of the checks"
 from tilewise import agree, check
@@ -120,7 +116,7 @@ inputs = {name: arrays[name] for name in ("Q", "K", "V", "scale")}
 check(arrays["O"], reference(**inputs)["O"], rtol=0.0, atol=2e-6, name="Kernel 2 against 64-bit NumPy")
 
 # %% [markdown]
-# Double N. How much more does the one thread have to do?
+# Double N. How much more work does the one thread have to do?
 
 # %% fold="Code of the run"
 from tilewise import case, try_it
@@ -136,20 +132,20 @@ try_it(of_one_thread, ATTENTION_SERIAL, N=(1, 8, 32))
 # ## Lower bounds: bytes, operations and the critical path
 #
 # The roofline gives two lower bounds. At N = 1,024 and d = 128, the two matrix multiplications do $4N^2d$
-# operations, which take at least {{ work.arithmetic_us | us }} at the H100's \FP32 peak. The compulsory traffic is
-# $Q$, $K$, $V$ and $O$, and takes at least {{ work.memory_us | us }}.
+# operations, which take at least {{ work.arithmetic_us | us }} at the H100's \FP32 peak. The compulsory traffic, $Q$, $K$, $V$ and $O$,
+# takes at least {{ work.memory_us | us }}.
 #
-# Neither knows about dependencies. A third limit does: the *critical path*, the longest sequence of iterations in
-# which each has to wait for the one before. No number of threads makes it shorter. If all steps take the same time,
-# nothing else costs time, and no processor idles while a step is ready (a *greedy schedule*), [Brent's
-# theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$ processors, counted in steps:
+# Neither takes dependencies into account. A third limit does: the *critical path*, the longest sequence of iterations in which each has to
+# wait for the previous one. No number of threads makes it shorter. If all iterations take the same time, nothing else costs time, and no
+# processor idles while an iteration is ready (a *greedy schedule*), [Brent's theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$ processors, counted in
+# iterations:
 #
 # $$
 # \max\left(\frac{\text{work}}{p}, \text{path}\right) \;\le\; T_p \;\le\; \frac{\text{work}}{p} + \text{path}
 # $$
 #
-# Take 8 sums of 100 elements each. The work is 800 additions, and the critical path is 100. With 4 processors, the time is at least
-# 200 steps and at most 300. With 8 or more it can't drop below 100.
+# Take 8 sums of 100 elements each, with one addition per iteration. The work is 800 iterations, and the critical path is 100. With 4
+# processors, the time is at least 200 iterations and at most 300. With 8 or more, it can't drop below 100.
 #
 # ??? definition "Critical path | critical paths"
 #     The longest sequence of steps in a computation in which each step needs the result of the one before it. It's
@@ -190,7 +186,7 @@ show(
             ["Kernel 2: softmax", N, chain["softmax"], 5 * N * N],
             ["Kernel 2: weighted sum", N * d, chain["weighted sum"], operations // 2],
         ],
-        caption="Threads, iterations and operations at N = 1,024, d = 128. Softmax has the fewest operations, and the longest path in Kernel 2.",
+        caption="Threads, iterations and operations at N = 1,024, d = 128. Softmax has the fewest operations but the longest path in Kernel 2.",
     )
 )
 publish(
@@ -210,9 +206,9 @@ publish(
 # %% [markdown]
 # ## Predict, then measure
 #
-# If every iteration took the same time and there were enough processors, Kernel 2 would be faster by the ratio of the
-# paths, {{ gain.at_256 | ,.0f }}× at N = 256. And softmax, which has {{ gain.softmax_fraction | .0% }} of Kernel 2's
-# path at N = 1,024, would take most of its time. Make your own guess before you look.
+# If every iteration took the same time and there were enough processors, Kernel 2 would be faster by the ratio of the path lengths,
+# {{ gain.at_256 | ,.0f }}× at N = 256. Softmax, which makes up {{ gain.softmax_fraction | .0% }} of Kernel 2's path at N = 1,024, would
+# take most of its time. Make your own guess before you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -264,9 +260,9 @@ timed = measure(
 )
 
 # %% [markdown]
-# At N = 256 one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is {{ seen.times | ,.0f }}× faster. That's a
-# lot, but far less than {{ gain.at_256 | ,.0f }}×. The second measurement continues without Kernel 1 up to N = 1,024.
-# Its library rows are three PyTorch calls, two matrix multiplications and a softmax, in the same 32-bit floats.
+# At N = 256, one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is only {{ seen.times | ,.0f }}× faster. The second measurement goes
+# up to N = 1,024, without Kernel 1. Its library rows are three PyTorch calls, two matrix multiplications and a softmax, in the same 32-bit
+# floats.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import medians_us, recorded
@@ -296,8 +292,7 @@ publish(seen={"one_ms": one_us / 1000, "times": round(float(one_us / two_us), -2
 # %% [markdown]
 # ## Not all iterations take the same time
 #
-# Divide each recorded time by its number of iterations. For the three steps of Kernel 2, use the times from
-# [the lesson](../kernels/serial_attention.py#same-multiply-adds-different-time-sectors).
+# Divide each recorded time by its number of iterations. For the three parts of Kernel 2, use the times from [the lesson](../kernels/serial_attention.py#same-multiply-adds-different-time-sectors).
 
 # %% fold="Code of the figure"
 from tilewise.figures import bars
@@ -315,8 +310,8 @@ show(
         each_ns,
         x="time per iteration [ns]",
         form=",.0f",
-        title="One iteration of the scores takes the longest by far",
-        caption="Recorded time divided by the iterations that one thread runs in sequence, on an {machine}: Kernel 1 at N = 256, the three steps of Kernel 2 at N = 1,024, d = 128.",
+        title="An iteration of the scores takes by far the longest",
+        caption="Recorded time divided by the iterations that one thread runs in sequence, on an {machine}: Kernel 1 at N = 256, the three parts of Kernel 2 at N = 1,024, d = 128.",
     )
 )
 
@@ -345,45 +340,43 @@ publish(
 
 # %% [markdown]
 # An iteration takes {{ each.one_ns | .0f }} ns in Kernel 1 and {{ each.softmax_ns | .0f }} ns in the softmax of
-# Kernel 2. In the scores it takes {{ each.scores_us | .1f }} µs. So Kernel 2 runs far fewer iterations in sequence,
-# but each takes much longer, for two reasons:
+# Kernel 2. In the scores, it takes {{ each.scores_us | .1f }} µs. So Kernel 2 runs far fewer iterations in sequence, but each takes much
+# longer, for two reasons:
 #
-# - **Softmax waits.** It has one thread per query, so {{ softmax.warps }} warps for {{ softmax.sms }} SMs: at most
-#   one SM in four has work. Each load touches 32 sectors, one per lane, and with a single resident warp per SM,
-#   nothing hides its latency. Here the critical path determines the time, but each of its steps is slow.
-# - **The scores have to queue.** Their path is only {{ path.scores }} iterations long, but more than a million threads share
-#   the SMs. What counts is Brent's other term, work divided by processors, and the work that counts is loads, not
-#   arithmetic.
+# - **Softmax waits.** At N = 1,024, one thread per query makes {{ softmax.warps }} warps for {{ softmax.sms }} SMs: at most one SM in
+#   four has any work. Each load touches 32 sectors, one per lane, and with a single resident warp per SM, nothing hides its latency. Here
+#   the critical path determines the time, but each of its iterations is slow.
+# - **The loads of the scores have to queue.** Their path is only {{ path.scores }} iterations long, but at N = 1,024, more than a million
+#   threads share the SMs. What limits this kernel is Brent's other term, work divided by processors, and the work that matters here is
+#   loads, not arithmetic.
 #
 # How long should the loads of the scores take? In each iteration, a warp reads 33 different 128-byte lines: 1 of $Q$
-# and 32 of $K$. Assume that the L1 cache of an SM looks up one line per cycle. Then {{ lines.millions | .0f }}
-# million lines take {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That estimate is {{ lines.fraction | .0%}} of
-# the recorded {{ step.scores | .0f }} µs, so it accounts for nearly all of it. Loads that touch fewer lines should
-# help most, and that is the subject of [memory coalescing](../memory/coalescing.py).
+# and 32 of $K$. The data sheet doesn't say how many lines an SM's L1 cache can look up per cycle; assume one. Then
+# {{ lines.millions | .0f }} million lines take {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That's {{ lines.fraction | .0%}} of the
+# recorded {{ step.scores | .0f }} µs, which fits the assumption without proving it. Loads that touch fewer lines should help most, and
+# that's the subject of [memory coalescing](../memory/coalescing.py).
 
 # %% [markdown]
 # ## The answer
 #
 # Kernel 2 is {{ seen.times | ,.0f }}× faster than one thread at N = 256, not {{ gain.at_256 | ,.0f }}×. At N = 1,024,
 # softmax takes {{ fraction.softmax | .0% }} of the time instead of the predicted {{ gain.softmax_fraction | .0% }}.
-# The scores take {{ fraction.scores | .0% }}, most likely because their loads queue for the L1 cache. PyTorch's three
-# calls are {{ attention_three_kernels.torch_three_operations.n_1024_d_128.times_first | .0f }}× faster than Kernel 2.
+# The scores take {{ fraction.scores | .0% }}, most likely because their loads queue for the L1 cache.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - The critical path is a lower bound on time that no number of threads changes.
-# - It predicts the time only if steps take the same time and there are enough processors. With too few
-#   processors, work divided by processors adds to it; with unequal steps, neither term predicts the time.
-# - Count loads as work, too. The scores touch 33 lines per warp and iteration. At one line per cycle, that would
-#   account for nearly all of their time.
+# - It predicts the time only if all iterations take the same time and there are enough processors. With too few processors, work divided
+#   by processors adds to it; with unequal iterations, neither term predicts the time.
+# - Count loads as work, too. In the scores kernel, each warp touches 33 lines per iteration. At one line per cycle, that would account
+#   for nearly all of its time.
 #
 # ## In your own kernel
 #
-# In Nsight Compute's section Warp State Statistics, compare the \stall \reasons. In a kernel limited by its
-# critical path, `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio` is high although few warps are
-# resident; in one whose loads queue for the L1 cache, `smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio`
-# is high with many.
+# In the Warp State Statistics section of Nsight Compute, compare the \stall \reasons. In a kernel limited by its critical path,
+# `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio` is high even though few warps are resident; in a kernel whose
+# loads queue for the L1 cache, many warps are resident and `smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio` is high.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
@@ -405,7 +398,7 @@ def limits_tests(answer):
 exercise(
     "Brent's limits",
     """
-    Write `limits(work, path, processors)`: the least and the most steps that a greedy schedule can take. Then use it:
+    Write `limits(work, path, processors)`: the fewest and the most iterations that a greedy schedule can take. Then use it:
     with the 16,896 \\FP32 lanes of an H100, which of the two terms is larger for the scores at N = 1,024, d = 128, and
     which for softmax, with 3 N² iterations of work and a path of 3 N?
     """,
@@ -415,8 +408,8 @@ exercise(
         {"max(work / processors, path)": "work / processors"},
         {"max(work / processors, path)": "work / processors + path"},
     ],
-    hint="Write down both terms for 8 sums of 100 elements first, with 4 processors and with 16.",
-    explanation="For the scores, work / processors is about 7,900 and the path is 128: there are too few lanes. For softmax, work / processors is about 190 and the path is 3,072: more threads wouldn't help, a shorter path would.",
+    hint="First write down both terms for 8 sums of 100 elements, with 4 processors and with 16.",
+    explanation="For the scores, work / processors is about 7,900 and the path is 128: there are too few lanes. For softmax, work / processors is about 190 and the path is 3,072: more threads wouldn't help, but a shorter path would.",
 )
 
 # %% [markdown]

@@ -9,8 +9,8 @@
 
 # %% [markdown]
 # In these four puzzles, the obvious kernel is correct but over budget. It stores an intermediate result, loads the same coefficient four
-# times, reads an array twice, or diverges in every warp. The *naive* column of each table shows what that costs. In which of the
-# four can you remove the waste, and in which do you only trade it for another cost?
+# times, reads an array twice, or diverges in every warp. In which of the four can you remove the waste, and in which do you only trade it
+# for another cost?
 #
 # As before, `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
 # [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
@@ -18,9 +18,9 @@
 # %% [markdown]
 # ## Registers instead of intermediate stores
 #
-# The obvious kernel has three simple steps, and each is a line that writes to `out`. The compiler removes one of the
-# three stores and every reload of `out`, but an unnecessary store remains. So the arithmetic intensity is lower than
-# it could be, which puts the kernel further to the left on the roofline.
+# The obvious kernel has three simple steps, and each of them writes to `out`. The compiler removes one of the three stores and every reload
+# of `out`, but an unnecessary store remains. So the arithmetic intensity is lower than it could be, which puts the kernel further to the
+# left on the roofline.
 
 # %%
 from tilewise import puzzle
@@ -57,9 +57,9 @@ puzzle("speed/sides")
 # ## Takeaways
 #
 # - Keep intermediate results in variables. If you write them to an array, the compiler generally can't
-#   remove the stores, because it must assume that another array it reads may overlap.
+#   remove the stores, because it must assume that this array may overlap with another one that the kernel reads.
 # - One load can serve several results if one thread computes all of them.
-# - If a running result can be updated, you don't need a second sweep.
+# - If you can update the result as you go, you don't need a second sweep.
 # - Divergence depends on which elements share a warp. Reassigning them removes it, here at the price of loading each sector
 #   twice.
 #

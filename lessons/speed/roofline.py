@@ -60,7 +60,7 @@ void repeat_fma(const float* x, float* y, int n,
 
 
 # %% [markdown]
-# Launch it on 1,000 elements. Without a GPU, the same line runs on the simulator.
+# Launch it on 1,000 elements.
 
 # %%
 import numpy as np
@@ -117,14 +117,13 @@ try_it(lambda n: worked_on(n, 80, **slowly), REPEATS, n=(1, 1000, 4000))
 # valve, the bottleneck, sets the run time. Which one that is depends on a single ratio, the kernel's
 # *arithmetic intensity*: operations per byte moved.
 #
-# Take a toy machine that moves {{ toy.bytes_per_s }} bytes and does {{ toy.flop_per_s }} operations per
-# second:
+# Take a toy machine that can move {{ toy.bytes_per_s }} bytes per second and do {{ toy.flop_per_s }} operations per second:
 #
-# - A program that does 200 operations and moves 100 bytes has an intensity of {{ low.intensity }}. Moving its
-#   data takes {{ low.bytes_s }} s and its arithmetic {{ low.flop_s }} s. The two overlap, so it's done after
-#   {{ low.bytes_s }} s: it is *memory-bound*.
-# - A program that does 400 operations and moves 25 bytes has an intensity of {{ high.intensity }}. Moving its
-#   data takes {{ high.bytes_s }} s and its arithmetic {{ high.flop_s }} s: it is *compute-bound*.
+# - A program that does 200 operations and moves 100 bytes has an intensity of {{ low.intensity }}. Moving its data takes
+#   {{ low.bytes_s }} s, and its arithmetic takes {{ low.flop_s }} s. The two overlap, so it finishes after {{ low.bytes_s }} s: it's
+#   *memory-bound*.
+# - A program that does 400 operations and moves 25 bytes has an intensity of {{ high.intensity }}. Moving its data takes
+#   {{ high.bytes_s }} s, and its arithmetic takes {{ high.flop_s }} s: it's *compute-bound*.
 #
 # At {{ toy.ridge }} operations per byte, data and arithmetic take the same time. Move the slider past it and watch
 # the other valve become the bottleneck.
@@ -186,19 +185,18 @@ show(
             Meter("rate", 400, "FLOP/s", "predicted"),
         ],
         title="One valve, wide open, sets the pace; the other is throttled",
-        caption="A model of a toy machine, not of a GPU. Each valve is as far open as the other one allows. The arrow marks the valve that limits the rate.",
+        caption="A model of a toy machine, not of a GPU. The bottleneck, marked by the arrow, is fully open; the other valve is open only as far as the bottleneck allows.",
     )
 )
 
 # %% [markdown]
-# You don't have to hit {{ toy.ridge }} exactly. At an intensity of {{ high.intensity }}, the toy
-# machine computes just as fast: the rate never falls as the intensity grows, it only stops growing.
+# You don't have to hit {{ toy.ridge }} exactly. At an intensity of {{ high.intensity }}, the toy machine computes just as fast: beyond the
+# ridge, the rate stays constant.
 #
 # ??? question "Why do so few programs reach both of a GPU's peaks at once?"
 #     Every program has its own ratio of operations to bytes, and the machine has one ratio at which
 #     both are saturated. Unless the two match, one side waits for the other, however well
-#     the program is written. So before you judge a program by its percentage of a peak, check which of
-#     the two peaks it can reach at all.
+#     the program is written. So before you judge a program by its percentage of a peak, check which of the two peaks it can reach.
 
 # %% [markdown]
 # ## The roofline of an H100
@@ -229,14 +227,10 @@ show(
 # So the ridge point is at {{ h100.ridge | .0f }} FLOP per byte: below that, memory is the bottleneck.[^rates]
 #
 # Each kind of arithmetic has its own ridge. \Tensor cores, units that only multiply and accumulate small matrices,
-# raise the \FP16 ceiling to {{ h100.tensor_tflop_per_s | .0f }} TFLOP/s and the ridge to
-# {{ h100.tensor_ridge | .0f }} FLOP per byte.[^sparsity]
+# raise the \FP16 ceiling to {{ h100.tensor_tflop_per_s | .0f }} TFLOP/s and the ridge to {{ h100.tensor_ridge | .0f }} FLOP per byte.
 #
 # [^rates]: *A common misconception:* the ridge depends on how long one load or one multiplication
 #     takes. It's a ratio of two rates; \latency isn't part of it.
-#
-# [^sparsity]: Data sheets also list a rate twice as high. It holds only for structured sparsity,
-#     where two of every four matrix elements are zero.
 
 # %% fold="Code of the figure"
 from tilewise.models import attainable_tflop_per_s, device, intensity_flop_per_byte, stated
@@ -295,9 +289,7 @@ show(
 # Does arithmetic outpace memory with every GPU generation? Here are the peak rates of five server GPUs,
 # each relative to the P100.[^growth]
 #
-# [^growth]: P100 and V100 rates are from the data sheets of the SXM2 modules; the rest are those of this
-#     course's device table. NVLink and PCIe count both directions together; arithmetic rates exclude
-#     sparsity.
+# [^growth]: The P100 and V100 rates are from the data sheets of the SXM2 modules; the others come from this course's device table.
 
 # %% fold="Code of the figure"
 GENERATIONS = {
@@ -337,7 +329,7 @@ show(
         x="year",
         y="relative to the P100",
         log_y=True,
-        title="Tensor cores outpaced memory; FP32 arithmetic did not",
+        title="Tensor cores outpaced memory; the FP32 rate did not",
         caption="Peak rates of P100, V100, A100, H100 and B200, each divided by the P100's. FP16 uses tensor cores from the V100 on. The B200's PCIe rate is left out.",
     )
 )
@@ -351,10 +343,10 @@ publish(
 )
 
 # %% [markdown]
-# \FP32 arithmetic grew {{ moved.fp32 | .1f }}× from the P100 to the B200, less than the {{ moved.memory | .0f }}× of
-# memory bandwidth. \FP16 arithmetic grew {{ moved.fp16 | .0f }}×, on \tensor cores, and its ridge moved from
-# {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }} FLOP per byte. To keep the fastest units busy, a
-# kernel now needs {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
+# The \FP32 rate grew {{ moved.fp32 | .1f }}× from the P100 to the B200, less than memory bandwidth, which grew {{ moved.memory | .0f }}×.
+# The \FP16 rate grew {{ moved.fp16 | .0f }}×, thanks to \tensor cores, and its ridge moved from {{ moved.ridge_first | .0f }} to
+# {{ moved.ridge_last | .0f }} FLOP per byte. To keep the fastest units busy, a kernel now needs {{ moved.ridge_growth | .0f }}× as much
+# intensity as in 2016.
 
 # %% [markdown]
 # ## Arithmetic intensity of real tasks
@@ -403,7 +395,7 @@ show(
             "of tensor-core peak",
         ],
         rows,
-        caption="Intensity, and the attainable fraction of a peak by the H100's roofline, at N = 1024, d = 128. ReLU's comparison counts as one operation; attention counts its two GEMMs only.",
+        caption="Intensity, and the fraction of each peak that the H100's roofline allows, at N = 1024, d = 128. ReLU's comparison counts as one operation; attention counts its two GEMMs only.",
     )
 )
 STORED, KEPT = "attention, S and P stored", "attention, S and P not stored"
@@ -431,9 +423,8 @@ publish(
 #
 # On \tensor cores the ridge is at {{ h100.tensor_ridge | .0f }}. With $S$ and $P$
 # stored, \FP16 attention has {{ intensity.tensor_stored | .0f }} FLOP per byte and gets at most
-# {{ intensity.tensor_cap | .0% }} of the peak. Without them it has {{ intensity.tensor_kept | .0f }}. This is what
-# [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao et al. gains: it moves attention across the
-# tensor-core ridge and raises the bound {{ intensity.gain | .1f }}×.
+# {{ intensity.tensor_cap | .0% }} of the peak. Without them, it has {{ intensity.tensor_kept | .0f }}. This is what [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao
+# et al. gains: it moves attention across the tensor-core ridge and raises the bound {{ intensity.gain | .1f }}×.
 
 # %% [markdown]
 # ## Predicting the knees
@@ -613,8 +604,7 @@ MANY = 2**27
 #
 # We use 2²⁷ elements, far more than any cache holds, so all traffic goes to device memory. The \FP32
 # kernel runs in two versions: with 4-byte loads, as above, and with `float4` loads, where each thread
-# handles four neighbouring elements. Both move the same bytes and do the same FLOP, so the roofline
-# can't tell them apart.
+# handles four neighbouring elements. Both move the same number of bytes and do the same number of FLOP, so the roofline can't tell them apart.
 
 # %% fold="Code of the measurement"
 by_32 = measure(
@@ -798,25 +788,22 @@ publish(
 # ??? question "Why is a measured ceiling often half of what the data sheet says, or far less?"
 #     Check first what the data sheet counts. It counts a multiply-add as two operations, so code that
 #     only multiplies or only adds can reach one half of it at best. Its largest values are for \tensor cores,
-#     which ordinary code on single values doesn't use, whatever its data type. And some of them assume
-#     sparsity. Much of what remains usually comes from a lower clock, from other instructions or
-#     from stalls.
+#     which ordinary code on single values doesn't use, whatever its data type. And some of them assume structured sparsity, where two of
+#     every four matrix elements are zero. Most of what remains usually comes from a lower clock, from other instructions or from stalls.
 
 # %% [markdown]
 # The model misses two things. First, close to the ridge the kernel is slower than either limit: 80
 # multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow, since the overlap isn't
 # perfect.
 #
-# Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add
-# it moves {{ four.tb_per_s | .1f }} TB/s instead of {{ sixteen.tb_per_s | .1f }}. The lesson on [hiding
-# latency](occupancy.py) explains why.[^half2]
+# Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add it moves {{ four.tb_per_s | .1f }}
+# TB/s, but {{ sixteen.tb_per_s | .1f }} with `float4` loads. The lesson on [hiding latency](occupancy.py) explains why.[^half2]
 #
-# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does one multiply-add on two elements. On an H200,
-#     this kernel reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }} TFLOP/s, half
+# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does a multiply-add on two elements at once. On an H200, this kernel
+#     reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }} TFLOP/s, half
 #     of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores, although the FMA pipe is busy
-#     {{ half.fma | .0% }} of the time. The rest would have to come from the tensor pipe, with `HFMA2.MMA`, which the
-#     compiler doesn't use when two operands are constants. For `__hmul2` it alternates between the two pipes, and as
-#     many instructions take {{ half.multiply | .0% }} of the time.
+#     {{ half.fma | .0% }} of the time. The rest would have to come from the tensor pipe, with `HFMA2.MMA`, which the compiler doesn't use
+#     when two operands are constants.
 
 
 # %% fold="Code of the numbers"
@@ -856,8 +843,8 @@ publish(
 #
 # The roofline is an upper bound, and a kernel can be far below it. Compare two more kernels.
 #
-# `sum_strided` adds up an array, which is 1 FLOP per 4 bytes. Thread `me` adds up elements `me`, `me + threads`,
-# `me + 2 * threads` and so on, in a *grid-stride loop*.
+# `sum_strided` adds up an array, at 1 FLOP per 4 bytes. Thread `me` adds up elements `me`, `me + threads`, `me + 2 * threads` and so on, in
+# a *grid-stride loop*.
 #
 # ??? definition "Grid-stride loop | grid-stride loops"
 #     A loop in which a thread handles item i, then i plus the number of all threads, and so on, so that
@@ -887,9 +874,9 @@ void sum_strided(const float* x, float* partial, int n) {
 
 
 # %% [markdown]
-# `chains` does {{ chain.steps | , }} multiply-adds on each element, and each one needs the result of the
-# one before. Its intensity of {{ chain.intensity | , }} FLOP per byte is {{ chain.over_ridge | .0f }}× the
-# ridge, so the roofline allows the \FP32 peak. We launch it with one chain, with 1,024 and with a million.
+# `chains` does {{ chain.steps | , }} multiply-adds on each element, and each one needs the result of the previous one. Its intensity of
+# {{ chain.intensity | , }} FLOP per byte is {{ chain.over_ridge | .0f }}× the ridge, so the roofline allows the \FP32 peak. We launch it
+# with one chain, with 1,024 and with a million.
 
 
 # %% tab="Pseudocode"
@@ -1025,19 +1012,18 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
             log_y=True,
             height=460,
             title="Same intensity, very different rates: parallelism decides",
-            caption="Kernels recorded on an {machine} and its roofline. The slope is the fastest of the memory probes that ran there, the ceiling is the data sheet's peak. The three launches of chains share one intensity.",
+            caption="The rates of the kernels, recorded on an {machine}, and the roofline of that GPU. The slope is the measured bandwidth, from the fastest memory probe on that GPU; the ceiling is the data sheet's peak. The three launches of chains have the same intensity.",
         )
     )
 
 # %% [markdown]
-# The sum reaches {{ ends.sum_cap | .0% }} of the bandwidth of the fastest memory probe, the slope in the figure. The
-# three launches of `chains` have the same intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a
-# million reach {{ ends.many_cap | .0% }}. A single chain uses one of the GPU's thousands of arithmetic units, and even
-# that one mostly waits, because every step needs the result of the previous one.
+# The sum reaches {{ ends.sum_cap | .0% }} of the measured bandwidth, the slope in the figure. The three launches of `chains` have the same
+# intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach {{ ends.many_cap | .0% }}. A single chain uses
+# one of the GPU's thousands of arithmetic units, and even that one mostly waits, because every step needs the result of the previous one.
 #
-# So a low rate has one of two causes. Either the kernel is on the slope of its roofline, and only a higher
-# intensity helps. Or it's below the roofline: then look for too few threads, exposed \latency or the cost
-# of the launch, as in the next lessons. [One roofline](../../all-kernels.md) plots every kernel of the course.
+# So a low rate has one of two causes: either the kernel is on the slope of its roofline, and only a higher intensity helps, or it's below
+# the roofline. Then look for too few threads, exposed \latency or the cost of the launch, as in the next lessons. [One roofline](../../all-kernels.md) plots every
+# kernel of the course.
 
 # %% [markdown]
 # ## The answer
@@ -1045,8 +1031,7 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # With the test kernel's 4-byte loads, one multiply-add per value takes
 # {{ repeat_32bit._4_byte_loads.op_fma_repeat_1.median | us }}, and 80 take
 # {{ repeat_32bit._4_byte_loads.op_fma_repeat_80.median | us }}. With `float4` loads, one
-# multiply-add takes {{ seen.one_us }} µs and {{ seen.flat }} take just as long; 80 take
-# {{ seen.eighty_more | .0% }} longer.
+# multiply-add takes {{ seen.one_us }} µs, and {{ seen.flat }} take just as long; 80 take {{ seen.eighty_more | .0% }} longer than one.
 
 # %% [markdown]
 # ## Takeaways
@@ -1066,8 +1051,8 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # Run Nsight Compute with `--section SpeedOfLight` and compare
 # `dram__throughput.avg.pct_of_peak_sustained_elapsed` with
 # `sm__throughput.avg.pct_of_peak_sustained_elapsed`; `--section SpeedOfLight_RooflineChart` draws the
-# roofline itself. Nsight counts a resource above about 80% as near its limit: work on that one. If both are
-# low, look for too little parallelism, exposed \latency or the cost of the launch first.
+# roofline itself. Nsight considers a resource that is above about 80% to be near its limit: reduce the load on that one. If both are low,
+# look for too little parallelism, exposed \latency or the cost of the launch first.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from tilewise import exercise
@@ -1110,6 +1095,5 @@ exercise(
 )
 
 # %% [markdown]
-# Everything here assumed that the GPU is busy all the time. With short kernels it isn't, because it
-# spends much of the time waiting for the next launch. Next: [launch overhead, CUDA graphs and five
-# bottlenecks](launches.py).
+# Everything here assumed that the GPU is busy all the time. With short kernels, it isn't: it spends much of the time waiting for the next
+# launch. Next: [launch overhead, CUDA graphs and five bottlenecks](launches.py).

@@ -2,33 +2,32 @@
 # title: "Bugs in published CUDA code: what the simulator found"
 # needs: [memory/barriers, memory/reductions]
 # further: memory/barriers
-# summary: "Seven kinds of mistakes, found in code that others published, three of them in the kernels that train GPT-2 in llm.c. Which line is wrong in each?"
-# description: "Races, a missing fence, a guard off by one and an unloaded corner in published CUDA code: each as a minimal kernel, with the hazard that names it and the repair."
+# summary: "Seven kinds of mistake found in published code, three of them in the kernels that train GPT-2 in llm.c. Which line is wrong in each?"
+# description: "Races, a missing fence, an off-by-one guard and an unloaded corner in published CUDA code: each as a minimal kernel, with the hazard that the simulator reports and the fix."
 # date: 2026-11-23
 # tags: [races, barriers, fences, tools, tilewise trace]
 # ---
 
 # %% [markdown]
-# `tilewise trace file.cu` simulates a kernel of any CUDA file, without a GPU, and reports each hazard with its line. We ran it over a few
-# hundred public files. Most kernels are right. Below are the mistakes that we confirmed by reading the code: {{ bugs.kinds }} kinds, in
-# {{ bugs.places }} places, three of them in production kernels.
+# `tilewise trace file.cu` simulates a kernel from any CUDA file, without a GPU, and reports each hazard with its line number. We ran it on
+# a few hundred public files. Most of the kernels are correct. Below are the mistakes that we confirmed by reading the code:
+# {{ bugs.kinds }} kinds in {{ bugs.places }} places. Three of the kinds occur in production kernels.
 #
 # | mistake | what it does | found in |
 # |---|---|---|
 # | [scratch array that two reductions share](#a-scratch-array-that-two-reductions-share) | one warp reads another reduction's value | llm.c, LeetGPU solutions, 100 days of CUDA |
-# | [last block without a fence](#a-last-block-without-a-fence) | a grid-wide sum misses a block | llm.c |
-# | [guard off by one](#a-guard-off-by-one) | a row past the end of the array is overwritten | llm.c |
-# | [warp-synchronous code](#warp-synchronous-code-after-volta) | a lane adds a word too early | a book's examples and two courses |
-# | [permutation in place](#a-permutation-in-place) | an element is overwritten before it's read | HeCBench |
+# | [last block without a fence](#a-last-block-without-a-fence) | a block is missing from a grid-wide sum | llm.c |
+# | [off-by-one guard](#an-off-by-one-guard) | a row past the end of the array is overwritten | llm.c |
+# | [warp-synchronous code](#warp-synchronous-code-after-volta) | a lane reads its neighbour's word too early or too late | a book's examples and two courses |
+# | [in-place permutation](#an-in-place-permutation) | an element is overwritten before it's read | HeCBench |
 # | [tile without its corners](#a-tile-without-its-corners) | four pixels per tile come from stale shared memory | basic-cuda-tutorial |
-# | [late store](#a-store-without-effect-that-has-one) | an average includes 3.14 | Udacity CS344 |
+# | [late store](#a-store-that-seems-to-have-no-effect) | an average includes 3.14 | Udacity CS344 |
 #
-# A test on a GPU seldom shows any of them, because each needs bad luck: a slow warp, a size that isn't a multiple of the tile, a block
-# that another one overtakes. The simulator reports them in the first run, because it tracks which accesses are ordered, not which one
+# A test on a GPU seldom catches any of them, because each needs bad luck: a slow warp, a size that isn't a multiple of the tile, or blocks
+# that finish in an unusual order. The simulator reports them on the first run, because it tracks which accesses are ordered, not which one
 # happened to come first.
 #
-# The code below is ours: for each kind, the shortest kernel that makes the same mistake. This page runs it and shows what
-# the simulator says. Can you see the mistake before you read the box?
+# The code below is ours: for each kind, the shortest kernel with the same mistake. Can you spot it before you read the simulator's report?
 
 # %% fold="Imports"
 import numpy as np
@@ -42,8 +41,8 @@ FOUND = {}  # places by kind of mistake, as the sections name them
 # ## A scratch array that two reductions share
 #
 # A block-wide sum ends with every thread reading `scratch[0]`. If the block then starts a second reduction in the same array, a fast warp
-# overwrites that word while a slow one still has to read it. The slow warp continues with a wrong mean, a wrong maximum or a wrong \gradient,
-# in one launch of many.
+# may overwrite that word before a slow one has read it. Once in many launches, the slow warp continues with a wrong mean, maximum or
+# \gradient.
 
 # %%
 UNORDERED = Kernel(r"""
@@ -82,7 +81,7 @@ expect_hazard(UNORDERED.on(rows(2, 100)), "race", line_with="block_sum(d * d, sc
 FOUND["scratch reused"] = 3
 
 # %% [markdown]
-# To repair it, add one barrier after the read. Here's the repaired kernel, next to what it computes:
+# To fix this, add one barrier after the read. Here's the corrected kernel, alongside pseudocode:
 
 
 # %% tab="Pseudocode"
@@ -130,32 +129,28 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 # **Found in**
 #
 # - [llm.c, `llmc/attention.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/attention.cuh#L176): the \backward pass of the
-#   softmax reduces once per row, four rows in a loop. Its `blockReduce` has a parameter for exactly this case, `final_sync`, and the
-#   comment above it says to set it in loops. This call leaves it at `false`.
-# - [LeetGPU solutions by lzyrapx, `Softmax.cu`](https://github.com/lzyrapx/LeetGPU/blob/6f17c2ab85ab933e6e2faf038b6188ebf052843a/cuda/Softmax/Softmax.cu#L74): the sum of the
-#   exponentials starts in the array that still holds the maximum.
-# - [100 days of CUDA by maitiSoutrik, day 75](https://github.com/maitiSoutrik/100-days-of-cuda/blob/39cd69f36747d6b6af50830eb46d46cc7d7eae34/day075/fused_linear_softmax_loss.cu#L15): the same,
-#   with the sum and the maximum in two functions.
+#   softmax reduces once per row, in a loop over four rows, and leaves the `final_sync` parameter of `blockReduce` at `false`.
+# - [LeetGPU solutions by lzyrapx, `Softmax.cu`](https://github.com/lzyrapx/LeetGPU/blob/6f17c2ab85ab933e6e2faf038b6188ebf052843a/cuda/Softmax/Softmax.cu#L74): the sum of the exponentials is accumulated in the array that still holds the maximum.
+# - [100 days of CUDA by maitiSoutrik, day 75](https://github.com/maitiSoutrik/100-days-of-cuda/blob/39cd69f36747d6b6af50830eb46d46cc7d7eae34/day075/fused_linear_softmax_loss.cu#L15): the same mistake, with the sum and the maximum in separate functions.
 #
 # ??? note "Draft of an issue for upstream: llm.c, attention.cuh"
 #     **Possible race in softmax_autoregressive_backward_inplace_kernel.** The kernel calls `blockReduce<warpReduceSum>(local_sum)` once for each of
-#     its four rows, without `final_sync`. Warp 0 may write `shared_val[0]` for the next row while another warp still reads
-#     `shared_val` for this row; no barrier is between the two. The comment above `blockReduce` says to set `final_sync` to 1 in loops.
-#     Passing `true` here orders the two. I haven't seen a wrong \gradient on hardware; a simulator that tracks barriers reports the pair
-#     of accesses.
+#     its four rows, without `final_sync`. Warp 0 may write `shared_val[0]` for the next row while another warp is still reading
+#     `shared_val` for this row; there's no barrier between the two. The comment above `blockReduce` says to set `final_sync` to 1 in loops.
+#     Passing `true` here orders the two. I haven't seen a wrong \gradient on hardware; a simulator that tracks barriers reports the two accesses.
 #
 # ??? note "Draft of an issue for upstream: LeetGPU, day 75"
-#     **Shared array used again without a barrier.** After the maximum has been reduced, all threads read it from element 0 of the shared array. The
-#     reduction of the sum then writes to the same element, with no `__syncthreads()` in between, so a slow warp may read a part of the
-#     sum as its maximum. If all threads call `__syncthreads()` after they've read the maximum, the race is gone.
+#     **Shared array used again without a barrier.** After the maximum has been computed, all threads read it from element 0 of the shared
+#     array. The sum reduction then writes to the same element, with no `__syncthreads()` in between, so a slow warp may read a partial sum
+#     as its maximum. A `__syncthreads()` after the maximum has been read removes the race.
 
 # %% [markdown]
 # ## A last block without a fence
 #
-# A reduction over the whole grid in one launch: each block writes its part to global memory and increments an atomic counter, and the block
-# that increments it last adds all the parts. `__syncthreads()` orders the threads of *one* block. Without a *fence*, another block may see
-# the counter before it sees the part, and then adds what was in memory before. The sum misses a block, now and then, if memory is
-# busy.
+# To reduce over the whole grid in one launch, each block writes its partial sum to global memory and increments an atomic counter, and the
+# block that increments it last adds up all the partial sums. `__syncthreads()` orders the threads of *one* block. Without a *fence*,
+# another block may see the new counter before it sees the partial sum, and then add whatever was in memory before. When memory is busy, a
+# block is occasionally missing from the sum.
 
 # %%
 NO_FENCE = Kernel(r"""
@@ -185,11 +180,11 @@ assert not FENCED.on(blocks).simulate(hazards="collect").hazards
 FOUND["fence missing"] = 1
 
 # %% [markdown]
-# `__threadfence()` between the store and the atomic repairs it; with it, the simulator reports nothing.
+# A `__threadfence()` between the store and the atomic fixes this, and the simulator then reports nothing.
 #
-# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378), in the kernel that computes the \gradients of
-# the LayerNorm: all threads of a block store partial sums of `dbias` and `dweight`, and thread 0 increments the counter after a
-# `__syncthreads()`.
+# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378), in the \backward pass of LayerNorm: all threads of a block store partial sums of `dbias` and
+# `dweight`, and after a `__syncthreads()`, thread 0 increments the counter. On the writer's side, one fence by thread 0 before the
+# increment is enough: it covers all stores before the barrier.
 #
 # ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
 #     **Missing fence in layernorm_backward_kernel10.** Each block stores its partial sums to `scratch`, synchronises, and thread 0 executes
@@ -198,11 +193,11 @@ FOUND["fence missing"] = 1
 #     at this place. One before `atomicInc`, and one after the flag has been read, would make it safe.
 
 # %% [markdown]
-# ## A guard off by one
+# ## An off-by-one guard
 #
-# The grid is rounded up, so the last block has rows beyond the end, and a guard makes them return. Written with `>`, it lets
-# one row too many through. If the rows fill the last block, nothing happens. If they don't, the kernel overwrites one row
-# past the end of its arrays, which usually belongs to another tensor.
+# The grid is rounded up, so the last block covers rows beyond the end, and a guard makes the threads of those rows return. Written with
+# `>`, it lets one row too many through. If the rows fill the last block, nothing happens. If they don't, the kernel overwrites one row past
+# the end of its arrays, usually memory of another tensor.
 
 # %%
 ONE_TOO_MANY = Kernel(r"""
@@ -228,7 +223,7 @@ assert not ONE_TOO_MANY.on(seven(7)).simulate(hazards="collect").hazards  # one 
 FOUND["guard off by one"] = 1
 
 # %% [markdown]
-# Change the number of rows and the height of a block. At which sizes does the mistake stay hidden?
+# Change the number of rows and the block height. At which sizes does the mistake stay hidden?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -243,13 +238,13 @@ RIGHT = Kernel(ONE_TOO_MANY.source.replace("row > rows", "row >= rows"))
 try_it(of_rows, {"row > rows": ONE_TOO_MANY, "row >= rows": RIGHT}, rows=(1, 7, 32), block_rows=(1, 4, 16))
 
 # %% [markdown]
-# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L165), in the fused residual and LayerNorm: the guard is
-# `idx > N`. The other LayerNorm kernels of the file have `idx >= N`. The training script's sizes fill the last block, so it doesn't show there.
+# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L165), in the fused residual and LayerNorm kernel: the guard is `idx > N`. The other LayerNorm kernels
+# in the file have `idx >= N`. The training script's sizes fill the last block, so the bug doesn't show up in training.
 #
 # ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
 #     **Off-by-one guard in fused_residual_forward_kernel5.** The guard `if(idx > N) return;` lets row `N` through. If `N` isn't a multiple of
 #     `blockDim.y`, one row past the end of `residual`, `normed`, `mean` and `rstd` is written, and one past both inputs is read. `idx >= N`, as in
-#     layernorm_forward_kernel6, fixes it. B * T of the default settings is a multiple, so training isn't affected.
+#     layernorm_forward_kernel6, fixes it. With the default settings, B * T is a multiple of it, so training isn't affected.
 
 # %% [markdown]
 # ## Warp-synchronous code, after Volta
@@ -288,10 +283,9 @@ expect_hazard(
 FOUND["lockstep assumed"] = 3
 
 # %% [markdown]
-# Between any two steps, read, `__syncwarp()`, write, `__syncwarp()`; or use shuffles, as in
-# [the lesson on reductions](../memory/reductions.py).
+# In every step, read, call `__syncwarp()`, write, and call `__syncwarp()` again; or use shuffles, as in [the lesson on reductions](../memory/reductions.py).
 #
-# **Found in** a book from before Volta, and in two courses that still use its pattern:
+# **Found in** a book written before Volta, and in two courses that still use its pattern:
 #
 # - [the examples of *Professional CUDA C Programming*](https://github.com/deeperlearning/professional-cuda-c-programming/blob/ee58310bcdcec62a609f02b6c5193452d8102183/examples/chapter05/reduceIntegerShfl.cu#L59) (Cheng, Grossman,
 #   McKercher, 2014) and their solutions, in eight files;
@@ -305,10 +299,10 @@ FOUND["lockstep assumed"] = 3
 #     register, call `__syncwarp()`, add and store it, and call `__syncwarp()` again; `__shfl_down_sync` needs no shared memory at all.
 
 # %% [markdown]
-# ## A permutation in place
+# ## An in-place permutation
 #
-# Lane `t` moves its element to another lane's place. All elements have to be read before the first one is written. One
-# statement does both, and only lockstep would keep them apart.
+# Lane `t` moves its element to another lane's position. All elements have to be read before the first one is written. Here a single
+# statement reads and writes, and only lockstep execution would put all reads before all writes.
 
 # %%
 IN_PLACE = Kernel(r"""
@@ -332,20 +326,20 @@ expect_hazard(IN_PLACE.on(reversal), "race", line_with="values[to[t]] = values[t
 FOUND["permuted in place"] = 1
 
 # %% [markdown]
-# **Found in** [HeCBench, `dxtc2-cuda`](https://github.com/zjin-lcf/HeCBench/blob/f27000a5188f8ac79bd43fc95a1b3f890c18823d/src/dxtc2-cuda/main.cu#L448), a texture compressor that sorts the 16 colours of a tile. It was
-# taken from a CUDA sample, and NVIDIA has since repaired the sample in just this way: it reads into a register, synchronises, and then writes.
+# **Found in** [HeCBench, `dxtc2-cuda`](https://github.com/zjin-lcf/HeCBench/blob/f27000a5188f8ac79bd43fc95a1b3f890c18823d/src/dxtc2-cuda/main.cu#L448), a texture compressor that sorts the 16 colours of a tile. It was taken from a CUDA sample that
+# NVIDIA has since fixed: the sample now reads into a register, synchronises, and then writes.
 #
 # ??? note "Draft of an issue for upstream: HeCBench, dxtc2-cuda"
-#     **Race in the colour permutation.** `colors[xrefs[idx]] = colors[idx]` reads and writes `colors` in 16 lanes without a barrier in between, and so does the loop
-#     above it with `xrefs`. The current cuda-samples version reads `colors[idx]` into a temporary, calls `cg::sync(tile)`, and then
-#     stores it; the same change fits here.
+#     **Race in the colour permutation.** `colors[xrefs[idx]] = colors[idx]` reads and writes `colors` in 16 lanes without a barrier in
+#     between, and the loop above it does the same with `xrefs`. The current cuda-samples version reads `colors[idx]` into a temporary,
+#     calls `cg::sync(tile)`, and then stores it; the same change fits here.
 
 # %% [markdown]
 # ## A tile without its corners
 #
-# A stencil loads a tile with a border of one element: the middle, and then four sides by the threads along the edge. A 3 × 3
-# stencil needs the four corners as well. If nobody loads them, one element in each corner of every tile is computed from what a block
-# before it left in shared memory. In an image, that's a faint grid of dots.
+# A stencil loads a tile with a border of one element: first the interior, and then the four sides, which the threads along the edge load. A
+# 3 × 3 stencil needs the four corners as well. If no thread loads them, the element in each corner of every tile is computed from whatever
+# an earlier block left in shared memory.
 
 # %%
 NO_CORNERS = Kernel(r"""
@@ -375,19 +369,19 @@ expect_hazard(NO_CORNERS.on(image), "uninitialised", line_with="sum += tile")
 FOUND["corners not loaded"] = 1
 
 # %% [markdown]
-# **Found in** [basic-cuda-tutorial by eunomia-bpf, `14-cuda-function-annotations.cu`](https://github.com/eunomia-bpf/basic-cuda-tutorial/blob/beb32ec8be77559b22b2ac87ee478e5079022c29/14-cuda-function-annotations.cu#L154), in a Gaussian blur whose
-# comment calls the loading of the borders simplified.
+# **Found in** [basic-cuda-tutorial by eunomia-bpf, `14-cuda-function-annotations.cu`](https://github.com/eunomia-bpf/basic-cuda-tutorial/blob/beb32ec8be77559b22b2ac87ee478e5079022c29/14-cuda-function-annotations.cu#L154), in a Gaussian blur; a comment there describes the
+# loading of the borders as simplified.
 #
 # ??? note "Draft of an issue for upstream: basic-cuda-tutorial"
 #     **gaussianBlur reads uninitialised shared memory.** The four corners of `tile` are never written, but the 3 × 3 filter reads them for the corner pixels of each
-#     block. Loading the tile in a loop over all 18 × 18 elements (`for (int k = ty * 16 + tx; k < 324; k += 256)`) covers sides and corners alike
-#     and needs no cases.
+#     block. Loading the tile in a loop over all 18 × 18 elements (`for (int k = ty * 16 + tx; k < 324; k += 256)`) covers sides and corners
+#     alike, without special cases.
 
 # %% [markdown]
-# ## A store without effect that has one
+# ## A store that seems to have no effect
 #
-# A kernel ends with a store to shared memory that nobody reads afterwards. It looks harmless. But "afterwards" needs a
-# barrier: other warps are still reading.
+# A kernel ends with a store to shared memory whose value is never read. It looks harmless. But without a barrier before it, other warps may
+# still be reading the old value of that word.
 
 # %%
 LATE_STORE = Kernel(r"""
@@ -411,14 +405,15 @@ expect_hazard(
 FOUND["late store"] = 1
 
 # %% [markdown]
-# A compiler may remove a store that nobody reads, and then the kernel is right by luck.
+# A compiler may remove a store whose value is never read, and then the kernel is correct by luck.
 #
-# **Found in** [Udacity's *Intro to Parallel Programming*, CS344, lesson 2](https://github.com/udacity/cs344/blob/853c0827fe8d645d10d22418de94cd57444fce21/Lesson%20Code%20Snippets/Lesson%202%20Code%20Snippets/memory.cu#L60), where the store is
-# meant to show that shared memory vanishes with its block, and a comment says that it has no effect.
+# **Found in** [Udacity's *Intro to Parallel Programming*, CS344, lesson 2](https://github.com/udacity/cs344/blob/853c0827fe8d645d10d22418de94cd57444fce21/Lesson%20Code%20Snippets/Lesson%202%20Code%20Snippets/memory.cu#L60), where the store is meant to show that shared memory disappears
+# with its block, and a comment says that it has no effect.
 #
 # ??? note "Draft of an issue for upstream: CS344"
-#     **memory.cu: the store "without effect" races with the averages.** Thread 0 may execute `sh_arr[index] = 3.14` while threads of other warps still
-#     sum `sh_arr[0..index-1]`, so their averages may include 3.14. A `__syncthreads()` before the last line makes the comment true.
+#     **memory.cu: the store "without effect" races with the averages.** Thread 0 may execute `sh_arr[index] = 3.14` while threads of other
+#     warps are still summing `sh_arr[0..index-1]`, so their averages may include 3.14. A `__syncthreads()` before the last line makes the
+#     comment true.
 
 # %% fold="Numbers for the text"
 publish(bugs={"kinds": len(FOUND), "places": sum(FOUND.values())})
@@ -426,7 +421,7 @@ publish(bugs={"kinds": len(FOUND), "places": sum(FOUND.values())})
 # %% [markdown]
 # ## The whole list
 #
-# Most of it happens in reductions: they write the same few words, read them and write them again, and each step has to be ordered.
+# Most of these mistakes occur in reductions: they write the same few words, read them and write them again, and these steps have to be ordered.
 
 # %% fold="Code of the figure"
 show(
@@ -435,28 +430,27 @@ show(
         x="places in published code",
         form=".0f",
         title="Most mistakes are about order: a barrier, a fence or a __syncwarp is missing",
-        caption="Each place was reported by the simulator and confirmed by reading. A book's examples count once.",
+        caption="A book's examples count once.",
     )
 )
 
 # %% [markdown]
-# What isn't on this page: kernels that say which sizes they assume, races that a comment admits, and everything that we couldn't
-# confirm by reading. To check a file of yours, run `tilewise trace file.cu`: it lists the kernels and proposes a launch for each.
+# To check one of your own files, run `tilewise trace file.cu`: it lists the kernels and proposes a launch for each.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A result read from shared memory needs a barrier *after* the read before the memory is used again.
-# - `__syncthreads()` orders a block; for a reader in another block, the writer needs `__threadfence()` between data and flag.
-# - Test sizes that don't fill the last block: a guard off by one shows nowhere else.
-# - `volatile` doesn't replace `__syncwarp()` since Volta.
-# - A test that passes says that the order was right this time.
+# - After a result has been read from shared memory, a barrier is needed before that memory is used again.
+# - `__syncthreads()` orders the threads of one block; for a reader in another block, the writer needs `__threadfence()` between data and flag.
+# - Test with sizes that don't fill the last block: an off-by-one guard goes unnoticed at all others.
+# - Since Volta, `volatile` is no longer a substitute for `__syncwarp()`.
+# - A passing test tells you only that the order was right this time.
 
 # %%
 from tilewise import exercise
 
 exercise(
     "Reverse in place",
-    "A block reverses 64 elements with `smem[63 - t] = smem[t]`, between two `__syncthreads()`. Is one more barrier enough, and where?",
+    "A block reverses 64 elements with `smem[63 - t] = smem[t]`, between two `__syncthreads()`. Is one more barrier enough, and where does it belong?",
     explanation="Yes: read `float v = smem[t]`, then `__syncthreads()`, then store `smem[63 - t] = v`. The barrier has to separate the reads from the stores, so they can't be one statement.",
 )

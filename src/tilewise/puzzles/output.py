@@ -94,7 +94,6 @@ class PuzzleOutput(Task):
             fence(self.start, ".cuda .tw-puzzle"),
             nested.html_block(self.panel(context)),
             f"A lesson that helps: {self.lesson}.",
-            "The first command writes this kernel to a file for you to edit. The second checks your version:",
             fence(commands, ".sh"),
         ]
         parts += [

@@ -108,7 +108,7 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: row_sectors(v["rows"], v["cols"]),
-            "32 adjacent floats are in at most 5 sectors, and nothing is read twice",
+            "32 adjacent floats span at most 5 sectors, and nothing is read twice",
         ),
     ),
     blanks=(

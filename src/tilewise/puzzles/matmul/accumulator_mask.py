@@ -83,7 +83,7 @@ PUZZLE = Puzzle(
     title="A causal mask on accumulators",
     task="""
     Two warpgroups compute a 128 × 128 tile of scores, S = Q Kᵀ, 64 rows each. A query in row
-    r may see key c only if c ≤ r + `shift`. Find out which element of S each accumulator is, and
+    r may see key c only if c ≤ r + `shift`. Work out which element of S each accumulator holds, and
     set the masked ones to 0.
     """,
     launch="one block of 256 threads, two warpgroups.",

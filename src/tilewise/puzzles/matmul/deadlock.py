@@ -85,8 +85,9 @@ PUZZLE = Puzzle(
     title="A deadlock at the edge of the matrix",
     task="""
     Three consumer warps share each tile, 32 rows each. In the last block, some of them may have no
-    rows at all. They return at once, and this line has to stay. Choose the arrival counts and the
-    announced bytes so that the kernel never hangs, however many rows and columns there are.
+    rows at all. Those warps return at once, and the line that makes them return has to stay. Choose
+    the arrival counts and the announced bytes so that the kernel never hangs, however many rows and
+    columns there are.
     """,
     launch="one block of 128 threads for every 96 rows. Warp 0 is the producer.",
     code=CODE,
@@ -136,9 +137,8 @@ PUZZLE = Puzzle(
         ),
     ),
     after="""
-    Other solutions let the surplus warps arrive as well, or let them arrive once and for all. What
-    matters is that `init` counts exactly those who arrive in *every* phase. Almost every hang of a
-    pipelined kernel is a wrong count of arrivals or bytes, at an edge that the first test didn't
-    have.
+    Another solution lets the surplus warps arrive as well, in every phase. What matters is that
+    `init` counts exactly the warps that arrive in *every* phase. Almost every hang of a pipelined
+    kernel comes from a wrong count of arrivals or bytes, at an edge that the first test didn't cover.
     """,
 )

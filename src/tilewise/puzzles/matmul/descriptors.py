@@ -79,9 +79,9 @@ PUZZLE = Puzzle(
     title="The two offsets of a descriptor",
     task="""
     One warpgroup multiplies 64 × 64 by 64 × 128. A is K-major: 64 rows of 64 elements. B is
-    row-major and so MN-major, and the TMA brought it in four sub-tiles of 32 rows × 64 columns:
-    left and right half of the upper 32 rows, then of the lower 32. Fill in both descriptors for
-    step k: address, leading byte offset, stride byte offset.
+    row-major, hence MN-major, and the TMA has loaded it as four sub-tiles of 32 rows × 64 columns:
+    the left and right halves of the upper 32 rows, then those of the lower 32. Fill in both
+    descriptors for step k: address, leading byte offset, stride byte offset.
     """,
     launch="one block of 128 threads.",
     code=CODE,
@@ -122,7 +122,7 @@ PUZZLE = Puzzle(
     ),
     after="""
     SBO follows from the swizzle alone. LBO follows from how you placed the sub-tiles, so it changes
-    with the height of the box: 8,192 with 64 rows, 4,096 with 32. A step along K has to go where
-    the TMA put the next rows, which isn't always a constant distance.
+    with the height of the box: 8,192 with 64 rows, 4,096 with 32. A step along K has to go to where
+    the TMA put the next rows, and that isn't always a constant distance.
     """,
 )

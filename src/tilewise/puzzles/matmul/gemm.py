@@ -117,8 +117,9 @@ PUZZLE = Puzzle(
     task="""
     Put the ring and `wgmma` together. Warpgroup 0 is the producer: one of its threads loads a
     128 × 64 tile of A and a 64 × 128 tile of B per stage. Warpgroups 1 and 2 each multiply 64 rows
-    of A's tile by all of B's tile. Each keeps one group of `wgmma` in flight, and then one of its
-    threads gives back the stage before. Write what both sides do with tile t.
+    of A's tile by all of B's tile. Each keeps one `wgmma` group in flight: once the group of the
+    previous tile is complete, one thread of the warpgroup releases that tile's stage. Write the code
+    with which each side handles tile t.
     """,
     launch="one block of 384 threads for every 128 by 128 elements of C, with columns along x.",
     code=CODE,
@@ -134,7 +135,7 @@ PUZZLE = Puzzle(
         Limit(
             "bulk_load.requests",
             lambda v: 3 * _blocks(v) * ceil_div(v["K"], 64),
-            "a stage takes one load for A, and two for B because a row of a box has at most 128 bytes",
+            "a stage takes one load for A, and two for B because a row of a box is at most 128 bytes long",
         ),
         Limit(
             "wgmma",
@@ -166,8 +167,8 @@ PUZZLE = Puzzle(
     ),
     after="""
     The consumers never wait for the group that they have just committed, so the tensor cores always
-    have work. That's why a stage is given back one tile late, and why the ring needs at least two
-    stages. Nothing here depends on the edges: outside A and B, the TMA loads zeros, the bytes
-    announced are the same for every tile, and only the stores to C are guarded.
+    have work. That's why a stage is released one tile late, and why the ring needs at least two
+    stages. The edges need no special code: outside A and B, the TMA loads zeros, the bytes announced
+    are the same for every tile, and only the stores to C are guarded.
     """,
 )

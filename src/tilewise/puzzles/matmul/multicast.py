@@ -93,10 +93,10 @@ PUZZLE = Puzzle(
     name="matmul/multicast",
     title="Multicast masks in a cluster of four",
     task="""
-    Four blocks of a cluster compute 2 by 2 tiles of C. The two blocks with the same `y` need the
-    same tile of A, the two with the same `x` the same tile of B. Let each block load half of each
-    of its tiles, 16 rows, and multicast it. Bit *r* of the mask stands for the block with rank *r*
-    in the cluster.
+    Four blocks of a cluster compute 2 by 2 tiles of C. The two blocks with the same `y` need the same
+    tile of A, and the two with the same `x` need the same tile of B. All tiles are 32 × 32. Let each
+    block load half of each of its two tiles, 16 rows, and multicast it. Bit *r* of the mask stands
+    for the block with rank *r* in the cluster.
     """,
     launch="clusters of four blocks of 128 threads, one cluster per 64 × 64 elements of C.",
     code=CODE,
@@ -142,7 +142,7 @@ PUZZLE = Puzzle(
     ),
     after="""
     The bytes arrive at the same address and report to the same mbarrier in every block of the mask,
-    so each block expects two whole tiles, half of which others load. The first barrier of the
-    cluster is indispensable: nobody may write to a block whose mbarrier isn't ready.
+    so each block expects two whole tiles, half of which others load. The first cluster barrier is
+    indispensable: no block may write to another whose mbarrier isn't ready.
     """,
 )

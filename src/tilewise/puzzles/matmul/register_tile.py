@@ -89,9 +89,9 @@ PUZZLE = Puzzle(
     name="matmul/register_tile",
     title="A register tile of 4 by 4",
     task="""
-    `At` is A transposed, `K` by `M`; `B` is `K` by `N`. Each block of 64 threads computes 32 by 32
-    elements of C = A B, `M` by `N`. The tiles are already in shared memory. Give each thread 4 by 4
-    accumulators, placed so that two requests load everything it needs for one k.
+    `At` is A transposed, `K` by `M`; `B` is `K` by `N`. C = A B is `M` by `N`, and each block of 64
+    threads computes 32 by 32 elements of it. The tiles are already in shared memory. Give each thread
+    4 by 4 accumulators, arranged so that two requests load everything it needs for one k.
     """,
     launch="blocks of 64 threads, one per 32 by 32 elements of C.",
     code=CODE,
@@ -135,6 +135,6 @@ PUZZLE = Puzzle(
     ),
     after="""
     Each step loads eight values and computes 16 products. With 8 by 8 accumulators, it's 16 values and 64
-    products. That ratio is what frees a GEMM from the limit of shared memory, and it costs registers.
+    products. That ratio relieves shared memory, at the price of registers.
     """,
 )

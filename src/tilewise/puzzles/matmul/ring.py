@@ -85,7 +85,7 @@ PUZZLE = Puzzle(
     task="""
     One thread loads tiles of 64 × 32 floats into a ring of three stages. Two warps consume each
     tile; each sums 32 of its rows. Write both sides of the ring. `full` expects one arrival and the
-    bytes of a tile, `empty` one arrival per consumer warp.
+    bytes of a tile; `empty` expects one arrival per consumer warp.
     """,
     launch="one block of 96 threads for every 64 rows. Warp 0 is the producer.",
     code=CODE,
@@ -126,9 +126,9 @@ PUZZLE = Puzzle(
         ),
     ),
     after="""
-    Neither side knows how far the other is. The producer runs ahead until all three stages are
+    Neither side knows how far the other has got. The producer runs ahead until all three stages are
     full, and the consumer warps may drift apart by up to three tiles. A stage is free only when the
-    slower of them has arrived. The simulator runs the lanes of a warp in step, so it accepts the
-    arrival without `__syncwarp()`. A GPU may not.
+    slower warp has arrived. The simulator runs the lanes of a warp in step, so it accepts the arrival
+    without `__syncwarp()`. A GPU may not.
     """,
 )

@@ -78,10 +78,10 @@ PUZZLE = Puzzle(
     name="matmul/stages",
     title="From two stages to four",
     task="""
-    A single warp loads tiles and sums them. With two stages it loads tile `t` + 1 while it sums
-    tile `t`. Now there are four stages: keep three loads in flight while the warp sums a tile. No
-    `empty` mbarrier is needed, since the warp itself knows when it has read a stage. At the end,
-    the kernel waits for the last phase of each of the four stages.
+    A single warp loads tiles and sums them. The kernel was written for two stages; now there are
+    four. Keep three loads in flight while the warp sums a tile. No `empty` mbarrier is needed, since
+    the warp itself knows when it has read a stage. At the end, the kernel waits for the last phase of
+    each of the four stages.
     """,
     launch="one block of 32 threads for every 32 rows.",
     code=CODE,

@@ -80,7 +80,7 @@ PUZZLE = Puzzle(
         Limit(
             "barriers",
             lambda v: 2 * _warp_steps(v),
-            "each step fills the tiles and then reads them, and every warp waits once after each",
+            "each step fills the tiles and then reads them, and every warp waits once after each of the two",
         ),
     ),
     blanks=(

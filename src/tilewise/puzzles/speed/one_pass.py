@@ -86,7 +86,7 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.requests",
             lambda v: v["rows"] * runs(v["cols"]),
-            "each warp loads each row of its columns once",
+            "each warp loads its 32 elements of each row once",
         ),
         Limit(
             "global_load.sectors",

@@ -73,7 +73,8 @@ PUZZLE = Puzzle(
     task="""
     Elements with an even index need `even_work`, those with an odd index `odd_work`. If neighbouring
     lanes take neighbouring elements, every warp diverges and executes both. Choose `i` and `odd` so
-    that each warp does one kind of work and each element still has exactly one thread.
+    that each warp does only one kind of work and each element is still processed by exactly one
+    thread.
     """,
     launch="a one-dimensional grid of blocks of 64, 128 or 256 threads, rounded up to cover n elements.",
     code=CODE,
@@ -92,8 +93,8 @@ PUZZLE = Puzzle(
             "divergent_branches",
             lambda v: 2 if v["n"] % 64 else 0,
             (
-                "at most the last warp of each kind has to diverge, at the end of the array, and "
-                "neither does if n is a multiple of 64"
+                "at the end of the array, the bounds check makes at most the last warp of each kind diverge, "
+                "and none if n is a multiple of 64"
             ),
         ),
         Limit(
@@ -135,7 +136,7 @@ PUZZLE = Puzzle(
     ),
     after="""
     The number of useful operations is the same as before, but no warp executes both branches any
-    more. It isn't free: two warps now load each sector, and each uses only 16 of
-    its 32 bytes. That's a good trade when the work is long, as here.
+    more. That isn't free: two warps now load each sector, and each uses only 16 of its 32 bytes.
+    That's a good trade when the work is long, as here.
     """,
 )
