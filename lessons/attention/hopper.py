@@ -117,7 +117,7 @@ publish(
 )
 
 # %% [markdown]
-# The way out: let the tensor cores work on one tile during the softmax of another.
+# To keep the tensor cores busy, let them work on one tile during the softmax of another.
 #
 # ## RS-wgmma: P stays in registers
 #
@@ -1046,8 +1046,8 @@ show(
 # per thread, not counting addresses and loop counters. So the consumers [raise their
 # limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
 #
-# With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64 it's
-# {{ overlap.gain_64 | .2f }}×: *slower*. Why?
+# With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64, it
+# makes them *slower*, {{ overlap.gain_64 | .2f }}× as fast. Why?
 #
 # [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block. The TMA store doesn't
 #     explain the gain: among kernels that store nothing, overlap gives a speed-up of {{ unstored.least | .2f }} to
@@ -1505,8 +1505,8 @@ show(
 
 # %% [markdown]
 # Without a mask, where all tiles are equally long, lists make the kernel {{ schedule.gain | .2f }}× faster. Under a
-# causal mask they make it {{ schedule.gain_causal | .1f }}× faster, [with eight heads](hopper_scheduling.py): the
-# largest gain on this page.
+# causal mask, they make it {{ schedule.gain_causal | .1f }}× faster, [a larger gain](hopper_scheduling.py) than any
+# other step on this page brings.
 #
 # At the end of its list, a consumer issues its last $QK^\top$ once more and ignores the result: a branch around a
 # `wgmma` could make the compiler [serialise the `wgmma`s](../matmul/wgmma.py#fence-commit-wait). O is stored with

@@ -357,10 +357,10 @@ try_it(lambda rows: as_case(in_clusters(LONG, 1, rows, 1000)), WAITS, rows=(1, 2
 # processes row after row. It also prefetches: as soon as all threads have copied a row into registers, its buffer is
 # free, and one thread starts the bulk copy of the next row. Only then do the threads exchange, scale and write.
 #
-# The figure shows a model of one SM. It assumes one SM's share of the H100's peak memory bandwidth (data sheet) and a
-# compute time estimated from the simulator's instruction count. In this model, memory is busy {{ alone.share | .0% }}
-# of the time in FP32 without prefetching. In BF16, with half the bytes and the same number of instructions, it's
-# {{ alone.share_bf16 | .0% }}.
+# The figure shows a model of one SM. It assumes one SM's \share of the H100's peak memory bandwidth (data sheet) and
+# a compute time estimated from the simulator's instruction count. In this model, memory is busy
+# {{ alone.share | .0% }} of the time in FP32 without prefetching. In BF16, with half the bytes and the same number of
+# instructions, it's {{ alone.share_bf16 | .0% }}.
 
 
 # %% fold="Code of the figure"

@@ -1067,7 +1067,8 @@ assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that 
 # %% [markdown]
 # ## Takeaways
 #
-# - Count a step's FLOPs by its matrices, 6 per parameter and token, plus those of attention itself. Count its bytes by passes.
+# - Count a step's FLOPs from its matrices, 6 per parameter and token, plus those of attention itself. Count its bytes
+#   pass by pass.
 # - Attention with stored scores and probabilities takes {{ missed.passes }} passes and {{ alone.stored | .0f }} ms of
 #   the eager step, while the GEMMs outside attention take {{ alone.products | .0f }} ms. A compiler fuses the passes
 #   between GEMMs; only FlashAttention removes the rest.

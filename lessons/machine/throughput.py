@@ -197,7 +197,7 @@ show(
 #
 # So each unit acts as {{ model.latency | .0f }} slow workers, each of whom advances one chain by one step every
 # {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is *in flight*. By [Little's
-# law](https://doi.org/10.1287/opre.9.3.383) keeping the chip busy takes this many steps in flight:
+# law](https://doi.org/10.1287/opre.9.3.383), keeping the chip busy takes this many steps in flight:
 #
 # $$\text{throughput (steps per cycle)} \times \text{latency (cycles)} = \text{steps in flight}$$
 #

@@ -408,7 +408,7 @@ show(
         ],
         start=5,
         title="A lane holds pairs of neighbouring columns in two rows",
-        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. The next eight columns are in the next four registers, the rows below in warps 1 to 3. ",
+        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. The next eight columns are in the next four registers, the rows below in warps 1 to 3.",
     )
 )
 

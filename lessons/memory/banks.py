@@ -600,7 +600,6 @@ assert not l1["written"] < 7, "the text says that writes gain nothing in L1"
 # Of the naive kernels, the one with coalesced writes wins: it takes
 # {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for
 # the other. The reason is L1: the eight warps of a block read from the same sectors.
-#
 # Uncoalesced writes gain nothing there, because L1 passes each of them on to L2.
 #
 # The unpadded tile takes {{ transposes.shared_tile.median | us }} and gains nothing over the better naive

@@ -210,7 +210,8 @@ additions = measure(
 # %% [markdown]
 # `float4` loads bring the addition to {{ streams.add.float4_loads | .0% }} of the copy's speed, and `float2` loads
 # are just as good, at {{ streams.add.float2_loads | .0% }}. The sectors are the same in all variants. What changes is
-# how many bytes each request moves, and so how many are in flight; `float2` already puts enough of them in flight.
+# how many bytes each request moves, and so how many are in flight; `float2` loads already put enough of them in
+# flight.
 #
 # Nothing else helps. With a \grid-stride loop alone, the speed stays at
 # {{ streams.add.float_grid_stride_loop | .0% }}. On top of `float4` loads, the speed changes by a few percent at most
@@ -376,6 +377,7 @@ if np.isfinite(list(of_copy.values())).all():
 #
 # - A coalesced kernel can still be too slow: with one float per load, too few bytes are in flight.
 # - `float2` or `float4` loads fix that. Vector addition and ReLU then run at the speed of a copy.
+# - Larger blocks, streaming hints and more loads per thread don't help any further.
 
 # %% [markdown]
 # ## In your own kernel

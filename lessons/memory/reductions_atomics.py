@@ -166,7 +166,7 @@ tallies = measure(
         at={"n": TALLIED},
         between=(0.1, 100),
         models={"equally many atomics": 1.0, "the compiler sums each warp first": 32.0},
-        because="Integer addition gives the same result however it's grouped, so the compiler may sum each warp first. ",
+        because="Integer addition gives the same result however it's grouped, so the compiler may sum each warp first.",
     ),
 )
 
