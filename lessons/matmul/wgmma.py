@@ -535,7 +535,7 @@ HOPPER.region("wgmma_order")
 # %% [markdown]
 # Consecutive `wgmma` instructions that accumulate into the same registers need no fence between them, because the
 # hardware keeps their order. In a loop over K tiles, however, the compiler expects one `wgmma_fence()` at the start
-# of each iteration: without it, `ptxas` inserts one, with the warning C7519. From the second tile on, every `wgmma`
+# of each iteration: without it, `ptxas` inserts one and says so (C7519). From the second tile on, every `wgmma`
 # accumulates, so the last argument becomes `t > 0 || k > 0`.
 #
 # To keep the tensor cores busy in such a loop, let the wait lag one tile behind. After you've committed tile *t*,
