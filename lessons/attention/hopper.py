@@ -9,10 +9,10 @@
 
 # %% [markdown]
 # FlashAttention alternates between GEMMs, which run on the tensor cores, and a softmax, which doesn't. On Hopper,
-# `wgmma` is so fast that softmax, by the throughputs of its units, takes {{ cycles.ratio | .0% }} as long as the GEMMs
-# around it. One warpgroup that does one after the other reaches {{ hook.one | .0f }} TFLOP/s on an H200,
-# {{ hook.one_of_peak | .0%}} of the data sheet's peak. The last kernel on this page does the same arithmetic and
-# reaches {{ hook.eight | .0f }}, because it does it *in a different order*.
+# `wgmma` is so fast that softmax, going by the throughput of the units, takes {{ cycles.ratio | .0% }} as long as the
+# GEMMs around it. One warpgroup that does one after the other reaches {{ hook.one | .0f }} TFLOP/s on an H200,
+# {{ hook.one_of_peak | .0%}} of the data sheet's peak. The last kernel on this page does the same arithmetic *in a
+# different order* and reaches {{ hook.eight | .0f }}.
 #
 # That kernel is *Kernel 8*. We build it in steps, and you can run each of them. The ideas are those of
 # [FlashAttention-3](https://arxiv.org/abs/2407.08608) by Shah et al.
@@ -65,7 +65,7 @@ if complete(*AT_4096.values()):
             x="throughput [TFLOP/s]",
             form=".0f",
             roles=dict.fromkeys(AT_4096, "measured") | {"FlashAttention-2": "block", "cuDNN": "block"},
-            title="The second warpgroup and the overlap gain most",
+            title="The second warpgroup and the overlap bring the largest gains",
             caption="Forward pass with 8 heads, N = 4,096, d = 128 and no mask, recorded on an H200. FlashAttention-2 and cuDNN are called through PyTorch.",
         )
     )
@@ -117,21 +117,21 @@ publish(
 )
 
 # %% [markdown]
-# One way out is fewer `ex2`: [FlashAttention-4](https://github.com/Dao-AILab/flash-attention) computes some exponentials
-# with polynomials. This page takes the other: the tensor cores work on one tile during the softmax of another.
+# To keep the tensor cores busy, let them work on one tile during the softmax of another.
 #
 # ## RS-wgmma: P stays in registers
 #
 # Start with a kernel that can't overlap anything: one warpgroup, 64 queries, a single key tile. For now, V is stored
 # transposed, as `[d][keys]`, so that all operands are K-major. Between the loads and the stores there are three steps.
 #
-# 1. $S = QK^\top$. Q and K are in shared memory, so this is the `wgmma` you know, in CUTLASS's words the *SS* form.
+# 1. $S = QK^\top$. Q and K are in shared memory, so this is the `wgmma` you already know, which CUTLASS calls the
+#    *SS* form.
 # 2. Softmax, in place. [Four lanes share a row](../matmul/wgmma.py#the-accumulator-layout), so two shuffles give a row's
 #    maximum.
-# 3. $O = PV$. P is the left operand, and it is in registers already. The *RS* form of `wgmma` reads operand A from
-#    there, in [exactly the layout of an
-#    accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). Round neighbouring pairs to BF16,
-#    and P never touches shared memory.
+# 3. $O = PV$. P is the left operand, and it's already in registers. The *RS* form of `wgmma` reads operand A from
+#    registers, in [exactly the layout of an
+#    accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). Round neighbouring pairs to
+#    BF16, and P never touches shared memory.
 #
 # ??? definition "RS-wgmma | RS form"
 #     `wgmma` with operand A in registers and B in shared memory. With both in shared memory it's the SS form.
@@ -346,8 +346,8 @@ print(bf16.values(out)[0, 63, 5], "= the mean of 0 to 95")
 
 # %% [markdown]
 # The tensor maps have three dimensions: head, row and column. With two, a box at the end of one head would read the
-# first rows of the next. With three, the TMA fills what is beyond the head's end with zeros. But a key of zeros still
-# has a score, 0, so `mask` sets the scores of keys that don't exist to −∞. The softmax is that of
+# first rows of the next. With three, the TMA fills everything past the end of the head with zeros. But a key of zeros
+# still has a score, 0, so `mask` sets the scores of keys that don't exist to −∞. The softmax is the same as in
 # [Kernel 7](matrix_units.py).
 #
 # The second `wgmma_fence` is easy to forget: ordinary instructions have just written `p`, and `wgmma` is about to read it. Without it, the
@@ -395,7 +395,7 @@ expect_hazard(
 # ## V as an MN-major operand
 #
 # Nobody stores V transposed. In $QK^\top$ the sum runs over $d$, which is contiguous in both Q and K: both are K-major. In
-# $PV$ the sum runs over the keys, and V has its keys in rows. So V as it's stored is MN-major, as B was in the GEMM. Set
+# $PV$ the sum runs over the keys, and V stores one key per row. So, as stored, V is MN-major, like B in the GEMM. Set
 # the transpose bit to 1, leave SBO at 1,024, and change the other offsets:
 #
 # | operand | sum runs over | LBO | step per 16 elements of the sum |
@@ -405,7 +405,7 @@ expect_hazard(
 # | V transposed, 64 × 128 | keys, along the row | – | 32 bytes; 8,192 to the next 64 keys |
 # | V, 128 × $d$, MN-major | keys, down the rows | 16,384 | 16 rows: 2,048 bytes |
 #
-# In the kernel, the box of V and its descriptor change, and so does the step:
+# In the kernel, V's box and descriptor change, and so does the offset from one `wgmma` to the next:
 
 
 # %% fold="The kernel that reads V as it's stored"
@@ -832,7 +832,7 @@ expect_hazard(
 expect_hazard(edited(ragged, (WAIT, "")), "accumulator", line_with="mask(s, key, row")
 
 # %% [markdown]
-# Does the second consumer fill the holes? In one block, each consumer reads its SM's clock twice per tile: when its
+# Does the second consumer fill the gaps? In one block, each consumer reads its SM's clock twice per tile: when its
 # scores are complete, and when P is packed.
 
 # %% fold="Code of the figure"
@@ -876,8 +876,8 @@ if CLOCKS:
         timeline(
             spans_of("one", "1 consumer") + spans_of("untold", "2 consumers"),  # as recorded
             unit="cycles",
-            title="The second consumer fills most of the holes of the first",
-            caption="Three key tiles in the middle of one block, d = 128, by the clock of its SM, recorded on an H200. A consumer waits from P to the next scores, for its GEMMs and for K.",
+            title="The second consumer fills most of the first one's gaps",
+            caption="Three key tiles in the middle of one block, d = 128, by the clock of its SM, recorded on an H200. Between packing P and receiving the next scores, a consumer waits for its GEMMs and for K.",
         )
     )
 publish(
@@ -891,16 +891,17 @@ publish(
 )
 
 # %% [markdown]
-# A single consumer takes {{ one.tile | ,.0f }} cycles per tile, where the rates of the units allow
-# {{ cycles.tile | , }}. It is one warp on each of the SM's four schedulers, and whenever that warp waits for a shuffle
-# or a `wgmma`, its scheduler has nothing else to issue. Two consumers finish two tiles in {{ two.tile | ,.0f }} cycles,
-# and the whole kernel is {{ two.gain | .1f }}× faster.
+# A single consumer takes {{ one.tile | ,.0f }} cycles per tile, although the throughput of the units would allow
+# {{ cycles.tile | , }}. It has only one warp on each of the SM's four schedulers, and whenever that warp waits for a
+# shuffle or a `wgmma`, its scheduler has nothing else to issue. With two consumers, the whole kernel is
+# {{ two.gain | .1f }}× faster.
 #
 # ## Overlap inside a warpgroup
 #
-# One warpgroup can overlap work, too. The softmax of tile $j$ doesn't need $PV$ of tile $j-1$ to be finished. So the
-# warpgroup issues both GEMMs, $QK^\top$ for tile $j$ and then $PV$ for tile $j-1$, as two groups, and waits only for the
-# first. During its softmax, the tensor cores work on the second. FlashAttention-3 calls this *intra-warpgroup overlap*.
+# A single warpgroup can overlap work, too. The softmax of tile $j$ doesn't need $PV$ of tile $j-1$ to be finished. So
+# the warpgroup issues both GEMMs, $QK^\top$ for tile $j$ and then $PV$ for tile $j-1$, as two groups, and waits only
+# for the first. During its softmax, the tensor cores work on the second. FlashAttention-3 calls this *intra-warpgroup
+# overlap*.
 
 # %% fold="The changed consumer"
 OVERLAP_CUDA = r"""        mbarrier_wait(&q_full, 0);
@@ -1041,27 +1042,26 @@ show(
 )
 
 # %% [markdown]
-# The price is registers. The new scores, the old P and O are alive at once: {{ alive.registers }} registers per thread,
-# before any address or counter. So the consumers [raise their limit](../matmul/wgmma.py#the-register-budget) to 240 with
-# `setmaxnreg`.
+# The price is registers. The new scores, the old P and O are all live at once: that's {{ alive.registers }} registers
+# per thread, not counting addresses and loop counters. So the consumers [raise their
+# limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
 #
-# With $d$ = 128, overlap gains {{ overlap.gain_128 | .2f }}× over two consumers without it.[^timed]
-# With $d$ = 64 it's {{ overlap.gain_64 | .2f }}×: *slower*. Why would that be?
+# With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64, it
+# makes them *slower*, {{ overlap.gain_64 | .2f }}× as fast. Why?
 #
-# [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block. Its TMA store isn't the
-#     reason: between kernels that store nothing, overlap gains {{ unstored.least | .2f }} to
-#     {{ unstored.most | .2f }}×. In the blocks with stamps, it shortens the loop by only {{ overlap.stamped | .1% }};
-#     where the rest comes from is open.
+# [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block. The TMA store doesn't
+#     explain the gain: among kernels that store nothing, overlap gives a speed-up of {{ unstored.least | .2f }} to
+#     {{ unstored.most | .2f }}×.
 #
 # ## Ping-pong scheduling
 #
 # Both consumers now need the tensor cores in bursts: two GEMMs, then a softmax. If their bursts coincide, both finish
-# late, and then both compute softmax at the same time, while the tensor cores have little to do. By [a model of the
-# units](hopper_measured.py#a-model-of-overlap), that costs most with $d$ = 64, where softmax takes longer than the
-# GEMMs.
+# late, and then both compute softmax at the same time, while the tensor cores have little to do. According to [a
+# model of the units](hopper_measured.py#a-model-of-overlap), this costs the most with $d$ = 64, where softmax takes
+# longer than the GEMMs.
 #
-# *Ping-pong scheduling* forces them out of phase: a consumer may issue its GEMMs only when it's its turn, and it passes
-# the turn on as soon as it has issued them. So one consumer's softmax coincides with the other's GEMMs.
+# *Ping-pong scheduling* forces them out of phase: a consumer may issue its GEMMs only when it has the turn, and it
+# passes the turn on as soon as it has issued them. So one consumer's softmax coincides with the other's GEMMs.
 #
 # ??? definition "Ping-pong scheduling | ping-pong"
 #     Two consumer warpgroups alternate: one uses the tensor cores while the other computes with ordinary units.
@@ -1122,8 +1122,8 @@ show(
             if issued_by == consumer
         ],
         unit="turns",
-        title="Disturb consumer 1: only with ping-pong do the two still alternate",
-        caption="Which consumer issues its pair of GEMMs first, second, third and so on: flash_overlap on the simulator, with a delay added to consumer 1 in each trip through the loop. The number in a bar is the trip.",
+        title="With consumer 1 delayed, the two keep alternating only with ping-pong",
+        caption="Which consumer issues its pair of GEMMs first, second, third and so on: flash_overlap on the simulator, with a delay added to consumer 1 in each iteration of the loop. The number in each bar is the iteration.",
     )
 )
 
@@ -1146,13 +1146,14 @@ publish(
 )
 
 # %% [markdown]
-# With $d$ = 128, ping-pong gains nothing on the GPU: {{ turns.gain_128 | .2f }}×. In the block whose clock we read, the
-# consumers were [out of phase even without it](hopper_measured.py#where-the-rest-goes). With $d$ = 64 it makes up for
-# what overlap lost, {{ turns.gain_64 | .2f }}×.[^phase] At two barrier instructions per tile, it's cheap insurance, so
-# Kernel 8 always uses it. In its loop, the tensor cores are now busy for {{ turns.busy | .0% }} of the time.
+# With $d$ = 128, ping-pong gains nothing on the GPU: {{ turns.gain_128 | .2f }}×. In the block that we timed, the
+# consumers were [out of phase even without it](hopper_measured.py#where-the-rest-goes). With $d$ = 64, ping-pong
+# makes the kernel with overlap {{ turns.gain_64 | .2f }}× faster, which makes up for the loss.[^phase] At two barrier
+# instructions per tile, it's cheap insurance, so Kernel 8 always uses it. In its loop, the tensor cores are now busy
+# {{ turns.busy | .0% }} of the time.
 #
-# [^phase]: That fits a bad phase, but doesn't prove it: with $d$ = 64, too, the blocks with stamps were out of phase
-#     even without ping-pong.
+# [^phase]: The model's explanation isn't proven: with $d$ = 64, too, the consumers of the timed blocks were out of
+#     phase without ping-pong.
 #
 # ## Tile scheduling: persistent blocks, longest first
 #
@@ -1363,10 +1364,10 @@ flash_hopper(const __grid_constant__ TensorMap q_map,
 FLASH_HOPPER.region("list")
 
 # %% [markdown]
-# Lists also fix the balance. Under a causal mask, the last query tile of a head sees all keys, and the first sees a
-# single tile. With one block per tile, launched in order, the longest tiles of the last head start last.
-# *Longest-processing-time-first* scheduling ([Graham, 1969](https://doi.org/10.1137/0117039)) sorts the tiles by length
-# and gives each to the block with the least work so far. For two heads of 16,384 queries, the busiest of
+# Lists also fix the load imbalance. Under a causal mask, the last query tile of a head sees all keys, and the first
+# sees a single tile. With one block per tile, launched in order, the longest tiles of the last head start last.
+# *Longest-processing-time-first* scheduling ([Graham, 1969](https://doi.org/10.1137/0117039)) sorts the tiles by
+# length and gives each to the block with the least work so far. For two heads of 16,384 queries, the busiest of
 # {{ schedule.sms }} SMs then has only {{ schedule.balanced | .1% }} more work than the average, instead of
 # {{ schedule.order | .0% }}.
 
@@ -1498,19 +1499,19 @@ show(
         [one for how in SCHEDULES for one in spans_of_lists(how)],
         unit="key tiles",
         title="Longest first takes 7 key tiles instead of 9",
-        caption="A causal mask: query tile 0 sees one key tile, tile 3 four. The number in a bar is the query tile's, the colour is its head. In order: one block per query tile, and each starts on the SM that is free first.",
+        caption="A causal mask: query tile 0 sees one key tile, tile 3 four. The number in each bar is its query tile; the colour shows its head. In order: one block per query tile, and each starts on the SM that is free first.",
     )
 )
 
 # %% [markdown]
-# Without a mask, where all tiles are equally long, lists gain {{ schedule.gain | .2f }}×. Under a causal mask they
-# gain {{ schedule.gain_causal | .1f }}×, more than any other step on this page. With more than these eight heads,
-# [the gain shrinks](hopper_scheduling.py).
+# Without a mask, where all tiles are equally long, lists make the kernel {{ schedule.gain | .2f }}× faster. Under a
+# causal mask, they make it {{ schedule.gain_causal | .1f }}× faster, [a larger gain](hopper_scheduling.py) than any
+# other step on this page brings.
 #
-# At the end of its list, a consumer issues the last scores once more and ignores them: a branch around a `wgmma` could
-# make the compiler [serialise them](../matmul/wgmma.py#fence-commit-wait). O is stored with `stmatrix` and the TMA,
-# [as C was in the GEMM](../matmul/hopper.py#storing-c-stmatrix-and-tma). Without the proxy fence between the two, the
-# simulator reports:
+# At the end of its list, a consumer issues its last $QK^\top$ once more and ignores the result: a branch around a
+# `wgmma` could make the compiler [serialise the `wgmma`s](../matmul/wgmma.py#fence-commit-wait). O is stored with
+# `stmatrix` and the TMA, [like C in the GEMM](../matmul/hopper.py#storing-c-stmatrix-and-tma). Without the proxy
+# fence between the two, the simulator reports:
 
 # %% fold="Code of the check"
 FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
@@ -1535,8 +1536,8 @@ try_it({"no mask": FEW(256, 64), "causal mask": FEW(256, 64, causal=True)})
 # size](hopper_scheduling.py#16384-tokens), 16,384 tokens with {{ against.heads }} heads, Kernel 8 reaches
 # {{ against.fa3 | .0% }} of its throughput without a mask, and {{ against.fa3_causal | .0% }} under a causal one.
 #
-# Kernel 8 is also as accurate: its largest error against float64 is no larger than that of cuDNN, which rounds P to BF16,
-# too. The cycles and errors on this page come from this code:
+# Kernel 8 is also as accurate as cuDNN: its largest error relative to float64 is no larger. The cycles and errors on
+# this page come from this code:
 
 # %% fold="The kernels with clock stamps"
 STAMPS = {
@@ -1773,13 +1774,15 @@ publish(
 #   operand.
 # - Softmax hides behind GEMMs in two ways: behind the other consumer's, and behind $PV$ of the warpgroup's own previous tile. Ping-pong keeps
 #   the two consumers out of phase. No overlap beats the slower unit: with $d$ = 64, exponentials alone take as long as both GEMMs.
-# - Persistent blocks with lists hide starts and ends, and longest-first scheduling balances a causal mask.
+# - Persistent blocks with lists hide the start and the end of each tile, and longest-first scheduling balances the
+#   load under a causal mask.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, compare `sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active`, the exponentials, with the
-# utilisation of the tensor pipe: only a sum above 100 % proves that they overlap. No counter shows the phase of two
-# warpgroups. For that, let each store `clock64()` at two points of its loop, and draw the result.
+# In Nsight Compute, add `sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active`, the utilisation by
+# exponentials, to the utilisation of the tensor pipe: only a sum above 100% proves that they overlap. No counter
+# shows the phase of two warpgroups. To see it, let each one record `clock64()` at two points in its loop, and plot
+# the result.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
@@ -1823,9 +1826,8 @@ def three_tests(kernel):
 exercise(
     "Ping-pong with three warpgroups",
     """
-    Write `ping_pong_of_three(log, rounds)` for one block of three warpgroups. In each round, warpgroups 0, 1 and 2 enter their number into `log`,
-    in this order: `if (threadIdx.x % 128 == 0) log[atomicAdd(log, 1) + 1] = group;`. Before each entry they call `work(group)`, for which
-    warpgroup 0 takes longest. Use named barriers, and no barrier of the whole block. Who
+    Write `ping_pong_of_three(log, rounds)` for one block of three warpgroups. In each round, warpgroups 0, 1 and 2 append their numbers to `log`, in that order: `if (threadIdx.x % 128 == 0) log[atomicAdd(log, 1) + 1] = group;`. Before each entry they call `work(group)`, for which
+    warpgroup 0 takes longest. Use named barriers only, and no block-wide barrier. Who
     waits at which barrier, who arrives there, and who lets warpgroup 0 begin?
     """,
     answer=THREE,
@@ -1836,9 +1838,10 @@ exercise(
         {"bar.sync %0, 256;": "bar.sync %0, 128;"},
         {"bar.sync %0, 256;": "bar.sync %0, 384;", "bar.arrive %0, 256;": "bar.arrive %0, 384;"},
     ],
-    hint="One barrier per warpgroup: it completes when its owner waits there and the warpgroup before has arrived.",
+    hint="One barrier per warpgroup: it completes when its owner waits there and the previous warpgroup has arrived.",
     explanation="Each barrier counts 256 threads: the 128 of its owner, which wait, and the 128 of the warpgroup before it, which don't. Warpgroup 2 arrives once in advance. With a count of 384, two warpgroups would have to pass the turn at once.",
 )
 
 # %% [markdown]
-# Next, the [backward pass](masks_and_backward.py), which needs five GEMMs per tile where the forward pass needs two.
+# Next comes the [backward pass](masks_and_backward.py), which needs five GEMMs per tile where the forward pass needs
+# two.

@@ -2,20 +2,20 @@
 # title: "Softmax of long rows: clusters, prefetching and a staggered start"
 # needs: [attention/softmax, matmul/tma]
 # further: attention/softmax
-# summary: "A row of 131,072 floats fits on no single SM. How close to a copy does a cluster of eight blocks get, and what closes the gap?"
+# summary: "A row of 131,072 floats doesn't fit on a single SM. How close to a copy does a cluster of eight blocks get, and what closes the gap?"
 # description: "One softmax row per thread block cluster: distributed shared memory, persistent clusters, TMA prefetch and a staggered start, in FP32 and BF16."
 # date: 2026-11-23
 # tags: [softmax, clusters, distributed shared memory]
 # ---
 
 # %% [markdown]
-# A row of 131,072 floats is 512 KB, more than the registers and shared memory of any SM. Give it to a
-# *thread block cluster* of eight blocks, and softmax needs one read and one write again. Launched with one cluster per
-# row, the kernel reaches {{ stated.alone | .0%}} of a copy's throughput on this GPU. In BF16, with half the bytes, it reaches
-# only {{ stated.alone_bf16 | .0% }}. What is memory waiting for?
+# A row of 131,072 floats is 512 KB, more than the registers and shared memory of any SM. Give it to a *thread block
+# cluster* of eight blocks, and softmax is back to one read and one write. Launched with one cluster per row, the
+# kernel reaches {{ stated.alone | .0%}} of a copy's throughput. In BF16, with half the bytes, it reaches only
+# {{ stated.alone_bf16 | .0% }}. What is memory waiting for?
 #
-# You'll meet the same situation wherever few large blocks share an SM: they all compute at the same time, and none of them
-# loads. This page tries three remedies: persistent clusters, prefetching, and a staggered start.
+# The same situation arises wherever only a few large blocks share an SM: they may all compute at the same time, with
+# none of them loading data. This page tries three remedies: persistent clusters, prefetching, and a staggered start.
 
 # %% [markdown]
 # ## One row per cluster
@@ -25,8 +25,8 @@
 #
 # - `mapa` converts the address of a shared variable into the address of the same variable in another block.
 # - `st.async` writes 8 bytes, one pair, to that address, and signals an mbarrier of the receiving block.
-# - `barrier.cluster`, used once at the start, makes sure that every block of the cluster is running before anyone
-#   writes to it.
+# - `barrier.cluster`, used once at the start, makes sure that every block of the cluster is running before any other
+#   block writes to it.
 #
 # Every warp sends its pair to every block. A block that has waited on its mbarrier finds all pairs of the row in
 # `warp_pairs`.
@@ -251,10 +251,9 @@ LONG.region("rows")
 # %% [markdown]
 # Follow the main loop. `full` completes when the row has arrived, `pairs_full` when all pairs have. The block's
 # barrier makes sure that every warp has read the buffer before the next row overwrites it. The cluster's barrier is
-# needed only before the first pair. There are two sets of `warp_pairs`, used alternately, so the next row's pairs
-# can't overwrite what a slow warp still reads. Leave out any of these four waits, and the simulator reports the access
-# that it protects. Those are the first four reports below. The last two come from rows of 389 floats and of 396 BF16
-# elements, whose copies are misaligned.
+# needed only once, before the first pair is sent. There are two sets of `warp_pairs`, used alternately, so the next
+# row's pairs can't overwrite what a slow warp is still reading. Leave out any of these four waits, and the simulator
+# reports the access that it protects. The last two reports below are for rows with misaligned copies.
 
 
 # %% fold="Code of the checks, with four broken kernels"
@@ -351,17 +350,17 @@ try_it(lambda rows: as_case(in_clusters(LONG, 1, rows, 1000)), WAITS, rows=(1, 2
 # %% [markdown]
 # ## Persistent clusters and prefetching
 #
-# Once its row is in registers, a block reduces, exchanges pairs, scales and writes, and it loads nothing. An SM has
-# room for only three blocks with slices of 64 KB each, so there are few others to load in the meantime.
+# Once its slice is in registers, a block reduces it, exchanges pairs, scales and writes, but loads nothing. An SM has
+# room for only three blocks with slices of 64 KB each, so few other blocks can load in the meantime.
 #
-# The kernel therefore launches only as many clusters as the device can run at once. Each of them is *persistent* and takes row
-# after row. It also prefetches: as soon as all threads have copied a row into registers, its buffer is free, and one thread
-# starts the bulk copy of the next row. Only then do the threads exchange, scale and write.
+# The kernel therefore launches only as many clusters as the device can run at once. Each of them is *persistent* and
+# processes row after row. It also prefetches: as soon as all threads have copied a row into registers, its buffer is
+# free, and one thread starts the bulk copy of the next row. Only then do the threads exchange, scale and write.
 #
-# The figure shows a model of one SM. It uses an SM's fraction of the H100's peak memory bandwidth (data sheet) and an
-# estimate of the compute time from the simulator's instruction count. In this model, memory without prefetching is
-# busy {{ alone.share | .0% }} of the time in FP32. In BF16, with half the bytes and the same number of instructions,
-# it's {{ alone.share_bf16 | .0% }}.
+# The figure shows a model of one SM. It assumes one SM's \share of the H100's peak memory bandwidth (data sheet) and
+# a compute time estimated from the simulator's instruction count. In this model, memory is busy
+# {{ alone.share | .0% }} of the time in FP32 without prefetching. In BF16, with half the bytes and the same number of
+# instructions, it's {{ alone.share_bf16 | .0% }}.
 
 
 # %% fold="Code of the figure"
@@ -425,13 +424,13 @@ publish(
 #
 # So the kernel can stagger them. Each of the `AT_ONCE` blocks of an SM belongs to a different group of clusters, and
 # the groups start `LAG` cycles apart. One thread watches the cycle counter, `clock64`, before it starts the first
-# copy. No result depends on it. This works only if clusters are distributed over all SMs before any SM gets a second
-# block, which CUDA doesn't guarantee.
+# copy. This works only if clusters are distributed over all SMs before any SM gets a second block, which CUDA doesn't
+# guarantee.
 #
-# By the model, this can save at most the compute time of the last rows: {{ alone.last_share | .0% }} of the total in FP32 and
-# {{ alone.last_share_bf16 | .0% }} in BF16. We spread the start over {{ alone.cycles | , }} cycles in FP32 and
-# {{ alone.cycles_bf16 | , }} in BF16, found by trial for this problem size. So treat the staggered rows as tuned, and
-# the prefetching kernel without stagger as the default.
+# According to the model, this can save at most the compute time of the last rows: {{ alone.last_share | .0% }} of the
+# total in FP32 and {{ alone.last_share_bf16 | .0% }} in BF16. We spread the start over {{ alone.cycles | , }} cycles
+# in FP32 and {{ alone.cycles_bf16 | , }} in BF16, values found by trial and error for this problem size. So treat the
+# staggered rows as tuned, and the prefetching kernel without stagger as the default.
 
 
 # %% fold="Code of the measurement"
@@ -620,32 +619,31 @@ publish(
 # Persistent clusters help most. In BF16, with the same blocks of 256 threads, one cluster per row takes
 # {{ persist.bf16_least | .0% }} to {{ persist.bf16_most | .0% }} longer than persistent clusters that prefetch.
 # Prefetching alone, tested with blocks of 128, accounts for up to {{ demand.fp32 | .0% }} in FP32 and
-# {{ demand.bf16 | .0% }} in BF16. Of these smaller blocks, six fit on an SM instead of three, and a row of 131,072
-# takes sixteen. They change the time by at most {{ smaller.most | .0% }}. With prefetching, softmax reaches at least
-# {{ stated.ahead | .0% }} of the copy's throughput in FP32 and {{ stated.ahead_bf16 | .0% }} in BF16.
+# {{ demand.bf16 | .0% }} in BF16. The smaller blocks change the time by at most {{ smaller.most | .0% }}. With
+# prefetching, softmax reaches at least {{ stated.ahead | .0% }} of the copy's throughput in FP32 and
+# {{ stated.ahead_bf16 | .0% }} in BF16.
 #
 # The staggered start gains up to {{ stagger.fp32 | .0% }} in FP32 and {{ stagger.bf16 | .0% }} in BF16, within the
-# model's limits. At 131,072 columns, the work doesn't divide evenly either: {{ split.rows }} rows over
-# {{ split.clusters }} clusters of sixteen blocks give some clusters four rows and others three.
+# model's limits.
 
 # %% [markdown]
 # ## The cluster's own barrier, and its fence
 #
-# Couldn't the blocks exchange pairs with plain stores, followed by the cluster's barrier? They can, and the variant *with the
-# cluster's barrier* does. With the same blocks and clusters, it takes up to {{ barrier.fp32 | .0% }} longer than
-# `st.async` in FP32, and up to {{ barrier.bf16 | .0% }} longer in BF16.
+# Couldn't the blocks exchange pairs with plain stores, followed by the cluster's barrier? They can, and one variant
+# of the kernel, *with the cluster's barrier*, does exactly that. With the same blocks and clusters, it takes up to
+# {{ barrier.fp32 | .0% }} longer than `st.async` in FP32, and up to {{ barrier.bf16 | .0% }} longer in BF16.
 #
 # The likely cause is memory ordering. Arriving at the cluster's barrier has release semantics: everything that the
-# thread wrote before becomes visible to the cluster. So the compiler emits a fence, `MEMBAR.ALL.GPU`, and each thread
+# thread has written becomes visible to the cluster. So the compiler emits a fence, `MEMBAR.ALL.GPU`, and each thread
 # waits until its results of the previous row have been written. `st.async` orders only its own 8 bytes. The lesson
-# [GEMM on Hopper](../matmul/hopper.py) measures the same fence alone, by widening the scope of a single arrival to
-# `.release.cluster`.
+# [GEMM on Hopper](../matmul/hopper.py) measures the cost of this fence in isolation, by widening the scope of a
+# single arrival to `.release.cluster`.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A thread block cluster can hold a row that no SM can. Its blocks exchange pairs with `st.async` and an mbarrier,
-#   and must all be running before the first write.
+# - A thread block cluster can hold a row that's too long for one SM. Its blocks exchange pairs with `st.async` and an
+#   mbarrier, and must all be running before the first write.
 # - Where an SM has room for only a few large blocks, make them persistent. Prefetching, smaller blocks and a staggered
 #   start gain less.
 # - Prefer an mbarrier to the cluster's barrier inside a loop: the barrier's release waits for all earlier writes.

@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# Take a language model of the size of GPT-2 small and train it with PyTorch in two ways. On the same GPU, one needs
-# {{ seen.eager_stored.ms | .0f }} ms for a step of {{ ask.tokens | , }} tokens, and the other {{ seen.compiled_flash.ms | .0f }} ms. The
-# losses agree. The slow version writes attention as in the formula, with scores and probabilities in memory, and runs in
-# eager mode. The fast one uses FlashAttention and `torch.compile`.
+# Take a language model the size of GPT-2 small and train it with PyTorch in two ways. On the same GPU, one needs
+# {{ seen.eager_stored.ms | .0f }} ms for a step of {{ ask.tokens | , }} tokens, and the other
+# {{ seen.compiled_flash.ms | .0f }} ms. The slow version implements attention exactly as the formula reads, with
+# scores and probabilities in memory, and runs in eager mode. The fast one uses FlashAttention and `torch.compile`.
 #
 # Attention's own GEMMs are only {{ ask.share | .0% }} of the step's FLOPs. **How much of the step's time does
 # attention take when its matrices are stored?** To find out, we count FLOPs and bytes, as for a single kernel.
@@ -22,10 +22,10 @@
 # The model has {{ model.layers }} layers of width {{ model.width }}, each with {{ model.heads }} heads of
 # $d$ = {{ model.d }}, and a vocabulary of {{ model.words | , }} tokens. A sequence has {{ model.context | , }} tokens.
 #
-# In the forward pass, a parameter of a matrix costs one multiply-add per token, which counts as two. The backward pass has
-# two GEMMs for each forward one, so it costs four more. Attention's two GEMMs have no parameters. With the causal
-# mask, a query attends to half of the context $C$ on average. For $L$ layers of width $w$ and $N$ parameters in
-# matrices, a token costs
+# In the forward pass, each parameter of a matrix costs one multiply-add per token, which counts as two operations. The
+# backward pass has two GEMMs for each forward one, so it costs four more. Attention's two GEMMs have no parameters.
+# With the causal mask, a query attends to half of the context $C$ on average. For $L$ layers of width $w$ and $N$
+# parameters in matrices, a token costs
 #
 # $$6N + 12\,L\,w \cdot C/2 \quad \text{FLOPs}.$$
 
@@ -129,13 +129,13 @@ publish(
 )
 
 # %% [markdown]
-# That's {{ model.tflop | .1f }} TFLOP. At the peak of {{ model.peak | .0f }} TFLOP/s (data sheet), a step would take
-# {{ model.least_ms | .1f }} ms, an \MFU of 100%.[^rule] MFU, introduced with
-# [PaLM](https://arxiv.org/abs/2204.02311), is this time divided by the measured one. It counts only FLOPs that the model
-# needs, so recomputation doesn't raise it.
+# For a step of {{ ask.tokens | , }} tokens, that's {{ model.tflop | .1f }} TFLOP. At the peak of
+# {{ model.peak | .0f }} TFLOP/s (data sheet), a step would take {{ model.least_ms | .1f }} ms, an \MFU of
+# 100%.[^rule] MFU is this time divided by the measured one. It counts only the FLOPs that the model needs, so
+# recomputation doesn't raise it.
 #
-# [^rule]: Conventions differ. Counting embeddings and biases as parameters in GEMMs adds {{ model.by_rule | .1% }}.
-#     PaLM counts attention over the whole context, and gets a higher MFU for the same time.
+# [^rule]: [PaLM](https://arxiv.org/abs/2204.02311), which introduced MFU, counts attention over the whole context and
+#     gets a higher MFU for the same time.
 
 # %% [markdown]
 # ## Bytes: AdamW as an example
@@ -227,12 +227,12 @@ publish(
 )
 
 # %% [markdown]
-# At the {{ optimizer.copy | ,.0f }} GB/s of a recorded copy, all {{ ask.parameters | .0f }} million parameters should take
-# {{ optimizer.ms | .2f }} ms. This kernel takes {{ optimizer.ours | .2f }} ms, and PyTorch's fused AdamW {{ optimizer.torch | .2f }}.
-# For a kernel whose traffic we know, bytes divided by bandwidth are a good estimate.
+# At the {{ optimizer.copy | ,.0f }} GB/s of a recorded copy, all {{ ask.parameters | .0f }} million parameters should
+# take {{ optimizer.ms | .2f }} ms. This kernel takes {{ optimizer.ours | .2f }} ms, and PyTorch's fused AdamW takes
+# {{ optimizer.torch | .2f }} ms. For a kernel whose traffic we know, bytes divided by bandwidth is a good estimate.
 
 # %% [markdown]
-# Run the kernel. How many bytes per parameter do its sectors add up to, and at which sizes is it more?
+# Run the kernel. How many bytes per parameter do its sectors add up to, and for which sizes is the number higher?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -242,8 +242,8 @@ try_it(updated, ADAMW, n=(1, 1000, 4096))
 # %% [markdown]
 # ## Bytes: attention with stored matrices
 #
-# Each layer has {{ moved.scores | .0f }} million scores. Written as in the formula, each line is a kernel that reads
-# a matrix of that size and writes another one:
+# Each layer has {{ moved.scores | .0f }} million scores. If attention is written as in the formula, each line is a
+# kernel that reads a matrix of that size and writes another one:
 
 
 # %%
@@ -333,9 +333,9 @@ publish(
 #
 # The rest of a step is counted in the same way: norms, residual additions and GELU by their passes over rows of
 # {{ model.width }} elements, the loss by its passes over {{ model.words | , }} logits per token, and parameters by
-# the bytes of AdamW and of the conversions. The GEMMs get the rate of the vocabulary projection from
-# [the lesson on alignment](../matmul/alignment.py), {{ rates.product | .0f }} TFLOP/s, and fused attention its
-# own recorded rate.
+# the bytes of AdamW and of the conversions. For the GEMMs, we assume the rate of the vocabulary projection from [the
+# lesson on alignment](../matmul/alignment.py), {{ rates.product | .0f }} TFLOP/s, and for fused attention its own
+# recorded rate.
 
 # %% fold="Code of the estimate"
 from tilewise.measurements import complete, printed_rows
@@ -485,7 +485,7 @@ show(
             *(Meter(name, 1.0, "", role, ".0%") for name, role in ROLES.items()),
         ],
         title="A longer context makes stored attention dominate the step",
-        caption="A step of 16,384 tokens on an {machine}, estimated: its MFU, and the fraction of its time that each part takes. Whether the matrices fit into memory isn't checked.",
+        caption="A step of 16,384 tokens on an {machine}, estimated: its MFU, and the fraction of its time that each part takes.",
     )
 )
 
@@ -670,17 +670,18 @@ publish(
 )
 
 # %% [markdown]
-# **Stored attention takes {{ gain.share | .0% }} of the eager step**, against {{ ask.share | .0% }} of the FLOPs. Fused, it
-# takes {{ gain.share_fused | .0% }}. Compiled and fused, MFU is {{ seen.compiled_flash.mfu | .0% }}
-# instead of {{ seen.eager_stored.mfu | .0% }}.
+# **Stored attention takes {{ gain.share | .0% }} of the eager step**, although it has only {{ ask.share | .0% }} of
+# the FLOPs. Fused attention takes {{ gain.share_fused | .0% }}. With fused attention and compilation, MFU rises from
+# {{ seen.eager_stored.mfu | .0% }} to {{ seen.compiled_flash.mfu | .0% }}.
 #
-# The memory estimate was right: in eager mode, storing takes {{ gain.memory | .1f }} GB more. But all six steps take
-# longer than estimated, by {{ off.least | .0% }} to {{ off.most | .0% }}. Which parts are wrong?
+# The memory estimate was right: in eager mode, stored attention takes {{ gain.memory | .1f }} GB more. But all six
+# steps take longer than estimated, by {{ off.least | .0% }} to {{ off.most | .0% }}. Which parts of the estimate are
+# wrong?
 
 # %% [markdown]
 # ## Missing passes: where the estimate is too low
 #
-# The next cell times the parts alone: the GEMMs of a layer, one layer's attention, the loss, and the optimizer.
+# The next cell times each part alone: the GEMMs of a layer, one layer's attention, the loss, and the optimizer.
 
 # %% needs="gpu torch" record="parts" fold="Code of the parts"
 if gpu_here() and find_spec("torch"):
@@ -892,20 +893,22 @@ if STEP_OF:
 
 # %% [markdown]
 # GEMMs and losses are close to the estimate. Stored attention isn't: {{ alone.stored | .0f }} ms instead of
-# {{ alone.stored_said | .0f }}. **Three passes are missing from our list**, and PyTorch's source names them.[^source]
-# `masked_fill` copies its input before it fills the copy, in both directions. And the backward pass of softmax
-# starts with a kernel of its own, which multiplies the gradient by the weights in 32 bits.
+# {{ alone.stored_said | .0f }}. **Three passes are missing from our list**; you can find them in PyTorch's
+# source.[^source] In the forward and the backward pass alike, `masked_fill` copies its input and then fills the copy.
+# And the backward pass of softmax starts with a kernel of its own, which multiplies the gradient by the weights in 32
+# bits.
 #
-# With them, the estimate is {{ missed.passes }} passes and {{ missed.ms | .0f }} ms. What remains is much the same in
-# eager and compiled code: these kernels take {{ missed.least | .0% }} to {{ missed.most | .0% }} longer than a copy of
-# the same bytes. A line of PyTorch doesn't promise a single pass. Only a \profile shows how many it takes.
+# With them, the estimate is {{ missed.passes }} passes and {{ missed.ms | .0f }} ms. Even so, the attention kernels,
+# eager and compiled alike, take {{ missed.least | .0% }} to {{ missed.most | .0% }} longer than a copy of the same
+# bytes. A single line of PyTorch isn't necessarily a single pass. Only a \profile shows how many it takes.
 #
 # The list for norms, GELU and residuals is too short as well: GEMMs, loss, optimizer and attention leave
-# {{ rest.left | .0f }} ms of an eager step for them, where we estimated {{ rest.left_said | .0f }}.
+# {{ rest.left | .0f }} ms of an eager step for them, but we estimated {{ rest.left_said | .0f }} ms.
 #
-# A timeline on an H200, where {{ rest.left | .0f }} ms are left for them, shows why. There are {{ spent.casts_each | .0f }} casts between 16 and 32 bits per layer instead of six,
-# {{ spent.casts_ms | .1f }} ms in all. And column sums and copies that permute axes take {{ spent.slow_ms | .1f }} ms,
-# {{ spent.slower | .1f }}× the time of their bytes.
+# A timeline on an H200 shows why. Each layer has {{ spent.casts_each | .0f }} casts between 16 and 32 bits instead of
+# six; together, they take {{ spent.casts_ms | .1f }} ms. And column sums and copies that permute axes take
+# {{ spent.slow_ms | .1f }} ms, {{ spent.slower | .1f }}× as long as their bytes would take at the bandwidth of a
+# copy.
 #
 # [^source]: `masked_fill` in `aten/src/ATen/native/TensorAdvancedIndexing.cpp`, `softmax_backward_cuda_out` in
 #     `aten/src/ATen/native/cuda/SoftMax.cu`.
@@ -913,8 +916,8 @@ if STEP_OF:
 # %% [markdown]
 # ## Compiled and fused: waiting for the host
 #
-# In the two fastest steps, attention isn't the problem and passes are fused, and yet they take longer than estimated. A
-# timeline of their kernels shows why.
+# In the two fastest steps, attention is no longer the problem and the passes are fused, yet these steps still take
+# longer than estimated. A timeline of their kernels shows why.
 
 # %% needs="gpu torch" record="timeline" fold="Code that records a timeline of three steps"
 if gpu_here() and find_spec("torch"):
@@ -1064,10 +1067,11 @@ assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that 
 # %% [markdown]
 # ## Takeaways
 #
-# - Count a step's FLOPs by its matrices, 6 per parameter and token, plus those of attention itself. Count its bytes by passes.
-# - Storing scores and probabilities takes {{ missed.passes }} passes, and {{ alone.stored | .0f }} ms of the eager step, while
-#   all other GEMMs take {{ alone.products | .0f }}. A compiler fuses the passes between GEMMs; only FlashAttention removes
-#   the rest.
+# - Count a step's FLOPs from its matrices, 6 per parameter and token, plus those of attention itself. Count its bytes
+#   pass by pass.
+# - Attention with stored scores and probabilities takes {{ missed.passes }} passes and {{ alone.stored | .0f }} ms of
+#   the eager step, while the GEMMs outside attention take {{ alone.products | .0f }} ms. A compiler fuses the passes
+#   between GEMMs; only FlashAttention removes the rest.
 # - MFU says how far you are from the peak, but not why. Time each part alone, and compare it with its bytes or FLOPs.
 
 # %% [markdown]

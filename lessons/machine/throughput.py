@@ -58,9 +58,8 @@ void chain(const float* start, float* end, int tasks, int steps) {
 """)
 
 # %% [markdown]
-# Launch it with five tasks of three steps. A GPU runs threads in *warps* of 32, so even five tasks
-# occupy a whole warp; threads 5 to 31 have no task and return. Without a GPU, the same line runs on
-# the course's simulator. Follow thread 2: its `x` starts at 2, and each step moves it a
+# Launch it with five tasks of three steps. A GPU runs threads in *warps* of 32, so even five tasks occupy a whole
+# warp; threads 5 to 31 have no task and return. Follow thread 2: its `x` starts at 2, and each step moves it a
 # hundred-thousandth of the way towards 1.
 
 # %%
@@ -111,9 +110,9 @@ def after(start, steps):
 # %% [markdown]
 # ## Latency and throughput: a few fast workers or many slow ones
 #
-# Forget the hardware for a moment. Picture two teams. One has {{ toy.fast.workers }} fast
-# workers, who need {{ toy.fast.us | .0f }} µs per task. The other has {{ toy.slow.workers }} slow
-# workers, who need {{ toy.slow.us | .0f }} µs. A task can't be split between workers.
+# Picture two teams. One has {{ toy.fast.workers }} fast workers, who need {{ toy.fast.us | .0f }} µs per task. The
+# other has {{ toy.slow.workers }} slow workers, who need {{ toy.slow.us | .0f }} µs. A task can't be split between
+# workers.
 #
 # For one task, hire the fast team, because its *latency* is lower. For many, hire the slow team.
 # It finishes {{ toy.slow.rate | .0f }} tasks per microsecond instead of
@@ -198,16 +197,16 @@ show(
 #
 # So each unit acts as {{ model.latency | .0f }} slow workers, each of whom advances one chain by one step every
 # {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is *in flight*. By [Little's
-# law](https://doi.org/10.1287/opre.9.3.383) (Little, 1961), keeping the chip busy takes this many steps in flight:
+# law](https://doi.org/10.1287/opre.9.3.383), keeping the chip busy takes this many steps in flight:
 #
 # $$\text{throughput (steps per cycle)} \times \text{latency (cycles)} = \text{steps in flight}$$
 #
 # For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }} steps in flight, one
 # from each of {{ model.full | , }} chains. With up to {{ model.full | , }} tasks, every task has its own worker, so
 # they all take as long as one: {{ model.one_us | us }} at {{ model.ghz | .2f }} GHz. With more, our model runs them
-# in batches of {{ model.full | , }}, and each batch adds another {{ model.one_us | us }}. Space isn't the reason for
-# the batches: the chip holds {{ model.resident | , }} threads at once. The measurement below points to the way the
-# hardware schedules those threads.
+# in batches of {{ model.full | , }}, and each batch adds another {{ model.one_us | us }}. A lack of space isn't the
+# reason for the batches: the chip can hold {{ model.resident | , }} threads at once. The measurement below points to
+# how the hardware schedules those threads.
 #
 # [^units]: 132 streaming multiprocessors with 128 units each. NVIDIA calls the units \CUDA cores.
 #
@@ -274,9 +273,9 @@ publish(
 # %% [markdown]
 # ## Measurement: from one thread to a million
 #
-# Now launch from one task to {{ task.most_millions | .2g }} million, of {{ task.steps | , }} steps each. The table's bound
-# ignores latency: it's the time of the arithmetic at the chip's peak rate, or of an empty launch if
-# that takes longer. Small launches are limited by latency, so they take far longer than the bound.
+# Now launch between one and {{ task.most_millions | .2g }} million tasks of {{ task.steps | , }} steps each. The
+# table's bound ignores latency: it's the time that the arithmetic takes at the chip's peak rate, or that of an empty
+# launch if that is longer. Small launches are limited by latency, so they take far longer than the bound.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -331,7 +330,7 @@ show(
         log_x=True,
         log_y=True,
         marks=[Mark(f"{UNITS * LATENCY:,} tasks: one full batch", x=UNITS * LATENCY)],
-        title="Time is flat until every unit is full, then grows",
+        title="Time is flat until every unit is full, then grows batch by batch",
         caption="Time for chains of 131,072 dependent multiply-adds on an {machine}, measured, and predicted from the recorded clock; the prediction excludes launch overhead. Both axes are logarithmic.",
     )
 )
@@ -368,8 +367,7 @@ publish(
 # {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as
 # long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
 # {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the chip, as the output below shows. So each
-# scheduler seems to keep issuing from the same {{ model.latency | .0f }} warps in turn, and to start others only when
-# these finish. NVIDIA doesn't document this policy.
+# unit seems to run the same {{ model.latency | .0f }} chains to the end before it starts others.
 
 # %% fold="Code that records which multiprocessor each block runs on" needs="gpu" record="blocks_on_processors"
 from tilewise import gpu_here
@@ -551,10 +549,9 @@ publish(core=race)
 # {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
 # {{ seen.last_us | us }}. So the GPU is about {{ core.million_gain | .0f }}× faster than one core.
 #
-# Two caveats. A CPU with {{ core.cores }} such cores, if the work scaled perfectly across them,
-# would cut the factor to {{ core.many_gain | .2g }}. And our chain gives the core's caches and
-# branch predictor nothing to do, so expect a single GPU thread to look worse on ordinary serial
-# code. The CPU used:
+# Two caveats. A CPU with {{ core.cores }} such cores, if the work scaled perfectly across them, would cut the factor
+# to {{ core.many_gain | .2g }}. And our chain gives the core's caches and branch predictor nothing to do, so expect a
+# single GPU thread to look worse on ordinary serial code. The CPU we used:
 
 # %% fold="Code that prints the CPU and the compiler" needs="gpu" record="host_processor"
 from tilewise import gpu_here
@@ -583,13 +580,9 @@ if gpu_here():
 #
 # Why not build a faster core? For thirty years, the industry did. In 1974, [Robert Dennard and
 # colleagues](https://doi.org/10.1109/JSSC.1974.1050511) showed that a smaller transistor can run at a lower voltage
-# and a higher clock with the same power per area. Around 2005, voltages stopped falling. Transistors kept
-# shrinking,[^moore] but raising the clock as before would now have doubled the power per area with every generation.
-# So designers spent the new transistors on more units instead of faster ones, and GPUs take that choice to the
-# extreme.
-#
-# [^moore]: *A common misconception:* Moore's law promises faster processors. It's only about the
-#     number of transistors per chip, which it expects to double about every two years.
+# and a higher clock with the same power per area. Around 2005, voltages stopped falling. Transistors kept shrinking,
+# but raising the clock as before would now have doubled the power per area with every generation. So designers spent
+# the new transistors on more units instead of faster ones, and GPUs take that choice to the extreme.
 #
 # ??? definition "Dennard scaling"
 #     The rule, which held until about 2005, that smaller transistors can run faster and at a lower
@@ -600,18 +593,17 @@ if gpu_here():
 #
 # - Latency is the time until one result is ready; throughput is the number of results per second.
 #   CPU cores are built for low latency, GPUs for high throughput.
-# - Throughput times latency is the work that must be in flight. To issue multiply-adds at its peak
-#   \FP32 rate, an H100 needs {{ model.full | , }} independent chains, and one thread may run several
-#   of them. With fewer, the run takes just as long and units sit idle.
+# - Throughput times latency is the work that must be in flight. To issue multiply-adds at its peak \FP32 rate, an
+#   H100 needs {{ model.full | , }} independent chains, and one thread may run several of them. With fewer, the run
+#   takes as long as with a full batch, and units sit idle.
 # - More threads never shorten a dependency chain. They fill the cycles in which it waits.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, look at both *One or More Eligible*
-# (`smsp__issue_active.avg.pct_of_peak_sustained_active`) and *Stall Wait*
-# (`smsp__average_warps_issue_stalled_wait_per_issue_active.ratio`). If the first is low and the
-# second is the largest of the stalls, threads are waiting for their own previous instruction, so
-# add independent work: more threads, or several \accumulators per thread.
+# In Nsight Compute, look at both *One or More Eligible* (`smsp__issue_active.avg.pct_of_peak_sustained_active`) and
+# *Stall Wait* (`smsp__average_warps_issue_stalled_wait_per_issue_active.ratio`). If the first is low and the second
+# is the largest of the \stall reasons, threads are waiting for their own previous instruction, so add independent
+# work: more threads, or several \accumulators per thread.
 
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"

@@ -2,7 +2,7 @@
 # title: "Register banks and operand reuse: the last few percent of FP32 GEMM"
 # needs: [matmul/register_tiles]
 # further: matmul/register_tiles
-# summary: "Three GEMM kernels execute the same number of instructions, and one is faster than another. How much can the order of multiply-adds and the numbers of their registers be worth?"
+# summary: "Three GEMM kernels execute the same number of instructions, yet they don't run equally fast. How much speed can you gain from the order of the multiply-adds and the choice of their registers?"
 # description: "Register bank conflicts and the operand reuse cache in an FP32 GEMM: a wider register tile, snake order, accumulators that the compiler may place freely, counted in SASS."
 # date: 2026-11-23
 # tags: [register banks, operand reuse, SASS, GEMM]
@@ -13,8 +13,9 @@
 # (FFMA) and the same loads. Yet the third is {{ gain.both | .2f }}× as fast as the first. Only two things differ: the order of the FFMAs, and which
 # registers hold the accumulators.
 #
-# [The lesson](register_tiles.py) ended at {{ of_cublas.padded | .0% }} of cuBLAS. This page goes on to {{ of_cublas.best | .0% }}. You need it
-# only if a kernel spends nearly all its instructions on FFMAs. Then even the way an instruction reads its registers matters.
+# [The lesson](register_tiles.py) ended at {{ of_cublas.padded | .0% }} of cuBLAS. This page takes it to
+# {{ of_cublas.best | .0% }}. You need this page only if a kernel spends nearly all its instructions on FFMAs. Then
+# even the way an instruction reads its registers matters.
 
 # %% fold="Imports, and code of the figure"
 import re
@@ -80,8 +81,8 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
             steps,
             x="rate, % of cuBLAS",
             form=".0f",
-            title="Four small steps lead close to cuBLAS",
-            caption="FP32 multiplication of 4,096-square matrices on an {machine}, as a percentage of cuBLAS: the lesson's last version and the four steps of this page.",
+            title="Four small steps bring the kernel close to cuBLAS",
+            caption="Speed of an FP32 multiplication of 4,096 × 4,096 matrices on an {machine}, as a percentage of cuBLAS: the lesson's last version and the four steps on this page.",
         )
     )
 
@@ -95,12 +96,13 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
 # %% [markdown]
 # ## Register banks and the reuse flag
 #
-# An FFMA reads three registers: an element of A, one of B and the accumulator. The register file of a scheduler has two
-# *banks*, one for even and one for odd register numbers, and each delivers one register per cycle (for a whole warp). Of three
-# operands, at least two are in the same bank, so an FFMA that reads all three from the register file needs an extra cycle.
+# An FFMA reads three registers: an element of A, one of B and the accumulator. The register file of a scheduler has
+# two *banks*, one for even and one for odd register numbers, and each delivers one register per cycle (for a whole
+# warp). Of three operands, at least two are in the same bank, so an FFMA that reads all three from the register file
+# needs an extra cycle or two.
 #
-# A small cache avoids that. Each operand position can keep the register it has just read, and the next instruction
-# takes it from there. The compiler marks such operands `.reuse` in the \SASS:
+# A small cache avoids that. Each operand position can keep the value it has just read, so the next instruction can
+# reuse it without another read of the register file. The compiler marks such operands `.reuse` in the \SASS:
 
 # %% fold="Code of the listing"
 if FFMA:
@@ -108,10 +110,10 @@ if FFMA:
     show(listing(FFMA[SNAKE][marked : marked + 4], "Four FFMAs of the loop, NVIDIA's SASS for an H100"))
 
 # %% [markdown]
-# NVIDIA doesn't document any of this. Scott Gray worked out banks and reuse for Maxwell and wrote an assembler to control them
-# ([maxas](https://github.com/NervanaSystems/maxas/wiki/SGEMM)); Huerta et al. measured the two banks and the reuse cache on an
-# Ampere GPU ([Analyzing Modern NVIDIA GPU cores](https://arxiv.org/abs/2503.20481)). They also report that no single rule
-# fits all of their experiments, so treat the counts on this page as estimates.
+# NVIDIA doesn't document any of this. Scott Gray worked out [banks and reuse for
+# Maxwell](https://github.com/NervanaSystems/maxas/wiki/SGEMM); Huerta et al. measured the two banks and the reuse
+# cache on an Ampere GPU ([Analyzing Modern NVIDIA GPU cores](https://arxiv.org/abs/2503.20481)). They also report
+# that no single rule fits all of their experiments, so treat the counts on this page as estimates.
 
 # %% [markdown]
 # ## Snake order: reuse an operand at every turn
@@ -128,8 +130,8 @@ if FFMA:
 # #define TWO_COLS(j) COL_DOWN(j) COL_UP(j + 1)  // New: COL_UP instead of COL_DOWN
 # ```
 #
-# The source can only suggest an order: the compiler chooses the final one, and the registers. You can import the kernel with all of this
-# page's steps and run it:
+# The source can only suggest an order: the compiler chooses both the final order and the registers. The kernel with
+# all four steps applied can be imported and run:
 
 
 # %%
@@ -178,13 +180,13 @@ from tilewise import try_it
 try_it(lambda M, N: product(M, N, 32), kernels.matmul_fp32, M=(1, 64, 128), N=[64, 4, 8, 16, 32, 128, 256])
 
 # %% [markdown]
-# ## Freeing the accumulators' register allocation
+# ## Freeing the accumulators from consecutive registers
 #
-# There's a second constraint, and it comes from the end of the kernel. A 16-byte store takes its four values from four consecutive registers.
-# So the compiler has to bring four accumulators of a row together, and plans for that in the loop already. That leaves it less freedom
-# to choose a bank for each accumulator.
+# A 16-byte store takes its four values from four consecutive registers. So the compiler has to place four
+# accumulators of a row next to each other, and it already does so in the loop. That leaves it less freedom to choose
+# a bank for each accumulator.
 #
-# Add zero to each accumulator before the store, and only the sums have to be consecutive:
+# Add zero to each accumulator before the store, and only the sums need consecutive registers:
 #
 # ```cpp
 # #define RESULT(x) ((x) + 0.0f)  // New: a copy, in another register
@@ -239,7 +241,7 @@ if EXTRA:
             x="extra cycles per FFMA (estimate)",
             form=".2f",
             title="Free accumulators nearly halve the bank conflicts",
-            caption="Extra cycles per FFMA for operands in the same register bank, counted in NVIDIA's SASS for an H100 under the rules of this page.",
+            caption="Extra cycles per FFMA for operands in the same register bank, counted in the SASS for an H100 by the rules given on this page.",
         )
     )
 publish(
@@ -250,21 +252,24 @@ publish(
 )
 
 # %% [markdown]
-# Snake order raises the FFMAs with a `.reuse` operand from {{ reused._8_16_register_tile | .0%}} to {{ reused.snake_order | .0% }} and gains
-# {{ gain.snake | .2f }}×. Free accumulators lower the extra cycles from {{ extra.snake_order | .2f }} to {{ extra.free_accumulators | .2f }} per FFMA and
-# gain another {{ gain.free | .2f }}×. The lesson's 8 × 8 tile needs the change even more: {{ one_bank.double_buffered_padded | .0% }} of its FFMAs have all
-# three registers in the same bank. With free accumulators, none has.
+# Snake order raises the fraction of FFMAs with a `.reuse` operand from {{ reused._8_16_register_tile | .0%}} to
+# {{ reused.snake_order | .0% }} and makes the kernel {{ gain.snake | .2f }}× as fast. Free accumulators lower the
+# extra cycles from {{ extra.snake_order | .2f }} to {{ extra.free_accumulators | .2f }} per FFMA and bring another
+# {{ gain.free | .2f }}×. The lesson's 8 × 8 tile needs the change even more:
+# {{ one_bank.double_buffered_padded | .0% }} of its FFMAs have all three registers in the same bank. With free
+# accumulators, none of them do.
 #
-# The count isn't a bound. It assumes that the instructions of one warp issue back to back, and for the lesson's 8 × 8 tile it gives
-# {{ extra.double_buffered_padded | .2f }} extra cycles, more than the measured rate allows. Use it to compare two versions of the same loop.
+# The count isn't a bound. It assumes that the instructions of one warp issue back to back, and for the lesson's 8 × 8
+# tile it gives {{ extra.double_buffered_padded | .2f }} extra cycles per FFMA, more than the measured time has room
+# for. Use it to compare two versions of the same loop.
 
 # %% [markdown]
 # ## Stages and blocks per SM
 #
-# Two settings were chosen before the order was, so try them again. The tile with 128 accumulators has four stages. Three are
-# enough, and free a quarter of the shared memory. And with snake order and free accumulators, the lesson's 8 × 8 tile, of which
-# two blocks share an SM, reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. With few tiles or odd sizes it's the
-# [better choice](register_tiles_sizes.py).
+# Two settings were chosen before the FFMAs were reordered, so they're worth trying again. The tile with 128
+# accumulators has four stages. With three, the kernel is slightly faster. And with snake order and free accumulators,
+# the lesson's 8 × 8 tile, which lets two blocks share an SM, reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly
+# as much as the wide tile. With few tiles or odd sizes it's the [better choice](register_tiles_sizes.py).
 
 # %% fold="Code of the table"
 if can_compile() is None:
@@ -281,22 +286,24 @@ if can_compile() is None:
         Table(
             ["version", "registers per thread", "shared memory per block, KiB", "blocks per SM"],
             rows,
-            caption="Registers and shared memory by NVIDIA's compiler for an H100, and the blocks that fit on an SM. No version spills.",
+            caption="Registers and shared memory as compiled for an H100, and the number of blocks that fit on an SM. No version spills.",
         )
     )
 
 # %% [markdown]
 # ## The answer
 #
-# The order of the FFMAs and the choice of registers are worth {{ gain.both | .2f }}× together, with the same number of instructions in the loop. With a wider tile and
-# three stages, the kernel reaches {{ of_cublas.best | .0% }} of cuBLAS.
+# The order of the FFMAs and the choice of registers are worth {{ gain.both | .2f }}× together, with the same number
+# of instructions in the loop.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - An FFMA reads three registers from two banks. It issues every cycle only if the reuse cache delivers at least one operand.
-# - Walk through a register tile in a snake: at every step, one of the two factors stays the same.
-# - Vectorised stores tie accumulators to consecutive registers for the whole loop. A copy before the store sets them free.
+# - An FFMA reads three registers from two banks. FFMAs can issue every cycle only if the reuse cache supplies at
+#   least one operand of each.
+# - Walk through a register tile in snake order: at every step, one of the two factors stays the same.
+# - Vectorised stores tie accumulators to consecutive registers for the whole loop. Adding zero before the store
+#   removes that constraint.
 
 # %% [markdown]
 # ## In your own kernel

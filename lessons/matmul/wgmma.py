@@ -111,7 +111,7 @@ one_tile(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tensor
 ONE_TILE.region("multiply")
 
 # %% [markdown]
-# Run it; you don't need a GPU, because the simulator executes `wgmma`, too.
+# Run it on the simulator:
 
 # %%
 from tilewise import bf16, tensor_map
@@ -222,15 +222,16 @@ publish(task={"mma": MMA, "ldmatrix": LDMATRIX, "wgmma": 64 // 16})
 HOPPER.region("descriptor")
 
 # %% [markdown]
-# Think in *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, that is 1,024
-# contiguous bytes, and a tile is a grid of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO
-# only give the distance from one atom to the next, in each of the two directions.
+# Think in *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, that is 1,024 contiguous
+# bytes, and a tile is a grid of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO only give
+# the distance from one atom to the next: SBO down the rows, LBO across the columns.
 #
 # ??? definition "Swizzle atom | swizzle atoms"
 #     The piece of shared memory after which a swizzle pattern repeats: eight rows of 128, 64 or 32 bytes.
 #
 # For our K-major A, an atom is 8 rows of A by 64 columns, so the tile with K = 64 is exactly one atom wide. The only
-# step left is from eight rows to the next eight, and that's SBO = 1,024. LBO is ignored, whatever its value.
+# distance left to specify is from one group of eight rows to the next: SBO = 1,024. LBO is ignored, whatever its
+# value.
 #
 # Let's test that with other values:
 
@@ -279,8 +280,8 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"], "the text names them"
 
 # %% [markdown]
-# For the last three, the simulator stops before it multiplies: a swizzle pattern begins at a multiple of 1,024 bytes, and
-# the descriptor has to name the swizzle with which the tensor map stored the tile. A GPU reports nothing.
+# For the last three, the simulator stops before it multiplies: a swizzle pattern must begin at a multiple of 1,024
+# bytes, and the descriptor must specify the swizzle mode given in the tensor map. A GPU reports nothing.
 #
 # Run the tile with four of these descriptors:
 
@@ -302,9 +303,9 @@ try_it(
 # to the start address. With a swizzle, that looks wrong. In row 2, the TMA stored chunk 0 at position 0 ^ 2 = 2 and
 # chunk 2 at position 2 ^ 2 = 0, so chunk 2 comes 32 bytes *before* chunk 0.
 #
-# It works all the same, because the hardware computes the *unswizzled* address first and applies the exclusive or
-# afterwards. With 32 added to the start address, row 2 begins at offset 2 × 128 + 32 = 288. That's chunk 2 of line 2,
-# and the exclusive or turns it into chunk 0 of line 2, offset 256: exactly where the TMA stored it. This requires
+# It still works, because the hardware computes the *unswizzled* address first and applies the exclusive or
+# afterwards. With 32 added to the start address, row 2 begins at offset 2 × 128 + 32 = 288. That's position 2 of the
+# row, and the exclusive or turns it into position 0, offset 256: exactly where the TMA stored chunk 2. This requires
 # that bits 4 to 9 of the buffer's address are zero, which is why buffers are aligned to 1,024 bytes.
 #
 # ## MN-major operands: B in row-major order
@@ -314,7 +315,7 @@ try_it(
 # a TMA box has at most 128 bytes, so the 64 × 128 tile takes two loads. Each one fills an 8 KiB sub-tile of 64 rows
 # (K) × 64 columns (N). Now an atom is eight rows of K by 64 columns of N, and both offsets matter:
 #
-# - **SBO** = 1,024: from eight rows of K to the next eight. One `wgmma` reads 16 rows, so two atoms.
+# - **SBO** = 1,024: from eight rows of K to the next eight. One `wgmma` reads 16 rows, that is, two atoms.
 # - **LBO** = 8,192: from 64 columns of N to the next 64, which is from one sub-tile to the next.
 # - The step along K is 16 rows of 128 bytes, **2,048** bytes.
 #
@@ -344,12 +345,12 @@ publish(
 )
 
 # %% [markdown]
-# Leave LBO at 16, exchange the two offsets or keep the K-major step of 32 bytes, and at least {{ mn.least }} of D is
-# wrong. If you forget the transpose bit, the instruction reads out of bounds.
+# Keep LBO = 16 or the step of 32 bytes from the K-major kernel, or exchange the two offsets, and at least
+# {{ mn.least }} of D is wrong. If you forget the transpose bit, the instruction reads out of bounds.
 #
-# The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their names,
-# `_mn` means that B is MN-major, and `_rs` that A comes from registers. For another N, write one like them, with N / 2
-# accumulators per thread.
+# The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their
+# names, `_mn` means that B is MN-major, and `_rs` that A comes from registers. For another N, write a similar
+# function, with N / 2 accumulators per thread.
 
 # %% [markdown]
 # ## The accumulator layout
@@ -407,7 +408,7 @@ show(
         ],
         start=5,
         title="A lane holds pairs of neighbouring columns in two rows",
-        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. The next eight columns are in the next four registers, the rows below in warps 1 to 3. From runs on the simulator with A the identity.",
+        caption="The first 16 rows and 8 columns of D: which lane of warp 0 holds each element, and in which of its registers. The next eight columns are in the next four registers, the rows below in warps 1 to 3.",
     )
 )
 
@@ -514,33 +515,34 @@ agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rto
 # %% [markdown]
 # ## Fence, commit, wait
 #
-# `wgmma` is asynchronous: the instruction only starts the multiplication, and the warps go on at once. Three more
-# instructions order it with respect to the rest of your program.
+# `wgmma` is asynchronous: the instruction only starts the multiplication, and the warps continue immediately. Three
+# more instructions order it relative to the rest of your program.
 #
 # - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and
 #   to A if it's in registers. You need one before the first `wgmma`, and another one whenever you've read or written
 #   these registers since. For operands in shared memory, [the rules of the async
-#   proxy](tma.py#tma-stores-and-the-async-proxy) hold instead.
-# - **`wgmma.commit_group`** puts all `wgmma` instructions that aren't in a group yet into a new one.
+#   proxy](tma.py#tma-stores-and-the-async-proxy) apply instead.
+# - **`wgmma.commit_group`** collects all `wgmma` instructions not yet in a group into a new group.
 # - **`wgmma.wait_group N`** waits until at most the N latest groups are still in flight. Until a `wgmma` is complete,
 #   no thread may read or write its accumulators or overwrite its operands.
 #
-# The header has a function for each. `wgmma_wait` names the accumulators, so that the compiler moves no use of them
-# before the wait:
+# The header has a function for each. `wgmma_wait` takes the accumulators as operands, so that the compiler can't move
+# any use of them ahead of the wait:
 
 # %%
 HOPPER.region("wgmma_order")
 
 # %% [markdown]
 # Consecutive `wgmma` instructions that accumulate into the same registers need no fence between them, because the
-# hardware keeps their order. In a loop over K tiles, put one `wgmma_fence()` at the start of each iteration all the same:
-# without it, `ptxas` inserts one and says so (C7519). From the second tile on, every `wgmma` accumulates, so the last
-# argument becomes `t > 0 || k > 0`.
+# hardware keeps their order. In a loop over K tiles, however, the compiler expects one `wgmma_fence()` at the start
+# of each iteration: without it, `ptxas` inserts one and says so (C7519). From the second tile on, every `wgmma`
+# accumulates, so the last argument becomes `t > 0 || k > 0`.
 #
-# To keep the tensor cores busy in such a loop, wait one tile late. After you've committed tile *t*, `wgmma_wait<1>(acc)` returns
-# when tile *t* − 1 is complete, so release the stage of tile *t* − 1. One thread per consumer warpgroup arrives at `empty`, since
-# a `wgmma` is one operation of the whole warpgroup. After the loop, `wgmma_wait<0>(acc)`. This needs a ring
-# of at least two stages. [GEMM on Hopper](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) has such a loop.
+# To keep the tensor cores busy in such a loop, let the wait lag one tile behind. After you've committed tile *t*,
+# `wgmma_wait<1>(acc)` returns when tile *t* − 1 is complete, so release the stage of tile *t* − 1. One thread per
+# consumer warpgroup arrives on `empty`, since a `wgmma` is a single operation of the whole warpgroup. After the loop,
+# call `wgmma_wait<0>(acc)`. This needs a ring of at least two stages. [GEMM on
+# Hopper](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) has such a loop.
 #
 # Leave out a wait, the commit or a fence, and the simulator reports it. Here the second fence of `chain` is missing,
 # although ordinary code has just written the registers of A:
@@ -570,16 +572,17 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 #
 # The accumulators of a 64 × 256 tile alone take 128 registers per thread. An SM has 65,536 registers. With one
 # producer warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at
-# most {{ budget.even }}, since register counts are multiples of 8. That's far more than the producer needs for its
-# loop, and it leaves a consumer {{ budget.left }} besides its accumulators. `setmaxnreg` redistributes registers at run time:
-# the producer goes down to 24, and each consumer goes up to 240. The block's total stays the same: 384 × {{ budget.even }}
-# = {{ budget.all }}, and 128 × 24 + 256 × 240 = {{ budget.after }}.
+# most {{ budget.even }} registers, since register counts are multiples of 8. That's far more than the producer needs
+# for its loop, and it leaves a consumer {{ budget.left }} besides its accumulators. `setmaxnreg` redistributes
+# registers at run time: the producer goes down to 24, and each consumer goes up to 240. The block's total stays the
+# same, {{ budget.all }}.
 #
-# The producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");`, and each consumer the same with `inc` and 240,
-# right after the roles split. There are three conditions. The counts are multiples of 8 between 24 and 256. All warps of the warpgroup execute the
-# instruction. And the kernel is compiled for a known number of registers per thread, for example through
-# `__launch_bounds__`, because a block can only redistribute the registers that it got at its launch. `setmaxnreg.inc`
-# blocks until enough registers are free, so it needs the producer's `setmaxnreg.dec` to proceed.
+# Right after the roles split, the producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;")`, and each
+# consumer executes the same instruction with `inc` and 240. There are three conditions. The counts are multiples of 8
+# between 24 and 256. All warps of the warpgroup execute the instruction. And the kernel is compiled for a known
+# number of registers per thread, for example through `__launch_bounds__`, because a block can only redistribute the
+# registers that it got at launch. `setmaxnreg.inc` blocks until enough registers are free, so it needs the producer's
+# `setmaxnreg.dec` to proceed.
 
 # %% fold="Numbers for the text"
 EVEN = 65536 // 384 // 8 * 8
@@ -597,14 +600,14 @@ publish(budget={"even": EVEN, "left": EVEN - 128, "all": 384 * EVEN, "after": 12
 # | loads | A at (0, 0), B at (0, 0) and (64, 0) | a box of 128 × 64 of A at (64 *t*, `row0`), boxes of 64 × 64 of B at (`col0`, 64 *t*) and (`col0` + 64, 64 *t*) |
 # | announced bytes | 8,192 + 16,384 | 16,384 + 16,384 per stage, at the edges too: zeros count |
 # | `full`, `empty` | `full` expects 1 arrival | `full` expects 1 and `empty` 2, one per consumer warpgroup |
-# | rows of A | the whole tile | the second consumer's begin 64 rows of 128 bytes later |
+# | rows of A | the whole tile | the second consumer's start 64 rows of 128 bytes later |
 # | last argument of the `wgmma` | `k > 0` | true if `t > 0` or `k > 0` |
 # | wait | `wgmma_wait<0>` | `wgmma_wait<1>`, then release the stage of tile *t* − 1 |
 # | warp, in the accumulator layout | `threadIdx.x / 32` | `threadIdx.x / 32 % 4` |
 #
-# The producer has a warpgroup of its own, although one thread would do. A warpgroup begins at a multiple of four warps, and
-# `setmaxnreg` also applies to whole warpgroups. Write this kernel in the puzzle
-# [Warp-specialised GEMM](puzzles.py#warp-specialised-gemm), or read on first.
+# The producer has a warpgroup of its own, although one thread would do. A warpgroup starts at a warp whose index is a
+# multiple of four, and `setmaxnreg` also applies to whole warpgroups. Write this kernel in the puzzle
+# [Warp-specialised GEMM](puzzles.py#warp-specialised-gemm).
 #
 # ## Takeaways
 #

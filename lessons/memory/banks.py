@@ -21,11 +21,11 @@
 # ## Banks and wavefronts
 #
 # In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. That isn't always possible.
-# Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. One load or store instruction
-# of one warp is a *request*. In one *wavefront*, one trip through the shared-memory pipe, each bank reads or writes
-# one word. (The term is Nsight Compute's; AMD's wavefront, a warp, is something else.) If several lanes need
-# different words from the same bank, the request needs one wavefront for each of those words. That's a *bank
-# conflict*. Lanes that read the same word are served by one broadcast.
+# Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. A single load or store
+# instruction, executed by a warp, is called a *request*. In one *wavefront*, one trip through the shared-memory pipe,
+# each bank reads or writes one word. If several lanes need different words from the same bank, the request needs one
+# wavefront for each of those words. That's a *bank conflict*. Lanes that read the same word are served by one
+# broadcast.
 #
 # ??? definition "Bank | banks"
 #     One of the 32 equal, interleaved modules of shared memory. Each serves one 4-byte word per wavefront.
@@ -44,7 +44,7 @@
 # has to serve four lanes, so the load needs four wavefronts.
 #
 # For any stride of at least one word, the banks repeat after 32 / gcd(stride, 32) lanes, so each bank in use serves
-# gcd(stride, 32) of them:
+# gcd(stride, 32) lanes:
 #
 # **wavefronts = gcd(stride, 32)**, the largest power of two, up to 32, that divides the stride.
 #
@@ -98,7 +98,7 @@ bank_map = heat_map(
     form=".0f",
     height=520,
     title="A stride of 2 needs two wavefronts; an odd stride needs only one",
-    caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. The colour is the wavefront in which the bank serves the lane, lower lanes first; the order on hardware isn't documented.",
+    caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. The colour shows the wavefront in which the bank serves the lane, lower lanes first.",
     alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from, and its colour the wavefront that serves it.",
 )
 bank_map.spec["data"][0] |= {
@@ -200,7 +200,7 @@ agree(
 )
 
 # %% [markdown]
-# Move the stride, and watch the wavefronts of the shared loads. Which strides have no conflict at all?
+# Change the stride and watch the wavefronts of the loads from shared memory. Which strides have no conflict at all?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -249,7 +249,7 @@ show(
         y="wavefronts per load",
         log_y=True,
         title="Odd strides have no conflicts; a stride of 32 has the most",
-        caption="Wavefronts per shared-memory load at strides of 1 to 33 words, by the formula and by Nsight Compute's counter, and the measured time on an {machine} relative to a stride of 1.",
+        caption="Wavefronts per shared-memory load at strides of 1 to 33 words, from the formula and from Nsight Compute's counter, and the measured time on an {machine} relative to a stride of 1.",
     )
 )
 LOOP_US = 264 // GPU.sms * 32 * 8 * 128 / GPU.boost_mhz
@@ -263,9 +263,9 @@ publish(
 )
 
 # %% [markdown]
-# The GPU agrees. By the model, one wavefront per load takes {{ bank_model.one_us | us }}; measured, each
-# additional one adds {{ bank_seen.wavefront_us | us }}. Every stride also pays {{ bank_seen.rest_us | .1f }} µs to launch the kernel and
-# fill shared memory. That's why a stride of 32 is only {{ bank_seen.times_32 | .0f }}× slower than a stride of 1.
+# The GPU agrees. The model predicts {{ bank_model.one_us | us }} for one wavefront per load; in the measurement, each
+# additional one adds {{ bank_seen.wavefront_us | us }}. At every stride, launching the kernel and filling shared
+# memory takes another {{ bank_seen.rest_us | .1f }} µs.
 
 # %% [markdown]
 # ## Transposing through shared memory
@@ -352,12 +352,11 @@ def transpose_tiled(A, B):
 # %% [markdown]
 # ## Padding: one unused word per row
 #
-# With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its
-# elements are in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets
-# a 33rd word that nobody uses. A column now has a stride of 33, which is odd, so it needs a single
-# wavefront. Mark Harris's article [An Efficient Matrix Transpose in CUDA
-# C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/) made the trick widely known; Ruetsch and Micikevicius described it in
-# NVIDIA's transpose white paper of 2009.
+# With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its elements
+# are in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets a 33rd
+# word that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. Mark Harris's
+# article [An Efficient Matrix Transpose in CUDA
+# C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/) made the trick widely known.
 #
 # ??? definition "Padding"
 #     Unused words at the end of each row, which shift the next row by that many banks.
@@ -425,11 +424,12 @@ show(
 # Padding has a drawback: with 33-word rows, most rows aren't 16-byte aligned, and `float4` accesses require
 # that. A *swizzle* permutes the elements within each row instead.
 #
-# In the next kernel each thread loads a 4 by 4 block of the matrix, transposes it in registers, and stores
-# it to shared memory as four `float4`s. Shared memory serves 16-byte accesses eight lanes at a time, so each
-# of those eight lanes must use a different group of four banks. Thread `(x, y)` of the block therefore stores
+# In the next kernel each thread loads a 4 by 4 block of the matrix, transposes it in registers, and stores it to
+# shared memory as four `float4`s. Shared memory serves 16-byte accesses at different addresses eight lanes at a time,
+# so each of those eight lanes must use a different group of four banks. Thread `(x, y)` of the block therefore stores
 # its four `float4`s in slot `y ^ (x % 8)` of their rows, where `^` is exclusive or. With `y` = 1, for example,
-# threads 0 to 7 use slots 1, 0, 3, 2, 5, 4, 7 and 6: eight different ones. Readers apply the same formula.
+# threads 0 to 7 use slots 1, 0, 3, 2, 5, 4, 7 and 6: eight different ones. Threads that read the tile apply the same
+# formula.
 #
 # ??? definition "Swizzle | swizzled"
 #     A permutation of the elements within each row of shared memory, different from row to row, that
@@ -600,19 +600,15 @@ assert not l1["written"] < 7, "the text says that writes gain nothing in L1"
 # Of the naive kernels, the one with coalesced writes wins: it takes
 # {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for
 # the other. The reason is L1: the eight warps of a block read from the same sectors.
-#
-# On an H200, {{ l1.hits | .1% }} of the sectors that the uncoalesced reads request hit in L1. Uncoalesced writes gain
-# nothing there: L1 passes each of them on, and L2 receives {{ l1.written | .0f }} times as many sectors as from the
-# other kernel.
+# Uncoalesced writes gain nothing there, because L1 passes each of them on to L2.
 #
 # The unpadded tile takes {{ transposes.shared_tile.median | us }} and gains nothing over the better naive
 # kernel: the strided access has only moved into shared memory. The padded tile takes
 # {{ transposes.shared_tile_padded.median | us }}, which is {{ turn_seen.padded_of_copy | .0% }} of the rate of a copy.
 #
-# On an H100, `float4` accesses alone don't help: with tiles of the same size, the kernel reaches
+# `float4` accesses alone don't help: with tiles of the same size, the kernel reaches
 # {{ turn_seen.wide_32_of_copy | .0% }}. With 64 by 64 tiles it reaches {{ turn_seen.wide_64_of_copy | .0% }}; each
-# block then has more bytes in flight and accesses longer contiguous runs of global memory. Mapping consecutive block
-# indices down a column of `A` instead of along a row changes little.
+# block then has more bytes in flight and accesses longer contiguous runs of global memory.
 
 # %% fold="Code of the figure"
 COPY_GB_PER_S = recorded("transposes.ceilings.probes.copy_gb_per_s")
@@ -657,8 +653,8 @@ if np.isfinite(COPY_GB_PER_S):
 # ## Hiding bank conflicts behind memory traffic
 #
 # The unpadded tile takes {{ turn_seen.plain_times | .1f }}× as long as its wavefronts alone would. So how well do
-# wavefronts and global memory traffic overlap? To find out, pad the tile's rows to 34, 36, 40 or 48 words. They cause
-# 2-, 4-, 8- and 16-way conflicts: in an *n*-way conflict, *n* lanes need the same bank.
+# wavefronts and global memory traffic overlap? To find out, pad the tile's rows to 34, 36, 40 or 48 words. These row
+# lengths cause 2-, 4-, 8- and 16-way conflicts: in an *n*-way conflict, *n* lanes need the same bank.
 
 # %% fold="Code of the measurement"
 WAYS = {1: 1, 2: 2, 4: 4, 8: 8, 16: 16, 32: 0}  # lanes per bank, and the padding that causes it
@@ -715,13 +711,13 @@ publish(
 
 # %% [markdown]
 # A 4-way conflict is nearly free: it adds {{ ways_seen.four_more | .1% }} to the run time. The global memory traffic
-# alone takes {{ ways_model.copy_us | us }}, measured as a copy, and the wavefronts of 16-way conflicts take
+# alone takes {{ ways_model.copy_us | us }}, as measured with a copy, and the wavefronts of 16-way conflicts take
 # {{ ways_model.of_16 | us }}. Yet the kernel takes {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }},
 # longer than either. With 32-way conflicts it takes {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }},
 # less than the {{ ways_both.of_32 | us }} that both would take back to back.
 #
-# So the two overlap, but only in part. Within a block, the barrier separates the global loads from the reads of the
-# tile's columns, so only other blocks on the same SM can fill the gaps.
+# So wavefronts and global memory traffic overlap, but only partly. Within a block, the barrier separates the global
+# loads from the reads of the tile's columns, so only other blocks on the same SM can fill the gaps.
 
 # %% [markdown]
 # ## The answer
@@ -745,8 +741,8 @@ publish(
 #
 # In Nsight Compute, divide the wavefronts, `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum` (`_op_st` for
 # stores), by the number of shared-memory instructions; `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum`
-# counts the excess, and may be above zero without a true conflict. If there are several wavefronts per 4-byte
-# load, find the lane stride, pad it to an odd number of words or swizzle, and check that the time improves too.
+# counts the excess. If there are several wavefronts per 4-byte load, find the lane stride, pad it to an odd number of
+# words or swizzle, and check that the time improves too.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import Trace, exercise

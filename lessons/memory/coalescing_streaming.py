@@ -2,25 +2,22 @@
 # title: "Streaming: vector addition at the speed of a copy"
 # needs: [memory/coalescing, speed/occupancy]
 # further: memory/coalescing
-# summary: "A coalesced vector addition is slower than a plain copy. How much do float4 loads help, and what else does?"
+# summary: "A coalesced vector addition is slower than a plain copy. How much do float4 loads help, and does anything else?"
 # description: "Vector addition and ReLU as fast as the driver's device-to-device copy: float2 and float4 loads help; larger blocks, cache hints and more loads per thread don't."
 # date: 2026-11-23
 # tags: [streaming, vectorised loads, float4]
 # ---
 
 # %% [markdown]
-# Vector addition has the friendliest access pattern there is: every request needs 4 sectors and uses
-# every byte. Coalescing has nothing left to give. Yet the first kernel of this course reaches only
-# {{ streams.add.float_one_per_thread | .0% }} of the speed of a plain copy on an H100. Where's the rest?
-#
-# Elementwise kernels are everywhere between the matrix multiplications of a model, and this page gets them to
-# the speed of a copy with one change.
+# Vector addition has the friendliest access pattern there is: every request needs 4 sectors and uses every byte.
+# Coalescing has nothing left to give. Yet the first kernel of this course reaches only
+# {{ streams.add.float_one_per_thread | .0% }} of the speed of a plain copy on an H100. What accounts for the rest?
 
 # %% [markdown]
 # ## The yardstick: a device-to-device copy
 #
 # The driver's own copy moves {{ stream_add.ceilings.probes.copy_gb_per_s | ,.0f }} GB/s on this H100, counting reads
-# and writes. Here's the plain kernel again, which loads two floats per thread.
+# and writes. Here again is the plain kernel, which loads two floats per thread.
 
 
 # %% tab="CUDA C"
@@ -211,13 +208,14 @@ additions = measure(
 )
 
 # %% [markdown]
-# `float4` loads bring the addition to {{ streams.add.float4_loads | .0% }} of the copy's speed, and `float2` loads are
-# just as good, at {{ streams.add.float2_loads | .0% }}. The sectors are the same in all variants. What changes is how many
-# bytes each request moves, and so how many are in flight.
+# `float4` loads bring the addition to {{ streams.add.float4_loads | .0% }} of the copy's speed, and `float2` loads
+# are just as good, at {{ streams.add.float2_loads | .0% }}. The sectors are the same in all variants. What changes is
+# how many bytes each request moves, and so how many are in flight; `float2` loads already put enough of them in
+# flight.
 #
-# Nothing else helps. A \grid-stride loop alone stays at {{ streams.add.float_grid_stride_loop | .0% }}. Added to
-# `float4` loads, streaming hints, larger blocks and more loads in flight change the speed by a few percent at most.
-# PyTorch's `torch.add` reaches {{ streams.add.torch_add | .0% }}.
+# Nothing else helps. With a \grid-stride loop alone, the speed stays at
+# {{ streams.add.float_grid_stride_loop | .0% }}. On top of `float4` loads, the speed changes by a few percent at most
+# with streaming hints, larger blocks or more loads in flight.
 
 # %% [markdown]
 # Run the versions yourself. How many load requests does each one need for the same sectors?
@@ -379,7 +377,7 @@ if np.isfinite(list(of_copy.values())).all():
 #
 # - A coalesced kernel can still be too slow: with one float per load, too few bytes are in flight.
 # - `float2` or `float4` loads fix that. Vector addition and ReLU then run at the speed of a copy.
-# - Larger blocks, streaming hints and more loads per thread don't help any further here.
+# - Larger blocks, streaming hints and more loads per thread don't help any further.
 
 # %% [markdown]
 # ## In your own kernel

@@ -12,8 +12,7 @@
 # The shortest reduction in CUDA is one line: `atomicAdd(total, x[i])`. It's correct, and for 2²² floats it
 # takes {{ contention.float_one_atomic_per_thread.median | us }}. With integers instead of floats, the same line is far faster. How much faster?
 #
-# You meet this pattern in every histogram, counter and loss that many threads update. Knowing what its cost depends on
-# tells you when to reduce within the warp first.
+# You'll find this pattern in every histogram, counter and loss that many threads update.
 
 # %% fold="Imports"
 import numpy as np
@@ -25,15 +24,16 @@ from tilewise.measurements import medians_us
 # %% [markdown]
 # ## One address: atomics are serialised
 #
-# An atomic reads, adds and writes as one indivisible operation. Two atomics on the same address therefore have to be executed
-# one after the other. Suppose a warp of 32 lanes adds to a single total: that's 32 operations in a row. If only lane 0
-# adds the sum of the warp, it's one.
+# An atomic reads, adds and writes as one indivisible operation. Two atomics on the same address therefore have to be
+# executed one after the other. Suppose a warp of 32 lanes adds to a single total: that's 32 operations in a row. If
+# only lane 0 adds the warp's sum, there's just one operation.
 #
 # ??? definition "Contention"
 #     A situation in which many threads update the same address at the same time, so that their operations are serialised.
 #
-# The kernels below do it in four ways. In the first two, every thread executes an atomic, on a float or on an integer. In the third, lane
-# `t` has an address of its own, `bins[t]`. In the last one, shuffles sum the warp first.
+# The kernels below compute the total in four ways. In the first two, every thread executes an atomic, on a float or
+# on an integer. In the third, lane `t` has an address of its own, `bins[t]`. In the last one, shuffles sum the warp
+# first.
 
 # %% title="CUDA C"
 FLOATS = Kernel(
@@ -69,7 +69,7 @@ void tally_by_warps(const float* x, float* total, int n) {
 )
 
 # %% [markdown]
-# Run the first one on a hundred ones.
+# Run the first kernel on an array of a hundred ones.
 
 # %%
 ones, total = np.ones(100, np.float32), np.zeros(1, np.float32)
@@ -166,7 +166,7 @@ tallies = measure(
         at={"n": TALLIED},
         between=(0.1, 100),
         models={"equally many atomics": 1.0, "the compiler sums each warp first": 32.0},
-        because="Integer addition gives the same result however it's grouped, so the compiler may sum each warp first. On top of that, one integer atomic is faster than one float atomic.",
+        because="Integer addition gives the same result however it's grouped, so the compiler may sum each warp first.",
     ),
 )
 
@@ -196,32 +196,31 @@ if np.isfinite(list(tally_us.values())).all():
     )
 
 # %% [markdown]
-# One float atomic per thread takes {{ tallied.each_ns | .1f }} ns per element, as if they were executed one by one.
-# One per warp takes {{ contention.float_one_atomic_per_warp.median | us }} in all, which is
-# {{ tallied.warps_times | .0f }}× faster, as the number of atomics predicts. With one address per lane, the atomics
-# of a warp hardly wait for each other, and the kernel takes {{ contention.float_one_address_per_lane.median | us }}.
+# One float atomic per thread takes {{ tallied.each_ns | .1f }} ns per element. One per warp takes
+# {{ contention.float_one_atomic_per_warp.median | us }} in all, which is {{ tallied.warps_times | .0f }}× faster, as
+# the number of atomics predicts. With one address per lane, each address gets only as many atomics as the total does
+# with one per warp, and the kernel takes {{ contention.float_one_address_per_lane.median | us }}, somewhat longer.
 #
 # Integers take only {{ contention.integer_one_atomic_per_thread.median | us }}, which is
-# {{ tallied.integer_times | .0f }}× faster than floats. Nsight Compute's counters show
-# {{ tallied.integer_issued | .0f }} instructions per warp instead of {{ tallied.float_issued | .0f }}. The compiler
-# sums each warp first and then issues a single atomic. It's allowed to do that for integers, whose sum doesn't depend
-# on how the additions are grouped. Besides, one integer atomic takes only {{ tallied.integer_ns | .2f }} ns, and one float atomic
+# {{ tallied.integer_times | .0f }}× faster than floats. The compiler sums each warp first and then issues a single
+# atomic. It's allowed to do that for integers, whose sum doesn't depend on how the additions are grouped. Besides, an
+# integer atomic takes only {{ tallied.integer_ns | .2f }} ns, whereas a float atomic takes
 # {{ tallied.warp_ns | .2f }} ns.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Atomics on one address are serialised, so their cost follows the number of atomics per address.
+# - Atomics on one address are serialised, so their cost is proportional to the number of atomics per address.
 # - Sum within the warp or the block first, and execute one atomic for the result.
-# - The compiler aggregates integer atomics within a warp. It can't do that for floats, because they round after
-#   each addition: grouping the additions can give a result that no order of single atomics would.
+# - The compiler aggregates integer atomics within a warp. It can't do that for floats, because each addition rounds:
+#   grouping the additions can give a result that no order of individual atomics would.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, compare `smsp__inst_executed_op_global_red.sum` and `smsp__sass_inst_executed_op_global_atom.sum` with the number of results that you
-# really have to combine. Both count warp instructions, so multiply them by the number of lanes that take part: one
-# instruction of `tally_floats` executes 32 atomics, one of `tally_by_warps` a single one. If there are far more atomics
-# than results, reduce in registers or shared memory first.
+# In Nsight Compute, compare `smsp__inst_executed_op_global_red.sum` and `smsp__sass_inst_executed_op_global_atom.sum`
+# with the number of results that you really have to combine. Both count warp instructions, so multiply them by the
+# number of lanes that take part: one instruction of `tally_floats` executes 32 atomics, while one of `tally_by_warps`
+# executes just one. If there are far more atomics than results, reduce in registers or shared memory first.
 
 # %%
 from tilewise import exercise
@@ -233,5 +232,5 @@ exercise(
     contention hurt most, and for which least? Name one change to the kernel that helps in both cases.
     """,
     hint="How many elements of a warp go to the same bin, and how many warps use that bin?",
-    explanation="It is worst if all elements are equal, because all atomics then update one address, and best if the elements are spread evenly over the bins. Counting in shared memory first leaves one global atomic per bin and \\block, whatever the input.",
+    explanation="It's worst if all elements are equal, because all atomics then update one address, and best if the elements are spread evenly over the bins. Counting in shared memory first leaves one global atomic per bin and \\block, whatever the input.",
 )

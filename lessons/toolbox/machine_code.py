@@ -8,9 +8,9 @@
 # ---
 
 # %% [markdown]
-# [The lesson on occupancy](../speed/occupancy.py#register-pressure-and-spills) left a puzzle. Its kernel computes dot products of
-# 64 elements, and by default the compiler gives each thread {{ puzzle.free_64 }} registers. With up to 128 it got
-# {{ puzzle.gain_64 | .1f }}× faster, although fewer warps fit on an SM. Why?
+# [The lesson on occupancy](../speed/occupancy.py#register-pressure-and-spills) left us with a puzzle. Its kernel
+# computes dot products of 64 elements, and by default the compiler gives each thread {{ puzzle.free_64 }} registers.
+# With up to 128 registers, it got {{ puzzle.gain_64 | .1f }}× faster, although fewer warps fit on an SM. Why?
 #
 # Here's how the loop over the keys starts in both builds. `LDG` loads an element, and `FFMA`
 # is a multiply-add. How many instructions does a warp issue per key, and at which of them does it wait?
@@ -60,20 +60,19 @@ if HERE:
 # %% [markdown]
 # ## From CUDA C to PTX to SASS
 #
-# Two compilers work on a kernel. The first translates CUDA C into *PTX*, an assembly language for a virtual GPU
-# with as many registers as you like. The second, `ptxas`, translates PTX into *SASS*, the machine code of
-# one GPU generation, with the hardware's registers. SASS is what runs.
+# A kernel passes through two compilers. The first translates CUDA C into *PTX*, an assembly language for a virtual
+# GPU with as many registers as you like. The second, `ptxas`, translates PTX into *SASS*, the machine code of one GPU
+# generation, with the hardware's registers. SASS is what runs.
 #
-# You don't need a GPU to read it. *NVRTC* is both compilers in a library, and `nvdisasm` prints SASS as text. You can also use [Compiler
-# Explorer](../../road-map.md#to-look-up) in the browser, or `cuobjdump -sass` for a finished program.
+# You don't need a GPU to read it. *NVRTC* packages both compilers as a library, and `nvdisasm` prints SASS as text.
 #
 # ??? definition "PTX"
 #     NVIDIA's virtual assembly language, into which CUDA C is compiled first. It has unlimited typed registers and
 #     is common to all NVIDIA GPUs; none of them executes it directly.
 #
 # ??? definition "SASS"
-#     The machine code of one generation of NVIDIA GPUs in text form: the instructions that are executed, with the
-#     registers of the hardware.
+#     The machine code of one generation of NVIDIA GPUs in text form: the instructions that the hardware executes,
+#     with its own registers.
 #
 # ??? definition "NVRTC"
 #     NVIDIA's CUDA C compiler as a library, which a program calls at run time with a string of CUDA C.
@@ -138,7 +137,7 @@ if HERE:
 #
 # The index takes one `IMAD`, an integer multiply-add. Each address takes one `IMAD.WIDE`, which multiplies `i` by 4
 # bytes and adds a 64-bit pointer; PTX needs two instructions for that. The `if` has become a predicated `EXIT`, not a
-# branch. Of {{ first.instructions }} instructions, one `FADD` does the actual work.
+# branch. Of the {{ first.instructions }} instructions, only one, the `FADD`, does the actual work.
 
 # %% [markdown]
 # ## Scoreboards: a warp waits at the first use
@@ -147,15 +146,15 @@ if HERE:
 # *scoreboard* records that the destination register is pending. The warp stalls at the first instruction that reads the
 # register. In the listing, both `LDG`s come before the `FADD` that needs them, so their latencies overlap.
 #
-# So to find waiting in a listing, look for the first use of a loaded register, then count the loads that are issued
-# before it.
+# So to find where a warp waits, look in the listing for the first use of a loaded register, then count the loads that
+# are issued before it.
 #
 # ??? definition "Scoreboard"
-#     The marks by which a warp scheduler knows which registers still wait for a result. An instruction that
-#     uses such a register isn't issued before the result has arrived.
+#     The marks by which a warp scheduler knows which registers still wait for a result. An instruction that uses such
+#     a register isn't issued until the result has arrived.
 
 # %% [markdown]
-# ## Issue bound: instructions per warp as time
+# ## Issue bound: from instructions per warp to time
 #
 # A warp scheduler issues at most one instruction per cycle. With $W$ warps of $I$ instructions each and $S$ schedulers,
 # issuing takes at least $WI/S$ cycles. An H100 has {{ first.schedulers }} schedulers. For 2²⁶ elements, that's
@@ -186,7 +185,7 @@ publish(
 # %% [markdown]
 # ## A phrase book for SASS
 #
-# A handful of names answers most questions. This kernel has a line for each. It's only compiled, never run.
+# A handful of instruction names is enough to answer most questions. This kernel has a line for each.
 
 # %%
 PHRASES = Kernel(r"""
@@ -258,19 +257,20 @@ if HERE:
 publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE else np.nan})
 
 # %% [markdown]
-# Two of them deserve a second look. Division isn't one instruction: after an approximation, it may call a subroutine of
-# {{ book.repair }} instructions, for very large and very small values. And always read the suffix: `LDG.E` loads 4 bytes per
-# lane, `LDG.E.128` loads 16.
+# Two of them deserve a second look. Division isn't a single instruction: it starts with an approximation and, for
+# very large and very small values, may call a subroutine of {{ book.repair }} instructions. And always read the
+# suffix: `LDG.E` loads 4 bytes per lane, `LDG.E.128` loads 16.
 
 # %% [markdown]
 # ## Loads in flight, counted in the listing
 #
-# Now solve the puzzle. The two loops are almost equally long, {{ loops.free_64 }} and {{ loops.at_128 }} instructions per key: 64 loads,
-# 64 multiply-adds and a few others. In the first one, {{ loops.ahead_free }} loads are issued, and then an `FFMA` reads the first
-# of them. There the warp waits. With more registers, {{ loops.ahead_128 }} loads come before the first `FFMA`, because each
-# of them has a register of its own to arrive in.
+# Now solve the puzzle. The two loops are almost equally long, {{ loops.free_64 }} and {{ loops.at_128 }} instructions
+# per key: 64 loads, 64 multiply-adds and a few others. In the first one, {{ loops.ahead_free }} loads are issued, and
+# then an `FFMA` reads the first of them. There the warp waits. With more registers, {{ loops.ahead_128 }} loads come
+# before the first `FFMA`, because each has its own destination register.
 #
-# So count the loads in flight: how many are issued from a load until its first use, averaged over all loads of the loop.
+# So count the loads in flight: the number issued between a load and its first use, averaged over all loads in the
+# loop.
 
 
 # %%
@@ -289,9 +289,10 @@ def loads_in_flight(instructions):
 
 
 # %% [markdown]
-# Multiply by the resident warps, and you have the loads in flight per SM. By Little's law, a build with few of them should be
-# slow. How fast can it get? An SM has 32 load/store units, so it should execute at most one warp's load per cycle, which at
-# D = 64 takes at least {{ loops.least_64 | .0f }} µs.
+# Multiply by the number of resident warps, and you have an estimate of the loads in flight per SM. By Little's law,
+# throughput is that number divided by the latency, so a build with few loads in flight should be slow. How fast can
+# it get? An SM has 32 load/store units, so it should execute at most one warp's load per cycle. At D = 64, that takes
+# at least {{ loops.least_64 | .0f }} µs.
 #
 # To test that, compile the kernel with five register caps, for D = 64 and D = 128, and compare with the recorded times.
 
@@ -349,8 +350,8 @@ if HERE and record:
             + [Series("lower bound", [80, 860], [1, 1], role="predicted", marks=False)],
             x="loads in flight per SM",
             y="SM cycles per memory instruction",
-            title="Below 300 loads in flight, each costs more; the two builds with the most spills stand out",
-            caption=f"Recorded time on an {{machine}} per memory instruction of the loop, for {len(READ)} builds of one kernel, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. In {'all' if same == len(READ) else same} of them, the SASS counted here uses as many registers and as much local memory as the recorded one.",
+            title="Below 300 loads in flight, each memory instruction costs more; the two builds with the most spills stand out",
+            caption=f"Recorded time on an {{machine}} per memory instruction of the loop, for {len(READ)} builds of one kernel, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. In {'all' if same == len(READ) else same} of them, the SASS counted here uses as many registers and as much local memory as the kernel that was timed.",
         )
     )
 
@@ -432,36 +433,32 @@ publish(
 
 # %% [markdown]
 # That solves the puzzle. With up to 128 registers, an SM has {{ sm.at_128_64 | .0f }} loads in flight instead of
-# {{ sm.free_64 | .0f }}, despite fewer warps. It also explains why, at D = 128, a cap of 64 beats one of 128 in spite of its
-# spills: a thread has about as many loads in flight, but twice as many warps fit, so the SM has
+# {{ sm.free_64 | .0f }}, despite fewer warps. It also explains why, at D = 128, a cap of 64 beats one of 128 despite
+# its spills: each thread has slightly more loads in flight, and twice as many warps fit, so the SM has
 # {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
 #
-# Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to {{ loops.near_most | .1f }} cycles
-# with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with fewer. It never gets down to one. The issue slots aren't the
-# reason, since only {{ loops.issue | .0% }} of them are used, and more loads in flight don't help. So the limit must be in the memory path,
-# which a listing doesn't show.
+# Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to
+# {{ loops.near_most | .1f }} cycles with more than 300 loads in flight, and more than {{ loops.far_least | .1f }}
+# with fewer. It never gets down to one. Issue slots aren't the reason, since only {{ loops.issue | .0% }} of them are
+# used, and more loads in flight don't help. So the limit must be in the memory path, which a listing doesn't show.
 
 # %% [markdown]
 # ## Spills: LDL and STL in the loop
 #
-# Two builds are far off the curve: D = 128 with a cap of 48 or 32. In SASS, spills are `STL` and `LDL`, stores and loads of local memory.
-# With a cap of 48, they are {{ loops.spills_48 }} of {{ loops.of_48 }} instructions in the loop, and all resident
-# warps together spill more than twice what L1 can hold. The builds on the curve spill less than that. Whether spills hit in L1 is a
-# question for [a profile](profiles.py#memory-traffic-is-it-more-than-the-task-needs).
+# Two builds stand out in the figure: D = 128 with a cap of 48 or 32. In SASS, spills are `STL` and `LDL`, stores and
+# loads of local memory. With a cap of 48, they account for {{ loops.spills_48 }} of the {{ loops.of_48 }}
+# instructions in the loop, and all resident warps together spill more than twice what L1 can hold. The other builds
+# spill less than that.
 
 # %% [markdown]
 # ## FP32 GEMM: how much of the loop is FFMA?
 #
-# In a compute-bound kernel, the mix of instructions is a bound by itself. The inner loop of the course's fastest
-# \FP32 \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. So at most
-# {{ product.most | .0% }} of the issue slots can be an `FFMA`, and this loop can't exceed that fraction of the peak.
+# In a compute-bound kernel, the instruction mix alone sets a bound. The inner loop of the course's fastest \FP32
+# \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. So at most
+# {{ product.most | .0% }} of the issue slots can go to `FFMA`s, and this loop can't exceed that fraction of the peak.
 #
-# Measured on an H200, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only a profile shows: the
-# schedulers issue nothing in {{ product.idle | .0% }} of the cycles, mostly because of dispatch stalls and values from
-# shared memory, and SMs are idle for {{ product.tail | .0% }} of the time while others finish the last tiles.
-#
-# The suffix `.reuse`, on {{ product.reuse | .0% }} of the `FFMA`s, keeps an operand for the next instruction, which
-# [saves a register read](../matmul/register_tiles_banks.py#snake-order-reuse-an-operand-at-every-turn).
+# Measured on an H200, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only [a
+# profile](profiles.py) shows.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements.profiling import NO_STALL, printed_profiles, stall_fractions
@@ -489,19 +486,20 @@ assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text na
 # %% [markdown]
 # ## The answer
 #
-# By default, a warp issues {{ loops.free_64 }} instructions per key: 64 loads, 64 multiply-adds and {{ loops.around }} others. It waits at the first
-# multiply-add that needs a loaded value. With {{ loops.ahead_free }} loads before that one, the kernel takes
-# {{ puzzle.free_us | us }}. The build with {{ loops.ahead_128 }} takes {{ loops.recorded_64 | us }}.
+# By default, a warp issues {{ loops.free_64 }} instructions per key: 64 loads, 64 multiply-adds and
+# {{ loops.around }} others. It waits at the first multiply-add that needs a loaded value. With {{ loops.ahead_free }}
+# loads before it, the kernel takes {{ puzzle.free_us | us }}. The build with {{ loops.ahead_128 }} takes
+# {{ loops.recorded_64 | us }}.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - PTX is for a virtual GPU. Registers, spills and the final order of loads are visible only in SASS. NVRTC with
-#   `nvdisasm` prints it without a GPU.
-# - A warp waits at the first use of a loaded register. Count the loads issued before it and multiply by
-#   the resident warps.
-# - A scheduler issues at most one instruction per cycle, so a count of instructions gives a lower bound for the time, without
-#   any waiting.
+# - PTX is for a virtual GPU. Registers, spills and the final order of loads are visible only in SASS. With NVRTC and
+#   `nvdisasm`, you can print the SASS without a GPU.
+# - A warp waits at the first use of a loaded register. Count the loads issued before that use and multiply by the
+#   number of resident warps.
+# - A scheduler issues at most one instruction per cycle, so the instruction count gives a lower bound on the time,
+#   which ignores any waiting.
 #
 # ## In your own kernel
 #
@@ -570,8 +568,7 @@ exercise(
     """
     Write `inner_loop(lines)` for the lines of a listing. Return two numbers for the longest loop that contains no
     other loop: its instructions, the branch included, and how many of them load or store spilled values. A label has a
-    line of its own and ends with a colon; an instruction may start with a predicate. `machine_code(kernel).text()`
-    is such a listing of any kernel, if NVRTC and nvdisasm are installed.
+    line of its own and ends with a colon; an instruction may start with a predicate. `machine_code(kernel).text()` returns such a listing for any kernel, if NVRTC and nvdisasm are installed.
     """,
     answer=inner_loop,
     tests=loop_tests,
