@@ -286,7 +286,7 @@ publish(
 
 # %% [markdown]
 # {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per
-# SM, the step moves to {{ stand.two }} blocks. If we take the launch overhead from the shortest run, no measured time
+# SM, the step moves to {{ stand.two }} blocks. If we take the launch \overhead from the shortest run, no measured time
 # differs from the model by more than {{ stand.worst | .1%}}.
 #
 # So does higher occupancy help a GEMM in the same way? If two tiles fit on an SM, {{ stand.two }} tiles would run
