@@ -23,15 +23,15 @@
 # impossible: softmax needs a whole row of scores before it can give the first probability. But [online
 # softmax](softmax.py) doesn't: it keeps a running maximum $m$ and a running sum $z$.
 #
-# The output can be accumulated in the same way, in a row $o$ of $d$ accumulators per query, $\sum_j e^{s_j - m} V_j$.
-# When the maximum grows to $m'$, a single factor, $\alpha = e^{m-m'}$, corrects both $z$ and $o$. After the last key,
-# $o/z$ is the result.
+# The output can be accumulated in the same way: for each query, a row $o$ of $d$ accumulators holds
+# $\sum_j e^{s_j - m} V_j$. When the maximum grows to $m'$, a single factor, $\alpha = e^{m-m'}$, corrects both $z$ and
+# $o$. After the last key, $o/z$ is the result.
 #
 # $$o' = \alpha\,o + \sum_{j \in \text{tile}} e^{s_j-m'}\,V_j$$
 #
 # Take one query with scores 1 and 3 and, for brevity, values 10 and 20. After the first key, $m$ = 1, $z$ = 1 and $o$ =
 # 10. The second key raises $m$ to 3, so $\alpha = e^{-2}$ = 0.135, $z$ = 0.135 + 1 and $o$ = 1.35 + 20. The result is
-# 21.35 / 1.135 = 18.8, exactly what softmax gives.
+#     21.35 / 1.135 = 18.8, just as softmax gives.
 #
 # [Rabe and Staats](https://arxiv.org/abs/2112.05682) had shown that attention needs no quadratic memory; FlashAttention
 # made it fast.
@@ -143,10 +143,10 @@ show(
 # %% [markdown]
 # ## One query row per group of threads
 #
-# In the first kernel, a block processes `BR` queries with `PARTS` threads each, which divide the row of $d$ elements
-# among them. It loads keys and values in tiles of `BC`. Its argument `bias` is added to a key's scores; $-\infty$ masks
-# the key. If all keys are masked, the output is zero. Nothing is approximated:[^approximate] it's the same sum in a
-# different order.
+# In the first kernel, a block processes `BR` queries with `PARTS` threads per query, which divide the row of $d$
+# elements among themselves. It loads keys and values in tiles of `BC`. Its argument `bias` is added to a key's scores;
+# $-\infty$ masks the key. If all keys are masked, the output is zero. Nothing is approximated:[^approximate] it's the
+# same sum in a different order.
 #
 # [^approximate]: A common misconception: FlashAttention is an approximation. Approximate attention, with sparse or
 #     low-rank matrices, does less arithmetic, but was often no faster, because the time went into memory traffic, as
@@ -574,8 +574,8 @@ publish(
 #
 # With one block per head, as in the FA1 order, a model with 12 heads uses {{ chip.by_head | .0% }} of the
 # {{ chip.sms }} SMs. The FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of
-# 64 has only {{ chip.tiles }} blocks. The keys are a third axis: several blocks process the same queries, each with its
-# own *split* of the keys, and online softmax's rule combines their results. For a single query, this is known as
+# 64 has only {{ chip.tiles }} blocks. The keys can be a third axis: several blocks process the same queries, each with
+# its own *split* of the keys, and online softmax's rule combines their results. For a single query, this is known as
 # [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
 #
 # ??? question "Why not one block per head?"
@@ -1095,7 +1095,7 @@ publish(
 # splits. The roofline bound for the whole computation is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput
 # (data sheet).
 #
-# For comparison, the first kernel with eight queries per block also has {{ chip.blocks }} blocks, each of one warp.
+# The first kernel with eight queries per block also has {{ chip.blocks }} blocks, each of one warp.
 
 
 # %% fold="Code of the measurement"
@@ -1395,7 +1395,7 @@ publish(
 # %% [markdown]
 # The two GEMMs take {{ clocks.per_product | .2f }} cycles for each FMA that a scheduler issues, although it could issue
 # one per cycle. Before that, a block waits for its first tiles, since all SMs load 96 KB at the same time. The whole
-# kernel takes {{ clocks.all_us | us }}. The other {{ clocks.rest_us | us }} of the measured time go to the second
+# kernel takes {{ clocks.all_us | us }}. The remaining {{ clocks.rest_us | us }} of the measured time goes to the second
 # launch and to launch overhead.
 #
 # If the GPU starts out idle, host overhead counts as well. This course launches kernels from Python, whereas PyTorch
@@ -1485,8 +1485,7 @@ if complete(*host_us.values()):
     assert host_us["Kernel 6: two launches"] > host_us["torch, three operations"], "and slower without"
 
 # %% [markdown]
-# Compared with an FP64 reference, the largest error is {{ errors.most | .1e }}. No error is more than
-# {{ errors.worst_times | .1f }}× PyTorch's:
+# Compared with an FP64 reference, the largest error is {{ errors.most | .1e }}:
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():

@@ -10,8 +10,8 @@
 # %% [markdown]
 # Take 4 sequences with 16 heads, 4,096 tokens and $d$ = 128. PyTorch's unfused attention stores its N × N matrices, and
 # its backward pass takes {{ seen.math_full_4096 | us }}. cuDNN never stores the probabilities $P$, so its backward pass
-# has to compute them again. It takes {{ seen.cudnn_full_4096 | us }}: {{ rate.cudnn_of_math | .0f }}× faster, with more
-# arithmetic.
+# has to compute them again. Yet it takes only {{ seen.cudnn_full_4096 | us }}, which is {{ rate.cudnn_of_math | .0f }}×
+# faster.
 #
 # **How close to cuDNN can our own kernel get?**
 
@@ -386,18 +386,17 @@ try_it(
 # device memory: the TMA instruction `cp.reduce.async.bulk` adds a whole tile from shared memory, and the L2 does the
 # additions. The blocks add in the order in which they arrive, so the last bits of $dQ$ can differ from run to run.
 #
-# Before this kernel, `prepare` computes $\delta$; after it, `finish` converts $dQ$ to BF16. The block is
-# [warp-specialised](hopper.py): a producer warp loads the query tiles, and each of two consumer warpgroups owns 64
-# keys.
+# The block is [warp-specialised](hopper.py): a producer warp loads the query tiles, and each of two consumer warpgroups
+# owns 64 keys.
 
 # %% [markdown]
 # ## Sᵀ instead of S: operands that stay in registers
 #
-# `wgmma` takes operand A from registers, [in the layout of an
+# `wgmma` can take operand A from registers, [in the layout of an
 # accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). So compute the transposed scores,
-# $S^T = KQ^T$, with keys as rows. Then $P^T$ and $dS^T$ are in registers as A operands of $dV$ and $dK$. Only $dQ$ needs
-# $dS$ in the other orientation. `stmatrix` writes $dS^T$ to shared memory once, where both warpgroups read it as an
-# MN-major operand, and each computes one half of the columns of $dQ$.
+# $S^T = KQ^T$, with keys as rows. Then $P^T$ and $dS^T$ are in registers as A operands of $dV$ and $dK$. Only $dQ$
+# needs $dS$ in the other orientation. `stmatrix` writes $dS^T$ to shared memory once, where both warpgroups read it as
+# an MN-major operand, and each computes one half of the columns of $dQ$.
 
 # %% fold="Code of the table"
 GEMMS = (  # result, M, N and K for one warpgroup and query tile, A, B, accumulators
@@ -822,8 +821,8 @@ PREPARE, HOPPER, FINISH = (
 )
 
 # %% [markdown]
-# Here are the two steps between the GEMMs: first $P^T$ from $S^T$ and $L$, with the causal mask, then $dS^T$ from $P^T$,
-# $dP^T$ and $\delta$. Each lane's fragment has two keys and sixteen queries.
+# Here are the two steps between the GEMMs: first $P^T$ from $S^T$ and $L$, with the causal mask, then $dS^T$ from
+# $P^T$, $dP^T$ and $\delta$. Each lane's fragment covers two keys and sixteen queries.
 
 # %%
 HOPPER.region("weights")
@@ -1187,8 +1186,9 @@ publish(
 # %% [markdown]
 # ## Block order: keep a head in L2
 #
-# Under a causal mask, the blocks of the first keys see all queries, and those of the last keys see few. *Longest first*
-# would balance this load best. But on an H100, the kernel takes {{ order.slower | .0% }} longer with it than *by head*.
+# Under a causal mask, the blocks with the first keys see all queries, and those with the last keys see only a few.
+# *Longest first* would balance this load best. But on an H100, the kernel takes {{ order.slower | .0% }} longer with it
+# than *by head*.
 #
 # The reason is L2. With *longest first*, blocks of all {{ order.heads }} heads run at the same time. Their $Q$ and $dO$
 # alone take {{ order.all_mb | .0f }} MB, more than L2 holds. *By head*, the {{ order.sms }} SMs work on about
@@ -1357,5 +1357,5 @@ exercise(
 )
 
 # %% [markdown]
-# [Attention masks and dropout](masks.py) adds sliding windows, packed documents and dropout to both passes.
-# [Decoding](decoding.py) is about attention with a single query.
+# [Attention masks and dropout](masks.py) covers sliding windows, packed documents and dropout. [Decoding](decoding.py)
+# is about attention with a single query.

@@ -8,8 +8,9 @@
 # ---
 
 # %% [markdown]
-# On a Hopper GPU, cuBLAS multiplies two BF16 matrices of 4,096 × 4,096 in {{ hook.cublas | us }}. A naive kernel with one thread per
-# element of C takes {{ hook.naive | us }}. The last kernel on this page takes {{ beside.us | us }}, and it has {{ fast.lines }} lines.
+# On a Hopper GPU, cuBLAS multiplies two BF16 matrices of 4,096 × 4,096 in {{ hook.cublas | us }}. A naive kernel with
+# one thread per element of C takes {{ hook.naive | us }}. The last kernel on this page takes {{ beside.us | us }} and
+# is {{ fast.lines }} lines long.
 #
 # You already have the parts: [the TMA](tma.py) copies tiles, mbarriers signal that they've arrived, and
 # [wgmma](wgmma.py) multiplies them. Put together in the obvious way, they leave you far behind cuBLAS. The difference
@@ -168,7 +169,7 @@ agree(one_buffer, ONE_BUFFER, [with_one_buffer(*size, whole=True) for size in RA
 # %% [markdown]
 # ## Warp specialisation: producer and consumer warpgroups
 #
-# While a tile is in flight, this block's tensor cores are idle. So split the work: a *producer* warpgroup only loads,
+# While a tile is in flight, this block computes nothing. So split the work: a *producer* warpgroup only loads,
 # *consumer* warpgroups only multiply, and [a ring of buffers](tma.py#a-ring-of-buffers) connects them. Each buffer has
 # two mbarriers: `full` completes when the bytes have arrived, and `empty` when every consumer has read them. A consumer
 # waits only if the producer is late.
@@ -203,7 +204,7 @@ show(
         waiting_and_running_ahead(),
         unit="arbitrary units",
         title="With a ring, the consumer waits only at the start",
-        caption=f"A model: {SLABS} K tiles, each taking {COME:.0f} units of time to load and {WORK:.0f} to multiply, with one buffer and with a ring of four, whose loads overlap. The number in each bar is the K tile. Hatched: the tensor cores are idle.",
+        caption=f"A model: {SLABS} K tiles, each taking {COME:.0f} units of time to load and {WORK:.0f} to multiply, with one buffer and with a ring of four, whose loads overlap. The number in each bar is the K tile. Hatched: the block only waits.",
     )
 )
 
@@ -488,8 +489,8 @@ publish(
 # {{ large.per_clock | .0f }} bytes per cycle.
 #
 # A consumer thread needs {{ task.sums }} registers for its accumulators alone, while a producer needs very few, so
-# [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers. Don't expect a gain
-# here, though: an even split already gives each of the 384 threads {{ registers.equal }}.
+# [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers. Here, an even split
+# would do: it gives each of the 384 threads {{ registers.equal }}.
 
 # %% fold="Code of the numbers"
 
@@ -819,9 +820,9 @@ publish(
 )
 
 # %% [markdown]
-# At 8,192, a wave of 128 tiles needs on average {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in row-major
-# order, and {{ waves.hilbert_kb | ,.0f }} KiB along the curve. The blocks request the same number of bytes from the L2
-# whatever the order. Only the traffic between DRAM and the L2 changes.
+# At 8,192, a wave of 128 tiles needs an average of {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in
+# row-major order, and {{ waves.hilbert_kb | ,.0f }} KiB along the curve. The blocks request the same number of bytes
+# from the L2 whatever the order. Only the traffic between DRAM and the L2 changes.
 
 # %% [markdown]
 # ## Clusters and multicast
@@ -830,8 +831,8 @@ publish(
 # half of the tile of B, and the TMA writes it into the shared memory of both by
 # [multicast](clusters.py#multicast-one-load-for-all-blocks). The load on the L2 falls from {{ large.per_clock | .0f }}
 # to {{ pair.per_clock | .0f }} bytes per cycle per SM. In return, a buffer is free only when the consumers of *both*
-# blocks have read it, so each consumer arrives at both `empty` mbarriers. Since one of them is in the other block, you
-# might play it safe and write `mbarrier.arrive.release.cluster`.
+# blocks have read it, so each consumer arrives at both `empty` mbarriers. Since one of them is in the other block,
+# `mbarrier.arrive.release.cluster` may look like the safe choice.
 #
 # Why pairs and not larger clusters? Ask the driver how many fit at once:
 
@@ -886,9 +887,9 @@ publish(fours={"at_once": CLUSTERS[4], "all": SMS // 4})
 #
 # At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last
 # one some SMs idle. {{ rounds.even }} SMs need just as many waves, so launch {{ rounds.even }} blocks. [Wave
-# quantisation](tiles_and_waves.py) alone makes no difference between the two. But at this size, each wave of
-# {{ rounds.even }} tiles on the Hilbert curve forms a rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K
-# tile. A wave of {{ rounds.sms }} tiles needs {{ rounds.all_kb | .0f }} on average.
+# quantisation](tiles_and_waves.py) alone favours neither. But at this size, each wave of {{ rounds.even }} tiles on the
+# Hilbert curve forms a rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. A wave of
+# {{ rounds.sms }} tiles needs {{ rounds.all_kb | .0f }} on average.
 
 # %% fold="Code of the numbers"
 PATH = hilbert(4096 // 128, 4096 // 256)
@@ -1123,15 +1124,15 @@ publish(
 # %% [markdown]
 # ## Measured: which steps pay off
 #
-# Compare each version with the one before. The second consumer is the big step, at {{ gave.two | .1f }}×. The ring on
-# its own gains nothing ({{ gave.ring | .2f }}×): with a single buffer, {{ fits.single }} small blocks fit on an SM, and
-# one multiplies while another waits; with the ring, only one block fits. But the ring allows a larger tile. Next come
-# the TMA store, at {{ gave.stored | .2f }}×, and the persistent loop, at {{ gave.listed | .2f }}×.
+# Each factor compares a version with the one before it. The second consumer is the biggest step, at
+# {{ gave.two | .1f }}×. The ring on its own gains nothing ({{ gave.ring | .2f }}×): with a single buffer,
+# {{ fits.single }} small blocks fit on an SM, and one multiplies while another waits; with the ring, only one block
+# fits. But the ring allows a larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent
+# loop, at {{ gave.listed | .2f }}×.
 #
-# Tile order alone doesn't pay off: at 8,192, the Hilbert curve changes the throughput to {{ gave.curve_large | .2f }}×
-# that of row-major order. A \profile on an H200 shows that the curve nearly halves the bytes read from DRAM, but that
-# the tensor cores are busy {{ profile.busy | .0% }} of the time either way. At 8,192, multicast gives a speedup of
-# {{ gave.clusters_large | .2f }}×, and even waves another {{ gave.even_large | .2f }}×.
+# Tile order alone doesn't pay off: at 8,192, the Hilbert curve gives {{ gave.curve_large | .2f }}× the throughput of
+# row-major order. A \profile on an H200 shows that the curve nearly halves the bytes read from DRAM, but that the
+# tensor cores are busy {{ profile.busy | .0% }} of the time either way.
 
 # %% fold="Code of the table"
 PROFILES = printed_profiles("matmul/hopper", "counters")  # recorded on an H200
@@ -1178,23 +1179,23 @@ if complete(RATES):
 # every signal: once per K tile, the warp waits until all its earlier writes are visible. But a consumer has only read
 # shared memory, so the narrow scope is enough.
 #
-# *A common misconception:* a wider scope than needed costs only a little time. In an inner loop, it can cost more than
-# any other line.
+# *A common misconception:* a wider scope than needed costs only a little time. In an inner loop, it can cost a lot.
 #
 # ## Against cuBLAS
 #
-# At 4,096 the kernel reaches {{ beside.tflop | .0f }} TFLOP/s, {{ beside.of_units | .0% }} of the tensor cores' peak
+# At 4,096, the kernel reaches {{ beside.tflop | .0f }} TFLOP/s, {{ beside.of_units | .0% }} of the tensor cores' peak
 # (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS, as
-# `torch.matmul` calls it; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran one algorithm, which its heuristics
-# chose. On an H200, we also timed the ten that cuBLASLt proposes. From 2,048 to 8,192, the kernel reaches
+# `torch.matmul` calls it; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
+# heuristics. On an H200, we also timed the ten that cuBLASLt proposes. From 2,048 to 8,192, the kernel reaches
 # {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of the throughput of the best one: a tie.
 #
-# And the hardware? On that H200, `wgmma` on operands that never leave shared memory reaches {{ unfed.tflop | .0f }}
-# TFLOP/s, and the kernel reaches {{ unfed.reached | .0% }} of that at 8,192, at the GPU's power limit.
+# What about the hardware limit? On that H200, `wgmma` on operands that stay in shared memory reaches
+# {{ unfed.tflop | .0f }} TFLOP/s. At 8,192, the kernel reaches {{ unfed.reached | .0% }} of that and runs into the
+# GPU's power limit.
 #
 # ## Fewer tiles than SMs
 #
-# At 1,024 there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets
+# At 1,024, there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets
 # {{ few_tiles.last | .0% }} of cuBLAS's throughput. The simple ring, with tiles half as high, gets
 # {{ few_tiles.ring | .0% }}. Besides smaller tiles, the other remedy is *split-K*: see [FP32 GEMM at other
 # sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
@@ -1208,8 +1209,7 @@ if complete(RATES):
 #
 # - Warp specialisation pays off through the larger tile it makes possible: a producer warpgroup, a ring with `full` and
 #   `empty` mbarriers, and two consumers that share each tile of B. Multicast shares it between two blocks, too.
-# - In a persistent kernel, the next tile's loads overlap the previous tile's stores. The tile order is an input, so you
-#   can try several.
+# - In a persistent kernel, the next tile's loads overlap the previous tile's stores.
 # - Release no wider than you need. A needless `.release.cluster` cut the throughput to {{ gave.word | .2f }}×.
 #
 # ## In your own kernel

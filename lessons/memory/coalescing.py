@@ -11,11 +11,11 @@
 # Two kernels sum 2²⁵ integers each, {{ lists.length }} per thread. They execute the same loads and the same additions
 # with the same number of threads. In the first kernel, each thread reads a row of a row-major matrix from left to
 # right, as you'd write it for a CPU. In the second, each thread reads a column from top to bottom, which is the worst
-# you can do on a CPU.
+# order for a CPU.
 #
-# The difference comes down to *coalescing*, and it's the first thing to check in any kernel that is limited by memory.
-# Get it wrong with 4-byte elements, and up to {{ sectors.useless | .1% }} of the bytes that the memory system fetches
-# are wasted.
+# Yet on a GPU, the second one is faster. The reason is *coalescing*, the first thing to check in any kernel that is
+# limited by memory. Get it wrong with 4-byte elements, and up to {{ sectors.useless | .1% }} of the bytes that the
+# memory system fetches are wasted.
 
 # %% [markdown]
 # ## Lanes, sectors and cache lines
@@ -25,9 +25,9 @@
 # works out which sectors the addresses are in, and fetches each of those once. Four neighbouring sectors, 128 bytes,
 # make a *cache line*. A request is *coalesced* if its addresses fall into as few sectors as possible.
 #
-# Take 4-byte elements at a stride of 2: lane 0 reads element 0, lane 1 element 2, lane 2 element 4. A
-# sector holds eight elements, so only four lanes share it, and the 32 lanes need 32 / 4 =
-# {{ sectors.stride_2 }} sectors instead of {{ sectors.stride_1 }}. Half of every sector is wasted. Move the sliders:
+# Take 4-byte elements at a stride of 2: lane 0 reads element 0, lane 1 element 2, lane 2 element 4. A sector holds
+# eight elements, so only four lanes share it, and the 32 lanes need 32 / 4 = {{ sectors.stride_2 }} sectors instead of
+# {{ sectors.stride_1 }}. Move the sliders:
 #
 # ??? definition "Cache line | cache lines"
 #     128 bytes that share one tag in a cache: four sectors, each of which may be present or not.
@@ -385,8 +385,8 @@ void sum_own_row_wide(const int* A, int* out, int R, int C) {
 agree(sum_own_row, SUM_OWN_ROW_WIDE, by_rows, rtol=0.0)
 
 # %% [markdown]
-# Now guess. Without caches, {{ sectors.stride_8 }} sectors against {{ sectors.stride_1 }} would make the
-# column-wise kernel {{ sectors.times_8 | .0f }}× faster. With perfect caches it would be no faster at all.
+# Now guess. Without caches, {{ sectors.stride_8 }} sectors against {{ sectors.stride_1 }} would make the column-wise
+# kernel {{ sectors.times_8 | .0f }}× faster. With perfect caches, it would be no faster at all.
 
 # %% fold="Code of the measurement"
 walks = measure(

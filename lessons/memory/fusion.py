@@ -339,8 +339,8 @@ FUSED(x, y, 4, grid=1, block=256)
 print(y.round(3))
 
 # %% [markdown]
-# Run the fused kernel, then a sine, a square and a sum; the other two kernels are like these. How many sectors do all
-# five move, and how many does the fused one?
+# Run the fused kernel, then three of the five (the cosine works like the sine, and one square like the other). How many
+# sectors do all five move, and how many does the fused one?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -377,8 +377,8 @@ show(
 #
 # You can also fuse part of a chain. Say you split ours into two kernels. If you cut after sine and cosine, two
 # intermediate arrays go from one kernel to the other, and the kernels move {{ moved.two_crossing }} values per element.
-# If the first kernel computes sin² and the second does the rest, only one array does. Both kernels then load `x`, but
-# the total falls to {{ moved.one_crossing }}.
+# If the first kernel computes sin² and the second does the rest, there's only one. Both kernels then load `x`, but the
+# total falls to {{ moved.one_crossing }}.
 
 # %% [markdown]
 # ## Prediction: count the bytes
@@ -535,8 +535,8 @@ publish(counted=counted)
 #
 # Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication and one
 # special-function instruction each, at the price of accuracy. The kernel gets only a little faster. With the accurate
-# functions but four elements per thread, loaded as one `float4`, it moves {{ took.float4_tb_per_s | .1f }} TB/s. So the
-# memory accesses are mostly to blame: one 4-byte load per thread [doesn't keep enough bytes in
+# functions but four elements per thread, loaded as one `float4`, it reaches {{ took.float4_tb_per_s | .1f }} TB/s. So
+# the memory accesses are mostly to blame: one 4-byte load per thread [doesn't keep enough bytes in
 # flight](../speed/roofline.py).
 #
 # PyTorch uses the memory bandwidth about equally efficiently in eager mode and when compiled. That makes it the fairer

@@ -89,7 +89,7 @@ print("FP32 accumulator:", float(wide[0]))
 #
 # FP16 and BF16 make different trade-offs: FP16 has three more fraction bits, whereas BF16 has the range of FP32. The
 # two [FP8 formats](https://arxiv.org/abs/2209.05433) (Micikevicius et al., 2022) offer the same choice in 8 bits. Pick
-# a value and compare the formats.
+# a value and compare.
 #
 # ??? definition "Dynamic range"
 #     The range from the smallest positive value to the largest that a format can represent.
@@ -191,8 +191,8 @@ show(
 # at $2^{24}$, about 17 million.
 #
 # Long before that, each addition loses a little. The figure adds up random values between 0 and 1. A pairwise sum adds
-# adjacent values, then adjacent sums, and so on, so that both operands are always of about the same size. Errors then
-# accumulate over $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
+# adjacent values, then adjacent sums, and so on, so both operands are of about the same size. Errors then accumulate
+# over $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
 
 # %% fold="Code of the check and of the numbers"
 from tilewise import agree, bf16, case, check, output, publish, uniform
@@ -413,8 +413,8 @@ assert np.isnan(np.maximum(with_nan, 0)[0])
 
 
 # %% [markdown]
-# Run all five ReLU kernels, two in FP32 and three in FP16, on the same number of elements. Which of them load as few
-# sectors as possible, and which issue the fewest requests?
+# Run all five ReLU kernels on the same number of elements. Which of them load as few sectors as possible, and which
+# issue the fewest requests?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -1132,7 +1132,7 @@ exercise(
     tests=sum_tests,
     wrong=[sequential, two_halves, {"np.append(values, np.float16(0))": "values[:-1]"}],
     hint="Add neighbouring elements, then neighbouring sums. What happens to the last element if the length is odd?",
-    explanation="Each half of 5,000 ones adds up to 2,500, more than 2,048, so it stops too. In a pairwise sum both operands of an addition have about the same size, and the error grows with the number of levels, not of elements.",
+    explanation="Each half of 5,000 ones adds up to 2,500, more than 2,048, so it stops too. In a pairwise sum, both operands of an addition have about the same size, and the error grows with the number of levels, not with the number of elements.",
 )
 
 # %% [markdown]

@@ -835,8 +835,8 @@ exercise(
        much data per step as each of the sixteen has now, is clearly faster.
     """,
     explanation="""
-    1. **Overhead.** Launches cost the same whatever the size, and the GPU idles between them. A quarter of the
-       operations and of the bytes would make a step that waits for either much faster. Capture the many small
+    1. **Overhead.** Launches cost the same whatever the size, and the GPU idles between them. If a step waited
+       for arithmetic or memory, a quarter of the operations and bytes would make it much faster. Capture the many small
        kernels in a CUDA graph, or merge them into fewer.
     2. **Device memory.** The kernel is on the slope of the roofline, and at nine tenths of the bandwidth the
        device is hardly ever idle. Apply bias and ReLU inside the kernel that computes the matrix.
@@ -937,7 +937,7 @@ exercise(
     Spans of one row may overlap, because a host has several threads. Find the row that is busy for the longest
     time, and return `"overhead"` for the host, `"data loading"` for the link and `"network"` for the network. For the
     device, take all of its spans together: return `"device memory"` if their intensity is left of the ridge and
-    `"arithmetic"` if it is right of it. The tests draw ten timelines, two of each kind.
+    `"arithmetic"` if it is right of it. The tests generate ten timelines, two of each kind.
     """,
     answer=bottleneck,
     tests=bottleneck_tests,
