@@ -8,13 +8,13 @@
 # ---
 
 # %% [markdown]
-# One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. On
-# the way, standard attention stores two matrices, the scores $S$ and the probabilities $P$, of
-# {{ stored.matrix_mb | .1f }} MB each, and reads both back. Both grow with the square of the context: at
-# {{ stored.long | , }} tokens, the two matrices of a single head no longer fit in an H100's memory.
+# One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. Along
+# the way, standard attention stores two {{ stored.matrix_mb | .1f }} MB matrices, the scores $S$ and the probabilities
+# $P$, and reads both back. Both grow with the square of the context: at {{ stored.long | , }} tokens, the two matrices
+# of a single head no longer fit in an H100's memory.
 #
-# *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), never stores either. PyTorch runs attention as
-# three operations, with NVIDIA's own GEMMs. How much faster can our fused kernel be?
+# *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), never stores either. Written as three PyTorch
+# operations, attention uses NVIDIA's own GEMMs. How much faster can our fused kernel be?
 
 # %% [markdown]
 # ## Materialised matrices, and how to avoid them
@@ -23,25 +23,24 @@
 # impossible: softmax needs a whole row of scores before it can give the first probability. But [online
 # softmax](softmax.py) doesn't: it keeps a running maximum $m$ and a running sum $z$.
 #
-# The output can be accumulated in the same way, in a row $o$ of $d$ accumulators per query, $\sum_j e^{s_j - m} V_j$.
-# When the maximum grows to $m'$, one factor, $\alpha = e^{m-m'}$, repairs both $z$ and $o$. After the last key, $o/z$ is
-# the result.
+# The output can be accumulated in the same way: for each query, a row $o$ of $d$ accumulators holds
+# $\sum_j e^{s_j - m} V_j$. When the maximum grows to $m'$, a single factor, $\alpha = e^{m-m'}$, corrects both $z$ and
+# $o$. After the last key, $o/z$ is the result.
 #
 # $$o' = \alpha\,o + \sum_{j \in \text{tile}} e^{s_j-m'}\,V_j$$
 #
 # Take one query with scores 1 and 3 and, for brevity, values 10 and 20. After the first key, $m$ = 1, $z$ = 1 and $o$ =
 # 10. The second key raises $m$ to 3, so $\alpha = e^{-2}$ = 0.135, $z$ = 0.135 + 1 and $o$ = 1.35 + 20. The result is
-# 21.35 / 1.135 = 18.8, exactly what softmax gives.
+#     21.35 / 1.135 = 18.8, just as softmax gives.
 #
-# [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention needs no quadratic memory; FlashAttention made it fast by
-# working on tiles in shared memory.
+# [Rabe and Staats](https://arxiv.org/abs/2112.05682) had shown that attention needs no quadratic memory; FlashAttention
+# made it fast.
 #
-# ??? question "Is a second pass over the keys needed, once the sum is known?"
-#     For softmax itself yes: its probabilities are the result. Attention doesn't need it. Weights that are too large
-#     by a common factor can be summed first and divided later, so a row of $O$ is divided by $z$ once,
-#     after the last key. Until then, the accumulators are rescaled in registers. The backward pass
-#     needs the probabilities again. It recomputes each of them from its query and key, with the row's maximum
-#     and sum, which are kept.
+# ??? question "Is a second pass over the keys needed once the sum is known?"
+#     For softmax itself, yes: its probabilities are the result. Attention doesn't need one. Weights that are too large
+#     by a common factor can be summed first and divided later, so a row of $O$ is divided by $z$ once, after the last
+#     key. Until then, the accumulators are rescaled in registers. The backward pass needs the probabilities again. It
+#     recomputes each one from its query and key, and from the row's maximum and sum, which are kept.
 #
 # ??? definition "Materialise | materialises | materialised | materialising"
 #     To write an intermediate result to device memory that only the next step reads.
@@ -144,13 +143,13 @@ show(
 # %% [markdown]
 # ## One query row per group of threads
 #
-# In the first kernel, a block processes `BR` queries with `PARTS` threads each, which divide the row of $d$ elements
-# among them. It loads keys and values in tiles of `BC`. Its argument `bias` is added to a key's scores; $-\infty$ masks
-# the key. If all keys are masked, the output is zero. Nothing is approximated:[^approximate] it's the same sum in
-# another order.
+# In the first kernel, a block processes `BR` queries with `PARTS` threads per query, which divide the row of $d$
+# elements among themselves. It loads keys and values in tiles of `BC`. Its argument `bias` is added to a key's scores;
+# $-\infty$ masks the key. If all keys are masked, the output is zero. Nothing is approximated:[^approximate] it's the
+# same sum in a different order.
 #
 # [^approximate]: A common misconception: FlashAttention is an approximation. Approximate attention, with sparse or
-#     low-rank matrices, does less arithmetic, but it was often no faster, because the time went into memory traffic, as
+#     low-rank matrices, does less arithmetic, but was often no faster, because the time went into memory traffic, as
 #     the [first paper](https://arxiv.org/abs/2205.14135) points out.
 
 
@@ -393,9 +392,9 @@ check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit Nu
 # %% [markdown]
 # ## Memory traffic still grows with N squared
 #
-# With $B_r$ queries per tile, FA2 order reads all keys and values $N/B_r$ times. With $B_c$ keys per tile, FA1 order
-# goes through all queries $N/B_c$ times. Three separate kernels write and read $S$ and $P$ once each, and their GEMMs
-# read $Q$, $K$ and $V$ tile by tile as well.
+# With $B_r$ queries per tile, a kernel in FA2 order reads all keys and values $N/B_r$ times. With $B_c$ keys per tile,
+# one in FA1 order goes through all queries $N/B_c$ times. Three separate kernels write and read $S$ and $P$ once each,
+# and their GEMMs read $Q$, $K$ and $V$ tile by tile as well.
 
 
 # %% fold="Three kernels with tiles that store S and P"
@@ -564,22 +563,22 @@ publish(
 
 # %% [markdown]
 # With equal tiles, FlashAttention moves fewer elements.[^sub] Three kernels with larger tiles can move even less. But
-# FlashAttention's traffic is cheaper: keys and values are the same bytes again and again, and the L2 keeps them, while
+# FlashAttention's traffic is cheaper: it reads the same keys and values again and again, and the L2 keeps them, while
 # $S$ and $P$ are new bytes every time. What FlashAttention must load from device memory grows only with $N$.
 #
-# [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size it grows with $N^2$
-# as before. What shrinks is the factor, for equal tiles, and the extra storage.
+# [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size, it still grows with
+#     $N^2$. What shrinks is the extra storage and, for equal tiles, the constant factor.
 
 # %% [markdown]
 # ## Parallelism: heads, query tiles and key splits
 #
-# With one block per head, as in FA1 order, a model of 12 heads uses {{ chip.by_head | .0% }} of the {{ chip.sms }} SMs.
-# FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of 64 has only
-# {{ chip.tiles }} blocks. The keys are a third axis: several blocks process the same queries, each with its own *split*
-# of the keys, and online softmax's rule combines their results. For a single query, this is known as
+# With one block per head, as in the FA1 order, a model with 12 heads uses {{ chip.by_head | .0% }} of the
+# {{ chip.sms }} SMs. The FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of
+# 64 has only {{ chip.tiles }} blocks. The keys can be a third axis: several blocks process the same queries, each with
+# its own *split* of the keys, and online softmax's rule combines their results. For a single query, this is known as
 # [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
 #
-# ??? question "Why not one block for each head?"
+# ??? question "Why not one block per head?"
 #     Because there are few heads. With 12 of them, {{ chip.by_head | .0% }} of an H100's SMs would get a block,
 #     and each block would have to process all queries of its head. Queries don't depend on each other:
 #     they share the keys and values, which are only read. So a head is divided by its queries, too.
@@ -611,10 +610,10 @@ publish(
 # ## Kernel 6: split-key FlashAttention
 #
 # With 64 queries per block and the keys in 8 splits, one head has {{ chip.blocks }} blocks. A block keeps 64 queries,
-# 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KB. Each warp owns eight
-# queries, so a row's maximum, sum and probabilities never leave the warp. Each thread computes four of these rows: first
-# 8 of the 128 scores in each row, then 8 of the 128 output columns. `cp.async` copies the tiles, and the values arrive
-# while the scores are computed.
+# 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KB in all. Each warp owns eight
+# queries, so no other warp needs their maxima, sums or probabilities. Each thread works on four of these rows: it first
+# computes 8 of the 128 scores in each row, then 8 of the 128 output columns. `cp.async` copies the tiles, and the
+# values arrive while the scores are computed.
 
 
 # %% tab="Pseudocode"
@@ -1015,10 +1014,10 @@ for name, inputs in AWKWARD.items():
 # %% [markdown]
 # ## Three bugs: a missing factor, wait or barrier
 #
-# Forget the factor $\alpha$, and nothing crashes. With one key tile per split the result is even right; with more, it's
-# off by up to {{ forgot.most | .2f }}, and only a comparison shows it. Forget the wait for $v$, and threads multiply
-# with values that haven't arrived. Forget the last barrier, and the next tile overwrites values that a slower warp
-# still reads. The simulator names the last two:
+# Forget the factor $\alpha$, and nothing crashes. With one key tile per split, the result is even right; with more,
+# it's off by up to {{ forgot.most | .2f }}, and only a comparison with a reference reveals that. Forget the wait for
+# $v$, and threads multiply by values that haven't arrived. Forget the last barrier, and the next tile overwrites values
+# that a slower warp is still reading. The simulator catches the last two:
 
 
 # %% fold="Code of the checks"
@@ -1036,11 +1035,10 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 # %% [markdown]
 # ## Estimate: FMA issue, all instructions, shared memory
 #
-# How long does one of the {{ chip.blocks }} blocks take? An SM issues at most four instructions per cycle, so there are
-# two limits: the FMAs of its two GEMMs, and all its instructions. Shared memory is a third: it serves one
-# [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's why each thread computes 4 rows
-# by 8 columns: for four terms of each sum, it loads 12 × 16 bytes and executes 128 FMAs. With 4 by 4, it would load
-# 8 × 16 bytes for 64.
+# How long does one of the {{ chip.blocks }} blocks take? An SM issues at most four instructions per cycle. That sets
+# two limits: one from the FMAs of the block's two GEMMs, and one from all of its instructions. Shared memory is the
+# third: it serves one [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's why each
+# thread computes 4 rows by 8 columns: for four terms of each sum, it loads 12 × 16 bytes and executes 128 FMAs.
 
 
 # %% fold="Code of the prediction"
@@ -1092,11 +1090,12 @@ publish(
 )
 
 # %% [markdown]
-# The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's an estimate, since the hardware
-# runs \SASS and not \PTX, and it leaves out the first loads and the combining. The roofline bound for the whole is
-# {{ predicted.arithmetic_us | us }}, at peak FP32 throughput (data sheet).
+# The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's only an estimate: we counted \PTX
+# instructions, whereas the hardware runs \SASS, and it leaves out the first loads and the kernel that combines the
+# splits. The roofline bound for the whole computation is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput
+# (data sheet).
 #
-# For comparison, the first kernel with eight queries per block also has {{ chip.blocks }} blocks, of one warp each.
+# The first kernel with eight queries per block also has {{ chip.blocks }} blocks, each of one warp.
 
 
 # %% fold="Code of the measurement"
@@ -1189,7 +1188,7 @@ sixth = measure(
         at={"N": 1024, "d": 128},
         between=(0.5, 200),
         models={"the same multiply-adds": 1.0, "loads of keys and values": 8.0},
-        because="Both do the same multiply-adds. The first kernel loads an element per multiply-add and has one warp per SM, so nothing hides its latency. Kernel 6 loads 3 for 8 and has eight warps.",
+        because="Both do the same multiply-adds. The first kernel loads an element per multiply-add and has one warp per SM, so nothing hides its latency. Kernel 6 loads three elements per eight multiply-adds and has eight warps.",
     ),
 )
 
@@ -1219,7 +1218,7 @@ if complete(*split_us):
             log_x=True,
             log_y=True,
             title="Splitting the keys fills the SMs that one head leaves idle",
-            caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}: both launches of Kernel 6 by the number of key splits, and the estimate from PTX instructions at boost clock.",
+            caption="One head, N = 1,024, d = 128, 32-bit floats on an {machine}: the time of both launches of Kernel 6 by number of key splits, and the estimate from PTX instructions at boost clock.",
         )
     )
 three_us = us["torch, three operations", 1024]
@@ -1244,16 +1243,14 @@ publish(
 
 # %% [markdown]
 # At N = 1,024, Kernel 6 takes {{ seen.six_us | us }} and PyTorch's three operations {{ seen.torch_us | us }}: ours is
-# {{ seen.times_torch | .1f }}× faster. Splitting the keys in eight makes it {{ seen.share_gain | .1f }}× faster than
-# without splits.
+# {{ seen.times_torch | .1f }}× faster. With the keys in eight splits, it's {{ seen.share_gain | .1f }}× faster than
+# with just one.
 #
 # The best tile depends on N. At N = 256, Kernel 6 is slower than PyTorch, and tiles of 64 by 64 win, because they give
-# twice as many blocks. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }} of PyTorch's time, and a tile of 128
-# queries is faster still.
+# twice as many blocks. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }} of PyTorch's time.
 #
-# Fusion alone isn't enough. PyTorch's own fused kernel for FP32, the memory-efficient one of xFormers, takes
-# {{ seen.fused_us | us }} at N = 1,024. It doesn't split the keys, so a single head can't fill the chip. A \profile on an
-# H200 confirms it: on average, an SM is active for only {{ active.fused | .0% }} of the cycles.
+# Fusion alone isn't enough. PyTorch's own fused FP32 kernel, the memory-efficient attention kernel from xFormers, takes
+# {{ seen.fused_us | us }} at N = 1,024. It doesn't split the keys, so a single head can't fill the chip.
 
 # %% fold="Code that profiles Kernel 6 on a GPU" needs="gpu torch" record="counters"
 if gpu_here():
@@ -1396,14 +1393,14 @@ publish(
 )
 
 # %% [markdown]
-# The two GEMMs take {{ clocks.per_product | .2f }} cycles per FMA of a scheduler, which could issue one per cycle.
-# Before that, a block waits for its first tiles, since all SMs load 96 KB at the same time. The whole kernel takes
-# {{ clocks.all_us | us }}. The other {{ clocks.rest_us | us }} of the measured time go to the second launch and to
-# launch overhead.
+# The two GEMMs take {{ clocks.per_product | .2f }} cycles for each FMA that a scheduler issues, although it could issue
+# one per cycle. Before that, a block waits for its first tiles, since all SMs load 96 KB at the same time. The whole
+# kernel takes {{ clocks.all_us | us }}. The remaining {{ clocks.rest_us | us }} of the measured time goes to the second
+# launch and to launch overhead.
 #
-# If the GPU is idle at first, the host counts as well. This course launches kernels from Python, PyTorch from C++, so
-# Kernel 6 then takes longer than PyTorch. In a [CUDA graph](../speed/launches.py), it's faster again:
-# {{ hosted.six_graph | us }} instead of {{ hosted.torch_graph | us }}.
+# If the GPU starts out idle, host overhead counts as well. This course launches kernels from Python, whereas PyTorch
+# launches them from C++, so Kernel 6 then takes longer than PyTorch. With both in a [CUDA graph](../speed/launches.py),
+# Kernel 6 wins again: {{ hosted.six_graph | us }} against {{ hosted.torch_graph | us }}.
 
 
 # %% fold="Code of the measurement"
@@ -1488,7 +1485,7 @@ if complete(*host_us.values()):
     assert host_us["Kernel 6: two launches"] > host_us["torch, three operations"], "and slower without"
 
 # %% [markdown]
-# Compared with FP64, the largest error is {{ errors.most | .1e }}, at worst {{ errors.worst_times | .1f }}× PyTorch's:
+# Compared with an FP64 reference, the largest error is {{ errors.most | .1e }}:
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1540,8 +1537,8 @@ show(attention_so_far(6))
 #
 # - FlashAttention carries $m$, $z$ and $o$ per query through the key tiles and rescales $z$ and $o$ by one factor. The
 #   result is exact, and neither $S$ nor $P$ is stored.
-# - Storage falls from $N^2$ to $N$. Traffic stays quadratic, with a factor that depends on the tile, but the L2 serves
-#   most of it.
+# - Storage falls from $N^2$ to $N$. Traffic stays quadratic, with a factor that depends on the tile size, but the L2
+#   serves most of it.
 # - A block only has to write its output and its log-sum-exp, so keys can be split over blocks. With too few heads and
 #   query tiles, that's what fills the chip.
 

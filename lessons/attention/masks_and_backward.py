@@ -10,17 +10,16 @@
 # %% [markdown]
 # Take 4 sequences with 16 heads, 4,096 tokens and $d$ = 128. PyTorch's unfused attention stores its N × N matrices, and
 # its backward pass takes {{ seen.math_full_4096 | us }}. cuDNN never stores the probabilities $P$, so its backward pass
-# has to compute them again. It takes {{ seen.cudnn_full_4096 | us }}: {{ rate.cudnn_of_math | .0f }}× faster, with more
-# arithmetic.
+# has to compute them again. Yet it takes only {{ seen.cudnn_full_4096 | us }}, which is {{ rate.cudnn_of_math | .0f }}×
+# faster.
 #
-# The forward pass has two GEMMs. **How many does the backward pass need if $P$ isn't stored, and how close to cuDNN
-# can our own kernel get?**
+# **How close to cuDNN can our own kernel get?**
 
 # %% [markdown]
 # ## Five GEMMs instead of two
 #
-# Write $S = QK^T/\sqrt d$ for the scores, $P$ for the softmax of its rows and $O = PV$ for the output. The
-# backward pass gets $dO$, the gradient of the loss with respect to $O$. It goes through the same steps in reverse.
+# Write $S = QK^T/\sqrt d$ for the scores, $P$ for the softmax of its rows and $O = PV$ for the output. The backward
+# pass receives $dO$, the gradient of the loss with respect to $O$. It goes through the same steps in reverse.
 #
 # 1. $O = PV$ is a GEMM, and its two gradients are GEMMs too: $dV = P^T dO$ and $dP = dO\,V^T$.
 # 2. Softmax couples the elements of a row: a larger weight for one key makes all others smaller. Its gradient
@@ -30,7 +29,7 @@
 #
 #     $$\delta_i = \sum_j P_{ij}\,dP_{ij}$$
 #
-# 3. $S$ is a GEMM again: $dQ = dS\,K/\sqrt d$ and $dK = dS^T Q/\sqrt d$.
+# 3. $S$ is again the result of a GEMM: $dQ = dS\,K/\sqrt d$ and $dK = dS^T Q/\sqrt d$.
 #
 # That makes four GEMMs. The fifth is $QK^T$, which recomputes the scores.
 #
@@ -87,7 +86,7 @@ show(
         source=ONE_ROW,
         language="python",
         start=4,
-        title="A row of dS sums to zero: keys gain at the expense of others",
+        title="A row of dS sums to zero: some keys gain at the expense of others",
         caption="The backward pass of one query with six keys and d = 4, in the order in which the kernels compute it.",
     )
 )
@@ -96,14 +95,15 @@ show(
 # ## P from the log-sum-exp, δ from the output
 #
 # $P$ was never stored, and $\delta$ needs a complete row. [FlashAttention](https://arxiv.org/abs/2205.14135) has a
-# cheap form of both.
+# cheap way to get both.
 #
 # **The log-sum-exp recovers $P$.** The forward pass stores $L_i = m_i + \log z_i$, one float per query. A weight is
 # then a single exponential:[^residue]
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
 #
-# **The output gives $\delta$.** The $\delta$ of a row is a dot product of $d$ elements that are already in memory:
+# **The output gives $\delta$.** The $\delta$ of a row is the dot product of two rows of $d$ elements, both already in
+# memory:
 #
 # $$\delta_i = \sum_j P_{ij}\,(dO_i \cdot V_j)$$
 #
@@ -112,7 +112,7 @@ show(
 # So in our case, {{ tile.kept_mb | .0f }} MB of $L$ and $\delta$ replace {{ tile.stored_gb | .1f }} GB of $P$.
 #
 # [^residue]: With large scores, subtracting $L$ [rounds differently](../memory/precision.py) from subtracting a maximum
-#     and dividing by a sum. The errors measured below contain that.
+#     and dividing by a sum. The errors measured below include this effect.
 #
 # ??? definition "δ"
 #     In attention's backward pass, the sum over a row of $P \circ dP$. It equals the sum over the same row of $dO \circ O$.
@@ -236,8 +236,8 @@ DQ.region("query")
 DKDV.region("key")
 
 # %% [markdown]
-# Run it on one query and two keys with $q$ = 1, scores 1 and 3, values 10 and 20, and $dO$ = 1. Then $\delta$ is the
-# output, $dV$ holds the weights, and $dK$ is $dS$: what one key gains, the other loses.
+# Run both on one query and two keys, with $q$ = 1, scores 1 and 3, values 10 and 20, and $dO$ = 1. Then $\delta$ equals
+# the output, $dV$ holds the weights, and $dK$ equals $dS$: what one key gains, the other loses.
 
 # %%
 Q, K, V = np.float32([[1]]), np.float32([[1], [3]]), np.float32([[10], [20]])
@@ -354,7 +354,7 @@ by_gradients = sum((found["d" + name] * ways[name]).sum() for name in "QKV")
 check(by_gradients, slope, rtol=1e-6, name="the gradients against a central difference")
 
 # %% [markdown]
-# Run both kernels. Which of the two sizes adds threads, and which one makes each thread's loop longer?
+# Run both kernels. In each, which of the two sizes adds threads, and which one makes each thread's loop longer?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -380,24 +380,23 @@ try_it(
 # %% [markdown]
 # ## One kernel, five GEMMs
 #
-# A single kernel computes every tile of $S$ and $dP$ once. One block holds 128 keys and their values, and loops over the
-# queries in tiles of 64, like [FlashAttention-2](https://arxiv.org/abs/2307.08691). Its $dK$ and $dV$ stay in registers
-# until the end. $dQ$ can't, since every block contributes to every query tile. It's accumulated in device memory in
-# FP32: the TMA instruction `cp.reduce.async.bulk` adds a whole tile from shared memory, and the L2 does the additions.
-# The blocks add in the order in which they arrive, so the last bits of $dQ$ can differ from run to run.
+# A single kernel computes every tile of $S$ and $dP$ once. One block holds 128 keys and their values, and loops over
+# the queries in tiles of 64, like [FlashAttention-2](https://arxiv.org/abs/2307.08691). Its $dK$ and $dV$ stay in
+# registers until the end. $dQ$ can't, since every block contributes to every query tile. It's accumulated in FP32 in
+# device memory: the TMA instruction `cp.reduce.async.bulk` adds a whole tile from shared memory, and the L2 does the
+# additions. The blocks add in the order in which they arrive, so the last bits of $dQ$ can differ from run to run.
 #
-# Before this kernel, `prepare` computes $\delta$, converts $L$ to base 2 for the `ex2` instruction, and zeroes the
-# accumulators of $dQ$. After it, `finish` converts $dQ$ to BF16. The block is [warp-specialised](hopper.py): a producer
-# warp loads the query tiles, and each of two consumer warpgroups owns 64 keys.
+# The block is [warp-specialised](hopper.py): a producer warp loads the query tiles, and each of two consumer warpgroups
+# owns 64 keys.
 
 # %% [markdown]
 # ## Sᵀ instead of S: operands that stay in registers
 #
-# `wgmma` takes operand A from registers, [in the layout of an
+# `wgmma` can take operand A from registers, [in the layout of an
 # accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). So compute the transposed scores,
-# $S^T = KQ^T$, with keys as rows. Then $P^T$ and $dS^T$ are in registers as A operands of $dV$ and $dK$. Only $dQ$ needs
-# $dS$ in the other orientation. `stmatrix` writes $dS^T$ to shared memory once, where both warpgroups read it as an
-# MN-major operand, and each computes one half of the columns of $dQ$.
+# $S^T = KQ^T$, with keys as rows. Then $P^T$ and $dS^T$ are in registers as A operands of $dV$ and $dK$. Only $dQ$
+# needs $dS$ in the other orientation. `stmatrix` writes $dS^T$ to shared memory once, where both warpgroups read it as
+# an MN-major operand, and each computes one half of the columns of $dQ$.
 
 # %% fold="Code of the table"
 GEMMS = (  # result, M, N and K for one warpgroup and query tile, A, B, accumulators
@@ -420,16 +419,16 @@ show(
             ]
             for name, shape, a, b in GEMMS
         ],
-        caption="The five GEMMs of one consumer warpgroup for one query tile. A and B are in shared memory, K-major or MN-major, unless it says registers. Last: registers per thread of the accumulators.",
+        caption="The five GEMMs of one consumer warpgroup for one query tile. A and B are in shared memory, K-major or MN-major, unless it says registers. Last: registers per thread for the accumulators.",
     )
 )
 ACCUMULATORS = [shape[0] * shape[1] // 128 for _, shape, _, _ in GEMMS]
 publish(registers={"kept": ACCUMULATORS[2] + ACCUMULATORS[3]})
 
 # %% [markdown]
-# The accumulators also fix the tile size. Those of $dK$ and $dV$ take {{ registers.kept }} of the 240 registers that
-# `setmaxnreg` grants, for the whole loop. With 128 queries per tile, $S^T$ and $dP^T$ would take another
-# {{ registers.kept }}.
+# The accumulators also fix the tile size. For the whole loop, those of $dK$ and $dV$ take {{ registers.kept }} of the
+# 240 registers that `setmaxnreg` grants. With 128 queries per tile, $S^T$ and $dP^T$ would take another
+# {{ registers.kept }}, which is more than are left.
 
 
 # %% tab="Pseudocode"
@@ -822,8 +821,8 @@ PREPARE, HOPPER, FINISH = (
 )
 
 # %% [markdown]
-# Here are the two steps between the GEMMs: first $P^T$ from $S^T$ and $L$, with the causal mask, then $dS^T$ from $P^T$,
-# $dP^T$ and $\delta$. Each lane's fragment has two keys and sixteen queries.
+# Here are the two steps between the GEMMs: first $P^T$ from $S^T$ and $L$, with the causal mask, then $dS^T$ from
+# $P^T$, $dP^T$ and $\delta$. Each lane's fragment covers two keys and sixteen queries.
 
 # %%
 HOPPER.region("weights")
@@ -832,9 +831,10 @@ HOPPER.region("weights")
 HOPPER.region("ds")
 
 # %% [markdown]
-# Two named barriers protect the shared copy of $dS$. At the first, both warpgroups have read the previous tile, so they
-# may overwrite it. At the second, both halves are complete. The proxy fence between them makes the stores visible to
-# `wgmma`. Remove the second barrier, and the simulator reports a race at the GEMM for $dQ$:
+# Two named barriers protect the shared copy of $dS$. Once both warpgroups have reached the first one, they have read
+# the previous tile and may overwrite it. Once they have reached the second, both halves of the new tile are complete.
+# The proxy fence between them makes the stores visible to `wgmma`. Remove the second barrier, and the simulator reports
+# a race at the GEMM for $dQ$:
 
 # %% fold="Code of the checks"
 
@@ -924,14 +924,14 @@ expect_hazard(edited(faulty, ("named_barrier(3, 256);", "")), "race", line_with=
 # %% [markdown]
 # ## Roofline bounds: tensor cores and shared memory
 #
-# For a tile of 64 queries and 128 keys, five GEMMs take the tensor cores of an SM {{ tile.tensor | ,.0f }} cycles. At
+# For a tile of 64 queries and 128 keys, the five GEMMs take an SM's tensor cores {{ tile.tensor | ,.0f }} cycles. At
 # their peak of {{ tile.peak | .0f }} TFLOP/s (data sheet), our 64 heads of 4,096 tokens would take
 # {{ tile.ideal_us | us }}.
 #
-# Shared memory needs more. If `wgmma`, like ordinary loads, reads 128 bytes per cycle, all that passes through it takes
-# {{ tile.shared | ,.0f }} cycles per tile, or {{ tile.shared_us | us }} in all. The accumulators are to blame: with 64
-# × 64 of them, a `wgmma` with both operands in shared memory reads 128 bytes for each cycle of multiplication, and
-# larger ones don't fit in registers.
+# Shared memory needs more. If `wgmma`, like ordinary loads, reads 128 bytes per cycle, the shared-memory traffic takes
+# {{ tile.shared | ,.0f }} cycles per tile, or {{ tile.shared_us | us }} in total. The accumulator tiles are to blame:
+# with a 64 × 64 tile, a `wgmma` with both operands in shared memory reads 128 bytes for each cycle of multiplication,
+# and a larger tile doesn't fit in registers.
 
 # %% fold="Code of the numbers"
 from tilewise import gpu_here
@@ -969,8 +969,8 @@ publish(
 # %% [markdown]
 # ## Against FlashAttention-2 and cuDNN
 #
-# We time the backward pass of PyTorch's three backends and of our kernels, with two orders of blocks: *by head*, one
-# head after the other, and *longest first*, across all heads.
+# We time the backward pass of PyTorch's three backends and of our kernels. Ours run with two block orders: *by head*
+# (one head after the other) and *longest first* (across all heads).
 
 # %% fold="Code that times gradients on a GPU" needs="gpu" record="gradients"
 if gpu_here():
@@ -1170,29 +1170,31 @@ publish(
 )
 
 # %% [markdown]
-# **Without a mask, our backward pass reaches {{ rate.of_cudnn | .0% }} of cuDNN's throughput** at 4,096 tokens, and is
-# {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use `wgmma`. With a causal mask, it reaches
-# {{ rate.causal_of_cudnn | .0% }}. No gradient's largest error is more than {{ errors.worst_times | .1f }}× cuDNN's.
+# **Without a mask, our backward pass, *by head*, reaches {{ rate.of_cudnn | .0% }} of cuDNN's throughput** at 4,096
+# tokens and is {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use `wgmma`. With a causal mask,
+# the figure is {{ rate.causal_of_cudnn | .0% }}. For every gradient, the largest error is at most
+# {{ errors.worst_times | .1f }}× that of cuDNN.
 #
-# What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak, by our estimate
-# {{ rate.of_shared | .0% }} of what shared memory allows. Counters on an H200 show no unit at its limit, though as
-# estimated, L1 with its shared memory is busier than the tensor cores, {{ backward.l1 | .0% }} of the time against
-# {{ backward.tensor | .0% }}. So the rest is latency, the chain of dependent steps in a warpgroup: $S^T$, then $P^T$,
-# then $dS^T$, then a barrier, then $dQ$. [FlashAttention-3](https://arxiv.org/abs/2407.08608) shortens the chain: a
-# separate warp adds $dQ$ to memory. Our consumers do that themselves, and before they store a tile of $dQ$, they wait
-# until the TMA has read the previous one.
+# What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak and, by our estimate,
+# {{ rate.of_shared | .0% }} of what shared memory allows. Counters on an H200 show no unit at its limit. As estimated,
+# though, L1 and shared memory are busier than the tensor cores: {{ backward.l1 | .0% }} of the time against
+# {{ backward.tensor | .0% }}. So the rest must be latency, from the chain of dependent steps in a warpgroup: $S^T$,
+# then $P^T$, then $dS^T$, then a barrier, then $dQ$. [FlashAttention-3](https://arxiv.org/abs/2407.08608) shortens the
+# chain: a separate warp adds $dQ$ to memory. Our consumers do that themselves, and before they store a tile of $dQ$,
+# they wait until the TMA has read the previous one.
 
 # %% [markdown]
 # ## Block order: keep a head in L2
 #
-# Under a causal mask, the blocks of the first keys see all queries, and those of the last keys see few. *Longest first*
-# would balance that best. But on an H100, it makes this kernel take {{ order.slower | .0% }} longer than *by head*.
+# Under a causal mask, the blocks with the first keys see all queries, and those with the last keys see only a few.
+# *Longest first* would balance this load best. But on an H100, the kernel takes {{ order.slower | .0% }} longer with it
+# than *by head*.
 #
-# The reason is L2. With *longest first*, blocks of all {{ order.heads }} heads run at the same time. Their $Q$
-# and $dO$ alone are {{ order.all_mb | .0f }} MB, more than L2 holds. By head, the {{ order.sms }} SMs work on about
-# {{ order.few | .0f }} heads at a time, with {{ order.few_mb | .0f }} MB. So *longest first* reads
-# {{ backward.times_read | .1f }}× as many bytes from DRAM, counted on an H200. There, memory is
-# {{ order.memory | .1f }}× faster, and the order costs almost nothing.
+# The reason is L2. With *longest first*, blocks of all {{ order.heads }} heads run at the same time. Their $Q$ and $dO$
+# alone take {{ order.all_mb | .0f }} MB, more than L2 holds. *By head*, the {{ order.sms }} SMs work on about
+# {{ order.few | .0f }} heads at a time, whose $Q$ and $dO$ take {{ order.few_mb | .0f }} MB. So *longest first* reads
+# {{ backward.times_read | .1f }}× as many bytes from DRAM, counted on an H200. The H200's memory is
+# {{ order.memory | .1f }}× faster and keeps up, so *longest first* costs almost no time there.
 
 # %% fold="Code that profiles both orders on a GPU" needs="gpu torch" record="counters"
 if gpu_here():
@@ -1277,15 +1279,15 @@ assert not LONGEST[HITS] > 0.7 * BY_HEAD[HITS] and not LONGEST[READ] < 3 * BY_HE
 #
 # - The backward pass has five GEMMs: one recomputes $S$, and four compute $dV$, $dP$, $dQ$ and $dK$. Nothing of size
 #   N × N is stored, since $P = e^{S - L}$ and $\delta$ is the row sum of $dO \circ O$.
-# - Compute $S^T$ instead of $S$, and $P^T$ and $dS^T$ are in registers where `wgmma` wants them. Only $dQ$ needs $dS$ in
-#   shared memory, and FP32 additions in L2.
-# - Count the cycles of shared memory, too: with 64 × 64 accumulators, this kernel needs more of them than of the tensor cores.
-# - Balance isn't everything: the order of blocks also decides what stays in L2.
+# - If you compute $S^T$ instead of $S$, then $P^T$ and $dS^T$ are already in registers, where `wgmma` wants them.
+# - Count shared-memory cycles, too: with 64 × 64 accumulator tiles, this kernel needs more of them than tensor-core
+#   cycles.
+# - Balance isn't everything: the block order also decides what stays in L2.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Test gradients against a central difference in float64 before you optimise anything. If a change of block order slows
+# Test gradients against a central difference in float64 before you optimise anything. If a different block order slows
 # a kernel down, compare `lts__t_sector_hit_rate.pct` and `dram__bytes_read.sum` in Nsight Compute before and after.
 
 
@@ -1355,5 +1357,5 @@ exercise(
 )
 
 # %% [markdown]
-# [Attention masks and dropout](masks.py) adds sliding windows, packed documents and dropout to both passes.
-# [Decoding](decoding.py) is about attention with a single query.
+# [Attention masks and dropout](masks.py) covers sliding windows, packed documents and dropout. [Decoding](decoding.py)
+# is about attention with a single query.

@@ -37,12 +37,10 @@
 # up on each axis: {{ small.across }} blocks across and {{ small.down }} down, so {{ small.threads }}
 # threads for {{ small.pixels }} pixels.
 #
-# Trace one thread by hand. CUDA writes the index of a block or a thread x first, and so do we: thread
-# (0, 1) has threadIdx.x = 0 and threadIdx.y = 1. In block (1, 0) it computes col = 1 · 4 + 0 = 4 and
-# row = 0 · 2 + 1 = 1. Click it in the figure to check. Hatched threads are outside the image, and the
-# bounds check must stop them. The panel also names the thread's *warp*,
-# one of the groups of 32 threads that run together, and its *lane*, the position within the warp.
-# We'll need both later.
+# Trace one thread by hand. By CUDA's convention, block and thread indices are written with x first: thread (0, 1) has
+# threadIdx.x = 0 and threadIdx.y = 1. In block (1, 0) it computes col = 1 · 4 + 0 = 4 and row = 0 · 2 + 1 = 1. Hatched
+# threads are outside the image, and the bounds check must stop them. The panel also names the thread's *warp*, one of
+# the groups of 32 threads that run together, and its *lane*, the position within the warp. We'll need both later.
 #
 # ??? definition "Warp | warps"
 #     32 consecutively numbered threads of one block that execute together; the last warp of a block
@@ -66,7 +64,7 @@ show(
         extent=(5, 3),
         axes=("col", "row"),
         title="Rounding up each axis leaves threads outside the image",
-        caption="A two-dimensional launch, at first over an image of 5 × 3 pixels. The sliders set grid, block and image. Hatched threads are outside the image and have no work.",
+        caption="A two-dimensional launch, initially over an image of 5 × 3 pixels. The sliders set grid, block and image. Hatched threads are outside the image and have no work.",
     )
 )
 
@@ -140,8 +138,7 @@ MIRROR(picture, mirrored, 5, 3, grid=(2, 2), block=(4, 2))
 print(mirrored)
 
 # %% [markdown]
-# Pick a thread and step through the same launch. The figure advances all blocks together, though a
-# GPU may run them in any order.
+# Pick a thread and step through the same launch.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, agree, case, expect_hazard, normal, output
@@ -167,7 +164,7 @@ show(
         axes=("col", "row"),
         title="Each thread reads the opposite column of its own row",
         caption="Four blocks of 4 × 2 threads mirror an image of 5 × 3 pixels. "
-        f"The image fits in {apart} sectors, the 32-byte units of memory traffic, but the reads touch {requested}: each block is one warp, and every warp requests the sectors that it needs.",
+        f"The image fits in {apart} sectors, the 32-byte units of memory traffic, but the reads touch {requested}: each block is one partly filled warp, and every warp requests the sectors that it needs.",
     )
 )
 
@@ -195,10 +192,9 @@ publish(
 )
 
 # %% [markdown]
-# Back to our first question: how many blocks does an image of 1,920 × 1,080 pixels need? Across, it takes
-# 1,920 / 16 = {{ hd.wide }}. Down, it takes 1,080 / 16 = {{ hd.rows | .1f }}, rounded up to {{ hd.high }}. That makes
-# {{ hd.blocks | , }} blocks. The bottom ones extend {{ hd.idle_rows }} pixels past the image, so here only the test
-# on `row` ever stops a thread.
+# Back to the first question: how many blocks does an image of 1,920 × 1,080 pixels need? Across, it takes 1,920 / 16 =
+# {{ hd.wide }}. Down, it takes 1,080 / 16 = {{ hd.rows | .1f }}, rounded up to {{ hd.high }}. That makes
+# {{ hd.blocks | , }} blocks.
 
 # %% [markdown]
 # ## The missing bounds check on one axis
@@ -207,10 +203,11 @@ publish(
 # next row. A thread with col = 5 in row 0 therefore writes to column 0 of row 1, inside the array. Only in the last
 # row does the write leave the array.
 #
-# In the next kernel, every element should receive its column number. With our launch, {{ short.twice }} elements are
-# each written by two threads from different blocks. Blocks can run concurrently, and nothing orders the two writes,
-# so either value may remain. That's a *data \race*. In this run {{ short.wrong }} elements are wrong, and only
-# {{ short.outside }} writes are out of bounds.
+# In the next kernel, every element should receive its column number. The threads with col = 5, 6 and 7 in rows 0 and 1
+# write into the next row, so {{ short.twice }} elements are each written by two threads from different blocks. Blocks
+# can run concurrently, and nothing orders the two writes, so either value may remain. That's a *data \race*. In this
+# run, {{ short.wrong }} of those elements end up wrong. Only the {{ short.outside }} stray writes from row 2 are out of
+# bounds.
 
 # %%
 NO_GUARD_ON_COL = Kernel(r"""
@@ -309,7 +306,7 @@ show(
         (2, 2, 2),
         extent=(5, 3, 2),
         title="Each of the three axes is rounded up separately",
-        caption="A three-dimensional launch, at first over a volume of 5 × 3 × 2 cells. Threads outside the volume are hatched, or hollow in 3-D.",
+        caption="A three-dimensional launch, initially over a volume of 5 × 3 × 2 cells. Threads outside the volume are hatched, or hollow in 3-D.",
     )
 )
 
@@ -360,7 +357,7 @@ row, column = rows[0], rows[-1]
 publish(touched={"ratio": column[3] / row[3], "per_warp_row": row[1], "per_warp_column": column[1]})
 
 # %% [markdown]
-# Try block shapes and image sizes of your own. The page runs the kernel again at each change.
+# Try block shapes and image sizes of your own. The page runs the kernel again after each change.
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -375,10 +372,9 @@ try_it(
 )
 
 # %% [markdown]
-# Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of
-# the width doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as
-# many as a row. The map shows two neighbouring columns, each mirrored by its own block. Both blocks
-# request exactly the same sectors.
+# Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of the width
+# doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as many as a row. Blocks of
+# neighbouring columns request exactly the same sectors:
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
@@ -407,10 +403,9 @@ show(
 # How much does this cost on a real GPU? The lower bound in the table counts 8 bytes per pixel, 4 read
 # and 4 written.
 #
-# If every sector request costs the same, cached or not, 1 × 256 blocks should be
-# {{ touched.ratio | .0f }}× slower than 256 × 1 blocks. But a GPU has caches, small fast memories that
-# keep recently used data. If they keep a sector until the neighbouring columns request it, those
-# requests are nearly free. Guess before you look.
+# If every sector request costs the same, cached or not, 1 × 256 blocks should be {{ touched.ratio | .0f }}× slower than
+# 256 × 1 blocks. But a GPU has caches, small fast memories that keep recently used data. If they keep a sector until
+# the neighbouring columns request it, those requests are nearly free.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -481,7 +476,7 @@ show(
         roles=dict.fromkeys(large_us, "measured"),
         x="time [µs]",
         title="The narrower the block, the slower the kernel",
-        caption="Mirroring an image of 8,192 × 8,192 pixels with blocks of 256 threads in five shapes, x × y, on an {machine}, and two libraries.",
+        caption="Mirroring an image of 8,192 × 8,192 pixels on an {machine}: blocks of 256 threads in five shapes (x × y), and two libraries for comparison.",
     )
 )
 if np.isfinite(list(large_us.values())).all():

@@ -8,13 +8,14 @@
 # ---
 
 # %% [markdown]
-# On a Hopper GPU, cuBLAS multiplies two BF16 matrices of 4,096 × 4,096 in {{ hook.cublas | us }}. A naive kernel with one thread per
-# element of C takes {{ hook.naive | us }}. The last kernel on this page takes {{ beside.us | us }}, and it has {{ fast.lines }} lines.
+# On a Hopper GPU, cuBLAS multiplies two BF16 matrices of 4,096 × 4,096 in {{ hook.cublas | us }}. A naive kernel with
+# one thread per element of C takes {{ hook.naive | us }}. The last kernel on this page takes {{ beside.us | us }} and
+# is {{ fast.lines }} lines long.
 #
 # You already have the parts: [the TMA](tma.py) copies tiles, mbarriers signal that they've arrived, and
-# [wgmma](wgmma.py) multiplies them. Put together in the obvious way, they leave you far behind cuBLAS. The difference is
-# scheduling: who loads, who multiplies, who waits for whom, and in which order the tiles are computed. Some changes gain
-# nothing, and one word in the wrong place costs more than most of them gain.
+# [wgmma](wgmma.py) multiplies them. Put together in the obvious way, they leave you far behind cuBLAS. The difference
+# is scheduling: who loads, who multiplies, who waits for whom, and in which order the tiles are computed. Some changes
+# gain nothing, and one wrong word costs more than most of the others gain.
 #
 # The schedule follows Pranjal Shankhdhar's [fast.cu](https://cudaforfun.substack.com/p/outperforming-cublas-on-h100-a-worklog) and [CUTLASS](https://github.com/NVIDIA/cutlass), which calls it *warp-specialised persistent*.
 
@@ -37,10 +38,12 @@ OPTIONS = ("-std=c++17", "-arch=sm_90a")
 # %% [markdown]
 # ## One warpgroup, one buffer
 #
-# All kernels on this page include [`hopper.cuh`](tma.py#the-shared-header), the functions of the last two lessons.
+# All kernels on this page include [`hopper.cuh`](tma.py#the-shared-header), which holds the functions from the last two
+# lessons.
 #
-# Start with one 64 × 256 tile per block, one warpgroup, and one buffer for a tile of A and a tile of B, each 64 deep along K.
-# One thread requests both tiles, all threads wait for the bytes, and the warpgroup issues four `wgmma`.
+# Start with one 64 × 256 tile per block, one warpgroup, and one buffer for a tile of A and a tile of B, each 64 deep
+# along K. One thread requests both tiles, all threads wait for the bytes, and the warpgroup issues four `wgmma`
+# instructions.
 
 
 # %% tab="Pseudocode"
@@ -122,7 +125,7 @@ one_buffer(const __grid_constant__ TensorMap a_map,
 ONE_BUFFER.region("step")
 
 # %% [markdown]
-# Run it on the simulator. With ones and halves, every element of C is K / 2.
+# Run it on the simulator. If A is all ones and B all halves, every element of C is K / 2.
 
 # %%
 A, B, C = np.ones((64, 128)), np.full((128, 256), 0.5), np.zeros((64, 256))
@@ -166,10 +169,10 @@ agree(one_buffer, ONE_BUFFER, [with_one_buffer(*size, whole=True) for size in RA
 # %% [markdown]
 # ## Warp specialisation: producer and consumer warpgroups
 #
-# While a tile is in flight, this block multiplies nothing. So split the work: a *producer* warpgroup only loads, *consumer*
-# warpgroups only multiply, and [a ring of buffers](tma.py#a-ring-of-buffers) connects them. Its mbarrier `full` completes
-# when the bytes have arrived, `empty` when every consumer has read the buffer. A consumer waits only if the producer is
-# late.
+# While a tile is in flight, this block computes nothing. So split the work: a *producer* warpgroup only loads,
+# *consumer* warpgroups only multiply, and [a ring of buffers](tma.py#a-ring-of-buffers) connects them. Each buffer has
+# two mbarriers: `full` completes when the bytes have arrived, and `empty` when every consumer has read them. A consumer
+# waits only if the producer is late.
 
 # %% fold="Code of the figure"
 COME, WORK, SLABS, STAGES_SHOWN = 5.0, 3.0, 6, 4
@@ -201,7 +204,7 @@ show(
         waiting_and_running_ahead(),
         unit="arbitrary units",
         title="With a ring, the consumer waits only at the start",
-        caption=f"A model with small numbers: {SLABS} K tiles, each {COME:.0f} units to load and {WORK:.0f} to multiply, with one buffer and with a ring of four. The number in each bar is the K tile. Hatched: nothing is multiplied.",
+        caption=f"A model: {SLABS} K tiles, each taking {COME:.0f} units of time to load and {WORK:.0f} to multiply, with one buffer and with a ring of four, whose loads overlap. The number in each bar is the K tile. Hatched: the block only waits.",
     )
 )
 
@@ -319,7 +322,7 @@ PIPELINE.region("producer")
 PIPELINE.region("consumer")
 
 # %% [markdown]
-# A consumer keeps one group of `wgmma` in flight while it issues the next, so that the tensor cores always have work. When
+# A consumer keeps one `wgmma` group in flight while it issues the next, so that the tensor cores always have work. When
 # `wgmma_wait<1>` returns, the *previous* group is done, so the consumer signals `empty` for tile `t - 1`.
 
 # %% fold="Code of the check"
@@ -350,9 +353,10 @@ for kernel, on in (RUNG_RING, RUNG_TWO):
     agree(pipeline, kernel, [on(*size, whole=True) for size in RAGGED])
 
 # %% [markdown]
-# Each wait prevents one bug. Without the wait on `full`, a consumer multiplies bytes that haven't arrived. Without the wait on
-# `empty`, the producer announces bytes for an mbarrier whose phase isn't over. Without the last `wgmma_wait`, the consumer stores
-# unfinished accumulators. On a GPU, such a bug can pass a test. The simulator names each:
+# Each wait prevents one bug. Without the wait on `full`, a consumer multiplies bytes that haven't arrived. Without the
+# wait on `empty`, the producer sets the expected byte count of an mbarrier whose current phase hasn't completed.
+# Without the last `wgmma_wait`, the consumer stores unfinished accumulators. On a GPU, such a bug can pass a test. The
+# simulator reports each one:
 
 # %% fold="Code of the check"
 
@@ -371,7 +375,7 @@ expect_hazard(NO_EMPTY.on(faulty), "mbarrier", line_with="mbarrier_arrive_expect
 expect_hazard(NO_RESULT.on(faulty), "accumulator", line_with="store_tile(C, acc")
 
 # %% [markdown]
-# Run one tile of 128 × 256, and leave out one wait at a time. What does each version report?
+# Run one tile of 128 × 256, and leave out one wait at a time. What does the simulator report for each version?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -480,13 +484,13 @@ publish(
 # %% [markdown]
 # ## Two consumer warpgroups: fewer bytes per FLOP
 #
-# Why two consumers? With a 64 × 256 output tile, a block loads {{ small.per_clock | .0f }} bytes per cycle of the tensor
-# cores, on every SM, through the L2. A second consumer with 64 more rows reuses the same tile of B. Now it's
+# Why two consumers? With a 64 × 256 output tile, each SM has to load {{ small.per_clock | .0f }} bytes through the L2
+# per tensor-core cycle. A second consumer with 64 more rows reuses the same tile of B. That leaves
 # {{ large.per_clock | .0f }} bytes per cycle.
 #
-# A consumer needs {{ task.sums }} registers for its accumulators alone, a producer next to none, so
-# [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers. Here, an even split among
-# 384 threads, {{ registers.equal }} for each, is enough, so don't expect a gain.
+# A consumer thread needs {{ task.sums }} registers for its accumulators alone, while a producer needs very few, so
+# [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers. Here, an even split
+# would do: it gives each of the 384 threads {{ registers.equal }}.
 
 # %% fold="Code of the numbers"
 
@@ -512,9 +516,9 @@ publish(
 # %% [markdown]
 # ## Persistent blocks and a loop over tiles
 #
-# A block that computes one tile starts with an empty ring and ends by waiting for its stores. A *persistent* kernel launches
-# one block per SM, and each block loops over tiles: the producer already loads the next one while the consumers store
-# the last. The order of the tiles is an array that the kernel reads.
+# A block that computes one tile starts with an empty ring and ends by waiting for its stores. A *persistent* kernel
+# launches one block per SM, and each block loops over tiles: the producer starts loading the next tile while the
+# consumers are still storing the previous one. The kernel reads the order of the tiles from an array.
 #
 # ??? definition "Persistent kernel | persistent kernels"
 #     A kernel launched with as many blocks as fit on the device at once. Each block loops over
@@ -699,16 +703,16 @@ GEMM.region("producer")
 # ## Storing C: stmatrix and TMA
 #
 # In the \epilogue, `stmatrix`, the inverse of `ldmatrix`, writes the accumulators to shared memory as BF16, four 8 × 8
-# matrices at a time, swizzled and so without bank conflicts. Then one thread lets the TMA store boxes of 64 × 64 in the
-# background, clipped at the edge of C.
+# matrices at a time. The layout is swizzled, so there are no bank conflicts. Then one thread has the TMA store 64 × 64
+# boxes in the background; the TMA clips them at the edge of C.
 
 # %%
 GEMM.region("write")
 
 # %% [markdown]
-# Two orderings matter. `fence.proxy.async` comes between the writes and the TMA's read, because
-# [the TMA reads through another proxy](tma.py#tma-stores-and-the-async-proxy). And `cp.async.bulk.wait_group.read`
-# comes before the staging buffer is filled again, by the next tile. Leave out either one, and the simulator stops:
+# Two orderings matter. `fence.proxy.async` must come between the writes and the TMA's read, because [the TMA reads
+# through a different proxy](tma.py#tma-stores-and-the-async-proxy). And `cp.async.bulk.wait_group.read` must come
+# before the next tile overwrites the staging buffer. Leave out either one, and the simulator stops:
 
 # %% fold="Code of the check"
 
@@ -754,10 +758,10 @@ publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 # %% [markdown]
 # ## Tile order: row-major, grouped, Hilbert
 #
-# At any moment {{ waves.sms }} tiles are in flight, and they share rows of A and columns of B through the L2. In row-major
-# order, they cover a few long rows of tiles, and so all columns of B. In groups of eight rows they cover something closer
-# to a square, which needs fewer rows and columns in all. A Hilbert curve, fast.cu's choice, keeps neighbours in the list
-# close in the matrix at every scale.
+# At any moment {{ waves.sms }} tiles are in flight, and they share rows of A and columns of B through the L2. In
+# row-major order, they cover a few long rows of tiles and therefore need all columns of B. In groups of eight rows,
+# they cover something closer to a square, which needs fewer rows and columns in total. A Hilbert curve, fast.cu's
+# choice, keeps neighbours in the list close in the matrix at every scale.
 
 
 # %% fold="Code of two of the orders"
@@ -803,7 +807,7 @@ show(
         form=".0f",
         key=False,
         title="A Hilbert curve keeps tiles of one wave close together",
-        caption="C as 16 × 16 tiles in three orders. The stronger the green, the later the tile.",
+        caption="C as 16 × 16 tiles in three orders. The darker the green, the later the tile.",
         alt="Three squares of 16 by 16 tiles, coloured by their position in the list: row-major, in groups of eight rows, along a Hilbert curve.",
     )
 )
@@ -816,20 +820,19 @@ publish(
 )
 
 # %% [markdown]
-# At 8,192, a wave of 128 tiles needs on average {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in row-major order,
-# and {{ waves.hilbert_kb | ,.0f }} KiB along the curve. The blocks request the same bytes from the L2 in all orders. Only
-# what the L2 has to fetch from DRAM changes.
+# At 8,192, a wave of 128 tiles needs an average of {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in
+# row-major order, and {{ waves.hilbert_kb | ,.0f }} KiB along the curve. The blocks request the same number of bytes
+# from the L2 whatever the order. Only the traffic between DRAM and the L2 changes.
 
 # %% [markdown]
 # ## Clusters and multicast
 #
-# Two tiles in the same column of C need the same tiles of B. So launch the blocks in clusters of two: each block loads half
-# of the tile of B, and the TMA writes it into the shared memory of both by
-# [multicast](clusters.py#multicast-one-load-for-all-blocks). The load on the L2 falls from
-# {{ large.per_clock | .0f }} to {{ pair.per_clock | .0f }} bytes per cycle and SM. In return, a buffer is free only when the
-# consumers of *both* blocks have read it, so each consumer arrives at both `empty` mbarriers. Since one of them is in the
-# other block, you might play it safe and write `mbarrier.arrive.release.cluster`. It looks harmless; the last version
-# below tries it.
+# Two tiles in the same column of C need the same tiles of B. So launch the blocks in clusters of two: each block loads
+# half of the tile of B, and the TMA writes it into the shared memory of both by
+# [multicast](clusters.py#multicast-one-load-for-all-blocks). The load on the L2 falls from {{ large.per_clock | .0f }}
+# to {{ pair.per_clock | .0f }} bytes per cycle per SM. In return, a buffer is free only when the consumers of *both*
+# blocks have read it, so each consumer arrives at both `empty` mbarriers. Since one of them is in the other block,
+# `mbarrier.arrive.release.cluster` may look like the safe choice.
 #
 # Why pairs and not larger clusters? Ask the driver how many fit at once:
 
@@ -882,10 +885,11 @@ publish(fours={"at_once": CLUSTERS[4], "all": SMS // 4})
 # %% [markdown]
 # ## Even waves
 #
-# At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last one some SMs
-# idle. {{ rounds.even }} SMs need just as many waves, so launch {{ rounds.even }} blocks. By
-# [wave quantisation](tiles_and_waves.py) it's a tie. But each wave of {{ rounds.even }} tiles on the Hilbert curve forms a
-# rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile instead of {{ rounds.all_kb | .0f }}.
+# At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last
+# one some SMs idle. {{ rounds.even }} SMs need just as many waves, so launch {{ rounds.even }} blocks. [Wave
+# quantisation](tiles_and_waves.py) alone favours neither. But at this size, each wave of {{ rounds.even }} tiles on the
+# Hilbert curve forms a rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. A wave of
+# {{ rounds.sms }} tiles needs {{ rounds.all_kb | .0f }} on average.
 
 # %% fold="Code of the numbers"
 PATH = hilbert(4096 // 128, 4096 // 256)
@@ -977,8 +981,9 @@ show(
 )
 
 # %% [markdown]
-# What do you expect? The ring removes the waiting. The second consumer and multicast raise the intensity. The persistent
-# loop hides the start and the end of each tile, the order saves DRAM traffic, and a word in a signal moves no data.
+# What do you expect? The ring removes the waiting. The second consumer and multicast raise the intensity. The
+# persistent loop hides the start and the end of each tile, and the tile order saves DRAM traffic. The wider release
+# shouldn't matter, since it moves no data.
 
 
 # %% fold="Code of the measurement"
@@ -1117,17 +1122,17 @@ publish(
 )
 
 # %% [markdown]
-# ## Measured: which steps pay
+# ## Measured: which steps pay off
 #
-# The second consumer is the big step, {{ gave.two | .1f }}×. The ring on its own gains nothing, {{ gave.ring | .2f }}×: with a
-# single buffer, {{ fits.single }} small blocks fit on an SM, and one multiplies while another waits; with the ring, only one
-# block fits. What the ring buys is a block that can grow. After that come the TMA store with {{ gave.stored | .2f }}× and
-# the persistent loop with {{ gave.listed | .2f }}×.
+# Each factor compares a version with the one before it. The second consumer is the biggest step, at
+# {{ gave.two | .1f }}×. The ring on its own gains nothing ({{ gave.ring | .2f }}×): with a single buffer,
+# {{ fits.single }} small blocks fit on an SM, and one multiplies while another waits; with the ring, only one block
+# fits. But the ring allows a larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent
+# loop, at {{ gave.listed | .2f }}×.
 #
-# Tile order alone doesn't pay: at 8,192, the Hilbert curve has {{ gave.curve_large | .2f }}× the throughput of row-major
-# order. A \profile on an H200 shows that it nearly halves the bytes read from DRAM, but that the tensor cores are busy
-# {{ profile.busy | .0% }} of the time either way. The later versions keep the curve, since even waves need its rectangles.
-# At 8,192, multicast gains {{ gave.clusters_large | .2f }}×, and even waves another {{ gave.even_large | .2f }}×.
+# Tile order alone doesn't pay off: at 8,192, the Hilbert curve gives {{ gave.curve_large | .2f }}× the throughput of
+# row-major order. A \profile on an H200 shows that the curve nearly halves the bytes read from DRAM, but that the
+# tensor cores are busy {{ profile.busy | .0% }} of the time either way.
 
 # %% fold="Code of the table"
 PROFILES = printed_profiles("matmul/hopper", "counters")  # recorded on an H200
@@ -1149,8 +1154,8 @@ if PROFILES:
     )
 
 # %% [markdown]
-# The single buffer waits for its loads (`long_scoreboard`, which includes waits on an mbarrier). The last version keeps the
-# tensor cores as busy as cuBLAS does.
+# With a single buffer, warps still wait mostly for loads (`long_scoreboard`, which includes waits on an mbarrier). The
+# last version keeps the tensor cores as busy as cuBLAS does.
 
 # %% fold="Code of the figure"
 if complete(RATES):
@@ -1161,8 +1166,8 @@ if complete(RATES):
             x="throughput [TFLOP/s]",
             roles=dict.fromkeys(at_4096, "measured")
             | {"cuBLAS": "block", "even waves, release.cluster": "waste"},
-            title="The second consumer gains most; one wider release loses most",
-            caption="Throughput of each version at 4,096 × 4,096 × 4,096 and of cuBLAS, called by torch.matmul, recorded on an {machine} with random inputs. The rows above have the other sizes.",
+            title="The second consumer gains most; a wider release scope costs most",
+            caption="Throughput of each version at 4,096 × 4,096 × 4,096 and of cuBLAS, called by torch.matmul, recorded on an {machine} with random inputs. The table above lists the other sizes.",
         )
     )
 
@@ -1170,29 +1175,30 @@ if complete(RATES):
 # ## The cost of a wider release scope
 #
 # By default, `mbarrier.arrive` publishes the thread's earlier writes to its own block. Widening the scope to
-# `.release.cluster` leaves {{ gave.word | .2f }}× of the throughput. In the \SASS, a GPU-wide `MEMBAR` then precedes every
-# signal: once per K tile, the warp waits until all its earlier writes are visible. But a consumer has only read shared
-# memory, so the narrow scope is enough. CUTLASS signals that way, too.
+# `.release.cluster` cuts the throughput to {{ gave.word | .2f }}×. In the \SASS, a GPU-wide `MEMBAR` then precedes
+# every signal: once per K tile, the warp waits until all its earlier writes are visible. But a consumer has only read
+# shared memory, so the narrow scope is enough.
 #
-# *A common misconception:* a wider scope than needed is merely a little slower. In an inner loop it can cost more than any
-# other line.
+# *A common misconception:* a wider scope than needed costs only a little time. In an inner loop, it can cost a lot.
 #
 # ## Against cuBLAS
 #
-# At 4,096 the kernel reaches {{ beside.tflop | .0f }} TFLOP/s, {{ beside.of_units | .0% }} of the tensor cores' peak (data sheet, {{ task.peak | .0f }} TFLOP/s).
-# It has {{ beside.at_4096 | .1% }} of the throughput of cuBLAS, as `torch.matmul` calls it, and
-# {{ beside.at_8192 | .1% }} at 8,192. But cuBLAS ran one algorithm, which its heuristics chose. On an H200, we also timed
-# the ten that cuBLASLt proposes. Against the best of them, the kernel is at {{ best_of_ten.least | .1% }} to
-# {{ best_of_ten.most | .1% }} at 2,048 to 8,192: a tie.
+# At 4,096, the kernel reaches {{ beside.tflop | .0f }} TFLOP/s, {{ beside.of_units | .0% }} of the tensor cores' peak
+# (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS, as
+# `torch.matmul` calls it; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
+# heuristics. On an H200, we also timed the ten that cuBLASLt proposes. From 2,048 to 8,192, the kernel reaches
+# {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of the throughput of the best one: a tie.
 #
-# And the hardware? On that H200, `wgmma` on operands that never leave shared memory reaches {{ unfed.tflop | .0f }} TFLOP/s, and the kernel does
-# {{ unfed.reached | .0%  }} of that at 8,192, at the GPU's power limit.
+# What about the hardware limit? On that H200, `wgmma` on operands that stay in shared memory reaches
+# {{ unfed.tflop | .0f }} TFLOP/s. At 8,192, the kernel reaches {{ unfed.reached | .0% }} of that and runs into the
+# GPU's power limit.
 #
 # ## Fewer tiles than SMs
 #
-# At 1,024 there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets {{ few_tiles.last | .0% }} of cuBLAS's throughput. The
-# simple ring, with tiles half as high, gets {{ few_tiles.ring | .0% }}. The other remedy is *split-K*: see
-# [FP32 GEMM at other sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
+# At 1,024, there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets
+# {{ few_tiles.last | .0% }} of cuBLAS's throughput. The simple ring, with tiles half as high, gets
+# {{ few_tiles.ring | .0% }}. Besides smaller tiles, the other remedy is *split-K*: see [FP32 GEMM at other
+# sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
 #
 # ??? definition "Split-K"
 #     Dividing the sum over K among several blocks, which then add their partial results, so that more
@@ -1201,17 +1207,16 @@ if complete(RATES):
 # %% [markdown]
 # ## Takeaways
 #
-# - Warp specialisation pays through the tile it makes possible: a producer warpgroup, a ring with `full` and `empty` mbarriers, and two consumers that share
-#   each tile of B. Multicast shares it between two blocks, too.
-# - In a persistent kernel, the next tile's loads overlap the last tile's stores, and the order of the tiles is data, so you
-#   can measure it.
-# - Release no wider than you need. A needless `.release.cluster` left {{ gave.word | .2f }}× of the throughput.
+# - Warp specialisation pays off through the larger tile it makes possible: a producer warpgroup, a ring with `full` and
+#   `empty` mbarriers, and two consumers that share each tile of B. Multicast shares it between two blocks, too.
+# - In a persistent kernel, the next tile's loads overlap the previous tile's stores.
+# - Release no wider than you need. A needless `.release.cluster` cut the throughput to {{ gave.word | .2f }}×.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, look at `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` first, then at the \stall reasons
-# in the source view: `long_scoreboard` at an `mbarrier.try_wait` on `full` means that loads are late (more stages, a larger
-# tile, multicast), and `membar` means a fence that you may not need.
+# In Nsight Compute, look at `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` first, then at the \stall
+# reasons in the source view: `long_scoreboard` at an `mbarrier.try_wait` on `full` means that loads are late (more
+# stages, a larger tile, multicast), and `membar` points to a fence that you may not need.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise

@@ -9,12 +9,12 @@
 
 # %% [markdown]
 # Multiply two matrices of {{ ask.n | , }} rows and columns, with one 256 × 128 tile of the result per block. That makes
-# {{ ask.tiles }} blocks, and an H100 has {{ ask.sms }} SMs: every block gets an SM of its own. Now add one row and one column.
-# The result grows by {{ ask.more | .1% }}, but it takes {{ ask.tiles_more }} tiles to cover it. How much slower does the
-# multiplication get?
+# {{ ask.tiles }} blocks, and an H100 has {{ ask.sms }} SMs: every block gets an SM to itself. Now add one row and one
+# column. The result grows by {{ ask.more | .1% }}, but it takes {{ ask.tiles_more }} tiles to cover it. How much slower
+# does the multiplication get?
 #
-# Two effects add up: the number of tiles grows, and it grows past the number of SMs. Start with the second one. The figure shows
-# how many blocks each SM of an H100 ran, for launches of 128 to 265 blocks. Move the slider from 132 to 133.
+# Two effects are at work: the number of tiles grows, and it grows past the number of SMs. The figure shows how many
+# blocks each SM of an H100 ran, for launches of 128 to 265 blocks. Move the slider from 132 to 133.
 
 # %% fold="Code of the figure"
 import re
@@ -82,8 +82,8 @@ if RAN:
 # %% [markdown]
 # ## Tile quantisation: whole tiles only
 #
-# A block always computes a whole tile. Where the matrix ends inside a tile, the threads beyond the edge
-# run the same loop over $k$, and a bounds check at the end keeps them from storing. Their work is wasted.
+# A block always computes a whole tile. Where the matrix ends inside a tile, the threads beyond the edge run the same
+# loop over $k$, and a bounds check at the end keeps them from storing. That work is wasted.
 #
 # Try tiles of 4 × 4 and a result of 8 rows. With 8 columns, 4 tiles cover it exactly. What does a ninth column cost? Move
 # the slider.
@@ -154,15 +154,15 @@ assert [tiles_of(*size, 128, 128)[0] for size in SIZES] == [4, 6, 9], "the text 
 # The others wait until a slot is free. If all blocks take equally long, all slots become free at the same moment, and the grid
 # runs in *waves*. The last wave may be nearly empty, and it takes as long as a full one.
 #
-# Take four SMs with room for one block each. Eight blocks run in two full waves. Nine blocks need a third
-# wave, in which three SMs are idle. One block more costs a whole wave.
+# Take four SMs with room for one block each. Eight blocks run in two full waves. Nine blocks need a third wave, in
+# which three SMs are idle. One more block costs a whole wave.
 #
-# In general, a launch of $n$ blocks that take a time $t$ each is done after
+# In general, a launch of $n$ blocks that each take time $t$ takes
 #
 # $$T = \left\lceil \frac{n}{S \cdot b} \right\rceil \cdot t.$$
 #
-# For our question, {{ ask.tiles }} blocks are one wave on an H100. {{ ask.tiles_more }} blocks are two, and in the second
-# one {{ ask.last }} SMs work and {{ ask.idle }} are idle.
+# In our example, {{ ask.tiles }} blocks make up one wave on an H100. {{ ask.tiles_more }} blocks make two, and in the
+# second one {{ ask.last }} SMs work and {{ ask.idle }} are idle.
 #
 # ??? definition "Wave | waves"
 #     As many blocks of a launch as the device can hold at a time. They start together if all blocks
@@ -189,10 +189,10 @@ publish(
 # %% [markdown]
 # ## A test with blocks that only wait
 #
-# The model assumes that blocks take equally long and that a slot is all they need. To test it, use blocks for which both
-# are true: each reads the clock until {{ stand.cycles | , }} cycles have passed, which takes {{ stand.us | .1f }} µs at
-# {{ stand.ghz | .2f }} GHz. Dynamic shared memory that nobody touches limits how many fit on an SM. By the model, the time rises by one step
-# after every {{ ask.sms }} blocks with one per SM, and after every {{ stand.two }} with two.
+# The model assumes that blocks take equally long and that a slot is all they need. To test it, use blocks for which
+# both are true: each reads the clock until {{ stand.cycles | , }} cycles have passed. We limit how many fit on an SM by
+# allocating dynamic shared memory that the kernel never uses. According to the model, the time rises by one step after
+# every {{ ask.sms }} blocks if one block fits on an SM, and after every {{ stand.two }} if two fit.
 
 # %% needs="gpu" record="waiting_blocks" fold="The kernel that waits, and its launches on a GPU"
 WAIT = r"""
@@ -268,7 +268,7 @@ if STAIRS:
             y="time [µs]",
             y_range=(0, 6 * BLOCK_US),
             title="Each wave adds one step",
-            caption="Launches of 12 to 540 blocks that all wait equally long, on 132 SMs, with room for one, two or four blocks per SM. Dashed: the launch, plus whole waves times the time of a block.",
+            caption="Launches of 12 to 540 blocks that all wait equally long, on 132 SMs, with room for one, two or four blocks per SM. Dashed: the launch overhead plus the number of waves times the time per block.",
         )
     )
 publish(
@@ -285,9 +285,9 @@ publish(
 )
 
 # %% [markdown]
-# {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per SM, the step
-# moves to {{ stand.two }} blocks. If we take the time of the launch from the shortest run, no recorded time differs from the
-# model by more than {{ stand.worst | .1%}}.
+# {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per
+# SM, the step moves to {{ stand.two }} blocks. If we take the launch \overhead from the shortest run, no measured time
+# differs from the model by more than {{ stand.worst | .1%}}.
 #
 # So does higher occupancy help a GEMM in the same way? If two tiles fit on an SM, {{ stand.two }} tiles would run
 # in a single wave.
@@ -295,8 +295,8 @@ publish(
 # %% [markdown]
 # ## Two resident blocks share one SM
 #
-# A tile doesn't wait, it computes. Take [the tiled kernel](tiling.py#the-tiled-kernel) with 32 × 32 tiles again. A block has
-# 1,024 threads, and {{ fit.blocks }} blocks fit on an SM.
+# A real tile doesn't just wait: it computes. Take [the tiled kernel](tiling.py#the-tiled-kernel) with 32 × 32 tiles
+# again. A block has 1,024 threads, and {{ fit.blocks }} blocks fit on an SM.
 
 
 # %% tab="Pseudocode"
@@ -368,13 +368,13 @@ from tilewise import try_it
 try_it(lambda M, N: multiplied(M, N, 40), PRODUCT, M=(1, 33, 96), N=(1, 65, 96))
 
 # %% [markdown]
-# There are two models. If slots are what counts, {{ fit.slots }} tiles are one wave and take as long as one tile. But a tile
-# keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per multiply-add, and both tiles use the same pipe.
-# If that pipe is what counts, two tiles at once finish no earlier than two in a row. Then the tiles of the
-# busiest SM matter, resident or not: $\lceil n / S \rceil$, with a step after {{ ask.sms }} tiles already.
+# There are two models. If slots are what counts, {{ fit.slots }} tiles take two waves with one resident block per SM,
+# but a single wave with two. But a tile keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per
+# multiply-add, and both tiles use the same pipe. If that pipe is what counts, a second resident block gains nothing.
+# Then what matters is the number of tiles on the busiest SM, resident or not: $\lceil n / S \rceil$. The first step
+# comes after only {{ ask.sms }} tiles.
 #
-# To tell the two apart, we also launch the same kernel with so much dynamic shared memory that only one
-# block fits on an SM.
+# To tell the two apart, we also launch the kernel with so much dynamic shared memory that only one block fits on an SM.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import Guess
@@ -409,7 +409,7 @@ steps = measure(
     reasons={"*": "Two resident blocks share one SM"},
     fold=f"All {3 * len(WIDTHS)} rows: 352 rows, 128 to 1,153 columns, K = 4,096",
     guess=Guess(
-        "With 264 tiles, two for each SM: how much faster is the kernel if both fit on the SM at the same time?",
+        "With 264 tiles, two for each SM, how much faster is the kernel if both fit on the SM at the same time?",
         of="two blocks per SM",
         over="one block per SM",
         at={"M": ROWS, "N": 768, "K": DEPTH},
@@ -480,17 +480,17 @@ if complete(US):
     )
 
 # %% [markdown]
-# From 384 to 385 columns the work grows by {{ work.more | .1% }}. With one block per SM, the time grows by {{ work.step | .0% }}; a
-# full second wave would double it. A block whose tile has a single useful column loads almost nothing of $B$, so it can finish
-# earlier. At 512 columns, where the last tiles are whole, the increase is {{ work.whole_step | .0% }}.
+# From 384 to 385 columns the work grows by {{ work.more | .1% }}. With one block per SM, the time grows by
+# {{ work.step | .0% }}; a full second wave would double it. A block whose tile has a single useful column loads almost
+# none of $B$, so it can finish earlier.
 #
 # With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but it's lower:
-# {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster than one. The truth is between the
-# models: a second block can fill the gaps in which the first one waits, and for the rest of the time the two share a pipe.
+# {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster than one.
+# The truth lies between the two models: a second block can fill the gaps while the first one waits, but for the rest of
+# the time the two share a pipe.
 #
-# Up to the first step, the time hardly changes: 384 columns take as long as 128, for three times{from: 384 / 128} the work. cuBLAS takes only
-# {{ work.library_step | .0% }} more at 385 columns than at 384. It has kernels for many tile
-# sizes and can also split $K$ among blocks, and its heuristics choose for each size.
+# cuBLAS takes only {{ work.library_step | .0% }} longer for 385 columns than for 384. It has kernels for many tile
+# sizes and can also split $K$ among blocks; its heuristics choose between these options for each size.
 
 # %% [markdown]
 # ??? question "Do SMs with nearly empty tiles idle?"
@@ -500,7 +500,7 @@ if complete(US):
 # %% [markdown]
 # ## Choosing a tile
 #
-# Together, the two losses determine what fraction of the SMs' time goes into elements of the result:
+# Together, the two losses determine what fraction of the SMs' time is spent on elements of the result:
 #
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
@@ -565,7 +565,7 @@ show(
         ],
         plot=Plot("rows and columns", "fraction of the time", (0, 4200), (0, 1)),
         title="One more row and column can halve the utilisation",
-        caption="Square results in tiles of three shapes, one block per SM at a time: the fraction of the SMs' time spent on elements of the result. A model without memory traffic.",
+        caption="Square results in tiles of three shapes, one block per SM at a time: the fraction of the SMs' time spent on elements of the result. The model ignores memory traffic.",
     )
 )
 assert used(2049, "256 × 128", SMS)[3] < 0.6 * used(2048, "256 × 128", SMS)[3], "the title says so"
@@ -585,28 +585,28 @@ publish(
 assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the text says so"
 
 # %% [markdown]
-# Horace He's [What Shapes Do Matrix Multiplications Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications)
-# has a famous example. On an A100, 1,792 rows and columns are {{ puzzle.before }} tiles of 256 × 128, and 1,793 are
-# {{ puzzle.after }}, which is {{ puzzle.last }} more than it has SMs. By the model, the time doubles. An H100 runs
-# both in one wave.
+# Horace He's [What Shapes Do Matrix Multiplications
+# Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications) has a famous example. On an A100, a result
+# with 1,792 rows and columns takes {{ puzzle.before }} tiles of 256 × 128, and one with 1,793 takes {{ puzzle.after }},
+# which is {{ puzzle.last }} more than the GPU has SMs.
 #
-# A size that suits one GPU may not suit the next, but a rule helps: aim for a number of tiles just below a
-# multiple of the number of SMs, or for many waves. In a launch of $w$ waves, the last one costs at most $1/w$ of the
-# time. A later lesson builds [Stream-K](shared_tiles.py) (Osama et al., [2023](https://arxiv.org/abs/2301.03598)), which splits
-# the last tiles.
+# A size that suits one GPU may not suit the next, but a rule helps: aim for a number of tiles just below a multiple of
+# the number of SMs, or for many waves. In a launch of $w$ waves, an almost empty last one wastes at most $1/w$ of the
+# time. A later lesson builds [Stream-K](shared_tiles.py) (Osama et al., [2023](https://arxiv.org/abs/2301.03598)),
+# which splits the last tiles.
 
 # %% [markdown]
 # ## The answer
 #
-# By the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on {{ ask.sms }} SMs are one
-# wave, and {{ ask.tiles_more }} are two. With one more block than
-# there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× the time. The tiled GEMM with one block per SM
-# takes {{ work.step | .0% }} more from 132 to 143 tiles, not quite double, because the new tiles are nearly empty.
+# According to the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on
+# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. With one more block than there are SMs, a launch of
+# blocks that only wait takes {{ stand.ratio | .1f }}× the time. From 132 to 143 tiles, the time of the tiled GEMM with
+# one block per SM grows by {{ work.step | .0% }}. It doesn't quite double, because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A result is rounded up to whole tiles, and a launch to whole waves. One row or column more can cost a whole wave.
+# - A result is rounded up to whole tiles, and a launch to whole waves. One more row or column can cost a whole wave.
 # - Two resident blocks share an SM's pipes. The second one made this GEMM only {{ work.gain | .1f }}× faster.
 # - Many waves make the last one cheap. Small tiles give you more waves but more memory traffic.
 
@@ -654,7 +654,7 @@ exercise(
     """
     A library has kernels for several tiles. `rates` maps each tile `(rows, columns)` to the rate at which an SM works on one,
     relative to the fastest: large tiles are faster. Write `best_tile(M, N, sms, rates)`, which returns the tile that finishes
-    an `M` × `N` result first, with one block per SM at a time. The tests draw 60 sizes and assign the tiles to SMs one by one.
+    an `M` × `N` result first, with one block per SM at a time. The tests pick 60 sizes at random and assign the tiles to SMs one by one.
     """,
     answer=best_tile,
     tests=best_tile_tests,

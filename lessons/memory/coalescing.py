@@ -8,14 +8,14 @@
 # ---
 
 # %% [markdown]
-# Two kernels sum 2²⁵ integers each, {{ lists.length }} per thread. They execute the same
-# loads and the same additions with the same number of threads. In the first kernel, each thread reads a row of a
-# row-major matrix from left to right, as you'd write it for a CPU. In the second, each thread reads a column from top
-# to bottom, which is the worst you can do on a CPU. How much faster is the second one?
+# Two kernels sum 2²⁵ integers each, {{ lists.length }} per thread. They execute the same loads and the same additions
+# with the same number of threads. In the first kernel, each thread reads a row of a row-major matrix from left to
+# right, as you'd write it for a CPU. In the second, each thread reads a column from top to bottom, which is the worst
+# order for a CPU.
 #
-# The reason is called *coalescing*, and it's the first thing to check in any kernel that is limited by
-# memory. Get it wrong, and with 4-byte elements up to {{ sectors.useless | .1% }} of every sector you request is
-# wasted. No compiler fixes it for you.
+# Yet on a GPU, the second one is faster. The reason is *coalescing*, the first thing to check in any kernel that is
+# limited by memory. Get it wrong with 4-byte elements, and up to {{ sectors.useless | .1% }} of the bytes that the
+# memory system fetches are wasted.
 
 # %% [markdown]
 # ## Lanes, sectors and cache lines
@@ -25,9 +25,9 @@
 # works out which sectors the addresses are in, and fetches each of those once. Four neighbouring sectors, 128 bytes,
 # make a *cache line*. A request is *coalesced* if its addresses fall into as few sectors as possible.
 #
-# Take 4-byte elements at a stride of 2: lane 0 reads element 0, lane 1 element 2, lane 2 element 4. A
-# sector holds eight elements, so only four lanes share it, and the 32 lanes need 32 / 4 =
-# {{ sectors.stride_2 }} sectors instead of {{ sectors.stride_1 }}. Half of every sector is wasted. Move the sliders:
+# Take 4-byte elements at a stride of 2: lane 0 reads element 0, lane 1 element 2, lane 2 element 4. A sector holds
+# eight elements, so only four lanes share it, and the 32 lanes need 32 / 4 = {{ sectors.stride_2 }} sectors instead of
+# {{ sectors.stride_1 }}. Move the sliders:
 #
 # ??? definition "Cache line | cache lines"
 #     128 bytes that share one tag in a cache: four sectors, each of which may be present or not.
@@ -72,8 +72,8 @@ assert [sectors_of_stride(s) for s in range(1, 65)] == [4 * min(s, 8) for s in r
 # From a stride of 8 on, each lane needs a sector of its own, which is the worst case. A stride of 0 is the other
 # extreme: all lanes read the same element, and one sector serves them all.
 #
-# The offset matters too. At a stride of 1, an offset costs a fifth sector, unless it's a
-# multiple of 8. This is a matter of *alignment*.
+# The offset matters too. At a stride of 1, an offset costs a fifth sector, unless it's a multiple of 8. This is the
+# effect of *alignment*.
 #
 # ??? definition "Alignment | aligned"
 #     Whether an address is a multiple of the size that matters: 32 bytes for a sector, or the access size for a wide
@@ -159,8 +159,8 @@ try_it(picking, PICK, stride=(1, 1, 32), offset=(0, 0, 31))
 # ## Strides cost time; offsets hardly do
 #
 # Every variant uses the same number of bytes, so if sectors set the pace, a stride of 8 should take
-# {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element
-# {{ sectors.times_offset | .2f }}×. One of the two predictions fails:
+# {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element {{ sectors.times_offset | .2f }}×.
+# One of these predictions fails:
 
 # %% fold="Code of the figure"
 STRIDES, COUNT = (1, 2, 4, 8, 16, 32, 64), 2**23
@@ -206,12 +206,12 @@ publish(
 # stride of 1 rather than {{ sectors.times_8 | .0f }}×, because every launch also pays about
 # {{ seen.fixed_us | .1f }} µs.
 #
-# The offsets don't. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs, against
-# {{ seen.one_us | .1f }} µs without an offset. The reason is that a warp's fifth sector is also the first sector of
-# the next warp. It's requested twice, but it comes from memory only once, because the second request finds it in a
-# cache. In a stream of reads, misalignment makes work for the caches, not for the memory.
+# The offsets don't behave as predicted. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs,
+# against {{ seen.one_us | .1f }} µs without an offset. The reason is that a warp's fifth sector is also the first
+# sector of the next warp. It's requested twice, but it comes from memory only once, because the second request finds it
+# in a cache. In a stream of reads, misalignment makes work for the caches, not for the memory.
 #
-# The strides hold one more surprise: from a stride of 8 to a stride of 16 the time grows {{ seen.times_16 | .1f }}×,
+# The strides hold one more surprise: from a stride of 8 to a stride of 16, the time grows {{ seen.times_16 | .1f }}×,
 # although the number of sectors stays the same. Beyond a stride of 8, the L2 cache fetches more than anyone requested:
 # see [the L2's fetch granularity](coalescing_fetch_granularity.py).
 
@@ -219,8 +219,8 @@ publish(
 # ## Column-wise access: lanes side by side
 #
 # Now return to the two kernels. In the column-wise kernel, thread `c` sums column `c` of a row-major matrix. From one
-# iteration to the next, a thread jumps a whole row ahead. That looks bad for one thread, but look across the
-# warp: in any iteration, lanes 0 to 31 read 32 neighbouring elements, which are {{ sectors.stride_1 }} sectors.
+# iteration to the next, a thread jumps a whole row ahead. That looks bad for one thread, but look across the warp: in
+# any iteration, lanes 0 to 31 read 32 neighbouring elements, which fill exactly {{ sectors.stride_1 }} sectors.
 
 
 # %% tab="CUDA C"
@@ -360,8 +360,8 @@ for name, launch in (("column", few_columns), ("row", few_rows)):
 # {{ lists.threads | , }} threads per SM, {{ lists.threads | , }} rows are in progress at once, and a cache line of
 # each has to survive in L1 until its thread is done with it.
 #
-# You can rely less on luck. An `int4` load reads 16 bytes at once, so a lane returns to its sector once instead of
-# seven times. This *vectorised load* needs an address that is a multiple of 16.
+# You can make this depend less on luck. An `int4` load reads 16 bytes at once, so a lane returns to its sector once
+# instead of seven times. This *vectorised load* needs an address that is a multiple of 16.
 #
 # ??? definition "Vectorised load | vectorised"
 #     A load instruction with which each lane reads several neighbouring elements, up to 16 bytes, from an aligned
@@ -385,8 +385,8 @@ void sum_own_row_wide(const int* A, int* out, int R, int C) {
 agree(sum_own_row, SUM_OWN_ROW_WIDE, by_rows, rtol=0.0)
 
 # %% [markdown]
-# Now guess. Without caches, {{ sectors.stride_8 }} sectors against {{ sectors.stride_1 }} would make the
-# column-wise kernel {{ sectors.times_8 | .0f }}× faster. With perfect caches it would be no faster at all.
+# Now guess. Without caches, {{ sectors.stride_8 }} sectors against {{ sectors.stride_1 }} would make the column-wise
+# kernel {{ sectors.times_8 | .0f }}× faster. With perfect caches, it would be no faster at all.
 
 # %% fold="Code of the measurement"
 walks = measure(
@@ -436,8 +436,8 @@ assert 128 * 2**18 == 2**25, "the first sentence says so"
 # %% [markdown]
 # Column-wise access is {{ walked.times | .1f }}× faster: {{ walks.column_wise_coalesced.median | us }} instead of
 # {{ walks.row_wise.median | us }}. So the caches keep much of what was fetched, but the row-wise kernel still has to
-# look up 32 cache lines in every request. If an SM's L1 looks up one line per cycle, that alone takes
-# {{ walked.look_ups_us | us }}. Sectors that are evicted too early may add to it.
+# look up 32 cache lines in every request. If we assume that an SM's L1 looks up one line per cycle, that alone takes
+# {{ walked.look_ups_us | us }}.
 #
 # With `int4` loads, the row-wise kernel is {{ walked.wide_gain | .1f }}× faster than before. Each request still needs
 # {{ walked.wide_sectors }} sectors, but it uses half of each at once, and there are only a quarter as
@@ -458,11 +458,11 @@ assert 128 * 2**18 == 2**25, "the first sentence says so"
 # ## In your own kernel
 #
 # In Nsight Compute, look at `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio`: 4 is ideal for
-# 4-byte loads, and 32 is the worst case. If it's high, swap the loops or the layout so that `threadIdx.x` is the
-# fastest-varying index of the array.
+# 4-byte loads, and 32 is the worst case. If it's high, interchange the loops or change the layout so that `threadIdx.x`
+# is the fastest-varying index of the array.
 #
-# Three Further pages go on from here: [the L2's fetch granularity](coalescing_fetch_granularity.py) explains
-# the jump at a stride of 16, [streaming](coalescing_streaming.py) brings vector addition to the speed of a copy, and
+# Three Further pages continue from here: [the L2's fetch granularity](coalescing_fetch_granularity.py) explains the
+# jump at a stride of 16, [streaming](coalescing_streaming.py) brings vector addition up to the speed of a copy, and
 # [coalesced attention](coalescing_attention.py) applies the lesson to a real kernel.
 
 # %% fold="The whole cell, with three wrong answers that the tests reject"
@@ -515,6 +515,6 @@ exercise(
 )
 
 # %% [markdown]
-# A transpose reads along one axis and writes along the other, so one of the two is always strided, whichever way
-# you assign the lanes. The way out is through shared memory, in the lesson on \bank conflicts; before
-# that, the lesson on [number formats](precision.py) shows how to make each element smaller.
+# A transpose reads along one axis and writes along the other, so either the reads or the writes are strided, whichever
+# way you assign the lanes. The way out is through shared memory, as the lesson on \bank conflicts shows; before that,
+# the lesson on [number formats](precision.py) shows how to make each element smaller.

@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# PyTorch computes `x.sin() ** 2 + x.cos() ** 2` with five kernels. Each one reads its inputs from
-# device memory and writes its result back, only for the next one to read it again. For 67 million
-# elements, that takes {{ sum_of_squares.pytorch_eager.n_67108864.median | us }}. How much faster is a
-# single kernel that does all five operations?
+# PyTorch computes `x.sin() ** 2 + x.cos() ** 2` with five kernels. Each one reads its inputs from device memory and
+# writes its result back, only for the next one to read it. For 67 million elements, that takes
+# {{ sum_of_squares.pytorch_eager.n_67108864.median | us }}. How much faster is a single kernel that does all five
+# operations?
 #
 # Outside its matrix multiplications, a neural network consists mostly of operations like these: little arithmetic and
 # a lot of memory traffic. Merging such kernels is one of the simplest optimisations, and a compiler can do it for
@@ -161,11 +161,9 @@ print("c:", c.round(3))
 print("y:", y.round(3))
 
 # %% [markdown]
-# Now count the traffic. Per element, four of the kernels load one value and store one; the sum loads
-# two and stores one. That makes {{ moved.five }} values per element, or {{ moved.five_of_four }} for
-# our four elements. Horace He [compares](https://horace.io/brrr_intro.html) device memory to a
-# warehouse and the chip to a factory. Here the factory sends every half-finished part back to the
-# warehouse. Step through it:
+# Now count the traffic. Per element, four of the kernels load one value and store one; the sum loads two and stores
+# one. That makes {{ moved.five }} values per element, or {{ moved.five_of_four }} for our four elements. Step through
+# it:
 
 # %% fold="Code of the figure"
 from tilewise.figures import Series, State, line_chart, stepped
@@ -341,7 +339,8 @@ FUSED(x, y, 4, grid=1, block=256)
 print(y.round(3))
 
 # %% [markdown]
-# Run three of the five kernels, then the fused one. How many sectors do all five move, and how many does the fused one?
+# Run the fused kernel, then three of the five (the cosine works like the sine, and one square like the other). How many
+# sectors do all five move, and how many does the fused one?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -376,23 +375,23 @@ show(
 # above compare each of the five steps with its pseudocode, on random inputs: `case` describes a launch, `output` marks the
 # array that the kernel writes, and `agree` compares the results.
 #
-# You can also fuse part of a chain. Say you split ours into two kernels. If you cut after sine and
-# cosine, two intermediate arrays cross from one kernel to the other, and {{ moved.two_crossing }}
-# values move per element. If the first kernel computes `s2` and the second does the rest, only one
-# array crosses. Both kernels then load `x`, but the total falls to {{ moved.one_crossing }}.
+# You can also fuse part of a chain. Say you split ours into two kernels. If you cut after sine and cosine, two
+# intermediate arrays go from one kernel to the other, and the kernels move {{ moved.two_crossing }} values per element.
+# If the first kernel computes sin² and the second does the rest, there's only one. Both kernels then load `x`, but the
+# total falls to {{ moved.one_crossing }}.
 
 # %% [markdown]
 # ## Prediction: count the bytes
 #
-# Pointwise kernels do little arithmetic per byte, so we expect them to be memory-bound. If $v$ values
-# of 4 bytes move per element, $n$ elements take at least
+# Pointwise kernels do little arithmetic per byte, so we expect them to be memory-bound. If the kernels move $v$ 4-byte
+# values per element, $n$ elements take at least
 #
 # $$t = \frac{4\,v\,n}{B}$$
 #
-# at bandwidth $B$. For 67 million elements at the peak bandwidth (data sheet), that's
-# {{ predicted.five_us | us }} for five kernels and {{ predicted.fused_us | us }} for one,
-# a ratio of {{ moved.five }} / {{ moved.fused }} = {{ moved.ratio }}. On short arrays, the bytes hardly matter. What
-# counts is [launch overhead](../speed/launches.py): five launches against one.
+# at bandwidth $B$. For 67 million elements at the peak bandwidth (data sheet), that's {{ predicted.five_us | us }} for
+# five kernels and {{ predicted.fused_us | us }} for one, a ratio of {{ moved.five }} / {{ moved.fused }} =
+# {{ moved.ratio }}. On short arrays, the bytes hardly matter; what counts is [launch overhead](../speed/launches.py):
+# five launches against one.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements import medians_us, printed, printed_numbers, recorded, recorded_device, text_record
@@ -407,15 +406,10 @@ publish(predicted={f"{name}_us": time for name, time in least_us.items()})
 # A compiler can fuse too, if it sees the whole chain before anything runs. In `torch.compile`, TorchDynamo records a
 # function's tensor operations as a *computation graph*. TorchInductor groups the operations that fit into one kernel,
 # and writes that kernel in Triton. In Triton, you program a whole block of elements at once, and the compiler
-# distributes it among threads.[^elsewhere] Lightning Thunder is another such compiler.[^thunder]
+# distributes it among threads.[^elsewhere]
 #
-# [^elsewhere]: Triton and `torch.compile` support AMD's and Intel's GPUs too, but tuning doesn't carry
-#     over: an instruction serves 64 threads on AMD's server GPUs and 32 on NVIDIA's, and cache sizes
-#     differ. CUDA C is NVIDIA's; AMD's HIP is nearly the same language with other names.
-#
-# [^thunder]: [Lightning Thunder](https://github.com/Lightning-AI/lightning-thunder) turns a function
-#     into a Python program that you can read, and hands parts of it to `torch.compile`, NVIDIA's
-#     nvFuser or libraries.
+# [^elsewhere]: Triton and `torch.compile` support AMD's and Intel's GPUs too, but tuning doesn't carry over: an
+#     instruction serves 64 threads on AMD's server GPUs and 32 on NVIDIA's, and cache sizes differ.
 #
 # ??? definition "Computation graph"
 #     A program's operations, and which of them uses which result.
@@ -521,7 +515,7 @@ squares = measure(
         at={"n": 2**26},
         between=(0.5, 50.0),
         models={"values moved": 11 / 2, "launches": 5.0},
-        because="Counting values predicts the ratio only if both versions use the memory equally well.",
+        because="Counting values predicts the ratio only if both versions use the memory bandwidth equally efficiently.",
     ),
 )
 
@@ -535,17 +529,18 @@ publish(counted=counted)
 
 # %% [markdown]
 # Written by hand, the fused kernel takes {{ sum_of_squares.fused.n_67108864.median | us }}. That's
-# {{ took.ratio | .1f }}× faster than the five kernels, but less than predicted: at {{ took.fused_tb_per_s | .1f }}
-# TB/s, the fused kernel uses the memory less well than they do. What slows it down, arithmetic or memory accesses?
+# {{ took.ratio | .1f }}× faster than the five kernels, but short of the prediction: at {{ took.fused_tb_per_s | .1f }}
+# TB/s, the fused kernel makes less efficient use of the memory bandwidth than they do. What slows it down, arithmetic
+# or memory accesses?
 #
 # Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication and one
 # special-function instruction each, at the price of accuracy. The kernel gets only a little faster. With the accurate
-# functions but four elements per thread, loaded as one `float4`, it moves {{ took.float4_tb_per_s | .1f }} TB/s. So
-# it's mostly the memory accesses: one 4-byte load per thread [doesn't keep enough bytes in
+# functions but four elements per thread, loaded as one `float4`, it reaches {{ took.float4_tb_per_s | .1f }} TB/s. So
+# the memory accesses are mostly to blame: one 4-byte load per thread [doesn't keep enough bytes in
 # flight](../speed/roofline.py).
 #
-# PyTorch uses the memory about equally well in both modes. That makes it the fairer test of our prediction, and there
-# fusion gains {{ took.compiled_ratio | .1f }}×.
+# PyTorch uses the memory bandwidth about equally efficiently in eager mode and when compiled. That makes it the fairer
+# test of our prediction, and its speedup from fusion is {{ took.compiled_ratio | .1f }}×.
 
 # %% fold="Code of the figure and of the numbers"
 A_LAUNCH_US = 2.0
@@ -586,7 +581,7 @@ if np.isfinite(list(TOOK.values())).all():
             log_x=True,
             log_y=True,
             title="Fusion saves launches on short arrays, bytes on long ones",
-            caption=f"Time of sin² x + cos² x on an {{machine}}, with five kernels and with one, by hand and in PyTorch. Dashed: a model of five kernels, each of which takes {A_LAUNCH_US:.0f} µs, a round number, or the time of its bytes at the peak bandwidth (data sheet), whichever is longer. It ignores the L2 cache.",
+            caption=f"Time of sin² x + cos² x on an {{machine}}, with five kernels and with one, by hand and in PyTorch. Dashed: a model of five kernels, each of which takes the longer of {A_LAUNCH_US:.0f} µs (a rounded value) and the time to transfer its bytes at the peak bandwidth (data sheet). It ignores the L2 cache.",
         )
     )
     assert small_five > 2.5 * small_fused, "the title says that fusion saves launches"
@@ -603,9 +598,8 @@ if np.isfinite(list(TOOK.values())).all():
 # ## Short arrays: launch overhead on the host
 #
 # Now start from an idle GPU and include the host's work, again with {{ small_n | , }} elements. As the table shows, the
-# five kernels and the fused one both take long, because this course's `Kernel` checks every argument in Python before
-# it launches. A CUDA graph of the five is the fastest. It needs a single call too, but it still runs five kernels and
-# moves all their bytes.
+# five kernels and the fused one are both slow, because this course's `Kernel` class checks every argument in Python
+# before it launches. A CUDA graph of the five is the fastest.
 #
 # In PyTorch, `torch.compile` makes the chain *slower* here. Before each call, a compiled function checks that its input
 # still matches what it was compiled for. For such cases, `torch.compile(mode="reduce-overhead")` uses CUDA graphs.
@@ -613,10 +607,8 @@ if np.isfinite(list(TOOK.values())).all():
 # Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
 # {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
 # followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
-# the GPU after every five, which explains part of the gap.
-#
-# We measured these two causes on an H200's host. Allocation adds {{ apart.new | .1f }} µs per operation and waiting
-# {{ apart.wait | .1f }} µs. Such times vary from host to host and from run to run.
+# the GPU after every five. On an H200's host, these two account for the whole difference: allocation adds
+# {{ apart.new | .1f }} µs per operation and waiting {{ apart.wait | .1f }} µs. Such times vary from host to host.
 
 # %% needs="gpu torch" record="eager_calls" fold="Code that takes the eager calls apart on a GPU"
 from importlib.util import find_spec
@@ -769,12 +761,11 @@ if np.isfinite(list(host_us.values())).all():
 # %% [markdown]
 # ## Nested calls in eager mode: still two kernels
 #
-# Does it help to write two operations as one expression, `torch.cos(torch.cos(x))`? Not in eager execution:
-# by the time Python calls the outer `cos`, the inner one has already been launched.[^spelling] In our own
-# kernel, we fuse the two into one line.
+# Does it help to write two operations as one expression, `torch.cos(torch.cos(x))`? Not in eager execution: by the time
+# Python calls the outer `cos`, the inner one has already been launched.[^spelling]
 #
-# [^spelling]: A common misconception: a chained call such as `x.cos().cos()` is fused, because its
-#     intermediate result has no name. Horace He's article uses that spelling to illustrate fusion, but
+# [^spelling]: A common misconception: a chained call such as `x.cos().cos()` is fused, because its intermediate result
+#     has no name. [Horace He's article](https://horace.io/brrr_intro.html) uses that spelling to illustrate fusion, but
 #     eager PyTorch launches two kernels for it, as the profiler shows below.
 
 
@@ -902,10 +893,9 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 
 # %% [markdown]
 # Eager PyTorch launches {{ kernels.two_statements_eager }} kernels for two statements, and
-# {{ kernels.one_expression_eager }} for the nested call. Compiled, it's
-# {{ kernels.one_expression_compiled }}. The sum of squares goes from
-# {{ kernels.squares_of_both_eager }} kernels to {{ kernels.squares_of_both_compiled }}, with
-# {{ kernels.loads }} load and {{ kernels.stores }} store, just like ours.
+# {{ kernels.one_expression_eager }} for the nested call. Once compiled, each launches
+# {{ kernels.one_expression_compiled }}. The sum of squares goes from {{ kernels.squares_of_both_eager }} kernels to
+# {{ kernels.squares_of_both_compiled }}, with {{ kernels.loads }} load and {{ kernels.stores }} store, just like ours.
 #
 # For the cosines, counting bytes predicts a gain of {{ cosines.model | .0f }}×. We measure
 # {{ cosines.ratio | .1f }}× by hand and {{ cosines.torch_ratio | .1f }}× in PyTorch.
@@ -913,11 +903,10 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # %% [markdown]
 # ## Limits of fusion
 #
-# Fusion removes bytes but no operations, so the \intensity grows. Once arithmetic sets the
-# time, fusing more gains nothing. An intermediate that another kernel needs must be stored anyway. And
-# pointwise fusion ends where an element depends on what *other* threads compute, as in the sum of a
-# row or a matrix multiplication. To fuse across that, threads must cooperate, or you need another
-# algorithm.
+# Fusion removes bytes but no operations, so the \intensity grows. Once arithmetic limits the kernel, further fusion
+# gains nothing. An intermediate that another kernel needs must be stored anyway. And pointwise fusion ends where an
+# element depends on what *other* threads compute, as in the sum of a row or a matrix multiplication. To fuse across
+# such a dependency, threads must cooperate, or you need a different algorithm.
 #
 # ??? question "What can't a compiler fuse?"
 #     What it can't see and what it may not change. If Python needs a value, to print it or for an

@@ -11,8 +11,8 @@
 # Add up 5,000 ones in FP16, a 16-bit floating-point format, and you get {{ ones.narrow | ,.0f }}. Nothing
 # overflowed. Where did the other {{ ones.lost | , }} go?
 #
-# You'd still like to use 16 bits: many kernels spend their time on memory traffic, and 16 bits halve the
-# bytes. Which values can be short, and which have to stay in 32 bits?
+# You'd still like to use 16 bits: many kernels spend their time on memory traffic, and 16 bits halve it. Which values
+# can be short, and which have to stay in 32 bits?
 
 # %% [markdown]
 # ## FP16 and FP32 accumulators
@@ -82,14 +82,14 @@ print("FP32 accumulator:", float(wide[0]))
 # %% [markdown]
 # ## Floating-point formats: sign, exponent and fraction
 #
-# A floating-point value has a sign bit, an *exponent* and a *fraction*. The exponent says which two powers of
-# two the value is between, and the fraction divides that interval into equal steps. So exponent bits buy
-# *dynamic range* and fraction bits buy *precision*. A value between two steps is rounded to the nearer one;
-# in a tie, to the one whose last fraction bit is 0.
+# A floating-point value has a sign bit, an *exponent* and a *fraction*. The exponent says which two powers of two the
+# value lies between, and the fraction divides that interval into equal steps. So exponent bits buy *dynamic range* and
+# fraction bits buy *precision*. A value between two steps is rounded to the nearer one; in a tie, to the one whose last
+# fraction bit is 0.
 #
-# FP16 and BF16 choose differently: FP16 has three more fraction bits, BF16 has the range of FP32.
-# The two [FP8 formats](https://arxiv.org/abs/2209.05433) (Micikevicius et al., 2022) offer the same choice in
-# 8 bits. Pick a value and compare.
+# FP16 and BF16 make different trade-offs: FP16 has three more fraction bits, whereas BF16 has the range of FP32. The
+# two [FP8 formats](https://arxiv.org/abs/2209.05433) (Micikevicius et al., 2022) offer the same choice in 8 bits. Pick
+# a value and compare.
 #
 # ??? definition "Dynamic range"
 #     The range from the smallest positive value to the largest that a format can represent.
@@ -190,9 +190,9 @@ show(
 # With $f$ fraction bits, a sum of ones stops growing at $2^{f+1}$: at {{ ones.stop_bf16 | ,.0f }} in BF16, and even in FP32
 # at $2^{24}$, about 17 million.
 #
-# Long before that, each addition loses a little. The figure adds up random values between 0 and 1. A pairwise sum
-# adds neighbours, then pairs of pairs, so both operands have about the same size. Errors then accumulate over
-# $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
+# Long before that, each addition loses a little. The figure adds up random values between 0 and 1. A pairwise sum adds
+# adjacent values, then adjacent sums, and so on, so both operands are of about the same size. Errors then accumulate
+# over $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
 
 # %% fold="Code of the check and of the numbers"
 from tilewise import agree, bf16, case, check, output, publish, uniform
@@ -308,8 +308,8 @@ check(
 # {{ relu.bytes_32 }} bytes in FP32, {{ relu.bytes_16 }} in FP16, so FP16 doubles the \intensity. ReLU is memory-bound, so
 # the \roofline predicts that its time halves. Its result doesn't suffer, because a maximum never rounds.[^nan]
 #
-# [^nan]: A common misconception: `fmaxf(x, 0.0f)` is `np.maximum(x, 0)`. They differ if `x` is NaN: CUDA's
-#     function then returns 0, while NumPy and PyTorch return NaN.
+# [^nan]: A common misconception: `fmaxf(x, 0.0f)` does the same as `np.maximum(x, 0)`. They differ if `x` is NaN:
+#     CUDA's function then returns 0, while NumPy and PyTorch return NaN.
 
 
 # %% tab="Pseudocode"
@@ -413,8 +413,8 @@ assert np.isnan(np.maximum(with_nan, 0)[0])
 
 
 # %% [markdown]
-# Run all five on the same number of elements. Which of them load as few sectors as possible, and which issue the
-# fewest requests?
+# Run all five ReLU kernels on the same number of elements. Which of them load as few sectors as possible, and which
+# issue the fewest requests?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -516,17 +516,17 @@ show(
 )
 
 # %% [markdown]
-# With 16 bytes per load, FP16 takes {{ relu.ratio | .0% }} of FP32's time, as predicted. With one element per load,
-# it takes {{ relu.naive_ratio | .0% }}: at 2 bytes per load, the [warps on an SM](../speed/occupancy.py) can't keep enough bytes
-# in flight. The two rows with 4 bytes per load confirm it, because FP32 and FP16 reach the same bandwidth there.
-# So when you switch to a shorter format, \vectorise the loads too.
+# With 16 bytes per load, FP16 takes {{ relu.ratio | .0% }} of FP32's time, as predicted. With one element per load, it
+# takes {{ relu.naive_ratio | .0% }}: at 2 bytes per load, the [warps on an SM](../speed/occupancy.py) can't keep enough
+# bytes in flight. The two rows with 4 bytes per load confirm this: FP32 and FP16 reach the same bandwidth there. So
+# when you switch to a shorter format, \vectorise the loads too.
 
 # %% [markdown]
 # ## Overflow in exp
 #
-# $e^x$ overflows FP16 at $x$ = {{ over.fp16 | .1f }}, and FP32 and BF16 at {{ over.fp32 | .1f }}. The \logits of
-# attention can reach that. A \softmax therefore subtracts the row's maximum from every logit first. The largest
-# difference is then 0 and its exponential 1, or so you'd expect.
+# $e^x$ overflows FP16 at $x$ = {{ over.fp16 | .1f }}, and FP32 and BF16 at {{ over.fp32 | .1f }}. Attention \logits can
+# be that large. A \softmax therefore subtracts the row's maximum from every logit first. The largest difference is then
+# 0 and its exponential 1, or so you'd expect.
 
 # %% fold="Code of the numbers"
 LIMIT = {
@@ -541,16 +541,15 @@ publish(over={"fp16": LIMIT["FP16"], "fp32": LIMIT["FP32"]})
 # A *fused multiply-add* computes $a \cdot b + c$ in one instruction and rounds only once. It's faster and
 # more accurate than two instructions, so the compiler uses it wherever it can.
 #
-# In a softmax it can surprise you. The stored maximum $m$ of the scaled logits is a *rounded* product. Then the compiler
-# fuses $x \cdot \text{scale} - m$ and subtracts $m$ from the *exact* product. For the largest logit you get
-# the rounding error of $m$ instead of 0.[^fmad] With three decimal digits: if $1.11 \times 1.11 = 1.2321$ is
-# stored as 1.23, the fused difference is 0.0021.
+# In a softmax, it can surprise you. The stored maximum $m$ of the scaled logits is a *rounded* product. Then the
+# compiler fuses $x \cdot \text{scale} - m$ and subtracts $m$ from the *exact* product. For the largest logit you get
+# the rounding error of $m$ instead of 0.[^fmad] For example, with three decimal digits, $1.11 \times 1.11 = 1.2321$ is
+# stored as 1.23, and the fused difference is 0.0021.
 #
 # ??? definition "Fused multiply-add"
 #     One instruction for a·b + c with a single rounding at its end.
 #
-# [^fmad]: The kernel names each form explicitly. From plain `x[i] * scale - m`, nvcc makes the fused one unless you
-#     pass `-fmad=false`.
+# [^fmad]: For plain `x[i] * scale - m`, nvcc generates the fused form unless you pass `-fmad=false`.
 
 
 # %% tab="Pseudocode"
@@ -617,14 +616,14 @@ show(
 )
 
 # %% [markdown]
-# The exponential turns this residual into a factor. With logits up to a thousand it's harmless; up to a million, the
-# largest exponential is off by {{ residual.large | .1%}}. All exponentials of a row are off by about the same factor,
-# so most of it cancels when softmax divides by their sum. But with still larger logits the exponential overflows.
-# That's how FlashAttention came to [return NaN in PyTorch](https://github.com/pytorch/pytorch/issues/121558), and why
-# it got [an option to avoid the instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
+# The exponential turns this residual into a factor. With logits up to a thousand before scaling, it's harmless; with
+# logits up to a million, the largest exponential is off by {{ residual.large | .1% }}. All exponentials of a row are
+# off by about the same factor, so most of it cancels when softmax divides by their sum. But with even larger logits,
+# the exponential overflows. That's how FlashAttention came to [return NaN in
+# PyTorch](https://github.com/pytorch/pytorch/issues/121558) and why it got [an option to avoid the
+# instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
 #
-# A scale that is a power of two, such as 1/8 for $d = 64$, leaves no residual, because the product isn't
-# rounded. FlashAttention can't rely on this: its scale includes a factor of $\log_2 e$, so it's never a power of two.
+# A scale that is a power of two, such as 1/8 for $d = 64$, leaves no residual, because the product isn't rounded.
 #
 # ??? question "Is it better to forbid fused multiply-adds?"
 #     Usually not: they're faster and more accurate. Trouble starts when you mix them with separate
@@ -635,13 +634,13 @@ show(
 # %% [markdown]
 # ## Quantisation: weights in INT8
 #
-# To generate one token for one user, a language model multiplies large matrices by a single vector. Each
-# weight is loaded for just one multiply-add, so bytes are everything. *Quantisation* to INT8 stores each weight as an
-# integer $q_{ik}$ from −127 to 127, with one scale $s_i$ per row: $A_{ik} \approx q_{ik} \cdot s_i$. In the row
-# (0.5, −1.2, 0.25, 2), the largest weight becomes 127, so the scale is 2/127 and the row is stored as (32, −76, 16, 127).
+# To generate one token for one user, a language model multiplies large matrices by a single vector. Each weight is
+# loaded for just one multiply-add, so only the bytes matter. *Quantisation* to INT8 stores each weight as an integer
+# $q_{ik}$ from −127 to 127, with one scale $s_i$ per row: $A_{ik} \approx q_{ik} \cdot s_i$. In the row (0.5, −1.2,
+# 0.25, 2), the largest weight becomes 127, so the scale is 2/127 and the row is stored as (32, −76, 16, 127).
 #
-# In the kernel, one warp computes one row. Each lane loads four weights at a time, converts them and accumulates in
-# FP32. At the end, \warp shuffles add up the 32 accumulators.
+# In the kernel, one warp computes one row. Whatever the format, each lane loads four weights at a time, converts them
+# if necessary and accumulates in FP32. At the end, \warp shuffles add up the 32 accumulators.
 #
 # ??? definition "Quantisation"
 #     Storing values with fewer bits, usually as integers with a common scale.
@@ -898,13 +897,13 @@ show(
 # FP16 is only {{ matvec.ratio_16 | .1f }}× faster than FP32, and INT8 only {{ matvec.ratio_8 | .1f }}×, although INT8
 # reads a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
 # remains doesn't shrink with the bytes: it's {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }}
-# for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters. An empty
-# launch accounts for only part of it.
+# for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters.
 #
 # Could the conversions from INT8 be to blame?
 # [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
-# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so if you write a byte $b$ into
-# the lowest bits of the float $2^{23}$, you get $2^{23} + b$. Subtract $2^{23}$, and $b$ is left as a float.
+# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so if you write an unsigned byte
+# $b$ into the lowest bits of the float $2^{23}$, you get $2^{23} + b$. With $b$ as the weight plus 128, one subtraction
+# gives the weight as a float.
 
 # %% fold="The INT8 kernel without conversions"
 MATVEC_BITS = Kernel(r"""
@@ -982,11 +981,11 @@ assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 # %% [markdown]
 # That saves a little: {{ matvec_without_conversions.magic_number.median | us }} instead of
 # {{ matvec_without_conversions.conversion_instruction.median | us }}. FP32 needs no conversion and has the same
-# \overhead. So neither bytes nor conversions explain it.
+# \overhead. So neither bytes nor conversions explain the \overhead.
 #
 # The cause is latency. On an H200, INT8 takes {{ short.all_8 | us }} for all {{ short.rows | , }} rows and still
-# {{ short.few_8 | us }} for an eighth of them; FP32 needs {{ short.few_32 | us }} for that eighth. With all three
-# formats, a warp walks along its row in {{ short.steps }} steps, and only a few of their loads are in flight at once.
+# {{ short.few_8 | us }} for an eighth of them; FP32 needs {{ short.few_32 | us }} for that eighth. With four weights
+# per load, a warp needs {{ short.steps }} steps per row in every format, and only a few loads are in flight at once.
 #
 # On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row by
 # an *outlier* of 100, and the outlier determines the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the
@@ -1002,13 +1001,12 @@ assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 # %% [markdown]
 # ## Peak throughput by format
 #
-# Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores do {{ grown.step | .0f }}×
-# as many operations per second each time the bits halve. How much of the growth in GPU \throughput does that
+# Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores do {{ grown.step | .0f }}× as many
+# operations per second each time the number of bits is halved. How much of the growth in GPU \throughput does that
 # explain?[^sheets]
 #
-# [^sheets]: A100, H100 and B200: this course's table of devices, with its sources. P100 and V100: NVIDIA's
-#     data sheets of the Tesla P100 (SXM2) and V100 (SXM2). TF32 counts as 32 bits here, because that's
-#     what it takes in memory.
+# [^sheets]: A100, H100 and B200: this course's table of devices, with its sources. P100 and V100: NVIDIA's data sheets
+#     for the Tesla P100 (SXM2) and V100 (SXM2). TF32 counts as 32 bits.
 
 # %% fold="Code of the figure"
 from tilewise.models import device
@@ -1056,14 +1054,14 @@ show(
         x="year",
         y="peak [TFLOP/s]",
         log_y=True,
-        title="Halving the bits doubles the peak of tensor cores",
+        title="Halving the number of bits doubles the tensor cores' peak",
         caption="Peaks (data sheets) of P100, V100, A100, H100 and B200, dense, by format; the 8-bit line counts integer operations.",
     )
 )
 
 # %% [markdown]
-# From FP32 on the P100 to INT8 on the B200, the peak grew {{ grown.all | .0f }}×. The shorter format
-# explains a factor of {{ grown.format }}. Plain FP32 has gained {{ grown.fp32 | .0f }}× too, from more units and higher clock
+# From FP32 on the P100 to INT8 on the B200, the peak grew {{ grown.all | .0f }}×. The shorter format explains a factor
+# of {{ grown.format }}. Plain FP32 has also gained a factor of {{ grown.fp32 | .0f }}, from more units and higher clock
 # rates. The remaining {{ grown.matrix | .0f }}× comes from tensor cores.
 
 # %% [markdown]
@@ -1076,17 +1074,17 @@ show(
 # ## Takeaways
 #
 # - Store in short formats and accumulate in FP32: the first saves bytes, the second keeps long sums accurate.
-# - FP16 has more precision, BF16 the range of FP32. $e^x$ overflows FP16 at {{ over.fp16 | .1f }} and
-#   BF16 and FP32 at {{ over.fp32 | .1f }}, so a softmax subtracts the maximum first.
+# - FP16 has more precision; BF16 has the range of FP32. $e^x$ overflows FP16 at {{ over.fp16 | .1f }} and BF16 and FP32
+#   at {{ over.fp32 | .1f }}, so a softmax subtracts the maximum first.
 # - INT8 with one scale per row has a small error, {{ matvec.error_8 | .1% }} on normally distributed weights, until an
 #   outlier sets the scale. Then use smaller groups or FP8.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: shorter storage alone speeds up only a
-# kernel where it's high, and if it falls after the change, widen your loads. Compare with a float64 reference on real data, and
-# look for FP16 arithmetic in long sums with `smsp__sass_thread_inst_executed_op_hadd_pred_on.sum` and
+# In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: only if it's high can a shorter storage
+# format alone speed up the kernel. If it falls after the change, widen your loads. Compare with a float64 reference on
+# real data, and look for FP16 arithmetic in long sums with `smsp__sass_thread_inst_executed_op_hadd_pred_on.sum` and
 # `smsp__sass_thread_inst_executed_op_hfma_pred_on.sum`.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -1134,7 +1132,7 @@ exercise(
     tests=sum_tests,
     wrong=[sequential, two_halves, {"np.append(values, np.float16(0))": "values[:-1]"}],
     hint="Add neighbouring elements, then neighbouring sums. What happens to the last element if the length is odd?",
-    explanation="Each half of 5,000 ones adds up to 2,500, more than 2,048, so it stops too. In a pairwise sum both operands of an addition have about the same size, and the error grows with the number of levels, not of elements.",
+    explanation="Each half of 5,000 ones adds up to 2,500, more than 2,048, so it stops too. In a pairwise sum, both operands of an addition have about the same size, and the error grows with the number of levels, not with the number of elements.",
 )
 
 # %% [markdown]

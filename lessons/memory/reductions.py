@@ -8,10 +8,9 @@
 # ---
 
 # %% [markdown]
-# A sum reads every element once and does one addition with it, so it should run at memory speed. At the data
-# sheet's peak bandwidth, reading 2²⁸ floats takes {{ task.least_us | us }}. The [tree
-# reduction](barriers.py) takes {{ task.tree_times | .1f }}× as long as reading its bytes would. How close to the peak
-# can a sum get?
+# A sum does one addition per element, so it should run at memory speed. At the peak bandwidth (data sheet), reading 2²⁸
+# floats takes {{ task.least_us | us }}. The [tree reduction](barriers.py) takes {{ task.tree_times | .1f }}× as long as
+# reading its input would. How close to the peak can a sum get?
 #
 # The figure shows the steps that get us there. None of these steps changes the arithmetic; each one reduces the time that threads
 # spend waiting. Norms, softmax, losses and dot products are all reductions, so you can use the same steps there.
@@ -50,7 +49,7 @@ show(
         x="bytes read per second [GB/s]",
         form=",.0f",
         title="Four steps take a sum from the tree to CUB's speed",
-        caption="Throughput of sums of 32-bit floats recorded on an {machine}. The first two kernels sum 2²⁶ elements in blocks of 256; the others sum 2²⁸ elements. CUB is NVIDIA's library of parallel building blocks.",
+        caption="Throughput of sums of 32-bit floats, recorded on an {machine}. The first two kernels sum 2²⁶ elements in blocks of 256; the others sum 2²⁸ elements. CUB is NVIDIA's library of parallel building blocks.",
     )
 )
 if np.isfinite(list(ladder.values())).all():
@@ -70,9 +69,9 @@ if np.isfinite(list(ladder.values())).all():
 #     An instruction with which each lane of a warp reads a register of another lane, without going through
 #     memory.
 #
-# Take just eight lanes that hold 3, 1, 7, 0, 4, 1, 6 and 3. With an offset of 4, lanes 0 to 3 get 7, 2, 13 and 3.
-# With an offset of 2, lanes 0 and 1 get 20 and 5. With an offset of 1, lane 0 has the total, 25. A warp of 32
-# lanes needs five steps.
+# Take eight lanes that hold 3, 1, 7, 0, 4, 1, 6 and 3. With an offset of 4, lanes 0 to 3 get 7, 2, 13 and 3. With an
+# offset of 2, lanes 0 and 1 get 20 and 5. With an offset of 1, lane 0 has the total, 25. A warp of 32 lanes needs five
+# steps.
 #
 # In a block, each warp sums its own elements this way and lane 0 stores the result in shared memory. After a single
 # barrier, the first warp sums those results with the same five steps.
@@ -271,19 +270,18 @@ measure(
 
 # %% [markdown]
 # The shuffle version needs {{ block.shuffles.barriers }} barrier instead of {{ block.tree.barriers }}. For 2²⁶
-# elements it takes {{ block_sums_by_shuffles.shuffles.median | us }}, the tree
-# {{ block_sums_by_shuffles.tree.median | us }}. But the bytes need only
-# {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all instructions only
-# {{ block.shuffles.issue_us | us }}. So neither explains most of the time. It's spent waiting: a warp issues one
-# load, waits for the element and waits at the barrier, and its block keeps its slot on the SM until all eight warps
-# are done.
+# elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, and the tree takes
+# {{ block_sums_by_shuffles.tree.median | us }}. But reading the bytes takes only
+# {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all the instructions only
+# {{ block.shuffles.issue_us | us }}. So neither explains most of the time. It's spent waiting: a warp issues one load,
+# waits for the element and waits at the barrier, and its block keeps its slot on the SM until all eight warps are done.
 
 # %% [markdown]
 # ## Partial warps: guard the last step
 #
 # With blocks of 96 threads, the tree silently lost elements. The shuffle version handles 96 threads correctly, thanks
-# to the guard `lane < blockDim.x / 32`: a block of 96 has three warps, so only three of the 32 slots in `warp_sums`
-# hold a sum. Without the guard, the first warp adds 29 uninitialised words, and the simulator reports it.
+# to the guard `lane < blockDim.x / 32`: a block of 96 threads has three warps, so only three of the 32 slots in
+# `warp_sums` hold a sum. Without the guard, the first warp adds 29 uninitialised words, and the simulator reports them.
 
 # %% fold="The kernel without the guard, which the simulator rejects"
 NO_GUARD = Kernel(r"""
@@ -316,13 +314,12 @@ check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), rtol=0.0, name="9
 
 # %% [markdown]
 # Blocks of 100 threads fail even with the guard. The fourth warp has four lanes, but the mask names 32, and the result
-# of a shuffle is undefined if a lane named in the mask doesn't execute it. Also, `100 / 32` is 3, so the sum of the fourth
-# warp would be dropped. Launch reductions with whole warps, and give lanes without an element a zero. The hazard that
-# the check below reports is the first shuffle of thread 96: it reads lane 16 of its warp, which doesn't exist.
+# of a shuffle is undefined if a lane named in the mask doesn't execute it. Also, `100 / 32` is 3, so the sum of the
+# fourth warp would be dropped. Launch reductions with whole warps, and give lanes without an element a zero. The check
+# below reports a hazard at thread 96's first shuffle, which reads lane 16 of its warp, a lane that doesn't exist.
 #
 # *A common misconception:* `__activemask()` supplies the right mask. In fact, it returns the lanes that happen to be
-# active at that instruction, not those that will arrive. Another one: a shuffle makes earlier stores visible to the
-# other lanes. In fact, it synchronises the lanes, but it isn't a memory fence. Use `__syncwarp()` for that.
+# active at that instruction, not those that will arrive.
 
 # %% fold="Code of the check"
 expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shfl_down_sync")
@@ -343,13 +340,14 @@ try_it(
 # %% [markdown]
 # ## Grid-stride loop and float4 loads: keep the memory busy
 #
-# If waiting is the problem, wait less often. Launch only as many blocks as fit on the GPU at once,
-# {{ sum_model.blocks | , }} of 256 threads, and let each thread sum about {{ sum_model.each | , }} elements in a grid-stride
-# loop. Each block then synchronises once for about {{ answer.numbers | , }} elements instead of once for 256.
+# If waiting is the problem, wait less often. Launch only as many blocks as fit on the GPU at once
+# ({{ sum_model.blocks | , }} blocks of 256 threads), and let each thread sum about {{ sum_model.each | , }} elements in
+# a grid-stride loop. Each block then synchronises once for about {{ answer.numbers | , }} elements instead of once per
+# 256.
 #
-# What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} kB.
-# With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have {{ sum_model.narrow_kb | .0f }} kB in
-# flight. With one `float4` it's {{ sum_model.one_kb | .0f }} kB, and with four of them
+# What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} kB in
+# flight. With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have
+# {{ sum_model.narrow_kb | .0f }} kB. With one `float4`, it's {{ sum_model.one_kb | .0f }} kB, and with four of them,
 # {{ sum_model.four_kb | .0f }} kB. So 4-byte loads should fall short, and `float4` loads should be enough.
 #
 # The kernel loads four `float4`s before it adds anything. Each thread has four accumulators, one per component, so
@@ -459,9 +457,9 @@ def sum_wide(x, sums):
 # ## Combining blocks: a second launch, or the last block
 #
 # Each block leaves one sum, and `__syncthreads()` can't synchronise blocks. The simple way is a second launch, with a
-# single block that adds up those sums. You can also let the *last block* of the first launch do it, as in
-# NVIDIA's `threadFenceReduction` CUDA sample. Each block stores its sum and then increments a counter
-# with an atomic. The block that finds all others already counted adds up the sums. No block ever waits for another.
+# single block that adds up those sums. You can also let the *last block* of the first launch do it, as in NVIDIA's
+# `threadFenceReduction` CUDA sample. Each block stores its sum and then increments a counter with an atomic. The block
+# that finds all others counted adds up the sums. No block ever waits for another.
 
 # %% fold="Versions to compare: one float4, sixteen, and 4-byte loads"
 ONE = Kernel(FOUR.source, "sum_wide", defines={"LOADS": 1})
@@ -498,9 +496,8 @@ void sum_narrow(const float* x, float* sums, int n) {
 AT_ONCE.region("last")
 
 # %% [markdown]
-# The first fence makes sure that a block's sum is visible before its arrival is. Without it, the last
-# block could read a stale sum.[^fence] `atomicInc` wraps the counter back to zero, so the next launch
-# can use it again; but two launches that run at the same time would mix their counts.
+# The first fence makes sure that a block's sum is visible before its arrival is. Without it, the last block could read
+# a stale sum.[^fence] `atomicInc` wraps the counter back to zero, so the next launch can use it again.
 #
 # [^fence]: The simulator runs blocks one after another, so it can't show what goes wrong without the fence. The second
 #     fence and `__ldcg`, a load that bypasses L1, keep the last block from reading stale copies.
@@ -581,10 +578,10 @@ publish(
 # %% [markdown]
 # ## Benchmark: sums against CUB and torch.sum
 #
-# All versions sum the same integers from −8 to 8, stored as floats. Positive and negative ones nearly cancel, so the
-# partial sums of each version stay below 2²⁴, and its result is exact. Three variants
-# test the design: half as many blocks, one block per tile instead of a loop over tiles, and sixteen loads instead of four.
-# CUB is called through CuPy.
+# All versions sum the same integers from −8 to 8, stored as floats. Positive and negative values nearly cancel, so the
+# partial sums of each version stay below 2²⁴, and its result is exact. Three variants test the design: half as many
+# blocks, and one block per tile instead of a loop over tiles, with four or sixteen loads per thread. CUB is called
+# through CuPy.
 
 # %% fold="Code of the measurement"
 
@@ -663,25 +660,26 @@ if sum_us[best] > 0:
     assert max(abs(halved - 1), abs(at_end - 1)) < 0.01, "the text says that neither makes a difference"
 
 # %% [markdown]
-# With 4-byte loads the sum takes {{ sums._4_byte_loads.median | us }}, with `float4` loads
-# {{ sums.float4_loads.median | us }}, and with four of them in flight {{ sums._4_x_float4.median | us }}.
-# As predicted, the wider load accounts for most of the gain. Launching half as many blocks makes no difference. One
-# block per tile costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier,
-# and that was the problem at the start.
+# With 4-byte loads, the sum takes {{ sums._4_byte_loads.median | us }}, with `float4` loads
+# {{ sums.float4_loads.median | us }}, and with four of them in flight {{ sums._4_x_float4.median | us }}. As predicted,
+# the wider load accounts for most of the gain. Launching half as many blocks makes no difference. One block per tile
+# costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier, which was the
+# problem at the start. With sixteen loads per thread, there are fewer tiles, and it takes
+# {{ sums._16_x_float4_one_block_per_tile.median | us }}.
 #
-# Letting the last block add up the sums is as fast as a second launch. It only hurts with one block per tile. With tiles
-# of {{ sum_seen.tile | , }} elements, sixteen `float4`s per thread, the last block has {{ sum_seen.many_blocks | , }}
-# sums to add up by itself. torch.sum takes {{ sums.torch_sum.median | us }}, CUB
-# {{ sums.cub_through_cupy_sum.median | us }}. The best kernel here matches CUB. It reaches
-# {{ sum_seen.of_stated | .0% }} of peak bandwidth and {{ sum_seen.of_read | .0% }} of the fastest plain read that we recorded.
+# Letting the last block add up the sums is as fast as a second launch, at
+# {{ sums._4_x_float4_last_block_finishes.median | us }}. `torch.sum` takes {{ sums.torch_sum.median | us }}, and CUB
+# takes {{ sums.cub_through_cupy_sum.median | us }}. Our best kernel matches CUB. It reaches
+# {{ sum_seen.of_stated | .0% }} of peak bandwidth and {{ sum_seen.of_read | .0% }} of the fastest plain read that we
+# recorded.
 
 # %% [markdown]
 # ## Order of summation: rounding and reproducibility
 #
-# Floating-point addition rounds, so the order of additions determines the last digits. The more additions are
-# chained, the more rounding errors pile up. A running sum of 2²⁸ elements chains that many additions; `sum_wide` chains at
-# most {{ order.wide | , }}.[^chain] Try it with {{ order.numbers | , }} values between 0 and 1: the running sum in FP32 is off
-# by a relative error of {{ order.serial_error | .1e }}, `sum_wide` by {{ order.wide_error | .1e }}.
+# Floating-point addition rounds, so the order of additions determines the last digits. The longer a chain of additions,
+# the more rounding errors pile up. A running sum of 2²⁸ elements chains that many additions; `sum_wide` chains at most
+# {{ order.wide | , }}.[^chain] Try it with {{ order.numbers | , }} values between 0 and 1: the running sum in FP32 has
+# a relative error of {{ order.serial_error | .1e }}, and `sum_wide` one of {{ order.wide_error | .1e }}.
 #
 # [^chain]: This counts the additions in one accumulator of a thread, plus those that combine the four accumulators,
 #     the lanes, the warps and, in the second launch, the blocks.
@@ -709,9 +707,9 @@ publish(
 )
 
 # %% [markdown]
-# Is the result the same in every run? In `sum_wide` each element has a fixed position in the tree of additions, whichever block
-# finishes first. If each warp adds its sum to the total with an atomic instead, the additions happen in the order of
-# arrival, which changes from run to run.
+# Is the result the same in every run? In `sum_wide`, each element has a fixed position in the tree of additions,
+# whichever block finishes first. If each warp adds its sum to the total with an atomic instead, the additions happen in
+# the order of arrival, which changes from run to run.
 
 # %% title="CUDA C"
 BY_ARRIVAL = Kernel(r"""
@@ -887,8 +885,7 @@ dots = measure(
 
 # %% [markdown]
 # On two arrays of half the length, which is the same number of bytes, the dot product takes
-# {{ dots.two_pairs_in_flight.median | us }}. That's as fast as the sum. `torch.dot` takes
-# {{ dots.torch_dot.median | us }}.
+# {{ dots.two_pairs_in_flight.median | us }}. That's as fast as the sum.
 
 # %% [markdown]
 # ## The answer
@@ -973,7 +970,7 @@ exercise(
     """
     Write `largest(x, values, places, n)`. For each block, find the largest of its elements and the index of that
     element in `x`; if several elements are equal, take the first. Use shuffles within each warp and a single
-    barrier. The tests use whole warps, sizes that end within a block, and arrays in which all values are negative.
+    barrier. The tests use whole warps, array sizes that aren't multiples of the block size, and arrays in which all values are negative.
     """,
     answer=LARGEST,
     tests=largest_tests,

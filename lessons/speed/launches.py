@@ -1,20 +1,19 @@
 # ---
 # title: Launch overhead, CUDA graphs and five bottlenecks
 # needs: [speed/roofline]
-# summary: "Do 2²⁴ additions in one launch, or in 4,096 launches of 4,096 each: how much slower is the second?"
+# summary: "Do 2²⁴ additions in one launch, and then again in 4,096 launches of 4,096 each. How much slower is the second way?"
 # description: "What a kernel launch costs, when it matters, how CUDA graphs and streams help, and how to tell five bottlenecks apart."
 # date: 2026-11-21
 # tags: [launch, CUDA graph, bottleneck]
 # ---
 
 # %% [markdown]
-# Add two arrays of 2²⁴ elements in one launch. Now do it again in pieces of {{ piece | , }} elements,
-# with one launch per piece. That's {{ launches | , }} launches, but the same bytes and the same additions. How
-# much slower is it?
+# Add two arrays of 2²⁴ elements in one launch. Now do it again in pieces of {{ piece | , }} elements, with one launch
+# per piece. How much slower is it?
 #
-# The roofline says that it isn't slower at all, because it counts bytes and FLOP and knows nothing about the
-# host. Make your guess before you read on. Many programs work like this: PyTorch's eager mode launches a kernel
-# for nearly every operation, however small. In such a program, a better kernel may not help at all.
+# According to the roofline, it isn't slower at all: the roofline counts bytes and FLOP and knows nothing about the
+# host. Make your guess before you read on. Many programs work like this: PyTorch's eager mode launches a kernel for
+# nearly every operation, however small. In such a program, a better kernel may not help at all.
 
 # %% [markdown]
 # ## One kernel, one launch or many
@@ -141,10 +140,10 @@ show(
 # %% [markdown]
 # ## CUDA graphs: record once, replay with one call
 #
-# A program that repeats the same launches, such as a training loop, can pay for the host's work once.
-# *Capture* the launches of a stream into a *CUDA graph*: they're recorded, not executed. From then on,
-# one call replays them all, and the device goes from kernel to kernel without waiting for the host.
-# The graph also records sizes and addresses, so each replay uses the same buffers.
+# A program that repeats the same launches, such as a training loop, can pay for the host's work once. *Capture* the
+# launches of a stream into a *CUDA graph*: they're recorded, not executed. After that, one call replays them all, and
+# the device goes from kernel to kernel without waiting for the host. The graph also records sizes and addresses, so
+# each replay uses the same buffers.
 #
 # ??? definition "CUDA graph | CUDA graphs"
 #     A recorded set of launches, with their order and arguments, that one call replays.
@@ -235,8 +234,8 @@ def torch_one_by_one(arrays, n):
 # that's {{ guess.n | .1f }} million additions. With smaller pieces, halving the size should double the time.
 # Each measurement starts from an idle device and includes the host's work.[^lead]
 #
-# [^lead]: Elsewhere in the course, [timing](../../how-we-measure.md) excludes it. Including it lifts even a
-#     single launch well above its memory bound.
+# [^lead]: Elsewhere in the course, [timing](../../how-we-measure.md) excludes it. Including it makes even a single
+#     launch take well over its memory-bound time.
 
 # %% fold="Code of the measurement"
 timed = measure(
@@ -310,15 +309,13 @@ if np.isfinite(list(TIMES.values())).all():
     )
 
 # %% [markdown]
-# A launch through CuPy costs {{ cost.plain | .1f }} µs and a call to `torch.add` {{ cost.torch | .1f }} µs. In
-# the graph, {{ cost.graph | .1f }} µs per kernel remain, including the kernel's own time. These costs depend on
-# the host, its driver and its Python version, so measure your own.
+# A launch through CuPy costs {{ cost.plain | .1f }} µs and a call to `torch.add` {{ cost.torch | .1f }} µs. In the
+# graph, {{ cost.graph | .1f }} µs per kernel remains, including the kernel's own time. These costs depend on the host,
+# its driver and its Python version, so measure your own.
 #
-# The formula predicts a sharp corner at {{ in_pieces.matters | .1f }} million additions per launch, but the
-# measured curve bends gradually: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time
-# of a single launch. Part of that isn't the host's fault. Even in the graph, each of the sixteen pieces
-# takes {{ in_pieces.graph_extra_us | .1f }} µs longer than a sixteenth of the single launch, since a kernel starts
-# only when the previous one has finished.
+# The formula predicts a sharp corner at {{ in_pieces.matters | .1f }} million additions per launch, but the measured
+# curve bends gradually: pieces of a million still take {{ in_pieces.million_times | .1f }}× the time of a single
+# launch.
 
 # %% [markdown]
 # ## Five bottlenecks and their cures
@@ -328,9 +325,8 @@ if np.isfinite(list(TIMES.values())).all():
 # between host and device,[^links] and the network to other machines. A cure for the wrong one often does
 # nothing, so diagnose first.[^batch]
 #
-# [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, in both directions combined, and
-#     its PCIe link 128 GB/s{from: NVIDIA H100 data sheet}. But NVLink usually connects only GPUs; among CPUs,
-#     few besides NVIDIA's Grace have it.
+# [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, in both directions combined, and its PCIe
+#     link 128 GB/s{from: NVIDIA H100 data sheet}.
 #
 # [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The kernel
 #     may also be memory-bound: it reads all of a model's weights, whether for one input or for eight. Gaps
@@ -550,10 +546,10 @@ if np.isfinite(LOAD):
 # With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device has to wait. The only way
 # out is to copy fewer bytes. For example, tokenise text once and store 16-bit tokens.
 #
-# [^rate]: The kernel stays far below the arithmetic peak. `chains`, from the [roofline lesson](roofline.py), has the same
-#     loop and gets much closer to it. Compiled for an H100, each multiply-add of `train` reads three \registers; those of
-#     `chains` read two and a constant. The third \register makes the difference: on an H200, the kernel is much faster
-#     with a constant as the factor.
+# [^rate]: The kernel stays far below the arithmetic peak, while `chains`, from the [roofline lesson](roofline.py), has
+#     the same loop and gets much closer. Compiled for an H100, each multiply-add in `train` reads three \registers;
+#     each one in `chains` reads two \registers and a constant. On an H200, the kernel is much faster with a constant as
+#     the factor.
 
 # %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
 OF_ARGUMENTS = "v = v * factor + addend;"
@@ -610,10 +606,10 @@ if can_disassemble() is None:
 # %% [markdown]
 # ## Concurrent kernels in two streams
 #
-# Kernels in different streams may run at the same time if the device has room. Does each get its own
-# \SMs (streaming multiprocessors), or do they share them? Let the blocks report it: `%smid` is the
-# index of a thread's \SM. Kernels A and B are each launched with one block per \SM. Every block
-# records its \SM, its start and its end, and otherwise just waits.
+# Kernels in different streams may run at the same time if the device has room. Does each get its own \SMs, or do they
+# share them? Let the blocks tell us: the special \register `%smid` holds the index of the \SM that a thread runs on.
+# Kernels A and B are each launched with one block per \SM. Every block records its \SM, its start and its end, and
+# otherwise just waits.
 
 # %% needs="gpu" record="two_streams" fold="Code of the kernel and its launches"
 WHERE_AND_WHEN = r"""
@@ -698,9 +694,9 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 )
 
 # %% [markdown]
-# In one stream, B starts when A has finished everywhere. In two, all {{ streams.two_streams.of }} \SMs run blocks of
-# both, and the pair takes far less time. These blocks only wait. Two kernels that each saturate the
-# memory bandwidth can't gain like this, because they'd have to share it.
+# In one stream, B starts when A has finished on all \SMs. In two, all {{ streams.two_streams.of }} \SMs run blocks of
+# both, and the pair takes far less time. Two kernels that each saturate the memory bandwidth can't gain like this,
+# because they'd have to share it.
 
 # %% [markdown]
 # ## MFU: one number for a training step
@@ -809,8 +805,9 @@ publish(
 )
 
 # %% [markdown]
-# {{ mfu.parameters | .0f }} million parameters at {{ mfu.rate | .0f }} thousand tokens per second give an MFU of
-# {{ mfu.reached | .0% }}. MFU shows how much is lost, but not where: for that you need a timeline.
+# With {{ mfu.parameters | .0f }} million parameters and {{ mfu.rate | .0f }} thousand tokens per second, the MFU is
+# {{ mfu.reached | .0% }}, relative to the 16-bit peak (data sheet) and without attention's matrix multiplications. MFU
+# shows how much is lost, but not where: for that you need a timeline.
 
 # %% [markdown]
 # ## Which bottleneck is it?
@@ -838,8 +835,8 @@ exercise(
        much data per step as each of the sixteen has now, is clearly faster.
     """,
     explanation="""
-    1. **Overhead.** Launches cost the same whatever the size, and the GPU idles between them. A quarter of the
-       operations and of the bytes would make a step that waits for either much faster. Capture the many small
+    1. **Overhead.** Launches cost the same whatever the size, and the GPU idles between them. If a step waited
+       for arithmetic or memory, a quarter of the operations and bytes would make it much faster. Capture the many small
        kernels in a CUDA graph, or merge them into fewer.
     2. **Device memory.** The kernel is on the slope of the roofline, and at nine tenths of the bandwidth the
        device is hardly ever idle. Apply bias and ReLU inside the kernel that computes the matrix.
@@ -859,8 +856,8 @@ exercise(
 #
 # In pieces of {{ piece | , }}, the additions take {{ in_pieces.times | .0f }}× the time of a single launch. The bytes
 # and the arithmetic are the same; the {{ launches | , }} launches make the difference. A CUDA graph brings that down to
-# {{ in_pieces.graph_times | .0f }}×, and pieces of four million additions take only
-# {{ in_pieces.four_million_times | .1f }}×, even without one.
+# {{ in_pieces.graph_times | .0f }}×. With pieces of four million additions, the factor is only
+# {{ in_pieces.four_million_times | .1f }}×, even without a graph.
 
 # %% [markdown]
 # ## Takeaways
@@ -936,11 +933,11 @@ exercise(
     "Diagnose ten timelines",
     """
     Write `bottleneck(spans, ridge)`, which names the bottleneck of a recorded timeline. A span is
-    `(row, start, stop)` with the row `host`, `link` or `network`, or it is `("device", start, stop, flop, bytes)`.
+    either `(row, start, stop)`, where `row` is `host`, `link` or `network`, or `("device", start, stop, flop, bytes)`.
     Spans of one row may overlap, because a host has several threads. Find the row that is busy for the longest
     time, and return `"overhead"` for the host, `"data loading"` for the link and `"network"` for the network. For the
     device, take all of its spans together: return `"device memory"` if their intensity is left of the ridge and
-    `"arithmetic"` if it is right of it. The tests draw ten timelines, two of each kind.
+    `"arithmetic"` if it is right of it. The tests generate ten timelines, two of each kind.
     """,
     answer=bottleneck,
     tests=bottleneck_tests,
@@ -948,7 +945,7 @@ exercise(
         {"max(start, until)": "start"},
         {"total += max(0.0, stop - max(start, until))": "total = max(total, stop - start)"},
     ],
-    hint="Sort the spans of a row by start, and count only the part of each that is beyond the latest end so far.",
+    hint="Sort the spans of a row by start, and count only the part of each that lies beyond the latest end so far.",
 )
 
 # %% [markdown]

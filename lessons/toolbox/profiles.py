@@ -1052,7 +1052,7 @@ publish(
 # Run `ncu --set full` on one launch and look at `launch__waves_per_multiprocessor` first: below 1, launch more blocks. Then
 # compare `dram__throughput`, `lts__throughput`, `l1tex__throughput` and `sm__throughput`. If all four are below 60%, go to the
 # stall reasons; otherwise divide the busiest unit's traffic by what your task needs. For profiles of larger kernels, see the
-# lessons on [GEMM](../matmul/hopper.py#measured-which-steps-pay) and on
+# lessons on [GEMM](../matmul/hopper.py#measured-which-steps-pay-off) and on
 # [attention](../attention/hopper_measured.py#where-the-rest-goes).
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
