@@ -451,10 +451,10 @@ try_it(
 )
 
 # %% [markdown]
-# What makes this kernel expensive is the number of instructions: in the compiled loop, a warp issues
-# {{ rows.per_key | .0f }} per key. At four instructions per cycle, each key costs an SM at least
-# {{ rows.cycles | .0f }} cycles, while memory takes {{ chip.key_cycles | .0f }} cycles to deliver its
-# {{ model.key_bytes }} bytes. We need fewer instructions per key, and tensor cores do the most work per instruction.
+# This kernel's cost is its instruction count: in the compiled loop, a warp issues {{ rows.per_key | .0f }} per key.
+# At four instructions per cycle, each key costs an SM at least {{ rows.cycles | .0f }} cycles, while memory takes
+# {{ chip.key_cycles | .0f }} cycles to deliver its {{ model.key_bytes }} bytes. We need fewer instructions per key,
+# and tensor cores do the most work per instruction.
 
 # %% [markdown]
 # ## Tensor cores: fragments straight from global memory
@@ -805,7 +805,7 @@ show(
         [of_lane(lane) for lane in range(32)],
         start=5,
         title="Each lane loads four 16-byte chunks from each of two keys",
-        caption="Rows are 8 of a tile's 16 keys, columns are 8 of the 16 chunks of 16 bytes that a key has. Each cell shows the lane that loads the chunk. The pattern repeats in the other three quarters of the tile. The slider selects the lane.",
+        caption="Rows are 8 of a tile's 16 keys, columns are 8 of the 16 chunks of 16 bytes that a key has. Each cell shows the lane that loads the chunk. The pattern repeats in the other three quarters of the tile.",
     )
 )
 
@@ -846,8 +846,8 @@ expect_hazard(
 # ## Estimate: instruction issue and memory bandwidth
 #
 # How long should a step over {{ model.keys | , }} keys take at batch 1? Loading them takes {{ chip.bytes_us | us }},
-# at the highest bandwidth measured on this GPU. Issuing the instructions of the warp-per-key kernel takes
-# {{ rows.issue_us | us }}; the tensor-core kernel issues {{ tiled.times | .0f }}× fewer per key, which takes
+# at the highest bandwidth measured on this GPU. Issuing the warp-per-key kernel's instructions takes
+# {{ rows.issue_us | us }}; the tensor-core kernel has {{ tiled.times | .0f }}× fewer per key, which take
 # {{ tiled.issue_us | us }}. So `decode_tiles` should be memory-bound by a wide margin, while the two limits of
 # `decode_rows` are close together.
 
@@ -1243,8 +1243,8 @@ assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issu
 # Still, {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part
 # of that: latency. In the run with one split per KV head, only two warps share a scheduler. Yet a warp takes
 # {{ waiting.cycles | ,.0f }} cycles to issue the {{ rows.loop | .0f }} instructions for two keys: it mostly waits for
-# loads. If waiting and issuing never overlapped, the step would take {{ waiting.sum_us | us }}, and the measured time
-# is close to that. `decode_tiles` loads the next 16 keys before it uses the current ones, so an SM has up to
+# loads. If waiting and issuing never overlapped, the step would take {{ waiting.sum_us | us }}, close to the measured
+# time. `decode_tiles` loads the next 16 keys before it uses the current ones, so an SM has up to
 # {{ tiled.in_flight_kb | .0f }} KB in flight.
 #
 # The hint `.L2::256B` lets the L2 fetch a key's 256 bytes at once. Without it, batch 16 takes
@@ -1369,5 +1369,5 @@ exercise(
 )
 
 # %% [markdown]
-# Servers store the cache in pages, as in [PagedAttention](https://arxiv.org/abs/2309.06180). The kernels here need one
-# contiguous cache per KV head.
+# The kernels here need one contiguous cache per KV head; servers often store it in pages
+# ([PagedAttention](https://arxiv.org/abs/2309.06180)).

@@ -350,8 +350,6 @@ if PROFILES:
 # issuing its instructions would, because a single warp per scheduler waits for shuffles and for `wgmma`. Even with
 # overlap and ping-pong, the tensor cores are busy for only {{ apart.busy | .0% }} of the loop. The second is
 # everything outside the loop: the first loads, the last stores and the last wave.
-#
-# Three tiles of the loop, without and with ping-pong:
 
 # %% fold="Code of the figure"
 if CLOCKS:

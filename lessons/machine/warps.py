@@ -13,19 +13,17 @@
 # thread: not at all, or {{ most.ways }}×?
 #
 # Both can be right, depending on which elements share a warp. On an H100, a kernel like this runs
-# {{ sort_gain | .2g }}× faster once the elements are sorted by loop. It still does the same arithmetic on the same
-# elements; only the assignment of elements to threads changes. That also determines whether an `if` is free or wastes
-# most of the GPU.
+# {{ sort_gain | .2g }}× faster once the elements are sorted by loop. The kernel still does the same arithmetic on the
+# same elements; only the assignment of elements to threads changes. That also determines whether an `if` is free or
+# wastes most of the GPU.
 
 # %% [markdown]
 # ## Lockstep: one instruction for 32 lanes
 #
-# An SM of an H100 can hold 2,048 threads (a T4's holds 1,024), too many to fetch and decode
-# instructions for each one separately. So an SM groups 32 consecutive threads of a block into a
-# warp, and a *warp scheduler* issues one instruction for all of them.[^four] The 32 lanes execute
-# it in *lockstep*, each on its own registers.[^exactly] [Lindholm et al.
-# (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction, multiple
-# threads.
+# An H100 SM can hold 2,048 threads (a T4 SM holds 1,024), too many to fetch and decode instructions for each one
+# separately. So an SM groups 32 consecutive threads of a block into a warp, and a *warp scheduler* issues one
+# instruction for all of them.[^four] The 32 lanes execute it in *lockstep*, each on its own registers.[^exactly]
+# [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction, multiple threads.
 #
 # If a branch sends some lanes to the `if` side and the rest to the `else` side, the warp *diverges*:
 # it executes both paths, one after the other. On each path, an *active mask* of 32 bits disables

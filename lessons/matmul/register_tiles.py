@@ -192,7 +192,7 @@ void column_of_eight(const float* A, const float* B, float* C,
 """)
 
 # %% [markdown]
-# Run it on any machine. Here, a 100 × 70 matrix of ones is multiplied by a 70 × 80 matrix of twos.
+# Multiply a 100 × 70 matrix of ones by a 70 × 80 matrix of twos:
 
 # %%
 A, B = np.ones((100, 70), np.float32), np.full((70, 80), 2, np.float32)
@@ -659,8 +659,8 @@ void staged(const float* A, const float* B, float* C, int M, int N, int K) {
 # %% [markdown]
 # Here's the main loop. It starts the copy of a later tile (`fetch`), and then multiplies the current one. It
 # double-buffers registers, too: while the products of step `k` are computed, the operands of step `k` + 1 are loaded
-# from shared memory. And a single barrier per stage is enough: after it, the next stage has arrived, and every thread
-# has finished reading the current one, which may then be overwritten.
+# from shared memory. A single barrier per stage is enough: after it, the next stage has arrived, and every thread has
+# finished reading the current one, which may then be overwritten.
 
 # %%
 STAGED.region("pipeline")
@@ -677,7 +677,7 @@ STAGED.region("pipeline")
 # %% [markdown]
 # ## Benchmark: all versions at 4,096
 #
-# How much is the 2-D tile of accumulators worth on its own? Guess before you go on.
+# How much is the 2-D tile of accumulators worth on its own?
 
 
 # %% fold="Code of the checks"

@@ -458,7 +458,7 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # The scores kernel gets {{ step.scores.times | .1f }}× faster, more than the sectors predict, because a request costs
 # one L1 look-up per cache line.
 #
-# Counters on an H200 show this: a request took {{ l1.lookups_before | .1f }} look-ups before and takes
+# Counters on an H200 confirm this: a request took {{ l1.lookups_before | .1f }} look-ups before and takes
 # {{ l1.lookups_now | .0f }} now.
 #
 # Softmax gets {{ step.softmax.times | .1f }}× faster, although its chain is as long as before. Each iteration waits
@@ -472,7 +472,7 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 #   the same operations.
 # - If all lanes need the same element, one sector serves the whole warp.
 # - Coalescing also speeds up a chain of dependent operations that wait for loads: a request for one cache line
-#   completes sooner than a request for {{ sectors.stride_8 }}.
+#   completes earlier than a request for {{ sectors.stride_8 }}.
 
 # %% [markdown]
 # ## In your own kernel

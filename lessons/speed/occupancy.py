@@ -755,12 +755,11 @@ def occupancy_tests(answer):
 exercise(
     "Your own calculator",
     """
-    Write `warps_per_sm(registers, shared_bytes, threads)`. It returns how many warps are resident on an
-    SM of an H100, given the registers per thread, the shared memory per block and the threads per block.
-    An SM has slots for 64 warps and 32 blocks, four schedulers with 16,384 registers each, and 233,472
-    bytes of shared memory. Registers are allocated per warp in units of 256. Shared memory is allocated
-    per block in units of 128 bytes, and the system adds 1,024 bytes to each block's own. The tests compare
-    your function with the calculator's model.
+    Write `warps_per_sm(registers, shared_bytes, threads)`. It returns how many warps are resident on an H100 SM,
+    given the registers per thread, the shared memory per block and the threads per block. An SM has slots for 64
+    warps and 32 blocks, four schedulers with 16,384 registers each, and 233,472 bytes of shared memory. Registers are
+    allocated per warp in units of 256. Shared memory is allocated per block in units of 128 bytes, and the system
+    adds 1,024 bytes to each block's own. The tests compare your function with the calculator's model.
     """,
     answer=warps_per_sm,
     tests=occupancy_tests,
