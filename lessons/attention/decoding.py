@@ -30,8 +30,8 @@
 # of {{ model.intensity | .0f }} FLOP/B, the size of the group. On an H100, the tensor cores become the limit only at
 # {{ model.ridge | .0f }} FLOP/B (data sheet), so decoding is memory-bound by a wide margin.
 #
-# [^multi]: With one KV head for all query heads, it's *multi-query attention*, by
-#     [Shazeer](https://arxiv.org/abs/1911.02150).
+# [^multi]: If all query heads share one KV head, this is called *multi-query attention*
+#     ([Shazeer](https://arxiv.org/abs/1911.02150)).
 #
 # ??? definition "Decoding step | decoding steps"
 #     One step of a language model that generates text token by token. Attention has one query per head.
@@ -92,7 +92,7 @@ show(
             Meter("cache [GB]", 80, "", "global", ",.1f"),
             Meter("read time [ms]", 25, "", "predicted", ",.2f"),
         ],
-        title="The cache grows with every token, and every token reads all of it",
+        title="The cache grows with every token, and generating each token reads all of it",
         caption="KV cache of a model with 32 query heads of 128 elements in BF16, and the time that a decoding step needs to read it at the peak bandwidth of an {machine} (data sheet). The weights, which a step also reads, are left out.",
     )
 )
@@ -175,9 +175,9 @@ show(
 # %% [markdown]
 # ## One warp per key
 #
-# In the first kernel, a warp processes one key at a time, and each lane holds 4 of its 128 elements. Five shuffles add up
-# the lanes' dot products, once per query. Then comes a step of online softmax. A block serves all `GROUP` query heads
-# of a KV head. `combine_shares` combines the splits in a second launch.
+# In the first kernel, a warp processes one key at a time, and each lane holds 4 of its 128 elements. For each query,
+# five shuffles sum the lanes' partial dot products. A step of online softmax follows. A block serves all `GROUP`
+# query heads of a KV head. `combine_shares` combines the splits in a second launch.
 
 
 # %% tab="Pseudocode"
@@ -451,21 +451,23 @@ try_it(
 )
 
 # %% [markdown]
-# The cost is in the instructions. In the compiled loop, a warp issues {{ rows.per_key | .0f }} per key. At four per
-# cycle, a key costs an SM at least {{ rows.cycles | .0f }} cycles; memory delivers its {{ model.key_bytes }} bytes in
-# {{ chip.key_cycles | .0f }}. We need fewer instructions per key, and tensor cores do the most work per instruction.
+# This kernel's cost is its instruction count: in the compiled loop, a warp issues {{ rows.per_key | .0f }} per key.
+# At four instructions per cycle, each key costs an SM at least {{ rows.cycles | .0f }} cycles, while memory takes
+# {{ chip.key_cycles | .0f }} cycles to deliver its {{ model.key_bytes }} bytes. We need fewer instructions per key,
+# and tensor cores do the most work per instruction.
 
 # %% [markdown]
 # ## Tensor cores: fragments straight from global memory
 #
-# `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. So {{ tiled.wasted | .0% }} of the
-# arithmetic here multiplies zeros. That doesn't matter: the tensor cores have FLOP/s to spare.
+# `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. They fill 4 of 16 rows in $QK^T$ and
+# 4 of 8 columns in the transposed $PV$, so {{ tiled.wasted | .0% }} of the arithmetic multiplies zeros. That doesn't
+# matter: the tensor cores have FLOP/s to spare.
 #
 # [GEMM kernels](../matmul/matrix_units.py) stage tiles in shared memory because several warps use each element. Here,
-# only one warp uses a key. So each lane can load its fragment directly from global memory, 16 bytes at a time. A fragment
-# of a key has two pairs of adjacent elements, eight elements apart. But a dot product doesn't depend on the order of its
-# terms, provided that query and key have the same order. So a lane loads 16 adjacent bytes and uses them as the pairs of
-# two MMAs.
+# only one warp uses a key. So each lane can load its fragment directly from global memory, 16 bytes at a time. In
+# each fragment of a key, a lane holds two pairs of adjacent elements, and the pairs are eight elements apart. But a
+# dot product doesn't depend on the order of its terms, provided that query and key have the same order. So a lane
+# loads 16 contiguous bytes and uses them as its element pairs for two MMAs.
 #
 # After $QK^T$, lane $4r + t$ holds the scores of query $r$ for keys $2t$ and $2t + 1$, just as `mma.sync` expects its B
 # operand. So the kernel computes the transpose, $O^T = V^T P^T$, and no probability moves between lanes.
@@ -803,15 +805,15 @@ show(
         [of_lane(lane) for lane in range(32)],
         start=5,
         title="Each lane loads four 16-byte chunks from each of two keys",
-        caption="Rows are 8 of a tile's 16 keys, columns are 8 of the 16 chunks of 16 bytes that a key has. Each cell holds the lane that loads the chunk, from the simulator's trace. The pattern repeats in the other three quarters of the tile. The slider selects the lane.",
+        caption="Rows are 8 of a tile's 16 keys, columns are 8 of the 16 chunks of 16 bytes that a key has. Each cell shows the lane that loads the chunk. The pattern repeats in the other three quarters of the tile.",
     )
 )
 
 # %% [markdown]
 # ## The last block combines
 #
-# The final step is too little work for a second launch. So each block increments a counter when its part is written, and
-# the last block of a group of heads combines all splits:
+# The final step is too little work to justify a second launch. So each block increments a counter once it has written
+# its part, and the last block to finish in each group of heads combines all the splits:
 
 # %%
 TILES.region("combine")
@@ -844,9 +846,10 @@ expect_hazard(
 # ## Estimate: instruction issue and memory bandwidth
 #
 # How long should a step over {{ model.keys | , }} keys take at batch 1? Loading them takes {{ chip.bytes_us | us }},
-# at the highest bandwidth measured on this GPU. Issuing the instructions of one warp per key takes
-# {{ rows.issue_us | us }}, and with tensor cores, {{ tiled.times | .0f }}× fewer per key, {{ tiled.issue_us | us }}.
-# So `decode_tiles` should be memory-bound, and `decode_rows` limited by both.
+# at the highest bandwidth measured on this GPU. Issuing the warp-per-key kernel's instructions takes
+# {{ rows.issue_us | us }}; the tensor-core kernel has {{ tiled.times | .0f }}× fewer per key, which take
+# {{ tiled.issue_us | us }}. So `decode_tiles` should be memory-bound by a wide margin, while the two limits of
+# `decode_rows` are close together.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -965,12 +968,12 @@ decoded = measure(
             "SMs with a block": 132 / 8,
             "blocks": 49.0,
         },
-        because="All SMs work instead of eight. Besides, each has three blocks: while the warps of one wait for memory, another's compute. But blocks on the same SM share its schedulers, so the factor stays below the number of splits.",
+        because="All SMs work instead of eight. In addition, each SM runs three blocks: while the warps of one block wait for memory, those of another compute. But blocks on the same SM share its schedulers, so the factor stays below the number of splits.",
     ),
 )
 
 # %% [markdown]
-# Here, each SM got three blocks of `decode_rows` or one of `decode_tiles`. The next cell times larger batches:
+# Here, each SM had three blocks of `decode_rows` or one block of `decode_tiles`. The next cell times larger batches:
 
 # %% fold="Code that times batches on a GPU" needs="gpu" record="batches"
 if gpu_here():
@@ -1143,7 +1146,7 @@ if complete(*US.values()):
             form=",.0f",
             roles=SHOWN,
             title="Split-KV decoding on tensor cores runs nearly at the speed of a copy",
-            caption="Throughput of one decoding step relative to a copy that moves as many bytes on the same GPU; 32 query heads, 8 KV heads, BF16. Half of the copy's bytes are writes, so a kernel that mostly reads can exceed 100 %.",
+            caption="Throughput of one decoding step relative to a copy that moves the same number of bytes on the same GPU; 32 query heads, 8 KV heads, BF16. Half of the copy's bytes are writes, so a kernel that mostly reads can exceed 100%.",
         )
     )
 if complete(*US.values(), PER_WARP["issue_us"]):
@@ -1201,7 +1204,7 @@ show(
                 ("measured, µs", 2, US[PER_KEY, 1], US[TENSOR, 1]),
             )
         ],
-        caption=f"Batch 1 on an {SHOWN_ON.name}: instructions of the main loop per key and group of four queries, in NVIDIA's SASS for an H100; the time to issue them at four per cycle and boost clock; the time to load the cache at the highest bandwidth measured on this GPU; the time that latency sets, from the run with one split; and the measured time.",
+        caption=f"Batch 1 on an {SHOWN_ON.name}: instructions of the main loop per key and group of four queries, in NVIDIA's SASS for an H100; the time to issue them at four per cycle and boost clock; the time to load the cache at the highest bandwidth measured on this GPU; the time spent on latency, computed from the run with one split; and the measured time.",
     )
 )
 
@@ -1234,24 +1237,25 @@ assert not rows_waits or max(rows_waits, key=rows_waits.get) == "long_scoreboard
 assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issuing alone isn't the limit"
 
 # %% [markdown]
-# Splitting the keys alone makes the warp-per-key kernel {{ gain.split | .0f }}× faster, and sharing keys within a
-# block is worth another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
+# Splitting the keys makes the warp-per-key kernel {{ gain.split | .0f }}× faster. Sharing keys within a block is
+# worth another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
 #
-# Still, {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part of
-# that: latency. With one split, only two warps share a scheduler, and yet a warp takes {{ waiting.cycles | ,.0f }} cycles
-# to issue the {{ rows.loop | .0f }} instructions for two keys. The rest is waiting, mostly for loads. If waiting and
-# issuing never overlap, the step takes {{ waiting.sum_us | us }}, and the measured time is close to that. A \profile on
-# an H200 agrees: a warp waits for its loads {{ waiting.loads | .0% }} of the time. `decode_tiles` loads the next 16 keys
-# before it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
+# Still, {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part
+# of that: latency. In the run with one split per KV head, only two warps share a scheduler. Yet a warp takes
+# {{ waiting.cycles | ,.0f }} cycles to issue the {{ rows.loop | .0f }} instructions for two keys: it mostly waits for
+# loads. If waiting and issuing never overlapped, the step would take {{ waiting.sum_us | us }}, close to the measured
+# time. `decode_tiles` loads the next 16 keys before it uses the current ones, so an SM has up to
+# {{ tiled.in_flight_kb | .0f }} KB in flight.
 #
 # The hint `.L2::256B` lets the L2 fetch a key's 256 bytes at once. Without it, batch 16 takes
 # {{ hint.h100_more | .1% }} longer on an H100, but {{ hint.h200_less | .0% }} less time on an H200. So test such hints
 # on every GPU that you ship for.
 #
-# On tensor cores, the step takes {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN takes
-# {{ seen.cudnn_1 | us }}. In large batches, the start and the final combination weigh less: with batch 64, on an
-# {{ hook.batches_gpu }}, it's {{ of_copy.at_64 | .0% }}, and {{ of_copy.cudnn_64 | .0% }} with cuDNN. The largest error
-# against FP64 is {{ errors.most | .2g }}, the same as cuDNN's:
+# On tensor cores, the step takes {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN
+# takes {{ seen.cudnn_1 | us }}. With large batches, start-up and the final combination take a smaller fraction of the
+# time: at batch 64 on an {{ hook.batches_gpu }}, `decode_tiles` reaches {{ of_copy.at_64 | .0% }} of the copy's
+# throughput and cuDNN {{ of_copy.cudnn_64 | .0% }}. The largest error against FP64 is {{ errors.most | .2g }}, the
+# same as cuDNN's:
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1294,15 +1298,15 @@ publish(errors=ERRORS)
 #   bandwidth is the limit.
 # - With one query, parallelism comes from the keys. Each split stores a mean and its log-sum-exp, and the combination is
 #   exact.
-# - A sum doesn't depend on the order of its terms. So 16-byte loads from global memory can be MMA fragments, without
-#   shared memory.
+# - A sum doesn't depend on the order of its terms. So 16-byte loads from global memory can fill MMA fragments
+#   directly, without going through shared memory.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, `launch__waves_per_multiprocessor` well below 1 says that a decoding kernel needs more splits. If the grid
-# fills the GPU and `dram__throughput.avg.pct_of_peak_sustained_elapsed` is still low, count instructions per key
-# (`smsp__inst_executed.sum`) and bytes in flight before you tune anything else.
+# In Nsight Compute, a `launch__waves_per_multiprocessor` value well below 1 means that a decoding kernel needs more
+# splits. If the grid fills the GPU and `dram__throughput.avg.pct_of_peak_sustained_elapsed` is still low, count
+# instructions per key (`smsp__inst_executed.sum`) and bytes in flight before you tune anything else.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -1354,9 +1358,9 @@ exercise(
     "Sequences of different lengths",
     """
     In a batch, sequences have different lengths. Each cache has room for `N` keys, of which only the first
-    `lengths[sequence]` are valid. The rows of `q` are the query heads of sequence 0, then those of sequence 1, and so on.
-    KV heads are ordered the same way, and `sharing` adjacent query heads share one. Write OWNER, the KV head of a row,
-    counted over all sequences, and LENGTH, its number of keys.
+    `lengths[sequence]` are valid. The rows of `q` are the query heads of sequence 0, then those of sequence 1, and so
+    on. KV heads are ordered the same way, and each group of `sharing` adjacent query heads shares one KV head. Write
+    OWNER, the KV head of a row, counted over all sequences, and LENGTH, its number of keys.
     """,
     answer=RIGHT,
     tests=ragged_tests,
@@ -1365,5 +1369,5 @@ exercise(
 )
 
 # %% [markdown]
-# Servers store the cache in pages, as in [PagedAttention](https://arxiv.org/abs/2309.06180). The kernels here need one
-# contiguous cache per KV head.
+# The kernels here need one contiguous cache per KV head; servers often store it in pages
+# ([PagedAttention](https://arxiv.org/abs/2309.06180)).

@@ -2,22 +2,23 @@
 # title: "Kernel 8 step by step: model and measurement"
 # needs: [attention/hopper]
 # further: attention/hopper
-# summary: "With ping-pong, a model built from unit throughputs keeps the tensor cores busy all the time. What fraction does the kernel reach, and what takes the rest?"
+# summary: "A model built from unit throughputs predicts that ping-pong keeps the tensor cores busy all the time. What fraction of that does the kernel reach, and where does the rest go?"
 # description: "Seven versions of FlashAttention on Hopper, a model of their overlap, FlashAttention-2 and cuDNN, at four lengths, two head dimensions, with and without a causal mask."
 # date: 2026-11-23
 # tags: [FlashAttention, Hopper, measurement]
 # ---
 
 # %% [markdown]
-# Two consumer warpgroups that alternate should hide softmax completely if $d$ = 128: a model with nothing but the
-# throughputs of the units keeps the tensor cores busy for {{ busy.turns_128 | .0% }} of the time. [Kernel
-# 8](hopper.py) reaches {{ step.eight | .0% }} of the peak at 4,096 queries. This page compares the model with every
-# step, at every length.
+# For $d$ = 128, two consumer warpgroups that alternate should hide softmax completely: a model that considers only
+# the throughputs of the units predicts that the tensor cores are busy {{ busy.turns_128 | .0% }} of the time.
+# [Kernel 8](hopper.py) reaches {{ step.eight | .0% }} of the peak at 4,096 queries. This page compares the model's
+# predictions with measurements of every step.
 #
 # ## A model of overlap
 #
-# The model knows how many cycles a tile needs on the tensor cores and on the other units, and which of them must wait for which. Two consumers
-# that run in lockstep share each unit in equal halves, so both get their results late. Two that alternate have a unit to themselves.
+# The model knows how many cycles a tile needs on the tensor cores and on the other units, and which work has to wait
+# for which. If the two consumers run in lockstep, each gets half of every unit, so both get their results late. If
+# they alternate, each has a unit to itself.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -87,8 +88,8 @@ show(
     timeline(
         in_lockstep(128, 3)[0] + ping_pong(128, 3)[0],
         unit="cycles",
-        title="In phase, both wait for the same unit; with ping-pong, they swap",
-        caption="Two consumers of a block on three key tiles with d = 128: a model built from the throughputs of an SM's units, without any latency.",
+        title="In phase, both consumers wait for the same unit; with ping-pong, they swap",
+        caption="Model of a block's two consumers on three key tiles with d = 128, built from the throughputs of an SM's units, without latency.",
     )
 )
 publish(
@@ -102,8 +103,8 @@ publish(
 # %% [markdown]
 # ## Every version, measured
 #
-# Seven versions run at four lengths, with $d$ = 128 and 64, with and without a causal mask, and so do PyTorch's backends. The arrays always
-# have 4 million elements, so longer sequences mean fewer heads.
+# We run seven versions and PyTorch's backends at four lengths, with $d$ = 128 and 64, with and without a causal mask.
+# The arrays always have 4 million elements, so longer sequences mean fewer heads.
 
 # %% fold="Code of the measurement"
 ARRAY = 2**22  # elements of each timed array
@@ -216,7 +217,7 @@ if COMPLETE:
             ],
             ["d = 128", "d = 128, causal", "d = 64", "d = 64, causal"],
             step_name="head dimension and mask",
-            title="From one consumer to Kernel 8, with FlashAttention-2 and cuDNN",
+            title="From one consumer to Kernel 8, next to FlashAttention-2 and cuDNN",
             caption=f"Throughput by the number of queries, recorded on an {SHOWN_ON}. There are fewer heads at larger N, so that the arrays have the same size.",
         )
     )
@@ -272,9 +273,10 @@ if gpu_here():
 
 # %% [markdown]
 # With $d$ = 128 and 2,048 queries or more, Kernel 8 has at least {{ cudnn.d128.least | .2f }} times cuDNN's
-# throughput. Under a causal mask it's {{ cudnn.d128_causal.least | .1f }} to {{ cudnn.d128_causal.most | .1f }} times, thanks to the lists: there are
-# few heads here, and [with more of them the lead shrinks](hopper_scheduling.py). With $d$ = 64 and no mask, it reaches
-# {{ cudnn.d64.least | .0% }} to {{ cudnn.d64.most | .0% }}.
+# throughput. Under a causal mask, it has {{ cudnn.d128_causal.least | .1f }} to {{ cudnn.d128_causal.most | .1f }}
+# times cuDNN's, thanks to its [tile lists](hopper_scheduling.py), which balance the query tiles over the SMs. They
+# help most when there are few heads, as here. With $d$ = 64 and no mask, Kernel 8 reaches {{ cudnn.d64.least | .0% }}
+# to {{ cudnn.d64.most | .0% }} of cuDNN's throughput.
 #
 # ## Where the rest goes
 #
@@ -306,7 +308,7 @@ if COMPLETE:
                 ]
                 for label in LADDER
             ],
-            caption=f"Fraction of the tensor cores' peak (data sheet) at N = 4,096 without a mask: allowed by the model, and recorded on an {SHOWN_ON}. The model knows nothing of lists.",
+            caption=f"Fraction of the tensor cores' peak (data sheet) at N = 4,096 without a mask: predicted by the model, and recorded on an {SHOWN_ON}. The model doesn't include tile lists.",
         )
     )
     apart_64, apart_128 = (busy(d, ping_pong) - overlap_in_phase(d) for d in (64, 128))
@@ -343,12 +345,11 @@ if PROFILES:
 # Kernel 8 keeps the tensor cores busier than any other, and memory limits none of them: all read their inputs from DRAM
 # once. Kernels 7 and 8 and FlashAttention-2 stall mostly on `wait`, the fixed latencies of dependent instructions.
 #
-# The model is too optimistic for every version, most of all for those with ping-pong. It misses two things. The first is latency:
-# [the stamps of one block](hopper.py#two-consumer-warpgroups) show a softmax that takes far longer than its instructions need to
-# issue, because a single warp per scheduler waits for shuffles and for `wgmma`. Even with overlap and ping-pong, the tensor cores are busy for only
-# {{ apart.busy | .0% }} of the loop. The second is everything outside the loop: first loads, last stores and the last wave.
-#
-# Here are three tiles of the loop in one block, without ping-pong and with it:
+# The model is too optimistic for every version, most of all for those with ping-pong. It misses two things. The first
+# is latency: [the timestamps of one block](hopper.py#two-consumer-warpgroups) show that softmax takes far longer than
+# issuing its instructions would, because a single warp per scheduler waits for shuffles and for `wgmma`. Even with
+# overlap and ping-pong, the tensor cores are busy for only {{ apart.busy | .0% }} of the loop. The second is
+# everything outside the loop: the first loads, the last stores and the last wave.
 
 # %% fold="Code of the figure"
 if CLOCKS:
@@ -357,26 +358,27 @@ if CLOCKS:
             spans_of("beside", "overlap") + spans_of("both", "+ ping-pong"),  # as recorded
             unit="cycles",
             title="In this block, the consumers were out of phase even without ping-pong",
-            caption="Three key tiles in the middle of one block, d = 128, by the clock of its SM, recorded on an H200. A consumer waits for its turn, for K and for the next scores; its PV runs on during the softmax.",
+            caption="Three key tiles in the middle of one block, d = 128, timed with the SM's clock on an H200. A consumer waits for its turn, for K and for the next scores; its PV continues during the softmax.",
         )
     )
     assert mean_clocks("beside")[2] > 0.25, "the title says: out of phase"  # as recorded
 
 # %% [markdown]
-# With $d$ = 64, the model is wrong even about the order. It predicts a gain from overlap, but without ping-pong, overlap loses. Are the
-# consumers in phase there? No. In each of {{ late.blocks }} blocks, from the first to the last wave, they were about {{ late.apart | .0% }} of a tile apart, just as with
-# ping-pong, and a pair of tiles took {{ late.without | ,.0f }} cycles, {{ late.less | .0% }} fewer than with ping-pong. The store isn't the cause either: without it,
-# [overlap still loses](hopper.py#ping-pong-scheduling). Over the whole kernel, the tensor cores are busy {{ late.busy | .0% }} of the time, and with ping-pong
-# {{ late.busy_turns | .0% }}. So the loss is at the start or the end of a block, outside the tiles with stamps; its cause is open.
+# With $d$ = 64, the model is wrong even about the order. It predicts that overlap helps, but without ping-pong,
+# overlap makes the kernel slower. The consumers aren't in phase there: in {{ late.blocks }} blocks, they were about
+# {{ late.apart | .0% }} of a tile apart, just as with ping-pong, and a pair of tiles took {{ late.less | .0% }} fewer
+# cycles than with ping-pong. The final store isn't the cause either: even without it,
+# [overlap makes the kernel slower](hopper.py#ping-pong-scheduling). So the time must be lost at the start or the end
+# of a block, outside the timestamped tiles; the cause is unknown.
 #
 # ## Does ping-pong ever hurt?
 #
-# Only a little. Its worst case is a loss of {{ turns.worst | .0% }}, with $d$ = 64 under a causal mask. With $d$ = 64
-# and no mask it gains {{ turns.d64.least | .2f }} to {{ turns.d64.most | .2f }}×, with $d$ = 128
-# {{ turns.d128.least | .2f }} to {{ turns.d128.most | .2f }}×. So Kernel 8 always uses it. Lists of tiles matter more:
-# under a causal mask with $d$ = 128, they gain {{ lists.d128_causal.least | .1f }} to
-# {{ lists.d128_causal.most | .1f }}×, and without a mask {{ lists.d128.least | .2f }} to {{ lists.d128.most | .2f }}×,
-# most for short sequences, where query tiles start and end most often.
+# Only a little. In the worst case, with $d$ = 64 under a causal mask, it costs {{ turns.worst | .0% }}. With $d$ = 64
+# and no mask, its speedup is {{ turns.d64.least | .2f }} to {{ turns.d64.most | .2f }}×; with $d$ = 128, it's
+# {{ turns.d128.least | .2f }} to {{ turns.d128.most | .2f }}×. So Kernel 8 always uses it. Tile lists matter more:
+# with $d$ = 128, they give a speedup of {{ lists.d128_causal.least | .1f }} to {{ lists.d128_causal.most | .1f }}×
+# under a causal mask and {{ lists.d128.least | .2f }} to {{ lists.d128.most | .2f }}× without one. The speedup is
+# largest for short sequences, where query tiles start and end most often.
 
 # %% fold="Code of the numbers"
 LATE = {  # cycles per tile of both consumers, and their offset, by block
@@ -416,8 +418,9 @@ publish(
 # %% [markdown]
 # ## From Kernel 1 to Kernel 8
 #
-# Here is every attention kernel of the course. The first six use FP32 and one head; Kernel 1 was too slow for the others'
-# length. Compare times only where the problems are the same, and throughputs with care: more queries fill more SMs.
+# Here's every attention kernel of the course. The first six use FP32 and one head; Kernel 1 was too slow to run at
+# the same length as the others. Compare times only between equal problems, and compare throughputs with care: more
+# queries fill more SMs.
 
 # %% fold="Code of the table"
 WAY = (  # version, what is new, record, variant, N, heads; 1 head means FP32
@@ -463,7 +466,7 @@ if np.isfinite(list(FOUND.values())).all():
                 ]
                 for name, what, *_, N, _ in WAY
             ],
-            caption=f"Attention from one thread to Kernel 8: d = 128, no mask, FP32 with one head up to Kernel 6 and BF16 with eight from Kernel 7 on, each row recorded on an {{machine}}{'' if SHOWN_ON in GPU.name else f', Kernel 8 on an {SHOWN_ON}'}. The peak is the data sheet's, of FP32 for FP32 and of the tensor cores for BF16.",
+            caption=f"Attention from one thread to Kernel 8: d = 128, no mask, one FP32 head up to Kernel 6 and eight BF16 heads from Kernel 7 on, each row recorded on an {{machine}}{'' if SHOWN_ON in GPU.name else f', Kernel 8 on an {SHOWN_ON}'}. The peak is the data sheet's: FP32 for Kernels 1 to 6, and BF16 tensor cores for Kernels 7 and 8.",
         )
     )
 publish(
@@ -477,16 +480,18 @@ publish(
 
 # %% [markdown]
 # From Kernel 1 to Kernel 8, throughput grows by a factor of {{ way.times | .1f }} million. Kernels 2 to 6, still in
-# FP32, account for {{ way.six | ,.0f }}×: parallelism, then reuse. Kernel 6 gains another {{ way.longer | .1f }}× from
-# 4,096 queries instead of 1,024. The last {{ way.units | .0f }}× come from tensor cores and from all that it takes to
-# keep them busy.
+# FP32 and with at most 1,024 queries, account for {{ way.six | ,.0f }}×: parallelism, then reuse. Going from 1,024 to
+# 4,096 queries gives Kernel 6 another {{ way.longer | .1f }}×. The last {{ way.units | .0f }}× come from tensor cores
+# and from everything that keeps them busy.
 #
 # ## Takeaways
 #
 # - A model built from unit throughputs gives a bound for each schedule, not a ranking: it ignores latency, and a warp
 #   that waits for a shuffle uses no unit.
-# - Ping-pong gains up to {{ turns.d64.most | .2f }}× and costs {{ turns.worst | .0% }} at worst, so leave it on.
-# - Compare attention kernels at the same number of heads: with few of them, tile scheduling decides.
+# - Ping-pong gives a speedup of up to {{ turns.d64.most | .2f }}× and costs {{ turns.worst | .0% }} at worst, so
+#   leave it on.
+# - Compare attention kernels at the same number of heads: with few heads, tile scheduling determines which one is
+#   faster.
 #
 # ## In your own kernel
 #
@@ -501,6 +506,6 @@ exercise(
     "tensor cores need half the cycles, and softmax stays as it is. For what fraction of the time can the tensor cores be busy, without overlap "
     "and with perfect overlap?",
     explanation=f"Both GEMMs now take {PRODUCT}. Without overlap that's {PRODUCT} of {PRODUCT + SOFTMAX} cycles, "
-    f"{PRODUCT / (PRODUCT + SOFTMAX):.0%}. With perfect overlap, the slower unit decides, and that's softmax with {SOFTMAX} cycles per tile: "
+    f"{PRODUCT / (PRODUCT + SOFTMAX):.0%}. With perfect overlap, the slower unit sets the pace: softmax, with {SOFTMAX} cycles per tile: "
     f"{PRODUCT / SOFTMAX:.0%}. No schedule can do better; only fewer or cheaper exponentials can.",
 )

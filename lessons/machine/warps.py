@@ -12,20 +12,18 @@
 # handles it runs only that loop. How much slower is this than running the same loop in every
 # thread: not at all, or {{ most.ways }}×?
 #
-# Both can be right, depending on which elements share a warp. On an H100, a kernel like this
-# runs {{ sort_gain | .2g }}× faster once the elements are sorted by loop. Its threads still do the
-# same arithmetic on the same elements. Only the assignment of elements to threads changes. That also
-# decides whether an `if` is free or wastes most of the GPU.
+# Both can be right, depending on which elements share a warp. On an H100, a kernel like this runs
+# {{ sort_gain | .2g }}× faster once the elements are sorted by loop. The kernel still does the same arithmetic on the
+# same elements; only the assignment of elements to threads changes. That also determines whether an `if` is free or
+# wastes most of the GPU.
 
 # %% [markdown]
 # ## Lockstep: one instruction for 32 lanes
 #
-# An SM of an H100 can hold 2,048 threads (a T4's holds 1,024), too many to fetch and decode
-# instructions for each one separately. So an SM groups 32 consecutive threads of a block into a
-# warp, and a *warp scheduler* issues one instruction for all of them.[^four] The 32 lanes execute
-# it in *lockstep*, each on its own registers.[^exactly] [Lindholm et al.
-# (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction, multiple
-# threads.
+# An H100 SM can hold 2,048 threads (a T4 SM holds 1,024), too many to fetch and decode instructions for each one
+# separately. So an SM groups 32 consecutive threads of a block into a warp, and a *warp scheduler* issues one
+# instruction for all of them.[^four] The 32 lanes execute it in *lockstep*, each on its own registers.[^exactly]
+# [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction, multiple threads.
 #
 # If a branch sends some lanes to the `if` side and the rest to the `else` side, the warp *diverges*:
 # it executes both paths, one after the other. On each path, an *active mask* of 32 bits disables
@@ -135,8 +133,8 @@ def two_ways_numba(start, path, end, steps):
 
 
 # %% [markdown]
-# Launch a single warp with three iterations per path, odd lanes on the second path. Without a GPU,
-# the line runs on the simulator.
+# Launch a single warp with three iterations per path and the odd lanes on the second path. Without a GPU, the line
+# runs on the simulator.
 
 # %%
 import numpy as np
@@ -176,8 +174,8 @@ agree(two_ways, TWO_WAYS, cases, rtol=1e-5)
 agree(two_ways_numba, TWO_WAYS, cases[1::5], rtol=1e-5, by="Numba")
 
 # %% [markdown]
-# Try patterns of your own. At first each lane's path is random. Choose "own numbers" and type `0, 1`: the
-# pattern repeats over all lanes.
+# Try patterns of your own. At first, each lane's path is random. Choose "own numbers" and type `0, 1`: the pattern
+# repeats over all lanes.
 
 # %% fold="Code of the run"
 from tilewise import integers, try_it
@@ -212,18 +210,17 @@ show(
         extent=32,
         start=4,
         title="The warp runs its two paths one after the other",
-        caption="One warp of 32 threads runs the kernel above, three iterations per path, with odd lanes on the second path. The figure follows the lines in the simulator's order; each lane has its own x.",
+        caption="One warp of 32 threads runs the kernel above with three iterations per path and the odd lanes on the second path. The figure follows the lines in the simulator's order; each lane has its own x.",
     )
 )
 
 # %% [markdown]
 # ## The cost of divergence
 #
-# Now fill an H100 with as many threads as fit, so that instruction issue limits the kernel, and run
-# all five patterns. With the pattern "alternating warps", whole warps take different paths. With
-# "half-warps" and "alternating lanes", each warp splits into 16 and 16 lanes; with "one lane", into
-# 31 and 1. The table also counts warp instructions. NVIDIA's compiler unrolls the loops and the
-# simulator doesn't, so their counts differ: compare the patterns within one column.
+# Now fill an H100 with as many threads as fit, so that instruction issue limits the kernel, and run all five
+# patterns. With the pattern "alternating warps", whole warps take different paths. With "half-warps" and "alternating
+# lanes", each warp splits into 16 and 16 lanes; with "one lane", into 31 and 1. The table also counts warp
+# instructions. Only the compiler unrolls the loops, not the simulator, so compare these counts within one column.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -286,12 +283,10 @@ publish(
 
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the kernel is
-# {{ two.split | .3g }}× slower, whichever lanes diverge. The factor is slightly below two. If the times of the two
-# paths simply add up, about {{ two.once_us | .1f }} µs of every run, launch included, is spent outside the two loops.
+# {{ two.split | .3g }}× slower, whichever lanes diverge. The factor is slightly below two, because part of every run,
+# the launch included, is spent outside the two loops.
 #
-# Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations
-# per path. Full colour means active on the first path; pale means active on the second; blank means
-# inactive.
+# Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations per path.
 
 # %% fold="Code of the figure"
 from tilewise.figures import heat_map
@@ -332,18 +327,14 @@ show(
 )
 
 # %% [markdown]
-# A warp executes each path that at least one of its lanes takes. A uniform warp runs {{ split.one }}
-# iterations and any diverged warp {{ split.two }}, because the lengths of the two paths add up. What
-# costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for example, a bounds guard
-# diverges in one warp at most: the one that contains the end of the array. With {{ guard.n }}
-# elements in {{ guard.warps }} warps, the simulator counts {{ guard.split }} divergent
-# branch.[^edges]
+# A warp executes each path that at least one of its lanes takes. A uniform warp runs {{ split.one }} iterations and
+# any diverged warp runs {{ split.two }}, because the lengths of the two paths add up. What costs you is divergence,
+# not the `if` itself.[^branch] In a 1-D launch, for example, a bounds guard diverges in one warp at most: the one
+# that contains the end of the array.[^edges]
 #
-# [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a
-#     warp agree, the branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the
-#     warp index is always uniform. The warp index is the linearised thread index divided by 32, which
-#     `threadIdx.x / 32` gives only in 1-D blocks. In a 2-D block {{ wide.width }} threads wide,
-#     `threadIdx.x / 32` takes {{ wide.values }} values within one warp.
+# [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a warp agree, the
+#     branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the warp index is always uniform.
+#     The warp index is the linearised thread index divided by 32, which `threadIdx.x / 32` gives only in 1-D blocks.
 #
 # [^edges]: In a 2-D launch, the guard can diverge in many warps, wherever the edge of the image cuts
 #     through one.
@@ -371,13 +362,12 @@ publish(
 # %% [markdown]
 # ## Independent thread scheduling
 #
-# On Pascal and earlier, all lanes of a warp shared one program counter, so one path had to finish
-# before the other could start. Since compute capability 7.0 (Volta), each lane has its own program
-# counter and call stack, which NVIDIA calls
-# [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The scheduler may now switch
-# between the paths of a diverged warp, so a lane can spin on a lock that another lane of its warp
-# holds, which used to deadlock. Divergence isn't any cheaper, as the H100 above shows: each
-# instruction is still issued for one path only.
+# On Pascal and earlier, all lanes of a warp shared one program counter, so one path had to finish before the other
+# could start. Since compute capability 7.0 (Volta), each lane has its own program counter and call stack, which
+# NVIDIA calls [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The scheduler may
+# now switch between the paths of a diverged warp, so a lane can spin on a lock that another lane of its warp holds,
+# which used to deadlock. Divergence isn't any cheaper, as the H100 measurements above show: each instruction is still
+# issued for one path only.
 #
 # What you give up is guaranteed lockstep. Lanes usually reconverge right after the branch, but CUDA
 # doesn't promise it. If lanes of a warp exchange data through memory, call `__syncwarp()` between
@@ -390,11 +380,10 @@ publish(
 # %% [markdown]
 # ## Sorting work by path
 #
-# The second kernel has up to {{ most.ways }} paths and tests for them one after another, like a chain
-# of `else if`. Element `i` takes path `i` modulo the number of paths. The array `order` assigns
-# elements to threads in one of three ways: "interleaved", so that neighbouring lanes take different
-# paths; "shuffled", at random; or "sorted" by path, so that the lanes of a warp nearly always take
-# the same one.
+# The second kernel has up to {{ most.ways }} paths and tests for them one after another, like a chain of `else if`;
+# the tests are cheap compared with the loops. Element `i` takes path `i` modulo the number of paths. The array
+# `order` assigns elements to threads in one of three ways: "interleaved", so that neighbouring lanes take different
+# paths; "shuffled", at random; or "sorted" by path, so that the lanes of a warp nearly always take the same one.
 
 
 # %% tab="Pseudocode"
@@ -473,10 +462,9 @@ agree(many_ways_numba, MANY_WAYS, cases[1::3], rtol=1e-5, by="Numba")
 
 
 # %% [markdown]
-# With 4 paths, an interleaved warp has lanes on all 4 and runs 4 loops; a sorted warp runs 1. So we
-# predict that the time grows in proportion to the mean number of *distinct paths* per warp.
-# Shuffled elements are in between: 32 random ones include {{ distinct.shuffled | .2g }} of
-# {{ most.ways }} paths on average.
+# With 4 paths, an interleaved warp has lanes on all 4 and runs 4 loops; a sorted warp runs 1. So we predict that the
+# time grows in proportion to the mean number of *distinct paths* per warp. Shuffled elements fall in between: 32
+# random elements cover {{ distinct.shuffled | .2g }} of the {{ most.ways }} paths on average.
 
 
 # %% fold="Code of the check"
@@ -575,17 +563,15 @@ publish(
 )
 
 # %% [markdown]
-# That answers the opening question. With {{ most.ways }} paths, interleaved elements make the
-# kernel {{ many.interleaved.ratio | .2g }}× slower than with one: each lane runs its loop while 31
-# others wait. Sorted elements cost almost nothing extra, so sorting makes the kernel
-# {{ sort_gain | .2g }}× faster.
+# That answers the opening question. With {{ most.ways }} paths and interleaved elements, the kernel is
+# {{ many.interleaved.ratio | .2g }}× slower than with one path: each lane runs its loop while the 31 others wait.
+# Sorted elements cost almost nothing extra, so sorting makes the kernel {{ sort_gain | .2g }}× faster.
 #
 # Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp scheduler
 # finishes, and some schedulers happen to get more distinct paths than others. The H100 has 132 × 4 = 528 schedulers,
 # so each gets 16 of our warps. If blocks and warps are distributed round-robin, the busiest scheduler has
-# {{ last.ways | .3g }} distinct paths per warp, while the mean is {{ last.mean | .3g }}. Without the fixed cost, the
-# recorded slowdown is {{ last.ratio | .3g }}×. NVIDIA doesn't document how blocks and warps are placed, but any even
-# placement predicts nearly the same: {{ balance.low | .3g }} to {{ balance.high | .3g }} in twenty random ones.
+# {{ last.ways | .3g }} distinct paths per warp, while the mean is {{ last.mean | .3g }}. If we subtract the estimated
+# time outside the loops, the measured slowdown is {{ last.ratio | .3g }}×.
 #
 # Sorting isn't free: you pay for the sort, and reads and writes are no longer contiguous. It pays
 # off when the paths are long. Path tracers group rays by material for this reason; see
@@ -632,11 +618,11 @@ show(
 # %% [markdown]
 # ## Predication
 #
-# A short `if` often compiles to no branch at all. The compiler emits code that computes both values
-# in every lane and selects one, or it *predicates* the instruction: the warp issues it, but it takes
-# effect only in lanes where a condition holds. Either way, nothing diverges. Every lane pays for both
-# sides, though, so compilers do this only for a few instructions. The table compares a leaky ReLU,
-# which selects between two values, with the two loops from above.
+# A short `if` often compiles to no branch at all. The compiler emits code that computes both values in every lane and
+# selects one, or it *predicates* the instruction: the warp issues it, but it takes effect only in lanes where a
+# condition holds. Either way, nothing diverges. Every lane pays for both sides, though, so compilers do this only for
+# a few instructions. The table compares a leaky ReLU, which selects between two values, with the two loops of the
+# earlier kernel.
 #
 # ??? definition "Predication | predicated"
 #     Issuing an instruction for a whole warp but letting it take effect only in lanes where a
@@ -681,11 +667,10 @@ show(Table(columns, rows, caption=caption))
 #
 # ## In your own kernel
 #
-# In Nsight Compute, look at *Avg. Active Threads Per Warp*
-# (`smsp__thread_inst_executed_per_inst_executed.ratio`): a value well below 32 means divergence or
-# partly filled warps. Then find the branch in the *Divergent Branches* column of the Source page
-# (`smsp__sass_branch_targets_threads_divergent`), and make the condition depend on the warp index, or
-# sort the work by path.
+# In Nsight Compute, look at *Avg. Active Threads Per Warp* (`smsp__thread_inst_executed_per_inst_executed.ratio`): a
+# value well below 32 means divergence or partly filled warps. Then find the branch in the *Divergent Branches* column
+# of the Source page (`smsp__sass_branch_targets_threads_divergent`), and make the condition depend on the warp index,
+# or sort the work by path.
 
 # %% fold="Code of the exercise"
 from tilewise import exercise

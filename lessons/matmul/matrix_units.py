@@ -35,17 +35,17 @@ show(
         roles={"first kernel": "waste", "mma.sync from registers": "read", "peak (data sheet)": "predicted"},
         x="BF16 rate [TFLOP/s]",
         title="The first kernel leaves the tensor cores idle",
-        caption="BF16 on an {machine}: the GEMM of 4,096 × 4,096 matrices by the first kernel of this lesson, warps that only execute mma.sync on their registers, and the data sheet's peak.",
+        caption="BF16 throughput on an {machine}: this lesson's first kernel multiplying 4,096 × 4,096 matrices, warps that execute nothing but mma.sync on their registers, and the data sheet's peak.",
     )
 )
 
 # %% [markdown]
 # ## mma.sync: one warp, one small tile
 #
-# Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes
-# D = A B + D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's {{ units.flop | , }} floating-point operations
-# in one instruction; a fused multiply-add of a warp does {{ units.fma_flop }}. A and B are BF16. D, the accumulator,
-# is FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py).
+# Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes D = A B +
+# D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's {{ units.flop | , }} floating-point operations in one
+# instruction; a warp's fused multiply-add performs {{ units.fma_flop }}. A and B are BF16. D, the accumulator, is
+# FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py).
 #
 # No thread holds a whole matrix. The elements are spread over the registers of the 32 lanes, and the part that one
 # lane holds is its *fragment*.[^shapes]
@@ -54,17 +54,18 @@ show(
 #     instruction's shape is much smaller.
 #
 # ??? question "Why are they called tensor cores?"
-#     The name promises more than the hardware does. A tensor is an array with any number of axes, but one instruction
-#     only multiplies two small matrices and adds a third. Libraries map larger operations onto it: axes that are
-#     summed over are merged into one, and axes that both operands share become a batch of matrix multiplications.
+#     The name promises more than the hardware delivers. A tensor is an array with any number of axes, but one
+#     instruction only multiplies two small matrices and adds a third. Libraries map larger operations onto it: axes
+#     that are summed over are merged into one, and axes that both operands share become a batch of matrix
+#     multiplications.
 #
 # ??? definition "Fragment | fragments"
 #     The elements of a small matrix that one lane holds in its registers for a matrix instruction.
 
 # %% [markdown]
 # In the first kernel, one warp computes one 16 × 8 tile of $C$. It loads its fragments from global memory, element by
-# element. The [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) says which elements belong to which lane:
-# write its number as $4g + t$, and lane $4g + t$ holds elements of rows $g$ and $g + 8$ of $A$ and $C$, and of column $g$ of $B$.
+# element. The [PTX manual](https://docs.nvidia.com/cuda/parallel-thread-execution/) says which elements belong to
+# which lane: lane $4g + t$ holds elements of rows $g$ and $g + 8$ of $A$ and $C$, and of column $g$ of $B$.
 
 
 # %% tab="Pseudocode"
@@ -240,8 +241,8 @@ show(
     stepped(
         [of_lane(lane, "A") for lane in range(32)],
         start=5,
-        title="Each lane holds four pairs of neighbours from two rows of A",
-        caption="The fragments of A for mma.sync m16n8k16. Each cell shows the lane that holds the element, as loaded in a simulated run of the kernel.",
+        title="Each lane holds four pairs of adjacent elements from two rows of A",
+        caption="The fragments of A for mma.sync m16n8k16. Each cell shows the lane that holds the element.",
     )
 )
 show(
@@ -256,17 +257,17 @@ show(
 # %% [markdown]
 # ## The ridge point of shared memory
 #
-# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, an intensity of {{ units.intensity | .1f }} FLOP per byte,
-# where an H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block that computes a
-# tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity to
+# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, an intensity of {{ units.intensity | .1f }} FLOP per
+# byte. An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block that
+# computes a tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity to
 # {{ units.block | .0f }}, and L2 serves most of its loads.
 #
 # Then the fragments come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle. In
-# that cycle, the tensor cores of an SM can do {{ units.a_clock | , }} operations, so a kernel has to do
-# {{ units.banks_intensity | .0f }} FLOP with each byte. A warp that computes an $m × n$ tile does $mn / (m + n)$: with a
-# 16 × 8 tile {{ units.intensity | .1f }}, and with a 64 × 64 tile exactly 32. So make the warp's tile as large as the registers
-# allow. If you count the block's stores to shared memory as well, even four warps of 64 × 64 keep the tensor
-# cores busy for at most {{ warp_tile.busy }} of the time.
+# the same cycle, an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs
+# {{ units.banks_intensity | .0f }} FLOP per byte. A warp that computes an $m × n$ tile performs $mn / (m + n)$ FLOP
+# per byte: {{ units.intensity | .1f }} with a 16 × 8 tile and exactly 32 with a 64 × 64 tile. So make the warp's tile
+# as large as the registers allow. If you count the block's stores to shared memory as well, even four warps with 64 ×
+# 64 tiles keep the tensor cores busy for at most {{ warp_tile.busy }} of the time.
 
 
 # %% fold="Code of the table"
@@ -284,7 +285,7 @@ show(
     Table(
         ["warp tile", "accumulators per lane", "FLOP per byte of shared memory", "tensor cores busy at most"],
         [[f"{rows} × {columns}", *ridge_row(rows, columns)] for rows, columns in WARP_TILES],
-        caption="FLOP for each byte that the warps of a 128 × 128 block tile read from shared memory, and the fraction of cycles in which they can keep the tensor cores busy, the block's stores counted in. A lane has at most 255 registers. A model.",
+        caption="FLOP for each byte that the warps of a 128 × 128 block tile read from shared memory, and the fraction of cycles in which they can keep the tensor cores busy, including the block's stores. A lane has at most 255 registers. All values are computed, not measured.",
     )
 )
 
@@ -292,13 +293,14 @@ show(
 # %% [markdown]
 # ## ldmatrix: fragments from shared memory
 #
-# A block of four warps computes 128 × 128 of $C$, and each warp 64 × 64 of it. The block loads $A$ and $B$ in *slabs* of
-# 64 along $K$ to shared memory, and each warp uses a fragment several times before it loads the next.
+# A block of four warps computes a 128 × 128 tile of $C$, of which each warp computes 64 × 64. The block loads $A$ and
+# $B$ into shared memory in *slabs* that are 64 deep along $K$, and each warp uses a fragment several times before it
+# loads the next.
 #
-# `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight lanes
-# pass the addresses of its eight rows, 16 bytes each. Such a row of eight elements is a *chunk*. A lane doesn't receive the
-# row that it points to, but the elements of its fragment. The fragments of $B$ are columns, so the kernel uses
-# `.trans`, which transposes each 8 × 8 matrix.
+# `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight
+# lanes pass the addresses of its eight rows, 16 bytes each. Such a row of eight elements is a *chunk*. A lane
+# receives the elements of its fragment, not the row that it points to. The fragments of $B$ are columns, so the
+# kernel uses `.trans`, which transposes each 8 × 8 matrix.
 #
 # ??? definition "Slab | slabs"
 #     The part of a block's rows of $A$, or of its columns of $B$, that is in shared memory at one time.
@@ -442,7 +444,7 @@ agree(through_shared, SWIZZLED, [four_warps(*size, whole=True) for size in RAGGE
 agree(through_shared, PLAIN, [four_warps(*size, whole=True) for size in RAGGED])
 
 # %% [markdown]
-# Run the kernel with and without the swizzle that the next section explains. Which count changes, and by how much?
+# Run the kernel with and without the swizzle, which the next section explains. Which count changes, and by how much?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -458,14 +460,14 @@ try_it(
 # %% [markdown]
 # ## Why ldmatrix conflicts: an 8-way bank conflict
 #
-# A row of the slab of $A$ has 64 elements. That's 128 bytes, which cover all 32 banks once. So in the plain, row-major
-# layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four banks:
-# [eight wavefronts](../memory/banks.py) instead of one. Padding the rows would help and cost shared memory.
+# A row of the slab of $A$ has 64 elements. That's 128 bytes, which cover all 32 banks once. So in the plain,
+# row-major layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four
+# banks: [eight wavefronts](../memory/banks.py) instead of one. Padding the rows would help, but it would cost shared
+# memory.
 #
-# A *swizzle* needs no extra memory. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where $\oplus$ is the
-# exclusive or. Take chunk 2: row 0 has it at position 2, row 1 at 3, row 2 at 0, row 3 at 1, and so on, in eight different
-# positions. In the kernel, that's one line in `chunk_index`: `row * chunks + (chunk ^ row % 8)`.
-# [Hopper's TMA](tma.py#swizzles-three-address-bits) uses this layout, too.
+# A *swizzle* needs no extra memory. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where $\oplus$ is
+# the exclusive or. Take chunk 2: row 0 has it at position 2, row 1 at 3, row 2 at 0, row 3 at 1, and so on, in eight
+# different positions. In the kernel, that's one line in `chunk_index`: `row * chunks + (chunk ^ row % 8)`.
 
 # %% fold="Code of the figure"
 LAYOUT_CASE = four_warps(128, 128, 64)
@@ -504,7 +506,7 @@ show(
         [reading(chunk) for chunk in range(8)],
         start=2,
         title="The swizzle spreads a column of chunks over all banks",
-        caption="Eight rows of a slab; a row has 128 bytes. Each cell shows which 16-byte chunk of the row is stored there, as traced. Cells in one column share four banks.",
+        caption="Eight rows of a slab; a row has 128 bytes. Each cell shows which 16-byte chunk of the row is stored there. Cells in one column share four banks.",
     )
 )
 
@@ -518,11 +520,11 @@ assert [2 ^ row for row in range(8)] == [2, 3, 0, 1, 6, 7, 4, 5], "the positions
 # ## cp.async: three stages in flight
 #
 # So far, a block waits for its slab and then multiplies. Only the other blocks on the SM can fill the gap.
-# [`cp.async`](register_tiles.py), in GPUs since Ampere, copies from global to shared memory without passing through
-# registers, and the thread doesn't wait for it. A thread commits its copies in groups, and `wait_group n` waits until at
-# most `n` of its groups are still in flight.
+# [`cp.async`](register_tiles.py), available since Ampere, copies data from global to shared memory without going
+# through registers, and the thread doesn't wait for the copy. A thread commits its copies in groups, and
+# `wait_group n` waits until at most `n` of its groups are still in flight.
 #
-# With three *stages*, that is, three pairs of slabs in shared memory used as a ring, the loads run two slabs ahead.
+# With three *stages*, pairs of slabs in shared memory that are used as a ring, the loads run two slabs ahead.
 
 
 # %% tab="Pseudocode"
@@ -668,8 +670,9 @@ agree(ring, RING, [four_warps(*size, stages=3, whole=True) for size in [*RAGGED,
 
 # %% [markdown]
 # Two things keep the ring in order. `wait_group` makes sure that a thread's own copies have arrived, and the barrier
-# after it that those of all threads have. The same barrier keeps a new copy from overwriting a stage that some warp
-# still reads, which is why `load_stage` comes after it. Remove either one, and the simulator reports it:
+# after it makes sure that all other threads' copies have arrived too. The same barrier keeps a new copy from
+# overwriting a stage that some warp is still reading, which is why `load_stage` comes after it. If you loosen the
+# wait or remove the barrier, the simulator reports it:
 
 
 # %% fold="Code of the check"
@@ -690,10 +693,11 @@ expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix_trans(b[
 # %% [markdown]
 # ## Estimate: tensor cores, banks and issue slots
 #
-# How fast should each version be? Three resources work on every slab. An SM's tensor cores do {{ units.a_clock | , }}
-# operations per cycle, of which `mma.sync` reached {{ units.probe_clock | ,.0f }} in the probe. Shared memory serves one
-# wavefront per cycle. The four warp schedulers issue one instruction per cycle each. We take the wavefronts and the
-# instructions, at the level of \PTX, from the simulator. The slowest resource gives an estimate.
+# How fast should each version be? Every slab takes time on three resources. An SM's tensor cores can perform
+# {{ units.a_clock | , }} operations per cycle, of which `mma.sync` alone reaches {{ units.probe_clock | ,.0f }}.
+# Shared memory serves one wavefront per cycle. The four warp schedulers each issue one instruction per cycle. We take
+# the wavefronts and the instructions, at the level of \PTX, from the simulator. The slowest resource gives an
+# estimate.
 
 # %% fold="Code of the prediction"
 DEPTH = 512
@@ -731,7 +735,7 @@ show(
         roles={"tensor cores": "predicted", "banks": "read", "issue": "block"},
         form=",.0f",
         title="With the swizzle, the banks are no longer the bottleneck",
-        caption="Cycles that one SM needs for 128 × 128 accumulators and 64 along K, by resource.",
+        caption="Cycles that one SM needs for a 128 × 128 tile and 64 along K, by resource.",
     )
 )
 publish(
@@ -751,9 +755,9 @@ publish(
 # %% [markdown]
 # Straight from global memory, instructions are the bottleneck: {{ estimate.for_a_mma | .0f }} for every `mma.sync`,
 # which leaves {{ estimate.global | .0% }} of the peak (data sheet). With conflicts, the banks allow
-# {{ estimate.plain | .0% }}. With the swizzle, the banks are faster than `mma.sync`, and the estimate is what the probe
-# reached, {{ estimate.swizzled | .0% }}. So the swizzle alone should make the kernel {{ estimate.gain | .1f }}× faster.
-# None of this counts time spent waiting.
+# {{ estimate.plain | .0% }}. With the swizzle, the banks are slightly faster than `mma.sync`, so the estimate is the
+# rate of `mma.sync` alone, {{ units.probe | .0f }} TFLOP/s. So the swizzle should make the kernel
+# {{ estimate.gain | .1f }}× faster.
 
 
 # %% fold="Code of the measurement"
@@ -802,7 +806,7 @@ products = measure(
         at={"n": 4096},
         between=(1.0, 10.0),
         models={"the banks": PLAIN_WAVEFRONTS / TENSOR_CYCLES},
-        because="The model leaves out all waiting: for the slab, for the barrier, for the last fragment.",
+        because="The model leaves out all waiting: for the slab, for the barrier and for the last fragment.",
     ),
 )
 
@@ -824,8 +828,8 @@ if complete(RATES):
             roles={"estimate": "predicted", "recorded": "tile"},
             x="rate [TFLOP/s]",
             form=",.0f",
-            title="Loads in flight gain more than the swizzle",
-            caption="BF16 GEMM with FP32 accumulators at n = 4,096, random inputs, on an {machine}: what the slowest resource allows by the counts above, and what was recorded.",
+            title="Keeping loads in flight helps more than the swizzle",
+            caption="BF16 GEMM with FP32 accumulators at n = 4,096 on an {machine}: the throughput that the slowest resource allows, according to the counts above, and the measured throughput.",
         )
     )
 FIRST, SHARED, SWIZZLED_RATE, AHEAD, CUBLAS = (RATES.get(label, np.nan) for label in (*VARIANTS, "cuBLAS"))
@@ -845,19 +849,20 @@ publish(
 
 # %% [markdown]
 # The order is as predicted; the factors aren't. The swizzle makes the kernel {{ reached.gain | .1f }}× faster, not
-# {{ estimate.gain | .1f }}×, because the banks weren't what it waited for: both versions load a slab, wait for it and
-# multiply, one after the other. The pipeline removes that wait: it's another
-# {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of what `mma.sync` does alone.
+# {{ estimate.gain | .1f }}×, because the banks weren't what the kernel was waiting for: in both versions, loading a
+# slab, waiting for it and multiplying happen in sequence. The pipeline, which keeps the swizzle, removes that wait:
+# it's another {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of the rate of `mma.sync` alone.
 #
-# The estimate also leaves out latency inside a slab: an SM holds only {{ reached.blocks }} blocks with 96 KiB of shared
-# memory each, so each scheduler has two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }} TFLOP/s, beats even the probe of `mma.sync`: it must be using another
-# instruction.
+# The estimate also leaves out latency inside a slab: an SM holds only {{ reached.blocks }} blocks with 96 KiB of
+# shared memory each, so each scheduler has two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }}
+# TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
 
 # %% [markdown]
 # ## Numerical error: one rounding to BF16
 #
-# The product of two BF16 values is exact in FP32: 8 and 8 significant bits make 16, and FP32 has 24. The sum is rounded
-# at each step, and the result once more, to BF16. Which error is larger? Follow one element of $C$ bit by bit.
+# The product of two BF16 values is exact in FP32: two 8-bit significands make 16 bits, and FP32 has 24. The sum is
+# rounded at each step, and the result is rounded once more, to BF16. Which error is larger? Follow one element of $C$
+# bit by bit.
 
 # %% fold="Code of the check"
 EXACT_CASE = four_warps(128, 128, 2048, stages=3)
@@ -912,21 +917,20 @@ show(
         start="3",
         step_name="term",
         title="An exact product, an FP32 sum, one rounding to BF16",
-        caption="The terms of one element of C, added one after the other; the tensor core adds sixteen per instruction, in an order of its own. Set bits are filled: sign, exponent, fraction.",
+        caption="The terms of one element of C, added one after the other; the tensor core adds sixteen per instruction, in its own order. Set bits are filled: sign, exponent, fraction.",
     )
 )
 
 # %% [markdown]
-# With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding the
-# exact result to BF16 gives the same {{ error.rounding | .2% }}, so the FP32 sum adds next to nothing. The course accepts
-# a GEMM if its error is at most twice that of the library's result in the same precision.
+# With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result.
+# Rounding the exact result to BF16 gives the same {{ error.rounding | .2% }}, so the FP32 sum adds next to nothing.
 
 # %% [markdown]
 # ## Libraries: cuBLAS, cuDNN and CUTLASS
 #
 # You don't have to write this kernel to multiply two matrices. cuBLAS is NVIDIA's closed GEMM library, which
-# `torch.matmul` calls. cuDNN is the one for convolution and attention. [CUTLASS](https://github.com/NVIDIA/cutlass) is
-# open: C++ templates from which such kernels are built.
+# `torch.matmul` calls; cuDNN covers convolution and attention. [CUTLASS](https://github.com/NVIDIA/cutlass) is open
+# source: it provides C++ templates from which such kernels are built.
 #
 # ??? definition "cuDNN"
 #     NVIDIA's closed library of tuned operations for neural networks, such as convolution and attention.
@@ -937,17 +941,20 @@ show(
 # %% [markdown]
 # ## The answer
 #
-# `mma.sync` needs {{ estimate.us | us }} without any loads, and ours takes {{ reached.us | us }}. That's
-# {{ reached.of_probe | .0% }} of the rate of `mma.sync`, up from {{ reached.first_share | .0% }}. To go beyond that rate, as cuBLAS does, takes Hopper's `wgmma`.
+# `mma.sync` needs {{ estimate.us | us }} without any loads, and our best kernel takes {{ reached.us | us }}. That's
+# {{ reached.of_probe | .0% }} of the rate of `mma.sync`, up from {{ reached.first_share | .0% }}. To go beyond that
+# rate, as cuBLAS does, takes Hopper's `wgmma`.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - `mma.sync` multiplies 16 × 16 by 16 × 8 for a warp: BF16 in, FP32 accumulators, and each lane holds a fragment.
-# - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. With row-major rows of 128 bytes, it needs {{ counted.times | .0f }}×
-#   as many; the swizzle $c \oplus (r \bmod 8)$ removes all of these conflicts and needs no extra memory.
-# - Removing a bottleneck only helps if the kernel waits for it: the swizzle gained {{ reached.gain | .1f }}×, loads in
-#   flight {{ reached.ahead | .1f }}×.
+# - With `mma.sync`, a warp multiplies a 16 × 16 by a 16 × 8 matrix, with BF16 inputs and FP32 accumulators. Each lane
+#   holds a fragment of each matrix.
+# - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. In a row-major layout with rows of 128 bytes, bank
+#   conflicts make it need {{ counted.times | .0f }}× as many. The swizzle $c \oplus (r \bmod 8)$ removes all of them
+#   and needs no extra memory.
+# - Removing a bottleneck only helps if the kernel waits for it: the swizzle made it {{ reached.gain | .1f }}× faster,
+#   and loads in flight {{ reached.ahead | .1f }}× faster.
 #
 # ## In your own kernel
 #
@@ -1003,9 +1010,9 @@ def fragment_tests(kernel):
 exercise(
     "Rows of 64 bytes",
     """
-    Make the slab only 32 elements deep. A row of A then has four chunks, and two rows fill the 128 bytes of all
-    banks. At which position in its row do you store chunk `chunk` of row `row`, so that every `ldmatrix` still
-    takes four wavefronts? Fill in `POSITION` in `chunk_index`. The tests compare the fragments and count wavefronts.
+    Make the slab only 32 elements deep. A row of A then has four chunks, and two rows fill all 32 banks. At which
+    position in its row do you store chunk `chunk` of row `row`, so that every `ldmatrix` still takes four wavefronts?
+    Fill in `POSITION` in `chunk_index`. The tests compare the fragments and count wavefronts.
     """,
     answer=with_position("(chunk ^ row / 2 % 4)"),
     tests=fragment_tests,
@@ -1018,5 +1025,5 @@ exercise(
 )
 
 # %% [markdown]
-# Hopper's `wgmma` is an instruction of four warps that reads its operands from shared memory. Before we get there,
-# [Alignment](alignment.py) shows why $K$ and $N$ should be multiples of 8.
+# Hopper's `wgmma` is an instruction that four warps execute together and that reads its operands from shared memory.
+# Before we get there, [Alignment](alignment.py) shows why $K$ and $N$ should be multiples of 8.

@@ -8,12 +8,13 @@
 # ---
 
 # %% [markdown]
-# The tiled kernel of the last lesson reaches {{ start.shared | .1f }} TFLOP/s for 4,096-square matrices. cuBLAS reaches
-# {{ start.cublas | .0f }} TFLOP/s on the same GPU, with the same FP32 units. Where does the rest go?
+# The tiled kernel of the last lesson reaches {{ start.shared | .1f }} TFLOP/s for 4,096-square matrices. cuBLAS
+# reaches {{ start.cublas | .0f }} TFLOP/s on the same GPU, with the same FP32 units.
 #
-# Most of it goes into reading shared memory. In that kernel, a thread reads two elements for every multiply-add. Give each thread a
-# small tile of C instead of one element, keep the tile in registers, and every element read serves many multiply-adds. That's
-# *register tiling*, the idea behind every fast \GEMM, and behind the attention kernels later in this course.
+# Most of the gap comes from reading shared memory. In that kernel, a thread reads two elements for every
+# multiply-add. Give each thread a small tile of C instead of one element, keep the tile in registers, and every
+# element that it reads serves many multiply-adds. That's *register tiling*, the idea behind every fast \GEMM, and
+# behind the attention kernels later in this course.
 
 # %% fold="Imports, and code of the figure"
 import re
@@ -77,9 +78,9 @@ show(
 # \text{reads per FFMA} = \frac{R + C}{R \cdot C}
 # $$
 #
-# That's {{ loads.one | .0f }} for one accumulator, {{ loads.column | .3f }} for 8 × 1 and {{ loads.square | .2f }} for 8 × 8. The
-# kernels below get there in small steps, much as in Simon Boehm's [How to Optimize a CUDA Matmul
-# Kernel](https://siboehm.com/articles/22/CUDA-MMM).
+# That's {{ loads.one | .0f }} for one accumulator, {{ loads.column | .3f }} for 8 × 1 and {{ loads.square | .2f }}
+# for 8 × 8. The kernels below get to 8 × 8 in small steps, much as in Simon Boehm's
+# [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 #
 # ??? definition "Register tile | register tiles | register tiling"
 #     The accumulators that one thread keeps in registers while it walks along k. Each element that it reads
@@ -138,7 +139,7 @@ void shared_tile(const float* A, const float* B, float* C, int M, int N, int K) 
 # %% [markdown]
 # ## 1-D register tiling: 8 × 1 accumulators per thread
 #
-# Give each thread eight elements of one column of C. It reads an element of B once and uses it eight times.
+# Give each thread eight elements of one column of C. The thread reads an element of B once and uses it eight times.
 
 
 # %% fold="Code of a constant"
@@ -191,7 +192,7 @@ void column_of_eight(const float* A, const float* B, float* C,
 """)
 
 # %% [markdown]
-# Run it on any machine. Here a matrix of ones, 100 × 70, is multiplied by a matrix of twos, 70 × 80.
+# Multiply a 100 × 70 matrix of ones by a 70 × 80 matrix of twos:
 
 # %%
 A, B = np.ones((100, 70), np.float32), np.full((70, 80), 2, np.float32)
@@ -269,9 +270,10 @@ void square_of_eight(const float* A, const float* B, float* C,
 """)
 
 # %% [markdown]
-# The price is registers. With 64 accumulators and 16 operands, the compiler needs {{ takes.registers | .0f }} registers per thread, so
-# only {{ takes.warps | .0f }} of 64 possible warps fit on an SM. That's fine: a thread has 64 FFMAs that don't depend on each other,
-# and this instruction-level parallelism hides latency, as more warps would.
+# The price is registers. With 64 accumulators and 16 operands, the compiler needs {{ takes.registers | .0f }}
+# registers per thread, so only {{ takes.warps | .0f }} of 64 possible warps fit on an SM. For the FFMAs, that's
+# enough: a thread has 64 that don't depend on each other, and this instruction-level parallelism hides their latency,
+# as more warps would.
 
 # %% [markdown]
 # ## float4 loads: 16 bytes per instruction
@@ -366,17 +368,18 @@ FLOAT4.region("copy")
 FLOAT4.region("multiply")
 
 # %% [markdown]
-# An address for a `float4` must be a multiple of 16 bytes. If a matrix has rows whose length isn't a multiple of four, most rows start
-# elsewhere, so the kernel is compiled a second time with four plain loads in `load4`.
+# An address for a `float4` must be a multiple of 16 bytes. If the rows of a matrix aren't a multiple of four elements
+# long, most of them don't start at such an address, so the kernel is compiled a second time with four plain loads in
+# `load4`.
 
 # %% [markdown]
 # ## Warp tiles: read fewer distinct words
 #
-# Shared memory broadcasts a word to any number of lanes. So what costs wavefronts is how many *distinct* words a warp
-# reads, not how many lanes read each of them.[^wide] So far, a warp computes a strip of 16 × 128 elements of C and reads 16 + 128 elements per k. Make it a 64 × 32
-# rectangle, and the warp reads 64 + 32.
+# Shared memory broadcasts a word to any number of lanes. So the number of wavefronts depends on how many *distinct*
+# words a warp reads, not on how many lanes read each of them.[^wide] So far, a warp computes a strip of 16 × 128
+# elements of C and reads 16 + 128 elements per k. Make it a 64 × 32 rectangle, and the warp reads 64 + 32.
 #
-# [^wide]: A 16-byte load [takes two wavefronts](tiling.py#shared-memory-becomes-the-bottleneck) at least, even if all
+# [^wide]: A 16-byte load [takes at least two wavefronts](tiling.py#shared-memory-becomes-the-bottleneck), even if all
 #     lanes read the same four words.
 #
 # ??? definition "Warp tile | warp tiles"
@@ -400,7 +403,7 @@ show(
         key=False,
         form=".0f",
         title="Warp tiles of 64 × 32 read a third less",
-        caption="Which of the eight warps computes what in a block's tile of 128 × 128 elements of C, in pieces of 16 × 16. A strip needs 144 elements of A and B per k, a warp tile 96.",
+        caption="Which of the eight warps computes which part of a block's tile of 128 × 128 elements of C, in pieces of 16 × 16. A strip needs 144 elements of A and B per k; a warp tile needs 96.",
     )
 )
 
@@ -415,19 +418,19 @@ FLOAT4.region("layout")
 # %% [markdown]
 # ## Double buffering with cp.async
 #
-# So far a block alternates: copy a tile, synchronise, multiply, synchronise. While it copies, only the other block on the SM
-# multiplies. *Double buffering* overlaps copying and multiplying within a block. It keeps two stages in shared memory: while the
-# block multiplies one, the next tile is in flight to
-# the other. `cp.async` copies from global to shared memory without going through registers, and the thread doesn't
-# wait. It *commits* its copies as a group, and later waits for the oldest group.
+# So far, a block alternates between copying a tile and multiplying, with a barrier after each. While it copies, only
+# the other block on the SM multiplies. *Double buffering* overlaps copying and multiplying within a block. It keeps
+# two stages in shared memory: while the block multiplies one, the next tile is in flight to the other. `cp.async`
+# copies from global to shared memory without going through registers, and the thread doesn't wait. The thread *commits*
+# its copies as a group, and later waits for the oldest group.
 #
 # ??? definition "Double buffering"
 #     Filling one buffer while another, filled before, is in use. With more than two buffers, they are usually
 #     called stages.
 #
 # ??? definition "cp.async | asynchronous copies"
-#     An instruction (from compute capability 8.0 on) that copies 4, 8 or 16 bytes from global to
-#     shared memory while its thread goes on. A thread commits its copies in groups and waits for groups.
+#     An instruction (from compute capability 8.0 on) that copies 4, 8 or 16 bytes from global to shared memory while
+#     its thread continues. A thread commits its copies in groups and waits for groups.
 #
 # ??? question "Can the next tile be fetched while this one is used?"
 #     Yes, but it takes a second buffer. A thread that waits at a barrier issues no loads, so without a second
@@ -654,10 +657,10 @@ void staged(const float* A, const float* B, float* C, int M, int N, int K) {
 )
 
 # %% [markdown]
-# Here is the main loop. It starts the copy of a later tile (`fetch`), and then multiplies the current one. It double-buffers
-# registers, too: while step `k` of a stage is multiplied, the operands of step `k` + 1 are loaded from shared memory. And a
-# single barrier per stage is enough: after it, the next stage has
-# arrived, and every thread has finished reading the current one, which may then be overwritten.
+# Here's the main loop. It starts the copy of a later tile (`fetch`), and then multiplies the current one. It
+# double-buffers registers, too: while the products of step `k` are computed, the operands of step `k` + 1 are loaded
+# from shared memory. A single barrier per stage is enough: after it, the next stage has arrived, and every thread has
+# finished reading the current one, which may then be overwritten.
 
 # %%
 STAGED.region("pipeline")
@@ -665,15 +668,16 @@ STAGED.region("pipeline")
 # %% [markdown]
 # ### Padding: conflict-free copies into shared memory
 #
-# `cp.async` can't transpose 16 bytes at once, so A is copied in pieces of 4 bytes: a warp takes eight neighbours along k from each of four rows.
-# In the transposed tile, the eight neighbours are in eight different rows of 128 words, so all eight hit the same bank: an 8-way
-# conflict. Four words of padding per row shift each row by four banks, and 8 rows × 4 neighbours then hit all 32 banks once. The
+# `cp.async` can't transpose 16 bytes at once, so A is copied in pieces of 4 bytes: a warp copies eight neighbours
+# along k from each of four rows of A. In the transposed tile, the eight neighbours are in eight different rows of 128
+# words, so all eight hit the same bank: an 8-way conflict. Four words of padding shift each row of the tile by four
+# banks. Each row receives four elements, one per row of A, so the 8 × 4 elements then hit all 32 banks once. The
 # wavefronts of the copies fall from {{ counted.copies_in | .3f }} to {{ counted.padded_in | .3f }} per FFMA.
 
 # %% [markdown]
 # ## Benchmark: all versions at 4,096
 #
-# How much is the 2-D tile of accumulators worth on its own? Guess before you go on.
+# How much is the 2-D tile of accumulators worth on its own?
 
 
 # %% fold="Code of the checks"
@@ -762,7 +766,8 @@ for M, N, K in ((37, 41, 29), (131, 70, 65), (65, 260, 36)):
     )
 
 # %% [markdown]
-# Run the first five versions on small matrices. Divide the wavefronts of the shared loads by the multiply-adds, $MNK/32$.
+# Run the first five versions on small matrices. Divide the wavefronts of the shared-memory loads by the number of
+# warp-wide multiply-adds, $MNK/32$.
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -831,7 +836,7 @@ ladder = measure(
         at={"M": 4096, "N": 4096, "K": 4096},
         between=(1.0, 16.0),
         models={"if only reads from shared memory counted": loads_per_fma(1, 1) / loads_per_fma(8, 8)},
-        because="It reads an eighth of the elements, but with so few reads left it hits the next limits.",
+        because="It reads an eighth of the elements, but with so few reads left, other limits take over.",
     ),
 )
 # %% fold="Code that profiles versions on a GPU" needs="gpu" record="counters"
@@ -861,10 +866,11 @@ if gpu_here():
 # %% [markdown]
 # ## A bound from the SASS
 #
-# The \SASS, NVIDIA's machine code, bounds each version's rate. Count the instructions in the main loop: each scheduler issues
-# one per cycle. Count the loads and stores, times four, because the four schedulers share one LSU pipe. With one warp on each
-# scheduler, an iteration takes at least as many cycles as the larger of the two counts. The FFMAs divided by that count are
-# the fraction of the peak, {{ start.peak | .1f }} TFLOP/s (data sheet), that no run can exceed.
+# The \SASS, NVIDIA's machine code, bounds each version's rate. Count the instructions in the main loop: each
+# scheduler issues one per cycle. Count the loads and stores, times four, because the four schedulers share one LSU
+# pipe. With one warp on each scheduler, an iteration takes at least as many cycles as the larger of the two counts.
+# The number of FFMAs divided by the larger count gives the fraction of the peak, {{ start.peak | .1f }} TFLOP/s (data
+# sheet), that no run can exceed.
 
 # %% fold="Code of the bound and the table"
 MEMORY = ("LDS", "STS", "LDG", "STG", "LDGSTS")
@@ -903,7 +909,7 @@ show(
     Table(
         ["version", "FFMA", "loads, stores", "all", "bound [TFLOP/s]"],
         [[name, *LOOPS.get(name, [None] * 3), round(BOUNDS.get(name, np.nan), 1)] for name in BEST_HERE],
-        caption="Instructions of the main loop in NVIDIA's SASS for an H100, and the bound that follows from them. 'Three stages' is the last version of the Further page.",
+        caption="Instructions of the main loop in NVIDIA's SASS for an H100, and the bound that follows from them. 'Three stages' is the last version on the Further page.",
     )
 )
 publish(
@@ -917,8 +923,8 @@ publish(
 )
 
 # %% [markdown]
-# Up to the shared-memory tile, the loads and stores bound the rate. (There are fewer than two per FFMA, because the compiler merges
-# some into 16-byte loads.) From the 1-D register tile on, it's all instructions together, and the bound rises towards the peak.
+# Up to the shared-memory tile, the loads and stores bound the rate. From the 1-D register tile on, the total number
+# of instructions is the limit, and the bound rises towards the peak.
 
 # %% [markdown]
 # ## Results: from naive to cuBLAS
@@ -949,7 +955,7 @@ if complete(RATE):
             form=".1f",
             roles={"measured": "measured", "bound by instructions": "predicted"},
             title="Register tiles do most of the work",
-            caption="FP32 multiplication of 4,096-square matrices on an {machine}: the rate of each version, and the most that the instructions of its main loop allow. 'All refinements' is the last version of the Further page; the bound of cuBLAS is the peak.",
+            caption="FP32 multiplication of 4,096-square matrices on an {machine}: the rate of each version, and the most that the instructions of its main loop allow. 'All refinements' is the last version on the Further page; for cuBLAS, the bound shown is the peak.",
         )
     )
 taken = {"registers": np.nan, "warps": np.nan}
@@ -971,14 +977,15 @@ publish(
 )
 
 # %% [markdown]
-# The two register tiles gain most, {{ tile.times | .1f }}× together. After them, the bound hardly moves, and the other steps
-# bring the kernel closer to it. Warp tiles cut wavefronts from {{ counted.float4 | .2f }} to {{ counted.warp_tiles | .2f }} per FFMA
-# and gain {{ gain.warp_tiles | .2f }}×. Double buffering gains {{ gain.double_buffered | .2f }}×, and padding, which removes the 8-way conflicts,
-# another {{ gain.double_buffered_padded | .2f }}×. We are now at {{ of_cublas.double_buffered_padded | .0%}} of cuBLAS.
+# The two register tiles bring the largest gain, {{ tile.times | .1f }}× together. After them, the bound hardly moves,
+# and the other steps bring the kernel closer to it. Warp tiles bring another {{ gain.warp_tiles | .2f }}×, double
+# buffering {{ gain.double_buffered | .2f }}×, and padding, which removes the 8-way conflicts,
+# {{ gain.double_buffered_padded | .2f }}×. We're now at {{ of_cublas.double_buffered_padded | .0%}} of cuBLAS.
 #
 # A wider register tile, and an order of FFMAs that avoids register bank conflicts, take the kernel to
-# {{ of_cublas.three_stages | .0% }} of cuBLAS: see the Further page, [Register banks and operand reuse](register_tiles_banks.py).
-# A second one measures the kernel at [other sizes, and with K split](register_tiles_sizes.py) among blocks.
+# {{ of_cublas.three_stages | .0% }} of cuBLAS: see the Further page,
+# [Register banks and operand reuse](register_tiles_banks.py). A second Further page measures the kernel at
+# [other sizes, and with K split](register_tiles_sizes.py) among blocks.
 #
 # ??? definition "Register bank | register banks"
 #     One of the two parts of a scheduler's register file, for even and for odd register numbers. Each delivers one register
@@ -988,8 +995,8 @@ publish(
 # ## The answer
 #
 # With 64 accumulators per thread, 16-byte loads, warp tiles and double buffering, the kernel reaches
-# {{ of_cublas.double_buffered_padded | .0% }} of cuBLAS, up from {{ of_cublas.shared_memory_tile | .0% }} in the same recording with
-# one accumulator. With the steps of the Further page it's {{ of_cublas.three_stages | .0% }}, or
+# {{ of_cublas.double_buffered_padded | .0% }} of cuBLAS, up from {{ of_cublas.shared_memory_tile | .0% }} with one
+# accumulator. With the steps of the Further page it's {{ of_cublas.three_stages | .0% }}, or
 # {{ rate.three_stages | .0f }} TFLOP/s. cuBLAS itself reaches {{ of_peak.cublas | .0% }} of the peak.
 
 # %% [markdown]

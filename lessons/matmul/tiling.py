@@ -8,15 +8,15 @@
 # ---
 
 # %% [markdown]
-# Multiply two matrices of {{ ask.n | , }} rows and columns. Together they have
-# {{ ask.elements_1e6 | .0f }} million elements. Yet with one thread per element of the result, the threads load
-# {{ ask.loads_1e9 | .0f }} billion: every element is loaded {{ ask.n | , }} times.
+# Multiply two matrices with {{ ask.n | , }} rows and columns each. Together they have {{ ask.elements_1e6 | .0f }}
+# million elements. Yet with one thread per element of the result, the threads load {{ ask.loads_1e9 | .0f }} billion
+# elements: every element is loaded {{ ask.n | , }} times.
 #
-# Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then
-# loaded only {{ answer.loads }} times. That divides the loads by {{ answer.less | .0f }}. How much faster does the
-# multiplication get? Guess before you read on; it's a good deal less than {{ answer.less | .0f }}×.
+# Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then loaded
+# only {{ answer.loads }} times. That divides the loads by {{ answer.less | .0f }}. How much faster does the
+# multiplication get? Guess before you read on.
 #
-# Even so, this part of the course is built on tiling: every fast matrix multiplication uses it, and so does FlashAttention.
+# This part of the course is built on tiling: every fast matrix multiplication uses it, and so does FlashAttention.
 
 # %% fold="Imports, and numbers of the question"
 from math import ceil
@@ -98,7 +98,7 @@ def multiply_numba(A, B, C):
 
 
 # %% [markdown]
-# Launch it on a small problem, 64 × 48 times 48 × 80. Blocks of 32 by 8 threads need a grid of 3 by 8.
+# Launch it on a small problem: 64 × 48 times 48 × 80. Blocks of 32 × 8 threads need a grid of 3 × 8.
 
 # %%
 A = np.linspace(-1, 1, 64 * 48, dtype=np.float32).reshape(64, 48)
@@ -108,11 +108,11 @@ MULTIPLY(A, B, C, 64, 80, 48, grid=(3, 8), block=(32, 8))  # M, N, K
 print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
-# The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and they all read the same
-# element of $A$. But each multiply-add needs two loads of 4 bytes, {{ far.gigabytes | .0f }} GB in all. If they all came from
-# device memory, they would take {{ far.us | us }} at peak bandwidth. The arithmetic takes only
-# {{ far.arithmetic_us | us }} at its peak (both from the data sheet). Caches will catch many of the loads, but we
-# can cut their number without relying on cache hits.
+# The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and they all read the same element
+# of $A$. But each multiply-add needs two loads of 4 bytes, {{ far.gigabytes | .0f }} GB in all. If they all came from
+# device memory, they would take {{ far.us | us }} at peak bandwidth. At peak throughput, the arithmetic takes only
+# {{ far.arithmetic_us | us }} (both peaks are from the data sheet). Caches will catch many of the loads, but we can
+# cut their number without relying on cache hits.
 
 # %% fold="Code of the numbers"
 PEAKS = stated(GPU)
@@ -136,11 +136,11 @@ publish(
 #
 # Cut out a cube with $T$ multiply-adds on each side instead. It contains $T^3$ multiply-adds but needs only $T^2$ elements
 # of $A$ and $T^2$ of $B$. If a block loads those two tiles into shared memory, it can use every element
-# $T$ times. That's *reuse*. Step through the box and watch which tiles are read.
+# $T$ times. That's *reuse*. Step through the box to see which tiles each cube reads.
 #
 # ??? definition "Reuse | reused"
-#     Using a value that was loaded once for more than one operation. Loads fall by the factor by which
-#     values are reused.
+#     Using a value that was loaded once for more than one operation. Loads fall by as many times as each value is
+#     used.
 
 # %% fold="Code of the figure"
 SIDE, EDGE = 4, 2
@@ -206,13 +206,11 @@ show(
 #
 # 1. Every thread loads one element of $A$ and one of $B$ into shared memory.
 # 2. The block synchronises.
-# 3. Every thread multiplies a row of one tile by a column of the other and adds the result to its accumulator.
+# 3. Every thread adds the product of a row of one tile and a column of the other to its accumulator.
 # 4. The block synchronises again, and the next step overwrites the tiles.
 #
-# Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It must not
-# return early instead, because other threads may need the elements that it loads. You'll find this
-# kernel in the [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#shared-memory),
-# and as kernel 3 in Simon Boehm's
+# Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It must not return
+# early instead, because other threads may need the elements that it loads. This is kernel 3 in Simon Boehm's
 # [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 
 # %% fold="Code of a constant"
@@ -335,9 +333,9 @@ def multiply_torch(A, B, C):
 
 
 # %% [markdown]
-# The launch needs one block per tile of $C$, so a grid of 3 by 2. Numba's kernel matches the CUDA one line for
-# line. \Triton's has
-# neither shared memory nor barriers: it names the tiles, and the compiler places them.
+# The launch needs one block per tile of $C$, so a grid of 3 × 2. The Numba kernel matches the CUDA kernel line for
+# line. The \Triton kernel mentions neither shared memory nor barriers: it describes the tiles, and the compiler
+# decides where to put them.
 
 # %%
 C[:] = 0
@@ -345,8 +343,8 @@ MULTIPLY_TILED(A, B, C, 64, 80, 48, grid=(3, 2), block=(32, 32))  # M, N, K
 print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
-# To test the versions, `case` describes a launch, and `agree` compares each version with the pseudocode, at sizes that no
-# tile divides, such as 37 × 29 times 29 × 41.
+# To test the versions, `case` describes a launch, and `agree` compares each version with the pseudocode at sizes that
+# aren't multiples of the tile size, such as 37 × 29 times 29 × 41.
 
 
 # %% fold="Code of the checks"
@@ -389,9 +387,9 @@ for edge in (8, 16):
     )
 
 # %% [markdown]
-# Now trace a small launch, 8 × 8 matrices in 4 × 4 tiles, and the first of its four blocks. Watch the line that multiplies. A
-# thread reads a row of `smem_a` and a column of `smem_b`. Three other threads read the same row, and three the same
-# column, so every element is used four times.
+# Now trace the first of the four blocks in a small launch: 8 × 8 matrices in 4 × 4 tiles. Watch the line that
+# multiplies. A thread reads a row of `smem_a` and a column of `smem_b`. Three other threads read the same row, and
+# three the same column, so every element is used four times.
 
 # %% fold="Code of the figure"
 small = tiled(4).on(product(8, 8, 8, edge=4))
@@ -409,17 +407,17 @@ show(
 
 # %% [markdown]
 # ??? question "Is a tile of A loaded only once?"
-#     Once by each block. Its elements are read $T$ times from shared memory there, but blocks share nothing: all
+#     Once by each block. There, each element is read $T$ times from shared memory, but blocks share nothing: all
 #     $N/T$ blocks in the same row of $C$ load the same tiles of $A$, and all $M/T$ blocks in the same column load the same
 #     tiles of $B$. Larger tiles mean fewer such blocks, so they load less.
 
 # %% [markdown]
 # ## Why does each step need two barriers?
 #
-# The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one
-# keeps a fast warp from overwriting tiles that a slow warp is still reading. Without the second, the
-# simulator reports a race on the marked line. Without the first, it reports a read of uninitialised
-# shared memory. If threads beyond the edge return early, the report is the same: it's the last one below.
+# The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one keeps a
+# fast warp from overwriting tiles that a slow warp is still reading. Without the second, the simulator reports a race
+# on the marked line. Without the first, it reports a read of uninitialised shared memory. If threads beyond the edge
+# return early, the report is the same, as the last one below shows.
 
 # %%
 NO_SECOND_BARRIER = Kernel(r"""
@@ -475,7 +473,7 @@ EARLY_RETURN = Kernel(
 expect_hazard(EARLY_RETURN.on(product(8, 20, 32, edge=16)), "uninitialised", line_with="acc +=")
 
 # %% [markdown]
-# Run the four versions with $K$ = 32. At which sizes is the early return harmless?
+# Run the four versions with $K$ = 32. For which sizes is the early return harmless?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -544,22 +542,22 @@ publish(
 )
 
 # %% [markdown]
-# Loads fall by a factor of exactly $T$. Sectors fall by less, because the lanes of a naive warp already share theirs:
-# all 32 need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's {{ fewer.naive_step }}
-# sectors. With $T$ = 32, a warp loads one row of each tile in that time, {{ fewer.tiled_step }} sectors, which is
-# {{ fewer.sectors_32 | .0f }}× fewer. Tiles of 2 even request {{ fewer.sectors_2 | .1f }}× as many
-# sectors as no tiles at all: a row of two elements fills only a quarter of a sector.
+# Loads fall by a factor of exactly $T$. Sectors fall by less, because the lanes of a warp in the naive kernel already
+# share theirs: together, they need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's
+# {{ fewer.naive_step }} sectors. With $T$ = 32, a warp loads one row of each tile for the same 32 values, or
+# {{ fewer.tiled_step }} sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel even requests
+# {{ fewer.sectors_2 | .1f }}× as many sectors as without tiling, because a row of two elements fills only a quarter
+# of a sector.
 
 # %% [markdown]
 # ## Shared memory becomes the bottleneck
 #
-# The loads haven't disappeared: a thread still reads two elements per multiply-add, now from shared memory. An SM can issue four
-# warp-wide multiply-adds per cycle, but its shared memory serves only one wavefront per cycle. With two
-# wavefronts per multiply-add, an SM reaches an eighth of its peak.
+# The loads haven't disappeared: a thread still reads two elements per multiply-add, now from shared memory. An SM can
+# issue four warp-wide multiply-adds per cycle, but its shared memory serves only one wavefront per cycle. With two
+# wavefronts per multiply-add, an SM would reach at most an eighth of its peak.
 #
 # The compiler helps a little: it unrolls the loop over `k` and reads four neighbouring elements of a row of `smem_a`
-# with one 16-byte load. You can see it in the \SASS: {{ loop.wide }} `LDS.128` and {{ loop.narrow }} `LDS` for
-# {{ loop.fma }} multiply-adds.
+# with one 16-byte load.
 
 # %% fold="Code of the numbers"
 WARP_FMAS = BIG**3 / 32
@@ -616,20 +614,20 @@ publish(
 )
 
 # %% [markdown]
-# A 4-byte load whose lanes all read one address takes one wavefront, but a 16-byte load takes at least two, and here it
-# serves four multiply-adds. That makes 1 + 2/4 =
-# {{ predicted.wavefronts }} wavefronts per multiply-add, and Nsight Compute counts the same {{ counted.wavefronts | .1f }}
-# in [a kernel with the same loop](tiling_attention.py). For {{ ask.n | , }} rows and columns, we can now estimate each
-# resource on its own:
+# A 4-byte load whose lanes all read one address takes one wavefront. A 16-byte load takes at least two, even as a
+# broadcast, but here it serves four multiply-adds. That makes 1 + 2/4 = {{ predicted.wavefronts }} wavefronts per
+# multiply-add; Nsight Compute counts {{ counted.wavefronts | .1f }} for the same loop in
+# [Kernel 5](tiling_attention.py). For {{ ask.n | , }} rows and columns, we can now estimate the time that each
+# resource would need on its own:
 #
-# - Arithmetic, at its peak: {{ far.arithmetic_us | us }}.
-# - Device memory with $T$ = 32, if no cache helped: {{ predicted.memory_32_us | us }}.
+# - Arithmetic, at peak throughput: {{ far.arithmetic_us | us }}.
+# - Device memory with $T$ = 32, without any cache hits: {{ predicted.memory_32_us | us }}.
 # - Shared memory, at one wavefront per cycle: {{ predicted.us | us }}, or {{ predicted.fraction | .0% }} of the
 #   arithmetic peak.
 #
-# Shared memory should set the pace. And the naive kernel? Many of its loads hit in L1, which is the same memory
-# behind the same pipe. Even if all of them hit, at one wavefront each they take at least
-# {{ predicted.naive_us | us }}.
+# Shared memory should be the bottleneck. And the naive kernel? Many of its loads hit in L1, which is the same memory
+# behind the same pipe. Even if all of them hit, its 4-byte loads take one wavefront each, at least
+# {{ predicted.naive_us | us }} in all.
 
 # %% [markdown]
 # ## Benchmark: naive and tiled against cuBLAS
@@ -700,30 +698,31 @@ if np.isfinite(TILED_US):
 
 # %% [markdown]
 # 32 × 32 tiles take {{ seen.tiled_us | us }} instead of {{ seen.naive_us | us }}. That's only {{ seen.gain | .1f }}×
-# faster, with {{ fewer.loads_32 | .0f }}× fewer loads. The caches had already caught most of the naive kernel's
-# loads: from device memory they'd have taken {{ far.us | us }}. Tiling relieves L2 and device memory, but the pipe to
-# shared memory and L1 still handles {{ predicted.wavefronts }} wavefronts per multiply-add instead of 2.
+# faster, with {{ fewer.loads_32 | .0f }}× fewer loads. Tiling relieves L2 and device memory, but the pipe to shared
+# memory and L1 still handles {{ predicted.wavefronts }} wavefronts per multiply-add instead of 2.
 #
-# 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, but 8 × 8 tiles are {{ seen.slow_8 | .0%}} slower.
-# A small tile spreads the cost of its loads, stores and barriers over few multiply-adds. By the \SASS, the loop with 8 × 8
-# tiles issues {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the naive kernel, and has a barrier every four
-# multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }} and has a barrier every sixteen.
+# 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, but 8 × 8 tiles are {{ seen.slow_8 | .0%}}
+# slower. A small tile spreads the cost of its loads, stores and barriers over only a few multiply-adds. According to
+# the \SASS, the loop with 8 × 8 tiles issues {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the
+# naive kernel, and has a barrier every four multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }} and
+# has a barrier every sixteen.
 #
-# The best version still takes {{ seen.times_predicted | .1f }}× the time of its wavefronts. Part of the difference is
-# waiting: while a block loads its tiles or waits at a barrier, only the other resident block keeps shared memory busy. Limited
-# to one resident block per SM, [this kernel is {{ seen.alone | .1f }}× slower](tiles_and_waves.py#two-resident-blocks-share-one-sm).
-# In this recording, we reach {{ seen.of_cublas | .0% }} of cuBLAS's speed at best.
+# The best version still takes {{ seen.times_predicted | .1f }}× as long as its wavefronts alone would. Part of the
+# difference is waiting: while a block loads its tiles or waits at a barrier, only the other resident block keeps
+# shared memory busy. Limited to one resident block per SM,
+# [this kernel is {{ seen.alone | .1f }}× slower](tiles_and_waves.py#two-resident-blocks-share-one-sm).
 
 # %% [markdown]
 # ## How large would a tile have to be?
 #
-# Two tiles of $T^2$ floats take $8T^2$ bytes and are enough for $2T^3$ operations. The intensity is therefore $T/4$ FLOP per
-# byte: {{ edge.at_32 | .0f }} at $T$ = 32. The GPU's ridge point is at {{ edge.ridge | .0f }}, so $T$ must be at least
-# {{ edge.needed | .0f }} before the kernel is compute-bound without any help from caches.
+# Two tiles of $T^2$ floats occupy $8T^2$ bytes and supply the operands for $2T^3$ operations. The intensity is
+# therefore $T/4$ FLOP per byte: {{ edge.at_32 | .0f }} at $T$ = 32. The GPU's ridge point is {{ edge.ridge | .0f }}
+# FLOP per byte, so $T$ must be at least {{ edge.needed | .0f }} for the kernel to be compute-bound without any help
+# from caches.
 #
-# Tiles needn't be square. Let a block compute a tile of $C$ with some number of rows and columns, in steps of some depth
-# along $k$. More rows and columns raise the intensity. The depth cancels out: a deeper step means fewer barriers, but it
-# costs shared memory. Move the sliders.
+# Tiles needn't be square. Let a block compute a rectangular tile of $C$, in steps of a given depth along $k$. More
+# rows and columns raise the intensity. The depth cancels out: a deeper step means fewer barriers, but it costs shared
+# memory. Move the sliders.
 #
 # ??? definition "Shared-memory budget"
 #     The shared memory that a block may use. It limits the tiles that a block can hold and how many blocks
@@ -758,7 +757,7 @@ show(
             Meter("accumulators per thread, 1,024 threads", 64, "", "registers", ".2f"),
         ],
         title="Rows and columns raise the intensity; depth costs shared memory",
-        caption="A block that computes a tile of C with the chosen numbers of rows and columns, in steps of a given depth along k. The last meter divides the results among 1,024 threads, the largest block. A model.",
+        caption="A block that computes a tile of C with the chosen numbers of rows and columns, in steps of a given depth along k. The last meter shows the results per thread in the largest possible block, 1,024 threads. All values are computed, not measured.",
     )
 )
 NEEDED = ceil(4 * RIDGE)
@@ -783,8 +782,8 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 #   a factor of exactly $T$.
 # - Each step needs two barriers, one before the tiles are read and one before they are overwritten. Zeros
 #   beyond the edges make the kernel correct at every size.
-# - The intensity grows with the tile, $T/4$ FLOP per byte. The number of shared-memory reads per multiply-add doesn't
-#   change, and by the estimate their wavefronts are most of this kernel's time.
+# - The intensity grows with the tile: it's $T/4$ FLOP per byte. The number of shared-memory reads per multiply-add
+#   doesn't change, and we estimate that their wavefronts account for most of this kernel's time.
 
 # %% [markdown]
 # ## In your own kernel
@@ -859,10 +858,10 @@ def tall_tests(kernel):
 exercise(
     "Two results per thread",
     """
-    Let blocks of 16 × 16 threads compute tiles of C with 32 rows and 16 columns: each thread computes two results, 16 rows
-    apart. Write `multiply_tall(A, B, C, M, N, K)`, launched with one block per tile. Before you start, work out how many
-    elements are loaded in all. The tests compare every result, at sizes that no tile divides, and count loads: an
-    element of A may be loaded once per 16 columns of C, and an element of B once per 32 rows.
+    Let blocks of 16 × 16 threads compute tiles of C with 32 rows and 16 columns: each thread computes two results, 16
+    rows apart. Write `multiply_tall(A, B, C, M, N, K)`, launched with one block per tile. Before you start, work out
+    how many elements are loaded in all. The tests compare every result, at sizes that aren't multiples of the tile,
+    and count loads: an element of A may be loaded once per 16 columns of C, and an element of B once per 32 rows.
     """,
     answer=TWO_RESULTS,
     tests=tall_tests,
@@ -879,5 +878,4 @@ exercise(
 )
 
 # %% [markdown]
-# In the exercise, an element of $B$ that was read once from shared memory serves two accumulators. That's reuse in
-# registers, the subject of [register tiling](register_tiles.py).
+# Next: reuse in registers, the subject of [register tiling](register_tiles.py).

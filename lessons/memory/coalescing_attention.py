@@ -9,10 +9,10 @@
 # ---
 
 # %% [markdown]
-# The three kernels of [parallel attention](../kernels/serial_attention.py) take
-# {{ third.before_us | us }} for 1,024 queries on an H100. One of them, the scores kernel, fetches
-# {{ third.fewer | .1f }}× as many sectors as it needs to. Suppose you leave every operation as it is and change only
-# the layout of three matrices and the index that runs along the lanes. How much time does that save?
+# The three kernels of [parallel attention](../kernels/serial_attention.py) take {{ third.before_us | us }} for 1,024
+# queries on an H100. One of them, the scores kernel, fetches {{ third.fewer | .1f }}× as many sectors as it needs.
+# Suppose you keep every operation and change only the layout of three matrices and the index that runs along the
+# lanes. How much time does that save?
 
 # %% [markdown]
 # ## Which loads are uncoalesced?
@@ -22,12 +22,9 @@
 # the lanes run along the queries, `i`, and each reads along its own row of $S$: {{ sectors.stride_8 }} sectors again.
 # Only the weighted sum is coalesced.
 #
-# Let the lanes of the scores kernel run along the queries, too, and store $Q^\top$, $S^\top$ and $P^\top$. Now each lane has a
-# column of its own, and neighbouring lanes read neighbouring elements. `K[j, k]` is the same element for the whole
-# warp, so it takes a single sector.[^broadcast] The price is one small extra launch that transposes $Q$.
-#
-# [^broadcast]: A common misconception: in a matrix product $AB$, the reads of $A$ are uncoalesced. If the lanes run
-#     along the columns of the result, all of them need the same element of $A$, and one sector serves them all.
+# Let the lanes of the scores kernel run along the queries, too, and store $Q^\top$, $S^\top$ and $P^\top$. Now each
+# lane has a column of its own, and neighbouring lanes read neighbouring elements. `K[j, k]` is the same element for
+# the whole warp, so it takes a single sector. The price is one small extra launch that transposes $Q$.
 
 # %% [markdown]
 # ## Four kernels
@@ -64,7 +61,7 @@ def turn(Q, QT):
 
 
 # %% [markdown]
-# Try block shapes. Which coalesce the loads, and which the stores?
+# Try other block shapes. Which of them coalesce the loads, and which the stores?
 
 # %% fold="Code of the run"
 from tilewise import case, ceil_div, normal, output, try_it
@@ -142,7 +139,7 @@ def softmax_columns(ST, PT):
 
 
 # %% [markdown]
-# The weighted sum stays as it was, except that it finds its weight in the transposed matrix.
+# The weighted sum stays the same, except that it reads its weights from the transposed matrix.
 
 
 # %% tab="CUDA C"
@@ -173,7 +170,7 @@ def weighted_sum_turned(PT, V, O):
 
 
 # %% [markdown]
-# Run all four, one after another, as they would run in one stream:
+# Run all four in order, as in one stream:
 
 # %%
 N, d = 64, 32
@@ -190,9 +187,10 @@ print("weights of each query add up to 1:", np.allclose(PT.sum(axis=0), 1))
 # %% [markdown]
 # ## Prediction and measurement
 #
-# The loops are the same as before; only addresses differ. If sectors set the pace, the scores should be
+# The loops are the same as before; only the addresses differ. If sectors set the pace, the scores kernel should be
 # {{ third.fewer | .1f }}× faster. Softmax is limited by its long chain of dependent operations, and the weighted sum
-# hasn't changed, so neither should gain. That predicts {{ third.expected_us | us }} instead of {{ third.before_us | us }}.
+# was already coalesced, so neither should get faster. That predicts {{ third.expected_us | us }} instead of
+# {{ third.before_us | us }}.
 
 
 # %% fold="Code of the checks and of the prediction"
@@ -457,17 +455,15 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # predicted and {{ third_gain.times | .1f }}× faster than before. Transposing $Q$ costs only {{ third_turn.us | .1f }}
 # µs of that.
 #
-# The scores gain {{ step.scores.times | .1f }}×, more than the sectors predict, because a request costs one L1
-# look-up per cache line.
+# The scores kernel gets {{ step.scores.times | .1f }}× faster, more than the sectors predict, because a request costs
+# one L1 look-up per cache line.
 #
-# Counters on an H200 show this: a request took {{ l1.lookups_before | .1f }} look-ups before and takes
-# {{ l1.lookups_now | .0f }} now. The time falls by less than that, because L1 used to be busy in
-# {{ l1.busy_before | .0% }} of the cycles and now is in only {{ l1.busy_now | .0% }}.
+# Counters on an H200 confirm this: a request took {{ l1.lookups_before | .1f }} look-ups before and takes
+# {{ l1.lookups_now | .0f }} now.
 #
-# Softmax gains {{ step.softmax.times | .1f }}×, although its chain is as long as before. Each iteration waits for its
-# load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one: a warp waited
-# for loads {{ l1.waits_before | .0% }} of the time before, and waits {{ l1.waits_now | .0% }} now. Softmax is now the
-# slowest step, because its {{ third_turn.rows | , }} threads are too few to keep the GPU busy.
+# Softmax gets {{ step.softmax.times | .1f }}× faster, although its chain is as long as before. Each iteration waits
+# for its load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one: a warp
+# waited for loads {{ l1.waits_before | .0% }} of the time before, and waits {{ l1.waits_now | .0% }} now.
 
 # %% [markdown]
 # ## Takeaways
@@ -476,7 +472,7 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 #   the same operations.
 # - If all lanes need the same element, one sector serves the whole warp.
 # - Coalescing also speeds up a chain of dependent operations that wait for loads: a request for one cache line
-#   returns earlier than a request for {{ sectors.stride_8 }}.
+#   completes earlier than a request for {{ sectors.stride_8 }}.
 
 # %% [markdown]
 # ## In your own kernel
@@ -498,5 +494,6 @@ exercise(
 )
 
 # %% [markdown]
-# Transposing $Q$ is still uncoalesced on one side. The lessons on \bank conflicts and parallel \reductions deal with
-# that and with softmax's few threads; first, [number formats](precision.py).
+# Two problems remain: the transpose of $Q$ has uncoalesced loads or stores, and softmax's one thread per query can't
+# keep the GPU busy. The lessons on \bank conflicts and parallel \reductions deal with them; first,
+# [number formats](precision.py).

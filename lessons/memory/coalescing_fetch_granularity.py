@@ -2,17 +2,16 @@
 # title: "Strides beyond a sector: the L2's fetch granularity"
 # needs: [memory/coalescing]
 # further: memory/coalescing
-# summary: "A stride of 16 touches as many sectors as a stride of 8, but it reads more slowly. What else does the GPU fetch?"
+# summary: "A stride of 16 touches as many sectors as a stride of 8, but reading takes longer. What else does the GPU fetch?"
 # description: "Strided reads on a GPU take time in proportion to their 32-byte sectors up to a stride of 8; at 16, the time doubles. The L2's fetch granularity explains it: the page moves the limit to 32, 64 and 128 bytes."
 # date: 2026-11-23
 # tags: [coalescing, L2, sectors]
 # ---
 
 # %% [markdown]
-# The lesson on [memory coalescing](coalescing.py) counts 32-byte sectors. With a stride of 8 elements, each
-# of a warp's 32 lanes needs a sector of its own, and a stride of 16 can't be worse than that. Yet on an H100
-# a stride of 16 takes {{ jump.times | .2f }}× as long as a stride of 8. What does the GPU fetch that nobody
-# requested?
+# The lesson on [memory coalescing](coalescing.py) counts 32-byte sectors. With a stride of 8 elements, each of a
+# warp's 32 lanes needs a sector of its own, so a stride of 16 shouldn't be any worse. Yet on an H100, a stride of 16
+# takes {{ jump.times | .2f }}× as long as a stride of 8. What does the GPU fetch that nobody requested?
 #
 # If you read one field of a large struct, or one column of a table, this doubles the cost of each element. The cause
 # turns out to be a setting, and this page changes it.
@@ -20,8 +19,7 @@
 # %% [markdown]
 # ## Strides: time against two models
 #
-# The kernel is the lesson's strided read, repeated here so that this page runs on its own. Element `i` of
-# the sequence is at index `offset + i * stride`.
+# The kernel is the lesson's strided read. Element `i` of the sequence is at index `offset + i * stride`.
 
 
 # %% tab="CUDA C"
@@ -68,8 +66,8 @@ for stride in (8, 16):
     print(f"stride {stride}: {loads.sectors // loads.requests} sectors per request")
 
 # %% [markdown]
-# A second kernel serves as a control. It reads whole runs of neighbouring elements with gaps between the
-# runs, so every request is fully coalesced whatever the gap.
+# A second kernel serves as a control. It reads runs of neighbouring elements with gaps between them. If the runs are
+# whole sectors, every request is fully coalesced, whatever the gap.
 
 
 # %% tab="CUDA C"
@@ -184,10 +182,9 @@ reads = measure(
 # %% [markdown]
 # ## Which extra sectors are fetched?
 #
-# Up to a stride of 8 the times follow the sectors: the first model in the figure is a fixed cost per launch plus the
-# time to fetch the data in 32-byte pieces, at the peak read rate measured on this GPU. At a stride of 16, the
-# model with 64-byte pieces, two sectors each, fits instead. At strides of 32 and 64, reads take longer than either model
-# predicts.
+# Up to a stride of 8, the times follow the first model in the figure: a fixed cost per launch plus the time to fetch
+# the data in 32-byte pieces, at the peak read rate measured on this GPU. At a stride of 16, the model with 64-byte
+# pieces, two sectors each, fits instead. At strides of 32 and 64, reads take longer than either model predicts.
 
 # %% fold="Code of the figure"
 reads_us = medians_us(reads)
@@ -212,8 +209,8 @@ show(
         x="stride [elements]",
         y="time [µs]",
         log_x=True,
-        title="From a stride of 8 to 16 the time doubles",
-        caption="Time to read 2²³ ints at a stride on an {machine}, and two models: a fixed cost, fitted to a stride of 1, and pieces of 32 or 64 bytes at the peak read rate measured on the same GPU.",
+        title="From a stride of 8 to 16, the time doubles",
+        caption="Time to read 2²³ ints at different strides on an {machine}, and two models: a fixed cost, fitted to a stride of 1, plus pieces of 32 or 64 bytes at the peak read rate measured on the same GPU.",
     )
 )
 if np.isfinite(stride_us).all():
@@ -254,21 +251,23 @@ publish(
 )
 
 # %% [markdown]
-# Reading both sectors of a pair runs at full speed. Reading the same number of elements from only one
-# sector of each pair takes {{ jump.pair | .1f }}× as long. Apart from the fixed cost of a launch, that's what you'd expect if both were fetched. So somewhere below the SMs,
-# data is fetched 64 bytes at a time. Is it the DRAM itself that does so, or the L2 cache in front of it?
+# When both sectors of each pair are read, the kernel runs at full speed. Reading the same number of elements from
+# only one sector of each pair takes {{ jump.pair | .1f }}× as long. That's what you'd expect if both sectors were
+# fetched: twice the data, at the same fixed cost per launch. So somewhere below the SMs, data is fetched 64 bytes at
+# a time. Does the DRAM itself do so, or the L2 cache in front of it?
 
 # %% [markdown]
 # ## Move the limit: 32, 64 and 128 bytes
 #
-# CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` is the most that the \L2
-# fetches from memory for one miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back.
-# If the memory itself delivers 64 bytes, the setting changes nothing. If it's the L2, the jump moves.
+# CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` is the most that the \L2 fetches
+# from memory for one miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back. If the
+# memory itself delivers 64 bytes at a time, the setting should change nothing. If it's the L2 that does, the jump
+# should move.
 #
-# For each element, the L2 should fetch as many bytes as one stride spans, up to the limit. So with a limit of 32, the
-# time should stop growing at a stride of 8; with 64, at 16; with 128, at 32. We recorded this experiment only on an
-# H200. This GPU shows the same jump: with the default limit, a stride of 16 takes {{ limit.jump | .2f }}× as long as
-# a stride of 8.
+# A stride of $s$ spans $4s$ bytes, so that's how much the L2 should fetch per element on average, up to the limit. So
+# with a limit of 32, the time should stop growing at a stride of 8; with 64, at 16; with 128, at 32. We recorded this
+# experiment only on an H200. This GPU shows the same jump: with the default limit, {{ l2.default }} bytes, a stride
+# of 16 takes {{ limit.jump | .2f }}× as long as a stride of 8.
 
 # %% fold="Code that times strides under three L2 settings on a GPU" needs="gpu" record="fetch_granularity"
 from tilewise import gpu_here
@@ -403,7 +402,7 @@ if record is not None:
             log_x=True,
             log_y=True,
             title="The jump moves with the L2's fetch granularity",
-            caption=f"Time to read 2²⁵ ints at a stride on an {record.provenance['device']} with cudaLimitMaxL2FetchGranularity set to 32, 64 and 128 bytes, L2 cold.",
+            caption=f"Time to read 2²⁵ ints at different strides on an {record.provenance['device']}, with a cold L2 and cudaLimitMaxL2FetchGranularity set to 32, 64 and 128 bytes.",
         )
     )
 
@@ -435,17 +434,15 @@ publish(
 
 # %% [markdown]
 # The jump moves with the limit. So on the H200, and presumably on the H100, it's the L2 that fetches 64 bytes at a
-# time. With a limit of 32 bytes, a stride of
-# 16 takes {{ limit.of_32.stride_16 | us }} instead of {{ limit.of_64.stride_16 | us }} with 64. With a limit of 128,
-# a stride of 32 takes {{ limit.of_128.stride_32 | us }} instead of {{ limit.of_64.stride_32 | us }}. The default that
-# the driver reported was {{ l2.default }} bytes.[^burst]
+# time. With a limit of 32 bytes, a stride of 16 takes {{ limit.of_32.stride_16 | us }} instead of
+# {{ limit.of_64.stride_16 | us }} with 64. With a limit of 128, a stride of 32 takes
+# {{ limit.of_128.stride_32 | us }} instead of {{ limit.of_64.stride_32 | us }}.[^burst]
 #
-# Not everything fits: past the jump, the time should stop growing, and it doesn't. With a limit of 32, a stride of 32
-# takes {{ rest.times | .1f }}× as long as a stride of 8. Address translation is an unlikely cause: a quarter of the
-# elements in a quarter of the address range give a factor of {{ rest.short | .1f }}. Nor does the L2 fetch more than
-# the limit: the memory delivers {{ dram.gb_8 | .2f }} GB at a stride of 8 and {{ dram.gb_32 | .2f }} GB at 32. What
-# falls is the rate, from {{ dram.of_8 | .0% }} of the memory's peak to {{ dram.of_32 | .0% }}: scattered sectors are
-# served more slowly. These counters don't show whether the L2 or the DRAM slows down.
+# One thing doesn't fit the model: past the jump, the time should stop growing, but it doesn't. With a limit of 32, a
+# stride of 32 takes {{ rest.times | .1f }}× as long as a stride of 8. The L2 doesn't fetch more than the limit: the
+# memory delivers {{ dram.gb_8 | .2f }} GB at strides of both 8 and 32. What falls is the rate, from
+# {{ dram.of_8 | .0% }} of the memory's peak to {{ dram.of_32 | .0% }}: widely scattered sectors are served more
+# slowly.
 #
 # [^burst]: A common misconception: the 64 bytes are one burst of the DRAM. Memory chips do deliver bursts, but
 #     if those caused the jump, no cache setting could make it disappear at a stride of 16.
@@ -469,7 +466,7 @@ publish(
 # - The SMs request 32-byte sectors, but the L2 may fetch more from memory: 64 bytes by default here. A lone sector
 #   then costs as much as a pair.
 # - It's the L2 that sets this size, not the DRAM: `cudaLimitMaxL2FetchGranularity` changes it to 32 or 128 bytes.
-# - To find out which part of a system sets a size, change the setting of one part and see what moves.
+# - For sparse reads of single sectors, try a limit of 32. A layout without the stride often helps more.
 
 # %% [markdown]
 # ## In your own kernel
@@ -483,12 +480,12 @@ from tilewise import exercise
 exercise(
     "One field of a 64-byte struct",
     """
-    An array holds 2²⁴ structs of 64 bytes. A kernel reads one float of each, with neighbouring lanes on neighbouring
-    structs. How many bytes per struct does the L2 fetch with limits of 32, 64 and 128 bytes? What would a separate
-    array for that field need?
+    An array holds 2²⁴ structs of 64 bytes. A kernel reads one float of each, and neighbouring lanes read from
+    neighbouring structs. How many bytes per struct does the L2 fetch with limits of 32, 64 and 128 bytes? What would
+    a separate array for that field need?
     """,
     hint="What's the stride in elements, and how many structs share 128 bytes?",
-    explanation="The stride is 16 elements. With a limit of 32 the L2 fetches 32 bytes per struct, and with 64 it fetches 64. With 128 it fetches a line that holds two structs, and both are used, so it's 64 bytes per struct again. In a separate array, it's 4 bytes per element.",
+    explanation="The stride is 16 elements. With a limit of 32 the L2 fetches 32 bytes per struct, and with 64 it fetches 64. With 128 it fetches a line that holds two structs, and both are used, so it's 64 bytes per struct again. A separate array needs only 4 bytes per element.",
 )
 
 # %% [markdown]

@@ -9,9 +9,8 @@
 
 # %% [markdown]
 # A load from global memory takes {{ latency.ns | .0f }} ns on an H100, as the [pointer chase](../machine/chip.py)
-# showed. Good kernels still get close to peak bandwidth, because other loads are in flight in the meantime. An SM
-# holds {{ little.most }} warps. If each keeps one 4-byte load per lane in flight, is that enough to saturate the
-# memory?
+# showed. Good kernels still get close to peak bandwidth, because other loads are in flight in the meantime. Are the
+# {{ little.most }} warps of an SM enough for that?
 #
 # The usual advice is to fit as many warps on an SM as you can. But the last kernel on this page gets
 # {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers, although only
@@ -34,7 +33,7 @@
 #     that time, and so does its block's shared memory.
 #
 # ??? definition "Latency hiding"
-#     Running other warps while some wait, so that the waiting doesn't add to the total time.
+#     Running some warps while others wait, so that the waiting doesn't add to the total time.
 #
 # ??? definition "Context switch | context switches"
 #     Changing from one thread's state to another's. Between resident warps it's free.
@@ -93,10 +92,9 @@ show(
 # %% [markdown]
 # ## Little's law: bytes in flight
 #
-# If two customers per minute walk into a café and each stays for ten minutes, there are 20 customers
-# inside. That's Little's law again, from the lesson on [latency and
-# throughput](../machine/throughput.py). [John Little](https://doi.org/10.1287/opre.9.3.383) proved in 1961
-# that it holds for any queue in a steady state. For memory, it reads
+# If two customers per minute walk into a café and each stays for ten minutes, there are 20 customers inside. That's
+# [Little's](https://doi.org/10.1287/opre.9.3.383) law again, from the lesson on
+# [latency and throughput](../machine/throughput.py). For memory, it reads
 #
 # $$\text{bytes in flight} = \text{bandwidth} \times \text{latency}$$
 #
@@ -107,7 +105,7 @@ show(
 # %% [markdown]
 # One 4-byte load per lane is {{ little.warp_bytes }} bytes per warp, so saturating the memory takes about
 # {{ little.warps | .0f }} warps per SM. Only {{ little.most }} fit. That's close, but {{ latency.ns | .0f }} ns is
-# the latency of an idle memory. In a busy one, loads take longer.
+# the latency when the memory is idle. When it's busy, loads take longer.
 #
 # You can keep more bytes in flight with the same warps in two ways: make each load wider, or let each
 # thread issue several independent loads before it uses the first. The second is an example of
@@ -255,8 +253,7 @@ void sum_wide(const float4* x, float4* wide_partial, int n) {
 
 
 # %% [markdown]
-# The next cell tests all three on sizes that don't divide evenly. A `case` holds the arguments of a
-# launch and its `output` arrays; `agree` compares kernel and pseudocode.
+# The next cell tests all three on sizes that don't divide evenly.
 
 
 # %% fold="Code of the cases"
@@ -283,7 +280,7 @@ for pseudocode, kernel, rows, sizes in (
 
 
 # %% [markdown]
-# Run all three. They load the same sectors. How many load requests does each one need for them?
+# Run all three. They load the same sectors. How many load requests does each kernel need to do so?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -414,7 +411,7 @@ show(
         x="resident warps per SM",
         y="bandwidth [GB/s]",
         title="Wider loads saturate the memory with fewer warps",
-        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the latency of an idle memory. Open marks: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
+        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the idle latency. Open marks: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
     )
 )
 if np.isfinite(small[64]):
@@ -423,36 +420,34 @@ if np.isfinite(small[64]):
     assert np.ceil(BLOCKS / (SMS * 24)) == np.ceil(BLOCKS / (SMS * 16)) == 2, "both need two waves"
 
 # %% [markdown]
-# So the answer is no. With one 4-byte load per lane, 64 warps have {{ answer.kilobytes | .2g }} kB in
-# flight per SM and reach {{ flying.one_share | .0% }} of the fastest read. With float4 loads, they reach
-# {{ flying.wide_share | .0% }}. Even 16 warps with float4 loads reach
-# {{ flying.wide_at_16 | .2g }} TB/s, nearly the {{ flying.one_at_64 | .2g }} TB/s of 64 warps with float
-# loads.
+# So the answer is no. With one 4-byte load per lane, 64 warps have {{ answer.kilobytes | .2g }} kB in flight per SM
+# and reach {{ flying.one_share | .0% }} of the fastest read bandwidth. With float4 loads, they reach
+# {{ flying.wide_share | .0% }}.
 
 # %% [markdown]
 # Why are 48 warps no better than 32? The blocks run in \waves, and each full \wave fills the GPU. The grid
 # needs {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both
 # take two, and with 48 the second is mostly empty.
 #
-# Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply
-# Little's law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you
-# get the latency of a load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, as in an idle memory, but
-# {{ flying.ns_at_64 | .0f }} ns with 64. The extra time is spent in the queues of a busy memory.
+# Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply Little's
+# law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you get the latency of
+# a load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, the same as when the memory is idle, but
+# {{ flying.ns_at_64 | .0f }} ns with 64. The extra time is spent in the queues of the busy memory.
 
 # %% [markdown]
 # ## Occupancy and its limits
 #
-# Occupancy is the number of resident warps as a fraction of the {{ little.most }} that an SM can hold. Four
-# resources limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] The scarcest of
-# them decides. Only whole blocks become resident, so occupancy changes in steps.
+# Occupancy is the number of resident warps as a fraction of the {{ little.most }} that an SM can hold. Four resources
+# limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] The scarcest of them sets the
+# limit. Only whole blocks become resident, so occupancy changes in steps.
 #
 # Take blocks of {{ example.threads }} threads, with {{ example.registers }} registers per thread. A warp
 # needs {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
 # enough for {{ example.warps_per_scheduler }} warps. That's {{ example.warps }} warps or {{ example.blocks }}
 # blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own kernel:
 #
-# [^optin]: For more than 48 KiB of shared memory per block, up to {{ shared.most | .0f }} KiB on an H100, a
-#     kernel must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`). This course's `Kernel` does.
+# [^optin]: For more than 48 KiB of shared memory per block, up to {{ shared.most | .0f }} KiB on an H100, a kernel
+#     must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`).
 #
 # ??? definition "Occupancy"
 #     The resident warps of an SM as a fraction of the maximum it can hold.
@@ -510,8 +505,7 @@ show(
 )
 
 # %% [markdown]
-# For every recorded kernel of this course, the model agrees with what the driver reports
-# (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
+# The driver reports the same through `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
 
 # %% [markdown]
 # ## Register pressure and spills
@@ -697,28 +691,27 @@ publish(
 )
 
 # %% [markdown]
-# In every column, the version with the *fewest* warps is fastest. A cap of 32 registers allows an
-# occupancy of 100%, yet at D = 128 it's {{ caps.full_128 | .2g }}× slower than no cap, because the
-# spilled values have to be reloaded for every key. At D = 64, a cap of 128 lowers the resident warps from
-# {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets
-# {{ caps.gain_64 | .2g }}× faster.
+# In every column, the version with the *fewest* warps is fastest; at D = 128, that's the one without a cap. A cap of
+# 32 registers allows an occupancy of 100%, yet at D = 128 it's {{ caps.full_128 | .2g }}× slower, because the spilled
+# values have to be reloaded for every key. At D = 64, a cap of 128 lowers the resident warps from
+# {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets {{ caps.gain_64 | .2g }}× faster.
 
 # %% [markdown]
-# Vasily Volkov made this point in 2010, in his talk [*Better performance at lower
-# occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf): ILP hides latency just as well
-# as more warps do. A later lesson [counts the loads](../toolbox/machine_code.py#loads-in-flight-counted-in-the-listing) that
-# our kernel issues ahead of their use, and explains why a cap of 64 beats one of 128 at D = 128.
+# Vasily Volkov made this point in 2010, in his talk
+# [*Better performance at lower occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf): ILP hides
+# latency just as well as more warps do. A later lesson
+# [counts the loads](../toolbox/machine_code.py#loads-in-flight-counted-in-the-listing) that our kernel issues ahead
+# of their use, and explains why, at D = 128, a cap of 64 is better than a cap of 128.
 #
-# All versions stay far below the arithmetic peak, because each multiply-add needs a load from `K`. An SM of
-# an H100 has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop
-# to {{ units.share | .0% }} of the peak, even if every load hits in L1.
+# All versions stay far below the arithmetic peak, because this code loads an element of `K` for each multiply-add. An
+# H100 SM has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop to
+# {{ units.share | .0% }} of the peak, even if every load hits in L1.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - By Little's law, bytes in flight = bandwidth × latency. An H100 needs
-#   {{ little.kilobytes | .2g }} kB in flight per SM, more than {{ little.most }} warps have with one 4-byte
-#   load per lane.
+# - By Little's law, bytes in flight = bandwidth × latency. An H100 needs {{ little.kilobytes | .2g }} kB in flight
+#   per SM, more than {{ little.most }} warps provide with one 4-byte load per lane.
 # - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
 #   between resident warps is free.
 # - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. Occupancy is a
@@ -762,12 +755,11 @@ def occupancy_tests(answer):
 exercise(
     "Your own calculator",
     """
-    Write `warps_per_sm(registers, shared_bytes, threads)`. It returns how many warps are resident on an
-    SM of an H100, given the registers per thread, the shared memory per block and the threads per block.
-    An SM has slots for 64 warps and 32 blocks, four schedulers with 16,384 registers each, and 233,472
-    bytes of shared memory. Registers are allocated per warp in units of 256. Shared memory is allocated
-    per block in units of 128 bytes, and the system adds 1,024 bytes to each block's own. The tests compare
-    your function with the calculator's model.
+    Write `warps_per_sm(registers, shared_bytes, threads)`. It returns how many warps are resident on an H100 SM,
+    given the registers per thread, the shared memory per block and the threads per block. An SM has slots for 64
+    warps and 32 blocks, four schedulers with 16,384 registers each, and 233,472 bytes of shared memory. Registers are
+    allocated per warp in units of 256. Shared memory is allocated per block in units of 128 bytes, and the system
+    adds 1,024 bytes to each block's own. The tests compare your function with the calculator's model.
     """,
     answer=warps_per_sm,
     tests=occupancy_tests,

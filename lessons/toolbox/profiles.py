@@ -1,19 +1,19 @@
 # ---
 # title: Reading an Nsight Compute profile
 # needs: [memory/banks, memory/reductions, memory/fusion, speed/occupancy]
-# summary: "Eight launches of a matrix transpose are correct, and six of them waste time, each for a different reason. How many of a profile's metrics tell them apart?"
+# summary: "Eight launches of a matrix transpose all give the right result, but six of them waste time, each for a different reason. How many of a profile's metrics do you need to tell them apart?"
 # description: "Speed of Light, the roofline, memory traffic, L2 hit rate, stall reasons and the source view of Nsight Compute, on eight transposes with known faults."
 # date: 2026-11-21
 # tags: [profiling, Nsight Compute, torch.profiler, stalls]
 # ---
 
 # %% [markdown]
-# Seven launches below transpose the same matrix of {{ ask.side | , }} × {{ ask.side | , }} floats, and an eighth
-# a small one. All are correct. At peak bandwidth (data sheet), the bytes of the large matrix take {{ ask.bytes_us | us }}. Two
-# launches come close, and the slowest takes {{ ask.slowest_us | us }}.
+# Seven of the launches below transpose the same matrix of {{ ask.side | , }} × {{ ask.side | , }} floats, and the
+# eighth transposes a small one. At the data sheet's peak bandwidth, reading and writing the large matrix takes
+# {{ ask.bytes_us | us }}. Two launches come close, and the slowest takes {{ ask.slowest_us | us }}.
 #
-# Nsight Compute, NVIDIA's kernel profiler, knows {{ profiler.known | , }} metrics.
-# How many do you have to read to find what's wrong with each launch, and in which order?
+# Nsight Compute, NVIDIA's kernel profiler, offers {{ profiler.known | , }} metrics. How many do you have to read to
+# find what's wrong with each launch, and in which order?
 
 # %% fold="Imports"
 import hashlib
@@ -322,30 +322,30 @@ try_it(transposing, PADDINGS, R=(1, 64, 128), C=(1, 64, 128))
 #     -o report python transpose.py
 # ```
 #
-# Open `report.ncu-rep` in the graphical interface, or print it with `ncu --import report.ncu-rep`. An SM has few
-# hardware counters, so Nsight Compute runs the kernel many times, counts something else in each run, and
-# restores memory in between: *kernel replay*. By default it also flushes the caches and fixes the clock.
-# So trust a profile's counts, but not its times.[^clock]
+# Open `report.ncu-rep` in the graphical interface, or print it with `ncu --import report.ncu-rep`. An SM has only a
+# few hardware counters, so Nsight Compute runs the kernel many times, counts different events in each run, and
+# restores memory in between. This is called *kernel replay*. By default it also flushes the caches and locks the
+# clocks. So trust a profile's counts, but not its times.[^clock]
 #
 # [^clock]: The profiles on this page were taken with `--clock-control none`, so their times are close to those of
 #     a plain run.
 #
 # ??? definition "Profile | profiles"
-#     A report on a run, made of counts that the hardware and the driver took while it ran.
+#     A report on a run, built from what the hardware and the driver counted during it.
 #
 # ??? definition "Kernel replay"
-#     Running a kernel several times from the same state of memory, to count what doesn't fit into one run.
+#     Running a kernel several times from the same memory contents, to collect more counters than fit into one run.
 
 # %% [markdown]
 # Each section of the report shows a few *metrics*. Their names follow a pattern.
 # `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` starts with the hardware unit, L1. Then comes what is counted:
-# sectors of global stores. The suffix says how the units' values are combined, with `sum`, `avg` or `max`; a further
-# `.pct_of_peak_sustained_elapsed` means a percentage of the unit's peak. The units on this page are:
+# sectors of global stores. The suffix says how the units' values are combined: `sum`, `avg` or `max`. The units on
+# this page are:
 #
 # | unit | what it is |
 # |---|---|
 # | `dram` | device memory |
-# | `lts` | L2, a slice of it |
+# | `lts` | a slice of L2 |
 # | `l1tex` | L1 and shared memory |
 # | `sm`, `smsp` | an SM; one of its four partitions, with a warp scheduler |
 # | `launch` | the launch: grid, block, registers |
@@ -573,16 +573,16 @@ publish(
 # %% [markdown]
 # ## Speed of Light: which unit is busy?
 #
-# First make sure that the GPU is full at all. `launch__waves_per_multiprocessor` divides the number of blocks by
-# how many fit on the GPU at once. For the small matrix it is {{ seen.small.waves | .2f }}, so most SMs have
-# nothing to do, and nothing else in that profile matters.
+# First check that the launch is large enough to fill the GPU. `launch__waves_per_multiprocessor` divides the number
+# of blocks by how many fit on the GPU at once. For the small matrix it's {{ seen.small.waves | .2f }}, so most SMs
+# have nothing to do, and nothing else in that profile matters.
 #
-# Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a
-# percentage of its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
-# kernel is latency-bound.
+# Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a percentage
+# of its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
+# kernel is latency-bound. In between, it may be either.
 #
 # ??? definition "Speed of Light"
-#     Nsight Compute's name for utilisation: what a unit achieved as a percentage of the most it can sustain.
+#     Nsight Compute's name for utilisation: what a unit achieved, as a percentage of the most it can sustain.
 
 # %% fold="Code of the figure"
 UNITS = {"sm": "SM", "l1": "L1, shared", "l2": "L2", "dram": "DRAM"}
@@ -626,19 +626,20 @@ if METRICS:
 
 # %% [markdown]
 # Most of the diagnosis is in this figure. Three kernels keep DRAM busy, though only the first two are fast. The naive
-# kernel keeps L2 busy, the unpadded tile shared memory, and the 64-bit division the SM itself, with
-# instructions. One block per SM keeps nothing busy, so its warps must be waiting.
+# kernel keeps L2 busy, the unpadded tile keeps shared memory busy, and the 64-bit division keeps the SM itself busy
+# with instructions. The launch with one block per SM keeps no unit busy, so its warps must be waiting.
 #
-# The next sections tell useful work from waste.
+# The next sections separate useful work from waste.
 
 # %% [markdown]
 # ## Instruction roofline: memory or instructions?
 #
-# Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a transpose
-# has none. For such kernels, Nan Ding and Samuel Williams proposed an
-# [instruction roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp instructions
-# per memory transaction of 32 bytes. The slope is the peak bandwidth. The horizontal roof is the issue rate:
-# {{ roof.schedulers }} warp schedulers issue at most one instruction per cycle each, or {{ roof.issue_g | ,.0f }} billion per second.
+# Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a
+# transpose has none. For such kernels, Nan Ding and Samuel Williams proposed an
+# [instruction roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp
+# instructions per memory transaction of 32 bytes. The slope is the peak bandwidth. The horizontal roof is the issue
+# rate: {{ roof.schedulers }} warp schedulers each issue at most one instruction per cycle, or
+# {{ roof.issue_g | ,.0f }} billion per second.
 
 # %% fold="Code of the figure"
 ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
@@ -687,25 +688,24 @@ if METRICS:
     )
 
 # %% [markdown]
-# The padded tile and the register shuffles are close to the slope: only fewer bytes would make them faster. The 64-bit
-# division is farthest right, with {{ seen.dividing.instructions | .0f }} instructions per element instead of
-# {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are directly below the padded tile: they execute
-# the same instructions for the same bytes, but wait more.
+# The padded tile and the register shuffles are close to the slope: only fewer bytes would make them faster. The
+# 64-bit division is furthest to the right, with {{ seen.dividing.instructions | .0f }} instructions per element
+# instead of {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are directly below the
+# padded tile: they execute the same instructions and move the same bytes, but spend more time waiting.
 #
-# If the SM is busy, *Compute Workload Analysis* says which of its pipes. For the division it's integer arithmetic, with ALU at
-# {{ seen.dividing.alu | .0% }} and XU, the pipe for special functions and conversions, at {{ seen.dividing.xu | .0% }}. With all
-# pipes together, {{ seen.dividing.issue | .0% }} of the issue slots are used. For a matrix multiplication on tensor cores, look for a high
-# `sm__inst_executed_pipe_tensor` there.
+# If the SM is busy, *Compute Workload Analysis* shows which of its pipes are. For the division it's integer
+# arithmetic, with ALU at {{ seen.dividing.alu | .0% }} and XU, the pipe for special functions and conversions, at
+# {{ seen.dividing.xu | .0% }}. Across all pipes, {{ seen.dividing.issue | .0% }} of the issue slots are used.
 #
 # ??? definition "Issue slot | issue slots"
-#     A cycle of a warp scheduler. It's used if the scheduler issues an instruction in it.
+#     A cycle of a warp scheduler. The slot is used if the scheduler issues an instruction in that cycle.
 
 # %% [markdown]
 # ## Memory traffic: is it more than the task needs?
 #
-# Now compare the counts in *Memory Workload Analysis* with what had to move. A transpose needs 8 bytes of DRAM traffic per
-# element. A warp's load or store of 32 floats needs four sectors, a shared-memory load one wavefront, and local
-# memory isn't needed at all.
+# Now compare the counts in *Memory Workload Analysis* with the traffic that the task requires. A transpose needs 8
+# bytes of DRAM traffic per element. A warp's load or store of 32 floats needs four sectors, a shared-memory load one
+# wavefront, and local memory isn't needed at all.
 
 # %% fold="Code of the table"
 COLUMNS = (
@@ -726,7 +726,7 @@ if METRICS:
                 ]
                 for name in SHOWN
             ],
-            caption="Traffic of five launches by level, from the same profiles. Every load needs four sectors. Register shuffles and one block per SM move what the padded tile moves.",
+            caption="Traffic of five launches by level, from the same profiles. Every load needs four sectors. The register shuffles and one block per SM have the same traffic as the padded tile.",
         )
     )
     assert all(round(SEEN[name]["load"]) == 4 for name in SHOWN), "the caption says so"
@@ -751,28 +751,26 @@ publish(
 # Three faults show up:
 #
 # - The naive kernel's stores touch {{ seen.no_box.store | .0f }} sectors per request instead of
-#   {{ seen.padded.store | .0f }}, so L2 gets {{ write_more.l2 | .1f }}× the writes. It combines them, so little of that
-#   reaches DRAM.
-# - The unpadded tile needs {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load. The padded one needs
-#   {{ seen.padded.wavefronts | .0f }}.
+#   {{ seen.padded.store | .0f }}, so L2 gets {{ write_more.l2 | .0f }}× the writes. L2 combines them, so little of
+#   the extra traffic reaches DRAM.
+# - The unpadded tile needs {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load. The padded tile
+#   needs {{ seen.padded.wavefronts | .0f }}.
 # - The register cap adds {{ seen.spilling.local | .1f }} local sectors for each global one. Some of them reach DRAM,
-#   which moves {{ seen.spilling.moved | .1f }}× the minimum: it's busy, but with waste.[^below]
-#
-# [^below]: The padded tile moves slightly less than the minimum, because some of what it stored stays in L2 when the kernel
-#     ends.
+#   which moves {{ seen.spilling.moved | .1f }}× the minimum: it's busy, but much of the traffic is wasted.
 
 # %% [markdown]
-# **Why does the slowest kernel have the best hit rate in L2?** A simple rule gives the rates of the large launches without spills: every
-# read misses, because each element is read once, and every write hits, because L2 accepts it without fetching anything. With
-# as many reads as writes, that's {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times, which
-# makes {{ seen.no_box.hits_model | .0% }}. So a hit rate rises if you add useless hits: always look at the traffic, too.
+# **Why does the naive kernel, the slowest, have the best hit rate in L2?** Without spills, every read misses, because
+# each element is read once, and every write hits, because L2 accepts it without fetching anything. With as many reads
+# as writes, the hit rate is {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times,
+# which raises it to {{ seen.no_box.hits_model | .0% }}. So useless hits raise the hit rate: always look at the
+# traffic, too.
 
 # %% [markdown]
 # ## Source view: which line is it?
 #
-# Nsight Compute's *Source* page attributes counters and stall samples to lines of your code, if you compile with `-lineinfo`. Sort by
-# what the previous sections found to be too large, such as *L1 Wavefronts Shared*. The simulator counts the same
-# traffic per line without a GPU, here for the unpadded tile.
+# Nsight Compute's *Source* page attributes counters and stall samples to lines of your code, if you compile with
+# `-lineinfo`. Sort by the counter that the previous sections found too large, such as *L1 Wavefronts Shared*. The
+# simulator counts the same traffic per line without a GPU, here for the unpadded tile.
 
 # %%
 lines = launch_of("no padding", 128, 128).simulate().lines
@@ -797,7 +795,7 @@ show(
     Table(
         ["line", "source", "global sectors", "shared wavefronts"],
         rows,
-        caption="What the simulator counts for each line of the loops of the unpadded kernel, on 128 × 128 elements.",
+        caption="The simulator's counts for each line of the unpadded kernel's loops, on 128 × 128 elements.",
     )
 )
 culprit, other = lines[LOAD], lines[STORE]
@@ -805,8 +803,8 @@ assert other.shared_store.wavefronts == other.shared_store.requests, "the text s
 publish(line={"number": LOAD, "wavefronts": culprit.shared_load.wavefronts / culprit.shared_load.requests})
 
 # %% [markdown]
-# Line {{ line.number }} is the culprit: `box[x][y]` takes {{ line.wavefronts | .0f }} wavefronts per load, and the store to the tile
-# one. Stall samples, which say how often a warp was found waiting at each line, need a GPU.
+# Line {{ line.number }} is the culprit: `box[x][y]` takes {{ line.wavefronts | .0f }} wavefronts per load, while the
+# store to the tile takes one.
 
 # %% [markdown]
 # ## Stall reasons: read them last
@@ -836,7 +834,7 @@ if METRICS:
         ],
         ["long sb.", "short sb.", "barrier", "MIO", "LG", "drain", "other"],
         "Where the cycles of a resident warp go, by stall reason, in eight profiles from an {machine}. sb.: scoreboard; MIO and LG: throttle; other: not selected, issued and the rest.",
-        "Long scoreboard leads in fast kernels and in slow ones",
+        "Long scoreboard is the top stall reason in fast and slow kernels alike",
         "A table of eight launches by seven stall reasons, in percent of a warp's cycles.",
     )
     show(of_warps)
@@ -851,20 +849,22 @@ publish(
 )
 
 # %% [markdown]
-# If you read this figure first, it misleads you. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is long
-# \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and {{ seen.few_warps.waiting | .0% }} with one
-# block per SM, which is {{ stalled.slower | .1f }}× slower. Warps of a memory-bound kernel *should* wait for memory.
+# Read first, this figure is misleading. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is long
+# \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
+# {{ seen.few_warps.waiting | .0% }} with one block per SM, which is {{ stalled.slower | .1f }}× slower. But the warps
+# of any memory-bound kernel wait for memory.
 #
 # Stall reasons are useful when no unit is busy, as with one block per SM. Its warps wait for loads, and its achieved
-# occupancy is only {{ seen.few_warps.occupancy | .0% }}, so by [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight)
-# it needs more bytes in flight. Otherwise they confirm what you know: the unpadded tile waits for the shared-memory queue
-# (MIO throttle), the naive kernel for its stores (drain).
+# occupancy is only {{ seen.few_warps.occupancy | .0% }}, so by
+# [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight) it needs more bytes in flight. Otherwise they
+# confirm what you already know: the unpadded tile waits for the shared-memory queue (MIO throttle), and the naive
+# kernel waits for its stores (drain).
 
 # %% [markdown]
-# ## The order of reading as a program
+# ## The reading order as a program
 #
 # Here's the order as {{ order.questions }} questions, each with the metrics it needs. The first "yes" ends the
-# reading. The thresholds were chosen before anything was recorded.
+# reading.
 
 # %%
 QUESTIONS = (
@@ -922,18 +922,19 @@ publish(
 )
 
 # %% [markdown]
-# It's right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight: DRAM has to be above 80%, and the register
-# shuffles have {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the first, so profile again after
-# each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
+# The program is right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight: DRAM has to be
+# above 80%, and the register shuffles reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only
+# the first, so profile again after each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer
+# list.
 #
 # On an H200, whose memory is faster, it's right for only {{ order.right | .0f }} of {{ order.of }}. The two fast kernels stay below the
 # threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program wrongly recommends more bytes in flight.
 
 # %% [markdown]
-# ## Before the profile, a timeline: is it the kernel at all?
+# ## Before the profile, a timeline: is the kernel the problem at all?
 #
 # A kernel's profile doesn't show the time between kernels. A timeline does, from Nsight Systems or, in Python,
-# `torch.profiler`. Here is a chain of PyTorch operations on 256 rows, eager and compiled.
+# `torch.profiler`. Here's a chain of PyTorch operations on 256 rows, eager and compiled.
 
 # %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
 if gpu_here() and find_spec("torch"):
@@ -1012,8 +1013,8 @@ if FEW:
         timeline(
             FEW,
             unit="µs",
-            title="On few rows, the GPU waits for the host to launch the next kernel",
-            caption="One call of the chain on 256 rows, eager and compiled: launches by the host and kernels on an {machine}, numbered, as recorded by torch.profiler. Time starts with the first kernel; its launch is left out.",
+            title="With only a few rows, the GPU waits for the host to launch the next kernel",
+            caption="One call to the chain on 256 rows, eager and compiled, as recorded by torch.profiler on an {machine}. Numbered: the host's launches and the GPU's kernels.",
         )
     )
 publish(
@@ -1025,10 +1026,11 @@ publish(
 )
 
 # %% [markdown]
-# The eager chain's {{ chain.eager_few.kernels }} kernels keep the GPU busy for only {{ chain.eager_few.utilisation | .0% }} of the
-# time.[^overhead] No profile of a kernel would tell you: each one is fine. Fused by the compiler, the chain is
-# {{ chain.compiled_few.kernels }} kernel of {{ chain.compiled_few.busy | .1f }} µs. On 65,536 rows the GPU is
-# {{ chain.eager_many.utilisation | .0% }} busy in eager mode, too; there, profile the kernels.
+# The eager chain's {{ chain.eager_few.kernels }} kernels keep the GPU busy for only
+# {{ chain.eager_few.utilisation | .0% }} of the time.[^overhead] No kernel profile would show this: each kernel is
+# fine by itself. Fused by the compiler, the chain is {{ chain.compiled_few.kernels }} kernel of
+# {{ chain.compiled_few.busy | .1f }} µs. With 65,536 rows, the GPU is busy {{ chain.eager_many.utilisation | .0% }}
+# of the time even in eager mode; in that case, profile the kernels.
 #
 # [^overhead]: Recording a timeline slows down the host, so without it the gaps are shorter. But they remain, because
 #     [a launch takes a few microseconds](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host).
@@ -1036,16 +1038,18 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# At most {{ order.most | .0f }} of {{ profiler.known | , }} metrics are enough: \waves per SM, DRAM throughput and bytes, sectors per request for loads
-# and stores, wavefronts, local sectors, used issue slots, and last the occupancy and the top stall reason.
+# At most {{ order.most | .0f }} of {{ profiler.known | , }} metrics are enough, in this order: \waves per SM, DRAM
+# throughput and bytes, sectors per request for loads and stores, wavefronts, local sectors and used issue slots. Only
+# if none of these shows the fault do you need the occupancy and the top stall reason.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Take a timeline first, then profile one kernel. In its profile, start with Speed of Light: it names the busy unit.
-# - A busy unit may be busy with waste. Compare each count with what the task needs: DRAM bytes, sectors per request,
-#   wavefronts, instructions per element.
-# - Read stall reasons last, and only if no unit is busy. Warps of a kernel at peak bandwidth also wait for memory.
+# - A busy unit may be doing wasted work. Compare each count with what the task needs: DRAM bytes, sectors per
+#   request, wavefronts, instructions per element.
+# - Read stall reasons last, and only if no unit is busy. The warps of a kernel at peak bandwidth also wait for
+#   memory.
 #
 # ## In your own kernel
 #
@@ -1082,11 +1086,11 @@ def bound_tests(answer):
 exercise(
     "Is the fix worth the work?",
     """
-    Before you fix a fault, estimate what limits the kernel next. Write `lower_bound_us(p, sms, mhz, gb_per_s)`,
-    a lower bound in microseconds for a launch whose profile `p` has `instructions` (of warps), shared-memory
-    `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four instructions and serves
-    one wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap. Call it with the counts
-    that you expect after the fix, and you know how fast the kernel could become.
+    Before you fix a fault, estimate what limits the kernel next. Write `lower_bound_us(p, sms, mhz, gb_per_s)`, a
+    lower bound in microseconds for a launch whose profile `p` has `instructions` (of warps), shared-memory
+    `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four instructions and serves one
+    wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap. Call it with the counts that
+    you expect after the fix to see how fast the kernel could become.
     """,
     answer=lower_bound_us,
     tests=bound_tests,
