@@ -1015,7 +1015,8 @@ exercise(
     """
     Write `scale_of(x)`. It returns the factor by which to multiply a matrix before it is split, so that its largest
     element is at least 1 in magnitude and far below 65,504, whatever the magnitude of the elements. The
-    multiplication itself must not round, and a matrix of zeros gets 1. The result of the GEMM is divided by the factors of both operands.
+    multiplication itself must not round, and a matrix of zeros gets 1. The result of the GEMM
+    is divided by the factors of both operands.
     """,
     answer=largest_power,
     tests=scale_tests,
