@@ -640,9 +640,9 @@ def tile_tests(answer):
 exercise(
     "Tiles that need work",
     """
-    Write `tiles_seen(first, last, size)`. It returns the set of all pairs (query tile, key tile) in
-    which some query sees some key, where a tile has `size` queries or keys. Query i sees the keys from `first[i]` up to but not including `last[i]`. The lists needn't be sorted, and an
-    interval may be empty. The tests compare your set with the mask itself, for 40 masks.
+    Write `tiles_seen(first, last, size)`. It returns the set of all pairs (query tile, key tile) in which some
+    query sees some key, where a tile has `size` queries or keys. Query i sees the keys from `first[i]` up to but not
+    including `last[i]`. The lists needn't be sorted, and an interval may be empty. The tests compare your set with the mask itself, for 40 masks.
     """,
     answer=tiles_seen,
     tests=tile_tests,

@@ -57,8 +57,8 @@ if complete(*OPENING.values()):
 #
 # No. In each 16 × 8 accumulator tile, a lane holds two adjacent columns of two rows. In the 16 × 16 left operand, it
 # holds two adjacent columns of the same two rows in each half of the columns. So two accumulator tiles, rounded to
-# BF16 and packed in pairs, *are* the four registers of the operand. The collapsed kernel tests this: it multiplies,
-# packs the result, and multiplies that by the identity matrix.
+# BF16 and packed in pairs, *are* the four registers of the operand. The kernel in the next cell tests this: it
+# multiplies, packs the result, and multiplies that by the identity matrix.
 
 # %% fold="The kernel that tests it"
 import numpy as np
@@ -153,7 +153,7 @@ show(
         [of_lane(lane) for lane in range(32)],
         start=5,
         title="Four lanes share a row of scores",
-        caption="Eight of 16 queries down, eight of 16 keys across; each cell names the lane that holds the score, as a simulated run wrote it. The same lane holds the probability in the left operand of the next mma.sync.",
+        caption="Eight of 16 queries down, eight of 16 keys across; each cell names the lane that holds the score, recorded in a simulated run. The same lane holds the probability in the left operand of the next mma.sync.",
     )
 )
 
@@ -399,7 +399,7 @@ FLASH_MMA.region("scores")
 
 # %% [markdown]
 # Only $V$ needs `ldmatrix_trans`: the rows of its tile are keys, as in memory, but `mma.sync` expects its right
-# operand transposed. Softmax is new:
+# operand transposed. Softmax comes next:
 
 # %%
 FLASH_MMA.region("softmax")
@@ -804,7 +804,7 @@ publish(
 # | fragments of $QK^T$ | loaded {{ sass.lead | .0f }} `mma.sync` ahead, on average | one step of $d$, 16 `mma.sync`, ahead | ruled out: one step ahead, Kernel 7 isn't faster |
 # | instructions to start copies | {{ sass.copies | .0f }} per warp and key tile | a loop of fixed length without bounds checks | {{ varied.of_gap | .0% }} of the gap |
 #
-# The instructions that start the copies are most of the answer.
+# The instructions that start the copies account for most of the gap.
 
 # %% fold="Code that reads the SASS"
 from tilewise.kernel.machine_code import available as can_disassemble

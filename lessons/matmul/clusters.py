@@ -548,9 +548,9 @@ MATVEC.region("multicast")
 
 # %% [markdown]
 # Each block expects the bytes of all four quarters, although it requests only one. The cluster barrier must come
-# before the copies; otherwise bytes could arrive at an mbarrier that isn't initialised yet. In a ring, there's a
-# third rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it. So, with
-# addresses from `mapa`, they arrive at the `empty` barrier of every block that loads a part of the stage.
+# before the copies; otherwise bytes could arrive at an mbarrier that isn't initialised yet. In a ring of stages,
+# there's a third rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it.
+# So, with addresses from `mapa`, they arrive at the `empty` barrier of every block that loads a part of the stage.
 
 # %% fold="Code of the checks and of the table"
 
@@ -721,7 +721,8 @@ broken_table(
 
 # %% [markdown]
 # With a count of 96, a barrier waits for a warp that never comes. A count of 32 is worse: each warp's own arrival
-# completes the barrier, so nobody waits for anybody. The kernel doesn't hang, but some of its results are wrong now and then.
+# completes the barrier, so nobody waits for anybody. The kernel doesn't hang, but some of its results are
+# occasionally wrong.
 #
 # An [mbarrier](tma.py#the-life-of-an-mbarrier) could do the same. It can also count the bytes that the TMA delivers,
 # and it works across a cluster. But a named barrier needs no shared memory, no initialisation and no parity.
@@ -814,7 +815,7 @@ agree(chain_step, CHAIN_STEP, [stepping(1), stepping(300), stepping(1000)], rtol
 # Now time a chain of {{ chain.steps }} such kernels, with prologues of up to {{ chain.longest | , }} cycles. Predict
 # first. Without the attribute, a kernel should take as long as its prologue plus the {{ chain.base | .2f }} µs of a
 # tiny kernel in a graph. With the attribute and the trigger at the start, its prologue should overlap the previous
-# kernel, as in a pipeline of two stages, so it takes the longer of the two.
+# kernel, as in a pipeline of two stages, so it should take only the longer of the two times.
 
 # %% fold="Variants of the measurement"
 STEPS = 20
@@ -934,6 +935,7 @@ ABOVE, SAVED, PDL_US = (
 )
 if complete(CHAIN_US):
     assert np.ptp(ABOVE) < 0.1, "the text says: the slope is as predicted"
+    assert WRONG["no wait"] == ELEMENTS, "the text says: all elements"
     assert np.ptp(SAVED) < 0.1, "the text says: at every length"
     assert PDL_US.max() < 1.25 * PDL_US.min(), "the title: it hardly matters"
 publish(
@@ -978,9 +980,9 @@ publish(
 # ## In your own kernel
 #
 # If a kernel with clusters is slow, compare its grid with `cudaOccupancyMaxActiveClusters`: one cluster too many
-# costs a whole wave. If it hangs at a barrier, write down for each named barrier who arrives, who waits, and the sum.
-# In Nsight Systems, PDL shows up as overlapping kernels in one stream; if yours don't overlap, look for a kernel,
-# memset or event in between.
+# costs a whole wave. If it hangs at a barrier, write down for each named barrier who arrives, who waits, and the
+# total count. In Nsight Systems, PDL shows up as overlapping kernels in one stream; if yours don't overlap, look for
+# a kernel, memset or event in between.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

@@ -532,7 +532,7 @@ publish(
 # Small tiles are best only as long as they fit in one wave. At 1,280 there are {{ at_1280.small }} of them, which is two waves, and they
 # reach {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in one wave and reach {{ of.square_1280 | .0% }}.
 #
-# With K = 4,096, split-K comes closer, since one exchange is spread over four times the work. It reaches
+# With K = 4,096, split-K comes closer, since one exchange is spread over more work. It reaches
 # {{ of.long_split | .0% }} of cuBLAS, and small tiles with five stages {{ of.long_five | .0% }}. Eight stages reach
 # only {{ of.long_eight | .0% }}.
 #
