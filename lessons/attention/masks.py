@@ -560,7 +560,7 @@ publish(dropout={"asked": 1 - KEEP, "found": dropped, "pairs": int(found["mask"]
 # %% [markdown]
 # ## The instruction count follows the tiles
 #
-# Skipping pays off as expected: the simulator's instruction counts are nearly proportional to the number of tiles
+# Skipping pays off as expected: the simulator's instruction counts are roughly proportional to the number of tiles
 # visited, in both the forward and the backward pass. With documents, they're even lower, because in an edge tile many
 # keys are seen by no query of the warp, which then only tests them.
 
@@ -642,7 +642,8 @@ exercise(
     """
     Write `tiles_seen(first, last, size)`. It returns the set of all pairs (query tile, key tile) in which some
     query sees some key, where a tile has `size` queries or keys. Query i sees the keys from `first[i]` up to but not
-    including `last[i]`. The lists needn't be sorted, and an interval may be empty. The tests compare your set with the mask itself, for 40 masks.
+    including `last[i]`. The lists needn't be sorted, and an interval may be empty. The tests compare your set with
+    the mask itself, for 40 masks.
     """,
     answer=tiles_seen,
     tests=tile_tests,

@@ -332,7 +332,7 @@ try_it({name: VARIANTS[name](128, 128, 512) for name in ("64 × 128", "64 × 128
 # {{ few.small_kb | .0f }} KiB into each SM, and split-K {{ few.halves_kb | .0f }}, including the accumulators. How
 # fast do these bytes arrive? When all SMs of an H100 filled their
 # [rings](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) at once, an SM received its second to fourth
-# K tiles at {{ few.rate | .0f }} bytes per cycle. At that pace, the small tile's operands take
+# K tiles at {{ few.rate | .0f }} bytes per cycle. At that pace, loading small tiles takes
 # {{ few.small_clocks | ,.0f }} cycles, twice the tensor-core work, and split-K saves {{ few.saved | ,.0f }} of them.
 # So split-K should win clearly.
 
@@ -540,7 +540,7 @@ publish(
 # as eight are as fast as before. If the operands are in L2 already, eight stages cost {{ eight.warm | .0% }} instead
 # of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer; we don't know why.
 #
-# On an H100, small tiles with five stages stay ahead even at K = 4,096. On an H200, split-K wins there.
+# On an H100, small tiles with five stages stay ahead even at K = 4,096; on an H200, split-K wins.
 
 # %% [markdown]
 # ## Takeaways
