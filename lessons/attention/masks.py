@@ -9,13 +9,13 @@
 # ---
 
 # %% [markdown]
-# A language model must not see the tokens that it is learning to predict, so training uses a causal mask. Of the
-# {{ causal.tiles }} tiles of 64 × 64 between 1,024 queries and 1,024 keys, this mask leaves {{ causal.visited }}. Only
-# {{ causal.edge }} of those need a test for each pair. So a mask can save almost half of the work, if the kernel skips whole
-# tiles.
+# A language model must not see the tokens that it is learning to predict, so training uses a causal mask. With 1,024
+# queries and 1,024 keys, there are {{ causal.tiles }} tiles of 64 × 64, and this mask leaves {{ causal.visited }} of
+# them. Only {{ causal.edge }} of those need a test for each pair. So a mask can save almost half of the work, if the
+# kernel skips whole tiles.
 #
-# Dropout is the opposite: a random mask that spares no tile, and that the backward pass needs again, bit for bit. Stored,
-# it's another N × N matrix. How can both passes use the same mask if nobody stores it?
+# Dropout is the opposite: its mask is random, so no tile can be skipped, and the backward pass needs exactly the same
+# mask again. Stored, it's another N × N matrix. How can both passes use the same mask if nobody stores it?
 
 # %% [markdown]
 # ## Masks as intervals
@@ -28,7 +28,7 @@
 #   query's document.
 # - With a *prefix* that all queries may see, the interval is causal and ends no earlier than the prefix.
 #
-# Step through them. A tile is either empty, or full, or it's on an edge of the mask.
+# Step through them. A tile is empty, full, or on an edge of the mask.
 #
 # ??? definition "Sliding window"
 #     A mask under which a query sees only a fixed number of the latest keys.
@@ -107,9 +107,9 @@ publish(
 # %% [markdown]
 # ## Skipping tiles in the kernel
 #
-# One warp handles 32 queries. A minimum over `first` and a maximum over `last` give the range of tiles that the warp has to
-# visit; outside of it, nothing is loaded. Inside, a warp vote finds out whether the tile is full. Only if it isn't does
-# each lane test each key. The kernel below also contains the dropout, which we'll get to.
+# One warp handles 32 queries. A minimum over `first` and a maximum over `last` give the range of tiles that the warp
+# has to visit; outside of it, nothing is loaded. Inside, a warp vote finds out whether the tile is full. Only if it
+# isn't does each lane test each key. The kernel below also implements dropout, which we'll get to.
 
 
 # %% tab="Pseudocode"
@@ -389,20 +389,19 @@ try_it({mask: FORWARD.on(of_mask(*intervals(mask, 96), 96)) for mask in MASKS})
 # With a causal mask, the work per block is unequal. Here the last query tile visits {{ causal.longest | .1f }}× as
 # many key tiles as the average one. There are two remedies.
 #
-# With more blocks than slots, start the [longest first](hopper_scheduling.py). Or give each block two query tiles, one
-# from each end: any such pair visits {{ causal.pair }} key tiles. In the backward pass, though, an order that ignored
-# L2 [cost more than it saved](masks_and_backward.py#block-order-keep-a-head-in-l2).
+# If there are more blocks than can be resident at once, start the [longest ones first](hopper_scheduling.py). Or give
+# each block two query tiles, one from each end: any such pair visits {{ causal.pair }} key tiles.
 
 # %% [markdown]
 # ## Rows without keys
 #
-# In a padded batch, some queries see no key at all. Their maximum is $-\infty$ and their sum is 0. A kernel that doesn't
-# expect that writes NaN, and the next layer spreads it to everything. The output of such a row should be zero. Its
-# log-sum-exp is $L = -\infty$, as in PyTorch's `logsumexp`.
+# In a padded batch, some queries see no key at all. Their maximum is $-\infty$ and their sum is 0. A kernel that
+# doesn't handle this case writes NaN, which then spreads through the next layer. The output of such a row should be
+# zero. Its log-sum-exp is $L = -\infty$.
 #
 # This value is a trap for the backward pass: $e^{s - L}$ would be infinite. The kernels on this page never evaluate
-# it, since such a row has no pairs. A kernel that computes whole tiles does, so `prepare` in [the backward
-# pass](masks_and_backward.py) replaces $-\infty$ by $+\infty$. Then every weight of the row is 0.
+# it, since such a row has no pairs. Kernels that compute whole tiles do evaluate it, so [the lesson's backward
+# pass](masks_and_backward.py) first replaces $-\infty$ with $+\infty$. Then every weight of the row is 0.
 
 # %% [markdown]
 # ## Dropout from a seed
@@ -412,11 +411,11 @@ try_it({mask: FORWARD.on(of_mask(*intervals(mask, 96), 96)) for mask in MASKS})
 # $(i, j)$. The same arguments give the same bits, on any thread and in any order.[^philox] So the backward pass
 # regenerates the mask tile by tile.
 #
-# The maximum and the sum of a row are those without dropout. Only the sum of the value rows uses the weights after
+# The maximum and the sum of a row are computed without dropout. Only the sum of the value rows uses the weights after
 # dropout.
 #
-# [^philox]: This one is Philox, by [Salmon et al. (2011)](https://doi.org/10.1145/2063384.2063405), with two words and ten
-#     rounds. PyTorch's generator on GPUs is the variant with four words.
+# [^philox]: The generator used here is Philox, by [Salmon et al. (2011)](https://doi.org/10.1145/2063384.2063405),
+#     with two words and ten rounds.
 #
 # ??? definition "Counter-based generator"
 #     A function from a seed and a counter to random bits. Unlike other generators, it has no state that must be passed on.
@@ -556,14 +555,14 @@ publish(dropout={"asked": 1 - KEEP, "found": dropped, "pairs": int(found["mask"]
 
 # %% [markdown]
 # With a keep probability of {{ keep | .1f }}, the generator dropped {{ dropout.found | .1% }} of the
-# {{ dropout.pairs | , }} pairs that a window leaves, where {{ dropout.asked | .0% }} were expected.
+# {{ dropout.pairs | , }} pairs in a sliding window; we expected {{ dropout.asked | .0% }}.
 
 # %% [markdown]
 # ## The instruction count follows the tiles
 #
-# Skipping pays as expected: the instructions that the simulator counts follow the number of visited tiles, forward and
-# backward. With documents, there are even fewer: if no query of a warp sees a key of an edge tile, the warp only tests
-# that key and skips it.
+# Skipping pays off as expected: the simulator's instruction counts are roughly proportional to the number of tiles
+# visited, in both the forward and the backward pass. With documents, they're even lower, because in an edge tile many
+# keys are seen by no query of the warp, which then only tests them.
 
 # %% fold="Code of the counts"
 
@@ -590,7 +589,7 @@ show(
             ]
             for mask in MASKS
         ],
-        caption="256 queries and keys, d = 16, tiles of 32: visited tiles, and warp instructions that the simulator counts, each relative to a launch without a mask.",
+        caption="256 queries and keys, d = 16, tiles of 32: tiles visited and warp instructions executed on the simulator, each relative to a launch without a mask.",
     )
 )
 publish(keep=KEEP)
@@ -598,8 +597,8 @@ publish(keep=KEEP)
 # %% [markdown]
 # ## Takeaways
 #
-# - A mask of intervals is two integers per query. Skip empty tiles, don't test full ones, and test each pair only on an
-#   edge.
+# - An interval mask takes two integers per query. Skip empty tiles, don't test full ones, and test each pair only on
+#   an edge.
 # - A row without keys has an output of 0 and $L = -\infty$. The backward pass must turn that into a weight of 0, not
 #   $\infty$.
 # - A dropout mask that is a function of seed and position is never stored, and is the same in both passes.
@@ -641,9 +640,10 @@ def tile_tests(answer):
 exercise(
     "Tiles that need work",
     """
-    Write `tiles_seen(first, last, size)`. It returns the set of all pairs (query tile, key tile) in which some query sees
-    some key. Query i sees the keys from `first[i]` up to but not including `last[i]`. The lists needn't be sorted, and an
-    interval may be empty. The tests compare your set with the mask itself, for 40 masks.
+    Write `tiles_seen(first, last, size)`. It returns the set of all pairs (query tile, key tile) in which some
+    query sees some key, where a tile has `size` queries or keys. Query i sees the keys from `first[i]` up to but not
+    including `last[i]`. The lists needn't be sorted, and an interval may be empty. The tests compare your set with
+    the mask itself, for 40 masks.
     """,
     answer=tiles_seen,
     tests=tile_tests,

@@ -45,19 +45,20 @@ if complete(*OPENING.values()):
             x="BF16 rate [TFLOP/s]",
             form=",.0f",
             title="Even FlashAttention-2 leaves much of the tensor cores' rate unused",
-            caption="Attention in BF16 with N = 4,096, d = 128, 8 heads and no mask on an {machine}, next to warps that only execute mma.sync on their registers.",
+            caption="Attention in BF16 with N = 4,096, d = 128, 8 heads and no mask on an {machine}, compared with warps that execute nothing but mma.sync on their registers.",
         )
     )
 
 # %% [markdown]
 # ## From accumulator to operand
 #
-# After $S = QK^T$, the scores are in accumulator fragments of `mma.sync`. The probabilities $P$ have to be the left operand of
-# the next `mma.sync`. Do they have to move between lanes, through shared memory?
+# After $S = QK^T$, the scores are in accumulator fragments of `mma.sync`. The probabilities $P$ become the left
+# operand of the next `mma.sync`. Do they have to move between lanes, through shared memory?
 #
-# No. In each 16 × 8 accumulator tile, a lane has two neighbouring columns of two rows. In the 16 × 16 left operand, it has
-# two neighbouring columns of two rows, twice. So two accumulator tiles, rounded to BF16 and packed in pairs, *are* the four
-# registers of the operand. The folded kernel tests it: it multiplies, packs, and multiplies by the identity.
+# No. In each 16 × 8 accumulator tile, a lane holds two adjacent columns of two rows. In the 16 × 16 left operand, it
+# holds two adjacent columns of the same two rows in each half of the columns. So two accumulator tiles, rounded to
+# BF16 and packed in pairs, *are* the four registers of the operand. The kernel in the next cell tests this: it
+# multiplies, packs the result, and multiplies that by the identity matrix.
 
 # %% fold="The kernel that tests it"
 import numpy as np
@@ -141,7 +142,7 @@ def of_lane(lane):
     rows, columns = np.nonzero(lane == HOLDERS)
     keys = ", ".join(str(one) for one in np.unique(columns))
     return State(
-        f"Lane {lane} has queries {rows.min()} and {rows.max()}, each with the keys {keys}.",
+        f"Lane {lane} holds scores of queries {rows.min()} and {rows.max()}, each for the keys {keys}.",
         arrays={"S": QUARTER},
         reads={"S": lane == QUARTER},
     )
@@ -152,25 +153,25 @@ show(
         [of_lane(lane) for lane in range(32)],
         start=5,
         title="Four lanes share a row of scores",
-        caption="Eight of 16 queries down, eight of 16 keys across; each cell names the lane that holds the score, as a simulated run wrote it. The other three quarters look the same. The same lane holds the probability in the left operand of the next mma.sync.",
+        caption="Eight of 16 queries down, eight of 16 keys across; each cell names the lane that holds the score, recorded in a simulated run. The same lane holds the probability in the left operand of the next mma.sync.",
     )
 )
 
 # %% [markdown]
-# Take lane 5: its scores belong to queries 1 and 9, and lanes 4, 6 and 7 have the rest of these two rows. So a row's maximum
-# needs two warp shuffles, and the rest of online softmax stays in the lane's own registers. The output
-# accumulators have the same two rows per lane, so each lane rescales them with a factor that it already has.
+# Take lane 5: its scores belong to queries 1 and 9, and lanes 4, 6 and 7 hold the rest of these two rows. So a row's
+# maximum needs two warp shuffles, and the rest of online softmax stays in the lane's own registers. A lane's output
+# accumulators belong to the same two rows, so it rescales them by a factor that it already holds.
 
 # %% [markdown]
 # ## Kernel 7: the loop over key tiles
 #
 # A block of four warps processes the keys in tiles of 64. Each warp owns 16 · `TILES` queries and never needs another
-# warp's results. $Q$, $K$ and $V$ are in shared memory, with
-# [the swizzle against bank conflicts](../matmul/matrix_units.py). The
-# [loop order is FA2's](flash_forward.py#loop-order-queries-outside-or-keys-outside): queries outside.
+# warp's results. $Q$, $K$ and $V$ are in shared memory, with [the swizzle against bank
+# conflicts](../matmul/matrix_units.py). As in FlashAttention-2, [the outer loop runs over
+# queries](flash_forward.py#loop-order-queries-outside-or-keys-outside).
 #
-# One buffer each for $K$ and $V$ is enough. While the warps compute $QK^T$, `cp.async` loads this tile's $V$. While they
-# compute $PV$, it loads the next tile's $K$. Softmax works in powers of two: `scale_log2` merges the scale and
+# One buffer each for $K$ and $V$ is enough. While the warps compute $QK^T$, `cp.async` loads this tile's $V$. While
+# they compute $PV$, it loads the next tile's $K$. Softmax uses powers of two: `scale_log2` combines the scale with
 # $\log_2 e$, so that each probability costs one multiply-add and one `ex2`.
 
 
@@ -397,17 +398,16 @@ flash_mma(const Bf16* Q, const Bf16* K, const Bf16* V, float* L, Bf16* O,
 FLASH_MMA.region("scores")
 
 # %% [markdown]
-# Only $V$ needs `ldmatrix_trans`: its tile has keys as rows, the way $V$ is stored, and `mma.sync` expects its right
-# operand the other way round. Softmax is the part that's new:
+# Only $V$ needs `ldmatrix_trans`: the rows of its tile are keys, as in memory, but `mma.sync` expects its right
+# operand transposed. Softmax comes next:
 
 # %%
 FLASH_MMA.region("softmax")
 
 # %% [markdown]
 # A row that has seen no key yet has a maximum of $-\infty$, and $-\infty - (-\infty)$ is NaN. So `base` is 0 there,
-# and all its probabilities are 0. Key tiles are visited from the last one to the first, as in FlashAttention-2, which
-# first goes through the tiles that need a mask, in a loop of their own. Key tiles that no query of the block can see
-# are skipped.
+# and all its probabilities are 0. Key tiles are visited from last to first, as in FlashAttention-2. Key tiles that no
+# query of the block can see are skipped.
 #
 # Run it on one head: two queries, three keys, all scores 0. Each key should weigh 1/3.
 
@@ -467,7 +467,8 @@ check_difficult(WIDE, "with 32 queries per warp")
 
 # %% [markdown]
 # `wait_for_tile` needs both of its lines. Without the wait, a warp reads a tile that's still in flight. Without the
-# barrier, a copy overwrites what another warp is still reading. Remove either, and the simulator reports it.
+# barrier, a warp reads what other warps are still copying, and a copy overwrites what another warp is still reading.
+# Remove either, and the simulator reports it.
 
 # %% fold="Code of the checks, with two broken kernels"
 from tilewise import Guess, Table, expect_hazard, measure, publish
@@ -479,7 +480,8 @@ expect_hazard(edited(faulty, (WAIT, ";")), "undelivered", line_with="ldmatrix")
 expect_hazard(edited(faulty, (BARRIER, "}")), "race", line_with="cp.async")
 
 # %% [markdown]
-# Run the kernel with 16 and with 32 queries per warp. At which numbers of queries do they execute the same MMAs?
+# Run the kernel with 16 and with 32 queries per warp. For which numbers of queries do both execute the same number of
+# MMAs?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -499,9 +501,9 @@ try_it(
 # many bytes of $K$ and $V$ per FLOP.
 #
 # Count the bytes. To keep the tensor cores busy, four warps with 16 queries each would have to read
-# {{ banks.narrow | .0f }} bytes of fragments per cycle, but shared memory delivers only 128. With 32 queries per warp,
-# it's {{ banks.wide | .0f }}. The price is registers: a thread then holds {{ banks.mean }} output accumulators and
-# {{ banks.logits }} scores, of 255 registers at most.
+# {{ banks.narrow | .0f }} bytes of fragments per cycle, but shared memory delivers only 128. With 32 queries per
+# warp, it's {{ banks.wide | .0f }}. The price is registers: of at most 255 per thread, the output accumulators then
+# take {{ banks.mean }} and the scores {{ banks.logits }}.
 
 # %% fold="Code of the table"
 PEAK = recorded("reads.ceilings.tflop_per_s.bf16_matrix")  # at the recorded clock, to count cycles
@@ -599,9 +601,10 @@ publish(
 )
 
 # %% [markdown]
-# The last two rows are the range to expect. If a warp's parts never overlap, Kernel 7 reaches {{ model.least | .0% }} of
-# `mma.sync`'s rate at $d$ = 128; if everything overlaps, {{ model.most | .0% }}. Two blocks fit on an SM, and while one computes
-# softmax, the other can use the tensor cores. But nothing coordinates them: the warp schedulers pick whichever warp is ready.
+# The last two rows give the range to expect. If the four kinds of work never overlap, Kernel 7 reaches
+# {{ model.least | .0% }} of `mma.sync`'s rate at $d$ = 128; if everything overlaps, {{ model.most | .0% }}. Two
+# blocks fit on an SM, and while one computes softmax, the other can use the tensor cores. But nothing coordinates
+# them: the warp schedulers pick whichever warp is ready.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements.attention import right_answer, shifted_attention
@@ -677,7 +680,7 @@ seventh = measure(
         at={"N": 4096, "d": 128, "causal": False},
         between=(0.5, 3.0),
         models={"bytes from shared memory": bytes_per_cycle(1, 128) / bytes_per_cycle(2, 128)},
-        because="Fewer bytes per mma.sync, but as many exponentials as before, and fewer warps to hide latency.",
+        because="Each mma.sync needs fewer bytes, but there are as many exponentials as before, and fewer warps to hide latency.",
     ),
 )
 
@@ -713,8 +716,8 @@ if COMPLETE:
             x="tokens N",
             y="TFLOP/s",
             log_x=True,
-            title="Kernel 7 is near the estimate without overlap; FlashAttention-2 is above",
-            caption="BF16 attention with d = 128 and no mask by the number of tokens, recorded on an {machine}, and the estimate for 32 queries per warp if no part of a warp's work overlaps another.",
+            title="Kernel 7 is close to the estimate without overlap; FlashAttention-2 is above it",
+            caption="Throughput of BF16 attention with d = 128 and no mask against the number of tokens, recorded on an {machine}, and the estimate for 32 queries per warp if no part of a warp's work overlaps another.",
         )
     )
 
@@ -772,10 +775,10 @@ publish(
 # %% [markdown]
 # ## Result: close to the estimate without overlap
 #
-# At $N$ = 4,096 and $d$ = 128, Kernel 7 runs at {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what `mma.sync` reaches alone
-# and {{ seen.math_times | .0f }}× the rate of PyTorch's unfused math backend. Twice as many queries per warp gained
-# {{ seen.narrow_times | .2f }}×, not the {{ banks.times | .1f }}× by which the shared-memory traffic fell: there are as
-# many exponentials as before.
+# At $N$ = 4,096 and $d$ = 128, Kernel 7 runs at {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what
+# `mma.sync` reaches alone and {{ seen.math_times | .0f }}× the rate of PyTorch's unfused math backend. Doubling the
+# queries per warp gained {{ seen.narrow_times | .2f }}×, not the {{ banks.times | .1f }}× by which shared-memory
+# traffic fell, because there are as many exponentials as before.
 #
 # The estimate without overlap is within {{ seen.points | .1f }} percentage points of the measured rate, with 16 and
 # with 32 queries per warp and for both $d$. That doesn't prove that nothing overlaps, since the estimate leaves some
@@ -785,10 +788,11 @@ publish(
 # %% [markdown]
 # ## Why is FlashAttention-2 faster with the same instruction?
 #
-# FlashAttention-2 runs at {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. For $d$ = 128, its
-# [tile sizes](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_launch_template.h) and its
-# [main loop](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_kernel.h) are public, and
-# `nvdisasm` shows the \SASS of Kernel 7, its machine code. Together they rule out most explanations:
+# FlashAttention-2 runs at {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. For $d$ = 128,
+# its [tile
+# sizes](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_launch_template.h) and
+# its [main loop](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_kernel.h) are
+# public, and `nvdisasm` shows the machine code (\SASS) of Kernel 7. Together they rule out most explanations:
 #
 # | candidate | Kernel 7 | FlashAttention-2 | verdict |
 # |---|---|---|---|
@@ -800,7 +804,7 @@ publish(
 # | fragments of $QK^T$ | loaded {{ sass.lead | .0f }} `mma.sync` ahead, on average | one step of $d$, 16 `mma.sync`, ahead | ruled out: one step ahead, Kernel 7 isn't faster |
 # | instructions to start copies | {{ sass.copies | .0f }} per warp and key tile | a loop of fixed length without bounds checks | {{ varied.of_gap | .0% }} of the gap |
 #
-# The instructions that start the copies are most of the answer.
+# The instructions that start the copies account for most of the gap.
 
 # %% fold="Code that reads the SASS"
 from tilewise.kernel.machine_code import available as can_disassemble
@@ -894,14 +898,15 @@ if can_disassemble() is None:
 FIXED(N=64, d=128).kernel.region("copies")
 
 # %% [markdown]
-# On an H200, at $N$ = 4,096, this version takes {{ varied.fixed | us }} instead of Kernel 7's {{ varied.seven | us }}, and
-# FlashAttention-2 {{ varied.flash | us }}. So the copies account for {{ varied.of_gap | .0% }} of the gap. Loading fragments
-# earlier as well, for the scores or also for $PV$, gains nothing.
+# On an H200, at $N$ = 4,096, this version takes {{ varied.fixed | us }} instead of Kernel 7's
+# {{ varied.seven | us }}, and FlashAttention-2 {{ varied.flash | us }}. So the copies account for
+# {{ varied.of_gap | .0% }} of the gap. Also loading fragments earlier, whether for the scores alone or for $PV$ too,
+# gains nothing.
 #
-# What's left, {{ varied.left | .0% }}, we can't explain. It isn't the number of instructions: this version executes
-# {{ varied.fewer | .0% }} fewer than FlashAttention-2. But its warps wait for shared memory and exponentials
-# (`short_scoreboard`) {{ varied.waits | .0% }} of the time, FlashAttention-2's {{ varied.flash_waits | .0% }}. Kernel 7 uses
-# all 255 registers, so the compiler may undo what the source loads early.
+# We can't explain the remaining {{ varied.left | .0% }}. This version executes {{ varied.fewer | .0% }} fewer
+# instructions than FlashAttention-2, but its warps wait for shared memory and exponentials (`short_scoreboard`)
+# {{ varied.waits | .0% }} of the time, compared with {{ varied.flash_waits | .0% }} for FlashAttention-2's. Kernel 7
+# uses all 255 registers, so where the source loads early, the compiler may move the loads back.
 
 # %% fold="Code of the variants"
 SCORES_LOOP = FLASH_MMA.source.split("float s[TILES][KEYS / 8][4] = {};\n")[1].split("        // scores]")[0]
@@ -1145,29 +1150,30 @@ if complete(*SHAPE_RATES.values()):
     )
 
 # %% [markdown]
-# Double buffering and 128 keys per tile change next to nothing, so neither waiting for copies nor the number of barriers limits Kernel 7.
-# Small tiles lose: with 16 queries and 32 keys, {{ shapes.least | .0% }} of the rate is left. Their warps
-# execute the fewest `mma.sync` per fragment, barrier and copy.
+# Double buffering and 128 keys per tile change next to nothing, so neither waiting for copies nor the number of
+# barriers limits Kernel 7. Small tiles are slower: with 16 queries and 32 keys, the rate falls to
+# {{ shapes.least | .0% }} of Kernel 7's. Their warps execute the fewest `mma.sync` per fragment, barrier and copy.
 
 # %% [markdown]
 # ## Causal mask: half the work, the same time
 #
-# The causal mask removes half of all score pairs. Yet at $N$ = 4,096, the time stays at {{ mask.of_time | .0% }}. All
-# {{ mask.blocks }} blocks start at once, since there are {{ mask.slots | .0f }} slots for them. Blocks with many key
-# tiles finish last, and an SM whose blocks are done gets no others: if blocks go to SMs round robin, the busiest SM
-# has {{ mask.busiest | .0% }} of the key tiles that it would have without a mask.
+# The causal mask removes half of all score pairs. Yet at $N$ = 4,096, the kernel still takes {{ mask.of_time | .0% }}
+# of the time that it takes without a mask. All {{ mask.blocks }} blocks start at once, since there are
+# {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are done gets
+# no others: if blocks go to SMs round robin, the busiest SM has {{ mask.busiest | .0% }} of the key tiles that it
+# would have without a mask.
 #
-# With 16 queries per warp there are {{ mask.narrow_blocks }} smaller blocks. Late ones fill the slots that short ones
-# leave, and the time falls to {{ mask.narrow_of_time | .0% }}. [FlashAttention on Hopper](hopper.py) schedules the
-# longest tiles first.
+# With 16 queries per warp there are {{ mask.narrow_blocks }} smaller blocks, more than there are slots. Blocks that
+# start late fill the slots that short blocks free, and the mask reduces the time to {{ mask.narrow_of_time | .0% }}.
+# [FlashAttention on Hopper](hopper.py) schedules the longest tiles first.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Two accumulator tiles of `mma.sync`, packed to BF16, are a left operand: $S$ becomes $P$ without leaving the lane,
 #   and a row's maximum needs two shuffles.
-# - Kernel 7 loses more than half of `mma.sync`'s rate: where nothing arranges overlap, the estimated times of GEMMs
-#   and softmax nearly add up.
+# - Kernel 7 loses more than half of `mma.sync`'s rate: since nothing makes GEMMs and softmax overlap, its time is
+#   close to the sum of their estimated times.
 # - Count the instructions around `mma.sync`, too. A copy loop whose length the compiler doesn't know
 #   can take more of them than the matrix multiplications.
 
@@ -1206,8 +1212,9 @@ def holder_tests(holder):
 exercise(
     "Where is this score?",
     """
-    Write `holder(row, column)` for a tile of 16 queries and 16 keys: the lane that has the score, and the index,
-    0 to 7, of its register among the accumulators `s[n][r]`, counted 4 n + r. The tests know the lanes from the trace.
+    Write `holder(row, column)` for a tile of 16 queries and 16 keys. It returns the lane that holds the
+    score, and the index, 0 to 7, of its register among the accumulators `s[n][r]`, numbered 4 n + r. The tests take
+    the expected lanes from the trace.
     """,
     answer=of_accumulators,
     tests=holder_tests,
@@ -1220,6 +1227,6 @@ exercise(
 )
 
 # %% [markdown]
-# `mma.sync` can't reach the tensor cores' peak on Hopper, and its warps wait for their own results.
+# `mma.sync` can't reach the tensor cores' peak on Hopper, and a warp that executes it has to wait for the result.
 # Hopper has an asynchronous instruction instead, which leaves the warp free to compute softmax. That's the subject of
 # [FlashAttention on Hopper](hopper.py).

@@ -2,18 +2,18 @@
 # title: "Split-half FP32 attention on tensor cores"
 # needs: [attention/matrix_units]
 # further: attention/matrix_units
-# summary: "Tensor cores multiply FP16, not FP32. Can three FP16 multiplications give FP32 accuracy, and in how much less time than FMAs?"
+# summary: "Tensor cores multiply FP16, not FP32. Can three FP16 multiplications give FP32 accuracy, and if so, how much time do they save over FMAs?"
 # description: "FP32 attention on FP16 tensor cores: each element is split into a high and a low half, three MMAs replace one, with its accuracy, its range and its speed next to FP32 FMAs."
 # date: 2026-11-23
 # tags: [FP32, tensor cores, split-half GEMM, FP16]
 # ---
 
 # %% [markdown]
-# [Kernel 7](matrix_units.py) rounds its operands to BF16. If your results need FP32 accuracy, that leaves FMAs: [the
-# fastest FP32 kernel of this course](flash_steps.py) takes {{ ordinary.us | us }} for one head of 1,024 tokens with
-# $d$ = 128, and PyTorch's three operations take {{ ordinary.torch_us | us }}. In {{ ordinary.us | us }}, FP16 tensor
-# cores could do the same two GEMMs {{ ordinary.products | .0f }} times over at `mma.sync`'s recorded rate. Can we
-# spend some of that on accuracy?
+# [Kernel 7](matrix_units.py) rounds its operands to BF16. If you need FP32 accuracy, only FMAs are left: [the fastest
+# FP32 kernel in this course](flash_steps.py) takes {{ ordinary.us | us }} for one head of 1,024 tokens with $d$ =
+# 128, and PyTorch's three operations take {{ ordinary.torch_us | us }}. In {{ ordinary.us | us }}, at the rate we
+# measured for `mma.sync`, FP16 tensor cores could perform the same two GEMMs {{ ordinary.products | .0f }} times
+# over. Can we spend some of that headroom on accuracy?
 #
 # Yes. [Markidis et al.](https://arxiv.org/abs/1803.04014) represented an FP32 number as the sum of two FP16 numbers;
 # [Ootomo and Yokota](https://arxiv.org/abs/2203.03341) scaled the second one and reached the accuracy of FP32. This page applies their scheme to
@@ -50,14 +50,13 @@ publish(
 # %% [markdown]
 # ## Splitting FP32 into two FP16 halves
 #
-# An FP16 number has 11 significant bits. Let $h$ be $x$ rounded to FP16, and let $l$ be the remainder times 2,048, rounded
-# to FP16 as well. The factor makes $l$ about as large as $h$, so that it doesn't become subnormal. Then $x \approx h + l / 2048$, with
-# 11 + 11 bits.
+# An FP16 number has 11 significant bits. Let $h$ be $x$ rounded to FP16, and let $l$ be the remainder times 2,048,
+# rounded to FP16 as well. The factor makes $l$ about as large as $h$, so that it doesn't become subnormal. Then
+# $x \approx h + l / 2048$, with 11 + 11 bits and one more from the sign of $l$.
 #
-# Take $x$ = 3.1415927. Rounded to FP16, $h$ = 3.140625. The remainder, 0.00096774, times 2,048 is 1.981934, and in FP16
-# $l$ = 1.982422. Together, 3.140625 + 1.982422 / 2048 = 3.1415930, where $h$ alone has only three correct digits. The
-# product of two
-# such numbers is
+# Take $x$ = 3.1415927. Rounded to FP16, $h$ = 3.140625. The remainder, 0.00096774, times 2,048 is 1.981934, and in
+# FP16 $l$ = 1.982422. Together, 3.140625 + 1.982422 / 2048 = 3.1415930, whereas $h$ alone has only three correct
+# digits. The product of two such numbers is
 #
 # $$xy \approx h h' + (h l' + l h') / 2048 .$$
 #
@@ -124,14 +123,15 @@ check([high[0], low[0].round(6)], [3.140625, 1.982422], name="the text's halves"
 check((high + low / 2048).round(7), [3.141593], name="the text's sum")
 
 # %% [markdown]
-# Splitting into three MMAs loses less than a chain of FP32 additions does: {{ split.three | .1e }} compared to
-# {{ split.in_order | .1e }}. A fourth MMA would cost a third more for little, and a single one, plain FP16, loses
+# In dot products of 128 terms, splitting the operands and using three MMAs loses less accuracy than a chain of FP32
+# additions does: the errors are {{ split.three | .1e }} and {{ split.in_order | .1e }}, relative to the largest
+# result. A fourth MMA would cost a third more for little gain, and a single one, which is plain FP16, has an error of
 # {{ split.one | .1e }}.
 #
 # ## The range of FP16
 #
-# The price is range. Above 65,504, the high half is infinite, and the result is NaN. Below {{ holds.smallest | .1e }}, both halves
-# become subnormal and lose bits.
+# The price is range. Above 65,504, the high half is infinite, and the result is NaN. Below
+# {{ holds.smallest | .1e }}, FP16 numbers are subnormal: the halves lose bits, the low one first.
 
 # %% fold="Code of the figure"
 FIRM = random.uniform(1, 2, 2**14).astype(np.float32)
@@ -143,7 +143,7 @@ show(
             Series("two FP16 halves", SPANS, SPLIT_OFF),
             Series("rounding of FP32", SPANS, [2.0**-24] * len(SPANS), role="predicted"),
         ],
-        x="size of x",
+        x="magnitude of x",
         y="largest relative error",
         log_x=True,
         log_y=True,
@@ -163,14 +163,16 @@ publish(
 )
 
 # %% [markdown]
-# Probabilities are between 0 and 1, and tiny ones don't matter next to a 1. But $Q$, $K$ and $V$ need elements of ordinary
-# size. Around 1e-6, their relative error is up to {{ holds.micro | .0e }}. If you can't promise the size, scale each matrix first.
+# Probabilities are between 0 and 1, and tiny ones don't matter next to a 1. But the elements of $Q$, $K$ and $V$ must
+# be of moderate magnitude. Around 1e-6, their relative error is up to {{ holds.micro | .0e }}. If you can't guarantee
+# the range, scale each matrix first.
 #
 # ## The kernel: split once, in place
 #
-# A block has 64 queries and a split of the keys, 128 at a time; a second launch combines the splits, as in
-# [the FP32 kernel](flash_steps.py). Tiles arrive in shared memory as FP32. Each thread waits for its own copies and splits them in place:
-# 64 FP32 elements take as many bytes as their 128 halves. After that, `ldmatrix` loads high and low halves alike.
+# Each block handles 64 queries and one split of the keys, of which it processes 128 at a time; a second launch
+# combines the splits. Tiles arrive in shared memory as FP32. Each thread waits for its own copies and splits them in
+# place: 64 FP32 elements take as many bytes as their 128 halves. After that, `ldmatrix` loads both halves in the same
+# way.
 
 
 # %% tab="Pseudocode"
@@ -480,12 +482,13 @@ THREE_PRODUCTS.region("split")
 THREE_PRODUCTS.region("three")
 
 # %% [markdown]
-# The two MMAs with a low half have accumulators of their own, which are scaled once at the end. There's one more
-# detail. Tensor cores round the sums in their accumulators less exactly than FMAs do, and over many additions the
-# errors add up. So for $QK^T$, this kernel, like Ootomo and Yokota's, lets tensor cores add only 16 terms at a time,
-# and FP32 additions do the rest. With `UNITS_ADD`, tensor cores add all terms, for comparison.
+# The two MMAs with a low half have accumulators of their own, which are scaled once at the end. Tensor cores round
+# the sums in their accumulators less accurately than FMAs do, and over many additions the errors add up. So for
+# $QK^T$, this kernel, like Ootomo and Yokota's, lets tensor cores add only 16 terms at a time, and FP32 additions do
+# the rest.
 #
-# Run it on two queries and three keys, all scores 0. The unnormalised output over its sum gives 1/3 for each key:
+# Run it on two queries and three keys, all scores 0. Dividing the unnormalised output by the sum of the weights gives
+# 1/3 for each key:
 
 # %%
 Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)
@@ -721,13 +724,13 @@ in_halves = measure(
     reasons={"*": "Result: faster and as accurate"},
     fold="All rows",
     guess=Guess(
-        "N = 1,024: how much faster than PyTorch's three FP32 operations are three MMAs?",
+        "At N = 1,024, how much faster are three MMAs than PyTorch's three FP32 operations?",
         of=SPLIT,
         over="torch, three operations",
         at={"N": 1024, "d": 128},
         between=(0.5, 8.0),
         models={"the FP32 kernel with FMAs": ordinary_us(THREE) / ordinary_us(FFMA)},
-        because="The GEMMs became faster than what surrounds them.",
+        because="The GEMMs got faster, but the work around them didn't.",
     ),
 )
 
@@ -794,11 +797,11 @@ publish(
 )
 
 # %% [markdown]
-# At N = 1,024, three MMAs take {{ split_us.three | us }}. That's {{ split_us.of_ordinary | .1f }}× faster than FMAs and
-# {{ split_us.of_torch | .1f }}× faster than PyTorch's three operations; at N = 4,096, it's {{ split_us.long_of_ordinary | .1f }}× and
-# {{ split_us.long_of_torch | .1f }}×. With a single MMA per product the kernel would save only another
-# {{ split_us.more | us }}: the GEMMs are only half of a block's time, and MMAs only a part of that. The cycle counter
-# shows the rest:
+# At N = 1,024, three MMAs take {{ split_us.three | us }}. That's {{ split_us.of_ordinary | .1f }}× faster than FMAs
+# and {{ split_us.of_torch | .1f }}× faster than PyTorch's three operations; at N = 4,096, it's
+# {{ split_us.long_of_ordinary | .1f }}× and {{ split_us.long_of_torch | .1f }}×. With a single MMA per product, the
+# kernel would save only another {{ split_us.more | us }}: GEMMs account for just half of a block's time, and the MMAs
+# for just part of that. The cycle counter shows the rest:
 
 # %% fold="The kernel with stamps"
 PARTS_32 = tuple(TOLD)
@@ -890,12 +893,13 @@ publish(
 )
 
 # %% [markdown]
-# The MMAs alone would need {{ took.busy | .0% }} of a block's cycles at the rate of `mma.sync`. Until $q$ and $k$ have
-# arrived and been split, {{ took.there | ,.0f }} cycles pass; with a single key tile per block, nothing is left to
-# overlap them with.
+# The MMAs alone would need {{ took.busy | .0% }} of a block's cycles at the rate of `mma.sync`. It takes
+# {{ took.there | ,.0f }} cycles for $q$ and $k$ to arrive and be split; with a single key tile per block, there's no
+# other work to overlap them with.
 #
-# How accurate is it? The next cell ran on the GPU: the largest error against FP64, relative to the largest result, at
-# N = 1,024. *Three* and *one* count MMAs per product, and *by the units* means that tensor cores add all terms.
+# How accurate is it? The next cell ran on the GPU. It prints the largest error against FP64, relative to the largest
+# result, at N = 1,024. "Three" and "one" are the numbers of MMAs per product; "by the units" means that the tensor
+# cores add all terms.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu torch" record="halves_errors"
 if gpu_here():
@@ -963,19 +967,17 @@ if ERRORS_32:
 # For normally distributed inputs, three MMAs are off by {{ off32.three | .1e }} and PyTorch's FP32 operations by
 # {{ off32.torch | .1e }}; one MMA is off by {{ off32.one | .1e }}. If tensor cores accumulate all terms, the error is
 # {{ off32.by_units | .1f }}× larger. The separate additions that avoid it cost {{ split_us.adding | .1%}} of the time
-# at N = 1,024 and {{ split_us.adding_long | .1% }} at 4,096. In the first {{ off32.of }} tests, whose elements are in
-# FP16's range, the error is at most {{ off32.worst | .1f }}× PyTorch's.
+# at N = 1,024 and {{ split_us.adding_long | .1% }} at 4,096.
 #
-# Outside that range, the error grows as in the figure. With values around 1e-6, the error is
-# {{ off32.micro_times | .0f }}× PyTorch's, and with values around
-# 100,000 the result is NaN.
+# With values around 1e-6, the error is {{ off32.micro_times | .0f }}× PyTorch's, and with values around 100,000 the
+# result is NaN.
 #
 # ## Takeaways
 #
 # - An FP32 number is nearly the sum of two FP16 numbers. Three MMAs per product keep FP32 accuracy and are faster than
 #   FMAs.
 # - Scale the low half, and keep long sums out of the tensor cores' accumulators.
-# - Elements must be between a ten-thousandth and 65,504 in size, or be scaled first.
+# - Elements must be between a ten-thousandth and 65,504 in magnitude, or be scaled first.
 #
 # ## In your own kernel
 #
@@ -1011,9 +1013,10 @@ def scale_tests(scale_of):
 exercise(
     "Scale before you split",
     """
-    Write `scale_of(x)`: a factor by which a matrix is multiplied before it is split, so that its largest element is at
-    least 1 in size and far below 65,504, for elements of any size. The multiplication itself must not round, and a matrix of zeros gets
-    1. The result of the GEMM is divided by the factors of both operands.
+    Write `scale_of(x)`. It returns the factor by which to multiply a matrix before it is split, so that its largest
+    element is at least 1 in magnitude and far below 65,504, whatever the magnitude of the elements. The
+    multiplication itself must not round, and a matrix of zeros gets 1. The result of the GEMM
+    is divided by the factors of both operands.
     """,
     answer=largest_power,
     tests=scale_tests,

@@ -11,20 +11,19 @@
 # Attention is two matrix multiplications with a softmax between them, and nearly every large language
 # model is built on it. In this lesson you'll write it as a kernel and find out which of its loops can become threads.
 #
-# Each multiplication does 134 million multiply-adds for 1,024 queries. Write each as a kernel with one
-# thread per result, and on an H100 one still takes {{ seen.times | .1f }}× longer than the other. Which one, and
-# why?
+# Each multiplication does 134 million multiply-adds for 1,024 queries. If you write each as a kernel with one thread
+# per result, one still takes {{ seen.times | .1f }}× longer than the other on an H100. Which one, and why?
 
 # %% [markdown]
 # ## Attention: a soft lookup
 #
-# A Python dictionary returns the value whose key matches. *Attention* is a soft lookup: it scores every key
-# against a *query*, and returns a weighted average of all the *values*. All of them are vectors of d elements. A score,
-# or *logit*, is the dot product of a key with the query, times a scale. *Softmax* turns the logits into weights that add up
-# to 1: subtract the largest, take the exponentials, and divide by their sum.
+# A Python dictionary returns the value whose key matches. *Attention* is a soft lookup: it scores every key against a
+# *query*, and returns a weighted average of all the *values*. Queries, keys and values are all vectors of d elements.
+# A score, or *logit*, is the dot product of a key with the query, times a scale. *Softmax* turns the logits into
+# weights that add up to 1: subtract the largest, take the exponentials, and divide by their sum.
 #
-# Let's do one by hand, with d = 4, the query (1, 1, 1, 1) and a scale of $1/\sqrt{d}$ = 0.5. The table shows only the
-# first element of each value:
+# Let's compute one lookup by hand, with d = 4, the query (1, 1, 1, 1) and a scale of $1/\sqrt{d}$ = 0.5. The table
+# shows only the first element of each value:
 #
 # | key | logit | exp(logit − max) | weight | value |
 # | --- | --- | --- | --- | --- |
@@ -33,7 +32,7 @@
 # | (0,&nbsp;0,&nbsp;0,&nbsp;0) | 0&nbsp;·&nbsp;0.5 =&nbsp;0 | $e^{-2}$ = {{ tiny.e2 | .2f }} | {{ tiny.w2 | .2f }} | 40 |
 #
 # The answer is {{ tiny.w0 | .2f }} · 10 + {{ tiny.w1 | .2f }} · 20 + {{ tiny.w2 | .2f }} · 40 =
-# {{ tiny.answer | .1f }}. A plain average would be {{ tiny.plain | .1f }}.
+# {{ tiny.answer | .1f }}.
 #
 # ??? definition "Attention"
 #     For each query, an average of the values, weighted by how well their keys match the query.
@@ -87,8 +86,8 @@ publish(
 # O = P V
 # $$
 #
-# $Q$, $K$, $V$ and the result $O$ are $N \times d$. The logits $S$ and the weights $P$ are
-# $N \times N$, and $m_i$ is the largest logit in row $i$. This is one *head*, of width $d$; a model runs many.
+# $Q$, $K$, $V$ and the result $O$ are $N \times d$. The logits $S$ and the weights $P$ are $N \times N$, and $m_i$ is
+# the largest logit in row $i$. This is one *head*, of width $d$; a model has many of them.
 #
 # ??? definition "Head | heads"
 #     One of several attention computations that run side by side, each on its own slice of the model's width.
@@ -182,8 +181,8 @@ void attention_per_query(const float* Q, const float* K, const float* V,
 """)
 
 # %% [markdown]
-# Launch it on the example above. The first column of `V` holds 10, 20 and 40. Each other column is 1 in one row
-# only, so it returns the weight of one key.
+# Launch it on the example above. The first column of `V` holds 10, 20 and 40. Each of the other columns is 1 in a
+# single row, so it returns the weight of one key.
 
 # %%
 Q = np.float32([[1, 1, 1, 1], [0, 0, 2, 2], [0, 0, 0, 0]])
@@ -194,11 +193,11 @@ ATTENTION(Q, K, V, S, P, O, 3, 4, 0.5, grid=1, block=32)  # N = 3, d = 4
 print(O.round(2))
 
 # %% [markdown]
-# Thread 0 reproduces our answer and its weights. Query 2 is all zeros, so it gets the plain average.
+# Query 2 is all zeros, so it gets the plain average of the values.
 #
 # ??? question "Why does softmax subtract the largest logit?"
-#     The subtraction divides every exponential and their sum by the same factor, so the weights stay. But without it,
-#     a logit above {{ overflow.limit | .0f }} overflows a 32-bit float.
+#     The subtraction divides every exponential and their sum by the same factor, so the weights don't change. But
+#     without it, a logit above {{ overflow.limit | .0f }} overflows a 32-bit float.
 
 # %% fold="Code of the checks"
 from tilewise import agree, case, ceil_div, integers, normal, output
@@ -242,8 +241,8 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Independent loops: which loops can become threads?
 #
-# Can the seven remaining loops become threads, too? Only if they're *independent*: no iteration needs a result of
-# another one, so they can run in any order, or all at once.
+# The loop over the queries became threads. Can the seven other loops become threads, too? Only if they're
+# *independent*: no iteration reads or writes what another one writes, so they can run in any order, or all at once.
 #
 # ??? definition "Independent loop | independent loops"
 #     A loop in which no iteration reads or writes what another one writes.
@@ -266,9 +265,9 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Parallelising a contraction: a race
 #
-# Suppose {{ broken.d }} threads share one contraction. They all read the old score, add their own product, and
-# write the result. The last write wins: this \race leaves {{ broken.right }} of
-# {{ broken.entries }} scores right. A GPU doesn't report it, because every access is inside an array. The simulator does.
+# Suppose {{ broken.d }} threads share one contraction. They all read the old score, add their own product, and write
+# the result. The last write wins: with this \race, {{ broken.right }} of {{ broken.entries }} scores are correct. A
+# GPU doesn't detect it. The simulator does.
 
 # %%
 RACING_SCORES = Kernel(r"""
@@ -325,16 +324,15 @@ def without_k(N, d):
 try_it(without_k, RACING_SCORES, N=(1, 8, 32), d=(1, 4, 16))
 
 # %% [markdown]
-# Threads can share a sum, with more care, as [a later lesson](../memory/reductions.py) shows. Until then, each
-# contraction stays within one thread.
+# Until [a later lesson](../memory/reductions.py), each contraction stays within one thread.
 
 # %% [markdown]
 # ## Kernel 2: more threads than queries
 #
 # For 1,024 queries, the kernel above uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once.
-# The independent loops supply more. But softmax needs whole rows of $S$, and blocks of one launch don't wait for each
-# other. So each step becomes a kernel. We call the three of them *Kernel 2*.
-# ([Kernel 1](../speed/attention_critical_path.py), on a Further page, runs every loop on one thread.)
+# The independent loops can supply more threads. But softmax needs whole rows of $S$, and blocks of one launch don't
+# wait for each other. So each step becomes a kernel of its own. We call the three of them *Kernel 2*; [Kernel
+# 1](../speed/attention_critical_path.py) runs every loop on one thread.
 #
 # The first kernel gives every score its own thread, with the axes `j` and `i`.
 
@@ -538,9 +536,9 @@ show(
 per_iteration = {name: sum(count for _, count in loads.values()) for name, loads in PER_ITERATION.items()}
 
 # %% [markdown]
-# That's {{ warp.scores }} sectors against {{ warp.weighted_sum }}. Over the whole launch, the scores touch
-# {{ traffic.ratio | .1f }}× as many sectors and take {{ seen.times | .1f }}× longer. So it isn't the arithmetic that
-# sets the time, but which addresses a warp reads together.
+# That's {{ warp.scores }} sectors compared with {{ warp.weighted_sum }}. Over the whole launch, the scores touch
+# {{ traffic.ratio | .1f }}× as many sectors and take {{ seen.times | .1f }}× longer. So the time depends not on the
+# arithmetic, but on which addresses a warp reads together.
 
 # %% fold="Code of the check"
 
@@ -575,9 +573,10 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - Attention is a soft lookup: $QK^\top$ scores every key, softmax makes weights of the scores, $PV$ averages the values.
+# - Attention is a soft lookup: $QK^\top$ scores every key, softmax turns the scores into weights, and $PV$ averages
+#   the values.
 # - An independent loop can become an axis of the grid. In a contraction, threads would overwrite each other's sums.
-# - Equal arithmetic doesn't mean equal time: what counts is the sectors that a warp touches.
+# - Equal arithmetic doesn't mean equal time: what counts is how many sectors a warp touches.
 #
 # ## In your own kernel
 #
@@ -652,10 +651,10 @@ def independence_tests(answer):
 exercise(
     "Is this loop independent?",
     """
-    Write `independent(body, n, arrays)`: can a loop that calls `body(i, arrays)` for i from 0 to n - 1 be
-    mapped to threads? `body` changes the arrays in place. It isn't enough to run the iterations in a
-    shuffled order: an integer sum comes out right in any order, but goes wrong when all iterations read
-    before any of them writes. The tests try five loops and check that you leave the arrays unchanged.
+    Write `independent(body, n, arrays)`, which returns whether a loop that calls `body(i, arrays)` for i from 0 to
+    n - 1 can be mapped to threads. `body` changes the arrays in place. It isn't enough to run the iterations in a
+    shuffled order: an integer sum is right in any order, but wrong if all iterations read before any of them
+    writes. The tests try five loops and check that you leave the arrays unchanged.
     """,
     answer=independent,
     tests=independence_tests,

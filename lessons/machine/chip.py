@@ -8,10 +8,9 @@
 # ---
 
 # %% [markdown]
-# One thread follows a chain of indices through an array. Each load returns the index of the next one, so the
-# thread can do nothing but wait. How long does a load take when the array spans 4 KiB? And when it spans
-# 1 GiB? The kernel and its instructions are the same in both cases. Guess both times, and the factor between
-# them.
+# One thread follows a chain of indices through an array. Each load returns the index of the next one, so the thread
+# can do nothing but wait. The kernel and its instructions are the same for an array of 4 KiB and one of 1 GiB. Guess
+# how long a load takes in each, and the factor between the two times.
 #
 # That factor is why memory dominates this course. Most of the optimisations that follow replace loads from a
 # distant memory with loads from a closer one. So you need to know which memories a GPU has, how large they
@@ -20,9 +19,9 @@
 # %% [markdown]
 # ## Pointer chasing: a kernel that can only wait
 #
-# The array `ring` consists of 128-byte lines of 32 words each, and the first word of a line is the index of
-# the next line. The address of each load is the result of the load before, so the loop runs at the latency of
-# memory. This technique is called *pointer chasing*.[^credit]
+# The array `ring` consists of 128-byte lines of 32 words each, and the first word of a line is the index of the next
+# line. The address of each load is the result of the previous one, so the loop is bound by memory latency. This
+# technique is called *pointer chasing*.[^credit]
 #
 # [^credit]: Larry McVoy and Carl Staelin's [lmbench](https://www.usenix.org/publications/library/proceedings/sd96/mcvoy.html)
 #     measured CPU caches this way in 1996. [Wong et al.](https://doi.org/10.1109/ISPASS.2010.5452013) brought
@@ -230,11 +229,10 @@ if gpu_here():
             print(f"{name}: {given[name]:,} {unit}".rstrip())
 
 # %% [markdown]
-# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but only
-# {{ devices.h100_sxm.sms }} are enabled in this model and {{ devices.h100_pcie.sms }} in the PCIe card. A full
-# A100 chip has {{ count.full_a100 }}, and {{ devices.a100_sxm_80_gb.sms }} are enabled. With a few SMs disabled, a
-# chip with small defects can still be sold. A kernel runs unchanged on all of these GPUs, because blocks aren't
-# tied to particular SMs.
+# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but only {{ devices.h100_sxm.sms }}
+# are enabled in the SXM model used here and {{ devices.h100_pcie.sms }} in the PCIe card. A full A100 chip has
+# {{ count.full_a100 }}, and {{ devices.a100_sxm_80_gb.sms }} are enabled. A kernel runs unchanged on all of these
+# GPUs, because blocks aren't tied to particular SMs.
 #
 # ??? question "How do we know what a chip looks like inside?"
 #     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
@@ -430,14 +428,13 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## Measuring the latency of each level
 #
-# Now predict. Latency should rise where the ring outgrows a level: at 256 KiB, the on-chip memory of one SM,
-# and at {{ chip.l2_mib | .0f }} MiB, the L2 cache. A second kernel, `lay_ring`, writes rings of up to
-# 1 GiB whose links jump around the array.[^ring] It writes the index of the next line to all 32 words of a
-# line.[^whole]
+# Now predict. Latency should rise where the ring outgrows a level: at 256 KiB, the on-chip memory of one SM, and at
+# {{ chip.l2_mib | .0f }} MiB, the L2 cache. A second kernel, `lay_ring`, writes rings of up to 1 GiB whose links jump
+# around the array.[^ring] It fills all 32 words of a line, not just the first, with the index of the next
+# one.[^whole]
 #
-# [^ring]: The line after line *x* is *ax* + *b*, modulo the number of lines. By the Hull–Dobell theorem (1962), this
-#     visits every line once if *a* − 1 is a multiple of 420 and *b* has no common factor with the number of lines,
-#     for any number of lines with no prime factors but 2, 3, 5 and 7.
+# [^ring]: The line after line *x* is *ax* + *b*, modulo the number of lines, with *a* and *b* chosen so that the ring
+#     visits every line once.
 #
 # [^whole]: If only part of a line has been written, the first read has to fetch the rest from device memory, and
 #     we'd be timing that too.
@@ -467,9 +464,9 @@ void lay_ring(unsigned* ring, unsigned lines,
 """)
 
 # %% [markdown]
-# Before we time anything, we test both kernels. A `case` holds the arguments of a launch, `output` is an array
-# for the kernel to fill, and `agree` compares each kernel with its pseudocode. During the measurement, the line
-# where each walk ends is compared with the one that integer arithmetic predicts.
+# Before we time anything, we test both kernels. A `case` holds the arguments of a launch, `output` is an array for
+# the kernel to fill, and `agree` compares each kernel with its pseudocode. During the measurement, we compare the
+# line where each chase ends with the line computed from the formula for the links.
 
 # %%
 from tilewise import agree, case, ceil_div, constant, output
@@ -646,10 +643,9 @@ if np.isfinite(list(wait_ns.values())).all():
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# Three levels show up. A load takes {{ cycles.near | .0f }} cycles from L1 in a ring of 4 KiB, and
-# {{ cycles.l1 | .0f }} in one of 32 KiB. A load from L2 takes {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }}
-# cycles, depending on the size of the ring. In a ring of 1 GiB, nearly all of which is in device memory, a load takes
-# {{ cycles.memory | .0f }}.[^tlb]
+# Three levels show up. A load takes {{ cycles.near | .0f }} cycles from L1 in a ring of 4 KiB. A load from L2 takes
+# {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }} cycles, depending on the size of the ring. In a ring of 1 GiB,
+# nearly all of which is in device memory, a load takes {{ cycles.memory | .0f }}.[^tlb]
 #
 # The first step comes a little before 256 KiB. Two reasons are likely: L1 doesn't get all of that memory, because the
 # system reserves 1 KiB of shared memory for each block, and a cache can evict lines before it is full.
@@ -658,9 +654,7 @@ if np.isfinite(list(wait_ns.values())).all():
 # NVIDIA's [white paper on the
 # A100](https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf)
 # suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our one thread would
-# then have only half of L2 nearby. The step does move with the size of L2: a load takes {{ larger_l2.cycles | .0f }}
-# cycles in a ring of 40 MiB on an H100, whose L2 has {{ larger_l2.h100_mib }} MiB, and just as many in one of 48 MiB
-# on an H200, whose L2 has {{ larger_l2.h200_mib }} MiB.
+# then have only one partition to cache its data.
 #
 # [^tlb]: At the recorded clock of {{ clock_ghz | .2f }} GHz, and including a few cycles to compute the address.
 #     In large rings, it also includes translating virtual addresses to physical ones, since the caches for page
@@ -679,8 +673,8 @@ if np.isfinite(list(wait_ns.values())).all():
 # - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and
 #   device memory. From L1 and shared memory to L2 to device memory, each level is larger and
 #   slower.
-# - Dependent loads run at the latency of the level that holds the data. Shrink the working set to fit a closer
-#   level, and the same code runs faster.
+# - The time of a dependent load is the latency of the level that holds the data. Shrink the working set to fit a
+#   closer level, and the same code runs faster.
 # - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.
 #
 # For a summary of this part, see the [recap](../../recap.md#machine).
@@ -737,12 +731,12 @@ exercise(
     4. The last level on the chip that all SMs share.
     5. Private to a thread, but part of device memory.
     6. Written by the host, only read by kernels.
-    7. The target of the host's copies.
+    7. The memory that the host copies data to.
     8. Where the compiler puts values when it runs out of registers.
     9. Grows when a kernel uses less shared memory.
     10. 64 KiB in total.
     11. Keeps its contents between launches, and any kernel can write it.
-    12. Leaves less room for its SM's cache when it grows.
+    12. When it grows, its SM's cache shrinks.
     """,
     answer=memory_of,
     tests=memory_tests,
@@ -756,5 +750,5 @@ exercise(
 # %% [markdown]
 # Our thread waits {{ ns.memory | .0f }} ns for 4 bytes, so it reads {{ alone_mb_per_s | .0f }} MB/s from a memory
 # that can deliver {{ chip.memory_tb_per_s | .2f }} TB/s. To keep that memory busy, about {{ in_flight_mb | .1f }} MB
-# of loads must be in flight at any time. How fast can a kernel be if they are? That's the question [the roofline
-# model](../speed/roofline.py) answers.
+# of loads must be in flight at any time. How fast can a kernel run with that many loads in flight? That's the
+# question [the roofline model](../speed/roofline.py) answers.

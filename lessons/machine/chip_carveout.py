@@ -12,7 +12,6 @@
 # Each SM of an H100 has {{ carve.total }} KiB of on-chip memory for L1 and shared memory, and a kernel can
 # choose how to divide it. Take 96 KiB of data that a kernel loads again and again, and give shared memory as
 # much as it can get. By what factor does the latency of a load rise? And by what factor does throughput fall?
-# The two factors are far apart.
 #
 # The choice matters both for kernels that rely on L1 and for kernels that need large \tiles in shared memory:
 # whatever shared memory gets, L1 loses.
@@ -148,7 +147,7 @@ show(
         y="cycles per load",
         marks=[Mark(f"{kib} KiB", x=TOTAL_KIB - kib, role=role) for kib, role in ROLES.items()],
         title="Loads are fast as long as the ring fits in L1",
-        caption="Cycles per dependent load for rings of 32, 96 and 160 KiB, by the shared memory that the driver sets aside on each SM of an {machine}. To the left of a dotted line, the ring of that size fits in L1.",
+        caption="Cycles per dependent load for rings of 32, 96 and 160 KiB, by the shared memory that the driver sets aside on each SM of an {machine}. To the left of each dotted line, the corresponding ring fits in L1.",
     )
 )
 if np.isfinite(list(waits.values())).all():
@@ -170,8 +169,7 @@ publish(
 # %% [markdown]
 # ## Shared memory: the same memory, lower latency
 #
-# L1 and shared memory are the same physical memory. Are they equally fast? This kernel builds a ring of 4 KiB in
-# shared memory and follows it.
+# Is shared memory as fast as L1? This kernel builds a ring of 4 KiB in shared memory and follows it.
 
 # %%
 CHASE_SHARED = Kernel(
@@ -219,9 +217,8 @@ if np.isfinite([shared_cycles, waits[32][0]]).all():
 
 # %% [markdown]
 # A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit, which
-# takes {{ shared.l1_cycles | .0f }} cycles in the ring of 32 KiB. Both times include computing the address, which
-# takes longer for a 64-bit global address. A cache also has to check whether it holds the data at all; shared memory
-# doesn't.
+# takes {{ shared.l1_cycles | .0f }}. Both times include computing the address, which takes longer for a 64-bit global
+# address. A cache also has to check whether it holds the data at all; shared memory doesn't.
 
 # %% [markdown]
 # ## Throughput: many loads in flight
@@ -288,7 +285,7 @@ cases = [rereading(1, 33, 3, 2), rereading(1, 64, 7, 5), rereading(3, 32, 5, 2)]
 agree(reread, REREAD, cases, rtol=1e-5)
 
 # %% [markdown]
-# Add rounds. Does a round that a cache would serve request fewer sectors than the first one?
+# Add rounds. If a cache would serve a later round, does that round request fewer sectors than the first?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -383,15 +380,10 @@ assert not counted["dram__throughput.avg.pct_of_peak_sustained_elapsed"] > 5, (
 # With L1 at its largest, the SMs load their 96 KiB at {{ rate.all | .2g }} TB/s in total; with L1 at its smallest, at
 # {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls
 # only by a factor of {{ rate.less | .2g }}. With 1,024 threads per SM, many loads are in flight at once, so their
-# latencies overlap. All three lines end near the same rate, which the \bandwidth of L2 sets. That's still far above
-# the {{ rate.memory | .3g }} TB/s of device memory.
+# latencies overlap. All three lines end near the same rate, which is set by the \bandwidth of L2.
 #
 # To confirm that L2 is the limit, we counted its traffic on an H200. With L1 at its smallest, L2 is busy
 # {{ traffic.l2 | .0% }} of the time, and {{ traffic.hits | .1% }} of its reads hit.
-#
-# Even when all loads hit in L1, 32 KiB reaches a lower throughput than the larger working sets, because part of the
-# time doesn't depend on the size. At a carve-out of 0, the times for the three sizes are on a straight line with a
-# fixed part of {{ reread.fixed_us | .2g }} µs, which is {{ reread.fixed_of_32 | .0% }} of the time for 32 KiB.
 
 # %% [markdown]
 # ## The answer
@@ -403,8 +395,8 @@ assert not counted["dram__throughput.avg.pct_of_peak_sustained_elapsed"] > 5, (
 # %% [markdown]
 # ## Takeaways
 #
-# - L1 and shared memory share the same on-chip memory. The carve-out sets the split, and the driver rounds it up to
-#   a supported size.
+# - L1 and shared memory are carved out of the same on-chip memory. The carve-out sets the split, and the driver
+#   rounds it up to a supported size.
 # - If the working set no longer fits in what is left for L1, some of its loads go to L2. Latency suffers most; with
 #   enough loads in flight, throughput suffers much less.
 # - Shared memory has a somewhat lower latency than L1, and the kernel decides what to keep there.

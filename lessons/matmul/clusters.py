@@ -8,13 +8,14 @@
 # ---
 
 # %% [markdown]
-# An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at once. The driver
-# says {{ fours.at_once }}: {{ fours.idle }} SMs stay idle, and a launch of {{ fours.naive }} clusters takes a second wave.
+# An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at
+# once. On the one that we measured, the driver says {{ fours.at_once }}: {{ fours.idle }} SMs stay idle, and a launch
+# of {{ fours.naive }} clusters takes a second wave.
 #
-# This lesson is about synchronising more than one block, or less. The blocks of a *cluster* wait for each other and
-# access each other's shared memory. A *named barrier*, older than Hopper, synchronises some of a block's warps. With *programmatic
-# dependent launch*, a kernel starts before the previous one has finished. You'll run each in a small kernel and break it on
-# purpose. The questions are always the same: who waits, for whom, and do they all arrive?
+# This lesson is about synchronising more than one block, or only part of one. The blocks of a *cluster* wait for each
+# other and access each other's shared memory. A *named barrier* synchronises some of a block's warps. With
+# *programmatic dependent launch*, a kernel starts before the previous one has finished. You'll run each in a small
+# kernel and break it on purpose. The questions are always the same: who waits for whom, and does everyone arrive?
 
 # %% fold="Imports, and numbers for the text"
 import ctypes
@@ -33,9 +34,9 @@ MACHINE = "H200"  # whose records of this lesson the text quotes
 # %% [markdown]
 # ## GPCs: where a cluster fits
 #
-# The blocks of a *thread block cluster* run at the same time, on SMs of one *GPC* (graphics processing cluster). Write
-# `__cluster_dims__(4, 1, 1)` in front of the kernel, or set the cluster's size when you launch it. Without such a guarantee, waiting for
-# another block could hang: it might not have started yet.
+# The blocks of a *thread block cluster* run at the same time, on SMs of one *GPC* (graphics processing cluster).
+# Write `__cluster_dims__(4, 1, 1)` in front of the kernel, or set the cluster's size when you launch it. If blocks
+# weren't guaranteed to run at the same time, waiting for another one could hang: it might not have started yet.
 #
 # ??? definition "GPC | GPCs"
 #     Graphics processing cluster: a group of SMs on the chip. The blocks of a thread block cluster run within one.
@@ -171,7 +172,7 @@ if GPCS:
             x="blocks per cluster",
             y="SMs in use",
             title="Large clusters leave SMs idle",
-            caption=f"SMs that clusters of one block per SM can use at once on an {MACHINE}, by the size of the cluster: computed from groups of {', '.join(map(str, GPCS))} SMs, and as cuOccupancyMaxActiveClusters says. The two agree.",
+            caption=f"Number of SMs that clusters with one block per SM can use at once on an {MACHINE}, by cluster size: computed from groups of {', '.join(map(str, GPCS))} SMs, and as reported by cuOccupancyMaxActiveClusters. The two agree.",
         )
     )
 publish(
@@ -195,16 +196,18 @@ publish(
 )
 
 # %% [markdown]
-# On the H200 of the figure, that makes {{ gpcs.number }} groups of {{ gpcs.least }} to {{ gpcs.most }} SMs. A group of *s* SMs has
-# room for *s* / 4 clusters of four, rounded down. These add up to {{ gpcs.fours }}, as the driver says.[^groups]
+# On the H200 in the figure, this procedure finds {{ gpcs.number }} groups of {{ gpcs.least }} to {{ gpcs.most }} SMs.
+# A group of *s* SMs has room for *s* / 4 clusters of four, rounded down. These add up to {{ gpcs.fours }}, and the
+# driver says the same.[^groups]
 #
-# [^groups]: The output calls each group a GPC, but not every one is a whole GPC: an H100 has eight of those, according to NVIDIA's
-#     white paper. The {{ gpcs.small }} smallest groups have {{ gpcs.small_sms }} SMs together, as many as a GPC.
+# [^groups]: The output calls each group a GPC, although an H100 has only eight GPCs, according to NVIDIA's white
+#     paper.
 #
 # Clusters of more than eight blocks aren't portable: the kernel must opt in with
-# `cudaFuncAttributeNonPortableClusterSizeAllowed`. Then an H100 or H200 takes up to 16 blocks per cluster, and this H200 runs
-# {{ gpcs.sixteens }} such clusters at once, on {{ gpcs.sixteens_sms }} SMs. Clusters of two use all {{ fours.pairs_sms }}. So ask
-# `cudaOccupancyMaxActiveClusters` before you choose a cluster's size and a grid.
+# `cudaFuncAttributeNonPortableClusterSizeAllowed`. With that, an H100 or H200 supports up to 16 blocks per cluster,
+# and this H200 runs {{ gpcs.sixteens }} clusters of that size at once, on {{ gpcs.sixteens_sms }} SMs. Clusters of
+# two use all {{ fours.pairs_sms }}. So ask `cudaOccupancyMaxActiveClusters` before you choose a cluster's size and a
+# grid.
 #
 # ## Distributed shared memory
 #
@@ -213,7 +216,7 @@ publish(
 #
 # - `mapa` turns the address of a shared variable into the address of the same variable in another block of the cluster.
 # - `ld.shared::cluster` loads from there. Stores, atomics and `mbarrier.arrive` work in the same way.
-# - `barrier.cluster.arrive` and `barrier.cluster.wait` form a barrier of all threads of the cluster.
+# - `barrier.cluster.arrive` and `barrier.cluster.wait` together form a barrier for all threads of the cluster.
 #
 # In CUDA C++, `cooperative_groups::this_cluster()` has `sync()` and `map_shared_rank()`.
 #
@@ -362,8 +365,8 @@ try_it(summing, SPOILT, rows=(1, 2, 4), cols=(1, 300, 1000))
 # Both barriers are needed. Before the first, block 1 may not even have started. Without the second, block 1 may exit while
 # block 0 still reads. Independent work goes between `arrive` and `wait`.
 #
-# How far away is the other block's shared memory? It should be farther than the block's own, and closer than the L2. A pointer
-# chase, in which each load needs the result of the one before, gives the latency:
+# How far away is the other block's shared memory? It should be farther than the block's own, and closer than the L2.
+# A pointer chase, in which each load needs the result of the previous one, gives the latency:
 
 # %% fold="Kernel of the measurement"
 CHASE = Kernel(
@@ -464,8 +467,8 @@ if complete(LATENCY):
             x="latency [cycles]",
             form=".0f",
             role="read",
-            title="A load from another block's shared memory is closer to an L2 load than to a local one",
-            caption=f"Latency of a load whose address is the result of the one before, on an {MACHINE}. Other blocks: the mean over the seven other blocks of a cluster of eight. The ring in global memory has 512 KiB, and its loads bypass the L1.",
+            title="The latency of another block's shared memory is closer to the L2's than to that of a block's own",
+            caption=f"Latency of a load whose address is the result of the previous one, on an {MACHINE}. Other blocks: the mean over the seven other blocks of a cluster of eight.",
         )
     )
 
@@ -544,10 +547,10 @@ matvec(const float* W, const float* x, float* y, int rows) {
 MATVEC.region("multicast")
 
 # %% [markdown]
-# Each block expects the bytes of all four quarters, although it requests only one. The cluster barrier comes
-# before the copies, or bytes could arrive at an mbarrier that isn't initialised yet. In a ring, there's a third
-# rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it. So they arrive at
-# `empty` of each block that loads a part of it, through `mapa`.
+# Each block expects the bytes of all four quarters, although it requests only one. The cluster barrier must come
+# before the copies; otherwise bytes could arrive at an mbarrier that isn't initialised yet. In a ring of stages,
+# there's a third rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it.
+# So, with addresses from `mapa`, they arrive at the `empty` barrier of every block that loads a part of the stage.
 
 # %% fold="Code of the checks and of the table"
 
@@ -604,8 +607,7 @@ broken_table(
 )
 
 # %% [markdown]
-# For 64 rows, the simulator counts {{ multicast.sectors | , }} sectors loaded with the multicast, and {{ multicast.alone | , }} if each
-# block copies the whole vector for itself. [The GEMM](hopper.py#clusters-and-multicast) shares tiles of B in this way.
+# [GEMM on Hopper](hopper.py#clusters-and-multicast) shares tiles of B in this way.
 #
 # ## Named barriers: ids and counts
 #
@@ -719,16 +721,18 @@ broken_table(
 
 # %% [markdown]
 # With a count of 96, a barrier waits for a warp that never comes. A count of 32 is worse: each warp's own arrival
-# completes the barrier, so nobody waits for anybody. The kernel doesn't hang, but some of its results are wrong now and then.
+# completes the barrier, so nobody waits for anybody. The kernel doesn't hang, but some of its results are
+# occasionally wrong.
 #
-# An [mbarrier](tma.py#the-life-of-an-mbarrier) could do the same. It also counts bytes of the TMA, and works across a cluster.
-# But a named barrier needs no shared memory, no initialisation and no parity.
+# An [mbarrier](tma.py#the-life-of-an-mbarrier) could do the same. It can also count the bytes that the TMA delivers,
+# and it works across a cluster. But a named barrier needs no shared memory, no initialisation and no parity.
 #
 # ## Programmatic dependent launch: start before the previous kernel ends
 #
-# Kernels in one stream run one after the other. While the last blocks of one kernel finish and those of the next one set
-# themselves up, most of the GPU is idle. Even [in a CUDA graph](../speed/launches.py#predict-then-measure), each tiny kernel
-# takes {{ chain.base | .1f }} µs. *Programmatic dependent launch* (PDL) overlaps the end of one kernel with the start of the next:
+# Kernels in one stream run one after the other. While the last blocks of one kernel finish and the first blocks of
+# the next go through their set-up, most of the GPU is idle. Even [in a CUDA
+# graph](../speed/launches.py#predict-then-measure), each tiny kernel takes {{ chain.base | .1f }} µs. *Programmatic
+# dependent launch* (PDL) overlaps the end of one kernel with the start of the next:
 #
 # 1. The host launches the second kernel with `cudaLaunchKernelEx` and the attribute
 #    `cudaLaunchAttributeProgrammaticStreamSerialization`.
@@ -808,10 +812,10 @@ def stepping(n):
 agree(chain_step, CHAIN_STEP, [stepping(1), stepping(300), stepping(1000)], rtol=0.0)
 
 # %% [markdown]
-# Now time a chain of {{ chain.steps }} such kernels, with prologues of up to {{ chain.longest | , }} cycles. Predict first. Without the
-# attribute, a kernel takes its prologue and the {{ chain.base | .2f }} µs of a tiny kernel in a graph. With the attribute
-# and the trigger at the start, its prologue should overlap the previous kernel, as in a pipeline of two
-# stages, so it takes the longer of the two.
+# Now time a chain of {{ chain.steps }} such kernels, with prologues of up to {{ chain.longest | , }} cycles. Predict
+# first. Without the attribute, a kernel should take as long as its prologue plus the {{ chain.base | .2f }} µs of a
+# tiny kernel in a graph. With the attribute and the trigger at the start, its prologue should overlap the previous
+# kernel, as in a pipeline of two stages, so it should take only the longer of the two times.
 
 # %% fold="Variants of the measurement"
 STEPS = 20
@@ -931,6 +935,7 @@ ABOVE, SAVED, PDL_US = (
 )
 if complete(CHAIN_US):
     assert np.ptp(ABOVE) < 0.1, "the text says: the slope is as predicted"
+    assert WRONG["no wait"] == ELEMENTS, "the text says: all elements"
     assert np.ptp(SAVED) < 0.1, "the text says: at every length"
     assert PDL_US.max() < 1.25 * PDL_US.min(), "the title: it hardly matters"
 publish(
@@ -950,31 +955,34 @@ publish(
 )
 
 # %% [markdown]
-# With PDL, a kernel takes {{ chain.pdl | .1f }} µs without a prologue, and {{ chain.pdl_longest | .1f }} µs with the longest one. That's
-# far less than predicted, and less than the {{ chain.longest_us | .1f }} µs of that prologue, so at least
-# {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they
-# wait, so each lets the next one start while several before it are still in their prologues.
+# With PDL, a kernel takes {{ chain.pdl | .1f }} µs without a prologue, and {{ chain.pdl_longest | .1f }} µs with the
+# longest one. That's far less than predicted, and less than the {{ chain.longest_us | .1f }} µs of that prologue, so
+# at least {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they wait, so
+# each lets the next one start while several earlier ones are still in their prologues.
 #
-# Without the attribute, the slope is as predicted, but each kernel takes {{ chain.above | .1f }} µs more: the prediction started from
-# a graph, and these are launches into a stream. The attribute without the trigger saves {{ chain.saved | .1f }} µs at every
-# length: such a kernel counts as having triggered when its blocks exit, so only the launch overlaps, not the prologue.
+# Without the attribute, the slope is as predicted, but each kernel takes {{ chain.above | .1f }} µs more: the
+# prediction was based on launches in a graph, whereas these are launches into a stream. The attribute without the
+# trigger saves {{ chain.saved | .1f }} µs at every length: such a kernel counts as having triggered when its blocks
+# exit, so only the launch overlaps, not the prologue.
 #
-# And without the wait? In the worst of ten runs, {{ chain.wrong | , }} of {{ chain.elements | , }} elements were wrong.
+# And without the wait? In the worst of ten runs, all {{ chain.wrong | , }} elements were wrong.
 #
 # ## Takeaways
 #
 # - The blocks of a cluster run at the same time within one GPC, so clusters of more than two blocks can leave SMs idle. Ask
 #   `cudaOccupancyMaxActiveClusters` before you choose a size.
-# - Put a cluster barrier before the first access to another block's shared memory, and one before any block exits. A multicast fills
-#   the same address in each block of its mask, and each block expects all bytes that it receives.
+# - Put a cluster barrier before the first access to another block's shared memory, and one before any block exits. A
+#   multicast writes to the same address in each block selected by its mask, and each block must expect all the bytes
+#   that it receives, not just those it requests.
 # - A named barrier counts threads that wait and threads that only arrive. If the count is too high, the kernel hangs; if it's too low, it races.
 # - With programmatic dependent launch, everything up to `griddepcontrol.wait` can overlap the kernels before it.
 #
 # ## In your own kernel
 #
-# If a kernel with clusters is slow, compare its grid with `cudaOccupancyMaxActiveClusters`: one cluster too many costs a whole
-# wave. If it hangs at a barrier, write down for each named barrier who arrives, who waits, and the sum. In Nsight
-# Systems, PDL shows as kernels of one stream that overlap; if yours don't, look for a kernel, memset or event in between.
+# If a kernel with clusters is slow, compare its grid with `cudaOccupancyMaxActiveClusters`: one cluster too many
+# costs a whole wave. If it hangs at a barrier, write down for each named barrier who arrives, who waits, and the
+# total count. In Nsight Systems, PDL shows up as overlapping kernels in one stream; if yours don't overlap, look for
+# a kernel, memset or event in between.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
@@ -1010,8 +1018,8 @@ def normalise_tests(kernel):
 exercise(
     "Divide each row by its sum",
     """
-    Write `normalise(x, y, cols)`: each element of `x`, divided by the sum of its row. As before, a cluster of four blocks with one warp each
-    computes one row. Every block writes its own columns. All sums are positive.
+    Write `normalise(x, y, cols)`, which divides each element of `x` by the sum of its row. As before, a cluster of four
+    blocks with one warp each computes one row. Every block writes its own columns. All sums are positive.
     """,
     answer=NORMALISE,
     tests=normalise_tests,

@@ -2,19 +2,19 @@
 # title: "FP32 GEMM at other sizes, and split-K"
 # needs: [matmul/register_tiles]
 # further: matmul/register_tiles
-# summary: "A kernel that nearly matches cuBLAS for 4,096-square matrices: what fraction of cuBLAS does it reach at 1,024, and what does splitting K win back?"
+# summary: "A kernel nearly matches cuBLAS on 4,096 × 4,096 matrices. What fraction of cuBLAS's throughput does it reach at 1,024, and how much does splitting K win back?"
 # description: "The register-tiled FP32 GEMM at small, large, oblong and odd sizes, with two tile sizes, and split-K with a second launch that adds the partial results."
 # date: 2026-11-23
 # tags: [GEMM, tile size, split-K, cuBLAS]
 # ---
 
 # %% [markdown]
-# The last kernel of [the lesson](register_tiles.py) reaches {{ size.n4096 | .0% }} of cuBLAS at 4,096 rows and columns. At 1,024 the same kernel
-# reaches {{ size.wide_1024 | .0%}}. Nothing in its loop has changed. There just aren't enough tiles: with tiles of 128 × 256 the
-# result has {{ size.tiles_wide }}, and the GPU has {{ size.sms }} SMs.
+# The last kernel of [the lesson](register_tiles.py) reaches {{ size.n4096 | .0% }} of cuBLAS at 4,096 rows and
+# columns. At 1,024 the same kernel reaches {{ size.wide_1024 | .0%}}. There just aren't enough tiles: with tiles of
+# 128 × 256 the result has {{ size.tiles_wide }}, and the GPU has {{ size.sms }} SMs.
 #
-# Small results are common: a projection in a model with few tokens, or the GEMMs inside attention. Two remedies
-# are cheap to try, smaller tiles and *\split-K*.
+# Small output matrices are common: think of a projection applied to few tokens, or the GEMMs inside attention. Two
+# remedies are cheap to try, smaller tiles and *\split-K*.
 
 # %% fold="Imports, and code of the figure"
 import numpy as np
@@ -50,8 +50,8 @@ show(
 # %% [markdown]
 # ## Two tile sizes
 #
-# The kernel is published, so you can import it. `kernels.matmul_fp32` has a tile of 128 × 256 per block and one block per SM.
-# `kernels.matmul_fp32_narrow` has tiles of 128 × 128, and two blocks share an SM.
+# `kernels.matmul_fp32` has a tile of 128 × 256 per block and one block per SM. `kernels.matmul_fp32_narrow` has tiles
+# of 128 × 128, and two blocks share an SM.
 
 # %%
 A, B = np.ones((5, 40), np.float32), np.full((40, 8), 3, np.float32)
@@ -155,13 +155,14 @@ assert [ceil_div(blocks(n, 256), GPU.sms) for n in (4095, 4097)] == [4, 5], "the
 
 
 # %% [markdown]
-# At 2,048 and 8,192, the better of the two reaches {{ size.best_2048 | .0% }} and {{ size.best_8192 | .0% }} of cuBLAS. At 1,024 the smaller
-# tiles are the better choice, because there are {{ size.tiles_narrow }} of them instead of {{ size.tiles_wide }}. They still reach only
-# {{ size.narrow_1024 | .0% }}: half of the SMs get nothing.
+# The better of the two reaches {{ size.best_2048 | .0% }} of cuBLAS at 2,048 and {{ size.best_8192 | .0% }} at 8,192.
+# At 1,024 the smaller tiles are the better choice, because there are {{ size.tiles_narrow }} of them instead of
+# {{ size.tiles_wide }}. They still reach only {{ size.narrow_1024 | .0% }}: half of the SMs get nothing.
 #
-# Odd sizes cost something else. At 4,095 the rows of B start at any multiple of 4 bytes, so the kernel is compiled with copies and
-# stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s, instead of {{ size.even | .0f }} at 4,096. At
-# 4,097, {{ size.tiles_4097 }} wide tiles need a fifth [wave](tiles_and_waves.py), and the rate drops to {{ size.odd_4097 | .0f }}.
+# Odd sizes have a cost of a different kind. At 4,095, a row of B can start at any multiple of 4 bytes, so the kernel
+# is compiled with copies and stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s,
+# instead of {{ size.even | .0f }} at 4,096. At 4,097, this version's {{ size.tiles_4097 }} wide tiles also need a
+# fifth [wave](tiles_and_waves.py), and the rate drops to {{ size.odd_4097 | .0f }} TFLOP/s.
 
 # %% [markdown]
 # ## Split-K: several blocks per tile
@@ -296,11 +297,11 @@ publish(
 )
 
 # %% [markdown]
-# Four parts make {{ parts.blocks_4 }} blocks for {{ parts.slots }} slots, two per SM, and bring the \GEMM to {{ parts.four | .0% }} of
-# cuBLAS. With eight parts, {{ parts.blocks_8 }} blocks no longer fit at once, and twice as many partial results have to be
-# written, read and added. With many tiles, \split-K has little to win: at 4,097, two parts lower the rate
-# from {{ parts.whole_4097 | .0f }} to {{ parts.split_4097 | .0f }} TFLOP/s. [Stream-K](shared_tiles.py) splits only the tiles of
-# the last \wave.
+# Four parts make {{ parts.blocks_4 }} blocks for {{ parts.slots }} slots, two per SM, and bring the \GEMM to
+# {{ parts.four | .0% }} of cuBLAS. With eight parts, {{ parts.blocks_8 }} blocks no longer fit at once, and twice as
+# many partial results have to be written, read and added. With many tiles, \split-K has little to offer: at 4,097,
+# two parts lower the rate of the narrow tiles from {{ parts.whole_4097 | .0f }} to {{ parts.split_4097 | .0f }}
+# TFLOP/s.
 
 # %% [markdown]
 # Run the launch that adds the parts. How do its loads and stores grow with the number of parts?
@@ -321,13 +322,14 @@ try_it(adding, ADD_PARTS, parts=(1, 4, 8), results=(1, 300, 2000))
 #
 # - A \GEMM with fewer tiles than SMs leaves SMs idle. Use smaller tiles, or split K.
 # - \Split-K trades memory traffic for parallelism: each part writes a partial result, and another launch adds them up.
-# - Choose as many parts as fill the GPU once. If the tiles alone fill it, don't split K.
+# - Choose the largest number of parts whose blocks all fit on the GPU at once. If the tiles alone fill it, don't
+#   split K.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Nsight Compute's launch statistics (`--section LaunchStats`) show `launch__waves_per_multiprocessor`. If it's well below one, take smaller
-# tiles, or split K until it's close to one.
+# Nsight Compute's launch statistics (`--section LaunchStats`) show `launch__waves_per_multiprocessor`. If it's well
+# below one, use smaller tiles or split K until it's close to one.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise

@@ -9,13 +9,12 @@
 # ---
 
 # %% [markdown]
-# A BF16 GEMM of 1,024 rows and columns has {{ few.wide }} tiles of 128 × 256. An H100 has {{ few.sms }} SMs, so three quarters of them
-# get no tile at all. [Stream-K](shared_tiles.py) with two blocks per tile would still use
-# only {{ few.twice }} of them.
+# A BF16 GEMM of 1,024 rows and columns has {{ few.wide }} tiles of 128 × 256. An H100 has {{ few.sms }} SMs, so three
+# quarters of them get no tile at all.
 #
-# Two remedies give nearly every SM a block, {{ few.small }} in all. *Smaller tiles*, 64 × 128, are simple. *\Split-K* uses tiles
-# of 128 × 128 and gives each to two blocks, half of K to each. It promises fewer bytes to load: the figure shows a quarter less
-# per SM. Which one is faster?
+# Two remedies give nearly every SM a block, {{ few.small }} in all. *Smaller tiles*, 64 × 128, are simple. *\Split-K*
+# uses tiles of 128 × 128 and assigns each tile to two blocks, which take half of K each. It promises fewer bytes to
+# load: a quarter fewer per SM, as the figure shows. Which one is faster?
 
 # %% fold="Imports, and code of the figure"
 import numpy as np
@@ -50,7 +49,7 @@ show(
         form=".0f",
         role="read",
         title="Split-K loads the fewest bytes per SM",
-        caption="What one block of a 1,024-square BF16 GEMM loads, by tile and number of blocks. With split-K, 32 KiB of it are accumulators from the other block.",
+        caption="Bytes that one block of a 1,024-square BF16 GEMM loads, by tile shape and number of blocks. With split-K, this includes 32 KiB of accumulators from the other block.",
     )
 )
 
@@ -62,9 +61,9 @@ show(
 # Each adds what it received to the half that it kept, and stores the sum. There's no workspace in global memory, no second
 # launch and no atomic.
 #
-# Two cluster barriers make that safe. The first guarantees that the other block has started, since you can't write to the shared memory
-# of a block that isn't running yet. Each block arrives at it right at its start and waits only before it writes, so the wait is
-# usually short. The second guarantees that both halves have arrived.
+# Two cluster barriers make that safe. The first guarantees that the other block has started, since you can't write to
+# the shared memory of a block that isn't running yet. Each block arrives at this barrier as soon as it starts and
+# waits only before it writes, so the wait is usually short. The second guarantees that both halves have arrived.
 
 # %% fold="The helper functions"
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
@@ -254,10 +253,10 @@ print(bf16.values(C)[0, 0], bf16.values(C)[127, 127], "= 128 times 1 times 0.5")
 # %% [markdown]
 # ## Smaller tiles, and a TMA store
 #
-# The other variants come from the same kernel source. With 64 × 128 tiles there's one consumer warpgroup and no cluster. A variant with a *TMA
-# store* writes C through shared memory in boxes, as in [the GEMM lesson](hopper.py#storing-c-stmatrix-and-tma), instead
-# of with 4-byte stores. Another one has five stages instead of eight. The checks also run split-K without its last cluster
-# barrier, and the simulator reports a race.
+# The other variants come from the same kernel source. With 64 × 128 tiles there's one consumer warpgroup and no
+# cluster. A variant with a *TMA store* writes C through shared memory in boxes, as in [the GEMM
+# lesson](hopper.py#storing-c-stmatrix-and-tma), instead of with 4-byte stores. Another has five stages instead of
+# eight. The checks also run split-K without its last cluster barrier, and the simulator reports a race.
 
 # %% fold="Code of the checks"
 
@@ -329,11 +328,13 @@ try_it({name: VARIANTS[name](128, 128, 512) for name in ("64 × 128", "64 × 128
 # %% [markdown]
 # ## Estimate: bytes per SM
 #
-# Both remedies give each SM the same {{ few.clocks | , }} cycles of tensor-core work. But a small tile needs {{ few.small_kb | .0f }} KiB of operands, and
-# split-K {{ few.halves_kb | .0f }}. How fast do they arrive? When all SMs of an H100 filled their [rings](hopper.py#warp-specialisation-producer-and-consumer-warpgroups)
-# at once, an SM received its second to fourth K tile at {{ few.rate | .0f }} bytes per cycle. At that pace, the small tile's operands
-# take {{ few.small_clocks | ,.0f }} cycles, twice the tensor-core work, and split-K saves {{ few.saved | ,.0f }} of them. So
-# split-K should win clearly.
+# Both remedies give each SM the same {{ few.clocks | , }} cycles of tensor-core work. But small tiles load
+# {{ few.small_kb | .0f }} KiB into each SM, and split-K {{ few.halves_kb | .0f }}, including the accumulators. How
+# fast do these bytes arrive? When all SMs of an H100 filled their
+# [rings](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) at once, an SM received its second to fourth
+# K tiles at {{ few.rate | .0f }} bytes per cycle. At that pace, loading small tiles takes
+# {{ few.small_clocks | ,.0f }} cycles, twice the tensor-core work, and split-K saves {{ few.saved | ,.0f }} of them.
+# So split-K should win clearly.
 
 # %% fold="Code of the numbers"
 CLOCKS = [
@@ -520,40 +521,43 @@ publish(
 # %% [markdown]
 # ## Measured: smaller tiles win
 #
-# The estimate was wrong. At 1,024, split-K takes {{ us.split | us }}, and small tiles with plain stores {{ us.plain | us }}. At the
-# estimated pace, their operands would arrive within {{ few.small_us | us }}, so that pace wasn't the limit. With K = 4,096, SMs with
-# small tiles received {{ pace.small | .0f }} KiB per µs and with
-# split-K only {{ pace.split | .0f }}, so split-K wasn't short of bandwidth there either.
+# The estimate was wrong. At 1,024, split-K takes {{ us.split | us }}, and small tiles with plain stores
+# {{ us.plain | us }}. At the estimated pace, their operands would arrive within {{ few.small_us | us }}, so that pace
+# wasn't the limit. With K = 4,096, each SM received {{ pace.small | .0f }} KiB per µs with small tiles but only
+# {{ pace.split | .0f }} with split-K, so split-K wasn't short of bandwidth there either.
 #
-# What does help is a cheap \epilogue. A TMA store brings small tiles to {{ us.stored | us }}. With five stages it's {{ us.five | us }}, or
-# {{ of.five | .0% }} of cuBLAS's rate. That second step is within the spread: times this short vary from process to process, from
-# {{ low.five | .1f }} to {{ high.five | .1f }} µs with five stages.
+# What does help is a cheap \epilogue. With a TMA store, small tiles take {{ us.stored | us }}. With five stages it's
+# {{ us.five | us }}, or {{ of.five | .0% }} of cuBLAS's rate, but that second step is within the run-to-run spread.
 #
 # Small tiles are best only as long as they fit in one wave. At 1,280 there are {{ at_1280.small }} of them, which is two waves, and they
 # reach {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in one wave and reach {{ of.square_1280 | .0% }}.
 #
-# With K = 4,096, split-K comes closer, since the exchange is paid only once. It reaches {{ of.long_split | .0% }} of cuBLAS, and small tiles with
-# five stages {{ of.long_five | .0% }}. Eight stages reach only {{ of.long_eight | .0% }}.
+# With K = 4,096, split-K comes closer, since one exchange is spread over more work. It reaches
+# {{ of.long_split | .0% }} of cuBLAS, and small tiles with five stages {{ of.long_five | .0% }}. Eight stages reach
+# only {{ of.long_eight | .0% }}.
 #
-# Why do more stages hurt? On an H200, it isn't the shared memory: five stages that reserve as much as eight are as fast as before.
-# Neither the L2 hit rate nor the bytes from DRAM explain it. If the operands are in L2 already, eight
-# stages cost {{ eight.warm | .0% }} instead of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer. With eight stages, L2 serves
-# {{ eight.reads | .0% }} more reads; we don't know why.
+# Why do more stages hurt? On an H200, the amount of shared memory isn't the cause: five stages that reserve as much
+# as eight are as fast as before. If the operands are in L2 already, eight stages cost {{ eight.warm | .0% }} instead
+# of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer; we don't know why.
 #
-# On an H100, small tiles with five stages stay ahead even at K = 4,096. On an H200, split-K wins there.
+# On an H100, small tiles with five stages stay ahead even at K = 4,096; on an H200, split-K wins.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - If there are fewer tiles than SMs, take the largest tile with which nearly every SM gets a block and all blocks fit in one wave.
-# - Split-K in a cluster needs no workspace and no second launch. It still has to pay for the exchange, so it needs a long K.
-# - When a GEMM takes only microseconds, look at its \epilogue: this one gained more from TMA stores than from fewer bytes.
+# - If there are fewer tiles than SMs, choose the largest tile that still gives nearly every SM a block and lets all
+#   blocks fit in one wave.
+# - Split-K in a cluster needs no workspace and no second launch. It still has to pay for the exchange, so it needs a
+#   large K.
+# - When a GEMM takes only a few microseconds, look at its \epilogue: this one gained more from TMA stores than from
+#   loading fewer bytes.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Read `launch__waves_per_multiprocessor` in Nsight Compute. If it's well below 1, try smaller
-# tiles first, and split K only if K is many times the width of a tile. In \CUTLASS, cuBLASLt's heuristics or \Triton's autotuner, the tile shape is a parameter.
+# Read `launch__waves_per_multiprocessor` in Nsight Compute. If it's well below 1, try smaller tiles first, and split
+# K only if K is many times the width of a tile. \CUTLASS, cuBLASLt's heuristics and \Triton's autotuner all treat the
+# tile shape as a parameter.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
@@ -587,8 +591,9 @@ def tile_tests(answer):
 exercise(
     "Which tile for a small GEMM?",
     """
-    `shapes` is a list of tiles (rows, columns). Write `tile_for(M, N, sms, shapes)`: of the tiles with which an `M` × `N` result
-    fits in one wave of one block per SM, the one that makes the most blocks. If none fits, return the tile with the largest area.
+    `shapes` is a list of tiles (rows, columns). Write `tile_for(M, N, sms, shapes)`. Of the tiles for which an
+    `M` × `N` result fits in one wave of one block per SM, it returns the one that makes the most blocks. If none fits,
+    it returns the tile with the largest area.
     """,
     answer=tile_for,
     tests=tile_tests,

@@ -1,7 +1,7 @@
 # ---
 # title: "torch.compile: what a compiler fuses"
 # needs: [toolbox/front_ends, memory/fusion, matmul/alignment, attention/softmax]
-# summary: "torch.compile makes four lines of attention many times faster. One more operation in the middle, and most of that is gone. What does the compiler do?"
+# summary: "torch.compile makes four lines of attention many times faster. Add one operation in the middle, and most of the speedup is gone. What does the compiler do?"
 # description: "What torch.compile does with a softmax, a GEMM with an epilogue and attention: fusion, rules, padding, autotuning, and the limits of each."
 # date: 2026-11-21
 # tags: [torch.compile, TorchInductor, Triton, autotuning, attention]
@@ -54,8 +54,8 @@ if TOOK:
 # %% [markdown]
 # ## Three programs
 #
-# In a *softmax*, the elements of a row depend on each other. In a *linear layer*, pointwise operations follow a GEMM; such
-# operations are its *epilogue*. *Attention* has a softmax between two GEMMs.
+# In a *softmax*, the elements of a row depend on each other. In a *linear layer*, a GEMM is followed by pointwise
+# operations, called its *epilogue*. *Attention* has a softmax between two GEMMs.
 #
 # ??? definition "Epilogue | epilogues"
 #     What a GEMM kernel does to its results before it stores them, such as adding a bias, an \activation or a
@@ -82,8 +82,8 @@ def attention(q, k, v):
 # %% [markdown]
 # ## Predict: sweeps over memory
 #
-# In eager mode, these programs are memory-bound, so count *sweeps*: how often the largest array is read or written as a whole. The
-# softmax has eight:
+# In eager mode, these programs are memory-bound, so count *sweeps*: the number of times that the largest array is
+# read or written in full. The softmax has eight:
 #
 # | operation | sweeps |
 # |---|---|
@@ -93,9 +93,9 @@ def attention(q, k, v):
 # | `e.sum` | 1 read |
 # | `e / ...` | 1 read, 1 write |
 #
-# [TorchInductor](../memory/fusion.py#torchcompile-fusion-by-a-compiler), the compiler behind `torch.compile`, fuses neighbours: pointwise operations, and
-# reductions of a row that fits on chip. So the softmax should become one read and one write. A library's GEMM is a closed
-# kernel, so fusion stops there.
+# [TorchInductor](../memory/fusion.py#torchcompile-fusion-by-a-compiler), the compiler behind `torch.compile`, fuses
+# neighbours: pointwise operations, and reductions of a row that fits on chip. So the softmax should become one read
+# and one write. To the compiler, a library's GEMM is a black box, so fusion stops there.
 
 # %% fold="Code of the figure"
 SWEEPS = {
@@ -113,7 +113,7 @@ show(
         x="sweeps over the largest array",
         roles={"eager": "waste", "neighbours fused": "predicted", "by hand": "block"},
         title="Fusing neighbours is enough for a softmax, but not around a GEMM",
-        caption="How often the rows of the softmax, the output of the GEMM or the score matrix are read or written, counted in the program. By hand: what a kernel written for the whole program can reach.",
+        caption="How many times the rows of the softmax, the output of the GEMM or the score matrix are read or written, counted from the program text. By hand: what a kernel written for the whole program can reach.",
         form=".0f",
     )
 )
@@ -121,9 +121,9 @@ show(
 # %% [markdown]
 # ## Profile: which kernels really run?
 #
-# `torch.profiler` lists the kernels. A name with `triton` is generated, `nvjet` is cuBLAS, and
-# `at::native` is PyTorch's own. In the recorded output, *line by line* means eager mode, *product with epilogue* the linear layer, and
-# *bent attention* has the soft cap.
+# `torch.profiler` lists the kernels. A kernel with `triton` in its name was generated; `nvjet` means cuBLAS, and
+# `at::native` is one of PyTorch's own. In the recorded output, "line by line" means eager mode, "product with
+# epilogue" is the linear layer, and "bent attention" is attention with the soft cap.
 
 # %% needs="gpu torch" record="what_runs" fold="Code that compiles the programs and lists their kernels"
 if gpu_here() and find_spec("torch"):
@@ -214,9 +214,9 @@ publish(
 )
 
 # %% [markdown]
-# The softmax becomes one kernel and the linear layer two, as predicted. With `max_autotune`, TorchInductor may generate the GEMM
-# itself and fuse the epilogue into it; then the layer is {{ tuned }} kernel. Soft-capped attention keeps its two library GEMMs,
-# with one generated kernel in between.
+# The softmax becomes one kernel and the linear layer two, as predicted. With `max_autotune`, TorchInductor may
+# generate the GEMM itself and fuse the epilogue into it; the layer is then {{ tuned }} kernel instead of two.
+# Soft-capped attention keeps its two library GEMMs, with one generated kernel in between.
 #
 # But attention without the cap is a single kernel, {{ flash }}. Fusing neighbours can't produce
 # that; [pattern matching](#pattern-matching-why-attention-becomes-one-kernel) does.
@@ -224,12 +224,13 @@ publish(
 # %% [markdown]
 # ## Online softmax: a rule, not a discovery
 #
-# The softmax kernel's name contains `softmax_online`. For rows of 1,024 elements, a program instance holds the whole row: one load, one
-# store, and `max` and `sum` in between. Longer rows don't fit. For them, [online softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass)
-# saves a read, since it computes maximum and sum together.
+# The softmax kernel's name contains `softmax_online`. For rows of 1,024 elements, a program instance holds the whole
+# row: one load, one store, and `max` and `sum` in between. Longer rows don't fit. For them, [online
+# softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass) saves a read, since it computes the
+# maximum and the sum together.
 #
-# The compiler didn't discover that. People gave it a rule for the pattern "maximum, then sum of exponentials", from an identity that
-# [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867) published. `TORCHINDUCTOR_ONLINE_SOFTMAX` turns the rule on and off.
+# The compiler didn't discover that. Its developers gave it a rule for the pattern "maximum, then sum of
+# exponentials", based on an identity published by [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).
 
 # %% needs="gpu torch" record="generated" fold="Code that prints what was generated"
 if gpu_here() and find_spec("torch"):
@@ -262,9 +263,9 @@ publish(
 )
 
 # %% [markdown]
-# A rule applies only where its pattern survives. {{ walks.rows }} rows of 65,536 elements are too few to fill the GPU, so
-# TorchInductor splits each row among several program instances. That turns the rule off, as a warning says, and the result is
-# {{ walks.long_kernels }} kernels with {{ walks.long_loads }} loads that read the row three times again. The [long-row
+# A rule applies only where its pattern survives. {{ walks.rows }} rows of 65,536 elements are too few to fill the
+# GPU, so TorchInductor splits each row among several program instances. The split turns the rule off, as a warning
+# says, and the resulting {{ walks.long_kernels }} kernels read the row three times. The [long-row
 # softmax](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads it once.[^logs]
 #
 # [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch to see the generated code, or `TORCH_LOGS=fusion` to see
@@ -273,8 +274,8 @@ publish(
 # %% [markdown]
 # ## Epilogue fusion in a GEMM
 #
-# By hand, an epilogue is part of the line that stores. This kernel adds the bias and applies ReLU to its accumulator, so the result
-# is written once and never read back.
+# In a handwritten kernel, the epilogue is part of the line that stores the result. This kernel adds the bias and
+# applies ReLU to its accumulator, so the result is written once and never read back.
 
 
 # %% tab="Pseudocode"
@@ -460,9 +461,9 @@ if np.isfinite(by_hand):
     assert us["fused epilogue"] > us["PyTorch, eager"], "the text says that ours can't keep up"
 
 # %% [markdown]
-# Fusion pays if the GEMM is short, as here with $K$ = 128. Compiling takes the layer from {{ layer.eager | us }} to
-# {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }} each. That's {{ layer.more | .0% }} more
-# than a sweep takes at a copy's rate. Our own kernels save four sweeps of about the same length.
+# Fusion pays off if the GEMM is short, as here with $K$ = 128. Compiling takes the layer from {{ layer.eager | us }}
+# to {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }} each. Our own kernels
+# save four sweeps of about the same length.
 #
 # Compare only within each pair. Ours use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is far slower than
 # cuBLAS, so even the fused one can't keep up with eager PyTorch.
@@ -519,16 +520,17 @@ if RAN_PADDED:
     assert len(RAN_PADDED[0].split(", ")) == 2, "the text says: a copy of the weights and the GEMM"
 
 # %% [markdown]
-# It pads: {{ pad.eager | .1f }} ms become {{ pad.compiled | .2f }} ms. A generated kernel copies the weights. The result needs no copy:
-# a view of its first {{ pad.words | , }} columns is enough. With {{ pad.round | , }} columns from the
-# start, you save the copy of the weights too, and the GEMM takes {{ pad.even | .2f }} ms.
+# It chooses to pad, which cuts the time from {{ pad.eager | .1f }} ms to {{ pad.compiled | .2f }} ms. A generated
+# kernel copies the weights. The result needs no copy: a view of its first {{ pad.words | , }} columns is enough. With
+# {{ pad.round | , }} columns from the start, you save the copy of the weights too, and the GEMM takes
+# {{ pad.even | .2f }} ms.
 
 # %% [markdown]
 # ## Autotuning: try the tile sizes
 #
-# Which tile is best? A compiler can reason, or it can *autotune*: time several settings on the GPU and keep
-# the fastest. This GEMM in Triton leaves everything open: tile sizes, warps per block, and
-# stages, the tiles in flight.
+# Which tile is best? A compiler can reason, or it can *autotune*: time several settings on the GPU and keep the
+# fastest. This Triton GEMM leaves all its parameters open: the tile sizes, the number of warps per block, and the
+# number of stages (tiles in flight).
 #
 # ??? definition "Autotuning"
 #     Timing several settings of a kernel on the machine at hand and keeping the fastest.
@@ -568,10 +570,10 @@ def product_torch(A, B, P):
 
 
 # %% [markdown]
-# A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, until it no longer fits. A tile of
-# {{ tune.edge }} × {{ tune.edge }} with {{ tune.threads }} threads has {{ tune.accumulators }} accumulators per thread, and a thread has at most
-# {{ tune.most }} registers, so that one should spill. Try nine settings for BF16 matrices of
-# {{ tune.side | , }} × {{ tune.side | , }}.
+# A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, but at some point it no longer fits. A tile of
+# {{ tune.edge }} × {{ tune.edge }} with {{ tune.threads }} threads has {{ tune.accumulators }} accumulators per
+# thread, and a thread has at most {{ tune.most }} registers, so that tile should spill. Try nine settings for BF16
+# matrices of {{ tune.side | , }} × {{ tune.side | , }}.
 
 # %% needs="gpu torch triton" record="choices" fold="Code that tries nine settings"
 if gpu_here() and find_spec("triton") and find_spec("torch"):
@@ -656,11 +658,12 @@ if RATES:
     )
 
 # %% [markdown]
-# The best setting is {{ tune.times | .0f }}× faster than the worst, and reaches {{ tune.of_cublas | .0%}} of cuBLAS. The worst is the
-# largest tile, with {{ tune.spilled }} spilled registers per thread. One setting needed more shared memory than there is.
+# The best setting is {{ tune.times | .0f }}× faster than the worst, and reaches {{ tune.of_cublas | .0%}} of cuBLAS.
+# The worst is the largest tile, with {{ tune.spilled }} spilled registers per thread.
 #
-# Autotuning finds the best entry of a list. It never finds a structure that isn't on the list, such as the warp specialisation of
-# this course's [GEMM on Hopper](../matmul/hopper.py), which in its own recording reaches {{ tune.own | .0%}} of cuBLAS.
+# Autotuning finds the best entry in a list. It never finds a structure that isn't on the list, such as the warp
+# specialisation in this course's [Hopper GEMM](../matmul/hopper.py), which reached {{ tune.own | .0%}} of cuBLAS in a
+# separate measurement.
 
 # %% [markdown]
 # ## Pattern matching: why attention becomes one kernel
@@ -670,12 +673,12 @@ if RATES:
 # [Tri Dao and others](https://arxiv.org/abs/2205.14135), uses another order: it multiplies with
 # preliminary weights and corrects the result later.
 #
-# How did TorchInductor get a flash kernel, then? By *pattern matching*: it has a list of ways in which people write attention,
-# recognises the four lines, and replaces them with a call of `scaled_dot_product_attention`, whose kernel people wrote.
-# With a soft cap, the program isn't on the list.[^flex]
+# How did TorchInductor get a flash kernel, then? By *pattern matching*: it has a list of ways in which people write
+# attention, recognises the four lines, and replaces them with a call to `scaled_dot_product_attention`, whose kernel
+# was written by hand. With a soft cap, the program isn't on the list.[^flex]
 #
-# [^flex]: For such cases, PyTorch has `flex_attention`: a flash kernel with a gap, into which the compiler puts what you do to
-#     each score. Here too, people wrote the order of computation.
+# [^flex]: For such cases, PyTorch has `flex_attention`: a template for a flash kernel, into which the compiler
+#     inserts your function of the scores. Here too, people chose the order of computation.
 
 # %% needs="gpu torch" record="attention" fold="Code of the comparison"
 if gpu_here() and find_spec("torch"):
@@ -724,13 +727,13 @@ if TOOK:
     assert TOOK_MB["bent attention, compiled"] > SCORES_MB, "the text says that the score matrix stays"
 
 # %% [markdown]
-# Memory shows the difference. Compiled, soft-capped attention still needs {{ took.mb_capped | ,.0f }} MB besides its inputs, most of it
-# for the score matrix. The flash kernel needs {{ took.mb_one | .0f }}.
+# Memory use shows the difference. Compiled, soft-capped attention still needs {{ took.mb_capped | ,.0f }} MB besides
+# its inputs, most of it for the score matrix. The flash kernel needs only {{ took.mb_one | .0f }} MB.
 #
-# Sweeps also explain the time. At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms. In eager mode,
-# the cap adds two pointwise kernels, or four sweeps, which should cost {{ scores.cap_ms | .1f }} ms, and they do:
-# {{ took.cap_ms | .1f }} ms. The compiled version's four sweeps account for {{ scores.merged_ms | .1f }} of its
-# {{ took.capped_ms | .1f }} ms. To find the rest, [profile its three kernels](profiles.py).
+# Sweeps also explain the time. At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms.
+# In eager mode, the cap adds two pointwise kernels, or four sweeps. They should cost {{ scores.cap_ms | .1f }} ms,
+# and the measured difference is {{ took.cap_ms | .1f }} ms. The compiled version's four sweeps account for
+# {{ scores.merged_ms | .1f }} of its {{ took.capped_ms | .1f }} ms.
 
 # %% [markdown]
 # ## What to leave to a compiler
@@ -747,9 +750,11 @@ if TOOK:
 # %% [markdown]
 # ## The answer
 #
-# Attention has {{ sweeps.eager }} sweeps over its scores in eager mode, and {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in
-# either case, and that's all that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× come from people. They found an order in which the
-# scores never leave the chip, wrote a kernel for it, and taught the compiler which programs to replace.
+# Attention has {{ sweeps.eager }} sweeps over its scores in eager mode, where `torch.softmax` is a single kernel, and
+# {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in either case, and that's all
+# that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× speedup is the work of people. They
+# found an order in which the scores never leave the chip, wrote a kernel for it, and taught the compiler which
+# programs to replace.
 
 # %% [markdown]
 # ## Takeaways
@@ -758,8 +763,8 @@ if TOOK:
 #   from {{ softmax.eager }} sweeps to {{ softmax.merged }}.
 # - A library GEMM stops fusion. A generated GEMM can fuse its epilogue, but the best one here reached only
 #   {{ tune.of_cublas | .0%}} of cuBLAS's rate.
-# - Online softmax and FlashAttention change the order of computation. People put them in as rules, and a small change of
-#   your program can switch a rule off.
+# - Online softmax and FlashAttention change the order of computation. People built them into the compiler as rules,
+#   and a small change to your program can switch a rule off.
 #
 # ## In your own kernel
 #
@@ -804,7 +809,7 @@ exercise(
     A program is a list of steps on one large array: `"pointwise"`, `"row"` (a softmax or a sum of a row that
     fits on chip) or `"gemm"`. A library's GEMM counts as one sweep, since it either writes the array
     or reads it. Neighbouring steps of the other kinds are fused into one kernel, which reads the array once
-    and writes it once. Write `sweeps(steps)`, the number of sweeps.
+    and writes it once. Write `sweeps(steps)`, which returns the number of sweeps.
     """,
     answer=sweeps,
     tests=sweep_tests,
