@@ -1059,9 +1059,9 @@ publish(
 # the copies of the next stages with their address arithmetic, and the exchange. Averaged over both GEMMs, an FMA takes
 # {{ now.per_product | .2f }} cycles of a scheduler, down from {{ was.per_product | .2f }} in Kernel 6.
 #
-# Is half of PyTorch's time possible? Hardly, with two launches. Half would be {{ goal.us | us }}, of which
-# {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel that combines the splits. That
-# would leave a block {{ now.left_clocks | .2f }} cycles per FMA, and no time for anything else. [Tensor cores with
+# Is half of PyTorch's time possible? With two launches, it's hardly possible. Half would be {{ goal.us | us }}, of
+# which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel that combines the splits.
+# That would leave a block {{ now.left_clocks | .2f }} cycles per FMA, and no time for anything else. [Tensor cores with
 # split operands](matrix_units_fp32.py) get closer.
 #
 # How accurate is it? The next cell was recorded on a GPU. It compares our kernel and PyTorch's operations with FP64 at
