@@ -91,8 +91,8 @@ publish(
 # An FMA reads three registers, and the register file has two banks, each of which delivers one register per
 # cycle.[^banks] Kernel 6 loads four adjacent columns of a row into four adjacent registers. So for *one* column, the
 # elements of its rows are four registers apart, and all of them are in the same bank. In a transposed tile, eight
-# queries of one column are adjacent, so they land in registers of alternating banks. So $q$ is transposed during the
-# copy, which then moves 4 bytes at a time, and the probabilities are transposed when they're stored.
+# queries of one column are adjacent, so they land in registers of alternating banks. For this reason, $q$ is transposed
+# during the copy, which then moves 4 bytes at a time, and the probabilities are transposed when they're stored.
 #
 # [^banks]: [Register banks and operand reuse](../matmul/register_tiles_banks.py) measures the cost of register bank
 #     conflicts.
@@ -1059,10 +1059,10 @@ publish(
 # the copies of the next stages with their address arithmetic, and the exchange. Averaged over both GEMMs, an FMA takes
 # {{ now.per_product | .2f }} cycles of a scheduler, down from {{ was.per_product | .2f }} in Kernel 6.
 #
-# Is half of PyTorch's time possible? With two launches, it's hardly possible. Half would be {{ goal.us | us }}, of
-# which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel that combines the splits.
-# That would leave a block {{ now.left_clocks | .2f }} cycles per FMA, and no time for anything else. [Tensor cores with
-# split operands](matrix_units_fp32.py) get closer.
+# Can attention run in half of PyTorch's time? With two launches, that's hardly possible. Half would be
+# {{ goal.us | us }}, of which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel
+# that combines the splits. That would leave a block {{ now.left_clocks | .2f }} cycles per FMA, and no time for
+# anything else. [Tensor cores with split operands](matrix_units_fp32.py) get closer.
 #
 # How accurate is it? The next cell was recorded on a GPU. It compares our kernel and PyTorch's operations with FP64 at
 # N = 1,024.

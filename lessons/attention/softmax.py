@@ -772,7 +772,7 @@ publish(
 # %% [markdown]
 # The last row, {{ predicted.memory_us | us }}, is a lower bound for any softmax of this size. The times above it
 # aren't, because repeated reads may hit in a cache. A row of 4,096 floats is 16 KB, so the block that reads it again
-# finds it in L1. Longer rows no longer fit in L1, and then three passes should take up to
+# finds it in L1. Longer rows don't fit in L1, and then three passes should take up to
 # {{ predicted.three_times | .0f }}× the fused kernel's time. Do the repeated reads of a 16,384-element row still hit in
 # L1? Guess before you look.
 

@@ -625,8 +625,8 @@ publish(fewer={"barriers": WARP_AT_THE_END.on(summing(256)).simulate().counts.ba
 # %% [markdown]
 # ## The cost of a barrier
 #
-# Start with a barrier on its own. One kernel alternates between a multiply-add and a barrier; another one does only
-# the multiply-adds. The difference per step is the cost of a barrier. Does it depend on the number of threads?
+# Start with a barrier on its own. One kernel alternates between a multiply-add and a barrier; the other does only the
+# multiply-adds. The difference per step is the cost of a barrier. Does it depend on the number of threads?
 
 
 # %% tab="Pseudocode"
@@ -719,10 +719,10 @@ show(
 # multiply-adds, which take {{ price.fma_ns | .0f }} ns [each](../machine/throughput.py). Each additional warp adds
 # about {{ price.a_warp | .1f }} ns.
 #
-# Now the sums themselves, of 2²⁶ values in blocks of 256. Reading every value once takes at least
+# Now time the sums themselves: 2²⁶ values in blocks of 256. Reading every value once takes at least
 # {{ sums_model.memory_us | us }}. A single thread per block needs 255 additions in a row, and the tree needs only 8
-# steps. But all eight warps execute every step of the tree, if only to find out that `t < h` is false. Which version
-# is faster?
+# steps. But all eight warps execute every step of the tree, if only to find out that `t < h` is false. Which version is
+# faster?
 
 # %% fold="Numbers for the text"
 from tilewise.models import bound, stated

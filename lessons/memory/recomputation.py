@@ -346,7 +346,7 @@ show(
 )
 
 # %% [markdown]
-# ## Predict: is the cost of the extra sigmoids hidden?
+# ## Predict: does memory traffic hide the extra sigmoids?
 #
 # If memory traffic sets the time, {{ moved.again }} values instead of {{ moved.kept }} make the program
 # {{ moved.ratio_kept | .1f }}× faster, and {{ moved.ratio_six | .0f }}× faster than unfused. The price is three more
@@ -690,9 +690,9 @@ three_layers = measure(
 # %% [markdown]
 # ## Measured traffic and time
 #
-# First the traffic: in the simulator, the four versions move {{ counted.unfused | .0f }},
-# {{ counted.store_all | .0f }}, {{ counted.store_all_but_out | .0f }} and {{ counted.recompute | .0f }} values per
-# element, just as we derived. The times are from a larger launch.
+# In the simulator, the four versions move {{ counted.unfused | .0f }}, {{ counted.store_all | .0f }},
+# {{ counted.store_all_but_out | .0f }} and {{ counted.recompute | .0f }} values per element, just as we derived. The
+# times are from a larger launch.
 
 # %% fold="Code of the table and of the numbers"
 from tilewise.measurements import Archive, medians_us, recorded

@@ -787,7 +787,7 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
 
 # %% [markdown]
 # Through cuda-python, a launch takes {{ host.least | .1f }} µs. CuPy and `torch.add` are close to that. Triton takes
-# {{ host.each.triton | .0f }} µs and `torch.compile` {{ host.each.torch_compile | .0f }}. {{ numba_launch }}
+# {{ host.each.triton | .0f }} µs, and `torch.compile` takes {{ host.each.torch_compile | .0f }} µs. {{ numba_launch }}
 #
 # Compare these times only with each other. They hold for one host, and even there a launch through CuPy [took
 # {{ host.cupy_before | .1f }} µs](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host) in a series
@@ -840,17 +840,17 @@ publish(
 # %% [markdown]
 # On 4,096 rows of {{ made.cols | , }} elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }},
 # because the two run different algorithms. Our CUDA C kernel reads each row three times and writes it once,
-# {{ rows.passes }} sweeps over memory. Triton keeps the row in registers and makes {{ rows.one_pass }}. CUDA C can do
-# that too: the [fused kernel of the softmax lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers)
-# takes {{ rows.fused | us }}.
+# {{ rows.passes }} sweeps over memory. Triton keeps the row in registers and needs only {{ rows.one_pass }}. CUDA C can
+# do that too: the [fused kernel of the softmax
+# lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
 #
 # {{ numba_softmax }}
 
 # %% [markdown]
 # ## The answer
 #
-# On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest, and [wider
-# loads](../memory/coalescing_streaming.py) are available in CUDA C, too. On the host, the most expensive launch costs
+# On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest, and CUDA C
+# can use [wider loads](../memory/coalescing_streaming.py), too. On the host, the most expensive launch costs
 # {{ host.ratio | .0f }}× as much as the cheapest. That matters only for kernels shorter than their launch.
 
 # %% [markdown]
@@ -866,8 +866,8 @@ publish(
 # ## In your own kernel
 #
 # If a kernel is slower in one language than in another, compare the SASS first: the width of each `LDG`, the number of
-# `BAR`, and the use of `LDGSTS` or tensor cores. If the SASS is similar, compare the gaps between kernels in Nsight
-# Systems, which show the launch overhead.
+# `BAR` instructions, and the use of `LDGSTS` or tensor cores. If the SASS is similar, compare the gaps between kernels
+# in Nsight Systems, which show the launch overhead.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
