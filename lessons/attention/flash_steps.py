@@ -2,19 +2,19 @@
 # title: "FlashAttention in FP32, step by step"
 # needs: [attention/flash_forward, matmul/register_tiles, matmul/tiles_and_waves]
 # further: attention/flash_forward
-# summary: "Kernel 6 spends most of its time on something other than FMAs. Which of five changes help, and can it take half of PyTorch's time?"
+# summary: "Kernel 6 spends most of its time on something other than FMAs. Which of five changes help, and can attention run in half of PyTorch's time?"
 # description: "FP32 FlashAttention optimised by its cycle counter: larger register tiles by splitting d, transposed operands, a ring of column stages, and three ways to combine splits of the keys."
 # date: 2026-11-23
 # tags: [FlashAttention, FP32, clusters, split-KV]
 # ---
 
 # %% [markdown]
-# A block of [Kernel 6](flash_forward.py) has {{ floor.us | us }} of FMAs to do, and an SM to itself. The kernel takes
-# {{ old.us | us }}, {{ old.of_torch | .0% }} of what PyTorch's three operations take. Can FP32 attention without tensor cores run in
-# half of PyTorch's time, {{ goal.us | us }}?
+# A block of [Kernel 6](flash_forward.py) has {{ floor.us | us }} of FMAs to execute, and an SM to itself. The kernel
+# takes {{ old.us | us }}, {{ old.of_torch | .0% }} of the time of PyTorch's three operations. Can FP32 attention
+# without tensor cores run in half of PyTorch's time, {{ goal.us | us }}?
 #
 # The figure shows where the cycles of a block go. We make five changes, each aimed at one of these parts. Some of them
-# lose.
+# turn out to be slower.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -59,7 +59,7 @@ if WAS:
             x="cycles of a block",
             form=",.0f",
             title="Kernel 6 takes far longer than its FMAs",
-            caption="Median cycles that a block of Kernel 6 spends in each part, N = 1,024, recorded on an {machine} from a cold L2, and the cycles in which its four schedulers could issue all FMAs.",
+            caption="Median cycles that a block of Kernel 6 spends in each part, and the cycles that its four schedulers need to issue all FMAs. N = 1,024, recorded on an {machine} with a cold L2.",
         )
     )
 publish(
@@ -78,21 +78,24 @@ publish(
 # %% [markdown]
 # ## Larger register tiles: two threads split d
 #
-# A thread of Kernel 6 has 4 × 8 accumulators. With 8 × 8, it would load 16 elements for 64 FMAs instead of 12 for 32, a third less
-# per FMA. But a block has only 64 × 128 scores, so that leaves 128 threads: one warp per scheduler, which issues nothing while
-# that warp waits. Kernel 6 with that shape takes {{ eight.us | us }}.
+# A thread of Kernel 6 has 4 × 8 accumulators. With 8 × 8, it would load 16 elements for 64 FMAs instead of 12 for 32, a
+# third less per FMA. But a block has only 64 × 128 scores, enough for just 128 threads: one warp per scheduler. While
+# that warp waits, its scheduler issues nothing. Kernel 6 with that shape takes {{ eight.us | us }}.
 #
-# So let two threads share the same 64 accumulators, with *half the terms* each. In $QK^T$, warps 0 to 3 process the first 64 columns of
-# $q$ and $k$, warps 4 to 7 the others; in $PV$, the halves are keys. There are eight warps again, each with the loads of an 8 × 8 tile.
+# So let two threads share a tile of 64 accumulators, each summing *half of the terms*. In $QK^T$, warps 0 to 3 process
+# the first 64 columns of $q$ and $k$, and warps 4 to 7 the others. In $PV$, each half of the warps processes half of
+# the keys. That gives eight warps again, each with the low load count of an 8 × 8 tile.
 #
 # ## Transposed operands: alternating register banks
 #
-# An FMA reads three registers, from two banks.[^banks] Kernel 6 loads four neighbouring columns of a row into four
-# neighbouring registers. So for *one* column, the elements of its rows are four registers apart, and all of them are
-# in the same bank. In a transposed tile, eight queries of one column are neighbours, in alternating banks. So $q$ is
-# transposed while it's copied, with copies of 4 bytes, and so are the probabilities when they're stored.
+# An FMA reads three registers, and the register file has two banks, each of which delivers one register per
+# cycle.[^banks] Kernel 6 loads four adjacent columns of a row into four adjacent registers. So for *one* column, the
+# elements of its rows are four registers apart, and all of them are in the same bank. In a transposed tile, eight
+# queries of one column are adjacent, so they land in registers of alternating banks. For this reason, $q$ is transposed
+# during the copy, which then moves 4 bytes at a time, and the probabilities are transposed when they're stored.
 #
-# [^banks]: [Register banks and operand reuse](../matmul/register_tiles_banks.py) shows what conflicts between register banks cost.
+# [^banks]: [Register banks and operand reuse](../matmul/register_tiles_banks.py) measures the cost of register bank
+#     conflicts.
 
 
 # %% tab="Pseudocode"
@@ -567,16 +570,16 @@ SHARED_BYTES = 4 * (128 * (68 + 132) + 128 * (132 + 68) + 64)
 LATER, LAST, CLUSTER = (steps(0, join) for join in range(3))
 
 # %% [markdown]
-# Both GEMMs are the same sum of outer products. In $QK^T$, `x` is the transposed $q$ and `y` the transposed $k$. In $PV$, `x`
-# is the transposed probabilities, and `y` is $v$, which needs no transposing.
+# Both GEMMs are sums of outer products, so they share one function. In $QK^T$, `x` is the transposed $q$ and `y` the
+# transposed $k$. In $PV$, `x` is the transposed probabilities, and `y` is $v$, which needs no transposing.
 
 # %%
 LATER.region("multiply")
 
 # %% [markdown]
 # After each GEMM, two threads have 64 partial accumulators each. They exchange half of them, so that each ends up with
-# 32 complete ones: four queries by eight keys. Only two warps take part, so named barriers for 64 threads are enough:
-# one before the exchange and one after it. Remove either, and the simulator reports a race.
+# 32 complete ones: four queries by eight keys. Warps exchange only in pairs, so named barriers for 64 threads are
+# enough: one before the partner's values are read and one after. Remove either, and the simulator reports a race.
 
 # %%
 LATER.region("exchange")
@@ -586,7 +589,7 @@ LATER.region("exchange")
 #
 # $QK^T$ uses one column of $q$ and $k$ after another, but Kernel 6 waits until all 96 KB have arrived. Here, a stage
 # is 16 columns of each half of $d$, {{ piece.kb | .0f }} KB. Two stages are in flight while one is used. The loads of
-# $v$ are spread between them, and this tile's last stages are followed by the next tile's first ones.
+# $v$ are interleaved with these stages, and this tile's last stages are followed directly by the next tile's first.
 
 # %%
 LATER.region("scores")
@@ -605,29 +608,31 @@ LATER.region("rows")
 # %% [markdown]
 # ## Three ways to combine the splits
 #
-# At $N$ = 1,024, the keys are split over eight blocks, and their results must be combined. Each block leaves its unnormalised $o$ with $m$ and
-# $z$. After that, there are three ways.
+# At $N$ = 1,024, the keys are split over eight blocks, and their results must be combined. Each block computes an
+# unnormalised $o$ with its $m$ and $z$. There are three ways to combine them.
 #
 # **A second launch**, as in Kernel 6. It reads 4 MB of partial results. If the number of splits is known at compile time, all of its loads
 # can be in flight at once.
 #
-# **The last-arriving block.** A warp writes its results, executes a fence and increments a counter. The warp that arrives last for a group of
-# eight queries reads and combines all splits. Nobody waits, and the counter ends at zero again.
+# **The last-arriving block.** A warp writes its results, executes a fence and increments a counter. The warp that
+# arrives last for a group of eight queries reads and combines all splits. No warp waits, and the counter ends up back
+# at zero.
 
 # %%
 LAST.region("last")
 
 # %% [markdown]
-# **A cluster.** The eight splits of a query tile form a \thread block cluster. They leave their results in shared memory, and after the cluster's
-# barrier, each block combines an eighth of the queries from the shared memory of all eight.
+# **A cluster.** The eight splits of a query tile form a \thread block cluster. They write their results to shared
+# memory, and after the cluster barrier, each block combines an eighth of the queries from the shared memory of all
+# eight.
 
 # %%
 CLUSTER.region("cluster")
 
 # %% [markdown]
-# The last cluster barrier protects the others: without it, a block could exit while another still reads its shared memory. But there's a
-# condition that no barrier can express. All blocks of a cluster must fit into one GPC at the same time, and each of ours needs an SM to
-# itself. The driver knows how many such clusters fit:
+# Without the last cluster barrier, a block could exit while another is still reading its shared memory. Clusters also
+# have a constraint that no barrier can remove. All blocks of a cluster must fit into one GPC at the same time, and each
+# of ours needs an SM to itself. The driver knows how many such clusters fit:
 
 # %% fold="Code that asks the driver" needs="gpu" record="clusters"
 if gpu_here():
@@ -824,7 +829,7 @@ LAST(Q, K, V, bias, part, tops, sums, O, 2, 3, 128, 128**-0.5, grid=(1, 1, 1), b
 print(O[0, :4].round(3))
 
 # %% [markdown]
-# Run both versions on 64 queries and 128 keys. Which one copies K in fewer requests?
+# Run both versions on 64 queries and 128 keys. Which one copies K with fewer requests?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -887,7 +892,7 @@ ladder = measure(
         at={"N": 1024, "d": 128},
         between=(0.5, 6.0),
         models={"Kernel 6": float(old_us("torch_three_operations") / old_us("kernel_6_flash"))},
-        because="The same FMAs; what changed is how many other instructions and waits surround them.",
+        because="The FMAs are the same; what changed is how many other instructions and waits surround them.",
     ),
 )
 
@@ -943,14 +948,14 @@ publish(
 #
 # At N = 1,024, the fastest version leaves $k$ row-major and combines the splits in a second launch that issues all its
 # loads at once. It takes {{ seen.best_us | us }}, {{ seen.of_torch | .0% }} of PyTorch's time. Leaving $k$ row-major
-# gained {{ seen.lying_gain | .0% }}: transposing it costs more in copies than it saves in register banks. The
-# last-arriving block loses with {{ seen.last_us | us }}. There, one warp reads all splits of eight queries, where the
-# second launch uses eight warps; we haven't timed that part alone.
+# gained {{ seen.lying_gain | .0% }}: transposing it costs more in copies than it saves in register bank conflicts. The
+# version with the last-arriving block is slower, at {{ seen.last_us | us }}. There, one warp reads all splits of eight
+# queries, whereas the second launch uses eight warps.
 #
-# The cluster takes {{ seen.cluster_us | us }}, and its second wave explains it. At N = 256, each block has the same
-# work, but only four clusters of two are needed. All fit, and the same kernel takes {{ in_cluster.short_us | us }}.
-# Twice that, minus one launch, is {{ in_cluster.twice_us | us }}. Where all clusters fit, at N = 256 and 4,096, the
-# cluster is the fastest version.
+# The cluster takes {{ seen.cluster_us | us }} because of its second wave. At N = 256, each block has the same work, but
+# only four clusters of two are needed. All fit, and the same kernel takes {{ in_cluster.short_us | us }}. Two such
+# waves, with the launch overhead counted once, would take {{ in_cluster.twice_us | us }}. Where all clusters fit, at N
+# = 256 and 4,096, the cluster version is the fastest.
 #
 # At N = 4,096, the version with the second launch takes {{ seen.long_of_torch | .0% }} of PyTorch's time. At N = 256,
 # it's no faster than PyTorch, {{ seen.short_us | us }} compared to {{ seen.short_torch_us | us }}: four query tiles
@@ -1035,7 +1040,7 @@ show(
     Table(
         ["part of a block", "Kernel 6", "fastest version"],
         PAIRS,
-        caption="Median cycles of a block, N = 1,024, recorded on an {machine} from a cold L2. The second launch isn't included.",
+        caption="Median cycles of a block, N = 1,024, recorded on an {machine} with a cold L2. The second launch isn't included.",
     )
 )
 publish(
@@ -1049,18 +1054,18 @@ publish(
 )
 
 # %% [markdown]
-# The first FMA starts earlier, but not in proportion: a stage has a quarter of the bytes and the same latency. Of the
-# two GEMMs, $PV$ became faster and $QK^T$ slower. Between its FMAs there are now four barriers, the copies of the next
-# stages with their address arithmetic, and the
-# exchange; the time stamps don't separate these. Over both GEMMs, an FMA takes {{ now.per_product | .2f }} cycles of a
-# scheduler, down from {{ was.per_product | .2f }} in Kernel 6.
+# The first FMA starts earlier, but not in proportion to the stage's size: a stage has a quarter of the bytes, but the
+# same latency. Of the two GEMMs, $PV$ became faster and $QK^T$ slower. Between its FMAs there are now four barriers,
+# the copies of the next stages with their address arithmetic, and the exchange. Averaged over both GEMMs, an FMA takes
+# {{ now.per_product | .2f }} cycles of a scheduler, down from {{ was.per_product | .2f }} in Kernel 6.
 #
-# Is half of PyTorch's time possible? With two launches, it isn't. Half would be {{ goal.us | us }}, of which
-# {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel that combines the splits. That would
-# leave a block {{ now.left_clocks | .2f }} cycles per FMA and none for anything else. Other hardware gets
-# closer: [tensor cores with split operands](matrix_units_fp32.py).
+# Can attention run in half of PyTorch's time? With two launches, that's hardly possible. Half would be
+# {{ goal.us | us }}, of which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel
+# that combines the splits. That would leave a block {{ now.left_clocks | .2f }} cycles per FMA, and no time for
+# anything else. [Tensor cores with split operands](matrix_units_fp32.py) get closer.
 #
-# How accurate is it? The next cell ran on the GPU and compares both with FP64, at N = 1,024.
+# How accurate is it? The next cell was recorded on a GPU. It compares our kernel and PyTorch's operations with FP64 at
+# N = 1,024.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu torch" record="errors"
 if gpu_here():
@@ -1105,16 +1110,18 @@ publish(errors=printed_errors("attention/flash_steps", "torch"))
 #
 # ## Takeaways
 #
-# - When a tile is too small for large register tiles, two threads can share one and split its terms.
+# - When a block's tile is too small for large register tiles, two threads can share a register tile and split its
+#   terms.
 # - A ring of small stages lets work start early, but each stage still has the full latency, and costs a barrier.
 # - Here, a cluster is the fastest way to combine splits if all clusters fit at once. If one doesn't, everything takes
 #   two waves.
 #
 # ## In your own kernel
 #
-# Before you launch clusters, ask `cudaOccupancyMaxActiveClusters` how many fit at once: it can be fewer than the
-# number of SMs divided by the cluster size. In Nsight Compute, `launch__waves_per_multiprocessor` counts blocks, so it
-# misses such a second wave: here it's below 1. A `sm__cycles_active.avg` far below `.max` shows it.
+# Before you launch clusters, ask `cudaOccupancyMaxActiveClusters` how many fit at once: it can be fewer than the number
+# of SMs divided by the cluster size. In Nsight Compute, `launch__waves_per_multiprocessor` counts blocks, so it misses
+# such a second wave: for our kernel, it's below 1. An `sm__cycles_active.avg` far below `sm__cycles_active.max` reveals
+# the second wave.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 HALVES = r"""
@@ -1148,14 +1155,14 @@ def sums_tests(kernel):
 exercise(
     "Named barriers for pairs of warps",
     """
-    Threads t and t + 128 of a block of 256 each add one half of row t; the second leaves its sum in shared memory, and
-    the first adds both. A barrier for all 256 threads would do, but only pairs of warps have to synchronise.
-    Write NUMBER, which of the barriers 1 to 15 a warp uses, and THREADS, how many threads arrive there,
-    so that each pair synchronises and no other warp waits. The tests run three lengths, and the simulator's hazards
-    count.
+    Threads t and t + 128 of a block of 256 each add one half of row t; the second stores its sum in shared
+    memory, and the first adds both. A barrier for all 256 threads would work, but only pairs of warps have to
+    synchronise. Write NUMBER, which of the barriers 1 to 15 a warp uses, and THREADS, how many threads arrive
+    there, so that each pair synchronises and no other warp waits. The tests use three row lengths, and they
+    also fail if the simulator reports a hazard.
     """,
     answer=OF_PAIRS,
     tests=sums_tests,
     wrong=[OF_NEIGHBOURS, OF_ONE_WARP, OF_HALVES],
-    hint="Warps 0 and 4 have the same rows, and so have 1 and 5, 2 and 6, 3 and 7.",
+    hint="Warps 0 and 4 have the same rows, and so do 1 and 5, 2 and 6, 3 and 7.",
 )

@@ -307,7 +307,7 @@ show(
         source="\n".join(ONLINE),
         language="python",
         title="A new maximum rescales the sum; nothing is read again",
-        caption="Online softmax over a row of eight elements: maximum, factor and sum after each. Computed with the pseudocode's lines.",
+        caption="Online softmax over a row of eight elements: maximum, factor and sum after each.",
     )
 )
 
@@ -362,7 +362,7 @@ for kernel in (SOFTMAX_THREE, SOFTMAX_ONLINE):
     check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name=name)
 
 # %% [markdown]
-# Run both versions on rows of any length. Do three passes load half as many sectors again as two, at every length?
+# Run both versions on rows of any length. Do three passes load half again as many sectors as two, whatever the length?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -377,10 +377,10 @@ try_it(
 # %% [markdown]
 # ## NaN in rows that start with minus infinity
 #
-# Now break it. Without the test `x > -INFINITY`, the kernel is still right for finite rows. But a
-# thread whose first element is $-\infty$ computes $-\infty - (-\infty)$, which is NaN, and the whole row is lost.
-# Masked attention has such rows. No sanitizer reports it, since every access is legal: of {{ nan.rows }} test rows,
-# {{ nan.lost }} come out as NaN.
+# Now break it. Without the test `x > -INFINITY`, the kernel is still correct for rows of finite elements. But a thread
+# whose first element is $-\infty$ computes $-\infty - (-\infty)$, which is NaN, and the whole row is lost. Masked
+# attention has such rows. Of {{ nan.rows }} test rows, {{ nan.lost }} come out as NaN, and no sanitizer reports it,
+# since every access is legal.
 # %%
 UNGUARDED = Kernel(r"""
 // Wrong on purpose: one warp per row, without the test for minus infinity.
@@ -419,8 +419,8 @@ publish(nan={"rows": len(lost_rows), "lost": int(lost_rows.sum())}, threads={"bl
 # %% [markdown]
 # ## Fused softmax: the row stays in registers
 #
-# The last pass reads the row again only because the kernel forgot it. Instead, let each thread keep its part of the
-# row in registers until the sum is known. Then the row is read once and written once.
+# The last pass reads the row again only because the kernel didn't keep it. Instead, let each thread keep its part of
+# the row in registers until the sum is known. Then the row is read once and written once.
 #
 # How many threads share a row depends on its length. With 32 elements per thread, a row of 256 takes
 # {{ team.at_256 }} threads, so each warp handles several rows. A row of 4,096 takes {{ team.at_4096 }} threads. A row of
@@ -599,22 +599,19 @@ ON_CHIP.region("all")
 #   used.
 # - The GPU has an instruction for powers of two, but none for powers of $e$. So the kernel computes
 #   $2^{x \log_2 e - m \log_2 e}$, one multiply-add and one `exp2f`, which is cheaper than `expf`.
-#
-# In the \Triton tab, you load one vector, and the compiler distributes it over threads.
 
 # %% [markdown]
 # ## Long rows: one thread block cluster per row
 #
 # A row of 131,072 floats is {{ long.row_kb | .0f }} KB. The registers of an SM hold 256 KB, and its shared memory up to
-# 227 KB, so no single SM can hold the row. A [thread block cluster](../matmul/clusters.py#gpcs-where-a-cluster-fits) of up
-# to 8 blocks can, or of 16 if the host opts in. Each block keeps
-# its part of the row, and the blocks exchange pairs $(m, z)$ through distributed shared memory.
+# 227 KB, so no single SM can hold the row. A [thread block cluster](../matmul/clusters.py#gpcs-where-a-cluster-fits) of
+# up to 8 blocks can, or up to 16 if the host opts in. Each block keeps its part of the row, and the blocks exchange
+# pairs $(m, z)$ through distributed shared memory.
 #
-# The kernel `softmax_long` is on [a Further page](softmax_long.py), which explains how its clusters communicate and
-# times its variants. It loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs 16-byte
+# The kernel `softmax_long` has [a page of its own](softmax_long.py), which explains how its clusters communicate and
+# compares the times of its variants. It loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs 16-byte
 # aligned addresses, so **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of
-# {{ long.columns_bf16 }} in BF16**. With 389 columns, the simulator stops at the copy and reports a misaligned access.
-# Unlike `softmax_on_chip`, the kernel has no slower path for such rows.
+# {{ long.columns_bf16 }} in BF16**.
 
 
 # %% fold="Code of the checks"
@@ -676,8 +673,7 @@ check(got["Y"], right(got["X"]), rtol=2e-5, atol=1e-9, name="on chip against 64-
 publish(long={"row_kb": 4 * 131072 / 1024, "columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 
 # %% [markdown]
-# In BF16, only the loads and stores are narrow; sums and exponentials stay in FP32. A check confirms that the BF16
-# result is the FP32 result rounded to 8 significant bits, apart from a few near-ties.
+# In BF16, only the loads and stores are narrow; sums and exponentials stay in FP32.
 # %% fold="Code of the check"
 from tilewise import bf16
 
@@ -776,9 +772,9 @@ publish(
 # %% [markdown]
 # The last row, {{ predicted.memory_us | us }}, is a lower bound for any softmax of this size. The times above it
 # aren't, because repeated reads may hit in a cache. A row of 4,096 floats is 16 KB, so the block that reads it again
-# finds it in L1. With longer rows that stops working, and then three passes should take up to
-# {{ predicted.three_times | .0f }}× the fused kernel's time. Do the repeated reads of a 16,384-element row still hit
-# in L1? Guess before you look.
+# finds it in L1. Longer rows don't fit in L1, and then three passes should take up to
+# {{ predicted.three_times | .0f }}× the fused kernel's time. Do the repeated reads of a 16,384-element row still hit in
+# L1? Guess before you look.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -871,7 +867,7 @@ timed = measure(
         at={"rows": VALUES // 16384, "cols": 16384},
         between=(0.5, 10),
         models={"sectors, all from memory": 2.0, "sectors, repeats from a cache": 1.0},
-        because="Sectors count requests; how many of them reach memory depends on the caches.",
+        because="The sector count covers all requests; how many of them reach memory depends on the caches.",
     ),
 )
 
@@ -1074,30 +1070,27 @@ publish(
 #
 # In rows of 16,384, those blocks need {{ resident.long_kb }} KB, and all rows in flight together,
 # {{ predicted.at_once_mb | .0f }} MB, don't fit in the 50 MB of L2 either. Three-pass softmax takes
-# {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. By the
-# sectors, it would be {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×. So even if no read hits
-# in a cache, these kernels run at a lower bandwidth than the copy.
+# {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. Sector
+# counts alone would give {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×, so something else
+# slows these kernels down.
 #
-# We profiled the kernels on an H200. Barriers aren't the reason: warps spend little time at them and most of it waiting
-# for loads. One reason is that a part of the written rows stays in L2, so reads weigh more: in DRAM, three passes move
-# {{ moved.three | .1f }}× the bytes of the fused kernel and online softmax {{ moved.two | .1f }}×. The other is that
-# DRAM runs at a smaller fraction of its peak than it does for the fused kernel.
+# We profiled the kernels on an H200. Barriers aren't the reason: warps spend little time at them and most of their time
+# waiting for loads. There are two reasons. Part of the output stays in L2, so reads make up more of the DRAM traffic:
+# three passes move {{ moved.three | .1f }}× as many DRAM bytes as the fused kernel, and online softmax
+# {{ moved.two | .1f }}×. And DRAM runs at a smaller fraction of its peak than it does for the fused kernel.
 #
 # At 131,072 columns the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time, and
-# online softmax is no faster, although it reads each row once less. Caches can't explain it: rows of 32,768 don't fit
-# either, and there three passes take only {{ three_us.at_32768 | us }}. At 131,072 columns it's
-# {{ three_us.at_131072 | us }}. What shrinks is parallelism. With one block per row, {{ resident.rows }} blocks are
-# left, and each SM has 8 warps out of 64 possible. With one outstanding 4-byte load per lane, they have
-# {{ resident.flight_kb | .0f }} kB in flight, where an SM needs {{ resident.needed_kb | .0f }} kB by [Little's
-# law](../speed/occupancy.py#littles-law-bytes-in-flight).
+# online softmax is no faster, although it makes one pass fewer over each row. The problem is a lack of parallelism.
+# With one block per row, there are only {{ resident.rows }} blocks, and each SM holds 8 of a possible 64 warps. With
+# one outstanding 4-byte load per lane, they have {{ resident.flight_kb | .0f }} kB in flight, whereas by [Little's
+# law](../speed/occupancy.py#littles-law-bytes-in-flight) an SM needs {{ resident.needed_kb | .0f }} kB.
 #
 # Up to 16,384 columns, the fused kernel reaches at least {{ fused.least | .0% }} of the copy's throughput, in FP32 and
-# in BF16. In a cluster, it reaches {{ fused.long | .0% }} at 131,072 columns in FP32.
-# `torch.softmax` falls to {{ fused.torch | .0% }}. The copy isn't a hard
-# limit: it's a plain kernel, and some softmax versions are slightly faster.
+# in BF16. The cluster version reaches {{ fused.long | .0% }} at 131,072 columns in FP32; `torch.softmax` falls to
+# {{ fused.torch | .0% }}.
 
 # %% [markdown]
-# Is the result as accurate? The next cell ran on the GPU and compares the kernels and PyTorch with FP64.
+# Is the result as accurate? The next cell, recorded on a GPU, compares the kernels and PyTorch with FP64.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 from tilewise import gpu_here
@@ -1131,11 +1124,11 @@ if gpu_here():
 publish(errors=printed_errors("attention/softmax", "torch"))
 
 # %% [markdown]
-# The largest of the six errors is {{ errors.most | .1e }}, and PyTorch's is {{ errors.other | .1e }}. On ordinary
-# inputs our error is up to {{ errors.worst_times | .1f }}× PyTorch's, though still tiny. That's the price of `exp2f`, whose error
-# may be two units in the last place: the fold below reproduces it in NumPy. In return, it saves up to
-# {{ fused.expf | .0%}} of the time in FP32 and {{ fused.expf_bf16 | .0%}} in BF16, where the same instructions have half the bytes to hide
-# behind.
+# On large inputs, our largest error is {{ errors.most | .1e }}, and PyTorch's is {{ errors.other | .1e }}. On ordinary
+# inputs, both errors are far smaller, and ours is up to {{ errors.worst_times | .1f }}× PyTorch's. That's the price of
+# `exp2f`, whose error can be two units in the last place. The collapsed code below reproduces this in NumPy. In return,
+# `exp2f` saves up to {{ fused.expf | .0%}} of the time in FP32 and {{ fused.expf_bf16 | .0%}} in BF16, where the same
+# instructions overlap with only half as much memory traffic.
 
 # %% fold="Code of a model of the errors"
 

@@ -8,9 +8,8 @@
 # ---
 
 # %% [markdown]
-# Let's add two arrays of 20,000 elements on a GPU, with threads in blocks of 256. Guess three
-# things before you read on. How many threads are launched? How many of them have no work? And which
-# takes longer: the additions, or copying the arrays to the GPU and back?
+# Let's add two arrays of 20,000 elements on a GPU, with threads in blocks of 256. How many threads are launched? How
+# many of them have no work? And which takes longer: the additions, or copying the arrays to the GPU and back?
 #
 # The answer to the third question is one reason why a first GPU program is often slower than NumPy. You don't need a
 # GPU to run this page: without one, a simulator executes the same CUDA C.
@@ -128,7 +127,7 @@ show(
         launch=twenty,
         extent=20,
         title="Only the last block has idle threads",
-        caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory. The text of each step also gives a number of sectors; sectors are explained further down this page.",
+        caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory. Sectors are explained further down this page.",
         alt="Three blocks of 8 threads step through the kernel, next to the arrays a, b and c of 20 elements. Each step is a line below. The last 4 threads of block 2 fail the bounds check.",
     )
 )
@@ -205,8 +204,8 @@ try_it(
 )
 
 # %% [markdown]
-# If the arrays are longer than `n`, every access is inside an array, and no tool reports an error. Yet the kernel
-# without the check changes {{ overwritten }} elements past `n`.
+# If the arrays are longer than `n`, every access is inside an array, and no tool reports an error. Yet with `n` =
+# {{ n | , }}, the kernel without the check changes {{ overwritten }} elements past `n`.
 
 # %% fold="Code of the check"
 length = threads + 100
@@ -384,9 +383,9 @@ def vec_add_torch(a, b, c):
 
 
 # %% [markdown]
-# Do the tabs agree? To test that, describe a launch as a `case`, with random inputs (`normal`) and an
-# array to be written (`output`). `agree` runs two versions on each case and compares the results. It
-# fills `c` with NaN first, so an element that no thread writes can't pass by luck.
+# Do the tabs agree? To test that, describe a launch as a `case`, with random inputs (`normal`) and an array to be
+# written (`output`). `agree` runs two versions on each case and compares the results. It first fills `c` with NaN, so
+# that an element that no thread writes can't pass by chance.
 
 # %%
 from tilewise import agree, case, ceil_div, normal, output
@@ -406,12 +405,11 @@ agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="
 # %% [markdown]
 # ## Lower bound: bytes over bandwidth
 #
-# How fast can this kernel be? Each element needs one addition but 12 bytes of memory traffic:
-# 4 from `a`, 4 from `b` and 4 to `c`. We measure on an NVIDIA H100, a data-centre GPU, whose data
-# sheet gives a peak memory \bandwidth of {{ memory.tb_per_s | .2f }} TB/s. Divide the bytes by it, and
-# you have a *lower bound* on the time, or *bound* for short: no kernel that moves these bytes to and
-# from device memory can be faster. Only a kernel whose arrays are already in the GPU's caches, its
-# small fast memories, can beat it.
+# How fast can this kernel be? Each element needs one addition but 12 bytes of memory traffic: 4 from `a`, 4 from `b`
+# and 4 to `c`. We measure on an NVIDIA H100, a data-centre GPU, whose data sheet gives a peak memory \bandwidth of
+# {{ memory.tb_per_s | .2f }} TB/s. Divide the bytes by it, and you have a *lower bound* on the time: no kernel that
+# moves these bytes to and from device memory can be faster. Only a kernel whose arrays are already in the GPU's caches,
+# its small fast memories, can beat it.
 #
 # The arrays also have to cross PCIe, the bus between the CPU and the GPU. PCIe 5.0 x16 carries
 # {{ pcie.gb_per_s | .0f }} GB/s in each direction, only 1/{{ pcie.ratio | .0f }} of the device-memory
@@ -475,10 +473,9 @@ publish(there_and_back_us=kernel_us + copies_us, small_copies_us=lower_bounds_us
 # %% [markdown]
 # ## Block size: predict, then measure
 #
-# Now time the kernel alone, with its inputs already on the device. The bound in the table is the
-# longer of two times: moving the bytes at peak memory \bandwidth, and launching a kernel that does
-# nothing.[^bound] Blocks of 32 threads move the same bytes as blocks of 256.
-# Are they equally fast?
+# Now time the kernel alone, with its inputs already on the device. The bound in the table is the longer of two times:
+# the time to move the bytes at peak memory \bandwidth, and the time to launch a kernel that does nothing.[^bound]
+# Blocks of 32 threads move the same bytes as blocks of 256. Are they equally fast?
 #
 # [^bound]: The peak \bandwidth is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
 #     {{ vec_add.ceilings.launch_us | us }}. At {{ n | , }} elements, launch \overhead exceeds the
@@ -598,15 +595,15 @@ if gpu_here():
     print(timed_lines("n=2^26", calls.by_label))
 
 # %% [markdown]
-# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak \bandwidth, blocks of 32
-# only {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things can slow small blocks down. First, there
-# are more of them: the GPU has to launch a block for every 32 elements. Second, they can't fill the GPU. It runs
-# blocks on its *streaming multiprocessors*, and each of those has slots for {{ slots.threads | , }} threads but takes
-# at most {{ slots.blocks }} blocks at once, so blocks of 32 fill only {{ slots.used | , }}.
+# Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak \bandwidth, blocks of 32 only
+# {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things can slow small blocks down. First, there are
+# more of them: the GPU has to launch a block for every 32 elements. Second, they can't fill the GPU. It runs blocks on
+# its *streaming multiprocessors*. Each of them has slots for {{ slots.threads | , }} threads but takes at most
+# {{ slots.blocks }} blocks at once, so blocks of 32 fill only {{ slots.used | , }} of the slots.
 #
-# The number of blocks is to blame. On an H200, blocks of 32 take {{ launched.added | us }}, and a kernel with as many
-# blocks but no work takes just as long. Of the three sizes measured, 256 is the fastest on the longest array, and it's
-# a good first choice.
+# Launching the blocks alone explains the time: on an H200, blocks of 32 take {{ launched.added | us }}, and a kernel
+# with as many blocks but no work takes just as long. Of the three sizes measured, 256 is the fastest on the longest
+# array, and it's a good first choice.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements.side_by_side import printed_times
@@ -687,13 +684,10 @@ measure(
 # %% [markdown]
 # ## The answer
 #
-# The launch starts {{ blocks }} blocks with {{ threads | , }} threads, and {{ idle }} of them have
-# no work. Copying takes longer than adding:
-# {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs for the kernel alone,
-# {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. At this
-# size, most of that is a fixed cost per call: the bytes themselves need only
-# {{ small_copies_us | .2g }} µs on PCIe. With this little arithmetic per byte, a GPU pays off only if
-# you use the data many times while it is on the device.
+# The launch starts {{ blocks }} blocks with {{ threads | , }} threads, and {{ idle }} of them have no work. Copying
+# takes longer than adding: {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs for the kernel and its
+# launch, {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. With this little
+# arithmetic per byte, a GPU pays off only if you use the data many times while it is on the device.
 
 # %% [markdown]
 # ## Takeaways
@@ -701,8 +695,8 @@ measure(
 # - A kernel is the code of one thread; `blockIdx.x * blockDim.x + threadIdx.x` is the index of the
 #   thread's own element.
 # - Round the grid up, and let a bounds check such as `if (i < n)` stop the surplus threads.
-# - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it. PCIe has a fraction of that
-#   \bandwidth, so copying takes far longer than adding.
+# - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it. PCIe has only a small fraction of the
+#   memory \bandwidth, so copying takes far longer than adding.
 #
 # ## In your own kernel
 #

@@ -1,24 +1,24 @@
 # ---
 # title: "Puzzles: kernels"
 # needs: [kernels/grids]
-# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size and stay within its budget of memory traffic?"
+# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size and keep it within its memory-traffic budget?"
 # description: "Six GPU puzzles: write the missing lines of a CUDA kernel and check them without a GPU. Indices, bounds checks, strides, broadcasting."
 # date: 2026-11-21
 # tags: [puzzle, index, bounds check, strides]
 # ---
 
 # %% [markdown]
-# You learn to write kernels by writing them. Each of these six has a gap of one to five lines. Fill it in on this page,
-# or in your own editor, where one command compiles your kernel, runs it on the simulator and checks every value. You
-# don't need a GPU. A correct result is only half the task: each puzzle also has a budget, such as the number of sectors that a
-# good solution loads. How many of the six can you solve without a hint?
+# Each of these six kernels has a gap of one to five lines. Fill it in on this page, or in your own editor, where one
+# command compiles your kernel, runs it on the simulator and checks every value. You don't need a GPU. A correct result
+# is only half the task: each puzzle also has a budget, such as the number of sectors that a good solution loads. How
+# many of the six can you solve without a hint?
 
 # %% [markdown]
 # ## How to solve a puzzle
 #
 # *Solve it here* turns the gap into blanks and offers several options for each. Your choice runs in your browser, at
-# several sizes. To write the code yourself, press *Write it* there: it opens an editor, and says first how large a
-# compiler it fetches. Or create the file, edit it and check it:
+# several sizes. To write the code yourself, press *Write it* there. It opens an editor, after telling you the size of
+# the compiler that your browser has to download. Or create the file, edit it and check it:
 #
 # ```sh
 # tilewise puzzle start kernels/map     # writes puzzles/kernels/map.cu
@@ -27,12 +27,12 @@
 # ```
 #
 # If something is wrong, the check reports the first problem it finds: a wrong value, the line and thread of an
-# out-of-bounds access, or the line that exceeds the budget. It tries several sizes, and most of them aren't multiples
-# of the block size. Nothing ever overwrites your file. `tilewise puzzle` lists all puzzles. To get the command, set
-# up the course's [environment](../../docs/index.md#how-to-run-it).
+# out-of-bounds access, or the line that exceeds the budget. It tries several sizes, most of which aren't multiples of
+# the block size. `tilewise puzzle` lists all puzzles. To get the command, set up the course's
+# [environment](../../docs/index.md#how-to-run-it).
 #
-# The table under each puzzle shows the *budget* and what the solution needs. The *naive* column, where there is one, shows
-# what a correct but naive kernel costs.
+# The table under each puzzle shows the *budget* and what the solution needs. The *naive* column, where there is one,
+# shows what a correct but wasteful kernel needs.
 
 # %% [markdown]
 # ## Thread index
@@ -55,8 +55,8 @@ puzzle("kernels/guard")
 # %% [markdown]
 # ## Two axes
 #
-# An image needs two indices and two bounds checks. Choose the axes carefully: if the lanes of a warp run down a
-# column, each lane touches a different sector.
+# An image needs two indices and two bounds checks. If the lanes of a warp run down a column, each lane touches a
+# different sector.
 
 # %%
 puzzle("kernels/mirror")
@@ -81,8 +81,8 @@ puzzle("kernels/broadcast")
 # %% [markdown]
 # ## Grid-stride loop: more elements than threads
 #
-# So far, every element had its own thread. This kernel gets a fixed number of threads, whatever n
-# is. It has to work for 31 elements and for 2,000.
+# So far, every element has had its own thread. This kernel gets a fixed number of threads, whatever n is. It has to
+# work for 31 elements and for 2,000.
 
 # %%
 puzzle("kernels/stride_loop")
@@ -92,7 +92,7 @@ puzzle("kernels/stride_loop")
 #
 # - The index of an element is the number of elements before it: those in earlier blocks or rows, plus those before
 #   it in its own block or row.
-# - A bounds check comes before the first access, loads included.
+# - The bounds check must come before the first access, whether it's a load or a store.
 # - A correct kernel can still load each sector many times. What counts is which elements the lanes of a warp access
 #   in one instruction.
 #

@@ -89,7 +89,7 @@ if RATES:
             y="rate [TFLOP/s]",
             y_range=(0, 1.08 * TOP),
             height=460,
-            title="Sizes that 8 doesn't divide are several times slower",
+            title="Sizes that aren't divisible by 8 are several times slower",
             caption="Rate of cuBLAS for n × n BF16 matrices on an {machine}, coloured by the largest power of two that divides n. Dashed: the model of tile and wave quantisation on 132 SMs, scaled to the best recorded rate.",
         )
     )
@@ -118,13 +118,14 @@ publish(
 # SMs.[^ramp] Then there's [wave quantisation](tiles_and_waves.py), softened because cuBLAS chooses among several tile
 # shapes.
 #
-# And there are *bands*, which the model doesn't have. From 2,048 on, odd sizes reach a median of {{ plot.band1 | .0f }}
-# TFLOP/s, and sizes divisible by 8 {{ plot.band8 | .0f }}. Sizes whose largest power of two is 2 or 4 are in between.
-# The rest of this lesson is about these factors.
+# And there are *bands*, which the model doesn't predict. From 2,048 on, odd sizes reach a median of
+# {{ plot.band1 | .0f }} TFLOP/s; sizes divisible by 8 reach {{ plot.band8 | .0f }} TFLOP/s. Sizes whose largest power
+# of two is 2 or 4 are in between.
 #
-# [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal reuse,
-#     a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n = {{ plot.ridge_n | .0f }}. Yet
-#     1,536 has only {{ plot.tiles1536 }} tiles of 256 × 128, enough for {{ plot.of_sms | .0% }} of the SMs.
+# [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal
+#     reuse, a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n =
+#     {{ plot.ridge_n | .0f }}. Yet at n = 1,536 there are only {{ plot.tiles1536 }} tiles of 256 × 128, enough for
+#     {{ plot.of_sms | .0% }} of the SMs.
 
 # %% [markdown]
 # ## Row stride: where each row starts
@@ -162,7 +163,7 @@ show(
         ranges={"memory": (0, 1)},
         key=False,
         title="Rows of 16 start on sector boundaries; rows of 17 start anywhere",
-        caption="The first 320 bytes of a BF16 matrix. Full colour: the first element of a row; rows are shaded alternately. Columns 0 and 8 are multiples of 16 bytes.",
+        caption="The first 320 bytes of a BF16 matrix. Full colour: the first element of a row; rows are shaded alternately. Columns 0 and 8 start at multiples of 16 bytes.",
         alt="; ".join(
             f"{n} elements per row: rows start at {', '.join(str(row * n % WORDS) for row in range(6))} of 16"
             for n in STRIDES
@@ -172,8 +173,9 @@ show(
 )
 
 # %% [markdown]
-# Misaligned rows cost time in two ways. The first is known from [coalescing](../memory/coalescing.py): a piece of a row
-# that doesn't start at a sector boundary can touch one more sector. How much that matters depends on how wide the piece is.
+# Misaligned rows cost time in two ways. You know the first from [coalescing](../memory/coalescing.py): a piece of a row
+# that doesn't start at a sector boundary can touch one more sector. How much that matters depends on how wide the piece
+# is.
 
 
 # %% fold="Code of the table"
@@ -201,17 +203,14 @@ show(
 publish(cost={"tile": extra(64, 2), "narrow": extra(8, 4), "needed": 16, "plain": 2, "loads": 16 // 2})
 
 # %% [markdown]
-# A BF16 tile of 64 columns touches only {{ cost.tile | .2f }}× the sectors.[^twice] That can't explain a factor of five.
+# A BF16 tile of 64 columns touches only {{ cost.tile | .2f }}× as many sectors. That can't explain a factor of five.
 #
 # The second cost is the width of a load. A vectorised load of 16 bytes needs an address that is a multiple of 16. With
-# aligned rows, a lane loads eight BF16 values with one instruction, by `cp.async` or `ld.global.v4`. Hopper's hardware for
-# copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With odd row
-# strides, every other row starts at an odd multiple of {{ cost.plain }} bytes. A kernel that treats all rows alike must then
-# load single elements. Such loads take
-# {{ cost.loads }} times the instructions, and `cp.async` can't be used at all, since it copies at least 4 bytes.
-#
-# [^twice]: *A common misconception:* one more column doubles the memory traffic. That's nearly true for rows that are
-#     exactly one sector wide: eight FP32 values touch {{ cost.narrow | .2f }}× the sectors. Wider rows hardly notice.
+# aligned rows, a lane loads eight BF16 values with one instruction, by `cp.async` or `ld.global.v4`. Hopper's hardware
+# for copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With odd row
+# strides, every other row starts at an odd multiple of {{ cost.plain }} bytes. A kernel that treats all rows alike must
+# then load single elements. That takes {{ cost.loads }} times as many load instructions, and `cp.async` can't be used
+# at all, since it copies at least 4 bytes.
 
 # %% [markdown]
 # This explanation makes a prediction. In $C = A B$, with $A$ of $M × K$, $B$ of $K × N$ and $C$ of $M × N$, the row
@@ -270,16 +269,17 @@ odd = {re.split(r"\W", label)[0]: us / ODD_US["none odd"] for label, us in ODD_U
 publish(odd={**odd, "more_m": odd["M"] - 1})
 
 # %% [markdown]
-# An odd $M$ adds only {{ odd.more_m | .0% }}, and it also needs another row of tiles. An odd $K$ makes the GEMM
-# {{ odd.K | .1f }}× slower and an odd $N$ {{ odd.N | .1f }}×. The losses don't add up: with all three odd, it's {{ odd.all | .1f }}×.
+# An odd $M$ adds only {{ odd.more_m | .0% }}, even though it also needs another row of tiles. An odd $K$ makes the GEMM
+# {{ odd.K | .1f }}× slower, and an odd $N$ makes it {{ odd.N | .1f }}× slower. One odd stride does all the damage: with
+# all three sizes odd, the GEMM is {{ odd.all | .1f }}× slower.
 
 # %% [markdown]
 # ## Padding: a copy with an aligned stride
 #
-# The fix is padding: copy the matrix to one whose row stride is the next multiple of 8, with zeros in the extra columns.
-# The zeros don't change the sums. Pad A and B before the GEMM, and copy C back after it.
+# The fix is padding: copy the matrix to one whose row stride is rounded up to a multiple of 8, with zeros in the extra
+# columns. The zeros don't change the sums. Pad A and B before the GEMM, and copy C back after it.
 #
-# The first kernel moves a matrix from one row stride to another, either way, with one element per lane.
+# The first kernel copies a matrix from one row stride to another, to add or remove padding, with one element per lane.
 
 
 # %% tab="Pseudocode"
@@ -320,9 +320,9 @@ BY_ELEMENTS(A, padded, 3, 5, 5, 3, 8, grid=(1, 3), block=32)
 print(padded)
 
 # %% [markdown]
-# Can a lane move 16 bytes at once if the rows of one side are misaligned? It can store 16 aligned bytes and load them as 4-byte
-# words, which are aligned whatever the stride. It needs four words, or five if the first element is the second half of a word.
-# Then each pair that it stores consists of halves of two neighbouring words.
+# Can a lane move 16 bytes at once if the rows of one side are misaligned? It can store 16 aligned bytes and load them
+# as 4-byte words, which are aligned whatever the stride. The lane needs four words, or five if the first element is the
+# second half of a word. In that case, each word that it stores combines halves of two adjacent words.
 
 # %%
 BY_PIECES = Kernel(r"""
@@ -400,8 +400,9 @@ agree(restride, BY_ELEMENTS, [moved(*shape, lane_elements=1) for shape in SHAPES
 agree(restride, BY_PIECES, [moved(*shape) for shape in SHAPES], rtol=0.0)
 
 # %% [markdown]
-# The bounds check in `word_at` matters. An odd number of elements ends in half a word, and a 4-byte load of it reads
-# 2 bytes beyond the array. That usually goes unnoticed; the simulator, like compute-sanitizer's `memcheck`, notices:
+# The bounds check in `word_at` matters. An odd number of elements ends in half a word, and a 4-byte load of it reads 2
+# bytes beyond the array. That usually goes undetected, but the simulator, like compute-sanitizer's `memcheck`, reports
+# it:
 
 # %%
 from tilewise import expect_hazard
@@ -446,8 +447,8 @@ try_it(
 #
 # Every element is read once and written once. For n = 4,097, that's {{ copy.megabytes | .0f }} MB, or
 # {{ copy.bound_us | .0f }} µs at the peak bandwidth (data sheet). But memory reaches its peak only with enough bytes
-# [in flight](../speed/occupancy.py). A warp that moves one element per lane has {{ copy.narrow_bytes }}
-# bytes in flight, and one that moves 16 bytes per lane {{ copy.wide_bytes }}.
+# [in flight](../speed/occupancy.py). A warp that moves one element per lane has {{ copy.narrow_bytes }} bytes in
+# flight; one that moves 16 bytes per lane has {{ copy.wide_bytes }}.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import Guess
@@ -570,9 +571,8 @@ publish(
 # With padded rows, the 4,097 GEMM should take about as long as the 4,096 one: {{ saved.even_us | .0f }} µs. With the
 # three copies, we predict {{ saved.predicted_us | .0f }} µs, {{ saved.predicted | .1f }}× faster than doing nothing.
 #
-# You can save two of the three copy launches. One kernel can pad A and B together; ours also issues all loads of four pieces
-# per thread before the first store. And if the next operation accepts a row stride, as PyTorch's do, C needn't be copied
-# back: its first n columns are the result.
+# You can save two of the three copy launches. One kernel can pad A and B together. And if the next operation accepts a
+# row stride, as PyTorch's do, C needn't be copied back: its first n columns are the result.
 
 
 # %% tab="Pseudocode"
@@ -797,26 +797,26 @@ if WAYS_US:
             ),
             x="rate [TFLOP/s]",
             title="Padding pays for its copies several times over",
-            caption="BF16 GEMM of two awkward sizes with cuBLAS on an {machine}, copies counted in. Already padded: the GEMM alone, for matrices that are always stored with padded rows.",
+            caption="BF16 GEMMs at two awkward sizes with cuBLAS on an {machine}, copies included. Already padded: the GEMM alone, for matrices that are always stored with padded rows.",
         )
     )
 
 # %% [markdown]
 # At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At
-# 1,793 it's {{ gain.n1793.times | .1f }}×, because the copies are a larger part of the time there: they grow with n²
-# and the GEMM with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
+# 1,793 it's {{ gain.n1793.times | .1f }}× faster, because the copies take a larger part of the time: they grow with n²,
+# and the GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
 # {{ gain.n4097.wide | .1f }}×.
 #
-# Pad the sizes, not only the strides. With odd sizes and aligned strides, cuBLAS is even *slower* than with no padding
-# at all.
+# Pad the sizes, not only the strides. With odd sizes and aligned strides, the GEMM with its copies is even
+# {{ gain.n4097.strides | .1f }}× *slower* than without padding.
 
 # %% [markdown]
 # ## 50,257 tokens: GPT-2's vocabulary
 #
-# Nobody chooses 4,097. But GPT-2's vocabulary has {{ vocabulary.words | , }} tokens, which is 29 · 1,733, and the last GEMM of
-# the model, the projection, computes one logit for each. The weights are vocabulary × width, so their rows of 768
-# elements are aligned. The logits, tokens × {{ vocabulary.words | , }}, aren't. The forward pass writes them, and the
-# \backward pass reads their \gradient twice.
+# GPT-2's vocabulary has {{ vocabulary.words | , }} tokens, which is 29 · 1,733, and the last GEMM of the model, the
+# projection, computes one logit for each. The weights are vocabulary × width, so their rows of 768 elements are
+# aligned. The logits are tokens × {{ vocabulary.words | , }}, so their rows aren't. All three GEMMs access such rows:
+# the forward pass writes the logits, and the two GEMMs of the \backward pass read their \gradient.
 #
 # Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to
 # {{ vocabulary.round | , }}, the next multiple of 64. Does it have to be 64? We time six sizes.
@@ -887,10 +887,11 @@ publish(
 # %% [markdown]
 # ## The effect on a training step
 #
-# Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25% faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, and the
-# projection is only a part of that step. Here is such a step: the language model from [the lesson on five
-# bottlenecks](../speed/launches.py), with its layers compiled by `torch.compile`. The compiler can also pad on its own, so we
-# try it with that off and on.
+# Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25%
+# faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, though the projection is only a part of that
+# step. Here is such a step: the language model from [the lesson on five bottlenecks](../speed/launches.py), with its
+# layers compiled by `torch.compile`. The compiler can also pad on its own, so we time the step with this option off and
+# on.
 
 # %% needs="gpu torch" record="training_steps" fold="Code of the training steps"
 if gpu_here() and find_spec("torch"):
@@ -976,7 +977,7 @@ if STEPS_MS:
             {f"vocabulary {words:,}, {name}": ms for (words, name), ms in STEPS_MS.items()},
             x="time of a training step [ms]",
             title="The compiler's padding fixes the awkward vocabulary",
-            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMM, on one {machine}. Layers are compiled; projection and loss as named.",
+            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMMs, on one {machine}. The layers are compiled; the labels say how projection and loss are run.",
         )
     )
 publish(
@@ -989,18 +990,18 @@ publish(
 )
 
 # %% [markdown]
-# With an eager projection, a vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }}
-# faster, and with a compiled one {{ step.off_gain | .0% }}. With the compiler's padding on, a vocabulary of
+# A vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster with an eager
+# projection and {{ step.off_gain | .0% }} faster with a compiled one. With the compiler's padding on, a vocabulary of
 # {{ vocabulary.words | , }} is about as fast as the rounded one. So 25% isn't a constant: it depends on the GPU, and on
 # how much of the step is the projection.
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
 #
-# Everything on this page multiplies random numbers. That matters. A wire that doesn't change its value costs almost no
-# energy, and a GPU at its power limit lowers its clock. [Horace He](https://www.thonking.ai/p/strangely-matrix-multiplications)
-# described in 2024 how matrix multiplications run faster on predictable data. If that's the reason, a matrix of ones
-# should gain as much as one of zeros.
+# All GEMMs on this page multiply random numbers. That matters. A wire whose value doesn't change consumes almost no
+# energy, and a GPU at its power limit lowers its clock. [Horace
+# He](https://www.thonking.ai/p/strangely-matrix-multiplications) showed in 2024 that matrix multiplications run faster
+# on predictable data. If power is the reason, a matrix of ones should gain as much as one of zeros.
 
 # %% needs="gpu torch" record="zeros" fold="Code of the comparison"
 if gpu_here() and find_spec("torch"):
@@ -1100,10 +1101,10 @@ if RATES and FILLED:
     assert RATES[4096] > FILLED[4096, "normally distributed"], "the text says that a short run is faster"
 
 # %% [markdown]
-# In back-to-back GEMMs at n = 4,096, random numbers run at {{ zeros.n4096.random | .0f }} TFLOP/s and zeros
-# {{ zeros.n4096.more | .0% }} faster. Ones are about as fast as zeros, so it isn't the value zero that helps. A
-# benchmark on such matrices shows rates that no real input reaches. Short runs are flattering, too: the GEMM at the top
-# of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers.
+# Back-to-back GEMMs at n = 4,096 run at {{ zeros.n4096.random | .0f }} TFLOP/s on random numbers, and
+# {{ zeros.n4096.more | .0% }} faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps.
+# A benchmark on such matrices shows rates that no real input reaches. Short runs give optimistic rates, too: the GEMM
+# at the top of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers.
 #
 # An H200's clock and power show why. One GEMM at a time runs at {{ power.clock_1 | , }} MHz. Repeated 200 times, it
 # reaches the power limit and runs at no more than {{ power.clock_200 | , }} MHz. On zeros, it draws far less power.
@@ -1111,17 +1112,17 @@ if RATES and FILLED:
 # %% [markdown]
 # ## The answer
 #
-# The GEMM at n = 4,095 takes {{ ask_us | .0f }} µs. It's {{ answer | .1f }}× slower than the one at 4,096, although it does less work:
-# its rows start at addresses that 16-byte loads can't use. Pad it, multiply, and copy the result back, and it takes
-# {{ copied_us | .0f }} µs.
+# The GEMM at n = 4,095 takes {{ ask_us | .0f }} µs. It's {{ answer | .1f }}× slower than the one at 4,096, although it
+# does less work, because most of its rows start at addresses that 16-byte loads can't use. Padding, multiplying and
+# copying the result back take {{ copied_us | .0f }} µs.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - For 16-byte loads, every row stride must be a multiple of 16 bytes, which is 8 BF16 elements. For cuBLAS, pad the sizes
 #   $K$ and $N$ themselves and not only the strides; $M$ may be anything.
-# - Padding costs a copy of each matrix, and the GEMM pays far more for misaligned rows. It's best to store a matrix
-#   padded from the start, such as a vocabulary.
+# - Padding costs a copy of each matrix, but misaligned rows cost the GEMM far more. It's best to choose a padded size
+#   from the start, for example for a vocabulary.
 # - Never time a GEMM on zeros or ones: it can run faster than on real data.
 #
 # ## In your own kernel
@@ -1161,8 +1162,8 @@ def views_tests(answer):
 exercise(
     "Eight matrices in one",
     """
-    A BF16 matrix has rows of odd length `n`. Row r and row r + 8 start at the same offset within 16 bytes, so
-    every eighth row belongs to a matrix whose rows *are* aligned, if it starts a few elements earlier. Write
+    A BF16 matrix has rows of odd length `n`. Rows r and r + 8 start at the same offset within 16 bytes. So every
+    eighth row can be seen as part of a matrix with aligned rows that starts a few elements earlier. Write
     `aligned_views(n)`: a list of eight `(base, stride, shift)`, where view k has the rows k, k + 8, k + 16 and so
     on. `base` and `stride` count elements and are multiples of 8. Row i of a view starts at
     `base + i * stride + shift`. Hardware that copies tiles of aligned matrices can use such views without padding.

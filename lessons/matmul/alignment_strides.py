@@ -3,17 +3,17 @@
 # needs: [matmul/alignment]
 # further: matmul/alignment
 # summary: "A GEMM at n = 1,793 gains from rows padded to a multiple of 8. How much more does a multiple of 64 gain?"
-# description: "Row strides padded to multiples of 8, 16, 32 and 64, a padding copy with 16-byte loads on both sides, a 16-byte store that the compiler splits, and why reading misaligned rows directly doesn't pay."
+# description: "Row strides padded to multiples of 8, 16, 32 and 64, a padding copy with 16-byte loads and stores, a 16-byte store that the compiler splits, and why reading misaligned rows directly doesn't pay."
 # date: 2026-11-23
 # tags: [alignment, padding, SASS]
 # ---
 
 # %% [markdown]
 # In [Alignment](alignment.py), padding rows to the next multiple of 8 made a GEMM of 1,793 × 1,793 matrices
-# {{ rounder.wide8 | .1f }}× faster, copies included. The sweep of that lesson has a surprise: at n = {{ rounder.thirty_two | , }},
-# the next multiple of 32, a GEMM takes {{ rounder.thirty_two_us | .0f }} µs, less than the {{ rounder.eight_us | .0f }} µs at
-# {{ rounder.eight | , }}, the next multiple of 8, though it does more work. So to which multiple should you pad? And can the
-# padding copies themselves be faster?
+# {{ rounder.wide8 | .1f }}× faster, copies included. The sweep in that lesson contains a surprise. At n =
+# {{ rounder.eight | , }}, the next multiple of 8, a GEMM takes {{ rounder.eight_us | .0f }} µs. At
+# {{ rounder.thirty_two | , }}, the next multiple of 32, it takes only {{ rounder.thirty_two_us | .0f }} µs, although it
+# does more work. So to which multiple should you pad? And can the padding copies themselves be faster?
 
 # %% fold="Imports"
 from importlib.util import find_spec
@@ -30,12 +30,13 @@ BY_PIECES, PAD_BOTH = from_lesson("matmul/alignment", "BY_PIECES", "PAD_BOTH")
 # %% [markdown]
 # ## Row strides that are multiples of 64
 #
-# Rows of {{ rounder.eight | , }} BF16 elements start at multiples of 16 bytes, but most of them not at multiples of 128. So a
-# 128-byte piece of a row is usually spread over two cache lines. With a stride that is a multiple of 64, it never is.
+# Rows of {{ rounder.eight | , }} BF16 elements start at multiples of 16 bytes, but most of them don't start at
+# multiples of 128. So a 128-byte piece of a row is usually spread over two cache lines. With a stride that is a
+# multiple of 64 elements, it never is.
 #
-# To predict the gain, take the GEMM's time at the padded size from the sweep, and let the time of the copies grow with their
-# bytes, by {{ rounder.grown | .1% }} from multiples of 8 to multiples of 32. With C left padded, that gives
-# {{ rounder.wide | .1f }}× for multiples of 32, and {{ rounder.wide64 | .1f }}× for multiples of 64.
+# To predict the gain, take the GEMM's time at the padded size from the sweep, and scale the copy time with the bytes
+# copied, which is {{ rounder.grown | .1% }} more for multiples of 32 than for multiples of 8. With C left padded, that
+# predicts {{ rounder.wide | .1f }}× for multiples of 32, and {{ rounder.wide64 | .1f }}× for multiples of 64.
 
 # %% fold="Code of the numbers"
 LESSON = "matmul/alignment"
@@ -72,13 +73,12 @@ publish(
 )
 
 # %% [markdown]
-# ## A copy with 16-byte loads on both sides
+# ## A copy with 16-byte loads and stores
 #
-# In the lesson's kernel, a lane builds each 16-byte store from five 4-byte loads. But all pieces of a row are shifted by the
-# same distance from a multiple of 16 bytes. So a lane can load the two aligned 16-byte pieces
-# that it needs and shift them by two words, by one, and by half of one. Its second piece is its neighbour's first, so L1
-# can serve it. A block copies whole rows, so no lane has to divide to find its row, and all loads of a lane come before its
-# first store.
+# In the lesson's kernel, a lane builds each 16-byte store from five 4-byte loads. But all pieces of a row have the same
+# offset from a multiple of 16 bytes. So a lane can load the two aligned 16-byte pieces that it needs and shift them
+# into place in up to three steps: by two words, by one word and by half a word. Its second piece is its neighbour's
+# first, so L1 can serve it.
 
 
 # %% tab="Pseudocode"
@@ -214,8 +214,8 @@ try_it(
 # %% [markdown]
 # ## A 16-byte store that the compiler splits
 #
-# `restride_rows` stores through an index into the whole array of 16-byte pieces. The lesson's `restride`
-# instead casts a pointer to an element, and in \SASS its 16-byte store isn't there:
+# `restride_rows` stores through an index into the whole array of 16-byte pieces. The lesson's `restride` instead casts
+# a pointer to an element, and its 16-byte store doesn't appear in the \SASS:
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
 from tilewise import Table, check, show
@@ -250,8 +250,8 @@ if can_disassemble() is None:
     )
 
 # %% [markdown]
-# So the copy with "16 bytes per lane" in fact stores them 4 bytes at a time, and the simulator, which executes the store as written,
-# counts one request where the hardware gets four. You see it only in the \SASS.
+# So the copy with "16 bytes per lane" in fact stores 4 bytes at a time. The simulator executes the store as written, so
+# it counts one request where the hardware issues four.
 
 # %% needs="gpu torch" record="rounder_strides" fold="Code of the strides"
 if gpu_here() and find_spec("torch"):
@@ -377,7 +377,7 @@ if STRIDED:
             roles=dict(zip(SETTINGS, ("write", "block", "lane", "read", "tile"), strict=True)),
             x="speed-up over unpadded",
             title="Multiples of 64 beat multiples of 8; new loads change nothing",
-            caption="GEMM with rows padded to different multiples, padding copies counted in, C left padded; BF16 with cuBLAS on an {machine}. The bar with 16-byte loads has the copies of this page.",
+            caption="GEMM with rows padded to different multiples, including the padding copies, with C left padded; BF16 with cuBLAS on an {machine}. The bar labelled 16-byte loads uses the copy kernel from this page.",
         )
     )
 BOUND_US = {n: 4 * (n**2 + rounded(n, 64) ** 2) / GPU.memory_gb_per_s / 1e3 for n in (1793, 4095)}
@@ -401,24 +401,27 @@ publish(
 )
 
 # %% [markdown]
-# With 1,793 rows, the GEMM is {{ strided.eight | .1f }}× faster with multiples of 8 and {{ strided.sixty_four | .1f }}× with multiples
-# of 64. For 64, the prediction was too low. It took the sweep's time at {{ rounder.sixty_four | , }}, but here only $K$ and $N$
-# are padded, and $M$ stays 1,793.
+# In a new measurement at n = 1,793, the GEMM is {{ strided.eight | .1f }}× faster with multiples of 8 and
+# {{ strided.sixty_four | .1f }}× faster with multiples of 64. For 64, the prediction was too low. It used the sweep's
+# time at {{ rounder.sixty_four | , }}, but here only $K$ and $N$ are padded, and $M$ stays 1,793.
 #
-# The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and {{ parts.pads | .1f }} µs without. At
-# 4,095, it runs at {{ parts.of_peak_large | .0% }} of the peak bandwidth (data sheet), so wider loads have little left to gain. At
-# 1,793, it's {{ parts.of_peak | .0% }}, but the time that the traffic doesn't explain is about the same: {{ parts.fixed | .1f }} µs at
-# 1,793 and {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per launch. Only the copy back, whose old kernel
-# has the split stores, gains a little: {{ parts.back_new | .1f }} instead of {{ parts.back | .1f }} µs.
+# The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and
+# {{ parts.pads | .1f }} µs without. At 4,095, the padding copy runs at {{ parts.of_peak_large | .0% }} of the peak
+# bandwidth (data sheet), so there's little left to gain from wider loads. At 1,793, it's {{ parts.of_peak | .0% }}, but
+# the time not accounted for by the traffic hardly depends on the size: {{ parts.fixed | .1f }} µs at 1,793 and
+# {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per launch. Only the copy of C back to unpadded
+# rows gets a little faster, {{ parts.back_new | .1f }} instead of {{ parts.back | .1f }} µs: the lesson uses `restride`
+# for it, with its split stores.
 
 # %% [markdown]
 # ## Reading misaligned rows directly
 #
-# Why copy at all? A GEMM kernel could load misaligned rows one element at a time. Count for a tile of 128 × 128 and 32
-# steps along K, on an SM that starts one memory access per cycle. The loads and the stores to shared memory of
-# {{ direct.elements | , }} elements need {{ direct.cycles | .0f }} cycles, and eight warps that read their fragments
-# {{ direct.fragments | .0f }} more. The tensor cores need {{ direct.matrix_cycles | .0f }}. So we estimate that such a
-# kernel reaches at most {{ direct.share | .0% }} of the peak (data sheet). Padding costs one sweep over the data instead.
+# Why copy at all? A GEMM kernel could load misaligned rows one element at a time. Let's count cycles for a 128 × 128
+# tile and 32 steps along K, on an SM that starts one load or store per cycle. Loading {{ direct.elements | , }}
+# elements and storing them to shared memory takes {{ direct.cycles | .0f }} cycles, and the fragment loads of eight
+# warps, at 128 bytes per cycle, take another {{ direct.fragments | .0f }}. The tensor cores need
+# {{ direct.matrix_cycles | .0f }}. So we estimate that such a kernel reaches at most {{ direct.share | .0% }} of the
+# peak (data sheet). Padding, by contrast, costs one pass over the data.
 
 # %% fold="Code of the numbers"
 TILE_ELEMENTS = 2 * 128 * 32
@@ -439,8 +442,8 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - Pad row strides to a multiple of 64 BF16 elements, 128 bytes, when you can choose. At 1,793 it beats a multiple of 8
-#   by {{ gain64 | .0% }}; measure your own size.
+# - When you can choose, pad row strides to a multiple of 64 BF16 elements, 128 bytes. At 1,793, that beats a multiple
+#   of 8 by {{ gain64 | .0% }}; measure your own size.
 # - A copy near the peak bandwidth gains nothing from wider loads; what's left is a fixed cost per launch.
 # - A vector store through a cast element pointer can become four narrow ones. Only the \SASS shows it.
 #

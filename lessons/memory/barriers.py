@@ -9,11 +9,11 @@
 
 # %% [markdown]
 # Delete one line, a barrier, from a kernel that adds up 256 values per block. On a GPU, {{ lost.loop.least | , }} to
-# {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums come out wrong, different ones in every launch, and nothing is
-# reported. That's a *race*, and it's easy to write one.
+# {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums come out wrong, and different ones in every launch, yet
+# nothing is reported. That's a *race*, and it's easy to write one.
 #
-# This lesson builds the kernel that needs those barriers. How often do 256 threads have to wait for each other to add up 256 values?
-# Where exactly? And how do you find the barrier that you forgot?
+# This lesson builds the kernel that needs those barriers. Where exactly do the threads have to wait for each other? And
+# how do you find the barrier that you forgot?
 
 # %% [markdown]
 # ## Shared memory
@@ -22,10 +22,10 @@
 # threads of a block can read and write; each block has its own, which lasts as long as the block runs. In CUDA C you
 # declare it with `__shared__`: one array per block, not one per thread.
 #
-# Combining many values into one, by a sum or a maximum, is a *reduction*. In its simplest form every thread stores one value in
-# shared memory, and then thread 0 adds them up. Between the two, thread 0 must wait until all the others have stored
-# theirs. `__syncthreads()` is that wait: no thread continues until every thread in the block has arrived, and what they wrote before it is visible to all
-# of them afterwards.
+# Combining many values into one, by a sum or a maximum, is a *reduction*. In its simplest form every thread stores one
+# value in shared memory, and then thread 0 adds them up. Between the two, thread 0 must wait until all the others have
+# stored theirs. `__syncthreads()` provides this wait: no thread continues until every thread in the block has arrived,
+# and whatever they wrote before the barrier is visible to all of them after it.
 #
 # ??? definition "Reduction | reductions"
 #     Combining many values into one with an operation that may be grouped freely, such as a sum or a maximum.
@@ -107,8 +107,8 @@ print(total[0])
 # places to the right; finally, thread 0 adds its neighbour. That takes three steps instead of seven additions in a
 # row. For 256 values, it takes {{ tree.steps }} steps instead of 255.
 #
-# In each step, thread `t` adds the value at `t + h` to its own, and `h` halves. Every step reads what other threads wrote
-# in the step before, so there has to be a barrier in the loop.
+# In each step, thread `t` adds the value at `t + h` to its own, and then `h` is halved. Every step reads what other
+# threads wrote in the step before, so there has to be a barrier in the loop.
 
 # %% fold="Code of the figure"
 from tilewise import show
@@ -139,7 +139,7 @@ show(
         y="step",
         y_range=(len(STEPS) + 0.4, -0.4),
         title="Each step adds the right half to the left half",
-        caption="The tree for 32 values, from top to bottom. In each step, thread t adds the value at t + h to its own; h halves from step to step, and element 0 ends up with the sum.",
+        caption="The tree for 32 values, from top to bottom. In each step, thread t adds the value at t + h to its own; h is halved from step to step, and element 0 ends up with the sum.",
     )
 )
 
@@ -209,8 +209,8 @@ SUM_BY_TREE(ones, total, 256, grid=1, block=256)
 print(total[0])
 
 # %% [markdown]
-# The tests use integers stored as floats, so that sums are exact in any order and no tolerance can hide a bug. Array lengths that
-# aren't a multiple of the block size are included. Note what threads past the end do: they store a zero and stay.
+# The tests use integers stored as floats, so that sums are exact in any order and no tolerance can hide a bug. Note
+# what threads past the end do: they store a zero and carry on instead of returning.
 
 # %% fold="Code of the checks"
 import numpy as np
@@ -268,7 +268,6 @@ show(
 # one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ needed.barriers }} are enough.
 #
 # From interval {{ tree.alone_from }} on, only one warp adds; the other seven just go from one barrier to the next.
-# Keep that in mind for later.
 
 # %% fold="Code of the figure"
 full = SUM_BY_TREE.on(summing(256)).simulate(trace=Trace())
@@ -408,8 +407,9 @@ try_it(
 )
 
 # %% [markdown]
-# Would you notice on a GPU? The cell below, recorded on one, launches each version a hundred times on 2²⁴ values and
-# compares every block's sum with the correct one. Which of the three broken versions do you expect to fail?
+# Would you notice on a GPU? The recorded cell below launches each version a hundred times on 2²⁴ values and compares
+# every block's sum with the correct value. Three versions lack a barrier: before the loop, in the loop, or in the
+# single-warp block. Which of them do you expect to fail?
 
 # %% fold="Code that counts wrong sums on a GPU" needs="gpu" record="lost_sums"
 from tilewise import gpu_here
@@ -452,9 +452,9 @@ for version in ("barrier in the loop", "first barrier", "__syncwarp"):
 publish(lost=lost)
 
 # %% [markdown]
-# All three. Without the barrier in the loop, {{ lost.loop.least | , }} to {{ lost.loop.most | , }} of
-# {{ lost.loop.of | , }} sums are wrong. Without the first barrier, about a third are wrong, and not the same ones
-# each time.
+# All three fail. Without the barrier in the loop, {{ lost.loop.least | , }} to {{ lost.loop.most | , }} of
+# {{ lost.loop.of | , }} sums are wrong. Without the first barrier, about a third are wrong, and different ones each
+# time.
 #
 # The single warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} sums are wrong, exactly the
 # same ones in all hundred launches. So the cause isn't timing: the compiled code does the wrong thing every time. A
@@ -483,11 +483,12 @@ publish(lost=lost)
 # What if some threads never reach the barrier? There are two cases, and the difference matters.
 #
 # **They have exited.** In `RETURNS_EARLY`, threads past the end return, as in vector addition. Since Volta, a barrier
-# doesn't wait for threads that have exited, so this kernel doesn't hang. It may be wrong for another reason, or right by luck: the threads
-# that returned never stored their zeros, and the tree adds whatever happens to be in shared memory.
+# doesn't wait for threads that have exited, so this kernel doesn't hang. It may be wrong for another reason, or correct
+# by chance: the threads that returned never stored their zeros, and the tree adds whatever happens to be in shared
+# memory.
 #
 # **They're still running, but elsewhere in the code.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and
-# the threads from `h` on skip it. That's undefined on every GPU: it may hang, or threads may pair up at different
+# threads with `t` ≥ `h` skip it. That's undefined on every GPU: it may hang, or threads may pair up at different
 # barriers.
 #
 # One rule avoids both: put the bounds check around the work, never around the barrier, and never return before the last one.
@@ -534,10 +535,10 @@ expect_hazard(BARRIER_INSIDE.on(summing(256)), "barrier", line_with="only thread
 # %% [markdown]
 # ## Block sizes that aren't a power of two
 #
-# The sum can be wrong even with every barrier in place. Launch the tree with 96 threads on 96 ones. `h` is 48, 24,
-# 12, 6, 3, and then 3 / 2, which is 1 in integer arithmetic: three partial sums are left at that point, and the third
-# is never added. The sum is {{ odd.at_96 | .0f }}. No hazard is reported, since every access is legal. Only a test
-# finds it, and of the 256 block sizes, {{ odd.right }} pass. The exercise below asks you to fix it.
+# The sum can be wrong even with every barrier in place. Launch the tree with 96 threads on 96 ones. `h` is 48, 24, 12,
+# 6, 3, and then 3 / 2, which is 1 in integer arithmetic: three partial sums are left at that point, and the third is
+# never added. The sum is {{ odd.at_96 | .0f }}. No hazard is reported, since every access is legal. Only a test finds
+# the bug, and only {{ odd.right }} of the 256 block sizes pass. The exercise below asks you to fix it.
 
 
 # %% fold="Code of the figure"
@@ -567,10 +568,9 @@ show(
 # %% [markdown]
 # ## Fewer barriers
 #
-# Once only one warp has work left, the other warps can return, because no block-wide barrier follows. The lanes of
-# the last warp synchronise with `__syncwarp()`. That leaves {{ fewer.barriers }} of the {{ tree.barriers }}
-# block-wide barriers. Even the last of these could be a `__syncwarp()`, because only one warp adds in the step before
-# it, with `h` at 32. The kernel keeps it so that all steps of the first loop are alike.
+# Once only one warp has work left, the other warps can return, because no block-wide barrier follows. The lanes of the
+# last warp synchronise with `__syncwarp()`. That leaves {{ fewer.barriers }} of the {{ tree.barriers }} block-wide
+# barriers.
 
 # %%
 WARP_AT_THE_END = Kernel(r"""
@@ -625,8 +625,8 @@ publish(fewer={"barriers": WARP_AT_THE_END.on(summing(256)).simulate().counts.ba
 # %% [markdown]
 # ## The cost of a barrier
 #
-# Start with a barrier on its own. One kernel alternates between a multiply-add and a barrier; another one does only
-# the multiply-adds. The difference per step is the cost of a barrier. Does it depend on the number of threads?
+# Start with a barrier on its own. One kernel alternates between a multiply-add and a barrier; the other does only the
+# multiply-adds. The difference per step is the cost of a barrier. Does it depend on the number of threads?
 
 
 # %% tab="Pseudocode"
@@ -719,10 +719,10 @@ show(
 # multiply-adds, which take {{ price.fma_ns | .0f }} ns [each](../machine/throughput.py). Each additional warp adds
 # about {{ price.a_warp | .1f }} ns.
 #
-# Now the sums themselves, of 2²⁶ values in blocks of 256. Reading every value once takes at least
+# Now time the sums themselves: 2²⁶ values in blocks of 256. Reading every value once takes at least
 # {{ sums_model.memory_us | us }}. A single thread per block needs 255 additions in a row, and the tree needs only 8
-# steps. But all eight warps execute every step of the tree, if only to find out that `t < h` is false. Which version
-# is faster?
+# steps. But all eight warps execute every step of the tree, if only to find out that `t < h` is false. Which version is
+# faster?
 
 # %% fold="Numbers for the text"
 from tilewise.models import bound, stated
@@ -764,13 +764,13 @@ block_sums = measure(
     counts=(),
     reasons={"*": "The cost of a barrier"},
     guess=Guess(
-        "How much faster is the tree than one thread that adds alone?",
+        "How much faster is the tree than a single thread that does all the adding?",
         of="tree",
         over="one thread adds",
         at={"n": 2**26},
         between=(0.1, 100),
         models={"steps one after another": 255 / 8},
-        because="Counting steps ignores the barriers, and seven warps that have nothing left to add.",
+        because="Counting steps ignores the barriers and the seven warps that have nothing left to add.",
     ),
 )
 
@@ -790,10 +790,9 @@ block_sums = measure(
 # %% [markdown]
 # ## The answer
 #
-# To add up 256 values, the 256 threads of this kernel synchronise {{ tree.barriers }} times, and
-# {{ needed.barriers }} times would be enough: once after the stores, and after each step but the last. Forget the
-# barrier in the loop and up to {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums are wrong, without a word from
-# the GPU.
+# To add up 256 values, the 256 threads of this kernel synchronise {{ tree.barriers }} times, and {{ needed.barriers }}
+# times would be enough: once after the stores, and after each step but the last. Without those barriers, the GPU
+# returns wrong sums and reports no error.
 
 # %% [markdown]
 # ## Takeaways
@@ -844,7 +843,7 @@ def any_block_tests(kernel):
 exercise(
     "A tree for any block",
     """
-    Fix `sum_by_tree` so that it is right for every block of 1 to 256 threads. Change only the loop: every value
+    Fix `sum_by_tree` so that it is correct for every block of 1 to 256 threads. Change only the loop: every value
     is added once, all threads reach the barrier of each step, and the number of steps still grows
     logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator watches the barriers.
     """,
@@ -866,7 +865,7 @@ exercise(
 )
 
 # %% [markdown]
-# A barrier synchronises one block only.[^cluster] Across blocks, each block writes a partial sum, and a second launch
+# A barrier synchronises only one block.[^cluster] Across blocks, each block writes a partial sum, and a second launch
 # or an atomic addition in device memory combines them.
 #
 # [^cluster]: On Hopper, a few blocks can be launched as a *cluster*. They run at the same time and have a barrier of their own.

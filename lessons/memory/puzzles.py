@@ -19,8 +19,8 @@
 # %% [markdown]
 # ## Warp scan
 #
-# A *scan* gives each element the sum of all elements up to it. The lanes of a warp can read each other's registers, so it
-# takes fewer steps than there are lanes.
+# A *scan* gives each element the sum of all elements up to it. The lanes of a warp can read each other's registers, so
+# a scan takes fewer steps than there are lanes.
 
 # %%
 from tilewise import puzzle
@@ -38,8 +38,8 @@ puzzle("memory/row_sums")
 # %% [markdown]
 # ## float4 loads and stores
 #
-# A `float4` load moves 16 bytes per lane. The address must be aligned, which holds here, and the array must be long
-# enough, which you have to check.
+# A `float4` load moves 16 bytes per lane. The address must be aligned, as it is here, and all four floats must be
+# inside the array, which you have to check.
 
 # %%
 puzzle("memory/vectors")
@@ -47,8 +47,8 @@ puzzle("memory/vectors")
 # %% [markdown]
 # ## Stencil with a halo
 #
-# Five threads need each element. Each block loads its own elements into shared memory once, together with a *halo*: the
-# neighbouring blocks' elements that it also needs.
+# Each element is needed by five threads. Each block loads its own elements into shared memory once, together with a
+# *halo*: the neighbouring blocks' elements that it also needs.
 
 # %%
 puzzle("memory/stencil")
@@ -82,12 +82,10 @@ puzzle("memory/histogram")
 # %% [markdown]
 # ## Takeaways
 #
-# - What the lanes of a warp access in one instruction determines the sectors in global memory and the wavefronts in
-#   shared memory.
+# - The addresses that a warp accesses in one instruction determine the number of sectors in global memory and of
+#   wavefronts in shared memory.
 # - Put a barrier between a write and a read by another thread, and let every thread of the block do its part and
 #   reach the barrier before any thread returns.
 # - An element that is stored alone costs a whole sector. Through a tile, a transpose stores no more sectors than the matrix
 #   fills.
 # - The tail, the halo and the last row are where a kernel that looks right goes wrong.
-#
-# The [recap](../../recap.md#memory) lists everything that this part has shown.

@@ -1,18 +1,18 @@
 # ---
 # title: "Recomputation: cheaper than remembering"
 # needs: [memory/fusion]
-# summary: "Three fused layers and their gradient move 9 values per element; recomputing the activations makes it 5. How much faster is that?"
+# summary: "Three fused layers and their gradient move 9 values per element; recomputing the activations reduces that to 5. How much faster is that?"
 # description: "A backward pass that stores its activations against one that recomputes them: counted, timed, and followed to the depth where a third way wins."
 # date: 2026-11-21
 # tags: [recomputation, activations, backward pass, checkpointing]
 # ---
 
 # %% [markdown]
-# Throwing results away and computing them a second time sounds wasteful. On a GPU it's often the faster
-# choice. Take three sigmoid layers and their gradient. With one kernel per operation, they move
-# {{ moved.six }} values per element between chip and memory; fused, they move {{ moved.kept }}. If you discard the
-# intermediate results and recompute them, they move {{ moved.again }}, at the cost of twice as many sigmoids. How much
-# faster is that, and does it still pay with 16 layers? Every fused backward pass faces this choice.
+# Throwing results away and computing them a second time sounds wasteful. On a GPU it's often the faster choice. Take
+# three sigmoid layers and their gradient. With one kernel per operation, they move {{ moved.six }} values per element
+# between chip and memory; fused, they move {{ moved.kept }}. If you discard the intermediate results and recompute
+# them, they move {{ moved.again }}, at the cost of twice as many sigmoids. How much faster is that, and does it still
+# pay off with 16 layers? Every fused backward pass faces this choice.
 
 # %% fold="Imports"
 import numpy as np
@@ -22,11 +22,10 @@ from tilewise import Guess, agree, case, ceil_div, check, gpu_here, measure, nor
 # %% [markdown]
 # ## Activations: what a backward pass needs
 #
-# The forward pass is $a = \sigma(x)$, $b = \sigma(a)$, $out = \sigma(b)$ with $\sigma(v) = 1 / (1 + e^{-v})$.
-# The results of the layers, here $a$, $b$ and $out$, are the network's *activations*. Training minimises a single
-# number, the *loss*. The *backward pass* starts from $dout$, which says how much the loss changes with each element
-# of $out$. It ends with the same quantity for $x$, the *gradient* $dx$. On the way, each layer multiplies by its
-# slope.
+# The forward pass is $a = \sigma(x)$, $b = \sigma(a)$, $out = \sigma(b)$ with $\sigma(v) = 1 / (1 + e^{-v})$. The
+# results of the layers, here $a$, $b$ and $out$, are the network's *activations*. Training minimises a single number,
+# the *loss*. The *backward pass* starts from $dout$, which says how much the loss changes with each element of $out$.
+# It ends with the same quantity for $x$, the *gradient* $dx$. Along the way, each layer multiplies by its slope.
 #
 # ??? definition "Activation | activations"
 #     A value that a layer of a network computes; the backward pass needs it again.
@@ -150,8 +149,8 @@ for run in (forward, backward):
 # stores $dx$: {{ moved.kept }} values in all. Without fusion, each layer moves two values forward and three
 # backward, {{ moved.six }} in total.
 #
-# One load is easy to save. Once $b$ is loaded, $out$ is just one more sigmoid away, and {{ moved.last }}
-# values remain. Why stop there?
+# One load is easy to save. Once $b$ is loaded, one more sigmoid gives $out$, and {{ moved.last }} values remain. Why
+# stop there?
 
 # %% [markdown]
 # ## Recomputation: load only the input
@@ -230,10 +229,9 @@ for run in (forward, backward):
     print(run.counts.global_load.requests, "loads,", run.counts.global_store.requests, "stores")
 
 # %% [markdown]
-# The result is the same with {{ moved.again }} values. This backward pass runs from the first layer to the
-# last, because a product of slopes can be computed in either order, up to rounding. Layers that mix elements,
-# such as a matrix multiplication, need the true backward order, so their recomputed activations have to be kept
-# for a while.
+# The result is the same, with only {{ moved.again }} values moved. This backward pass runs from the first layer to the
+# last, because a product of slopes can be computed in either order, up to rounding. Layers that mix elements, such as a
+# matrix multiplication, need the true backward order, so their recomputed activations have to be kept until then.
 #
 # Next, `agree` compares every kernel with its pseudocode.
 
@@ -348,7 +346,7 @@ show(
 )
 
 # %% [markdown]
-# ## Predict: can the extra sigmoids hide?
+# ## Predict: does memory traffic hide the extra sigmoids?
 #
 # If memory traffic sets the time, {{ moved.again }} values instead of {{ moved.kept }} make the program
 # {{ moved.ratio_kept | .1f }}× faster, and {{ moved.ratio_six | .0f }}× faster than unfused. The price is three more
@@ -359,8 +357,7 @@ show(
 # {{ model.sigmoid_ps | .2f }} ps. Moving one 4-byte value takes {{ model.trip_ps | .2f }} ps at peak bandwidth (data
 # sheet).
 #
-# [^special]: The CUDA C++ Programming Guide lists this rate among its arithmetic instructions. We use the
-#     highest clock in the device table.
+# [^special]: The CUDA C++ Programming Guide lists this rate in its table of arithmetic instruction \throughput.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements import recorded_device
@@ -397,8 +394,8 @@ publish(
 # %% [markdown]
 # The backward kernel then needs {{ model.back_arithmetic | .1f }} ps for its three sigmoids and
 # {{ model.back_bytes | .1f }} ps for its three values. Some warps compute while others wait for memory, so the
-# arithmetic should hide. The timed kernels are the same apart from `float4` loads and stores, four elements per
-# thread, which reach more of the peak [bandwidth](fusion.py).
+# arithmetic should be hidden. The timed kernels use `float4` loads and stores, which reach more of the peak
+# [bandwidth](fusion.py).
 
 # %% fold="float4 kernels of all versions"
 WIDE = r"""
@@ -686,16 +683,16 @@ three_layers = measure(
         at={"n": LARGE},
         between=(0.3, 8.0),
         models={"values moved": 9 / 5, "sigmoids computed": 3 / 6},
-        because="Memory traffic sets the time as long as the sigmoids hide behind it.",
+        because="Memory traffic sets the time as long as it hides the sigmoids.",
     ),
 )
 
 # %% [markdown]
 # ## Measured traffic and time
 #
-# First the traffic: in the simulator, the four versions move {{ counted.unfused | .0f }},
-# {{ counted.store_all | .0f }}, {{ counted.store_all_but_out | .0f }} and {{ counted.recompute | .0f }} values per
-# element, just as we derived. The times are from a larger launch.
+# In the simulator, the four versions move {{ counted.unfused | .0f }}, {{ counted.store_all | .0f }},
+# {{ counted.store_all_but_out | .0f }} and {{ counted.recompute | .0f }} values per element, just as we derived. The
+# times are from a larger launch.
 
 # %% fold="Code of the table and of the numbers"
 from tilewise.measurements import Archive, medians_us, recorded
@@ -758,19 +755,16 @@ show(
 
 # %% [markdown]
 # With 34 million elements, storing everything takes {{ three_layers.store_all.median | us }} and recomputing
-# {{ three_layers.recompute.median | us }}. That's {{ took.ratio_kept | .1f }}× faster, and
-# {{ took.ratio_six | .1f }}× faster than the unfused version. On an H100, all three fused versions move data at
-# about {{ took.gb_round | ,.0f }} GB/s: the extra sigmoids cost nothing. An H200 has the same \SMs and faster
-# memory. There, storing everything moves {{ on_h200.gb_kept | ,.0f }} GB/s and recomputing only
-# {{ on_h200.gb_again | ,.0f }} GB/s, so part of the sigmoids' time shows.
+# {{ three_layers.recompute.median | us }}. That's {{ took.ratio_kept | .1f }}× faster, and {{ took.ratio_six | .1f }}×
+# faster than the unfused version. On an H100, all three fused versions move data at about {{ took.gb_round | ,.0f }}
+# GB/s: the extra sigmoids cost nothing.
 
 # %% [markdown]
-# In eager mode, PyTorch takes about as long as our six unfused kernels. Compiled, it takes
-# {{ three_layers.torch_compile.median | us }}. Even at the fastest memory rate recorded with these times, that's enough
-# to move only {{ took.room | .1f }} values per element, so the compiled version can't have stored everything.
-# `torch.compile` recomputes too: its AOTAutograd traces both passes as one graph and picks what to save with a [minimum
+# PyTorch's compiled version takes {{ three_layers.torch_compile.median | us }}. Even at the highest bandwidth in this
+# benchmark, that's enough to move only {{ took.room | .1f }} values per element, so this version can't have stored
+# everything. `torch.compile` recomputes too: its AOTAutograd traces both passes as one graph and uses a [minimum
 # cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
-# (Horace He).
+# to choose what to save, as Horace He explains.
 #
 # *A common misconception:* recomputation saves memory and costs time. That's true of expensive layers. For
 # memory-bound pointwise layers, it saves both.
@@ -778,12 +772,12 @@ show(
 # %% [markdown]
 # ## Deeper chains: where recomputation loses
 #
-# Now let the chain grow to $L$ layers. Storing everything moves $2L + 3$ values, since each further layer costs
-# a store and a load. Recomputing still moves {{ moved.again }}, but its backward kernel computes $L$ sigmoids
-# while three values move. At the rates above, up to {{ model.free | .1f }} layers hide there, and up to
-# {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer costs two more
-# sigmoids. But storing everything costs two more values per layer, and moving them takes {{ model.limit | .1f }}× the
-# time of two sigmoids. So recomputing should always beat storing.
+# Now let the chain grow to $L$ layers. Storing everything moves $2L + 3$ values, since each additional layer costs a
+# store and a load. Recomputing still moves {{ moved.again }}, but its backward kernel computes $L$ sigmoids while three
+# values move. At the rates above, the memory traffic hides the sigmoids of up to {{ model.free | .1f }} layers in this
+# kernel, and of up to {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer
+# costs the time of two more sigmoids. But if you store everything, each layer costs two more values, and moving them
+# takes {{ model.limit | .1f }}× the time of two sigmoids. So recomputing should always beat storing.
 #
 # But does the backward pass need every activation? It only needs the product of their slopes, and the forward
 # kernel can compute that product. Store this one value per element, and you move
@@ -877,7 +871,7 @@ show(
         ],
         x="number of layers",
         y="time [µs]",
-        title="Recomputing always beats storing all, but the slope product only in short chains",
+        title="Recomputing always beats storing everything, but beats the slope product only in short chains",
         caption=f"Time for {DEEP:,} elements forward and backward through chains of sigmoids on an {{machine}}. Dashed: the model for recomputing, which counts two special-function results per sigmoid and no other instruction.",
     )
 )
@@ -913,24 +907,25 @@ if can_disassemble() is None:
 
 # %% [markdown]
 # The slope product overtakes recomputation at {{ deep.crossing | .1f }} layers. The compiled code explains why: a
-# sigmoid is about {{ deep.plain | .0f }} instructions long. An \SM issues four warp instructions per cycle, so
-# instruction issue is a tighter limit than the special-function unit. It allows one sigmoid per
-# {{ deep.issue_ps | .2f }} ps on average, and a line fitted to the times from eight layers on gives
-# {{ deep.sigmoid_ps | .2f }} ps. With instruction issue as the limit, the model's crossover moves from
-# {{ model.free | .1f }} to {{ deep.issue_free | .1f }} layers.
+# sigmoid compiles to about {{ deep.plain | .0f }} instructions, or {{ deep.with_slope | .0f }} with its slope. An \SM
+# issues four warp instructions per cycle, so instruction issue is a tighter limit than the special-function unit.
+# Averaged over both kinds, it allows one sigmoid per {{ deep.issue_ps | .2f }} ps, and a straight line fitted to the
+# times for eight or more layers gives {{ deep.sigmoid_ps | .2f }} ps. The slope product saves sigmoids of the shorter
+# kind, so with instruction issue as the limit, the model's crossover moves from {{ model.free | .1f }} to
+# {{ deep.issue_free | .1f }} layers.
 
 # %% [markdown]
 # ## When to recompute: a rule of thumb
 #
-# In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. This assumes that
-# its inputs are on the chip anyway. On an H100, storing and loading 4 bytes takes as long as
-# {{ model.flop_round | .0f }} \FP32 operations, or half as many fused multiply-adds, at the data sheet's peaks for
-# bandwidth and arithmetic. A
-# sigmoid, a bias, a ReLU and a dropout mask regenerated from its seed all need far fewer instructions.
+# In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. This assumes that its
+# inputs are on the chip anyway. On an H100, storing and loading 4 bytes takes as long as {{ model.flop_round | .0f }}
+# \FP32 operations at the data sheet's peaks for bandwidth and arithmetic. A sigmoid, a bias, a ReLU and a dropout mask
+# regenerated from its seed all need far fewer instructions.
 #
 # A matrix multiplication needs far more. If each element of the result is a dot product of {{ product.columns | , }}
-# terms, it costs {{ product.flop | , }} operations. In 16 bits, computing it takes {{ product.made_ps | .1f }} ps on
-# the \tensor cores, and storing and loading it takes {{ product.trips_ps | .1f }} ps, both at peak (data sheet).
+# terms, it costs {{ product.flop | , }} operations. With 16-bit elements, computing it takes
+# {{ product.made_ps | .1f }} ps on the \tensor cores, and storing and loading it takes {{ product.trips_ps | .1f }} ps,
+# both at peak (data sheet).
 
 # %% [markdown]
 # ## Activation checkpointing: saving memory instead of time
@@ -940,9 +935,9 @@ if can_disassemble() is None:
 # [*Training deep nets with sublinear memory cost*](https://arxiv.org/abs/1604.06174). The backward pass then
 # recomputes one segment between two saved activations at a time.
 #
-# Suppose there are {{ segments.layers }} layers and you save every tenth activation. Memory holds
-# {{ segments.saved }} saved activations and {{ segments.live }} of the current segment, {{ segments.held }}
-# instead of {{ segments.layers }}. In general, with segments of $s$ layers, memory holds $L/s + s$ activations, which is
+# Suppose there are {{ segments.layers }} layers and you save every tenth activation. Memory then holds
+# {{ segments.saved }} saved activations and the {{ segments.live }} of the current segment: {{ segments.held }} instead
+# of {{ segments.layers }}. In general, with segments of $s$ layers, memory holds $L/s + s$ activations, which is
 # smallest at $s = \sqrt{L}$: memory grows with the square root of the depth. The price is a second forward pass. If a
 # backward pass takes as long as two forward passes, that makes the whole step a third longer.
 #
@@ -1076,5 +1071,5 @@ exercise(
 )
 
 # %% [markdown]
-# In a chain of pointwise layers, every thread works alone. A sum over a row needs many threads to combine their
+# In a chain of pointwise layers, every thread works independently. A sum over a row needs many threads to combine their
 # values, in a [parallel reduction](reductions.py).

@@ -1,7 +1,7 @@
 # ---
 # title: "CUDA C, Numba, Triton and PyTorch: one kernel, many front ends"
 # needs: [toolbox/machine_code, memory/fusion, memory/reductions, matmul/register_tiles]
-# summary: "One addition, written in five ways. On the GPU, they're almost equally fast. How far apart are their launches on the host?"
+# summary: "We write one addition in five ways. On the GPU, all five are almost equally fast. How far apart are their launch costs on the host?"
 # description: "Vector addition, softmax and a GEMM in CUDA C, Numba, Triton and PyTorch: what each leaves to the compiler, the SASS that comes out, and the launch overhead."
 # date: 2026-11-21
 # tags: [Numba, Triton, PyTorch, NVRTC, SASS]
@@ -11,7 +11,7 @@
 # You can write a GPU kernel in CUDA C, in Numba or in Triton, or leave it to PyTorch. Which one is fastest? The
 # figure shows five versions of an addition of 2²⁶ elements. The GPU hardly cares which one it runs.
 #
-# But before the GPU starts, the host has to launch, and each front end does its own work there. How far apart are the
+# But first the host has to launch the kernel, and each front end does its own work for that. How far apart are the
 # cheapest and the most expensive launch?
 
 # %% fold="Imports"
@@ -49,16 +49,16 @@ if HOOK:
     )
 
 # %% [markdown]
-# ## Thread, block or array: what you write for
+# ## Thread, block or array: the unit you program
 #
-# A *front end* is the part of a compiler that reads your language. The tabs show
-# [vector addition](../kernels/first_kernel.py) in four of them; the fifth is PyTorch's line, compiled by `torch.compile`. They
-# differ in the unit that you write for:
+# A *front end* is the part of a compiler that reads your language. The tabs show [vector
+# addition](../kernels/first_kernel.py) in four of them; the fifth is PyTorch's line, compiled by `torch.compile`. They
+# differ in the unit whose work you describe:
 #
 # - **CUDA C and Numba: one thread.** `i` is one index.
-# - **Triton: one block**, which it calls a *program instance*, an idea of
-#   [Tillet, Kung and Cox](https://www.eecs.harvard.edu/~htk/publication/2019-mapl-tillet-kung-cox.pdf). `i` is a range of
-#   `SIZE` = {{ adds.size | , }} indices. No line says which thread handles which element.
+# - **Triton: one block**, which it calls a *program instance* ([Tillet, Kung and
+#   Cox](https://www.eecs.harvard.edu/~htk/publication/2019-mapl-tillet-kung-cox.pdf)). `i` is a range of `SIZE` =
+#   {{ adds.size | , }} indices. No line says which thread handles which element.
 # - **PyTorch: whole arrays.** You only say what to compute.
 #
 # ??? definition "Front end | front ends"
@@ -123,10 +123,10 @@ print((c == a + b).all())
 # in *interpreter mode*, where NumPy executes it without compiling.[^interpreter]
 #
 # [^interpreter]: Set `TRITON_INTERPRET=1` before you import Triton. Python's debugger and `print` work in it. It runs
-#     program instances one after the other, so it finds a wrong index, but no race.
+#     program instances one after the other, so it can find a wrong index but not a race.
 #
 # ??? definition "Interpreter mode"
-#     Running a kernel line by line on the host, with arrays instead of blocks, to look for mistakes.
+#     Running a kernel line by line on the host, with arrays instead of blocks, to find mistakes.
 
 
 # %% fold="Code of the checks"
@@ -149,11 +149,11 @@ publish(adds={"size": SIZE})
 # ## JIT compilation: PTX, then the driver
 #
 # `torch.add` was compiled when PyTorch was built. The other four are compiled *just in time* (JIT), when your program
-# already runs and knows its types and sizes. Numba and Triton have compilers of their own that produce PTX. From there to
-# SASS, all go through NVIDIA's `ptxas` or the same compiler in a library.
+# already runs and knows its types and sizes. Numba and Triton have compilers of their own that produce PTX. All of them
+# go from PTX to SASS through NVIDIA's `ptxas`, or through the same compiler packaged as a library.
 #
-# For CUDA C, NVRTC does both. The package `cuda-python` has a function for each step: create a program from the text, compile it,
-# get the binary, load it, launch it.
+# For CUDA C, the library NVRTC compiles to PTX and contains `ptxas` as well. The package `cuda-python` has a function
+# for each step: create a program from the text, compile it, get the binary, load it, launch it.
 #
 # ??? definition "JIT | just-in-time"
 #     Compiling a piece of a program while the program runs, when its types and sizes are known.
@@ -205,8 +205,8 @@ if gpu_here() and find_spec("cuda"):
 # %% [markdown]
 # ## Softmax: who writes the barriers?
 #
-# In an addition, elements are independent. In a softmax, the threads of a block have to combine the maximum and the sum of
-# a row. Look for the shared memory and the barriers: they're in only two of the tabs.
+# In an addition, elements are independent. In a softmax, the threads of a block have to combine their values into the
+# maximum and the sum of a row. Look for the shared memory and the barriers: only two of the tabs have them.
 
 
 # %% tab="Pseudocode"
@@ -308,9 +308,9 @@ def softmax_row_torch(X, Y):
 
 
 # %% [markdown]
-# In Triton you write `tl.max` and `tl.sum`, and the compiler decides how threads combine their values. In exchange, the row must fit
-# into one program instance, whose size is a power of two. Numba's version follows the CUDA line by
-# line, with one trap: a Python `0.0` has 64 bits, and so does every sum that starts with it.
+# In Triton you write `tl.max` and `tl.sum`, and the compiler decides how threads combine their values. In exchange, the
+# row must fit into one program instance, whose size is a power of two. Numba's version follows the CUDA C line by line,
+# with one trap: a Python `0.0` has 64 bits, and so does every sum that starts from it.
 
 
 # %% fold="Code of the checks"
@@ -327,7 +327,7 @@ agree(softmax_row_triton, SOFTMAX_ROW, ROWS, **close, by="Triton")
 agree(softmax_row_torch, SOFTMAX_ROW, ROWS, **close, by="PyTorch")
 
 # %% [markdown]
-# Run the CUDA kernel on longer rows. Which lines cost the same for every length?
+# Run the CUDA C kernel on longer rows. Which lines cost the same for every length?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -335,9 +335,10 @@ from tilewise import try_it
 try_it(rows_of, SOFTMAX_ROW, rows=(1, 2, 8), cols=(1, 77, 400))
 
 # %% [markdown]
-# A GEMM shows the same difference. In CUDA C, you load [tiles into shared memory](../matmul/tiling.py#the-tiled-kernel), synchronise and
-# multiply. In Triton, a tile is a variable. Where it's stored and who waits for whom is up to the compiler, and one argument
-# decides what `tl.dot` becomes.[^tf32]
+# A GEMM shows the same difference. In CUDA C, you load [tiles into shared
+# memory](../matmul/tiling.py#the-tiled-kernel), synchronise and multiply. In Triton, a tile is a variable. Where it's
+# stored and who waits for whom is up to the compiler, and one argument decides which instructions `tl.dot` compiles
+# to.[^tf32]
 #
 # [^tf32]: By default, Triton gives FP32 matrices to the tensor cores, which keep only the \TF32 part of each element. That changes your
 #     results. `input_precision="ieee"` keeps all of FP32.
@@ -418,10 +419,10 @@ agree(product_tiled, PRODUCT_TILED, SOME, **near)
 agree(product_triton, PRODUCT_TILED, SOME, **near, by="Triton")
 
 # %% [markdown]
-# ## SASS: what the compilers made of it
+# ## SASS: what the compilers produced
 #
-# What did each compiler produce? The table counts instructions in the text of the SASS, not how often they run;
-# [the phrase book](machine_code.py#a-phrase-book-for-sass) has their names.
+# The table counts the instructions in the SASS listing, not how often they run; [the phrase
+# book](machine_code.py#a-phrase-book-for-sass) explains their names.
 
 # %% needs="gpu torch triton" record="machine_code" fold="Code that compiles, disassembles and counts"
 if gpu_here() and all(map(find_spec, ("cuda", "torch", "triton"))):
@@ -504,7 +505,7 @@ if MADE:
                 ]
                 for task, by in dict.fromkeys((task, by) for task, by, _ in MADE)
             ],
-            caption="Registers per thread, bytes of the widest load, and counts in the SASS of each kernel for an H100, for 2²⁶ elements, rows of 4,096 and matrices of 4,096 × 4,096. Async copies: from global to shared memory, without a register (LDGSTS). n odd: one element less.",
+            caption="Registers per thread, bytes of the widest load, and counts in the SASS of each kernel for an H100, for 2²⁶ elements, rows of 4,096 and matrices of 4,096 × 4,096. Async copies: from global to shared memory, without a register (LDGSTS). n odd: one element fewer.",
         )
     )
 publish(
@@ -522,8 +523,9 @@ publish(
 # %% [markdown]
 # Three things stand out:
 #
-# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. If addresses and length are
-#   multiples of 16, Triton compiles a version for that. With one element less, it loads {{ made.less }} bytes.
+# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. If the
+#   addresses and the length are multiples of 16, Triton compiles a specialised version. With one element fewer, it
+#   loads {{ made.less }} bytes at a time.
 # - **Barriers that nobody wrote.** Triton's softmax has {{ made.barriers }} of them, {{ made.smem }} bytes of shared memory, and shuffles.
 # - **Asynchronous copies.** Triton's GEMM has {{ made.copies }} copies that load the next tiles while it multiplies.
 
@@ -542,18 +544,13 @@ publish(
 # | tensor cores | you | only through linked CUDA C | compiler, for tl.dot | library or Triton |
 # | tile sizes, warps per block | you | you | you, or \autotuning | compiler, or \autotuning |
 # | what is fused into one launch | you | you | you | compiler |
-#
-# The order of blocks is nobody's decision: the hardware schedules them, in every column.
 
 # %% [markdown]
 # ## Arrays cross packages without a copy
 #
-# You can mix front ends without copying arrays between them. CuPy arrays and PyTorch tensors publish their
-# address, shape and type in an attribute, the *CUDA array interface*, and Numba takes any object that has it. The fold below passes a CuPy
-# array and two tensors to Numba's kernel and compares addresses.[^row_stack]
-#
-# [^row_stack]: On the recorded machine, Numba 0.68.0 ran with NumPy 2.5, which no longer has `row_stack`. So it was
-#     defined as an alias of `vstack` first. The versions that this course pins don't need that.
+# You can mix front ends without copying arrays between them. CuPy arrays and PyTorch tensors publish their address,
+# shape and type in an attribute, the *CUDA array interface*, and Numba takes any object that has it. The collapsed code
+# below passes a CuPy array and two tensors to Numba's kernel and compares their addresses.
 #
 # ??? definition "CUDA array interface"
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
@@ -586,16 +583,16 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # %% [markdown]
 # ## Launch overhead per front end
 #
-# Every launch starts with a Python call and ends in a driver call such as `cuLaunchKernel`. In between, each library does its
-# own work:
+# Every launch starts with a Python call and ends in a driver call such as `cuLaunchKernel`. In between, each library
+# does its own work; the first two both launch CUDA C:
 #
-# - **cuda-python** puts four values into an argument array.
-# - **CuPy's RawKernel** does the same from array objects.
+# - **cuda-python** writes four values into an argument array.
+# - **CuPy's RawKernel** does the same, but takes array objects.
 # - **torch.add** finds the operation for these types and this device, in C++.
-# - **Triton** checks each argument's type and its divisibility by 16, and looks up the version compiled for that.
+# - **Triton** checks each argument's type and its divisibility by 16, and looks up the version compiled for them.
 # - **torch.compile** checks that the inputs are what it compiled for, then launches through Triton.
-# - **Numba** looks up the version for these types and unpacks each array into address, sizes and strides. From CuPy's arrays,
-#   it first makes arrays of its own.
+# - **Numba** looks up the version for these types and unpacks each array into address, sizes and strides. It first
+#   wraps CuPy's arrays in array objects of its own.
 #
 # The more of this a library does, the more its launch should cost. To measure that, launch {{ ask.pieces }} additions of
 # {{ ask.piece | , }} elements each on an idle GPU, and include the host's work in the time.
@@ -790,11 +787,12 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
 
 # %% [markdown]
 # Through cuda-python, a launch takes {{ host.least | .1f }} µs. CuPy and `torch.add` are close to that. Triton takes
-# {{ host.each.triton | .0f }} µs and `torch.compile` {{ host.each.torch_compile | .0f }}. {{ numba_launch }}
+# {{ host.each.triton | .0f }} µs, and `torch.compile` takes {{ host.each.torch_compile | .0f }} µs. {{ numba_launch }}
 #
-# Compare these times only with each other. They're for one host, and a launch through CuPy
-# [took {{ host.cupy_before | .1f }} µs](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host) with 4,096 launches
-# in a row instead of {{ ask.pieces }}. A CUDA graph removes this cost for all front ends alike, and a kernel that runs longer than its launch hides it.
+# Compare these times only with each other. They hold for one host, and even there a launch through CuPy [took
+# {{ host.cupy_before | .1f }} µs](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host) in a series
+# of 4,096 launches instead of {{ ask.pieces }}. A CUDA graph removes this cost for all front ends alike, and a kernel
+# that runs longer than its launch hides it.
 
 # %% [markdown]
 # ## Row softmax: the algorithm, not the language
@@ -831,43 +829,45 @@ publish(
         "one_pass": 2,
     },
     numba_softmax=(
-        f"Numba's version has the same text as the CUDA C, but takes {ROWS_US['Numba']:.0f} µs. Its SASS has as many barriers and shared-memory accesses, but "
+        f"Numba's version matches the CUDA C line by line, but takes {ROWS_US['Numba']:.0f} µs. Its SASS has the same number of barriers and shared-memory accesses, but uses "
         f"{REGISTERS['Numba']} registers per thread instead of {REGISTERS['CUDA C']}. So only {BLOCKS['Numba']} of its blocks fit on an SM, "
-        f"instead of {BLOCKS['CUDA C']}, and fewer loads can be in flight. That's a likely reason, but we haven't isolated it."
+        f"instead of {BLOCKS['CUDA C']}, so fewer loads can be in flight, which probably explains the difference."
         if BLOCKS and np.isfinite(ROWS_US["Numba"])
         else ""
     ),
 )
 
 # %% [markdown]
-# On 4,096 rows of {{ made.cols | , }} elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }}, because it
-# runs another algorithm. Our CUDA C reads each row three times and writes it once, {{ rows.passes }} sweeps over memory. Triton
-# keeps the row in registers and makes {{ rows.one_pass }}. CUDA C can do that too: the
-# [fused kernel of the softmax lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
+# On 4,096 rows of {{ made.cols | , }} elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }},
+# because the two run different algorithms. Our CUDA C kernel reads each row three times and writes it once,
+# {{ rows.passes }} sweeps over memory. Triton keeps the row in registers and needs only {{ rows.one_pass }}. CUDA C can
+# do that too: the [fused kernel of the softmax
+# lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
 #
 # {{ numba_softmax }}
 
 # %% [markdown]
 # ## The answer
 #
-# On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest, and
-# [wider loads](../memory/coalescing_streaming.py) would make up for that. On the host, the most expensive launch costs
+# On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest, and CUDA C
+# can use [wider loads](../memory/coalescing_streaming.py), too. On the host, the most expensive launch costs
 # {{ host.ratio | .0f }}× as much as the cheapest. That matters only for kernels shorter than their launch.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Every front end ends in SASS. Look there to see what the compiler decided.
-# - In CUDA C and Numba you write for a thread, in Triton for a block, in PyTorch for whole arrays. What you leave open,
-#   the compiler decides: load width, shared memory, barriers.
+# - In CUDA C and Numba you program a thread, in Triton a block, in PyTorch whole arrays. The compiler decides what you
+#   leave open: load width, shared memory, barriers.
 # - A launch costs the host {{ host.least | .0f }} to {{ host.most | .0f }} µs, depending on the front end. Kernels that run
 #   longer than that hide it.
 # - Defaults are decisions too: 64-bit sums in Numba, \TF32 in `tl.dot`.
 #
 # ## In your own kernel
 #
-# If a kernel is slower in one language than in another, compare the SASS first: width of `LDG`, number of `BAR`, use of `LDGSTS`
-# or tensor cores. If the SASS is alike, compare the gaps between kernels in Nsight Systems: launch overhead shows there.
+# If a kernel is slower in one language than in another, compare the SASS first: the width of each `LDG`, the number of
+# `BAR` instructions, and the use of `LDGSTS` or tensor cores. If the SASS is similar, compare the gaps between kernels
+# in Nsight Systems, which show the launch overhead.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
@@ -924,5 +924,5 @@ exercise(
 )
 
 # %% [markdown]
-# How good are a compiler's decisions, and where do they end? [The next lesson](compilers.py) gives PyTorch programs to one and
-# reads what comes out.
+# How good are a compiler's decisions, and where do they end? [The next lesson](compilers.py) gives PyTorch programs to
+# `torch.compile` and reads what comes out.

@@ -38,8 +38,7 @@ PUZZLE = Puzzle(
     name="kernels/stride_loop",
     title="Loop over the grid: more elements than threads",
     task="""
-    Set `out[i]` to `a[i] * b[i]` for each `i` below `n`. The number of threads is fixed; `n` may be
-    much larger, or smaller.
+    Set `out[i]` to `a[i] * b[i]` for each `i` below `n`.
     """,
     launch="a grid of fixed size, whatever n is.",
     code=CODE,

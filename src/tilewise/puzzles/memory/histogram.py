@@ -60,12 +60,12 @@ PUZZLE = Puzzle(
     name="memory/histogram",
     title="Histogram in two stages",
     task="""
-    Count how often each value from 0 to `bins - 1` occurs in `in`, and add that to `counts`, which
-    holds zeros before the launch. There are at most 256 bins. One global atomic per element would be
-    correct but over budget: count within the block first, in shared memory, then add one value per
-    bin.
+    Count how often each value from 0 to `bins - 1` occurs in the array `in`, and add the results to
+    `counts`, which is zeroed before the launch. There are at most 256 bins. One global atomic per
+    element would be correct but over budget: count within the block first, in shared memory, then add
+    one value per bin.
     """,
-    launch=("4 blocks of 128 threads, and other shapes; n may be much larger than the number of threads."),
+    launch="4 blocks of 128 threads, among other shapes; n may be much larger than the number of threads.",
     code=CODE,
     plain=PLAIN,
     trials=(

@@ -59,7 +59,7 @@ PUZZLE = Puzzle(
     columns, and the loop below combines the 32 partial sums. Assign the columns so that every load of
     the warp is coalesced.
     """,
-    launch="blocks of 4 warps, and as many as the rows need.",
+    launch="blocks of 4 warps, enough to cover all rows.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(8, 512, 4), _trial(1, 1, 4), _trial(5, 33, 2), _trial(9, 100, 4), _trial(3, 31, 1)),

@@ -56,10 +56,10 @@ PUZZLE = Puzzle(
     task="""
     Each run of 32 elements belongs to one warp. Set `out[i]` to the sum of its run from the first
     element up to and including element i. `__shfl_up_sync(0xffffffff, value, d)` returns the `value`
-    of the lane d positions before; the first d lanes get their own value back. Every lane that hasn't
-    returned must execute the call, and no lane may read from one that has.
+    of the lane d positions lower; the first d lanes get their own value back. Every lane that hasn't
+    exited must execute the call, and no lane may read from a lane that has exited.
     """,
-    launch="blocks of 64 or 96 threads, and as many as n needs.",
+    launch="blocks of 64 or 96 threads, enough to cover n elements.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(512, 64), _trial(1, 64), _trial(33, 96), _trial(1000, 96), _trial(95, 64)),

@@ -65,10 +65,10 @@ PUZZLE = Puzzle(
     title="Stencil with a halo in shared memory",
     task="""
     Set `out[i]` to the sum of `in[i - 2]` to `in[i + 2]`, where elements outside the array count as
-    0. Each element is needed five times: let the block load it once, into `tile`, together with a
-    halo of two more elements on either side.
+    0. Let each block load its elements once, into `tile`, together with a halo of two more elements
+    on either side.
     """,
-    launch="blocks of 128 threads, and as many as n needs.",
+    launch="blocks of 128 threads, enough to cover n elements.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(1024), _trial(1), _trial(130), _trial(255), _trial(129), _trial(1000)),

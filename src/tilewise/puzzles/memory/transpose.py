@@ -60,9 +60,7 @@ PUZZLE = Puzzle(
     title="Transpose through shared memory",
     task="""
     Write the transpose of the row-major matrix `in` (`rows` by `cols`) to `out` (`cols` by `rows`).
-    Loads and stores must both be coalesced, so transpose tiles of 32 by 32 in shared memory. Word w
-    is in bank w mod 32; lanes that need different words from the same bank are served one after the
-    other.
+    Loads and stores must both be coalesced, so transpose tiles of 32 by 32 in shared memory.
     """,
     launch="blocks of 32 by 8 threads, one per 32 by 32 tile, with columns along x.",
     code=CODE,

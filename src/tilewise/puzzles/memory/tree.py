@@ -70,10 +70,11 @@ PUZZLE = Puzzle(
     name="memory/tree",
     title="Tree reduction in a block",
     task="""
-    Each block sums up to 256 elements of `in` and writes one value, `sums[blockIdx.x]`. The elements
-    are in `part`. Add them up in eight steps, each with half as many threads as the one before.
+    Each block sums up to 256 elements of `in` and writes one value, `sums[blockIdx.x]`. Each thread
+    has stored one element in the shared array `part`. Add them up in eight steps, each with half as
+    many threads as the one before.
     """,
-    launch="blocks of 256 threads, and as many as n needs.",
+    launch="blocks of 256 threads, enough to cover n elements.",
     code=CODE,
     plain=PLAIN,
     trials=(_trial(1024), _trial(1), _trial(100), _trial(767), _trial(256)),
@@ -83,7 +84,7 @@ PUZZLE = Puzzle(
         Limit(
             "barriers",
             lambda v: ceil_div(v["n"], THREADS) * (STEPS + 1) * THREADS // 32,
-            "one barrier per step for each of 8 warps, and one to spare",
+            "each of 8 warps executes one barrier per step, and the budget allows one more",
         ),
         Limit(
             "shared_load.wavefronts",

@@ -53,7 +53,7 @@ PUZZLE = Puzzle(
     Set `out[i]` to `3 * in[i]` for each `i` below `n`. Move four floats with one load and one store,
     as a `float4`. `n` need not be a multiple of 4. Both arrays are aligned to 16 bytes.
     """,
-    launch="blocks of 64 or 128 threads, and as many as n needs at 4 elements per thread.",
+    launch="blocks of 64 or 128 threads, enough to cover n elements at 4 per thread.",
     code=CODE,
     plain=PLAIN,
     trials=(
