@@ -8,9 +8,9 @@
 # ---
 
 # %% [markdown]
-# On this {{ hook.machine }}, copying {{ hook.values_m | .0f }} million floats takes {{ hook.copy_us | us }}. PyTorch's
-# `torch.softmax` moves the same bytes, yet over rows of 4,096 it takes {{ hook.torch_us | .0f }} µs. A textbook
-# softmax reads every element {{ traffic.three.reads | .0f }} times, and over rows of 131,072 it takes
+# On an {{ hook.machine }}, copying {{ hook.values_m | .0f }} million floats takes {{ hook.copy_us | us }}. PyTorch's
+# `torch.softmax` moves the same bytes, yet over rows of 4,096 it takes {{ hook.torch_us | .0f }} µs. A textbook softmax
+# reads every element {{ traffic.three.reads | .0f }} times, and over rows of 131,072 it takes
 # {{ three_us.at_131072 | us }}. How many reads does softmax need, and can it be as fast as a copy?
 #
 # *Online softmax*, the trick that saves one read, is also what makes FlashAttention possible. If you write
@@ -21,9 +21,9 @@
 #
 # $$y_c = \frac{e^{x_c - m}}{z}, \quad m = \max_c x_c, \quad z = \sum_c e^{x_c - m}$$
 #
-# Here $x$ is a row of elements, $y$ is its softmax, and $c$ counts columns. The sum $z$ is the *normaliser*. On paper,
-# subtracting $m$ cancels out. In floating point, it keeps every exponential at or below 1, so none overflows. The
-# largest is $e^0 = 1$, so $z$ is at least 1. This form is called *stable*.
+# Here $x$ is a row of elements, $y$ is its softmax, and $c$ is the column index. The sum $z$ is the *normaliser*. On
+# paper, subtracting $m$ cancels out. In floating point, it keeps every exponential at or below 1, so none overflows.
+# The largest is $e^0 = 1$, so $z$ is at least 1. This form is called *stable*.
 #
 # Take the row 1, 2, 4. Its maximum is 4, the exponentials are 0.05, 0.14 and 1, and $z$ is 1.19. So the results are
 # 0.04, 0.11 and 0.84.
@@ -36,9 +36,10 @@
 #     The sum of exponentials by which softmax divides, taken relative to a maximum.
 
 # %% [markdown]
-# The kernel assigns one block to each row, and every thread handles every {{ threads.block }}th element. It makes three
+# The kernel assigns one block to each row, and each thread handles every {{ threads.block }}th element. It makes three
 # passes over the row: one for the maximum, one for the sum, and one for the results. `block_reduce` combines the
-# threads' values, first within a warp by [shuffles](../memory/reductions.py) and then across warps through shared memory.
+# threads' values, first within a warp by [shuffles](../memory/reductions.py) and then across warps through shared
+# memory.
 
 
 # %% tab="Pseudocode"
@@ -377,7 +378,7 @@ try_it(
 # %% [markdown]
 # ## NaN in rows that start with minus infinity
 #
-# Now break it. Without the test `x > -INFINITY`, the kernel is still correct for rows of finite elements. But a thread
+# Now break the kernel. Without the test `x > -INFINITY`, it's still correct for rows of finite elements. But a thread
 # whose first element is $-\infty$ computes $-\infty - (-\infty)$, which is NaN, and the whole row is lost. Masked
 # attention has such rows. Of {{ nan.rows }} test rows, {{ nan.lost }} come out as NaN, and no sanitizer reports it,
 # since every access is legal.
@@ -422,9 +423,9 @@ publish(nan={"rows": len(lost_rows), "lost": int(lost_rows.sum())}, threads={"bl
 # The last pass reads the row again only because the kernel didn't keep it. Instead, let each thread keep its part of
 # the row in registers until the sum is known. Then the row is read once and written once.
 #
-# How many threads share a row depends on its length. With 32 elements per thread, a row of 256 takes
-# {{ team.at_256 }} threads, so each warp handles several rows. A row of 4,096 takes {{ team.at_4096 }} threads. A row of
-# 131,072 would take {{ team.at_131072 | , }}, more than a block may have; we'll come back to it.
+# How many threads share a row depends on its length. With 32 elements per thread, a row of 256 takes {{ team.at_256 }}
+# threads, so each warp handles several rows. A row of 4,096 takes {{ team.at_4096 }} threads. A row of 131,072 would
+# take {{ team.at_131072 | , }}, more than a block may have.
 
 
 # %% tab="Pseudocode"
@@ -592,11 +593,11 @@ ON_CHIP.region("all")
 # %% [markdown]
 # Three details keep the kernel short and fast:
 #
-# - Each thread takes exponentials relative to its own maximum right away. The correction to the row's maximum goes
-#   into the one factor that scales its results. So maximum and sum travel as a pair, and one reduction serves both.
+# - Each thread takes exponentials relative to its own maximum right away. The correction to the row's maximum goes into
+#   the one factor that scales its results. So one reduction handles maximum and sum as a pair.
 # - If the row length is a multiple of 16 bytes, every access is 16 bytes wide, and neighbouring threads access
-#   neighbouring chunks. The load loop does nothing else, so all of a thread's loads are in flight before the first is
-#   used.
+#   neighbouring chunks. The load loop does nothing but load, so all of a thread's loads are in flight before the first
+#   is used.
 # - The GPU has an instruction for powers of two, but none for powers of $e$. So the kernel computes
 #   $2^{x \log_2 e - m \log_2 e}$, one multiply-add and one `exp2f`, which is cheaper than `expf`.
 
@@ -608,9 +609,8 @@ ON_CHIP.region("all")
 # up to 8 blocks can, or up to 16 if the host opts in. Each block keeps its part of the row, and the blocks exchange
 # pairs $(m, z)$ through distributed shared memory.
 #
-# The kernel `softmax_long` has [a page of its own](softmax_long.py), which explains how its clusters communicate and
-# compares the times of its variants. It loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs 16-byte
-# aligned addresses, so **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of
+# The kernel [`softmax_long`](softmax_long.py) loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs
+# 16-byte-aligned addresses, so **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of
 # {{ long.columns_bf16 }} in BF16**.
 
 
@@ -948,7 +948,7 @@ if complete(*us.values()):
             log_x=True,
             y_range=(0, 1.1),
             marks=[Mark("copy", y=1.0)],
-            title="Only the fused kernel keeps up with a copy at every length",
+            title="Only fused softmax keeps up with a copy at every length",
             caption="Softmax of 16,777,216 floats on an {machine} by the length of a row: the time of a copy of the same bytes divided by the time of softmax. 32 elements per thread in registers, 64 in clusters.",
         )
     )
@@ -1063,27 +1063,27 @@ publish(
 )
 
 # %% [markdown]
-# In rows of up to 4,096 elements, the repeated reads hit in L1: {{ resident.blocks }} resident blocks of 256 threads
+# With rows of up to 4,096 elements, the repeated reads hit in L1: {{ resident.blocks }} resident blocks of 256 threads
 # need {{ resident.short_kb }} KB for their rows, and L1 has up to 256 KB. Three passes then cost instructions, not
 # traffic, and take {{ passes.three_4096 | .2f }}× the fused kernel's time. Online softmax has no advantage here,
 # because the read that it saves was a cache hit.
 #
-# In rows of 16,384, those blocks need {{ resident.long_kb }} KB, and all rows in flight together,
-# {{ predicted.at_once_mb | .0f }} MB, don't fit in the 50 MB of L2 either. Three-pass softmax takes
+# With rows of 16,384, those blocks need {{ resident.long_kb }} KB, and all the rows in flight,
+# {{ predicted.at_once_mb | .0f }} MB together, don't fit in the 50 MB of L2 either. Three-pass softmax takes
 # {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. Sector
 # counts alone would give {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×, so something else
 # slows these kernels down.
 #
-# We profiled the kernels on an H200. Barriers aren't the reason: warps spend little time at them and most of their time
-# waiting for loads. There are two reasons. Part of the output stays in L2, so reads make up more of the DRAM traffic:
-# three passes move {{ moved.three | .1f }}× as many DRAM bytes as the fused kernel, and online softmax
+# Profiles of the kernels on an H200 show two reasons. Part of the output stays in L2, so reads make up more of the DRAM
+# traffic: three passes move {{ moved.three | .1f }}× as many DRAM bytes as the fused kernel, and online softmax
 # {{ moved.two | .1f }}×. And DRAM runs at a smaller fraction of its peak than it does for the fused kernel.
 #
-# At 131,072 columns the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time, and
-# online softmax is no faster, although it makes one pass fewer over each row. The problem is a lack of parallelism.
-# With one block per row, there are only {{ resident.rows }} blocks, and each SM holds 8 of a possible 64 warps. With
-# one outstanding 4-byte load per lane, they have {{ resident.flight_kb | .0f }} kB in flight, whereas by [Little's
-# law](../speed/occupancy.py#littles-law-bytes-in-flight) an SM needs {{ resident.needed_kb | .0f }} kB.
+# At 131,072 columns the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time of
+# the cluster version, and online softmax is no faster, although it makes one pass fewer over each row. The problem is a
+# lack of parallelism. With one block per row, there are only {{ resident.rows }} blocks, and each SM holds 8 of a
+# possible 64 warps. With one outstanding 4-byte load per lane, they have {{ resident.flight_kb | .0f }} kB in flight,
+# whereas by [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight) an SM needs
+# {{ resident.needed_kb | .0f }} kB.
 #
 # Up to 16,384 columns, the fused kernel reaches at least {{ fused.least | .0% }} of the copy's throughput, in FP32 and
 # in BF16. The cluster version reaches {{ fused.long | .0% }} at 131,072 columns in FP32; `torch.softmax` falls to
@@ -1125,10 +1125,10 @@ publish(errors=printed_errors("attention/softmax", "torch"))
 
 # %% [markdown]
 # On large inputs, our largest error is {{ errors.most | .1e }}, and PyTorch's is {{ errors.other | .1e }}. On ordinary
-# inputs, both errors are far smaller, and ours is up to {{ errors.worst_times | .1f }}× PyTorch's. That's the price of
-# `exp2f`, whose error can be two units in the last place. The collapsed code below reproduces this in NumPy. In return,
-# `exp2f` saves up to {{ fused.expf | .0%}} of the time in FP32 and {{ fused.expf_bf16 | .0%}} in BF16, where the same
-# instructions overlap with only half as much memory traffic.
+# inputs, both errors are far smaller, and ours is up to {{ errors.worst_times | .1f }}× PyTorch's. Much of that is the
+# price of `exp2f`, whose error can be two units in the last place. In return, `exp2f` saves up to {{ fused.expf | .0%}}
+# of the time in FP32 and {{ fused.expf_bf16 | .0%}} in BF16, where the same instructions overlap with only half as much
+# memory traffic.
 
 # %% fold="Code of a model of the errors"
 

@@ -1,7 +1,7 @@
 # ---
 # title: Attention with one thread per query
 # needs: [kernels/grids]
-# summary: "Two kernels do 134 million multiply-adds each, with one thread per result. Why is one of them far slower than the other?"
+# summary: "Two kernels do 134 million multiply-adds each, with one thread per result. Why is one of them much slower than the other?"
 # description: "Attention as a soft lookup, worked by hand and as a CUDA kernel with one thread per query. Which of its loops can become threads, and which cannot."
 # date: 2026-11-21
 # tags: [attention, softmax, independent loops]
@@ -99,8 +99,8 @@ publish(
 # %% [markdown]
 # ## The kernel: one thread per query
 #
-# No query needs another query's result, so each gets a thread, `i`, which computes row `i` of $S$, then of $P$, then of
-# $O$. Row `j` of $K$ is column `j` of $K^\top$, so nothing has to be transposed.
+# No query needs another query's result, so each query gets a thread, `i`, which computes row `i` of $S$, then of $P$,
+# then of $O$. Row `j` of $K$ is column `j` of $K^\top$, so nothing has to be transposed.
 
 
 # %% tab="Pseudocode"
@@ -181,8 +181,8 @@ void attention_per_query(const float* Q, const float* K, const float* V,
 """)
 
 # %% [markdown]
-# Launch it on the example above. The first column of `V` holds 10, 20 and 40. Each of the other columns is 1 in a
-# single row, so it returns the weight of one key.
+# Launch it on the example above. The first column of `V` holds 10, 20 and 40. Each of the other columns has a 1 in a
+# single row and zeros elsewhere, so the corresponding output is the weight of one key.
 
 # %%
 Q = np.float32([[1, 1, 1, 1], [0, 0, 2, 2], [0, 0, 0, 0]])
@@ -241,7 +241,7 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # %% [markdown]
 # ## Independent loops: which loops can become threads?
 #
-# The loop over the queries became threads. Can the seven other loops become threads, too? Only if they're
+# The loop over the queries became threads. Can the other seven loops become threads, too? Only if they're
 # *independent*: no iteration reads or writes what another one writes, so they can run in any order, or all at once.
 #
 # ??? definition "Independent loop | independent loops"
@@ -259,8 +259,9 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # | output | c | nothing: it writes its own element | yes |
 # | output | j | the sum so far | no |
 #
-# Three of the seven are independent. The loops over `k` in the scores and over `j` in the output are *contractions*: every iteration adds to the sum
-# that the previous one left in `acc`.
+# Three of the seven are independent. In the other four, each iteration needs a value from the previous one. Two of
+# these, over `k` in the scores and over `j` in the output, are *contractions*: every iteration adds to the sum in
+# `acc`.
 
 # %% [markdown]
 # ## Parallelising a contraction: a race
@@ -329,10 +330,10 @@ try_it(without_k, RACING_SCORES, N=(1, 8, 32), d=(1, 4, 16))
 # %% [markdown]
 # ## Kernel 2: more threads than queries
 #
-# For 1,024 queries, the kernel above uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once.
-# The independent loops can supply more threads. But softmax needs whole rows of $S$, and blocks of one launch don't
-# wait for each other. So each step becomes a kernel of its own. We call the three of them *Kernel 2*; [Kernel
-# 1](../speed/attention_critical_path.py) runs every loop on one thread.
+# For 1,024 queries, the kernel above uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once. The
+# independent loops can supply more threads. But softmax needs whole rows of $S$, and blocks of one launch don't wait
+# for each other. So each step becomes a kernel of its own. Together, the three are called *Kernel 2*. ([Kernel
+# 1](../speed/attention_critical_path.py) runs every loop on one thread.)
 #
 # The first kernel gives every score its own thread, with the axes `j` and `i`.
 
@@ -468,7 +469,7 @@ show(
         extent=(6, 6),
         axes=("j", "i"),
         title="Neighbouring threads read down a column of K",
-        caption="The scores at N = 6, d = 4, step by step: the line that runs, the active threads, and the elements they access. Hatched threads have no score; hatched elements are fetched only because they share a 32-byte sector with an element that is read.",
+        caption="The scores at N = 6, d = 4, step by step: the line that runs, the active threads, and the elements they access. Hatched threads have no score to compute; hatched elements are fetched only because they share a 32-byte sector with an element that is read.",
     )
 )
 
@@ -506,7 +507,7 @@ show(
         {f"{step}: {THREADS[step]}": us for step, us in step_us.items()},
         roles=dict.fromkeys((f"{step}: {THREADS[step]}" for step in step_us), "measured"),
         x="time [µs]",
-        title="Same multiply-adds: the scores take far longer",
+        title="Same number of multiply-adds, but the scores take much longer",
         caption="The three kernels of Kernel 2 at N = 1024, d = 128, recorded on an {machine}. Each bar is the difference between two measurements, with and without that kernel.",
     )
 )
@@ -537,8 +538,8 @@ per_iteration = {name: sum(count for _, count in loads.values()) for name, loads
 
 # %% [markdown]
 # That's {{ warp.scores }} sectors compared with {{ warp.weighted_sum }}. Over the whole launch, the scores touch
-# {{ traffic.ratio | .1f }}× as many sectors and take {{ seen.times | .1f }}× longer. So the time depends not on the
-# arithmetic, but on which addresses a warp reads together.
+# {{ traffic.ratio | .1f }}× as many sectors and take {{ seen.times | .1f }}× longer. So what sets the two apart isn't
+# the arithmetic, but which addresses a warp reads together.
 
 # %% fold="Code of the check"
 

@@ -9,13 +9,14 @@
 # ---
 
 # %% [markdown]
-# Three versions of one \GEMM kernel have main loops of {{ loop.instructions | , }} instructions each, with the same {{ loop.ffma | , }} multiply-adds
-# (FFMA) and the same loads. Yet the third is {{ gain.both | .2f }}× as fast as the first. Only two things differ: the order of the FFMAs, and which
-# registers hold the accumulators.
+# Three versions of one \GEMM kernel have main loops of {{ loop.instructions | , }} instructions each, with the same
+# {{ loop.ffma | , }} multiply-adds (FFMA) and the same loads. Yet each version is faster than the previous one. Only
+# two things differ: the order of the FFMAs, and which registers hold the accumulators.
 #
 # [The lesson](register_tiles.py) ended at {{ of_cublas.padded | .0% }} of cuBLAS. This page takes it to
-# {{ of_cublas.best | .0% }}. You need this page only if a kernel spends nearly all its instructions on FFMAs. Then
-# even the way an instruction reads its registers matters.
+# {{ of_cublas.best | .0% }} in four steps: a wider register tile, snake order, free accumulators and three stages. You
+# need this page only if a kernel spends nearly all its instructions on FFMAs. Then even the way an instruction reads
+# its registers matters.
 
 # %% fold="Imports, and code of the figure"
 import re
@@ -89,9 +90,9 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
 # %% [markdown]
 # ## 8 × 16 accumulators per thread
 #
-# A wider register tile is the obvious first step. With 8 × 16 accumulators, a thread needs six `float4` loads for 128 FFMAs; with
-# 8 × 8 it needs four for 64. The block's tile becomes 128 × 256. The accumulators alone take 128 of the 255 registers that a thread can have, so a
-# single block of 256 threads fits on an SM. The gain is {{ gain.wider | .2f }}×.
+# A wider register tile is the obvious first step. With 8 × 16 accumulators, a thread needs six `float4` loads for 128
+# FFMAs; with 8 × 8 it needs four for 64. The block's tile becomes 128 × 256. The accumulators alone take 128 of the 255
+# registers that a thread can have, so only one block of 256 threads fits on an SM. The gain is {{ gain.wider | .2f }}×.
 
 # %% [markdown]
 # ## Register banks and the reuse flag
@@ -111,16 +112,16 @@ if FFMA:
 
 # %% [markdown]
 # NVIDIA doesn't document any of this. Scott Gray worked out [banks and reuse for
-# Maxwell](https://github.com/NervanaSystems/maxas/wiki/SGEMM); Huerta et al. measured the two banks and the reuse
-# cache on an Ampere GPU ([Analyzing Modern NVIDIA GPU cores](https://arxiv.org/abs/2503.20481)). They also report
-# that no single rule fits all of their experiments, so treat the counts on this page as estimates.
+# Maxwell](https://github.com/NervanaSystems/maxas/wiki/SGEMM); Huerta et al. measured the two banks and the reuse cache
+# on an Ampere GPU ([Analyzing Modern NVIDIA GPU cores](https://arxiv.org/abs/2503.20481)).
 
 # %% [markdown]
 # ## Snake order: reuse an operand at every turn
 #
-# Go down a column of the register tile, and B's element is the same for all eight FFMAs, so seven of them reuse it. At the foot of the column,
-# B's element changes. If the next column starts at the top again, A's element changes at the same time, and nothing
-# can be reused. If you turn around and go *up* the next column, A's element is the same as before:
+# If you go down a column of the register tile, B's element is the same for all eight FFMAs, so seven of them reuse it.
+# At the bottom of the column, B's element changes. If the next column starts at the top again, A's element changes at
+# the same time, and nothing can be reused. If you turn around and go *up* the next column, A's element is the same as
+# before:
 #
 # ```cpp
 # #define COL_DOWN(j) FMA(0, j) FMA(1, j) FMA(2, j) FMA(3, j) \
@@ -186,7 +187,7 @@ try_it(lambda M, N: product(M, N, 32), kernels.matmul_fp32, M=(1, 64, 128), N=[6
 # accumulators of a row next to each other, and it already does so in the loop. That leaves it less freedom to choose
 # a bank for each accumulator.
 #
-# Add zero to each accumulator before the store, and only the sums need consecutive registers:
+# If you add zero to each accumulator before the store, only the sums need consecutive registers:
 #
 # ```cpp
 # #define RESULT(x) ((x) + 0.0f)  // New: a copy, in another register
@@ -197,8 +198,8 @@ try_it(lambda M, N: product(M, N, 32), kernels.matmul_fp32, M=(1, 64, 128), N=[6
 # %% [markdown]
 # ## Counting conflicts in SASS
 #
-# Go through the FFMAs of the loop in order. Leave out the operands that the previous instruction kept, and count how many of the others are in the
-# same bank. Each one beyond the first costs a cycle.
+# Go through the FFMAs of the loop in order. Skip the operands that are reused from the previous instruction, and count
+# how many of the others are in the same bank. Each one beyond the first costs a cycle.
 
 
 # %% fold="Code of the count and the figure"
@@ -240,7 +241,7 @@ if EXTRA:
             {name: EXTRA[name] for name in (WIDER, SNAKE, FREE)},
             x="extra cycles per FFMA (estimate)",
             form=".2f",
-            title="Free accumulators nearly halve the bank conflicts",
+            title="Freeing the accumulators nearly halves the bank conflicts",
             caption="Extra cycles per FFMA for operands in the same register bank, counted in the SASS for an H100 by the rules given on this page.",
         )
     )
@@ -253,23 +254,24 @@ publish(
 
 # %% [markdown]
 # Snake order raises the fraction of FFMAs with a `.reuse` operand from {{ reused._8_16_register_tile | .0%}} to
-# {{ reused.snake_order | .0% }} and makes the kernel {{ gain.snake | .2f }}× as fast. Free accumulators lower the
-# extra cycles from {{ extra.snake_order | .2f }} to {{ extra.free_accumulators | .2f }} per FFMA and bring another
-# {{ gain.free | .2f }}×. The lesson's 8 × 8 tile needs the change even more:
+# {{ reused.snake_order | .0% }} and makes the kernel {{ gain.snake | .2f }}× as fast. Free accumulators reduce the
+# extra cycles per FFMA from {{ extra.snake_order | .2f }} to {{ extra.free_accumulators | .2f }} and make the kernel
+# another {{ gain.free | .2f }}× faster. The lesson's 8 × 8 tile needs the change even more:
 # {{ one_bank.double_buffered_padded | .0% }} of its FFMAs have all three registers in the same bank. With free
 # accumulators, none of them do.
 #
 # The count isn't a bound. It assumes that the instructions of one warp issue back to back, and for the lesson's 8 × 8
-# tile it gives {{ extra.double_buffered_padded | .2f }} extra cycles per FFMA, more than the measured time has room
-# for. Use it to compare two versions of the same loop.
+# tile it gives {{ extra.double_buffered_padded | .2f }} extra cycles per FFMA, more than would fit in the measured
+# time. Use it to compare two versions of the same loop.
 
 # %% [markdown]
 # ## Stages and blocks per SM
 #
 # Two settings were chosen before the FFMAs were reordered, so they're worth trying again. The tile with 128
-# accumulators has four stages. With three, the kernel is slightly faster. And with snake order and free accumulators,
-# the lesson's 8 × 8 tile, which lets two blocks share an SM, reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly
-# as much as the wide tile. With few tiles or odd sizes it's the [better choice](register_tiles_sizes.py).
+# accumulators has four pipeline stages in shared memory. With three, the kernel is slightly faster. And with snake
+# order and free accumulators, the lesson's 8 × 8 tile, which lets two blocks share an SM, reaches
+# {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. For matrices that have few tiles or awkward
+# sizes, it's the [better choice](register_tiles_sizes.py).
 
 # %% fold="Code of the table"
 if can_compile() is None:
@@ -293,8 +295,8 @@ if can_compile() is None:
 # %% [markdown]
 # ## The answer
 #
-# The order of the FFMAs and the choice of registers are worth {{ gain.both | .2f }}× together, with the same number
-# of instructions in the loop.
+# Together, the order of the FFMAs and the choice of registers make the kernel {{ gain.both | .2f }}× as fast, with the
+# same number of instructions in the loop.
 
 # %% [markdown]
 # ## Takeaways
@@ -340,8 +342,9 @@ exercise(
     "Count the bank conflicts",
     """
     An instruction is a list of three pairs `(register, reuse)`, one per operand position. An operand is kept for the next
-    instruction only, at its own position, and only if `reuse` is true. Write `conflicts(instructions)`: the extra cycles
-    of the list, one for each operand beyond the first that has to be read from the same bank.
+    instruction only, at its own position, and only if `reuse` is true. Write `conflicts(instructions)`, which returns
+    the number of extra cycles that the list takes: one for each operand beyond the first that an instruction has to
+    read from the same bank.
     """,
     answer=conflicts,
     tests=conflict_tests,

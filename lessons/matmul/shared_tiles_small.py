@@ -12,9 +12,9 @@
 # A BF16 GEMM of 1,024 rows and columns has {{ few.wide }} tiles of 128 × 256. An H100 has {{ few.sms }} SMs, so three
 # quarters of them get no tile at all.
 #
-# Two remedies give nearly every SM a block, {{ few.small }} in all. *Smaller tiles*, 64 × 128, are simple. *\Split-K*
-# uses tiles of 128 × 128 and assigns each tile to two blocks, which take half of K each. It promises fewer bytes to
-# load: a quarter fewer per SM, as the figure shows. Which one is faster?
+# Two remedies give nearly every SM a block, with {{ few.small }} blocks in all. *Smaller tiles* of 64 × 128 are simple.
+# *\Split-K* uses tiles of 128 × 128 and assigns each tile to two blocks, each of which takes half of K. It should load
+# a quarter fewer bytes per SM, as the figure shows. Which one is faster?
 
 # %% fold="Imports, and code of the figure"
 import numpy as np
@@ -56,10 +56,10 @@ show(
 # %% [markdown]
 # ## Split-K through distributed shared memory
 #
-# The two blocks of a tile form a cluster, so each can write to the shared memory of the other, called *distributed shared
-# memory*. Each block multiplies its half of K. Then it sends half of its accumulators to the other block, and they synchronise.
-# Each adds what it received to the half that it kept, and stores the sum. There's no workspace in global memory, no second
-# launch and no atomic.
+# The two blocks of a tile form a cluster, so each can write to the shared memory of the other, called *distributed
+# shared memory*. Each block multiplies its half of K. Then it sends half of its accumulators to the other block, and
+# they synchronise. Each adds what it received to the half that it kept, and stores the sum. There's no workspace in
+# global memory, and there are no atomics and no second launch.
 #
 # Two cluster barriers make that safe. The first guarantees that the other block has started, since you can't write to
 # the shared memory of a block that isn't running yet. Each block arrives at this barrier as soon as it starts and
@@ -239,7 +239,7 @@ gemm_small(const __grid_constant__ TensorMap a_map,
 GEMM_SMALL.region("reduction")
 
 # %% [markdown]
-# Run it on a small case: 128 × 128 of C, with two K tiles for the two blocks.
+# Run it on a small case: one 128 × 128 tile of C, with two K tiles, one for each block.
 
 # %%
 A, B, C = (bf16.bits(np.full((128, 128), value)) for value in (1, 0.5, 0))
@@ -255,8 +255,8 @@ print(bf16.values(C)[0, 0], bf16.values(C)[127, 127], "= 128 times 1 times 0.5")
 #
 # The other variants come from the same kernel source. With 64 × 128 tiles there's one consumer warpgroup and no
 # cluster. A variant with a *TMA store* writes C through shared memory in boxes, as in [the GEMM
-# lesson](hopper.py#storing-c-stmatrix-and-tma), instead of with 4-byte stores. Another has five stages instead of
-# eight. The checks also run split-K without its last cluster barrier, and the simulator reports a race.
+# lesson](hopper.py#storing-c-stmatrix-and-tma), instead of with 4-byte stores. The checks also run split-K without its
+# last cluster barrier, and the simulator reports a race.
 
 # %% fold="Code of the checks"
 
@@ -471,7 +471,7 @@ if complete(US):
             x="time [µs]",
             form=".1f",
             roles={name: "block" if name == "cuBLAS" else "measured" for name in (*VARIANTS, "cuBLAS")},
-            title="At 1,024, small tiles beat split-K",
+            title="At n = 1,024, small tiles beat split-K",
             caption="Time of a 1,024-square BF16 GEMM on an {machine}, with random inputs that aren't in L2.",
         )
     )
@@ -523,33 +523,34 @@ publish(
 #
 # The estimate was wrong. At 1,024, split-K takes {{ us.split | us }}, and small tiles with plain stores
 # {{ us.plain | us }}. At the estimated pace, their operands would arrive within {{ few.small_us | us }}, so that pace
-# wasn't the limit. With K = 4,096, each SM received {{ pace.small | .0f }} KiB per µs with small tiles but only
-# {{ pace.split | .0f }} with split-K, so split-K wasn't short of bandwidth there either.
+# wasn't the limit.
 #
-# What does help is a cheap \epilogue. With a TMA store, small tiles take {{ us.stored | us }}. With five stages it's
-# {{ us.five | us }}, or {{ of.five | .0% }} of cuBLAS's rate, but that second step is within the run-to-run spread.
+# What does help is a cheap \epilogue. With a TMA store, small tiles take {{ us.stored | us }}. With five stages instead
+# of eight, they take {{ us.five | us }}, or {{ of.five | .0% }} of cuBLAS's rate, but this last gain is within the
+# run-to-run spread.
 #
-# Small tiles are best only as long as they fit in one wave. At 1,280 there are {{ at_1280.small }} of them, which is two waves, and they
-# reach {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in one wave and reach {{ of.square_1280 | .0% }}.
+# Small tiles are best only as long as they fit in one wave. At 1,280, there are {{ at_1280.small }} of them, or two
+# waves, and the kernel reaches {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in
+# one wave and reach {{ of.square_1280 | .0% }}.
 #
 # With K = 4,096, split-K comes closer, since one exchange is spread over more work. It reaches
 # {{ of.long_split | .0% }} of cuBLAS, and small tiles with five stages {{ of.long_five | .0% }}. Eight stages reach
 # only {{ of.long_eight | .0% }}.
 #
-# Why do more stages hurt? On an H200, the amount of shared memory isn't the cause: five stages that reserve as much
-# as eight are as fast as before. If the operands are in L2 already, eight stages cost {{ eight.warm | .0% }} instead
-# of {{ eight.cold | .0% }}, so it's the loads from DRAM that suffer; we don't know why.
+# Why do more stages hurt at K = 4,096? On an H200, the amount of shared memory isn't the cause: a kernel with five
+# stages is just as fast if it reserves as much as one with eight. There, eight stages take {{ eight.cold | .0% }}
+# longer than five, but only {{ eight.warm | .0% }} longer if the operands are already in L2, so it's the loads from
+# DRAM that suffer; we don't know why.
 #
 # On an H100, small tiles with five stages stay ahead even at K = 4,096; on an H200, split-K wins.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - If there are fewer tiles than SMs, choose the largest tile that still gives nearly every SM a block and lets all
-#   blocks fit in one wave.
+# - If there are fewer tiles than SMs, choose the smallest tile with which all blocks still fit in one wave.
 # - Split-K in a cluster needs no workspace and no second launch. It still has to pay for the exchange, so it needs a
 #   large K.
-# - When a GEMM takes only a few microseconds, look at its \epilogue: this one gained more from TMA stores than from
+# - When a GEMM takes only a few microseconds, look at its \epilogue: this GEMM gained more from TMA stores than from
 #   loading fewer bytes.
 
 # %% [markdown]
@@ -591,9 +592,9 @@ def tile_tests(answer):
 exercise(
     "Which tile for a small GEMM?",
     """
-    `shapes` is a list of tiles (rows, columns). Write `tile_for(M, N, sms, shapes)`. Of the tiles for which an
-    `M` × `N` result fits in one wave of one block per SM, it returns the one that makes the most blocks. If none fits,
-    it returns the tile with the largest area.
+    `shapes` is a list of tiles (rows, columns). Write `tile_for(M, N, sms, shapes)`. Of the tiles that
+    divide an `M` × `N` result into no more than one wave, with one block per SM, it returns the one that yields the
+    most blocks. If there's no such tile, it returns the tile with the largest area.
     """,
     answer=tile_for,
     tests=tile_tests,

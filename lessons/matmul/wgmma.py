@@ -8,11 +8,10 @@
 # ---
 
 # %% [markdown]
-# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} warp instructions, and four
-# warps need at least {{ task.ldmatrix }} more to load their fragments from shared memory. Hopper's `wgmma` needs {{ task.wgmma }},
-# each issued by all four warps together. It reads
-# its operands directly from shared memory, where the [TMA](tma.py) put them, and it runs in the background while the
-# warps do something else.
+# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes {{ task.mma }} warp instructions, and four warps
+# need at least {{ task.ldmatrix }} more to load their fragments from shared memory. With Hopper's `wgmma`, it takes
+# {{ task.wgmma }} instructions, each issued by all four warps together. A `wgmma` reads its operands directly from
+# shared memory, where the [TMA](tma.py) put them, and it runs in the background while the warps do something else.
 #
 # Only `wgmma` reaches the full rate of Hopper's tensor cores. But it's hard to get right: with one wrong value in a
 # 64-bit *descriptor*, the result is usually garbage, and no error is reported. This lesson explains the descriptor, the
@@ -222,7 +221,7 @@ publish(task={"mma": MMA, "ldmatrix": LDMATRIX, "wgmma": 64 // 16})
 HOPPER.region("descriptor")
 
 # %% [markdown]
-# Think in *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, that is 1,024 contiguous
+# Think in terms of *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, or 1,024 contiguous
 # bytes, and a tile is a grid of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO only give
 # the distance from one atom to the next: SBO down the rows, LBO across the columns.
 #
@@ -230,8 +229,8 @@ HOPPER.region("descriptor")
 #     The piece of shared memory after which a swizzle pattern repeats: eight rows of 128, 64 or 32 bytes.
 #
 # For our K-major A, an atom is 8 rows of A by 64 columns, so the tile with K = 64 is exactly one atom wide. The only
-# distance left to specify is from one group of eight rows to the next: SBO = 1,024. LBO is ignored, whatever its
-# value.
+# distance left to specify is from one group of eight rows to the next: SBO = 1,024. LBO is ignored; the kernel passes
+# 16.
 #
 # Let's test that with other values:
 
@@ -281,9 +280,9 @@ assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"],
 
 # %% [markdown]
 # For the last three, the simulator stops before it multiplies: a swizzle pattern must begin at a multiple of 1,024
-# bytes, and the descriptor must specify the swizzle mode given in the tensor map. A GPU reports nothing.
+# bytes, and the descriptor must specify the swizzle mode given in the tensor map.
 #
-# Run the tile with four of these descriptors:
+# Run the kernel with four of these descriptors:
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -310,16 +309,16 @@ try_it(
 #
 # ## MN-major operands: B in row-major order
 #
-# Often B is stored row-major, as K rows of N elements. Then N runs along the rows instead of K, and the operand is
-# called *MN-major*. For 16-bit types, `wgmma` accepts it if the transpose bit of B is 1. Under this swizzle, a row of
-# a TMA box has at most 128 bytes, so the 64 × 128 tile takes two loads. Each one fills an 8 KiB sub-tile of 64 rows
-# (K) × 64 columns (N). Now an atom is eight rows of K by 64 columns of N, and both offsets matter:
+# Often B is stored row-major, as K rows of N elements. Then N, rather than K, runs along the rows, and the operand is
+# called *MN-major*. For 16-bit types, `wgmma` accepts it if the transpose bit of B is 1. With this swizzle, a row of a
+# TMA box can be at most 128 bytes long, so the 64 × 128 tile takes two loads. Each one fills an 8 KiB sub-tile of 64
+# rows (K) × 64 columns (N). Now an atom is eight rows of K by 64 columns of N, and both offsets matter:
 #
 # - **SBO** = 1,024: from eight rows of K to the next eight. One `wgmma` reads 16 rows, that is, two atoms.
-# - **LBO** = 8,192: from 64 columns of N to the next 64, which is from one sub-tile to the next.
+# - **LBO** = 8,192: from 64 columns of N to the next 64, that is, from one sub-tile to the next.
 # - The step along K is 16 rows of 128 bytes, **2,048** bytes.
 #
-# LBO depends on the sub-tile: it's 128 bytes times the rows of K that one load covers, here 64.
+# LBO depends on the sub-tile: it's 128 bytes times the number of rows of K that one load covers, here 64.
 
 # %% fold="Code of the checks"
 MN_MAJOR = Kernel(ONE_TILE.source, defines={"B_IS_MN_MAJOR": 1}, options=OPTIONS)
@@ -330,7 +329,7 @@ B_DESCRIPTOR = "descriptor(b + 2048 * k, 8192, 1024)"
 TRIED_MN = {
     "LBO 8,192, SBO 1,024, step 2,048": (B_DESCRIPTOR, B_DESCRIPTOR),
     "LBO 16": (B_DESCRIPTOR, "descriptor(b + 2048 * k, 16, 1024)"),
-    "LBO and SBO exchanged": (B_DESCRIPTOR, "descriptor(b + 2048 * k, 1024, 8192)"),
+    "LBO and SBO swapped": (B_DESCRIPTOR, "descriptor(b + 2048 * k, 1024, 8192)"),
     "step of 32 bytes": (B_DESCRIPTOR, "descriptor(b + 32 * k, 8192, 1024)"),
     "transpose bit 0": ("#define wgmma wgmma_m64n128k16_mn", "#define wgmma wgmma_m64n128k16"),
 }
@@ -345,8 +344,9 @@ publish(
 )
 
 # %% [markdown]
-# Keep LBO = 16 or the step of 32 bytes from the K-major kernel, or exchange the two offsets, and at least
-# {{ mn.least }} of D is wrong. If you forget the transpose bit, the instruction reads out of bounds.
+# If you keep LBO = 16 or the step of 32 bytes from the K-major kernel, or swap the two offsets, at least {{ mn.least }}
+# of D is wrong. If you forget the transpose bit, each `wgmma` reads from 128 rows of 128 bytes, counted from its start
+# address, so all but the first read beyond the end of B.
 #
 # The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their
 # names, `_mn` means that B is MN-major, and `_rs` that A comes from registers. For another N, write a similar
@@ -518,9 +518,9 @@ agree(chain, CHAIN, [chain_case(), chain_case(50, 104), chain_case(33, 72)], rto
 # `wgmma` is asynchronous: the instruction only starts the multiplication, and the warps continue immediately. Three
 # more instructions order it relative to the rest of your program.
 #
-# - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and
-#   to A if it's in registers. You need one before the first `wgmma`, and another one whenever you've read or written
-#   these registers since. For operands in shared memory, [the rules of the async
+# - **`wgmma.fence`** orders earlier accesses *to registers* before the next `wgmma`: writes to the accumulators, and to
+#   A if it's in registers. You need one before the first `wgmma`, and another before any later `wgmma` if you've read
+#   or written these registers in the meantime. For operands in shared memory, [the rules of the async
 #   proxy](tma.py#tma-stores-and-the-async-proxy) apply instead.
 # - **`wgmma.commit_group`** collects all `wgmma` instructions not yet in a group into a new group.
 # - **`wgmma.wait_group N`** waits until at most the N latest groups are still in flight. Until a `wgmma` is complete,
@@ -534,17 +534,16 @@ HOPPER.region("wgmma_order")
 
 # %% [markdown]
 # Consecutive `wgmma` instructions that accumulate into the same registers need no fence between them, because the
-# hardware keeps their order. In a loop over K tiles, however, the compiler expects one `wgmma_fence()` at the start
-# of each iteration: without it, `ptxas` inserts one and says so (C7519). From the second tile on, every `wgmma`
-# accumulates, so the last argument becomes `t > 0 || k > 0`.
+# hardware keeps their order. In a loop over K tiles, however, put one `wgmma_fence()` at the start of each iteration;
+# otherwise `ptxas` inserts it (C7519). After the first tile, every `wgmma` accumulates, so the function's last
+# argument, scale-d, becomes `t > 0 || k > 0`.
 #
 # To keep the tensor cores busy in such a loop, let the wait lag one tile behind. After you've committed tile *t*,
 # `wgmma_wait<1>(acc)` returns when tile *t* − 1 is complete, so release the stage of tile *t* − 1. One thread per
 # consumer warpgroup arrives on `empty`, since a `wgmma` is a single operation of the whole warpgroup. After the loop,
-# call `wgmma_wait<0>(acc)`. This needs a ring of at least two stages. [GEMM on
-# Hopper](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) has such a loop.
+# call `wgmma_wait<0>(acc)`. This needs a ring of at least two stages.
 #
-# Leave out a wait, the commit or a fence, and the simulator reports it. Here the second fence of `chain` is missing,
+# If you leave out a wait, the commit or a fence, the simulator reports it. Here the second fence of `chain` is missing,
 # although ordinary code has just written the registers of A:
 
 # %% fold="Code of the checks"
@@ -570,19 +569,19 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 #
 # ## The register budget
 #
-# The accumulators of a 64 × 256 tile alone take 128 registers per thread. An SM has 65,536 registers. With one
-# producer warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at
-# most {{ budget.even }} registers, since register counts are multiples of 8. That's far more than the producer needs
-# for its loop, and it leaves a consumer {{ budget.left }} besides its accumulators. `setmaxnreg` redistributes
+# The accumulators of a 64 × 256 tile alone take 128 registers per thread. An SM has 65,536 registers. With one producer
+# warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at most
+# {{ budget.even }} registers, since register counts are multiples of 8. That's far more than the producer needs for its
+# loop, but it leaves a consumer only {{ budget.left }} in addition to its accumulators. `setmaxnreg` redistributes
 # registers at run time: the producer goes down to 24, and each consumer goes up to 240. The block's total stays the
 # same, {{ budget.all }}.
 #
-# Right after the roles split, the producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;")`, and each
-# consumer executes the same instruction with `inc` and 240. There are three conditions. The counts are multiples of 8
-# between 24 and 256. All warps of the warpgroup execute the instruction. And the kernel is compiled for a known
-# number of registers per thread, for example through `__launch_bounds__`, because a block can only redistribute the
-# registers that it got at launch. `setmaxnreg.inc` blocks until enough registers are free, so it needs the producer's
-# `setmaxnreg.dec` to proceed.
+# As soon as the code branches by role, the producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;")`, and
+# each consumer executes the same instruction with `inc` and 240. There are three conditions: the counts must be
+# multiples of 8 between 24 and 256, all warps of the warpgroup must execute the instruction, and the kernel must be
+# compiled for a known number of registers per thread, for example through `__launch_bounds__`, because a block can only
+# redistribute the registers that it got at launch. `setmaxnreg.inc` blocks until enough registers are free, so it can't
+# complete before the producer has executed `setmaxnreg.dec`.
 
 # %% fold="Numbers for the text"
 EVEN = 65536 // 384 // 8 * 8
@@ -605,16 +604,17 @@ publish(budget={"even": EVEN, "left": EVEN - 128, "all": 384 * EVEN, "after": 12
 # | wait | `wgmma_wait<0>` | `wgmma_wait<1>`, then release the stage of tile *t* − 1 |
 # | warp, in the accumulator layout | `threadIdx.x / 32` | `threadIdx.x / 32 % 4` |
 #
-# The producer has a warpgroup of its own, although one thread would do. A warpgroup starts at a warp whose index is a
-# multiple of four, and `setmaxnreg` also applies to whole warpgroups. Write this kernel in the puzzle
-# [Warp-specialised GEMM](puzzles.py#warp-specialised-gemm).
+# One thread would be enough for the producer, but it gets a warpgroup of its own, because `setmaxnreg` applies to whole
+# warpgroups. Write this kernel in the puzzle [Warp-specialised GEMM](puzzles.py#warp-specialised-gemm).
 #
 # ## Takeaways
 #
 # - `wgmma` multiplies 64 × 16 by 16 × N with operands in shared memory, each described by an address, a swizzle mode and up to two offsets between swizzle atoms.
-# - K-major with a 128-byte swizzle: SBO = 1,024, step 32 bytes. MN-major: SBO = 1,024, LBO = the size of a sub-tile of 64 columns, step 2,048 bytes, transpose bit 1. Buffers are aligned to 1,024 bytes.
-# - D has the layout that A needs, so chained multiplications stay in registers. Fence registers that you wrote,
-#   commit, and touch neither accumulators nor operands before the wait.
+# - With a 128-byte swizzle, a K-major operand has SBO = 1,024 and a step of 32 bytes. An MN-major one has SBO = 1,024,
+#   LBO = the size of a sub-tile of 64 columns, a step of 2,048 bytes and transpose bit 1. Buffers are aligned to 1,024
+#   bytes.
+# - D has the layout that A needs, so chained multiplications stay in registers. Issue a fence after you've written
+#   registers, commit the group, and don't touch accumulators or operands before the wait.
 #
 # ## In your own kernel
 #
@@ -666,7 +666,7 @@ exercise(
     "A deeper tile",
     """
     Change `one_tile` into `tall_tile(a_map, b_map, D, M, N)` for K = 128: A is 64 × 128 and B, stored transposed, 128 × 128. The boxes stay 64 columns wide, since a row of a
-    box has at most 128 bytes. How many loads does each operand take now, and how do the descriptors step along K? The tests launch it with
+    box can be at most 128 bytes long. How many loads does each operand take now, and how do the descriptors step along K? The tests launch it with
     49,152 bytes of dynamic shared memory and compare D with NumPy.
     """,
     answer=DEEP,
@@ -682,4 +682,4 @@ exercise(
 )
 
 # %% [markdown]
-# Next: [clusters and named barriers](clusters.py). After that, the TMA and `wgmma` make a [GEMM](hopper.py).
+# Next: [clusters and named barriers](clusters.py). After that, we combine the TMA and `wgmma` into a [GEMM](hopper.py).

@@ -22,7 +22,7 @@
 #
 # In the [tree reduction](barriers.py), shared memory served all lanes of a warp at once. That isn't always possible.
 # Shared memory is divided into 32 *banks*, and the 4-byte word `w` is in bank `w % 32`. A single load or store
-# instruction, executed by a warp, is called a *request*. In one *wavefront*, one trip through the shared-memory pipe,
+# instruction executed by a warp is called a *request*. In one *wavefront*, one trip through the shared-memory pipe,
 # each bank reads or writes one word. If several lanes need different words from the same bank, the request needs one
 # wavefront for each of those words. That's a *bank conflict*. Lanes that read the same word are served by one
 # broadcast.
@@ -162,7 +162,7 @@ void read_strided(const int* x, int* out, int n, int stride, int rounds) {
 """)
 
 # %% [markdown]
-# Run one warp at a stride of 12. You don't need a GPU: `simulate` runs the kernel and counts its accesses.
+# Run one warp at a stride of 12.
 
 # %%
 x, out = np.ones(1280, np.int32), np.zeros(32, np.int32)
@@ -264,14 +264,13 @@ publish(
 
 # %% [markdown]
 # The GPU agrees. The model predicts {{ bank_model.one_us | us }} for one wavefront per load; in the measurement, each
-# additional one adds {{ bank_seen.wavefront_us | us }}. At every stride, launching the kernel and filling shared
-# memory takes another {{ bank_seen.rest_us | .1f }} µs.
+# additional wavefront adds {{ bank_seen.wavefront_us | us }}. At every stride, launching the kernel and filling shared
+# memory take another {{ bank_seen.rest_us | .1f }} µs.
 
 # %% [markdown]
 # ## Transposing through shared memory
 #
-# With one element per thread and no shared memory, either the reads or the writes of a transpose are
-# uncoalesced. All you can choose is which.
+# With one element per thread and no shared memory, either the reads or the writes of a transpose are uncoalesced.
 
 
 # %% tab="Pseudocode"
@@ -305,9 +304,9 @@ void transpose_coalesced_writes(const float* A, float* B, int R, int C) {
 """)
 
 # %% [markdown]
-# With shared memory, you don't have to choose. A block loads a tile of 32 by 32 elements into shared memory row by row,
-# synchronises, and then stores it column by column. A column of the tile is a row of the result, so both
-# global accesses are coalesced.
+# With shared memory, neither needs to be. A block loads a tile of 32 by 32 elements into shared memory row by row,
+# synchronises, and then stores it column by column. A column of the tile is a row of the result, so both global
+# accesses are coalesced.
 #
 # ??? definition "Tile | tiles | tiling"
 #     A piece of a matrix that is loaded once into fast memory and used there; also the piece of the
@@ -421,15 +420,14 @@ show(
 # %% [markdown]
 # ## Swizzling: float4 accesses without padding
 #
-# Padding has a drawback: with 33-word rows, most rows aren't 16-byte aligned, and `float4` accesses require
-# that. A *swizzle* permutes the elements within each row instead.
+# Padding has a drawback: `float4` accesses require 16-byte alignment, and most 33-word rows don't have it. A *swizzle*
+# permutes the elements within each row instead.
 #
-# In the next kernel each thread loads a 4 by 4 block of the matrix, transposes it in registers, and stores it to
-# shared memory as four `float4`s. Shared memory serves 16-byte accesses at different addresses eight lanes at a time,
-# so each of those eight lanes must use a different group of four banks. Thread `(x, y)` of the block therefore stores
-# its four `float4`s in slot `y ^ (x % 8)` of their rows, where `^` is exclusive or. With `y` = 1, for example,
-# threads 0 to 7 use slots 1, 0, 3, 2, 5, 4, 7 and 6: eight different ones. Threads that read the tile apply the same
-# formula.
+# In the next kernel each thread loads a 4 by 4 block of the matrix, transposes it in registers, and stores it to shared
+# memory as four `float4`s. Shared memory serves 16-byte accesses at different addresses eight lanes at a time, so each
+# of those eight lanes must use a different group of four banks. Thread `(x, y)` of the block therefore stores its four
+# `float4`s in slot `y ^ (x % 8)` of their rows, where `^` is exclusive or. With `y` = 1, for example, threads 0 to 7
+# use slots 1, 0, 3, 2, 5, 4, 7 and 6: eight different slots. Threads that read the tile apply the same formula.
 #
 # ??? definition "Swizzle | swizzled"
 #     A permutation of the elements within each row of shared memory, different from row to row, that
@@ -598,9 +596,9 @@ assert not l1["written"] < 7, "the text says that writes gain nothing in L1"
 
 # %% [markdown]
 # Of the naive kernels, the one with coalesced writes wins: it takes
-# {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for
-# the other. The reason is L1: the eight warps of a block read from the same sectors.
-# Uncoalesced writes gain nothing there, because L1 passes each of them on to L2.
+# {{ transposes.naive_coalesced_writes.median | us }}, versus {{ transposes.naive_coalesced_reads.median | us }} for the
+# other. The reason is L1: the eight warps of a block read from the same sectors. Uncoalesced writes gain nothing from
+# L1, because it passes each of them on to L2.
 #
 # The unpadded tile takes {{ transposes.shared_tile.median | us }} and gains nothing over the better naive
 # kernel: the strided access has only moved into shared memory. The padded tile takes
@@ -710,11 +708,10 @@ publish(
 )
 
 # %% [markdown]
-# A 4-way conflict is nearly free: it adds {{ ways_seen.four_more | .1% }} to the run time. The global memory traffic
-# alone takes {{ ways_model.copy_us | us }}, as measured with a copy, and the wavefronts of 16-way conflicts take
-# {{ ways_model.of_16 | us }}. Yet the kernel takes {{ tile_conflicts._16_way_conflict_rows_of_48.median | us }},
-# longer than either. With 32-way conflicts it takes {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }},
-# less than the {{ ways_both.of_32 | us }} that both would take back to back.
+# A 4-way conflict is nearly free: it adds {{ ways_seen.four_more | .1% }} to the run time. With 32-way conflicts, the
+# kernel takes {{ tile_conflicts._32_way_conflict_rows_of_32.median | us }}. That's longer than the wavefronts alone,
+# {{ turn_model.plain_us | us }}, or the global memory traffic alone, {{ ways_model.copy_us | us }} as measured with a
+# copy, but less than the {{ ways_both.of_32 | us }} that both would take back to back.
 #
 # So wavefronts and global memory traffic overlap, but only partly. Within a block, the barrier separates the global
 # loads from the reads of the tile's columns, so only other blocks on the same SM can fill the gaps.
@@ -793,4 +790,4 @@ exercise(
 )
 
 # %% [markdown]
-# Next, threads combine many values into one: [parallel reductions](reductions.py).
+# The next lesson is about [parallel reductions](reductions.py), in which threads combine many values into one.

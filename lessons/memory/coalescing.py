@@ -8,13 +8,12 @@
 # ---
 
 # %% [markdown]
-# Two kernels sum 2²⁵ integers each, {{ lists.length }} per thread. They execute the same loads and the same additions
-# with the same number of threads. In the first kernel, each thread reads a row of a row-major matrix from left to
-# right, as you'd write it for a CPU. In the second, each thread reads a column from top to bottom, which is the worst
-# order for a CPU.
+# Two kernels sum 2²⁵ integers each, {{ lists.length }} per thread. In the first kernel, each thread reads a row of a
+# row-major matrix from left to right, as you'd write it for a CPU. In the second, each thread reads a column from top
+# to bottom, which is the worst order for a CPU.
 #
 # Yet on a GPU, the second one is faster. The reason is *coalescing*, the first thing to check in any kernel that is
-# limited by memory. Get it wrong with 4-byte elements, and up to {{ sectors.useless | .1% }} of the bytes that the
+# limited by memory. If you get it wrong with 4-byte elements, up to {{ sectors.useless | .1% }} of the bytes that the
 # memory system fetches are wasted.
 
 # %% [markdown]
@@ -69,11 +68,11 @@ assert [sectors_of_stride(s) for s in range(1, 65)] == [4 * min(s, 8) for s in r
 #
 # **sectors per request = 4 × min(stride, 8)**
 #
-# From a stride of 8 on, each lane needs a sector of its own, which is the worst case. A stride of 0 is the other
+# At strides of 8 or more, each lane needs a sector of its own, which is the worst case. A stride of 0 is the other
 # extreme: all lanes read the same element, and one sector serves them all.
 #
-# The offset matters too. At a stride of 1, an offset costs a fifth sector, unless it's a multiple of 8. This is the
-# effect of *alignment*.
+# The offset matters too. At a stride of 1, an offset that isn't a multiple of 8 breaks the request's *alignment* and
+# costs a fifth sector.
 #
 # ??? definition "Alignment | aligned"
 #     Whether an address is a multiple of the size that matters: 32 bytes for a sector, or the access size for a wide
@@ -158,7 +157,7 @@ try_it(picking, PICK, stride=(1, 1, 32), offset=(0, 0, 31))
 # %% [markdown]
 # ## Strides cost time; offsets hardly do
 #
-# Every variant uses the same number of bytes, so if sectors set the pace, a stride of 8 should take
+# Every variant consumes the same number of useful bytes, so if sectors set the pace, a stride of 8 should take
 # {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element {{ sectors.times_offset | .2f }}×.
 # One of these predictions fails:
 
@@ -184,7 +183,7 @@ show(
         x="stride [elements]",
         y="time [µs]",
         log_x=True,
-        title="Up to a stride of 8, time follows the sectors",
+        title="Up to a stride of 8, time follows the number of sectors",
         caption="Time to read 2²³ ints at a stride on an {machine}, and a model: a fixed cost per launch, fitted to a stride of 1, plus the sectors at the peak read rate measured on the same GPU.",
     )
 )
@@ -209,11 +208,11 @@ publish(
 # The offsets don't behave as predicted. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs,
 # against {{ seen.one_us | .1f }} µs without an offset. The reason is that a warp's fifth sector is also the first
 # sector of the next warp. It's requested twice, but it comes from memory only once, because the second request finds it
-# in a cache. In a stream of reads, misalignment makes work for the caches, not for the memory.
+# in a cache. In a stream of reads, misalignment costs the caches extra work, but not the memory.
 #
-# The strides hold one more surprise: from a stride of 8 to a stride of 16, the time grows {{ seen.times_16 | .1f }}×,
-# although the number of sectors stays the same. Beyond a stride of 8, the L2 cache fetches more than anyone requested:
-# see [the L2's fetch granularity](coalescing_fetch_granularity.py).
+# The strides have one more surprise in store: from a stride of 8 to a stride of 16, the time grows by a factor of
+# {{ seen.times_16 | .1f }}, although the number of sectors stays the same. Beyond a stride of 8, the L2 cache fetches
+# more than was requested: see [the L2's fetch granularity](coalescing_fetch_granularity.py).
 
 # %% [markdown]
 # ## Column-wise access: lanes side by side
@@ -296,7 +295,7 @@ show(
 # looks tidy. But in each iteration, neighbouring lanes are a whole row apart.[^time] That's a stride of
 # {{ lists.length }} elements, and each lane needs a sector of its own: {{ sectors.stride_8 }} per request.
 #
-# [^time]: A common misconception: an access is coalesced if a thread reads consecutive addresses over time.
+# [^time]: It's a common misconception that an access is coalesced if a thread reads consecutive addresses over time.
 #     What counts is which addresses the lanes of one warp touch in one instruction.
 
 
@@ -355,13 +354,13 @@ for name, launch in (("column", few_columns), ("row", few_rows)):
     check(loads.sectors, SECTORS_PER_REQUEST[name] * loads.requests, rtol=0.0, name=f"sectors, {name}-wise")
 
 # %% [markdown]
-# All is not lost, though. A sector that lane 5 fetches in one iteration also holds the elements it needs in the next
-# seven. If the sector is still in L1 by then, nothing is wasted. That's a bet on the cache: with
-# {{ lists.threads | , }} threads per SM, {{ lists.threads | , }} rows are in progress at once, and a cache line of
-# each has to survive in L1 until its thread is done with it.
+# A sector that lane 5 fetches in one iteration also holds the elements it needs in the next seven. If the sector is
+# still in L1 by then, nothing is wasted. That's a bet on the cache: with {{ lists.threads | , }} threads per SM,
+# {{ lists.threads | , }} rows are in progress at once, and a cache line of each has to survive in L1 until its thread
+# is done with it.
 #
-# You can make this depend less on luck. An `int4` load reads 16 bytes at once, so a lane returns to its sector once
-# instead of seven times. This *vectorised load* needs an address that is a multiple of 16.
+# You can rely less on luck. An `int4` load reads 16 bytes at once, so a lane returns to its sector once instead of
+# seven times. This *vectorised load* needs an address that is a multiple of 16.
 #
 # ??? definition "Vectorised load | vectorised"
 #     A load instruction with which each lane reads several neighbouring elements, up to 16 bytes, from an aligned
@@ -446,8 +445,8 @@ assert 128 * 2**18 == 2**25, "the first sentence says so"
 # %% [markdown]
 # ## Takeaways
 #
-# - A warp's 32 addresses become 32-byte sectors: {{ sectors.stride_1 }} for neighbouring elements,
-#   {{ sectors.stride_8 }} from a stride of 8 on. What counts is what the lanes touch in one instruction, not what one
+# - A warp's 32 addresses are served in 32-byte sectors: {{ sectors.stride_1 }} for neighbouring elements,
+#   {{ sectors.stride_8 }} at strides of 8 or more. What counts is what the lanes touch in one instruction, not what one
 #   thread touches over time.
 # - Give neighbouring lanes neighbouring elements. With the same loads and additions, column-wise reading was {{ walked.times | .1f }}×
 #   faster than row-wise reading.
@@ -497,7 +496,7 @@ exercise(
     "Several elements per thread, still four sectors per request",
     """
     Each thread scales `each` elements of `x` by a factor. In the first version, thread t takes the elements
-    from `t * each` on, as you'd do on a CPU, and a request touches up to 32 sectors. Write
+    that start at `t * each`, as you'd do on a CPU, and a request touches up to 32 sectors. Write
     `scale(x, factor, n, each)` so that a request touches no more than four on average. It is launched with
     enough blocks for all n elements. The tests compare every element and count sectors.
     """,

@@ -11,9 +11,9 @@
 # Attention takes four lines of PyTorch. `torch.compile` makes them {{ took.gain | .1f }}× faster, as if it had invented
 # FlashAttention.
 #
-# Now limit the scores with a `tanh`, the *soft cap* of [Gemma 2](https://arxiv.org/abs/2408.00118). Compiled, this version is only
-# {{ took.capped_gain | .1f }}× faster than in eager mode, and {{ took.lost | .1f }}× slower than compiled attention without the cap.
-# What does the compiler do to one program and not to the other?
+# Now limit the scores with a `tanh`, the *soft cap* of [Gemma 2](https://arxiv.org/abs/2408.00118). Even when compiled,
+# this version is only {{ took.capped_gain | .1f }}× faster than in eager mode, and {{ took.lost | .1f }}× slower than
+# compiled attention without the cap. What does the compiler do to one program and not to the other?
 
 # %% fold="Imports"
 import re
@@ -46,7 +46,7 @@ if TOOK:
             {label: TOOK[way] / 1000 for way, label in WAYS.items()},
             x="time [ms]",
             form=".1f",
-            title="A soft cap on the scores takes away most of what the compiler gained",
+            title="A soft cap on the scores costs most of the compiler's speedup",
             caption="Attention in PyTorch on an H100, with and without a soft cap on the scores: 2 × 16 heads of 4,096 queries and keys, head dimension 64, BF16.",
         )
     )
@@ -54,8 +54,8 @@ if TOOK:
 # %% [markdown]
 # ## Three programs
 #
-# In a *softmax*, the elements of a row depend on each other. In a *linear layer*, a GEMM is followed by pointwise
-# operations, called its *epilogue*. *Attention* has a softmax between two GEMMs.
+# We compile three programs. In a *softmax*, the elements of a row depend on each other. In a *linear layer*, a GEMM is
+# followed by pointwise operations, called its *epilogue*. *Attention* has a softmax between two GEMMs.
 #
 # ??? definition "Epilogue | epilogues"
 #     What a GEMM kernel does to its results before it stores them, such as adding a bias, an \activation or a
@@ -82,8 +82,8 @@ def attention(q, k, v):
 # %% [markdown]
 # ## Predict: sweeps over memory
 #
-# In eager mode, these programs are memory-bound, so count *sweeps*: the number of times that the largest array is
-# read or written in full. The softmax has eight:
+# In eager mode, these programs are memory-bound, so count *sweeps*: the number of times that the largest array is read
+# or written in full. The softmax, written out as five operations, has eight:
 #
 # | operation | sweeps |
 # |---|---|
@@ -121,9 +121,9 @@ show(
 # %% [markdown]
 # ## Profile: which kernels really run?
 #
-# `torch.profiler` lists the kernels. A kernel with `triton` in its name was generated; `nvjet` means cuBLAS, and
-# `at::native` is one of PyTorch's own. In the recorded output, "line by line" means eager mode, "product with
-# epilogue" is the linear layer, and "bent attention" is attention with the soft cap.
+# `torch.profiler` lists the kernels. A kernel with `triton` in its name was generated, `nvjet` indicates cuBLAS, and
+# `at::native` marks one of PyTorch's own kernels. In the recorded output, "line by line" means eager mode, "product
+# with epilogue" is the linear layer, and "bent attention" is attention with the soft cap.
 
 # %% needs="gpu torch" record="what_runs" fold="Code that compiles the programs and lists their kernels"
 if gpu_here() and find_spec("torch"):
@@ -214,9 +214,9 @@ publish(
 )
 
 # %% [markdown]
-# The softmax becomes one kernel and the linear layer two, as predicted. With `max_autotune`, TorchInductor may
-# generate the GEMM itself and fuse the epilogue into it; the layer is then {{ tuned }} kernel instead of two.
-# Soft-capped attention keeps its two library GEMMs, with one generated kernel in between.
+# The softmax becomes one kernel and the linear layer two, as predicted. With `max_autotune`, TorchInductor may generate
+# the GEMM itself and fuse the epilogue into it; the layer then takes {{ tuned }} kernel instead of 2. Soft-capped
+# attention keeps its two library GEMMs, with one generated kernel in between.
 #
 # But attention without the cap is a single kernel, {{ flash }}. Fusing neighbours can't produce
 # that; [pattern matching](#pattern-matching-why-attention-becomes-one-kernel) does.
@@ -263,9 +263,9 @@ publish(
 )
 
 # %% [markdown]
-# A rule applies only where its pattern survives. {{ walks.rows }} rows of 65,536 elements are too few to fill the
-# GPU, so TorchInductor splits each row among several program instances. The split turns the rule off, as a warning
-# says, and the resulting {{ walks.long_kernels }} kernels read the row three times. The [long-row
+# A rule applies only where its pattern survives. {{ walks.rows }} rows of 65,536 elements are too few to fill the GPU,
+# so TorchInductor splits each row among several program instances. The split turns the rule off, as a compiler warning
+# points out, and the resulting {{ walks.long_kernels }} kernels read the row three times. The [long-row
 # softmax](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads it once.[^logs]
 #
 # [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch to see the generated code, or `TORCH_LOGS=fusion` to see
@@ -461,12 +461,12 @@ if np.isfinite(by_hand):
     assert us["fused epilogue"] > us["PyTorch, eager"], "the text says that ours can't keep up"
 
 # %% [markdown]
-# Fusion pays off if the GEMM is short, as here with $K$ = 128. Compiling takes the layer from {{ layer.eager | us }}
-# to {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }} each. Our own kernels
-# save four sweeps of about the same length.
+# Fusion pays off if the GEMM is short, as here with $K$ = 128. Compiling cuts the layer's time from
+# {{ layer.eager | us }} to {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }}
+# each. Fusing our own kernels saves four sweeps of about the same length.
 #
-# Compare only within each pair. Ours use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is far slower than
-# cuBLAS, so even the fused one can't keep up with eager PyTorch.
+# Our kernels use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is much slower than cuBLAS, so
+# even the fused version can't keep up with eager PyTorch.
 
 # %% [markdown]
 # ## Padding at compile time
@@ -520,17 +520,17 @@ if RAN_PADDED:
     assert len(RAN_PADDED[0].split(", ")) == 2, "the text says: a copy of the weights and the GEMM"
 
 # %% [markdown]
-# It chooses to pad, which cuts the time from {{ pad.eager | .1f }} ms to {{ pad.compiled | .2f }} ms. A generated
-# kernel copies the weights. The result needs no copy: a view of its first {{ pad.words | , }} columns is enough. With
-# {{ pad.round | , }} columns from the start, you save the copy of the weights too, and the GEMM takes
+# TorchInductor chooses to pad, which cuts the time from {{ pad.eager | .1f }} ms to {{ pad.compiled | .2f }} ms. A
+# generated kernel copies the weights. The result needs no copy: a view of its first {{ pad.words | , }} columns is
+# enough. With {{ pad.round | , }} columns from the start, you save the copy of the weights too, and the GEMM takes
 # {{ pad.even | .2f }} ms.
 
 # %% [markdown]
 # ## Autotuning: try the tile sizes
 #
-# Which tile is best? A compiler can reason, or it can *autotune*: time several settings on the GPU and keep the
-# fastest. This Triton GEMM leaves all its parameters open: the tile sizes, the number of warps per block, and the
-# number of stages (tiles in flight).
+# Which tile is best? To find out, a compiler can *autotune*: time several settings on the GPU and keep the fastest.
+# This Triton GEMM leaves all its parameters open: the tile sizes, the number of warps per block, and the number of
+# stages (tiles in flight).
 #
 # ??? definition "Autotuning"
 #     Timing several settings of a kernel on the machine at hand and keeping the fastest.
@@ -662,8 +662,7 @@ if RATES:
 # The worst is the largest tile, with {{ tune.spilled }} spilled registers per thread.
 #
 # Autotuning finds the best entry in a list. It never finds a structure that isn't on the list, such as the warp
-# specialisation in this course's [Hopper GEMM](../matmul/hopper.py), which reached {{ tune.own | .0%}} of cuBLAS in a
-# separate measurement.
+# specialisation in this course's [Hopper GEMM](../matmul/hopper.py).
 
 # %% [markdown]
 # ## Pattern matching: why attention becomes one kernel
@@ -677,8 +676,8 @@ if RATES:
 # attention, recognises the four lines, and replaces them with a call to `scaled_dot_product_attention`, whose kernel
 # was written by hand. With a soft cap, the program isn't on the list.[^flex]
 #
-# [^flex]: For such cases, PyTorch has `flex_attention`: a template for a flash kernel, into which the compiler
-#     inserts your function of the scores. Here too, people chose the order of computation.
+# [^flex]: For such cases, PyTorch has `flex_attention`: a template for a flash kernel, into which the compiler inserts
+#     your function of the scores.
 
 # %% needs="gpu torch" record="attention" fold="Code of the comparison"
 if gpu_here() and find_spec("torch"):
@@ -727,8 +726,8 @@ if TOOK:
     assert TOOK_MB["bent attention, compiled"] > SCORES_MB, "the text says that the score matrix stays"
 
 # %% [markdown]
-# Memory use shows the difference. Compiled, soft-capped attention still needs {{ took.mb_capped | ,.0f }} MB besides
-# its inputs, most of it for the score matrix. The flash kernel needs only {{ took.mb_one | .0f }} MB.
+# Memory use shows the difference. Even when compiled, attention with the soft cap needs {{ took.mb_capped | ,.0f }} MB
+# in addition to its inputs, most of it for the score matrix. The flash kernel needs only {{ took.mb_one | .0f }} MB.
 #
 # Sweeps also explain the time. At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms.
 # In eager mode, the cap adds two pointwise kernels, or four sweeps. They should cost {{ scores.cap_ms | .1f }} ms,
@@ -750,11 +749,11 @@ if TOOK:
 # %% [markdown]
 # ## The answer
 #
-# Attention has {{ sweeps.eager }} sweeps over its scores in eager mode, where `torch.softmax` is a single kernel, and
-# {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in either case, and that's all
+# In eager mode, where `torch.softmax` is a single kernel, attention makes {{ sweeps.eager }} sweeps over its scores,
+# and {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in either case, and that's all
 # that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× speedup is the work of people. They
-# found an order in which the scores never leave the chip, wrote a kernel for it, and taught the compiler which
-# programs to replace.
+# found an order in which the scores never leave the chip, wrote a kernel for it, and taught the compiler which programs
+# to replace.
 
 # %% [markdown]
 # ## Takeaways
@@ -768,9 +767,9 @@ if TOOK:
 #
 # ## In your own kernel
 #
-# List the kernels before and after `torch.compile` with `torch.profiler`, and read their names: `flash`, `online` and `fused` show which rules
-# matched. If `dram__bytes_write.sum` in Nsight Compute still exceeds what your algorithm has to write by a whole matrix,
-# fusion hasn't removed that matrix; change the order of the computation.
+# List the kernels before and after `torch.compile` with `torch.profiler`, and read their names: `flash`, `online` and
+# `fused` show which rules matched. If `dram__bytes_write.sum` in Nsight Compute is still a whole matrix larger than
+# what your algorithm has to write, fusion hasn't removed that matrix; change the order of the computation.
 #
 # For a summary of this part, see the [recap](../../recap.md#toolbox).
 
@@ -818,5 +817,5 @@ exercise(
         {"elif not held": "else"},
         {"total += 1\n            held = False": "total += 1"},
     ],
-    hint="Go through the list and remember whether the previous step can be fused with.",
+    hint="Go through the list and remember whether the current step can be fused with the previous one.",
 )

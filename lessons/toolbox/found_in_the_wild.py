@@ -2,16 +2,16 @@
 # title: "Bugs in published CUDA code: what the simulator found"
 # needs: [memory/barriers, memory/reductions]
 # further: memory/barriers
-# summary: "Seven kinds of mistake found in published code, three of them in the kernels that train GPT-2 in llm.c. Which line is wrong in each?"
+# summary: "We found seven kinds of mistake in published code, three of them in the kernels that train GPT-2 in llm.c. Which line is wrong in each?"
 # description: "Races, a missing fence, an off-by-one guard and an unloaded corner in published CUDA code: each as a minimal kernel, with the hazard that the simulator reports and the fix."
 # date: 2026-11-23
 # tags: [races, barriers, fences, tools, tilewise trace]
 # ---
 
 # %% [markdown]
-# `tilewise trace file.cu` simulates a kernel from any CUDA file, without a GPU, and reports each hazard with its line number. We ran it on
-# a few hundred public files. Most of the kernels are correct. Below are the mistakes that we confirmed by reading the code:
-# {{ bugs.kinds }} kinds in {{ bugs.places }} places. Three of the kinds occur in production kernels.
+# `tilewise trace file.cu` simulates a kernel from any CUDA file, without a GPU, and reports each hazard with its line
+# number. We ran it on a few hundred public files. Most of the kernels are correct. Below are the mistakes that we
+# confirmed by reading the code: {{ bugs.kinds }} kinds in {{ bugs.places }} places.
 #
 # | mistake | what it does | found in |
 # |---|---|---|
@@ -23,11 +23,12 @@
 # | [tile without its corners](#a-tile-without-its-corners) | four pixels per tile come from stale shared memory | basic-cuda-tutorial |
 # | [late store](#a-store-that-seems-to-have-no-effect) | an average includes 3.14 | Udacity CS344 |
 #
-# A test on a GPU seldom catches any of them, because each needs bad luck: a slow warp, a size that isn't a multiple of the tile, or blocks
-# that finish in an unusual order. The simulator reports them on the first run, because it tracks which accesses are ordered, not which one
-# happened to come first.
+# A test on a GPU seldom catches any of them, because each needs bad luck: a slow warp, a size that isn't a multiple of
+# the tile, or blocks that finish in an unusual order. The simulator reports them on the first run, because it tracks
+# which accesses are ordered, not which happened to come first.
 #
-# The code below is ours: for each kind, the shortest kernel with the same mistake. Can you spot it before you read the simulator's report?
+# For each kind, we wrote the shortest kernel that has the same mistake. Can you spot it before you read the simulator's
+# report?
 
 # %% fold="Imports"
 import numpy as np
@@ -40,9 +41,9 @@ FOUND = {}  # places by kind of mistake, as the sections name them
 # %% [markdown]
 # ## A scratch array that two reductions share
 #
-# A block-wide sum ends with every thread reading `scratch[0]`. If the block then starts a second reduction in the same array, a fast warp
-# may overwrite that word before a slow one has read it. Once in many launches, the slow warp continues with a wrong mean, maximum or
-# \gradient.
+# A block-wide sum ends with every thread reading `scratch[0]`. If the block then starts a second reduction in the same
+# array, a fast warp may overwrite that word before a slow one has read it. In one launch out of many, the slow warp
+# continues with a wrong mean, maximum or \gradient.
 
 # %%
 UNORDERED = Kernel(r"""
@@ -147,10 +148,10 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 # %% [markdown]
 # ## A last block without a fence
 #
-# To reduce over the whole grid in one launch, each block writes its partial sum to global memory and increments an atomic counter, and the
-# block that increments it last adds up all the partial sums. `__syncthreads()` orders the threads of *one* block. Without a *fence*,
-# another block may see the new counter before it sees the partial sum, and then add whatever was in memory before. When memory is busy, a
-# block is occasionally missing from the sum.
+# To reduce over the whole grid in one launch, each block writes its partial sum to global memory and increments an
+# atomic counter, and the block that increments it last adds up all the partial sums. `__syncthreads()` orders only the
+# threads of *one* block. Without a *fence*, another block may see the new counter before it sees the partial sum, and
+# then add whatever was in memory before. When memory is busy, a block is occasionally missing from the sum.
 
 # %%
 NO_FENCE = Kernel(r"""
@@ -182,9 +183,11 @@ FOUND["fence missing"] = 1
 # %% [markdown]
 # A `__threadfence()` between the store and the atomic fixes this, and the simulator then reports nothing.
 #
-# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378), in the \backward pass of LayerNorm: all threads of a block store partial sums of `dbias` and
-# `dweight`, and after a `__syncthreads()`, thread 0 increments the counter. On the writer's side, one fence by thread 0 before the
-# increment is enough: it covers all stores before the barrier.
+# **Found in** [llm.c,
+# `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378),
+# in the \backward pass of LayerNorm: all threads of a block store partial sums of `dbias` and `dweight`, and after a
+# `__syncthreads()`, thread 0 increments the counter. One fence by thread 0 before the increment is enough to fix this:
+# it covers all stores before the barrier.
 #
 # ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
 #     **Missing fence in layernorm_backward_kernel10.** Each block stores its partial sums to `scratch`, synchronises, and thread 0 executes
@@ -238,8 +241,10 @@ RIGHT = Kernel(ONE_TOO_MANY.source.replace("row > rows", "row >= rows"))
 try_it(of_rows, {"row > rows": ONE_TOO_MANY, "row >= rows": RIGHT}, rows=(1, 7, 32), block_rows=(1, 4, 16))
 
 # %% [markdown]
-# **Found in** [llm.c, `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L165), in the fused residual and LayerNorm kernel: the guard is `idx > N`. The other LayerNorm kernels
-# in the file have `idx >= N`. The training script's sizes fill the last block, so the bug doesn't show up in training.
+# **Found in** [llm.c,
+# `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L165),
+# in the fused residual and LayerNorm kernel: the guard is `idx > N`. The other LayerNorm kernels in the file have
+# `idx >= N`.
 #
 # ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
 #     **Off-by-one guard in fused_residual_forward_kernel5.** The guard `if(idx > N) return;` lets row `N` through. If `N` isn't a multiple of
@@ -287,8 +292,9 @@ FOUND["lockstep assumed"] = 3
 #
 # **Found in** a book written before Volta, and in two courses that still use its pattern:
 #
-# - [the examples of *Professional CUDA C Programming*](https://github.com/deeperlearning/professional-cuda-c-programming/blob/ee58310bcdcec62a609f02b6c5193452d8102183/examples/chapter05/reduceIntegerShfl.cu#L59) (Cheng, Grossman,
-#   McKercher, 2014) and their solutions, in eight files;
+# - [the examples of *Professional CUDA C
+#   Programming*](https://github.com/deeperlearning/professional-cuda-c-programming/blob/ee58310bcdcec62a609f02b6c5193452d8102183/examples/chapter05/reduceIntegerShfl.cu#L59)
+#   (Cheng, Grossman, McKercher, 2014) and their solutions;
 # - [CUDA_Freshman by Tony-Tan](https://github.com/Tony-Tan/CUDA_Freshman/blob/979938216fbbd8bc81ccbc525c4dd1f8c0c9fcbb/29_reduce_shfl/reduce_shfl.cu#L129), notes on that book;
 # - [cuda_programming by CoffeeBeforeArch](https://github.com/CoffeeBeforeArch/cuda_programming/blob/8711be08e2060680820304594f3691cc0016edd1/03_sum_reduction/device_function/sumReduction.cu#L18), where a
 #   comment says that no barrier is necessary.
@@ -337,9 +343,9 @@ FOUND["permuted in place"] = 1
 # %% [markdown]
 # ## A tile without its corners
 #
-# A stencil loads a tile with a border of one element: first the interior, and then the four sides, which the threads along the edge load. A
-# 3 × 3 stencil needs the four corners as well. If no thread loads them, the element in each corner of every tile is computed from whatever
-# an earlier block left in shared memory.
+# A stencil loads a tile with a border of one element: first the interior, and then the four sides, which are loaded by
+# the threads along the edge. A 3 × 3 stencil needs the four corners as well. If no thread loads them, the element in
+# each corner of every tile is computed from whatever an earlier block left in shared memory.
 
 # %%
 NO_CORNERS = Kernel(r"""
@@ -369,8 +375,9 @@ expect_hazard(NO_CORNERS.on(image), "uninitialised", line_with="sum += tile")
 FOUND["corners not loaded"] = 1
 
 # %% [markdown]
-# **Found in** [basic-cuda-tutorial by eunomia-bpf, `14-cuda-function-annotations.cu`](https://github.com/eunomia-bpf/basic-cuda-tutorial/blob/beb32ec8be77559b22b2ac87ee478e5079022c29/14-cuda-function-annotations.cu#L154), in a Gaussian blur; a comment there describes the
-# loading of the borders as simplified.
+# **Found in** [basic-cuda-tutorial by eunomia-bpf,
+# `14-cuda-function-annotations.cu`](https://github.com/eunomia-bpf/basic-cuda-tutorial/blob/beb32ec8be77559b22b2ac87ee478e5079022c29/14-cuda-function-annotations.cu#L154),
+# in a Gaussian blur.
 #
 # ??? note "Draft of an issue for upstream: basic-cuda-tutorial"
 #     **gaussianBlur reads uninitialised shared memory.** The four corners of `tile` are never written, but the 3 × 3 filter reads them for the corner pixels of each
@@ -421,7 +428,8 @@ publish(bugs={"kinds": len(FOUND), "places": sum(FOUND.values())})
 # %% [markdown]
 # ## The whole list
 #
-# Most of these mistakes occur in reductions: they write the same few words, read them and write them again, and these steps have to be ordered.
+# Most of these mistakes occur in reductions. A reduction writes the same few words, reads them and writes them again,
+# and these steps have to be ordered.
 
 # %% fold="Code of the figure"
 show(
@@ -430,7 +438,7 @@ show(
         x="places in published code",
         form=".0f",
         title="Most mistakes are about order: a barrier, a fence or a __syncwarp is missing",
-        caption="A book's examples count once.",
+        caption="The number of places in which we found each kind of mistake.",
     )
 )
 
@@ -440,9 +448,9 @@ show(
 # %% [markdown]
 # ## Takeaways
 #
-# - After a result has been read from shared memory, a barrier is needed before that memory is used again.
+# - After a result has been read from shared memory, a barrier is needed before that memory is overwritten.
 # - `__syncthreads()` orders the threads of one block; for a reader in another block, the writer needs `__threadfence()` between data and flag.
-# - Test with sizes that don't fill the last block: an off-by-one guard goes unnoticed at all others.
+# - Test with sizes that don't fill the last block: an off-by-one guard goes unnoticed at sizes that do.
 # - Since Volta, `volatile` is no longer a substitute for `__syncwarp()`.
 # - A passing test tells you only that the order was right this time.
 

@@ -12,8 +12,8 @@
 # eighth transposes a small one. At the data sheet's peak bandwidth, reading and writing the large matrix takes
 # {{ ask.bytes_us | us }}. Two launches come close, and the slowest takes {{ ask.slowest_us | us }}.
 #
-# Nsight Compute, NVIDIA's kernel profiler, offers {{ profiler.known | , }} metrics. How many do you have to read to
-# find what's wrong with each launch, and in which order?
+# Nsight Compute, NVIDIA's kernel profiler, offers {{ profiler.known | , }} metrics, but only a few are needed to find
+# what's wrong with each launch.
 
 # %% fold="Imports"
 import hashlib
@@ -322,9 +322,9 @@ try_it(transposing, PADDINGS, R=(1, 64, 128), C=(1, 64, 128))
 #     -o report python transpose.py
 # ```
 #
-# Open `report.ncu-rep` in the graphical interface, or print it with `ncu --import report.ncu-rep`. An SM has only a
-# few hardware counters, so Nsight Compute runs the kernel many times, counts different events in each run, and
-# restores memory in between. This is called *kernel replay*. By default it also flushes the caches and locks the
+# Open `report.ncu-rep` in the graphical interface, or print it with `ncu --import report.ncu-rep`. An SM has only a few
+# hardware counters, so Nsight Compute runs the kernel many times, counts different events in each run, and restores
+# memory in between. This is called *kernel replay*. By default, Nsight Compute also flushes the caches and locks the
 # clocks. So trust a profile's counts, but not its times.[^clock]
 #
 # [^clock]: The profiles on this page were taken with `--clock-control none`, so their times are close to those of
@@ -618,8 +618,8 @@ if METRICS:
         by_launch(
             [[SEEN[name][unit] for unit in UNITS] for name in LAUNCHES],
             list(UNITS.values()),
-            "Speed of Light of eight transposes, by Nsight Compute on an {machine}: utilisation of four units.",
-            "Six kernels keep a unit busy; the last two keep none",
+            "Speed of Light of eight transposes, as reported by Nsight Compute on an {machine}: utilisation of four units.",
+            "Six kernels keep a unit busy; the last two don't",
             "A table of eight launches by four units: SM, L1 with shared memory, L2 and DRAM, in percent of peak.",
         )
     )
@@ -628,18 +628,16 @@ if METRICS:
 # Most of the diagnosis is in this figure. Three kernels keep DRAM busy, though only the first two are fast. The naive
 # kernel keeps L2 busy, the unpadded tile keeps shared memory busy, and the 64-bit division keeps the SM itself busy
 # with instructions. The launch with one block per SM keeps no unit busy, so its warps must be waiting.
-#
-# The next sections separate useful work from waste.
 
 # %% [markdown]
 # ## Instruction roofline: memory or instructions?
 #
-# Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a
-# transpose has none. For such kernels, Nan Ding and Samuel Williams proposed an
-# [instruction roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp
-# instructions per memory transaction of 32 bytes. The slope is the peak bandwidth. The horizontal roof is the issue
-# rate: {{ roof.schedulers }} warp schedulers each issue at most one instruction per cycle, or
-# {{ roof.issue_g | ,.0f }} billion per second.
+# Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a transpose
+# has none. For such kernels, Nan Ding and Samuel Williams proposed an [instruction
+# roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp instructions per
+# memory transaction of 32 bytes. The sloping roof is the peak bandwidth. The horizontal roof is the issue rate:
+# {{ roof.schedulers }} warp schedulers each issue at most one instruction per cycle, or {{ roof.issue_g | ,.0f }}
+# billion per second.
 
 # %% fold="Code of the figure"
 ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
@@ -682,20 +680,20 @@ if METRICS:
             y="10⁹ warp instructions per second",
             log_x=True,
             log_y=True,
-            title="The fast kernels are close to the memory slope; most slow ones are far below the roofline",
+            title="The fast kernels are close to the sloping roof; most slow ones are far below the roofline",
             caption="Instruction roofline of an {machine} with eight transposes, from Nsight Compute's counts. Dashed: peak bandwidth (data sheet) and the issue rate at the boost clock.",
         )
     )
 
 # %% [markdown]
-# The padded tile and the register shuffles are close to the slope: only fewer bytes would make them faster. The
-# 64-bit division is furthest to the right, with {{ seen.dividing.instructions | .0f }} instructions per element
-# instead of {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are directly below the
-# padded tile: they execute the same instructions and move the same bytes, but spend more time waiting.
+# The padded tile and the register shuffles are close to the sloping roof: only fewer bytes would make them faster. The
+# 64-bit division is furthest to the right, with {{ seen.dividing.instructions | .0f }} instructions per element instead
+# of {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are directly below the padded tile:
+# they execute the same instructions and move the same bytes, but spend more time waiting.
 #
-# If the SM is busy, *Compute Workload Analysis* shows which of its pipes are. For the division it's integer
-# arithmetic, with ALU at {{ seen.dividing.alu | .0% }} and XU, the pipe for special functions and conversions, at
-# {{ seen.dividing.xu | .0% }}. Across all pipes, {{ seen.dividing.issue | .0% }} of the issue slots are used.
+# If the SM is busy, *Compute Workload Analysis* shows which of its pipes are. For the division it's integer arithmetic,
+# with ALU at {{ seen.dividing.alu | .0% }} and XU, the pipe for special functions and conversions, at
+# {{ seen.dividing.xu | .0% }}.
 #
 # ??? definition "Issue slot | issue slots"
 #     A cycle of a warp scheduler. The slot is used if the scheduler issues an instruction in that cycle.
@@ -755,8 +753,8 @@ publish(
 #   the extra traffic reaches DRAM.
 # - The unpadded tile needs {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load. The padded tile
 #   needs {{ seen.padded.wavefronts | .0f }}.
-# - The register cap adds {{ seen.spilling.local | .1f }} local sectors for each global one. Some of them reach DRAM,
-#   which moves {{ seen.spilling.moved | .1f }}× the minimum: it's busy, but much of the traffic is wasted.
+# - The register cap makes threads spill to local memory, and DRAM moves {{ seen.spilling.moved | .1f }}× the minimum:
+#   it's busy, but much of the traffic is wasted.
 
 # %% [markdown]
 # **Why does the naive kernel, the slowest, have the best hit rate in L2?** Without spills, every read misses, because
@@ -766,11 +764,11 @@ publish(
 # traffic, too.
 
 # %% [markdown]
-# ## Source view: which line is it?
+# ## Source view: which line is at fault?
 #
 # Nsight Compute's *Source* page attributes counters and stall samples to lines of your code, if you compile with
-# `-lineinfo`. Sort by the counter that the previous sections found too large, such as *L1 Wavefronts Shared*. The
-# simulator counts the same traffic per line without a GPU, here for the unpadded tile.
+# `-lineinfo`. Sort by the counter that turned out to be too large in the previous sections, such as *L1 Wavefronts
+# Shared*. The simulator counts the same traffic per line without a GPU, here for the unpadded tile.
 
 # %%
 lines = launch_of("no padding", 128, 128).simulate().lines
@@ -849,8 +847,8 @@ publish(
 )
 
 # %% [markdown]
-# Read first, this figure is misleading. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is long
-# \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
+# If you read it first, this figure is misleading. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is
+# long \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
 # {{ seen.few_warps.waiting | .0% }} with one block per SM, which is {{ stalled.slower | .1f }}× slower. But the warps
 # of any memory-bound kernel wait for memory.
 #
@@ -922,19 +920,19 @@ publish(
 )
 
 # %% [markdown]
-# The program is right for {{ order.right | .0f }} of {{ order.of }}, but its thresholds are tight: DRAM has to be
-# above 80%, and the register shuffles reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only
-# the first, so profile again after each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer
-# list.
+# The program gets {{ order.right | .0f }} of {{ order.of }} launches right, but its margins are narrow: DRAM has to be
+# above 80%, and the register shuffles reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the
+# first, so profile again after each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
 #
-# On an H200, whose memory is faster, it's right for only {{ order.right | .0f }} of {{ order.of }}. The two fast kernels stay below the
-# threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program wrongly recommends more bytes in flight.
+# On an H200, whose memory is faster, the program gets only {{ order.right | .0f }} of {{ order.of }} right. The two
+# fast kernels stay below the threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program
+# wrongly recommends more bytes in flight.
 
 # %% [markdown]
 # ## Before the profile, a timeline: is the kernel the problem at all?
 #
-# A kernel's profile doesn't show the time between kernels. A timeline does, from Nsight Systems or, in Python,
-# `torch.profiler`. Here's a chain of PyTorch operations on 256 rows, eager and compiled.
+# A kernel's profile doesn't show the time between kernels. A timeline from Nsight Systems or, in Python,
+# `torch.profiler` does. Here's a chain of PyTorch operations on 256 rows, eager and compiled.
 
 # %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
 if gpu_here() and find_spec("torch"):
@@ -1027,10 +1025,10 @@ publish(
 
 # %% [markdown]
 # The eager chain's {{ chain.eager_few.kernels }} kernels keep the GPU busy for only
-# {{ chain.eager_few.utilisation | .0% }} of the time.[^overhead] No kernel profile would show this: each kernel is
-# fine by itself. Fused by the compiler, the chain is {{ chain.compiled_few.kernels }} kernel of
-# {{ chain.compiled_few.busy | .1f }} µs. With 65,536 rows, the GPU is busy {{ chain.eager_many.utilisation | .0% }}
-# of the time even in eager mode; in that case, profile the kernels.
+# {{ chain.eager_few.utilisation | .0% }} of the time.[^overhead] No kernel profile would show this: each kernel is fine
+# by itself. The compiler fuses the chain into {{ chain.compiled_few.kernels }} kernel, which takes
+# {{ chain.compiled_few.busy | .1f }} µs. With 65,536 rows, the GPU is busy {{ chain.eager_many.utilisation | .0% }} of
+# the time even in eager mode; in that case, profile the kernels.
 #
 # [^overhead]: Recording a timeline slows down the host, so without it the gaps are shorter. But they remain, because
 #     [a launch takes a few microseconds](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host).
@@ -1038,9 +1036,9 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# At most {{ order.most | .0f }} of {{ profiler.known | , }} metrics are enough, in this order: \waves per SM, DRAM
-# throughput and bytes, sectors per request for loads and stores, wavefronts, local sectors and used issue slots. Only
-# if none of these shows the fault do you need the occupancy and the top stall reason.
+# You need at most {{ order.most | .0f }} of the {{ profiler.known | , }} metrics. Read them in this order: \waves per
+# SM, DRAM throughput and bytes, sectors per request for loads and stores, wavefronts, local sectors and used issue
+# slots. Only if none of these shows the fault do you need the last two, occupancy and the top stall reason.
 
 # %% [markdown]
 # ## Takeaways
@@ -1053,11 +1051,9 @@ publish(
 #
 # ## In your own kernel
 #
-# Run `ncu --set full` on one launch and look at `launch__waves_per_multiprocessor` first: below 1, launch more blocks. Then
-# compare `dram__throughput`, `lts__throughput`, `l1tex__throughput` and `sm__throughput`. If all four are below 60%, go to the
-# stall reasons; otherwise divide the busiest unit's traffic by what your task needs. For profiles of larger kernels, see the
-# lessons on [GEMM](../matmul/hopper.py#measured-which-steps-pay-off) and on
-# [attention](../attention/hopper_measured.py#where-the-rest-goes).
+# Run `ncu --set full` on one launch and look at `launch__waves_per_multiprocessor` first: below 1, launch more blocks.
+# Then compare `dram__throughput`, `lts__throughput`, `l1tex__throughput` and `sm__throughput`. If all four are below
+# 60%, go to the stall reasons; otherwise divide the busiest unit's traffic by what your task needs.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise
@@ -1086,9 +1082,9 @@ def bound_tests(answer):
 exercise(
     "Is the fix worth the work?",
     """
-    Before you fix a fault, estimate what limits the kernel next. Write `lower_bound_us(p, sms, mhz, gb_per_s)`, a
-    lower bound in microseconds for a launch whose profile `p` has `instructions` (of warps), shared-memory
-    `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four instructions and serves one
+    Before you fix a fault, estimate what limits the kernel next. Write `lower_bound_us(p, sms, mhz, gb_per_s)`,
+    which returns a lower bound in microseconds for a launch whose profile `p` contains warp `instructions`,
+    shared-memory `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four instructions and serves one
     wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap. Call it with the counts that
     you expect after the fix to see how fast the kernel could become.
     """,
