@@ -1074,7 +1074,7 @@ publish(
 # counts alone would give {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×, so something else
 # slows these kernels down.
 #
-# Profiles of the kernels on an H200 show two reasons. Part of the output stays in L2, so reads make up more of the DRAM
+# We profiled the kernels on an H200 and found two reasons. Part of the output stays in L2, so reads make up more of the DRAM
 # traffic: three passes move {{ moved.three | .1f }}× as many DRAM bytes as the fused kernel, and online softmax
 # {{ moved.two | .1f }}×. And DRAM runs at a smaller fraction of its peak than it does for the fused kernel.
 #
@@ -1125,7 +1125,7 @@ publish(errors=printed_errors("attention/softmax", "torch"))
 
 # %% [markdown]
 # On large inputs, our largest error is {{ errors.most | .1e }}, and PyTorch's is {{ errors.other | .1e }}. On ordinary
-# inputs, both errors are far smaller, and ours is up to {{ errors.worst_times | .1f }}× PyTorch's. Much of that is the
+# inputs, both errors are much smaller, and ours is up to {{ errors.worst_times | .1f }}× PyTorch's. Much of that is the
 # price of `exp2f`, whose error can be two units in the last place. In return, `exp2f` saves up to {{ fused.expf | .0%}}
 # of the time in FP32 and {{ fused.expf_bf16 | .0%}} in BF16, where the same instructions overlap with only half as much
 # memory traffic.

@@ -346,7 +346,7 @@ publish(
 # %% [markdown]
 # If you keep LBO = 16 or the step of 32 bytes from the K-major kernel, or swap the two offsets, at least {{ mn.least }}
 # of D is wrong. If you forget the transpose bit, each `wgmma` reads from 128 rows of 128 bytes, counted from its start
-# address, so all but the first read beyond the end of B.
+# address, so all of them but the first read beyond the end of B.
 #
 # The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their
 # names, `_mn` means that B is MN-major, and `_rs` that A comes from registers. For another N, write a similar
@@ -571,8 +571,8 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 #
 # The accumulators of a 64 × 256 tile alone take 128 registers per thread. An SM has 65,536 registers. With one producer
 # warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at most
-# {{ budget.even }} registers, since register counts are multiples of 8. That's far more than the producer needs for its
-# loop, but it leaves a consumer only {{ budget.left }} in addition to its accumulators. `setmaxnreg` redistributes
+# {{ budget.even }} registers, since register counts are multiples of 8. That's much more than the producer needs for
+# its loop, but it leaves a consumer only {{ budget.left }} in addition to its accumulators. `setmaxnreg` redistributes
 # registers at run time: the producer goes down to 24, and each consumer goes up to 240. The block's total stays the
 # same, {{ budget.all }}.
 #

@@ -210,7 +210,7 @@ publish(
 # sector of the next warp. It's requested twice, but it comes from memory only once, because the second request finds it
 # in a cache. In a stream of reads, misalignment costs the caches extra work, but not the memory.
 #
-# The strides have one more surprise in store: from a stride of 8 to a stride of 16, the time grows by a factor of
+# There's one more surprise: from a stride of 8 to a stride of 16, the time grows by a factor of
 # {{ seen.times_16 | .1f }}, although the number of sectors stays the same. Beyond a stride of 8, the L2 cache fetches
 # more than was requested: see [the L2's fetch granularity](coalescing_fetch_granularity.py).
 

@@ -1084,9 +1084,9 @@ exercise(
     """
     Before you fix a fault, estimate what limits the kernel next. Write `lower_bound_us(p, sms, mhz, gb_per_s)`,
     which returns a lower bound in microseconds for a launch whose profile `p` contains warp `instructions`,
-    shared-memory `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four instructions and serves one
-    wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap. Call it with the counts that
-    you expect after the fix to see how fast the kernel could become.
+    shared-memory `wavefronts` and DRAM `bytes`, each summed over the GPU. Each of `sms` SMs issues four
+    instructions and serves one wavefront per cycle at a clock of `mhz`; DRAM moves `gb_per_s`. All three overlap.
+    Call it with the counts that you expect after the fix to see how fast the kernel could become.
     """,
     answer=lower_bound_us,
     tests=bound_tests,
