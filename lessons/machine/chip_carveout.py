@@ -64,8 +64,8 @@ publish(
 # %% [markdown]
 # ## Latency: low until the data outgrows L1
 #
-# Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at
-# eight carve-outs. At which carve-out does each ring become slow? You can predict it. The ring of 96 KiB fits in L1
+# Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at eight
+# carve-outs. At which carve-out do loads from each ring become slow? You can predict it. The ring of 96 KiB fits in L1
 # as long as shared memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long
 # as it has at most {{ fits.large }} KiB.
 
@@ -218,7 +218,7 @@ if np.isfinite([shared_cycles, waits[32][0]]).all():
 # %% [markdown]
 # A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit, which
 # takes {{ shared.l1_cycles | .0f }}. Both times include computing the address, which takes longer for a 64-bit global
-# address. A cache also has to check whether it holds the data at all; shared memory doesn't.
+# address.
 
 # %% [markdown]
 # ## Throughput: many loads in flight
@@ -285,7 +285,7 @@ cases = [rereading(1, 33, 3, 2), rereading(1, 64, 7, 5), rereading(3, 32, 5, 2)]
 agree(reread, REREAD, cases, rtol=1e-5)
 
 # %% [markdown]
-# Add rounds. If a cache would serve a later round, does that round request fewer sectors than the first?
+# Add rounds. If a cache serves the later rounds, do they request fewer sectors than the first?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -430,9 +430,8 @@ exercise(
     "How much L1 is left?",
     """
     On an H100, a carve-out is a percentage of 228 KiB. The driver rounds it up to 0, 8, 16, 32, 64, 100, 132, 164,
-    196 or 228 KiB of shared memory, and L1 gets the rest of 256 KiB. Write `l1_left(percent)`, which returns
-    the size of L1 in KiB for a whole percentage from 0 to 100. What is the largest carve-out at which
-    100 KiB of data still fits in L1?
+    196 or 228 KiB of shared memory. Write `l1_left(percent)`, which returns the size of L1 in KiB for a whole
+    percentage from 0 to 100. What is the largest carve-out at which 100 KiB of data still fits in L1?
     """,
     answer=l1_left,
     tests=carveout_tests,
