@@ -1136,7 +1136,7 @@ if complete(*SHAPE_RATES.values()):
             x="BF16 rate [TFLOP/s]",
             form=",.0f",
             title="No other shape beats 32 queries per warp and 64 keys per tile",
-            caption="Queries per warp and keys per tile at d = 128, N = 4,096, 8 heads, no mask, recorded on an {machine}.",
+            caption="Rates by queries per warp and keys per tile, with d = 128, N = 4,096, 8 heads and no mask, recorded on an {machine}.",
         )
     )
     publish(

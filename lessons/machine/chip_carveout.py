@@ -13,8 +13,7 @@
 # choose how to divide it. Take 96 KiB of data that a kernel loads again and again, and give shared memory as
 # much as it can get. By what factor does the latency of a load rise? And by what factor does throughput fall?
 #
-# The choice matters both for kernels that rely on L1 and for kernels that need large \tiles in shared memory:
-# whatever shared memory gets, L1 loses.
+# The choice matters both for kernels that rely on L1 and for kernels that need large \tiles in shared memory.
 
 # %% [markdown]
 # ## Set the carve-out
@@ -216,9 +215,9 @@ if np.isfinite([shared_cycles, waits[32][0]]).all():
     assert shared_cycles < 0.8 * waits[32][0], "the heading says that shared memory has a lower latency"
 
 # %% [markdown]
-# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit, which
-# takes {{ shared.l1_cycles | .0f }}. Both times include computing the address, which takes longer for a 64-bit global
-# address.
+# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit in the
+# ring of 32 KiB, which takes {{ shared.l1_cycles | .0f }}. Both times include computing the address, which takes longer
+# for a 64-bit global address.
 
 # %% [markdown]
 # ## Throughput: many loads in flight

@@ -975,7 +975,7 @@ show(
     Table(
         ["version", "new", "FLOP per byte", "store requests"],
         [[label, new, *COUNTED[label][:2]] for label, (_, new) in LADDER.items()],
-        caption="Counted for a 256 × 512 GEMM with K = 64: FLOPs per byte that loads and bulk copies move, and warp-wide store requests, from the simulator.",
+        caption="Counts from the simulator for a 256 × 512 GEMM with K = 64: FLOPs per byte that loads and bulk copies move, and warp-wide store requests.",
     )
 )
 
@@ -1129,7 +1129,7 @@ publish(
 # fits. But the ring allows a larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent
 # loop, at {{ gave.listed | .2f }}×.
 #
-# Tile order alone doesn't pay off: at 8,192, the Hilbert curve gives {{ gave.curve_large | .2f }}× the throughput of
+# Tile order alone doesn't pay off: at 8,192, the Hilbert curve reaches {{ gave.curve_large | .2f }}× the throughput of
 # row-major order. A \profile on an H200 shows that DRAM isn't the bottleneck: the curve nearly halves the bytes read
 # from DRAM, but the tensor cores are busy {{ profile.busy | .0% }} of the time either way.
 
@@ -1181,8 +1181,8 @@ if complete(RATES):
 # ## Against cuBLAS
 #
 # At 4,096, the kernel reaches {{ beside.tflop | .0f }} TFLOP/s, {{ beside.of_units | .0% }} of the tensor cores' peak
-# (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS, as
-# `torch.matmul` calls it; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
+# (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS when called
+# by `torch.matmul`; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
 # heuristics. On an H200, we also timed the ten that cuBLASLt proposes. From 2,048 to 8,192, the kernel reaches
 # {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of the throughput of the best one: a tie.
 #
@@ -1205,7 +1205,7 @@ if complete(RATES):
 # ## Takeaways
 #
 # - Warp specialisation pays off through the larger tile it makes possible: a producer warpgroup, a ring with `full` and
-#   `empty` mbarriers, and two consumers that share each tile of B. With multicast, two blocks share it, too.
+#   `empty` mbarriers, and two consumers that share each tile of B. With multicast, two blocks share that tile, too.
 # - In a persistent kernel, the next tile's loads overlap the previous tile's stores.
 # - Don't use a wider release scope than you need. A needless `.release.cluster` cut the throughput to
 #   {{ gave.word | .2f }}×.

@@ -677,7 +677,7 @@ show(
 # `.read`, until the writes to global memory are complete.
 #
 # On Hopper, the TMA and the tensor cores access shared memory through a different path from the one used by ordinary
-# loads and stores. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*, the TMA and `wgmma` use
+# loads and stores. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*; the TMA and `wgmma` use
 # the *async proxy*. What a thread has written through one isn't automatically visible through the other, not even after
 # `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it visible.
 #

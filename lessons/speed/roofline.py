@@ -742,7 +742,7 @@ if HAVE:
             log_y=True,
             marks=[Mark(f"{KNEE[16]:.0f}", x=KNEE[16]), Mark(f"{KNEE[32]:.0f}", x=KNEE[32])],
             title="Multiply-adds are free up to the knee",
-            caption="2²⁷ elements, recorded on an {machine} (solid), and the roofline at the data sheet's peaks (dashed). Dotted lines mark the knees that it predicts.",
+            caption="Times for 2²⁷ elements, recorded on an {machine} (solid) and predicted by the roofline at the data sheet's peaks (dashed). Dotted lines mark the predicted knees.",
         )
     )
 

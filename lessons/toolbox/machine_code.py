@@ -254,9 +254,9 @@ if HERE:
 publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE else np.nan})
 
 # %% [markdown]
-# Two of them deserve a second look. Division isn't a single instruction: it starts with an approximation and, for
-# very large and very small values, may call a subroutine of {{ book.repair }} instructions. And always read the
-# suffix: `LDG.E` loads 4 bytes per lane, `LDG.E.128` loads 16.
+# Two of them deserve a second look. Division isn't a single instruction: it starts with an approximation and, for very
+# large and very small values, may call a subroutine of {{ book.repair }} instructions. And always read the suffix:
+# `LDG.E` loads 4 bytes per lane; `LDG.E.128` loads 16.
 
 # %% [markdown]
 # ## Loads in flight, counted in the listing
