@@ -2,7 +2,7 @@
 # title: "Kernel 8 step by step: model and measurement"
 # needs: [attention/hopper]
 # further: attention/hopper
-# summary: "A model built from unit throughputs predicts that ping-pong keeps the tensor cores busy all the time. What fraction of that does the kernel reach, and where does the rest go?"
+# summary: "A model built from unit throughputs predicts that ping-pong keeps the tensor cores busy all the time. What fraction of the peak does the kernel reach, and where does the rest go?"
 # description: "Seven versions of FlashAttention on Hopper, a model of their overlap, FlashAttention-2 and cuDNN, at four lengths, two head dimensions, with and without a causal mask."
 # date: 2026-11-23
 # tags: [FlashAttention, Hopper, measurement]
@@ -88,8 +88,8 @@ show(
     timeline(
         in_lockstep(128, 3)[0] + ping_pong(128, 3)[0],
         unit="cycles",
-        title="In phase, both consumers wait for the same unit; with ping-pong, they swap",
-        caption="Model of a block's two consumers on three key tiles with d = 128, built from the throughputs of an SM's units, without latency.",
+        title="In phase, both consumers wait for the same unit; with ping-pong, they alternate",
+        caption="A model of a block's two consumers on three key tiles with d = 128, built from the throughputs of an SM's units, without latency.",
     )
 )
 publish(
@@ -103,8 +103,8 @@ publish(
 # %% [markdown]
 # ## Every version, measured
 #
-# We run seven versions and PyTorch's backends at four lengths, with $d$ = 128 and 64, with and without a causal mask.
-# The arrays always have 4 million elements, so longer sequences mean fewer heads.
+# We run seven versions and PyTorch's backends at four sequence lengths, with $d$ = 128 and 64, with and without a
+# causal mask. The arrays always have 4 million elements, so longer sequences mean fewer heads.
 
 # %% fold="Code of the measurement"
 ARRAY = 2**22  # elements of each timed array
@@ -217,8 +217,8 @@ if COMPLETE:
             ],
             ["d = 128", "d = 128, causal", "d = 64", "d = 64, causal"],
             step_name="head dimension and mask",
-            title="From one consumer to Kernel 8, next to FlashAttention-2 and cuDNN",
-            caption=f"Throughput by the number of queries, recorded on an {SHOWN_ON}. There are fewer heads at larger N, so that the arrays have the same size.",
+            title="From one consumer to Kernel 8, compared with FlashAttention-2 and cuDNN",
+            caption=f"Throughput by the number of queries, recorded on an {SHOWN_ON}. The number of heads falls as N grows, which keeps the arrays the same size.",
         )
     )
 
@@ -272,15 +272,15 @@ if gpu_here():
     print(table_of(profiled("attention/hopper_measured", "counters", chosen_versions)))
 
 # %% [markdown]
-# With $d$ = 128 and 2,048 queries or more, Kernel 8 has at least {{ cudnn.d128.least | .2f }} times cuDNN's
-# throughput. Under a causal mask, it has {{ cudnn.d128_causal.least | .1f }} to {{ cudnn.d128_causal.most | .1f }}
-# times cuDNN's, thanks to its [tile lists](hopper_scheduling.py), which balance the query tiles over the SMs. They
-# help most when there are few heads, as here. With $d$ = 64 and no mask, Kernel 8 reaches {{ cudnn.d64.least | .0% }}
-# to {{ cudnn.d64.most | .0% }} of cuDNN's throughput.
+# With $d$ = 128 and 2,048 queries or more, Kernel 8 reaches at least {{ cudnn.d128.least | .2f }} times cuDNN's
+# throughput. Under a causal mask, it reaches {{ cudnn.d128_causal.least | .1f }} to {{ cudnn.d128_causal.most | .1f }}
+# times cuDNN's, thanks to its [tile lists](hopper_scheduling.py), which balance the query tiles across the SMs. They
+# help most when each SM gets only a few tiles, as here. With $d$ = 64 and no mask, Kernel 8 reaches
+# {{ cudnn.d64.least | .0% }} to {{ cudnn.d64.most | .0% }} of cuDNN's throughput.
 #
 # ## Where the rest goes
 #
-# The same throughputs as fractions of the peak, next to the model's:
+# Here are the same throughputs as fractions of the peak, next to the model's predictions:
 
 
 # %% fold="Code of the table"
@@ -342,14 +342,15 @@ if PROFILES:
             assert max(waits, key=waits.get) == "wait", "the text names it"
 
 # %% [markdown]
-# Kernel 8 keeps the tensor cores busier than any other, and memory limits none of them: all read their inputs from DRAM
-# once. Kernels 7 and 8 and FlashAttention-2 stall mostly on `wait`, the fixed latencies of dependent instructions.
+# Kernel 8 keeps the tensor cores busier than the other kernels do. Memory limits none of the kernels: all read their
+# inputs from DRAM once. Kernels 7 and 8 and FlashAttention-2 stall mostly on `wait`, the fixed latencies of dependent
+# instructions.
 #
 # The model is too optimistic for every version, most of all for those with ping-pong. It misses two things. The first
-# is latency: [the timestamps of one block](hopper.py#two-consumer-warpgroups) show that softmax takes far longer than
+# is latency: [the timestamps of one block](hopper.py#two-consumer-warpgroups) show that softmax takes much longer than
 # issuing its instructions would, because a single warp per scheduler waits for shuffles and for `wgmma`. Even with
-# overlap and ping-pong, the tensor cores are busy for only {{ apart.busy | .0% }} of the loop. The second is
-# everything outside the loop: the first loads, the last stores and the last wave.
+# overlap and ping-pong, the tensor cores are busy for only {{ apart.busy | .0% }} of the loop. The second is everything
+# outside the loop: the first loads, the last stores and the last wave.
 
 # %% fold="Code of the figure"
 if CLOCKS:
@@ -364,21 +365,19 @@ if CLOCKS:
     assert mean_clocks("beside")[2] > 0.25, "the title says: out of phase"  # as recorded
 
 # %% [markdown]
-# With $d$ = 64, the model is wrong even about the order. It predicts that overlap helps, but without ping-pong,
-# overlap makes the kernel slower. The consumers aren't in phase there: in {{ late.blocks }} blocks, they were about
-# {{ late.apart | .0% }} of a tile apart, just as with ping-pong, and a pair of tiles took {{ late.less | .0% }} fewer
-# cycles than with ping-pong. The final store isn't the cause either: even without it,
-# [overlap makes the kernel slower](hopper.py#ping-pong-scheduling). So the time must be lost at the start or the end
-# of a block, outside the timestamped tiles; the cause is unknown.
+# With $d$ = 64, the model gets even the order wrong. It predicts that overlap helps, but without ping-pong, overlap
+# makes the kernel slower. The consumers aren't in phase there: they were about {{ late.apart | .0% }} of a tile apart,
+# just as with ping-pong, and a pair of tiles took {{ late.less | .0% }} fewer cycles than with ping-pong. So the time
+# must be lost at the start or the end of a block, outside the timestamped tiles; the cause is unknown.
 #
 # ## Does ping-pong ever hurt?
 #
-# Only a little. In the worst case, with $d$ = 64 under a causal mask, it costs {{ turns.worst | .0% }}. With $d$ = 64
+# Only slightly. In the worst case, with $d$ = 64 under a causal mask, it costs {{ turns.worst | .0% }}. With $d$ = 64
 # and no mask, its speedup is {{ turns.d64.least | .2f }} to {{ turns.d64.most | .2f }}×; with $d$ = 128, it's
-# {{ turns.d128.least | .2f }} to {{ turns.d128.most | .2f }}×. So Kernel 8 always uses it. Tile lists matter more:
-# with $d$ = 128, they give a speedup of {{ lists.d128_causal.least | .1f }} to {{ lists.d128_causal.most | .1f }}×
-# under a causal mask and {{ lists.d128.least | .2f }} to {{ lists.d128.most | .2f }}× without one. The speedup is
-# largest for short sequences, where query tiles start and end most often.
+# {{ turns.d128.least | .2f }} to {{ turns.d128.most | .2f }}×. So Kernel 8 always uses it. Tile lists matter more: with
+# $d$ = 128, they give a speedup of {{ lists.d128_causal.least | .1f }} to {{ lists.d128_causal.most | .1f }}× under a
+# causal mask and {{ lists.d128.least | .2f }} to {{ lists.d128.most | .2f }}× without one. The speedup is largest for
+# short sequences, where query tiles start and end most often.
 
 # %% fold="Code of the numbers"
 LATE = {  # cycles per tile of both consumers, and their offset, by block
@@ -418,9 +417,8 @@ publish(
 # %% [markdown]
 # ## From Kernel 1 to Kernel 8
 #
-# Here's every attention kernel of the course. The first six use FP32 and one head; Kernel 1 was too slow to run at
-# the same length as the others. Compare times only between equal problems, and compare throughputs with care: more
-# queries fill more SMs.
+# Here's every attention kernel of the course. The first six use FP32 and one head. Compare times only for problems of
+# the same size, and compare throughputs with care: more queries fill more SMs.
 
 # %% fold="Code of the table"
 WAY = (  # version, what is new, record, variant, N, heads; 1 head means FP32
@@ -480,9 +478,9 @@ publish(
 
 # %% [markdown]
 # From Kernel 1 to Kernel 8, throughput grows by a factor of {{ way.times | .1f }} million. Kernels 2 to 6, still in
-# FP32 and with at most 1,024 queries, account for {{ way.six | ,.0f }}×: parallelism, then reuse. Going from 1,024 to
-# 4,096 queries gives Kernel 6 another {{ way.longer | .1f }}×. The last {{ way.units | .0f }}× come from tensor cores
-# and from everything that keeps them busy.
+# FP32 and with at most 1,024 queries, account for a factor of {{ way.six | ,.0f }}, thanks to parallelism and then
+# reuse. Going from 1,024 to 4,096 queries raises Kernel 6's throughput by another {{ way.longer | .1f }}×. The last
+# factor of {{ way.units | .0f }} comes from tensor cores and from everything that keeps them busy.
 #
 # ## Takeaways
 #
@@ -495,14 +493,15 @@ publish(
 #
 # ## In your own kernel
 #
-# Write the model before you optimise, and compare fractions of the peak, not times. Where model and measurement differ most, sample \stall
-# reasons there: `smsp__pcsamp_warps_issue_stalled_math_pipe_throttle` means that a unit is full, `..._wait` and `..._short_scoreboard` mean latency.
+# Write the model before you optimise, and compare fractions of the peak, not times. Sample \stall reasons where model
+# and measurement differ most: `smsp__pcsamp_warps_issue_stalled_math_pipe_throttle` means that a unit is saturated;
+# `..._wait` and `..._short_scoreboard` point to latency.
 
 # %% fold="Code of the exercise"
 PRODUCT, _, SOFTMAX = clocks_of(128)
 exercise(
     "The same in FP8",
-    f"With d = 128, a tile of 64 queries and 128 keys takes {2 * PRODUCT:,} cycles on the tensor cores and {SOFTMAX} cycles of softmax. In FP8, the "
+    f"With d = 128, a tile of 64 queries and 128 keys needs {2 * PRODUCT:,} cycles on the tensor cores and {SOFTMAX} cycles of softmax. In FP8, the "
     "tensor cores need half the cycles, and softmax stays as it is. For what fraction of the time can the tensor cores be busy, without overlap "
     "and with perfect overlap?",
     explanation=f"Both GEMMs now take {PRODUCT}. Without overlap that's {PRODUCT} of {PRODUCT + SOFTMAX} cycles, "

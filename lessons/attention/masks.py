@@ -15,7 +15,7 @@
 # kernel skips whole tiles.
 #
 # Dropout is the opposite: its mask is random, so no tile can be skipped, and the backward pass needs exactly the same
-# mask again. Stored, it's another N × N matrix. How can both passes use the same mask if nobody stores it?
+# mask again. Storing it would take another N × N matrix. How can both passes use the same mask if nobody stores it?
 
 # %% [markdown]
 # ## Masks as intervals
@@ -26,7 +26,8 @@
 # - A *sliding window* of $w$ keys is $[i + 1 - w, i + 1)$.
 # - With several *documents* packed into one sequence, the interval is causal and starts at the first token of the
 #   query's document.
-# - With a *prefix* that all queries may see, the interval is causal and ends no earlier than the prefix.
+# - With a *prefix* that all queries may see, the causal interval is extended to the end of the prefix wherever it would
+#   end earlier.
 #
 # Step through them. A tile is empty, full, or on an edge of the mask.
 #
@@ -107,9 +108,9 @@ publish(
 # %% [markdown]
 # ## Skipping tiles in the kernel
 #
-# One warp handles 32 queries. A minimum over `first` and a maximum over `last` give the range of tiles that the warp
-# has to visit; outside of it, nothing is loaded. Inside, a warp vote finds out whether the tile is full. Only if it
-# isn't does each lane test each key. The kernel below also implements dropout, which we'll get to.
+# One warp handles 32 queries. The minimum of `first` and the maximum of `last` give the range of tiles that the warp
+# has to visit; tiles outside this range aren't loaded. For each tile in the range, a warp vote finds out whether it is
+# full. Only if it isn't does each lane test each key. The kernel below also implements dropout, which we'll get to.
 
 
 # %% tab="Pseudocode"
@@ -330,7 +331,7 @@ FORWARD = Kernel(MASKED, "masked_forward", defines={"D": 16})
 FORWARD.region("tiles")
 
 # %% [markdown]
-# Run it with a causal mask: 3 queries and 3 keys that are all zero. Query $i$ then averages the first $i + 1$ value rows.
+# Run it with a causal mask: 3 queries and 3 keys that are all zero.
 
 # %%
 Q, K, O = np.zeros((3, 3, 16), np.float32)
@@ -554,15 +555,11 @@ dropped = 1 - (found["R"][found["mask"]] > 0).mean()
 publish(dropout={"asked": 1 - KEEP, "found": dropped, "pairs": int(found["mask"].sum())})
 
 # %% [markdown]
-# With a keep probability of {{ keep | .1f }}, the generator dropped {{ dropout.found | .1% }} of the
-# {{ dropout.pairs | , }} pairs in a sliding window; we expected {{ dropout.asked | .0% }}.
-
-# %% [markdown]
 # ## The instruction count follows the tiles
 #
 # Skipping pays off as expected: the simulator's instruction counts are roughly proportional to the number of tiles
-# visited, in both the forward and the backward pass. With documents, they're even lower, because in an edge tile many
-# keys are seen by no query of the warp, which then only tests them.
+# visited, in both the forward and the backward pass. With packed documents, they're lower still: in an edge tile, many
+# keys are seen by none of the warp's queries, so the warp only tests those keys.
 
 # %% fold="Code of the counts"
 

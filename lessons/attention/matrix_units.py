@@ -56,9 +56,9 @@ if complete(*OPENING.values()):
 # operand of the next `mma.sync`. Do they have to move between lanes, through shared memory?
 #
 # No. In each 16 × 8 accumulator tile, a lane holds two adjacent columns of two rows. In the 16 × 16 left operand, it
-# holds two adjacent columns of the same two rows in each half of the columns. So two accumulator tiles, rounded to
-# BF16 and packed in pairs, *are* the four registers of the operand. The kernel in the next cell tests this: it
-# multiplies, packs the result, and multiplies that by the identity matrix.
+# holds two adjacent columns of the same two rows in the left half, and two more in the right half. So the values of two
+# accumulator tiles, rounded to BF16 and packed in pairs, form the four registers of the operand. The kernel in the next
+# cell tests this: it multiplies, packs the result, and multiplies the packed result by the identity matrix.
 
 # %% fold="The kernel that tests it"
 import numpy as np
@@ -153,7 +153,7 @@ show(
         [of_lane(lane) for lane in range(32)],
         start=5,
         title="Four lanes share a row of scores",
-        caption="Eight of 16 queries down, eight of 16 keys across; each cell names the lane that holds the score, recorded in a simulated run. The same lane holds the probability in the left operand of the next mma.sync.",
+        caption="Rows are eight of the 16 queries, columns eight of the 16 keys; each cell names the lane that holds the score, recorded in a simulated run. The same lane holds the probability in the left operand of the next mma.sync.",
     )
 )
 
@@ -166,9 +166,8 @@ show(
 # ## Kernel 7: the loop over key tiles
 #
 # A block of four warps processes the keys in tiles of 64. Each warp owns 16 · `TILES` queries and never needs another
-# warp's results. $Q$, $K$ and $V$ are in shared memory, with [the swizzle against bank
-# conflicts](../matmul/matrix_units.py). As in FlashAttention-2, [the outer loop runs over
-# queries](flash_forward.py#loop-order-queries-outside-or-keys-outside).
+# warp's results. $Q$, $K$ and $V$ are in shared memory, with [the swizzle that avoids bank
+# conflicts](../matmul/matrix_units.py).
 #
 # One buffer each for $K$ and $V$ is enough. While the warps compute $QK^T$, `cp.async` loads this tile's $V$. While
 # they compute $PV$, it loads the next tile's $K$. Softmax uses powers of two: `scale_log2` combines the scale with
@@ -398,18 +397,18 @@ flash_mma(const Bf16* Q, const Bf16* K, const Bf16* V, float* L, Bf16* O,
 FLASH_MMA.region("scores")
 
 # %% [markdown]
-# Only $V$ needs `ldmatrix_trans`: the rows of its tile are keys, as in memory, but `mma.sync` expects its right
-# operand transposed. Softmax comes next:
+# Only $V$ needs `ldmatrix_trans`: its tile has one key per row, but `mma.sync` expects its right operand transposed.
+# Softmax comes next:
 
 # %%
 FLASH_MMA.region("softmax")
 
 # %% [markdown]
-# A row that has seen no key yet has a maximum of $-\infty$, and $-\infty - (-\infty)$ is NaN. So `base` is 0 there,
-# and all its probabilities are 0. Key tiles are visited from last to first, as in FlashAttention-2. Key tiles that no
-# query of the block can see are skipped.
+# A row that has seen no key yet has a maximum of $-\infty$, and $-\infty - (-\infty)$ is NaN. So `base` is 0 there, and
+# all its probabilities are 0. As in FlashAttention-2, key tiles are visited from last to first, and those that no query
+# of the block can see are skipped.
 #
-# Run it on one head: two queries, three keys, all scores 0. Each key should weigh 1/3.
+# Run it on one head with two queries and three keys, where all scores are 0. Each key should get a weight of 1/3.
 
 # %%
 from tilewise import bf16
@@ -480,8 +479,8 @@ expect_hazard(edited(faulty, (WAIT, ";")), "undelivered", line_with="ldmatrix")
 expect_hazard(edited(faulty, (BARRIER, "}")), "race", line_with="cp.async")
 
 # %% [markdown]
-# Run the kernel with 16 and with 32 queries per warp. For which numbers of queries do both execute the same number of
-# MMAs?
+# Run the kernel with 16 and with 32 queries per warp. For which numbers of queries do both versions execute the same
+# number of MMAs?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -496,14 +495,14 @@ try_it(
 # %% [markdown]
 # ## Register reuse: 16 or 32 queries per warp
 #
-# Every warp reads all of $K$ and $V$ from shared memory, because each warp needs all keys. One `ldmatrix` of $K$ or
-# $V$ serves two `mma.sync` with 16 queries, and four with 32. So with 32 queries per warp, each block reads half as
-# many bytes of $K$ and $V$ per FLOP.
+# Every warp reads all of $K$ and $V$ from shared memory, because each warp needs all keys. With 16 queries per warp,
+# one `ldmatrix` of $K$ or $V$ feeds two `mma.sync` instructions; with 32, it feeds four. So with 32, each block reads
+# half as many bytes of $K$ and $V$ per FLOP.
 #
-# Count the bytes. To keep the tensor cores busy, four warps with 16 queries each would have to read
-# {{ banks.narrow | .0f }} bytes of fragments per cycle, but shared memory delivers only 128. With 32 queries per
-# warp, it's {{ banks.wide | .0f }}. The price is registers: of at most 255 per thread, the output accumulators then
-# take {{ banks.mean }} and the scores {{ banks.logits }}.
+# To keep the tensor cores busy, four warps with 16 queries each would have to read {{ banks.narrow | .0f }} bytes of
+# fragments per cycle, but shared memory delivers only 128. With 32 queries per warp, they need {{ banks.wide | .0f }}.
+# The price is registers: of the 255 that a thread can have, the output accumulators then take {{ banks.mean }} and the
+# scores {{ banks.logits }}.
 
 # %% fold="Code of the table"
 PEAK = recorded("reads.ceilings.tflop_per_s.bf16_matrix")  # at the recorded clock, to count cycles
@@ -576,7 +575,7 @@ show(
                 strict=True,
             )
         ],
-        caption="An estimate: cycles of an SM for one block of four warps and a key tile of 64, with the tensor cores at the recorded rate of mma.sync, 16 exponentials per cycle, one instruction per cycle and scheduler, one wavefront of shared memory per cycle; and what that leaves of mma.sync's rate; 16 or 32 queries per warp. Registers per thread by NVRTC for sm_90.",
+        caption="Estimated cycles of an SM for one block of four warps and one key tile of 64, and the fraction of mma.sync's rate that remains, with 16 or 32 queries per warp. The estimate uses the recorded rate of mma.sync and, per cycle, 16 exponentials, one instruction per scheduler and one shared-memory wavefront. Registers per thread are from NVRTC for sm_90.",
     )
 )
 for row_tiles, launch_of in enumerate((NARROW, WIDE), 1):
@@ -776,23 +775,22 @@ publish(
 # ## Result: close to the estimate without overlap
 #
 # At $N$ = 4,096 and $d$ = 128, Kernel 7 runs at {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what
-# `mma.sync` reaches alone and {{ seen.math_times | .0f }}× the rate of PyTorch's unfused math backend. Doubling the
-# queries per warp gained {{ seen.narrow_times | .2f }}×, not the {{ banks.times | .1f }}× by which shared-memory
-# traffic fell, because there are as many exponentials as before.
+# `mma.sync` reaches on its own and {{ seen.math_times | .0f }}× the rate of PyTorch's unfused math backend. Doubling
+# the queries per warp made the kernel {{ seen.narrow_times | .2f }}× faster, although shared-memory traffic fell by a
+# factor of {{ banks.times | .1f }}.
 #
-# The estimate without overlap is within {{ seen.points | .1f }} percentage points of the measured rate, with 16 and
-# with 32 queries per warp and for both $d$. That doesn't prove that nothing overlaps, since the estimate leaves some
-# instructions out, as we'll see below. But
-# a scheduler has only two warps to choose from, one from each block. When one waits for a result, only the other can issue.
+# With 16 and with 32 queries per warp and for both $d$, the estimate without overlap is within {{ seen.points | .1f }}
+# percentage points of the measurement, both as fractions of `mma.sync`'s rate. There's little to overlap with: a
+# scheduler has only two warps to choose from, one from each block. When one waits for a result, only the other can
+# issue.
 
 # %% [markdown]
 # ## Why is FlashAttention-2 faster with the same instruction?
 #
-# FlashAttention-2 runs at {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. For $d$ = 128,
-# its [tile
-# sizes](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_launch_template.h) and
-# its [main loop](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_kernel.h) are
-# public, and `nvdisasm` shows the machine code (\SASS) of Kernel 7. Together they rule out most explanations:
+# FlashAttention-2 runs at {{ flash.rate | .0f }} TFLOP/s, {{ flash.gain | .0% }} more than Kernel 7. Its [tile
+# sizes](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_launch_template.h) and its
+# [main loop](https://github.com/Dao-AILab/flash-attention/blob/main/csrc/flash_attn/src/flash_fwd_kernel.h) are public,
+# and `nvdisasm` shows the machine code (\SASS) of Kernel 7. Together they rule out most explanations:
 #
 # | candidate | Kernel 7 | FlashAttention-2 | verdict |
 # |---|---|---|---|
@@ -889,24 +887,23 @@ if can_disassemble() is None:
 
 # %% [markdown]
 # Look at `load_tile` again. Its loop starts at `threadIdx.x`, so the compiler doesn't know how many iterations a thread
-# makes, and `#pragma unroll` can't unroll it completely. Every copy computes its row, chunk, swizzle, bounds check and 64-bit
-# address anew. The result: {{ sass.copies | .0f }} instructions per warp to start the copies of one tile of $K$ and $V$, more than
-# the 256 `mma.sync` that use them. Since a thread's rows are a multiple of 8 apart, the swizzle is the same for all of
-# them, and a loop of fixed length gets by with {{ sass.fixed }}:
+# makes, and `#pragma unroll` can't unroll it completely. Every copy computes its row, chunk, swizzle, bounds check and
+# 64-bit address anew. As a result, a warp executes {{ sass.copies | .0f }} instructions to start the copies of one tile
+# of $K$ and $V$, more than the 256 `mma.sync` that use them. Since a thread's rows are a multiple of 8 apart, the
+# swizzle is the same for all of them, and a loop of fixed length needs only {{ sass.fixed }} instructions:
 
 # %%
 FIXED(N=64, d=128).kernel.region("copies")
 
 # %% [markdown]
-# On an H200, at $N$ = 4,096, this version takes {{ varied.fixed | us }} instead of Kernel 7's
-# {{ varied.seven | us }}, and FlashAttention-2 {{ varied.flash | us }}. So the copies account for
-# {{ varied.of_gap | .0% }} of the gap. Also loading fragments earlier, whether for the scores alone or for $PV$ too,
-# gains nothing.
+# On an H200, at $N$ = 4,096, this version takes {{ varied.fixed | us }}, compared with {{ varied.seven | us }} for
+# Kernel 7 and {{ varied.flash | us }} for FlashAttention-2. So the copies account for {{ varied.of_gap | .0% }} of the
+# gap. Loading fragments earlier as well, whether for the scores alone or for $PV$ too, gains nothing.
 #
 # We can't explain the remaining {{ varied.left | .0% }}. This version executes {{ varied.fewer | .0% }} fewer
 # instructions than FlashAttention-2, but its warps wait for shared memory and exponentials (`short_scoreboard`)
 # {{ varied.waits | .0% }} of the time, compared with {{ varied.flash_waits | .0% }} for FlashAttention-2's. Kernel 7
-# uses all 255 registers, so where the source loads early, the compiler may move the loads back.
+# uses all 255 registers, so the compiler may undo early loads in the source.
 
 # %% fold="Code of the variants"
 SCORES_LOOP = FLASH_MMA.source.split("float s[TILES][KEYS / 8][4] = {};\n")[1].split("        // scores]")[0]
@@ -1139,7 +1136,7 @@ if complete(*SHAPE_RATES.values()):
             x="BF16 rate [TFLOP/s]",
             form=",.0f",
             title="No other shape beats 32 queries per warp and 64 keys per tile",
-            caption="Queries per warp and keys per tile at d = 128, N = 4,096, 8 heads, no mask, recorded on an {machine}.",
+            caption="Rates by queries per warp and keys per tile, with d = 128, N = 4,096, 8 heads and no mask, recorded on an {machine}.",
         )
     )
     publish(
@@ -1150,39 +1147,41 @@ if complete(*SHAPE_RATES.values()):
     )
 
 # %% [markdown]
-# Double buffering and 128 keys per tile change next to nothing, so neither waiting for copies nor the number of
+# Double buffering and 128 keys per tile make almost no difference, so neither waiting for copies nor the number of
 # barriers limits Kernel 7. Small tiles are slower: with 16 queries and 32 keys, the rate falls to
-# {{ shapes.least | .0% }} of Kernel 7's. Their warps execute the fewest `mma.sync` per fragment, barrier and copy.
+# {{ shapes.least | .0% }} of Kernel 7's. With small tiles, a warp executes the fewest `mma.sync` per fragment, barrier
+# and copy.
 
 # %% [markdown]
 # ## Causal mask: half the work, the same time
 #
 # The causal mask removes half of all score pairs. Yet at $N$ = 4,096, the kernel still takes {{ mask.of_time | .0% }}
 # of the time that it takes without a mask. All {{ mask.blocks }} blocks start at once, since there are
-# {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are done gets
-# no others: if blocks go to SMs round robin, the busiest SM has {{ mask.busiest | .0% }} of the key tiles that it
-# would have without a mask.
+# {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are done gets no
+# new ones: if blocks go to SMs round robin, the busiest SM has {{ mask.busiest | .0% }} of the key tiles that it would
+# have without a mask.
 #
 # With 16 queries per warp there are {{ mask.narrow_blocks }} smaller blocks, more than there are slots. Blocks that
-# start late fill the slots that short blocks free, and the mask reduces the time to {{ mask.narrow_of_time | .0% }}.
-# [FlashAttention on Hopper](hopper.py) schedules the longest tiles first.
+# start late fill the slots that short blocks have freed up, and the mask reduces the time to
+# {{ mask.narrow_of_time | .0% }} of the time without it. [FlashAttention on Hopper](hopper.py) schedules the longest
+# tiles first.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Two accumulator tiles of `mma.sync`, packed to BF16, are a left operand: $S$ becomes $P$ without leaving the lane,
-#   and a row's maximum needs two shuffles.
+# - Two accumulator tiles of `mma.sync`, rounded to BF16 and packed, form a left operand: $S$ becomes $P$ without
+#   leaving the lane, and a row's maximum needs two shuffles.
 # - Kernel 7 loses more than half of `mma.sync`'s rate: since nothing makes GEMMs and softmax overlap, its time is
 #   close to the sum of their estimated times.
-# - Count the instructions around `mma.sync`, too. A copy loop whose length the compiler doesn't know
-#   can take more of them than the matrix multiplications.
+# - Count the instructions around `mma.sync`, too. A copy loop whose trip count the compiler doesn't know can execute
+#   more instructions than the matrix multiplications do.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, read `sm__inst_executed_pipe_tensor.sum` and `smsp__inst_executed.sum`: if there are many instructions per
-# `HMMA`, the source view sorted by executed instructions shows which lines they come from. A loop that
-# should be unrolled shows up there as a backward `BRA`.
+# In Nsight Compute, read `sm__inst_executed_pipe_tensor.sum` and `smsp__inst_executed.sum`: if there are many
+# instructions per `HMMA`, the source view sorted by executed instructions shows which lines they come from. A loop that
+# wasn't unrolled shows up there as a backward `BRA`.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -1213,8 +1212,7 @@ exercise(
     "Where is this score?",
     """
     Write `holder(row, column)` for a tile of 16 queries and 16 keys. It returns the lane that holds the
-    score, and the index, 0 to 7, of its register among the accumulators `s[n][r]`, numbered 4 n + r. The tests take
-    the expected lanes from the trace.
+    score, and the index, 0 to 7, of its register among the accumulators `s[n][r]`, numbered 4 n + r.
     """,
     answer=of_accumulators,
     tests=holder_tests,
@@ -1228,5 +1226,5 @@ exercise(
 
 # %% [markdown]
 # `mma.sync` can't reach the tensor cores' peak on Hopper, and a warp that executes it has to wait for the result.
-# Hopper has an asynchronous instruction instead, which leaves the warp free to compute softmax. That's the subject of
+# Hopper has an asynchronous instruction instead, which leaves the warp free to compute softmax. It's the subject of
 # [FlashAttention on Hopper](hopper.py).

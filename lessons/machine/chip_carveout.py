@@ -13,8 +13,7 @@
 # choose how to divide it. Take 96 KiB of data that a kernel loads again and again, and give shared memory as
 # much as it can get. By what factor does the latency of a load rise? And by what factor does throughput fall?
 #
-# The choice matters both for kernels that rely on L1 and for kernels that need large \tiles in shared memory:
-# whatever shared memory gets, L1 loses.
+# The choice matters both for kernels that rely on L1 and for kernels that need large \tiles in shared memory.
 
 # %% [markdown]
 # ## Set the carve-out
@@ -64,8 +63,8 @@ publish(
 # %% [markdown]
 # ## Latency: low until the data outgrows L1
 #
-# Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at
-# eight carve-outs. At which carve-out does each ring become slow? You can predict it. The ring of 96 KiB fits in L1
+# Run [the lesson's pointer chase](chip.py#measuring-the-latency-of-each-level) on rings of 32, 96 and 160 KiB, at eight
+# carve-outs. At which carve-out do loads from each ring become slow? You can predict it. The ring of 96 KiB fits in L1
 # as long as shared memory has at most {{ carve.total }} − 96 = {{ fits.middle }} KiB, and the ring of 160 KiB as long
 # as it has at most {{ fits.large }} KiB.
 
@@ -216,9 +215,9 @@ if np.isfinite([shared_cycles, waits[32][0]]).all():
     assert shared_cycles < 0.8 * waits[32][0], "the heading says that shared memory has a lower latency"
 
 # %% [markdown]
-# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit, which
-# takes {{ shared.l1_cycles | .0f }}. Both times include computing the address, which takes longer for a 64-bit global
-# address. A cache also has to check whether it holds the data at all; shared memory doesn't.
+# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit in the
+# ring of 32 KiB, which takes {{ shared.l1_cycles | .0f }}. Both times include computing the address, which takes longer
+# for a 64-bit global address.
 
 # %% [markdown]
 # ## Throughput: many loads in flight
@@ -285,7 +284,7 @@ cases = [rereading(1, 33, 3, 2), rereading(1, 64, 7, 5), rereading(3, 32, 5, 2)]
 agree(reread, REREAD, cases, rtol=1e-5)
 
 # %% [markdown]
-# Add rounds. If a cache would serve a later round, does that round request fewer sectors than the first?
+# Add rounds. If a cache serves the later rounds, do they request fewer sectors than the first?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -430,9 +429,8 @@ exercise(
     "How much L1 is left?",
     """
     On an H100, a carve-out is a percentage of 228 KiB. The driver rounds it up to 0, 8, 16, 32, 64, 100, 132, 164,
-    196 or 228 KiB of shared memory, and L1 gets the rest of 256 KiB. Write `l1_left(percent)`, which returns
-    the size of L1 in KiB for a whole percentage from 0 to 100. What is the largest carve-out at which
-    100 KiB of data still fits in L1?
+    196 or 228 KiB of shared memory. Write `l1_left(percent)`, which returns the size of L1 in KiB for a whole
+    percentage from 0 to 100. What is the largest carve-out at which 100 KiB of data still fits in L1?
     """,
     answer=l1_left,
     tests=carveout_tests,

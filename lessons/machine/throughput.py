@@ -20,9 +20,8 @@
 # %% [markdown]
 # ## The kernel: one dependency chain per thread
 #
-# Each step needs the `x` of the step before, so nothing inside a task can run in parallel. That's
-# a *dependency chain*. Different tasks don't depend on each other, so each gets a thread of its
-# own.[^unroll]
+# Each step needs the `x` of the previous step, so nothing inside a task can run in parallel. That's a *dependency
+# chain*. Different tasks don't depend on each other, so each gets a thread of its own.[^unroll]
 #
 # [^unroll]: With `#pragma unroll 256`, the loop counter is checked once every 256 steps. Without it,
 #     we'd be timing the counter too.
@@ -71,9 +70,8 @@ CHAIN(start, end, 5, 3, grid=1, block=32)
 print(end)
 
 # %% [markdown]
-# Next comes a test. A `case` holds the arguments of a launch, `output` is an array for the kernel
-# to fill, and `agree` runs the versions in both tabs and compares their output. The tolerance allows
-# for rounding: the kernel's \fused multiply-add (FMA) rounds once per step, the pseudocode twice.
+# Next comes a test that compares the versions in both tabs. The tolerance allows for rounding: the kernel's \fused
+# multiply-add (FMA) rounds once per step, the pseudocode twice.
 
 # %%
 from tilewise import agree, case, ceil_div, output, uniform
@@ -187,15 +185,14 @@ show(
 # %% [markdown]
 # ## Pipelining: four steps in flight per unit
 #
-# Where are the slow workers in a GPU? An H100 has {{ model.units | , }} \FP32 units, the
-# arithmetic units for 32-bit multiply-adds.[^units] Each one is *pipelined*, like an assembly line:
-# it can take a new multiply-add every *cycle*, one tick of the chip's clock, but the result comes
-# out {{ model.latency | .0f }} cycles later.[^four] A dependency chain can't use that: when a
-# step *issues* (is sent to a unit), the next one has to wait for its result, so
-# {{ model.spare | .0f }} of every {{ model.latency | .0f }} \issue slots go unused. Other threads'
-# chains can fill them.
+# Where are the slow workers in a GPU? An H100 has {{ model.units | , }} \FP32 units, the arithmetic units for 32-bit
+# multiply-adds.[^units] Each one is *pipelined*, like an assembly line: it can take a new multiply-add every *cycle*,
+# one tick of the chip's clock, but the result comes out {{ model.latency | .0f }} cycles later.[^four] A single
+# dependency chain can't take advantage of this: once a step has *issued* (been sent to a unit), the next one has to
+# wait for its result, so {{ model.spare | .0f }} of every {{ model.latency | .0f }} \issue slots go unused. Other
+# threads' chains can fill them.
 #
-# So each unit acts as {{ model.latency | .0f }} slow workers, each of whom advances one chain by one step every
+# So each unit behaves like {{ model.latency | .0f }} slow workers, each advancing one chain by one step every
 # {{ model.latency | .0f }} cycles. A step that has issued but has no result yet is *in flight*. By [Little's
 # law](https://doi.org/10.1287/opre.9.3.383), keeping the chip busy takes this many steps in flight:
 #
@@ -203,10 +200,9 @@ show(
 #
 # For the H100, that's {{ model.units | , }} × {{ model.latency | .0f }} = {{ model.full | , }} steps in flight, one
 # from each of {{ model.full | , }} chains. With up to {{ model.full | , }} tasks, every task has its own worker, so
-# they all take as long as one: {{ model.one_us | us }} at {{ model.ghz | .2f }} GHz. With more, our model runs them
-# in batches of {{ model.full | , }}, and each batch adds another {{ model.one_us | us }}. A lack of space isn't the
-# reason for the batches: the chip can hold {{ model.resident | , }} threads at once. The measurement below points to
-# how the hardware schedules those threads.
+# they all take as long as one: {{ model.one_us | us }} at {{ model.ghz | .2f }} GHz. With more, our model runs them in
+# batches of {{ model.full | , }}, and each batch adds another {{ model.one_us | us }}. The batches aren't due to a lack
+# of space: the chip can hold {{ model.resident | , }} threads at once.
 #
 # [^units]: 132 streaming multiprocessors with 128 units each. NVIDIA calls the units \CUDA cores.
 #
@@ -274,8 +270,8 @@ publish(
 # ## Measurement: from one thread to a million
 #
 # Now launch between one and {{ task.most_millions | .2g }} million tasks of {{ task.steps | , }} steps each. The
-# table's bound ignores latency: it's the time that the arithmetic takes at the chip's peak rate, or that of an empty
-# launch if that is longer. Small launches are limited by latency, so they take far longer than the bound.
+# table's bound ignores latency: it's either the time that the arithmetic takes at the chip's peak rate or the time of
+# an empty launch, whichever is longer. Small launches are limited by latency, so they take far longer than the bound.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -357,11 +353,10 @@ publish(
 )
 
 # %% [markdown]
-# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency is
-# indeed {{ model.latency | .0f }} cycles. {{ model.full | , }} threads take only
-# {{ seen.full_more | .0% }} longer than one: the other chains run almost for free. With a million
-# tasks, the units start a new step in {{ seen.busy | .0% }} of their cycles. Every measured time is
-# within {{ seen.worst | .0% }} of the model.
+# One thread takes {{ seen.cycles | .2g }} cycles per step, launch included, so the latency is indeed
+# {{ model.latency | .0f }} cycles. {{ model.full | , }} threads take only {{ seen.full_more | .0% }} longer than one:
+# the other chains run almost for free. With a million tasks, the units start a new step in {{ seen.busy | .0% }} of
+# their cycles. Every measured time is within {{ seen.worst | .0% }} of the model's prediction at the recorded clock.
 #
 # The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} /
 # {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as
@@ -549,9 +544,8 @@ publish(core=race)
 # {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
 # {{ seen.last_us | us }}. So the GPU is about {{ core.million_gain | .0f }}× faster than one core.
 #
-# Two caveats. A CPU with {{ core.cores }} such cores, if the work scaled perfectly across them, would cut the factor
-# to {{ core.many_gain | .2g }}. And our chain gives the core's caches and branch predictor nothing to do, so expect a
-# single GPU thread to look worse on ordinary serial code. The CPU we used:
+# If the work scaled perfectly across {{ core.cores }} such cores, the factor would fall to {{ core.many_gain | .2g }}.
+# This is the CPU we used:
 
 # %% fold="Code that prints the CPU and the compiler" needs="gpu" record="host_processor"
 from tilewise import gpu_here

@@ -15,7 +15,7 @@
 # You already have the parts: [the TMA](tma.py) copies tiles, mbarriers signal that they've arrived, and
 # [wgmma](wgmma.py) multiplies them. Put together in the obvious way, they leave you far behind cuBLAS. The difference
 # is scheduling: who loads, who multiplies, who waits for whom, and in which order the tiles are computed. Some changes
-# gain nothing, and one wrong word costs more than most of the others gain.
+# gain nothing, and a single wrong qualifier costs more than most of the changes gain.
 #
 # The schedule follows Pranjal Shankhdhar's [fast.cu](https://cudaforfun.substack.com/p/outperforming-cublas-on-h100-a-worklog) and [CUTLASS](https://github.com/NVIDIA/cutlass), which calls it *warp-specialised persistent*.
 
@@ -354,9 +354,9 @@ for kernel, on in (RUNG_RING, RUNG_TWO):
 
 # %% [markdown]
 # Each wait prevents one bug. Without the wait on `full`, a consumer multiplies bytes that haven't arrived. Without the
-# wait on `empty`, the producer sets the expected byte count of an mbarrier whose current phase hasn't completed.
-# Without the last `wgmma_wait`, the consumer stores unfinished accumulators. On a GPU, such a bug can pass a test. The
-# simulator reports each one:
+# wait on `empty`, the producer laps the consumers and announces bytes to an mbarrier whose current phase hasn't
+# completed. Without the last `wgmma_wait`, the consumer stores unfinished accumulators. On a GPU, such a bug can pass a
+# test. The simulator reports each one:
 
 # %% fold="Code of the check"
 
@@ -466,7 +466,7 @@ if SAID:
             spans_of(CLOCKS),
             unit="cycles",
             title="The producer runs four tiles ahead, and both consumers stay busy",
-            caption=f"The first {SHOWN} K tiles of one block with two consumer warpgroups, recorded on an {{machine}}. On a buffer's row, a bar goes from the request to the arrival. A consumer's bar starts when its tile has arrived and the previous one is done.",
+            caption=f"The first {SHOWN} K tiles of one block with two consumer warpgroups, recorded on an {{machine}}. In a buffer's row, a bar extends from the request to the arrival. A consumer's bar starts when its tile has arrived and the previous one is done.",
         )
     )
 publish(
@@ -478,8 +478,8 @@ publish(
 
 # %% [markdown]
 # Once the ring is full, each K tile takes a consumer {{ pace.clocks | ,.0f }} cycles. At their peak (data sheet), the
-# tensor cores need {{ large.clocks | , }} for both consumers, so little is left to gain here. But the first tile arrived
-# only after {{ pace.first | ,.0f }} cycles.
+# tensor cores need {{ large.clocks | , }} for both consumers, so little is left to gain here. But the first tile didn't
+# arrive until {{ pace.first | ,.0f }} cycles had passed.
 
 # %% [markdown]
 # ## Two consumer warpgroups: fewer bytes per FLOP
@@ -489,8 +489,7 @@ publish(
 # {{ large.per_clock | .0f }} bytes per cycle.
 #
 # A consumer thread needs {{ task.sums }} registers for its accumulators alone, while a producer needs very few, so
-# [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers. Here, an even split
-# would do: it gives each of the 384 threads {{ registers.equal }}.
+# [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers.
 
 # %% fold="Code of the numbers"
 
@@ -759,9 +758,9 @@ publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 # ## Tile order: row-major, grouped, Hilbert
 #
 # At any moment {{ waves.sms }} tiles are in flight, and they share rows of A and columns of B through the L2. In
-# row-major order, they cover a few long rows of tiles and therefore need all columns of B. In groups of eight rows,
-# they cover something closer to a square, which needs fewer rows and columns in total. A Hilbert curve, fast.cu's
-# choice, keeps neighbours in the list close in the matrix at every scale.
+# row-major order, they cover a few long rows of tiles and therefore need all columns of B. If the order goes through
+# groups of eight rows, they cover something closer to a square, which takes fewer rows and columns in total. A Hilbert
+# curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
 
 
 # %% fold="Code of two of the orders"
@@ -885,11 +884,11 @@ publish(fours={"at_once": CLUSTERS[4], "all": SMS // 4})
 # %% [markdown]
 # ## Even waves
 #
-# At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }} waves, and in the last
-# one some SMs idle. {{ rounds.even }} SMs need just as many waves, so launch {{ rounds.even }} blocks. [Wave
-# quantisation](tiles_and_waves.py) alone favours neither. But at this size, each wave of {{ rounds.even }} tiles on the
-# Hilbert curve forms a rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. A wave of
-# {{ rounds.sms }} tiles needs {{ rounds.all_kb | .0f }} on average.
+# At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }}
+# [waves](tiles_and_waves.py), and in the last one some SMs idle. {{ rounds.even }} SMs need just as many waves, so
+# launch {{ rounds.even }} blocks. At this size, each wave of {{ rounds.even }} tiles on the Hilbert curve forms a
+# rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. A wave of {{ rounds.sms }} tiles needs
+# {{ rounds.all_kb | .0f }} on average.
 
 # %% fold="Code of the numbers"
 PATH = hilbert(4096 // 128, 4096 // 256)
@@ -906,7 +905,7 @@ publish(
 )
 
 # %% [markdown]
-# ## Estimate: bytes per FLOP, counted
+# ## Estimate: counting bytes per FLOP
 #
 # Before you time anything, count:
 
@@ -976,7 +975,7 @@ show(
     Table(
         ["version", "new", "FLOP per byte", "store requests"],
         [[label, new, *COUNTED[label][:2]] for label, (_, new) in LADDER.items()],
-        caption="Counted for a 256 × 512 GEMM with K = 64: FLOPs per byte that loads and bulk copies move, and warp-wide store requests, from the simulator.",
+        caption="Counts from the simulator for a 256 × 512 GEMM with K = 64: FLOPs per byte that loads and bulk copies move, and warp-wide store requests.",
     )
 )
 
@@ -1012,7 +1011,7 @@ ladder = measure(
     library={"cuBLAS": torch_matmul, LT: cublas_lt},
     reference=matrix_product,
     tolerance=2**-8,
-    reasons={"*": "Estimate: bytes per FLOP, counted"},
+    reasons={"*": "Estimate: counting bytes per FLOP"},
     fold="All rows",
     guess=Guess(
         "At 4,096, how much faster is the last version, with clusters and even waves, than the single buffer?",
@@ -1130,9 +1129,9 @@ publish(
 # fits. But the ring allows a larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent
 # loop, at {{ gave.listed | .2f }}×.
 #
-# Tile order alone doesn't pay off: at 8,192, the Hilbert curve gives {{ gave.curve_large | .2f }}× the throughput of
-# row-major order. A \profile on an H200 shows that the curve nearly halves the bytes read from DRAM, but that the
-# tensor cores are busy {{ profile.busy | .0% }} of the time either way.
+# Tile order alone doesn't pay off: at 8,192, the Hilbert curve reaches {{ gave.curve_large | .2f }}× the throughput of
+# row-major order. A \profile on an H200 shows that DRAM isn't the bottleneck: the curve nearly halves the bytes read
+# from DRAM, but the tensor cores are busy {{ profile.busy | .0% }} of the time either way.
 
 # %% fold="Code of the table"
 PROFILES = printed_profiles("matmul/hopper", "counters")  # recorded on an H200
@@ -1154,8 +1153,8 @@ if PROFILES:
     )
 
 # %% [markdown]
-# With a single buffer, warps still wait mostly for loads (`long_scoreboard`, which includes waits on an mbarrier). The
-# last version keeps the tensor cores as busy as cuBLAS does.
+# With a single buffer, warps wait mostly for loads (`long_scoreboard`, which includes waits on an mbarrier). The last
+# version keeps the tensor cores as busy as cuBLAS does.
 
 # %% fold="Code of the figure"
 if complete(RATES):
@@ -1179,13 +1178,11 @@ if complete(RATES):
 # every signal: once per K tile, the warp waits until all its earlier writes are visible. But a consumer has only read
 # shared memory, so the narrow scope is enough.
 #
-# *A common misconception:* a wider scope than needed costs only a little time. In an inner loop, it can cost a lot.
-#
 # ## Against cuBLAS
 #
 # At 4,096, the kernel reaches {{ beside.tflop | .0f }} TFLOP/s, {{ beside.of_units | .0% }} of the tensor cores' peak
-# (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS, as
-# `torch.matmul` calls it; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
+# (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS when called
+# by `torch.matmul`; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
 # heuristics. On an H200, we also timed the ten that cuBLASLt proposes. From 2,048 to 8,192, the kernel reaches
 # {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of the throughput of the best one: a tie.
 #
@@ -1197,7 +1194,7 @@ if complete(RATES):
 #
 # At 1,024, there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets
 # {{ few_tiles.last | .0% }} of cuBLAS's throughput. The simple ring, with tiles half as high, gets
-# {{ few_tiles.ring | .0% }}. Besides smaller tiles, the other remedy is *split-K*: see [FP32 GEMM at other
+# {{ few_tiles.ring | .0% }}. Besides smaller tiles, you can use *split-K*: see [FP32 GEMM at other
 # sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
 #
 # ??? definition "Split-K"
@@ -1208,9 +1205,10 @@ if complete(RATES):
 # ## Takeaways
 #
 # - Warp specialisation pays off through the larger tile it makes possible: a producer warpgroup, a ring with `full` and
-#   `empty` mbarriers, and two consumers that share each tile of B. Multicast shares it between two blocks, too.
+#   `empty` mbarriers, and two consumers that share each tile of B. With multicast, two blocks share that tile, too.
 # - In a persistent kernel, the next tile's loads overlap the previous tile's stores.
-# - Release no wider than you need. A needless `.release.cluster` cut the throughput to {{ gave.word | .2f }}×.
+# - Don't use a wider release scope than you need. A needless `.release.cluster` cut the throughput to
+#   {{ gave.word | .2f }}×.
 #
 # ## In your own kernel
 #

@@ -94,8 +94,8 @@ void load_tile(const __grid_constant__ TensorMap map, int* out, int x, int y) {
 )
 
 # %% [markdown]
-# Run it on a small array, 12 rows of 40 integers. You don't need a GPU: the simulator reads the same tensor
-# map and executes the same instructions.
+# Run it on a small array, 12 rows of 40 integers. The simulator reads the same tensor map and executes the same
+# instructions as a GPU.
 
 # %%
 import numpy as np
@@ -141,7 +141,7 @@ COPIES = sum(cols // 64 if cols > 64 else 1 for _, cols in TILES.values())
 publish(task={"kib": BYTES // 1024, "cp_async": BYTES // 16, "tma": COPIES})
 
 # %% [markdown]
-# Move the box past the edges of the array. What arrives from outside it?
+# Move the box past the edges of the array. What does the TMA deliver for the elements outside it?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -203,9 +203,9 @@ assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 # %% [markdown]
 # Four rules are easy to miss:
 #
-# - The axes are listed *fastest first*, the reverse of a NumPy shape.
-# - The base address and every stride must be multiples of 16 bytes. So there's no tensor map for a matrix with 1,001 BF16
-#   columns, unless you pad its rows: `tensor_map(padded, shape=(rows, 1001), ...)`.
+# - The axes are listed with the *fastest-varying first*, the reverse of the order in a NumPy shape.
+# - The base address and every stride must be multiples of 16 bytes. So you can't create a tensor map for a matrix with
+#   1,001 BF16 columns, unless you pad its rows: `tensor_map(padded, shape=(rows, 1001), ...)`.
 # - A box must begin at a multiple of 16 bytes within its row: at any other x, we got an illegal-instruction error on an H100.
 # - Pass the map by value, as `const __grid_constant__`. The TMA can read it from the kernel's parameters, but not from a
 #   thread's stack, and without `__grid_constant__` the compiler may copy it there.
@@ -311,7 +311,7 @@ chunk_map = heat_map(
     form=".0f",
     key=False,
     height=420,
-    title="A swizzle spreads the same chunk of eight rows over all banks",
+    title="A swizzle spreads a column of chunks over all banks",
     caption="1,024 bytes of shared memory after a TMA load, read back by a run of load_tile: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Each row of the tile is as long as the swizzle's span, or 128 bytes without a swizzle.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
@@ -328,13 +328,13 @@ show(chunk_map)
 #
 # The swizzle has a price: a row of the box may be at most 128 bytes long, because three bits can permute only the eight chunks of one line.
 #
-# That answers the first question. The 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it
-# becomes four sub-tiles of 64 × 64. With one load for A, that makes {{ task.tma }} instructions.
+# So the 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it becomes four sub-tiles of 64 ×
+# 64. With one load for A, that makes {{ task.tma }} instructions.
 #
 # ## The life of an mbarrier
 #
-# The second question was how a thread knows that the bytes have arrived. `__syncthreads()` can't help, because the
-# TMA isn't a thread. An mbarrier can. It's a 64-bit word in shared memory that you can think of as three counters:
+# `__syncthreads()` can't wait for the TMA, which isn't a thread. An mbarrier can. It's a 64-bit word in shared memory
+# that you can think of as three counters:
 #
 # - **phase**: the number of phases completed so far. You can test only its parity, 0 or 1.
 # - **pending arrivals**: how many threads still have to arrive in this phase. `init` sets how many each phase needs.
@@ -502,8 +502,8 @@ HOPPER.region("mbarrier")
 # The next kernel sums the rows of a matrix. Warp 0 is the producer and warp 1 the consumer.
 # Each lane of the consumer sums one row with eight `float4` loads per tile.
 #
-# Once the roles have split, no thread may call `__syncthreads()`, because the other role would never arrive. The producer may return while
-# its loads are in flight: the consumers wait for all of them.
+# Once the roles have split, no thread may call `__syncthreads()`, because the threads in the other role would never
+# reach it. The producer may return while its loads are in flight: the consumers wait for all of them.
 
 
 # %% tab="Pseudocode"
@@ -624,7 +624,7 @@ assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavef
 # %% [markdown]
 # ## Missing pieces, and the hazards they cause
 #
-# Remove any piece of synchronisation from that kernel, and the simulator shows what goes wrong:
+# Remove any piece of synchronisation from this kernel, and the simulator shows what goes wrong:
 
 # %% fold="Code of the table"
 FAULTS = {
@@ -672,14 +672,14 @@ show(
 # %% [markdown]
 # ## TMA stores and the async proxy
 #
-# The TMA also stores tiles. Stores don't use an mbarrier. Instead, the thread that issued them commits them as a
-# *bulk group* and waits for that group: with `.read` until the TMA has read the tile from shared memory, without it
-# until the writes to global memory are complete.
+# The TMA also stores tiles. Stores don't use an mbarrier. Instead, the thread that issued them commits them as a *bulk
+# group* and waits for that group. With `.read`, it waits until the TMA has read the tile from shared memory; without
+# `.read`, until the writes to global memory are complete.
 #
-# On Hopper, the TMA and the tensor cores access shared memory by a different path than ordinary loads and stores. \PTX calls these paths
-# *proxies*: ordinary accesses use the *generic proxy*, the TMA and `wgmma` use the *async proxy*. What a thread has written through one
-# isn't automatically visible through the other, not even after `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it
-# visible.
+# On Hopper, the TMA and the tensor cores access shared memory through a different path from the one used by ordinary
+# loads and stores. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*; the TMA and `wgmma` use
+# the *async proxy*. What a thread has written through one isn't automatically visible through the other, not even after
+# `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it visible.
 #
 # ??? definition "Async proxy | generic proxy"
 #     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
@@ -780,15 +780,15 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # | TMA store | ordinary store into the same buffer | `wait_group.read` of the bulk copies, then a barrier |
 # | `mbarrier.init` | TMA load that reports to it | `fence.mbarrier_init` by the initialising thread |
 #
-# Why does an ordinary load followed by a TMA load into the same stage need no fence? A fence makes *writes* visible, but here the consumer
-# has only read, and the mbarrier already orders those reads before the next load.
+# Why is no fence needed between an ordinary load and a TMA load into the same stage? A fence makes *writes* visible,
+# but here the consumer has only read, and the mbarrier already orders those reads before the next load.
 
 # %% [markdown]
 # ## How many stages?
 #
-# Little's law predicts the answer. With one block per SM, each SM receives STAGES × 4 KiB per latency, until memory
-# bandwidth is the limit. Doubling the stages should halve the time at first and then stop helping. Here are the times
-# for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
+# Little's law predicts how many you need. With one block per SM, each SM receives STAGES × 4 KiB per latency, until
+# memory bandwidth is the limit. Doubling the stages should halve the time at first and then stop helping. Here are the
+# times for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
 
 # %% fold="Code of the measurement"
 ROWS, COLS = 132 * 32, 16384
@@ -877,11 +877,11 @@ assert not tile_us(32, 1) < 3.7 * tile_us(32, 4), "the text says that a block al
 assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latency rises with the load"
 
 # %% [markdown]
-# One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take
-# {{ tma_ring_stages._4_stages.median | us }}, which is nearly a third, not a quarter. The reason is that latency rises with memory traffic:
-# a block running alone on the GPU does gain {{ alone.gain | .1f }}× from four stages, but a block on every SM only
-# {{ together.gain | .1f }}×. From 8 stages on, there's little left to gain. With 16, one consumer warp per SM sums the matrix in
-# {{ tma_ring_stages._16_stages.median | us }}; PyTorch takes {{ tma_ring_stages.torch.median | us }}.
+# One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take {{ tma_ring_stages._4_stages.median | us }},
+# which is nearly a third, not a quarter. The reason is that latency rises with memory traffic: four stages speed up a
+# block running alone on the GPU by {{ alone.gain | .1f }}×, but with a block on every SM, the speedup is only
+# {{ together.gain | .1f }}×. Beyond 8 stages, there's little left to gain. With 16, one consumer warp per SM sums the
+# matrix in {{ tma_ring_stages._16_stages.median | us }}.
 
 # %% [markdown]
 # ## Takeaways

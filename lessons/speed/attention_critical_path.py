@@ -16,7 +16,7 @@
 # %% [markdown]
 # ## Kernel 1: all ten loops on one thread
 #
-# As a baseline, run everything in one thread: three loop nests, one per formula, ten loops in total. All other threads return immediately.
+# As a baseline, run everything in one thread: three loop nests, one per formula, ten loops in total.
 
 
 # %% tab="Pseudocode"
@@ -135,10 +135,10 @@ try_it(of_one_thread, ATTENTION_SERIAL, N=(1, 8, 32))
 # operations, which take at least {{ work.arithmetic_us | us }} at the H100's \FP32 peak. The compulsory traffic, $Q$, $K$, $V$ and $O$,
 # takes at least {{ work.memory_us | us }}.
 #
-# Neither takes dependencies into account. A third limit does: the *critical path*, the longest sequence of iterations in which each has to
-# wait for the previous one. No number of threads makes it shorter. If all iterations take the same time, nothing else costs time, and no
-# processor idles while an iteration is ready (a *greedy schedule*), [Brent's theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$ processors, counted in
-# iterations:
+# Neither takes dependencies into account. A third limit does: the *critical path*, the longest sequence of iterations
+# in which each has to wait for the previous one. Adding threads doesn't make it shorter. If all iterations take the
+# same time, nothing else costs time, and no processor idles while an iteration is ready (a *greedy schedule*), [Brent's
+# theorem](https://doi.org/10.1145/321812.321815) bounds the time $T_p$ on $p$ processors, counted in iterations:
 #
 # $$
 # \max\left(\frac{\text{work}}{p}, \text{path}\right) \;\le\; T_p \;\le\; \frac{\text{work}}{p} + \text{path}
@@ -206,9 +206,9 @@ publish(
 # %% [markdown]
 # ## Predict, then measure
 #
-# If every iteration took the same time and there were enough processors, Kernel 2 would be faster by the ratio of the path lengths,
-# {{ gain.at_256 | ,.0f }}× at N = 256. Softmax, which makes up {{ gain.softmax_fraction | .0% }} of Kernel 2's path at N = 1,024, would
-# take most of its time. Make your own guess before you look.
+# If every iteration took the same time and there were enough processors, Kernel 2 would be faster by the ratio of the
+# path lengths, {{ gain.at_256 | ,.0f }}× at N = 256. Softmax, which makes up {{ gain.softmax_fraction | .0% }} of
+# Kernel 2's path at N = 1,024, would take most of its time.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -260,9 +260,9 @@ timed = measure(
 )
 
 # %% [markdown]
-# At N = 256, one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is only {{ seen.times | ,.0f }}× faster. The second measurement goes
-# up to N = 1,024, without Kernel 1. Its library rows are three PyTorch calls, two matrix multiplications and a softmax, in the same 32-bit
-# floats.
+# At N = 256, one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is only {{ seen.times | ,.0f }}× faster. The
+# second measurement goes up to N = 1,024, without Kernel 1. The rows labelled library are three PyTorch calls, two
+# matrix multiplications and a softmax, also in \FP32.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import medians_us, recorded
@@ -343,9 +343,10 @@ publish(
 # Kernel 2. In the scores, it takes {{ each.scores_us | .1f }} µs. So Kernel 2 runs far fewer iterations in sequence, but each takes much
 # longer, for two reasons:
 #
-# - **Softmax waits.** At N = 1,024, one thread per query makes {{ softmax.warps }} warps for {{ softmax.sms }} SMs: at most one SM in
-#   four has any work. Each load touches 32 sectors, one per lane, and with a single resident warp per SM, nothing hides its latency. Here
-#   the critical path determines the time, but each of its iterations is slow.
+# - **Softmax waits.** At N = 1,024, one thread per query, in blocks of one warp, makes {{ softmax.warps }} warps for
+#   {{ softmax.sms }} SMs: at most one SM in four has any work. Each load touches 32 sectors, one per lane, and with a
+#   single resident warp per SM, nothing hides its latency. Here the critical path determines the time, but each of its
+#   iterations is slow.
 # - **The loads of the scores have to queue.** Their path is only {{ path.scores }} iterations long, but at N = 1,024, more than a million
 #   threads share the SMs. What limits this kernel is Brent's other term, work divided by processors, and the work that matters here is
 #   loads, not arithmetic.
@@ -366,9 +367,10 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - The critical path is a lower bound on time that no number of threads changes.
-# - It predicts the time only if all iterations take the same time and there are enough processors. With too few processors, work divided
-#   by processors adds to it; with unequal iterations, neither term predicts the time.
+# - The critical path sets a lower bound on the time, however many threads you use.
+# - Counted in iterations, it predicts the time only if all iterations take the same time and there are enough
+#   processors. With too few processors, work divided by processors adds to it; with unequal iterations, neither term
+#   predicts the time.
 # - Count loads as work, too. In the scores kernel, each warp touches 33 lines per iteration. At one line per cycle, that would account
 #   for nearly all of its time.
 #
@@ -396,11 +398,11 @@ def limits_tests(answer):
 
 
 exercise(
-    "Brent's limits",
+    "Brent's bounds",
     """
-    Write `limits(work, path, processors)`: the fewest and the most iterations that a greedy schedule can take. Then use it:
-    with the 16,896 \\FP32 lanes of an H100, which of the two terms is larger for the scores at N = 1,024, d = 128, and
-    which for softmax, with 3 N² iterations of work and a path of 3 N?
+    Write `limits(work, path, processors)`, which returns the fewest and the most iterations that a greedy schedule
+    can take. Then use it: with the 16,896 \\FP32 lanes of an H100, which of the two terms is larger for the scores at
+    N = 1,024, d = 128, and which for softmax, with 3 N² iterations of work and a path of 3 N?
     """,
     answer=limits,
     tests=limits_tests,

@@ -71,8 +71,7 @@ REPEAT_FMA(x, y, 1000, 0.99, 0.005, grid=4, block=256)
 print(x[:3], "->", y[:3])
 
 # %% [markdown]
-# All values have moved towards the fixed point, 0.5. A test compares the kernel with the pseudocode at three sizes. The
-# GPU rounds a multiply-add once and NumPy rounds twice, so we allow a small difference.
+# All values have moved towards the fixed point, 0.5.
 
 # %% fold="Code of the test"
 from tilewise import agree, case, ceil_div, check, measure, normal, output, publish, show
@@ -190,8 +189,8 @@ show(
 )
 
 # %% [markdown]
-# You don't have to hit {{ toy.ridge }} exactly. At an intensity of {{ high.intensity }}, the toy machine computes just as fast: beyond the
-# ridge, the rate stays constant.
+# Beyond {{ toy.ridge }}, the rate stays constant: at an intensity of {{ high.intensity }}, the toy machine computes
+# just as fast.
 #
 # ??? question "Why do so few programs reach both of a GPU's peaks at once?"
 #     Every program has its own ratio of operations to bytes, and the machine has one ratio at which
@@ -330,7 +329,7 @@ show(
         y="relative to the P100",
         log_y=True,
         title="Tensor cores outpaced memory; the FP32 rate did not",
-        caption="Peak rates of P100, V100, A100, H100 and B200, each divided by the P100's. FP16 uses tensor cores from the V100 on. The B200's PCIe rate is left out.",
+        caption="Peak rates of P100, V100, A100, H100 and B200, each divided by the P100's. FP16 uses tensor cores from the V100 on.",
     )
 )
 publish(
@@ -343,10 +342,10 @@ publish(
 )
 
 # %% [markdown]
-# The \FP32 rate grew {{ moved.fp32 | .1f }}× from the P100 to the B200, less than memory bandwidth, which grew {{ moved.memory | .0f }}×.
-# The \FP16 rate grew {{ moved.fp16 | .0f }}×, thanks to \tensor cores, and its ridge moved from {{ moved.ridge_first | .0f }} to
-# {{ moved.ridge_last | .0f }} FLOP per byte. To keep the fastest units busy, a kernel now needs {{ moved.ridge_growth | .0f }}× as much
-# intensity as in 2016.
+# The \FP32 rate grew {{ moved.fp32 | .1f }}× from the P100 to the B200, less than memory bandwidth, which grew
+# {{ moved.memory | .0f }}×. The \FP16 rate grew {{ moved.fp16 | .0f }}×, thanks to \tensor cores, and its ridge moved
+# from {{ moved.ridge_first | .0f }} to {{ moved.ridge_last | .0f }} FLOP per byte. To keep the fastest units busy, a
+# kernel now needs {{ moved.ridge_growth | .0f }}× the intensity that it needed in 2016.
 
 # %% [markdown]
 # ## Arithmetic intensity of real tasks
@@ -421,10 +420,11 @@ publish(
 # them divides the intensity by $1 + N/d =$ {{ intensity.ratio | .0f }}. Does the run time grow as much?
 # Not in \FP32: {{ intensity.stored | .0f }} FLOP per byte is still above the ridge.
 #
-# On \tensor cores the ridge is at {{ h100.tensor_ridge | .0f }}. With $S$ and $P$
-# stored, \FP16 attention has {{ intensity.tensor_stored | .0f }} FLOP per byte and gets at most
-# {{ intensity.tensor_cap | .0% }} of the peak. Without them, it has {{ intensity.tensor_kept | .0f }}. This is what [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao
-# et al. gains: it moves attention across the tensor-core ridge and raises the bound {{ intensity.gain | .1f }}×.
+# On \tensor cores the ridge is at {{ h100.tensor_ridge | .0f }}. With $S$ and $P$ stored, \FP16 attention has
+# {{ intensity.tensor_stored | .0f }} FLOP per byte and gets at most {{ intensity.tensor_cap | .0% }} of the peak.
+# Without them, it has {{ intensity.tensor_kept | .0f }}. This is what
+# [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao et al. gains: it moves attention across the tensor-core
+# ridge and raises the bound by a factor of {{ intensity.gain | .1f }}.
 
 # %% [markdown]
 # ## Predicting the knees
@@ -550,10 +550,6 @@ void repeat_half2(const __half2* x, __half2* y, int n) {
 """,
     defines={"REPEAT": 80, "UNROLL": 80},
 )
-
-# %% [markdown]
-# We check the variants against a closed form instead of another loop. After $r$ iterations, the distance to the fixed
-# point has been multiplied by `factor` to the power of $r$.
 
 
 # %% fold="Code of the variants"
@@ -746,7 +742,7 @@ if HAVE:
             log_y=True,
             marks=[Mark(f"{KNEE[16]:.0f}", x=KNEE[16]), Mark(f"{KNEE[32]:.0f}", x=KNEE[32])],
             title="Multiply-adds are free up to the knee",
-            caption="2²⁷ elements, recorded on an {machine} (solid), and the roofline at the data sheet's peaks (dashed). Dotted lines mark the knees that it predicts.",
+            caption="Times for 2²⁷ elements, recorded on an {machine} (solid) and predicted by the roofline at the data sheet's peaks (dashed). Dotted lines mark the predicted knees.",
         )
     )
 
@@ -780,10 +776,10 @@ publish(
 # %% [markdown]
 # With 16-byte loads, the curves have the model's shape. Extend the flat start and the final slope of the \FP32 curve,
 # and they cross at {{ seen.knee_32 | .0f }}; the model says {{ knee.at_32 | .0f }}. With \FP16 storage they cross at
-# {{ seen.knee_16 | .0f }}, where the model says {{ knee.at_16 | .0f }}. The multiply-only kernel keeps the \FP32
-# knee, at {{ seen.knee_multiply | .0f }}, but reaches only
-# {{ repeat_32bit._16_byte_loads.op_multiply_repeat_512.tflop_per_s | .0f }} instead of
-# {{ repeat_32bit._16_byte_loads.op_fma_repeat_512.tflop_per_s | .0f }} TFLOP/s.
+# {{ seen.knee_16 | .0f }}, where the model says {{ knee.at_16 | .0f }}. The multiply-only kernel keeps the \FP32 knee,
+# at {{ seen.knee_multiply | .0f }}, but reaches only
+# {{ repeat_32bit._16_byte_loads.op_multiply_repeat_512.tflop_per_s | .0f }} TFLOP/s, compared with
+# {{ repeat_32bit._16_byte_loads.op_fma_repeat_512.tflop_per_s | .0f }} for multiply-adds.
 #
 # ??? question "Why is a measured ceiling often half of what the data sheet says, or far less?"
 #     Check first what the data sheet counts. It counts a multiply-add as two operations, so code that
@@ -796,8 +792,9 @@ publish(
 # multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow, since the overlap isn't
 # perfect.
 #
-# Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add it moves {{ four.tb_per_s | .1f }}
-# TB/s, but {{ sixteen.tb_per_s | .1f }} with `float4` loads. The lesson on [hiding latency](occupancy.py) explains why.[^half2]
+# Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add, it moves
+# {{ four.tb_per_s | .1f }} TB/s, but {{ sixteen.tb_per_s | .1f }} with `float4` loads. The lesson on [hiding
+# latency](occupancy.py) explains why.[^half2]
 #
 # [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does a multiply-add on two elements at once. On an H200, this kernel
 #     reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }} TFLOP/s, half
@@ -1012,18 +1009,19 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
             log_y=True,
             height=460,
             title="Same intensity, very different rates: parallelism decides",
-            caption="The rates of the kernels, recorded on an {machine}, and the roofline of that GPU. The slope is the measured bandwidth, from the fastest memory probe on that GPU; the ceiling is the data sheet's peak. The three launches of chains have the same intensity.",
+            caption="The rates of the kernels, recorded on an {machine}, and the roofline of that GPU. The slope is the bandwidth of the fastest memory probe on that GPU; the ceiling is the data sheet's peak. The three launches of chains have the same intensity.",
         )
     )
 
 # %% [markdown]
-# The sum reaches {{ ends.sum_cap | .0% }} of the measured bandwidth, the slope in the figure. The three launches of `chains` have the same
-# intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach {{ ends.many_cap | .0% }}. A single chain uses
-# one of the GPU's thousands of arithmetic units, and even that one mostly waits, because every step needs the result of the previous one.
+# The sum reaches {{ ends.sum_cap | .0% }} of the measured bandwidth, the slope in the figure. The three launches of
+# `chains` have the same intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach
+# {{ ends.many_cap | .0% }}. A single chain uses one of the GPU's thousands of arithmetic units, and even this unit
+# mostly waits, because every step needs the result of the previous one.
 #
-# So a low rate has one of two causes: either the kernel is on the slope of its roofline, and only a higher intensity helps, or it's below
-# the roofline. Then look for too few threads, exposed \latency or the cost of the launch, as in the next lessons. [One roofline](../../all-kernels.md) plots every
-# kernel of the course.
+# So a low rate has one of two causes: either the kernel is on the slope of its roofline, and only a higher intensity
+# helps, or it's below the roofline. In the second case, look for too few threads, exposed \latency or launch \overhead,
+# the subjects of the next lessons. A [single roofline plot](../../all-kernels.md) shows every kernel of the course.
 
 # %% [markdown]
 # ## The answer
@@ -1048,11 +1046,10 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # %% [markdown]
 # ## In your own kernel
 #
-# Run Nsight Compute with `--section SpeedOfLight` and compare
-# `dram__throughput.avg.pct_of_peak_sustained_elapsed` with
-# `sm__throughput.avg.pct_of_peak_sustained_elapsed`; `--section SpeedOfLight_RooflineChart` draws the
-# roofline itself. Nsight considers a resource that is above about 80% to be near its limit: reduce the load on that one. If both are low,
-# look for too little parallelism, exposed \latency or the cost of the launch first.
+# Run Nsight Compute with `--section SpeedOfLight` and compare `dram__throughput.avg.pct_of_peak_sustained_elapsed` with
+# `sm__throughput.avg.pct_of_peak_sustained_elapsed`; `--section SpeedOfLight_RooflineChart` draws the roofline itself.
+# Nsight regards a resource above about 80% as near its limit, so reduce the load on that resource. If both are low,
+# look for too little parallelism, exposed \latency or launch \overhead first.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from tilewise import exercise

@@ -131,7 +131,7 @@ if HERE:
 # Read a SASS instruction from left to right: its name, the destination, then the sources.
 #
 # - `R9` is a register, one per lane. `UR4` is a *uniform* register, one per warp. `RZ` always reads as zero.
-# - `c[0x0][0x210]` is \constant memory. The kernel's arguments are there.
+# - `c[0x0][0x210]` is an address in \constant memory, where the kernel's arguments are stored.
 # - `P0` is a predicate, one bit per lane. `@P0 EXIT` ends only the lanes whose `P0` is set.
 # - `desc[UR4][R2.64]` is the address in the register pair `R2`, `R3`.
 #
@@ -145,9 +145,6 @@ if HERE:
 # A warp doesn't wait at a load. `LDG` sends its request, and the warp goes on to the next instruction. A
 # *scoreboard* records that the destination register is pending. The warp stalls at the first instruction that reads the
 # register. In the listing, both `LDG`s come before the `FADD` that needs them, so their latencies overlap.
-#
-# So to find where a warp waits, look in the listing for the first use of a loaded register, then count the loads that
-# are issued before it.
 #
 # ??? definition "Scoreboard"
 #     The marks by which a warp scheduler knows which registers still wait for a result. An instruction that uses such
@@ -257,17 +254,17 @@ if HERE:
 publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE else np.nan})
 
 # %% [markdown]
-# Two of them deserve a second look. Division isn't a single instruction: it starts with an approximation and, for
-# very large and very small values, may call a subroutine of {{ book.repair }} instructions. And always read the
-# suffix: `LDG.E` loads 4 bytes per lane, `LDG.E.128` loads 16.
+# Two of them deserve a second look. Division isn't a single instruction: it starts with an approximation and, for very
+# large and very small values, may call a subroutine of {{ book.repair }} instructions. And always read the suffix:
+# `LDG.E` loads 4 bytes per lane; `LDG.E.128` loads 16.
 
 # %% [markdown]
 # ## Loads in flight, counted in the listing
 #
-# Now solve the puzzle. The two loops are almost equally long, {{ loops.free_64 }} and {{ loops.at_128 }} instructions
-# per key: 64 loads, 64 multiply-adds and a few others. In the first one, {{ loops.ahead_free }} loads are issued, and
-# then an `FFMA` reads the first of them. There the warp waits. With more registers, {{ loops.ahead_128 }} loads come
-# before the first `FFMA`, because each has its own destination register.
+# Now we can solve the puzzle. The two loops are almost equally long, {{ loops.free_64 }} and {{ loops.at_128 }}
+# instructions per key: 64 loads, 64 multiply-adds and a few others. In the first one, {{ loops.ahead_free }} loads are
+# issued, and then an `FFMA` reads the first of them. That's where the warp waits. With more registers,
+# {{ loops.ahead_128 }} loads come before the first `FFMA`, because each has its own destination register.
 #
 # So count the loads in flight: the number issued between a load and its first use, averaged over all loads in the
 # loop.
@@ -290,11 +287,11 @@ def loads_in_flight(instructions):
 
 # %% [markdown]
 # Multiply by the number of resident warps, and you have an estimate of the loads in flight per SM. By Little's law,
-# throughput is that number divided by the latency, so a build with few loads in flight should be slow. How fast can
-# it get? An SM has 32 load/store units, so it should execute at most one warp's load per cycle. At D = 64, that takes
+# throughput is that number divided by the latency, so a build with few loads in flight should be slow. How fast can it
+# get? An SM has 32 load/store units, so it should execute at most one warp's load per cycle. At D = 64, the loads take
 # at least {{ loops.least_64 | .0f }} µs.
 #
-# To test that, compile the kernel with five register caps, for D = 64 and D = 128, and compare with the recorded times.
+# To test this, compile the kernel with five register caps, for D = 64 and D = 128, and compare with the recorded times.
 
 # %% fold="Code of the figure"
 QUERIES, KEYS = 2**18, 256
@@ -331,9 +328,6 @@ for (d, cap), made in BUILDS.items():
     }
 
 record = Archive(lesson_root()).record("register_caps")
-taken = record.method.get("resources", []) if record else []
-known = {(one["registers"], one["local_bytes"]) for one in taken}
-same = sum((one["registers"], one["local_bytes"]) in known for one in READ.values())
 if HERE and record:
     show(
         line_chart(
@@ -351,7 +345,7 @@ if HERE and record:
             x="loads in flight per SM",
             y="SM cycles per memory instruction",
             title="Below 300 loads in flight, each memory instruction costs more; the two builds with the most spills stand out",
-            caption=f"Recorded time on an {{machine}} per memory instruction of the loop, for {len(READ)} builds of one kernel, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle. In {'all' if same == len(READ) else same} of them, the SASS counted here uses as many registers and as much local memory as the kernel that was timed.",
+            caption=f"Recorded time on an {{machine}} per memory instruction of the loop, for {len(READ)} builds of one kernel, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle.",
         )
     )
 
@@ -438,17 +432,16 @@ publish(
 # {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
 #
 # Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to
-# {{ loops.near_most | .1f }} cycles with more than 300 loads in flight, and more than {{ loops.far_least | .1f }}
-# with fewer. It never gets down to one. Issue slots aren't the reason, since only {{ loops.issue | .0% }} of them are
-# used, and more loads in flight don't help. So the limit must be in the memory path, which a listing doesn't show.
+# {{ loops.near_most | .1f }} cycles with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with
+# fewer. It never gets down to one. Issue slots aren't the reason, since only {{ loops.issue | .0% }} of them are used,
+# and keeping more loads in flight doesn't help. So the limit must be in the memory path, which a listing doesn't show.
 
 # %% [markdown]
 # ## Spills: LDL and STL in the loop
 #
 # Two builds stand out in the figure: D = 128 with a cap of 48 or 32. In SASS, spills are `STL` and `LDL`, stores and
-# loads of local memory. With a cap of 48, they account for {{ loops.spills_48 }} of the {{ loops.of_48 }}
-# instructions in the loop, and all resident warps together spill more than twice what L1 can hold. The other builds
-# spill less than that.
+# loads of local memory. With a cap of 48, they account for {{ loops.spills_48 }} of the {{ loops.of_48 }} instructions
+# in the loop. In both builds, the resident warps together spill more than twice what L1 can hold.
 
 # %% [markdown]
 # ## FP32 GEMM: how much of the loop is FFMA?
@@ -486,10 +479,9 @@ assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text na
 # %% [markdown]
 # ## The answer
 #
-# By default, a warp issues {{ loops.free_64 }} instructions per key: 64 loads, 64 multiply-adds and
-# {{ loops.around }} others. It waits at the first multiply-add that needs a loaded value. With {{ loops.ahead_free }}
-# loads before it, the kernel takes {{ puzzle.free_us | us }}. The build with {{ loops.ahead_128 }} takes
-# {{ loops.recorded_64 | us }}.
+# By default, a warp issues {{ loops.free_64 }} instructions per key. It waits at the first multiply-add that needs a
+# loaded value. With {{ loops.ahead_free }} loads before it, the kernel takes {{ puzzle.free_us | us }}. The build with
+# {{ loops.ahead_128 }} takes {{ loops.recorded_64 | us }}.
 
 # %% [markdown]
 # ## Takeaways
@@ -567,8 +559,9 @@ exercise(
     "Find the loop",
     """
     Write `inner_loop(lines)` for the lines of a listing. Return two numbers for the longest loop that contains no
-    other loop: its instructions, the branch included, and how many of them load or store spilled values. A label has a
-    line of its own and ends with a colon; an instruction may start with a predicate. `machine_code(kernel).text()` returns such a listing for any kernel, if NVRTC and nvdisasm are installed.
+    other loop: how many instructions it has, including the branch, and how many of them load or store
+    spilled values. A label has a line of its own and ends with a colon; an instruction may start with a predicate.
+    `machine_code(kernel).text()` returns such a listing for any kernel, if NVRTC and nvdisasm are installed.
     """,
     answer=inner_loop,
     tests=loop_tests,
