@@ -243,10 +243,10 @@ if gpu_here():
 # ??? question "Why does a GPU have so many more arithmetic units than a CPU?"
 #     Compare their areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
 #     {{ area.cpu_each | .2f }} mm² per unit. The full H100 chip has {{ area.gpu_units | , }}, or
-#     {{ area.gpu_each | .3f }} mm² per unit, a factor of {{ area.ratio | .0f }} less. A CPU core spends most of its
-#     area on making one thread fast, with large caches and with logic that predicts branches and reorders instructions.
-#     The chiplet measures 10.70 mm × 6.75 mm according to ComputerBase, without memory controllers. NVIDIA's white
-#     paper gives 814 mm² for the GPU.
+#     {{ area.gpu_each | .3f }} mm² per unit, which is smaller by a factor of {{ area.ratio | .0f }}. A CPU core spends
+#     most of its area on making one thread fast, with large caches and with logic that predicts branches and reorders
+#     instructions. The chiplet measures 10.70 mm × 6.75 mm according to ComputerBase, without memory controllers.
+#     NVIDIA's white paper gives 814 mm² for the GPU.
 
 # %% [markdown]
 # ## Inside an SM

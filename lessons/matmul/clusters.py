@@ -210,8 +210,9 @@ publish(
 #
 # ## Distributed shared memory
 #
-# Four blocks share one row of a matrix, and each sums a part of it. How do they add their partial sums? Through global memory, that
-# takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared memory:
+# Four blocks share one row of a matrix, and each sums a part of it. How do they add their partial sums? Doing so
+# through global memory takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared
+# memory:
 #
 # - `mapa` turns the address of a shared variable into the address of the same variable in another block of the cluster.
 # - `ld.shared::cluster` loads from that address.
@@ -958,7 +959,7 @@ publish(
 # With PDL, a kernel takes {{ chain.pdl | .1f }} µs without a prologue, and {{ chain.pdl_longest | .1f }} µs with the
 # longest one. This is much less than predicted, and less than the {{ chain.longest_us | .1f }} µs that the prologue
 # takes, so at least {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they
-# wait, so each lets the next one start while several earlier ones are still in their prologues.
+# wait, so each lets the next kernel start while several earlier kernels are still in their prologues.
 #
 # Without the attribute, the slope is as predicted, but each kernel takes {{ chain.above | .1f }} µs more: the
 # prediction was based on launches in a graph, whereas these are launches into a stream. The attribute without the

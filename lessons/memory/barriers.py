@@ -844,7 +844,7 @@ exercise(
     """
     Fix `sum_by_tree` so that it is correct for every block of 1 to 256 threads. Change only the loop: every value
     is added once, all threads reach the barrier of each step, and the number of steps still grows
-    logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator watches the barriers.
+    logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator checks the barriers.
     """,
     answer=ANY_BLOCK,
     tests=any_block_tests,
@@ -864,7 +864,7 @@ exercise(
 )
 
 # %% [markdown]
-# A barrier synchronises only one block.[^cluster] Across blocks, each block writes a partial sum, and a second launch
-# or an atomic addition in device memory combines them.
+# A barrier synchronises only one block.[^cluster] To add up values across blocks, let each block write a partial sum,
+# and combine these sums with a second launch or with atomic additions in device memory.
 #
 # [^cluster]: On Hopper, a few blocks can be launched as a *cluster*. They run at the same time and have a barrier of their own.

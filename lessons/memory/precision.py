@@ -542,9 +542,9 @@ publish(over={"fp16": LIMIT["FP16"], "fp32": LIMIT["FP32"]})
 # A *fused multiply-add* computes $a \cdot b + c$ in one instruction and rounds only once. It's faster and
 # more accurate than two instructions, so the compiler uses it wherever it can.
 #
-# In a softmax, it can surprise you. The stored maximum $m$ of the scaled logits is a *rounded* product. If the compiler
-# fuses $x \cdot \text{scale} - m$, then $m$ is subtracted from the *exact* product. For the largest logit, the result
-# is the rounding error of $m$, which is usually not 0.[^fmad] For example, with three decimal digits,
+# In a softmax, this instruction can surprise you. The stored maximum $m$ of the scaled logits is a *rounded* product. If the
+# compiler fuses $x \cdot \text{scale} - m$, then $m$ is subtracted from the *exact* product. For the largest logit, the
+# result is the rounding error of $m$, which is usually not 0.[^fmad] For example, with three decimal digits,
 # $1.11 \times 1.11 = 1.2321$ is stored as 1.23, and the fused difference is 0.0021.
 #
 # ??? definition "Fused multiply-add"

@@ -48,8 +48,8 @@ puzzle("memory/vectors")
 # %% [markdown]
 # ## Stencil with a halo
 #
-# Each element is needed by five threads, so it pays to load it into shared memory once. A block also needs a few
-# elements of its neighbours, its *halo*.
+# Each element is needed by five threads, so it pays to load it into shared memory once. A block also needs a *halo*: a
+# few elements that belong to its neighbours.
 
 # %%
 puzzle("memory/stencil")

@@ -77,7 +77,8 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: ceil_div(v["n"], THREADS) * (MOST_A_RUN * THREADS // 32 + 4),
-            "each of a block's 4 warps loads 32 floats from at most 5 sectors, and the block's halo may take 4 more",
+            "each of a block's 4 warps loads 32 floats from at most 5 sectors, "
+            "and the block's halo may take 4 more",
         ),
         Limit(
             "barriers",

@@ -42,9 +42,7 @@ def _requests(n: int) -> int:
     return runs(n // 4) + n % 4
 
 
-_WHY = (
-    "a warp moves 128 floats per request, and up to 3 leftover floats may each need one more request"
-)
+_WHY = "a warp moves 128 floats per request, and up to 3 leftover floats may each need one more request"
 
 PUZZLE = Puzzle(
     name="memory/vectors",
