@@ -624,8 +624,6 @@ show(
 # PyTorch](https://github.com/pytorch/pytorch/issues/121558), which is why it gained [an option to avoid the
 # instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
 #
-# A scale that is a power of two, such as 1/8 for $d = 64$, leaves no residual, because the product isn't rounded.
-#
 # ??? question "Is it better to forbid fused multiply-adds?"
 #     Usually not: they're faster and more accurate. Trouble starts when you mix them with separate
 #     instructions: a product that is rounded in one place and exact in another no longer cancels. So round in both places or in neither, for instance by computing the maximum and the
