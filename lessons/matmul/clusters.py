@@ -9,8 +9,8 @@
 
 # %% [markdown]
 # An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at once.
-# On the chip we measured, the driver reports room for only {{ fours.at_once }}: {{ fours.idle }} SMs stay idle, and a
-# launch of {{ fours.naive }} clusters takes a second wave.
+# On the H100 and on the H200 we measured, the driver reports room for only {{ fours.at_once }}: {{ fours.idle }} SMs
+# stay idle, and a launch of {{ fours.naive }} clusters takes a second wave.
 #
 # This lesson is about synchronising more than one block, or only part of one. The blocks of a *cluster* wait for each
 # other and access each other's shared memory. A *named barrier* synchronises some of a block's warps. With
