@@ -9,16 +9,17 @@
 # ---
 
 # %% [markdown]
-# Under a causal mask, the last query tile of a head has to go through all the keys, but the first one needs only a single key tile. Launch
-# one block per tile in order, with two heads of 16,384 queries, and the busiest of {{ schedule.sms }} SMs gets {{ schedule.two | .0% }}
-# more work than the average. With 16 heads in launch order, it gets only {{ schedule.sixteen | .1% }} more. [Kernel 8](hopper.py) schedules the longest
-# tiles first. How much does that still gain with 16 heads?
+# Under a causal mask, the last query tile of a head has to go through all the keys, but the first one needs only a
+# single key tile. Launch one block per tile in order, with two heads of 16,384 queries, and the busiest of
+# {{ schedule.sms }} SMs gets {{ schedule.two | .0% }} more work than the average. With 16 heads in launch order, it
+# gets only {{ schedule.sixteen | .1% }} more. [Kernel 8](hopper.py) schedules the longest tiles first. How much does
+# that help with 16 heads?
 #
 # ## Longest tile first
 #
-# The rule from the lesson: sort the tiles by length, and give each to the block that has the least work so far. Long tiles come first, and
-# short ones fill the gaps. Step through a small case: two heads of four query tiles on three blocks. A cell is a key tile; cells above the
-# diagonal are masked and never touched.
+# The rule from the lesson is to sort the tiles by length and to give each to the block that has the least work so far.
+# Long tiles come first, and short ones fill the gaps. Step through a small case: two heads of four query tiles on three
+# blocks. A cell is a key tile; cells above the diagonal are masked and never touched.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -61,7 +62,7 @@ show(
         axes=("key tile", "query tile", "head"),
         view="3d",
         title="Three blocks finish their causal tiles at nearly the same time",
-        caption="Two heads of four query tiles, scheduled to three blocks longest first. At each step, every block works on one key tile; it starts with the last tile that its queries see and ends with the first.",
+        caption="Two heads of four query tiles, scheduled longest first on three blocks. At each step, every block works on one key tile; it starts with the last tile that its queries see and ends with the first.",
     )
 )
 publish(
@@ -76,15 +77,16 @@ publish(
 )
 
 # %% [markdown]
-# With two heads of 16,384 queries, an imbalance of {{ schedule.two_longest | .1% }} remains. Without a mask, all tiles are equally long,
-# and no order can remove the remaining {{ schedule.full | .0% }}. A block's list mixes heads freely, so it helps if the K and V of all
-# heads fit in the L2 together. At 16,384 tokens in four sequences, they don't: on an H200, the L2 hit rate falls from
-# {{ lists.hits_each | .0% }} with one tile per block to {{ lists.hits | .0% }} with lists, and DRAM reads grow {{ lists.read | .1f }}-fold.
+# With two heads of 16,384 queries, an imbalance of {{ schedule.two_longest | .1% }} remains. Without a mask, all tiles
+# are equally long, and no order can remove the imbalance of {{ schedule.full | .0% }}. Lists have one cost: a block's
+# list mixes heads freely, so if the K and V of all heads don't fit in the L2 together, more data have to come from
+# DRAM.
 #
 # ## 16,384 tokens
 #
-# With 16 heads, there's less imbalance to remove. The authors of FlashAttention-3 time such problems:[^fa3] 16,384 tokens in total, split
-# into sequences, with a hidden size of 2,048. So there are 16 heads with $d$ = 128, or 32 with $d$ = 64.
+# With 16 heads, there's less imbalance to remove. The authors of FlashAttention-3 time such problems:[^fa3] 16,384
+# tokens in total, split into sequences, with a hidden size of 2,048, which means 16 heads with $d$ = 128, or 32 with
+# $d$ = 64.
 #
 # [^fa3]: Shah et al., [FlashAttention-3](https://arxiv.org/abs/2407.08608), section 4.1 and figure 5, version 1.
 
@@ -313,28 +315,31 @@ publish(
 # %% [markdown]
 # ## FlashAttention-3 is faster
 #
-# Under a mask with $d$ = 128, longest-first scheduling is still {{ many.gain_d128_causal.least | .2f }} to
-# {{ many.gain_d128_causal.most | .2f }}× faster, so most of the gain is gone, as expected. The lesson's lead over cuDNN is gone, too: from
-# 2,048 queries on, Kernel 8 reaches {{ many.cudnn_d128_causal.least | .2f }} to {{ many.cudnn_d128_causal.most | .2f }} times cuDNN's
-# throughput, and {{ many.cudnn_d128.least | .2f }} to {{ many.cudnn_d128.most | .2f }} times without a mask.
+# Under a mask with $d$ = 128, longest-first scheduling is only {{ many.gain_d128_causal.least | .2f }} to
+# {{ many.gain_d128_causal.most | .2f }}× faster than one tile per block in launch order: there's little imbalance left
+# to remove. In the lesson, Kernel 8 was ahead of cuDNN. Here the two are about equal: from 2,048 queries on, Kernel 8
+# reaches {{ many.cudnn_d128_causal.least | .2f }} to {{ many.cudnn_d128_causal.most | .2f }} times cuDNN's throughput
+# with a mask, and {{ many.cudnn_d128.least | .2f }} to {{ many.cudnn_d128.most | .2f }} times without a mask.
 #
 # FlashAttention-3 beats both at these lengths. With $d$ = 128, Kernel 8 reaches {{ many.fa3_d128.least | .0% }} to
-# {{ many.fa3_d128.most | .0% }} of FlashAttention-3's throughput without a mask, but only {{ many.fa3_d128_causal.least | .0% }} to
-# {{ many.fa3_d128_causal.most | .0% }} with a causal one. Imbalance isn't what slows Kernel 8 down under a mask: the longest list is only
-# {{ schedule.sixteen_longest | .1% }} above the average.
+# {{ many.fa3_d128.most | .0% }} of FlashAttention-3's throughput without a mask, but only
+# {{ many.fa3_d128_causal.least | .0% }} to {{ many.fa3_d128_causal.most | .0% }} with a causal mask. Imbalance isn't
+# what slows Kernel 8 down under a mask: the longest list is only {{ schedule.sixteen_longest | .1% }} above the
+# average.
 #
-# So where does it lose time? The number of query tiles is the same at every length; only the number of key tiles for each of them changes.
-# So a line fitted to the times has two coefficients: the fixed cost of a query tile (its start, its end and the diagonal) and the cost of a
-# key tile. A mask adds {{ fit.mask_ours | .1f }} µs to the fixed cost in Kernel 8, and {{ fit.mask_fa3 | .1f }} µs in FlashAttention-3. At
-# 4,096 queries under a mask, the fixed costs account for {{ fit.start_of_gap | .0% }} of the difference between the two kernels. Kernel 8
-# also takes {{ fit.pace | .0% }} longer per key tile under a mask, and {{ fit.pace_full | .0% }} without.
+# So where does Kernel 8 lose time? The number of query tiles is the same at every length; only the number of key tiles
+# for each of them changes. So a line fitted to the times has two coefficients: the fixed cost of a query tile (its
+# start, its end and the diagonal) and the cost of a key tile. A mask adds {{ fit.mask_ours | .1f }} µs to the fixed
+# cost in Kernel 8, but only {{ fit.mask_fa3 | .1f }} µs in FlashAttention-3. Per key tile, Kernel 8 also takes
+# {{ fit.pace | .0% }} longer than FlashAttention-3 under a mask, and {{ fit.pace_full | .0% }} longer without one.
 #
 # ## Takeaways
 #
-# - Longest-processing-time-first balances a causal mask almost perfectly, and it costs the GPU next to nothing: the host builds the lists
-#   once, and a block reads one entry per query tile.
+# - Longest-first scheduling balances the work under a causal mask almost perfectly. The scheduling itself costs next to
+#   nothing: the host builds the lists once, and a block reads one entry per query tile.
 # - The gain depends on how many tiles there are per SM. With few heads, the order of the tiles is decisive; with many, it hardly matters.
-# - Benchmark at the sizes used in the paper that you compare against. A lead with two heads says nothing about sixteen.
+# - Benchmark at the sizes used in the paper that you compare against. Being faster with two heads doesn't mean being
+#   faster with sixteen.
 #
 # ## In your own kernel
 #

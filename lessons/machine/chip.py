@@ -8,13 +8,13 @@
 # ---
 
 # %% [markdown]
-# One thread follows a chain of indices through an array. Each load returns the index of the next one, so the thread
-# can do nothing but wait. The kernel and its instructions are the same for an array of 4 KiB and one of 1 GiB. Guess
-# how long a load takes in each, and the factor between the two times.
+# One thread follows a chain of indices through an array. Each load returns the index of the next one, so the thread can
+# do nothing but wait. The kernel and its instructions are the same for an array of 4 KiB and one of 1 GiB. Guess how
+# long a load takes in each, and how many times longer the second one takes.
 #
-# That factor is why memory dominates this course. Most of the optimisations that follow replace loads from a
-# distant memory with loads from a closer one. So you need to know which memories a GPU has, how large they
-# are and how far away.
+# That factor is why memory dominates this course. Most of the optimisations that follow replace loads from a distant
+# memory with loads from a closer one. So you need to know which memories a GPU has, how large they are, and how far
+# away they are.
 
 # %% [markdown]
 # ## Pointer chasing: a kernel that can only wait
@@ -23,9 +23,9 @@
 # line. The address of each load is the result of the previous one, so the loop is bound by memory latency. This
 # technique is called *pointer chasing*.[^credit]
 #
-# [^credit]: Larry McVoy and Carl Staelin's [lmbench](https://www.usenix.org/publications/library/proceedings/sd96/mcvoy.html)
-#     measured CPU caches this way in 1996. [Wong et al.](https://doi.org/10.1109/ISPASS.2010.5452013) brought
-#     it to GPUs in 2010, and [Jia et al.](https://arxiv.org/abs/1804.06826) dissected Volta with it.
+# [^credit]: Larry McVoy and Carl Staelin's
+#     [lmbench](https://www.usenix.org/publications/library/proceedings/sd96/mcvoy.html) measured CPU caches this way in
+#     1996. [Wong et al.](https://doi.org/10.1109/ISPASS.2010.5452013) applied the technique to GPUs in 2010.
 
 
 # %% tab="Pseudocode"
@@ -89,10 +89,10 @@ try_it(chasing, CHASE, loads=(0, 4, 20))
 # around one L2 cache, with device memory in stacks next to the chip. A block of threads runs on one SM from start to
 # finish, so its threads use that SM's L1 cache.
 #
-# The slider in the figure sets the *working set*, the data that a program keeps coming back to. The figure
+# The slider in the figure sets the size of the *working set*, the data that a program keeps coming back to. The figure
 # highlights the closest memory that can hold all of it.[^plan]
 #
-# [^plan]: A schematic drawing. On the real chip, the SMs form eight groups, the graphics processing clusters
+# [^plan]: The drawing is schematic. On the real chip, the SMs form eight groups, the graphics processing clusters
 #     (\GPCs), and which SMs are disabled differs from chip to chip.
 #
 # ??? definition "SM | SMs"
@@ -229,25 +229,24 @@ if gpu_here():
             print(f"{name}: {given[name]:,} {unit}".rstrip())
 
 # %% [markdown]
-# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but only {{ devices.h100_sxm.sms }}
-# are enabled in the SXM model used here and {{ devices.h100_pcie.sms }} in the PCIe card. A full A100 chip has
-# {{ count.full_a100 }}, and {{ devices.a100_sxm_80_gb.sms }} are enabled. A kernel runs unchanged on all of these
-# GPUs, because blocks aren't tied to particular SMs.
+# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but only {{ devices.h100_sxm.sms }} are
+# enabled in the SXM model used here and {{ devices.h100_pcie.sms }} in the PCIe card. A kernel runs unchanged on all of
+# these GPUs, because blocks aren't tied to particular SMs.
 #
 # ??? question "How do we know what a chip looks like inside?"
-#     From three sources. Manufacturers document part of the design in white papers. Photographs of the bare
+#     There are three sources. Manufacturers document part of the design in white papers. Photographs of the bare
 #     silicon show regular areas, which are memory, and repeated ones, which are SMs. And programs can probe the
-#     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level)
-#     shows where each cache ends. The plan above uses what NVIDIA and the driver report; its proportions
-#     aren't those of the chip.
+#     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level) shows
+#     where each cache ends. The plan above uses what NVIDIA and the driver report; its proportions aren't those of the
+#     chip.
 #
 # ??? question "Why does a GPU have so many more arithmetic units than a CPU?"
-#     Compare areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
+#     Compare their areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
 #     {{ area.cpu_each | .2f }} mm² per unit. The full H100 chip has {{ area.gpu_units | , }}, or
-#     {{ area.gpu_each | .3f }} mm² per unit, a factor of {{ area.ratio | .0f }} less. A CPU core spends most of its area
-#     on making one thread fast, with large caches and with logic that predicts branches and reorders instructions.
-#     The chiplet measures 10.70 mm × 6.75 mm according to ComputerBase, without memory controllers. NVIDIA's white
-#     paper gives 814 mm² for the GPU.
+#     {{ area.gpu_each | .3f }} mm² per unit, which is smaller by a factor of {{ area.ratio | .0f }}. A CPU core spends
+#     most of its area on making one thread fast, with large caches and with logic that predicts branches and reorders
+#     instructions. The chiplet measures 10.70 mm × 6.75 mm according to ComputerBase, without memory controllers.
+#     NVIDIA's white paper gives 814 mm² for the GPU.
 
 # %% [markdown]
 # ## Inside an SM
@@ -363,8 +362,8 @@ show(
 # - *Shared memory* belongs to a block. On an H100, blocks can also form a cluster and access each other's
 #   shared memory.
 #
-# [^local]: Two misconceptions are common: that local memory is close to the thread, and that every access to
-#     it is as slow as device memory. It's located in device memory but cached, so a value that has been
+# [^local]: Two misconceptions are common: that local memory is close to the thread, and that every access to it is as
+#     slow as an access to device memory. Local memory is part of device memory but cached, so a value that has been
 #     \spilled and is still in L1 costs an L1 hit.
 #
 # ??? definition "Global memory"
@@ -464,9 +463,7 @@ void lay_ring(unsigned* ring, unsigned lines,
 """)
 
 # %% [markdown]
-# Before we time anything, we test both kernels. A `case` holds the arguments of a launch, `output` is an array for
-# the kernel to fill, and `agree` compares each kernel with its pseudocode. During the measurement, we compare the
-# line where each chase ends with the line computed from the formula for the links.
+# Before we time anything, we test both kernels.
 
 # %%
 from tilewise import agree, case, ceil_div, constant, output
@@ -643,37 +640,37 @@ if np.isfinite(list(wait_ns.values())).all():
     assert far["memory"] > 2 * far["l2"] > 8 * far["l1"], "the title says that latency rises in steps"
 
 # %% [markdown]
-# Three levels show up. A load takes {{ cycles.near | .0f }} cycles from L1 in a ring of 4 KiB. A load from L2 takes
-# {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }} cycles, depending on the size of the ring. In a ring of 1 GiB,
-# nearly all of which is in device memory, a load takes {{ cycles.memory | .0f }}.[^tlb]
+# The figure shows three levels. A load takes {{ cycles.near | .0f }} cycles from L1 in a ring of 4 KiB. A load from L2
+# takes {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }} cycles, depending on the size of the ring. In a ring of 1
+# GiB, nearly all of which is in device memory, a load takes {{ cycles.memory | .0f }}.[^tlb]
 #
 # The first step comes a little before 256 KiB. Two reasons are likely: L1 doesn't get all of that memory, because the
 # system reserves 1 KiB of shared memory for each block, and a cache can evict lines before it is full.
 #
-# The second step starts soon after {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB.
+# The second step starts just above {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB.
 # NVIDIA's [white paper on the
 # A100](https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf)
-# suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our one thread would
-# then have only one partition to cache its data.
+# suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our single thread's
+# data would then be cached in only one of the two partitions.
 #
-# [^tlb]: At the recorded clock of {{ clock_ghz | .2f }} GHz, and including a few cycles to compute the address.
-#     In large rings, it also includes translating virtual addresses to physical ones, since the caches for page
-#     tables (TLBs) are small too.
+# [^tlb]: At the recorded clock rate of {{ clock_ghz | .2f }} GHz, these latencies include a few cycles to compute the
+#     address. In large rings, they also include translating virtual addresses to physical ones, since the caches for
+#     page tables (TLBs) are small too.
 
 # %% [markdown]
 # ## The answer
 #
-# From a 4 KiB array, a load takes {{ ns.near | .0f }} ns; from a 1 GiB array, {{ ns.memory | .0f }} ns, which is
-# {{ ratio.memory | .0f }}× longer. In between, an 8 MiB array fits in L2, and a load takes {{ ns.l2 | .0f }} ns. The
-# kernel is the same each time: only the location of its data has changed.
+# A load from a 4 KiB array takes {{ ns.near | .0f }} ns, and a load from a 1 GiB array takes {{ ns.memory | .0f }} ns,
+# {{ ratio.memory | .0f }}× longer. An 8 MiB array fits in L2, so a load from it takes {{ ns.l2 | .0f }} ns. The kernel
+# is the same each time: only the location of its data has changed.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and
-#   device memory. From L1 and shared memory to L2 to device memory, each level is larger and
-#   slower.
-# - The time of a dependent load is the latency of the level that holds the data. Shrink the working set to fit a
+# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and device
+#   memory. From L1 and shared memory, through L2, to device memory, each level is larger and slower than the one
+#   before.
+# - A dependent load takes as long as the latency of the level that holds its data. Shrink the working set to fit a
 #   closer level, and the same code runs faster.
 # - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.
 #
@@ -748,7 +745,7 @@ exercise(
 )
 
 # %% [markdown]
-# Our thread waits {{ ns.memory | .0f }} ns for 4 bytes, so it reads {{ alone_mb_per_s | .0f }} MB/s from a memory
-# that can deliver {{ chip.memory_tb_per_s | .2f }} TB/s. To keep that memory busy, about {{ in_flight_mb | .1f }} MB
-# of loads must be in flight at any time. How fast can a kernel run with that many loads in flight? That's the
-# question [the roofline model](../speed/roofline.py) answers.
+# Our thread waits {{ ns.memory | .0f }} ns for 4 bytes, so it reads at {{ alone_mb_per_s | .0f }} MB/s from a memory
+# that can deliver {{ chip.memory_tb_per_s | .2f }} TB/s. To keep that memory busy, about {{ in_flight_mb | .1f }} MB of
+# loads must be in flight at any time. How fast can a kernel run with that many loads in flight? That's the question
+# [the roofline model](../speed/roofline.py) answers.

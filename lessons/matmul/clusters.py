@@ -8,14 +8,14 @@
 # ---
 
 # %% [markdown]
-# An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at
-# once. On the one that we measured, the driver says {{ fours.at_once }}: {{ fours.idle }} SMs stay idle, and a launch
-# of {{ fours.naive }} clusters takes a second wave.
+# An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at once.
+# On the H100 and on the H200 we measured, the driver reports room for only {{ fours.at_once }}: {{ fours.idle }} SMs
+# stay idle, and a launch of {{ fours.naive }} clusters takes a second wave.
 #
 # This lesson is about synchronising more than one block, or only part of one. The blocks of a *cluster* wait for each
 # other and access each other's shared memory. A *named barrier* synchronises some of a block's warps. With
-# *programmatic dependent launch*, a kernel starts before the previous one has finished. You'll run each in a small
-# kernel and break it on purpose. The questions are always the same: who waits for whom, and does everyone arrive?
+# *programmatic dependent launch*, a kernel starts before the previous one has finished. You'll run each of these in a
+# small kernel and break it on purpose.
 
 # %% fold="Imports, and numbers for the text"
 import ctypes
@@ -34,9 +34,10 @@ MACHINE = "H200"  # whose records of this lesson the text quotes
 # %% [markdown]
 # ## GPCs: where a cluster fits
 #
-# The blocks of a *thread block cluster* run at the same time, on SMs of one *GPC* (graphics processing cluster).
-# Write `__cluster_dims__(4, 1, 1)` in front of the kernel, or set the cluster's size when you launch it. If blocks
-# weren't guaranteed to run at the same time, waiting for another one could hang: it might not have started yet.
+# The blocks of a *thread block cluster* run at the same time, on SMs of one *GPC* (graphics processing cluster). Write
+# `__cluster_dims__(4, 1, 1)` in front of the kernel, or set the cluster size when you launch it. If the blocks weren't
+# guaranteed to run at the same time, a block that waits for another could hang, because the other might not have
+# started yet.
 #
 # ??? definition "GPC | GPCs"
 #     Graphics processing cluster: a group of SMs on the chip. The blocks of a thread block cluster run within one.
@@ -45,9 +46,9 @@ MACHINE = "H200"  # whose records of this lesson the text quotes
 #     Blocks that are launched together, run at the same time on SMs of one GPC, and have a
 #     barrier of their own.
 #
-# Which SMs can share a cluster differs from chip to chip, because some are disabled. To find out, launch
-# clusters of many sizes, let each block store the index of its SM (`%smid`), and put SMs that were ever in one cluster into one
-# group.
+# Which SMs can share a cluster differs from chip to chip, because different SMs are disabled on each. To find out,
+# launch clusters of many sizes, let each block store the index of its SM (`%smid`), and group together all SMs that
+# have ever shared a cluster.
 
 # %% fold="Kernel and launch of the measurement"
 WHERE = Kernel(
@@ -196,29 +197,28 @@ publish(
 )
 
 # %% [markdown]
-# On the H200 in the figure, this procedure finds {{ gpcs.number }} groups of {{ gpcs.least }} to {{ gpcs.most }} SMs.
-# A group of *s* SMs has room for *s* / 4 clusters of four, rounded down. These add up to {{ gpcs.fours }}, and the
-# driver says the same.[^groups]
+# On the H200 in the figure, this procedure finds {{ gpcs.number }} groups of {{ gpcs.least }} to {{ gpcs.most }} SMs. A
+# group of *s* SMs has room for *s* / 4 clusters of four, rounded down. These add up to {{ gpcs.fours }} clusters, the
+# number that the driver reports.[^groups]
 #
-# [^groups]: The output calls each group a GPC, although an H100 has only eight GPCs, according to NVIDIA's white
-#     paper.
+# [^groups]: The output calls each group a GPC, although according to NVIDIA's white paper, an H100 has only eight GPCs.
 #
 # Clusters of more than eight blocks aren't portable: the kernel must opt in with
-# `cudaFuncAttributeNonPortableClusterSizeAllowed`. With that, an H100 or H200 supports up to 16 blocks per cluster,
-# and this H200 runs {{ gpcs.sixteens }} clusters of that size at once, on {{ gpcs.sixteens_sms }} SMs. Clusters of
-# two use all {{ fours.pairs_sms }}. So ask `cudaOccupancyMaxActiveClusters` before you choose a cluster's size and a
-# grid.
+# `cudaFuncAttributeNonPortableClusterSizeAllowed`. After opting in, an H100 or H200 supports up to 16 blocks per
+# cluster, but on this H200, clusters of 16 can use only {{ gpcs.sixteens_sms }} SMs. Clusters of two use all
+# {{ fours.pairs_sms }}. So call `cudaOccupancyMaxActiveClusters` before you choose the cluster size and the grid.
 #
 # ## Distributed shared memory
 #
-# Four blocks share one row of a matrix, and each sums a part of it. How do they add their partial sums? Through global memory, that
-# takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared memory:
+# Four blocks share one row of a matrix, and each sums a part of it. How do they add their partial sums? Doing so
+# through global memory takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared
+# memory:
 #
 # - `mapa` turns the address of a shared variable into the address of the same variable in another block of the cluster.
-# - `ld.shared::cluster` loads from there. Stores, atomics and `mbarrier.arrive` work in the same way.
+# - `ld.shared::cluster` loads from that address.
 # - `barrier.cluster.arrive` and `barrier.cluster.wait` together form a barrier for all threads of the cluster.
 #
-# In CUDA C++, `cooperative_groups::this_cluster()` has `sync()` and `map_shared_rank()`.
+# In CUDA C++, `cooperative_groups::this_cluster()` provides `sync()` and `map_shared_rank()`.
 #
 # ??? definition "Distributed shared memory"
 #     The shared memory of all blocks of a thread block cluster, which each of them can access.
@@ -365,8 +365,8 @@ try_it(summing, SPOILT, rows=(1, 2, 4), cols=(1, 300, 1000))
 # Both barriers are needed. Before the first, block 1 may not even have started. Without the second, block 1 may exit while
 # block 0 still reads. Independent work goes between `arrive` and `wait`.
 #
-# How far away is the other block's shared memory? It should be farther than the block's own, and closer than the L2.
-# A pointer chase, in which each load needs the result of the previous one, gives the latency:
+# How far away is another block's shared memory? A pointer chase, in which each load needs the result of the previous
+# one, gives the latency:
 
 # %% fold="Kernel of the measurement"
 CHASE = Kernel(
@@ -467,22 +467,23 @@ if complete(LATENCY):
             x="latency [cycles]",
             form=".0f",
             role="read",
-            title="The latency of another block's shared memory is closer to the L2's than to that of a block's own",
+            title="The latency of distributed shared memory is closer to the L2's than to that of local shared memory",
             caption=f"Latency of a load whose address is the result of the previous one, on an {MACHINE}. Other blocks: the mean over the seven other blocks of a cluster of eight.",
         )
     )
 
 # %% [markdown]
-# A load from another block takes {{ latency.least | .0f }} to {{ latency.most | .0f }} cycles. That's {{ latency.times | .0f }}× the
-# latency of the block's own shared memory, and {{ latency.of_l2 | .0%}} of the L2's. So use distributed shared memory to exchange
-# results, with many loads in flight, rather than as a larger shared memory.
+# A load from another block takes {{ latency.least | .0f }} to {{ latency.most | .0f }} cycles. That's
+# {{ latency.times | .0f }}× the latency of the block's own shared memory, and {{ latency.of_l2 | .0%}} of the L2's. So
+# use distributed shared memory to exchange results, with many loads in flight, not to extend a block's own shared
+# memory.
 #
 # ## Multicast: one load for all blocks
 #
 # In a matrix-vector multiplication, every block needs the whole vector. In a cluster, each of the four blocks loads a
 # quarter of it, and the [TMA](tma.py) writes that quarter to the shared memory of all four: a *multicast*. Bit *r* of a
-# mask selects the block of rank *r*. In each selected block, the data arrive at the same address, and their bytes count on the
-# mbarrier at the same address.
+# mask selects the block of rank *r*. In each selected block, the data arrive at the same shared-memory address, and the
+# mbarrier at the same address counts their bytes.
 #
 # ??? definition "Multicast"
 #     One TMA copy that arrives in the shared memory of several blocks of a cluster.
@@ -547,10 +548,11 @@ matvec(const float* W, const float* x, float* y, int rows) {
 MATVEC.region("multicast")
 
 # %% [markdown]
-# Each block expects the bytes of all four quarters, although it requests only one. The cluster barrier must come
-# before the copies; otherwise bytes could arrive at an mbarrier that isn't initialised yet. In a ring of stages,
-# there's a third rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it.
-# So, with addresses from `mapa`, they arrive at the `empty` barrier of every block that loads a part of the stage.
+# Each block expects the bytes of all four quarters, although it requests only one. The cluster barrier must come before
+# the copies; otherwise bytes could arrive at an mbarrier that isn't initialised yet. In a ring of stages, there's a
+# third rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it. So consumers
+# use `mapa` to arrive at the `empty` barriers of *all* blocks that load a part of the stage, not just at their own
+# block's.
 
 # %% fold="Code of the checks and of the table"
 
@@ -607,29 +609,27 @@ broken_table(
 )
 
 # %% [markdown]
-# [GEMM on Hopper](hopper.py#clusters-and-multicast) shares tiles of B in this way.
-#
 # ## Named barriers: ids and counts
 #
-# `__syncthreads()` waits for every thread of the block. If producers and consumers run different loops, some never
-# arrive. But each block has 16 barriers, and `__syncthreads()` uses only number 0. The others are *named
+# `__syncthreads()` waits for every thread of the block. If producers and consumers run different loops, some threads
+# never reach it. But each block has 16 barriers, and `__syncthreads()` uses only number 0. The others are *named
 # barriers*, and you say how many threads take part:
 #
 # | instruction | the warp | the barrier completes when |
 # |---|---|---|
 # | `__syncthreads()`, the same as `bar.sync 0` | arrives and waits | all threads of the block have arrived |
 # | `bar.sync id, count` | arrives and waits | `count` threads have arrived |
-# | `bar.arrive id, count` | arrives and goes on | `count` threads have arrived |
+# | `bar.arrive id, count` | arrives and continues | `count` threads have arrived |
 #
 # ??? definition "Named barrier | named barriers"
 #     One of the barriers 1 to 15 of a block, `bar.sync` and `bar.arrive`. It completes when a given number of threads have
 #     arrived, and can then be used again.
 #
-# The count includes the threads that wait and those that go on. A warp arrives as a whole, so the count is a multiple of
-# 32, and all warps that use the barrier must pass the same count.
+# The count includes both the threads that wait and those that arrive and continue. A warp arrives as a whole, so the
+# count is a multiple of 32, and all warps that use the barrier must pass the same count.
 #
 # In the next kernel, warps 0 and 2 are producers and warps 1 and 3 consumers. Each pair shares a tile and uses two
-# barriers with a count of 64, for the 32 threads that arrive and go on and the 32 that wait.
+# barriers with a count of 64, for the 32 threads that arrive and continue and the 32 that wait.
 #
 # - Barriers 1 and 2, `full`: the producer calls `bar.arrive` after writing, the consumer `bar.sync` before reading.
 # - Barriers 3 and 4, `empty`: the consumer calls `bar.arrive` after reading, the producer `bar.sync` before writing.
@@ -720,9 +720,9 @@ broken_table(
 )
 
 # %% [markdown]
-# With a count of 96, a barrier waits for a warp that never comes. A count of 32 is worse: each warp's own arrival
-# completes the barrier, so nobody waits for anybody. The kernel doesn't hang, but some of its results are
-# occasionally wrong.
+# With a count of 96, a barrier waits for a warp that never arrives. A count of 32 is worse: each warp's own arrival
+# completes the barrier, so no warp waits for another. The kernel doesn't hang, but some of its results are occasionally
+# wrong.
 #
 # An [mbarrier](tma.py#the-life-of-an-mbarrier) could do the same. It can also count the bytes that the TMA delivers,
 # and it works across a cluster. But a named barrier needs no shared memory, no initialisation and no parity.
@@ -791,8 +791,9 @@ for _ in range(2):
 print(a[0], "= 4 + 4: element 4, plus 1 in each of four steps")
 
 # %% [markdown]
-# Without the attribute, as here, `griddepcontrol` does nothing, so the same kernel works with and without PDL. The simulator runs
-# one launch at a time and can't find a missing wait. Only a GPU can, and only sometimes.
+# If the kernel is launched without the attribute, as it is here, `griddepcontrol` does nothing, so the same kernel
+# works with and without PDL. The simulator runs one launch at a time and can't find a missing wait. Only a GPU can, and
+# only sometimes.
 
 # %% fold="Code of the check"
 
@@ -815,7 +816,7 @@ agree(chain_step, CHAIN_STEP, [stepping(1), stepping(300), stepping(1000)], rtol
 # Now time a chain of {{ chain.steps }} such kernels, with prologues of up to {{ chain.longest | , }} cycles. Predict
 # first. Without the attribute, a kernel should take as long as its prologue plus the {{ chain.base | .2f }} µs of a
 # tiny kernel in a graph. With the attribute and the trigger at the start, its prologue should overlap the previous
-# kernel, as in a pipeline of two stages, so it should take only the longer of the two times.
+# kernel, as in a two-stage pipeline, so a kernel should take only the longer of the two times.
 
 # %% fold="Variants of the measurement"
 STEPS = 20
@@ -956,21 +957,21 @@ publish(
 
 # %% [markdown]
 # With PDL, a kernel takes {{ chain.pdl | .1f }} µs without a prologue, and {{ chain.pdl_longest | .1f }} µs with the
-# longest one. That's far less than predicted, and less than the {{ chain.longest_us | .1f }} µs of that prologue, so
-# at least {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they wait, so
-# each lets the next one start while several earlier ones are still in their prologues.
+# longest one. This is much less than predicted, and less than the {{ chain.longest_us | .1f }} µs that the prologue
+# takes, so at least {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they
+# wait, so each lets the next kernel start while several earlier kernels are still in their prologues.
 #
 # Without the attribute, the slope is as predicted, but each kernel takes {{ chain.above | .1f }} µs more: the
 # prediction was based on launches in a graph, whereas these are launches into a stream. The attribute without the
-# trigger saves {{ chain.saved | .1f }} µs at every length: such a kernel counts as having triggered when its blocks
-# exit, so only the launch overlaps, not the prologue.
+# trigger saves {{ chain.saved | .1f }} µs at every length: without an explicit trigger, a block triggers when it exits,
+# so only the launch overlaps, not the prologue.
 #
 # And without the wait? In the worst of ten runs, all {{ chain.wrong | , }} elements were wrong.
 #
 # ## Takeaways
 #
-# - The blocks of a cluster run at the same time within one GPC, so clusters of more than two blocks can leave SMs idle. Ask
-#   `cudaOccupancyMaxActiveClusters` before you choose a size.
+# - The blocks of a cluster run at the same time within one GPC, so clusters of more than two blocks can leave SMs idle.
+#   Call `cudaOccupancyMaxActiveClusters` before you choose a size.
 # - Put a cluster barrier before the first access to another block's shared memory, and one before any block exits. A
 #   multicast writes to the same address in each block selected by its mask, and each block must expect all the bytes
 #   that it receives, not just those it requests.
@@ -979,10 +980,10 @@ publish(
 #
 # ## In your own kernel
 #
-# If a kernel with clusters is slow, compare its grid with `cudaOccupancyMaxActiveClusters`: one cluster too many
-# costs a whole wave. If it hangs at a barrier, write down for each named barrier who arrives, who waits, and the
-# total count. In Nsight Systems, PDL shows up as overlapping kernels in one stream; if yours don't overlap, look for
-# a kernel, memset or event in between.
+# If a kernel with clusters is slow, compare the number of clusters in its grid with what
+# `cudaOccupancyMaxActiveClusters` returns: one cluster too many costs a whole wave. If it hangs at a barrier, write
+# down for each named barrier who arrives, who waits, and the total count. In Nsight Systems, PDL shows up as
+# overlapping kernels in one stream; if yours don't overlap, look for a kernel, memset or event in between.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

@@ -59,17 +59,17 @@ show(
         x="elements read from shared memory per multiply-add",
         form=".3g",
         title="An 8 × 8 register tile cuts shared-memory reads eightfold",
-        caption="Elements that a thread reads from shared memory per multiply-add, by the shape of its register tile, from (rows + columns) / (rows · columns).",
+        caption="Elements that a thread reads from shared memory per multiply-add, by the shape of its register tile: (rows + columns) / (rows · columns).",
     )
 )
 
 # %% [markdown]
 # ## Why reads from shared memory are the bottleneck
 #
-# An SM has four warp schedulers, and each issues one instruction per cycle. All four can issue a fused multiply-add (FFMA) in the
-# same cycle. Loads and stores are different: the four schedulers share one load/store (LSU) pipe, which handles one wavefront per
-# cycle. A load therefore costs the SM as much time as four FFMAs. With two loads per FFMA, the FP32 units run at an eighth of their peak,
-# however many warps you have.
+# An SM has four warp schedulers, and each issues one instruction per cycle. All four can issue a fused multiply-add
+# (FFMA) in the same cycle. Loads and stores are different: the four schedulers share one load/store (LSU) pipe, which
+# handles one wavefront per cycle. Even a load of a single wavefront therefore costs the SM as much time as four FFMAs.
+# With two loads per FFMA, the FP32 units run at an eighth of their peak, however many warps you have.
 #
 # Take a thread with 2 × 2 accumulators. For each k it reads two elements of A's column and two of B's row, and it uses each of them
 # twice: four reads for four FFMAs. With $R \times C$ accumulators, it reads $R + C$ elements for $R \cdot C$ FFMAs:
@@ -78,8 +78,7 @@ show(
 # \text{reads per FFMA} = \frac{R + C}{R \cdot C}
 # $$
 #
-# That's {{ loads.one | .0f }} for one accumulator, {{ loads.column | .3f }} for 8 × 1 and {{ loads.square | .2f }}
-# for 8 × 8. The kernels below get to 8 × 8 in small steps, much as in Simon Boehm's
+# The kernels below get to 8 × 8 in small steps, much as in Simon Boehm's
 # [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 #
 # ??? definition "Register tile | register tiles | register tiling"
@@ -270,10 +269,10 @@ void square_of_eight(const float* A, const float* B, float* C,
 """)
 
 # %% [markdown]
-# The price is registers. With 64 accumulators and 16 operands, the compiler needs {{ takes.registers | .0f }}
-# registers per thread, so only {{ takes.warps | .0f }} of 64 possible warps fit on an SM. For the FFMAs, that's
-# enough: a thread has 64 that don't depend on each other, and this instruction-level parallelism hides their latency,
-# as more warps would.
+# The price is registers. With 64 accumulators and 16 operands, the compiler needs {{ takes.registers | .0f }} registers
+# per thread, so only {{ takes.warps | .0f }} of 64 possible warps, or two blocks, fit on an SM. For the FFMAs, that's
+# enough: a thread has 64 FFMAs that don't depend on each other, and this instruction-level parallelism hides their
+# latency, as more warps would.
 
 # %% [markdown]
 # ## float4 loads: 16 bytes per instruction
@@ -377,7 +376,7 @@ FLOAT4.region("multiply")
 #
 # Shared memory broadcasts a word to any number of lanes. So the number of wavefronts depends on how many *distinct*
 # words a warp reads, not on how many lanes read each of them.[^wide] So far, a warp computes a strip of 16 × 128
-# elements of C and reads 16 + 128 elements per k. Make it a 64 × 32 rectangle, and the warp reads 64 + 32.
+# elements of C and reads 16 + 128 elements per k. If it computes a 64 × 32 rectangle instead, it reads only 64 + 32.
 #
 # [^wide]: A 16-byte load [takes at least two wavefronts](tiling.py#shared-memory-becomes-the-bottleneck), even if all
 #     lanes read the same four words.
@@ -408,9 +407,9 @@ show(
 )
 
 # %% [markdown]
-# Only the assignment of rows and columns to threads changes. It also splits the thread's eight columns
-# into two groups of four, 16 columns apart, so that the lanes of one `float4` load read neighbouring addresses and cause no bank
-# conflicts.
+# Only the assignment of rows and columns to threads changes. The new assignment also splits each thread's eight columns
+# into two groups of four, 16 columns apart, so that the lanes of one `float4` load read neighbouring addresses and
+# cause no bank conflicts.
 
 # %%
 FLOAT4.region("layout")
@@ -668,11 +667,11 @@ STAGED.region("pipeline")
 # %% [markdown]
 # ### Padding: conflict-free copies into shared memory
 #
-# `cp.async` can't transpose 16 bytes at once, so A is copied in pieces of 4 bytes: a warp copies eight neighbours
-# along k from each of four rows of A. In the transposed tile, the eight neighbours are in eight different rows of 128
-# words, so all eight hit the same bank: an 8-way conflict. Four words of padding shift each row of the tile by four
-# banks. Each row receives four elements, one per row of A, so the 8 × 4 elements then hit all 32 banks once. The
-# wavefronts of the copies fall from {{ counted.copies_in | .3f }} to {{ counted.padded_in | .3f }} per FFMA.
+# `cp.async` can't transpose a 16-byte piece as it copies it, so A is copied in pieces of 4 bytes: a warp copies eight
+# neighbours along k from each of four rows of A. In the transposed tile, the eight neighbours are in eight different
+# rows of 128 words, so all eight hit the same bank: an 8-way conflict. Four words of padding shift each row of the tile
+# by four banks. Each row receives four elements, one per row of A, so the 8 × 4 elements then hit each of the 32 banks
+# once.
 
 # %% [markdown]
 # ## Benchmark: all versions at 4,096
@@ -977,15 +976,15 @@ publish(
 )
 
 # %% [markdown]
-# The two register tiles bring the largest gain, {{ tile.times | .1f }}× together. After them, the bound hardly moves,
-# and the other steps bring the kernel closer to it. Warp tiles bring another {{ gain.warp_tiles | .2f }}×, double
+# The two register tiles bring the largest gain, {{ tile.times | .1f }}× together. After them, the bound hardly changes,
+# and the remaining steps bring the kernel closer to it. Warp tiles gain another {{ gain.warp_tiles | .2f }}×, double
 # buffering {{ gain.double_buffered | .2f }}×, and padding, which removes the 8-way conflicts,
-# {{ gain.double_buffered_padded | .2f }}×. We're now at {{ of_cublas.double_buffered_padded | .0%}} of cuBLAS.
+# {{ gain.double_buffered_padded | .2f }}×. The kernel now reaches {{ of_cublas.double_buffered_padded | .0%}} of
+# cuBLAS.
 #
-# A wider register tile, and an order of FFMAs that avoids register bank conflicts, take the kernel to
-# {{ of_cublas.three_stages | .0% }} of cuBLAS: see the Further page,
-# [Register banks and operand reuse](register_tiles_banks.py). A second Further page measures the kernel at
-# [other sizes, and with K split](register_tiles_sizes.py) among blocks.
+# A wider register tile, and an order of FFMAs that avoids register bank conflicts, bring the kernel to
+# {{ of_cublas.three_stages | .0% }} of cuBLAS: see the Further page, [Register banks and operand
+# reuse](register_tiles_banks.py).
 #
 # ??? definition "Register bank | register banks"
 #     One of the two parts of a scheduler's register file, for even and for odd register numbers. Each delivers one register
@@ -996,16 +995,16 @@ publish(
 #
 # With 64 accumulators per thread, 16-byte loads, warp tiles and double buffering, the kernel reaches
 # {{ of_cublas.double_buffered_padded | .0% }} of cuBLAS, up from {{ of_cublas.shared_memory_tile | .0% }} with one
-# accumulator. With the steps of the Further page it's {{ of_cublas.three_stages | .0% }}, or
-# {{ rate.three_stages | .0f }} TFLOP/s. cuBLAS itself reaches {{ of_peak.cublas | .0% }} of the peak.
+# accumulator. With the steps of the Further page, it reaches {{ of_cublas.three_stages | .0% }}, or
+# {{ rate.three_stages | .0f }} TFLOP/s.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A thread with R × C accumulators in registers reads R + C elements for R · C multiply-adds. That's why fast \GEMM kernels compute
 #   outer products of 8 × 8 or more per thread.
-# - The four schedulers of an SM share one load/store pipe, so a load costs as much as four FFMAs. Use 16-byte loads, and
-#   give each warp a tile that is close to square.
+# - The four schedulers of an SM share one load/store pipe, so even a one-wavefront load costs as much as four FFMAs.
+#   Use 16-byte loads, and give each warp a tile that is close to square.
 # - Double buffering with `cp.async` loads the next tile while the block multiplies the current one, with one barrier per tile.
 
 # %% [markdown]

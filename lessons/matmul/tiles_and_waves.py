@@ -1,7 +1,7 @@
 # ---
 # title: Tile and wave quantisation
 # needs: [machine/warps, speed/occupancy, matmul/tiling]
-# summary: "One more row and one more column turn 128 tiles into 153, for 132 SMs. How much slower does the matrix multiplication get?"
+# summary: "One more row and one more column turn 128 tiles into 153, but the GPU has 132 SMs. How much slower does the matrix multiplication get?"
 # description: "Why a slightly larger matrix multiplication can take far longer: partly empty tiles, and a last wave with work for few SMs."
 # date: 2026-11-21
 # tags: [tile quantisation, wave quantisation, occupancy]
@@ -83,7 +83,7 @@ if RAN:
 # ## Tile quantisation: whole tiles only
 #
 # A block always computes a whole tile. Where the matrix ends inside a tile, the threads beyond the edge run the same
-# loop over $k$, and a bounds check at the end keeps them from storing. That work is wasted.
+# loop over $k$, and a bounds check at the end keeps them from storing. Their work is wasted.
 #
 # Try tiles of 4 × 4 and a result of 8 rows. With 8 columns, 4 tiles cover it exactly. What does a ninth column cost? Move
 # the slider.
@@ -155,14 +155,11 @@ assert [tiles_of(*size, 128, 128)[0] for size in SIZES] == [4, 6, 9], "the text 
 # runs in *waves*. The last wave may be nearly empty, and it takes as long as a full one.
 #
 # Take four SMs with room for one block each. Eight blocks run in two full waves. Nine blocks need a third wave, in
-# which three SMs are idle. One more block costs a whole wave.
+# which three SMs are idle. The ninth block costs a whole wave.
 #
 # In general, a launch of $n$ blocks that each take time $t$ takes
 #
 # $$T = \left\lceil \frac{n}{S \cdot b} \right\rceil \cdot t.$$
-#
-# In our example, {{ ask.tiles }} blocks make up one wave on an H100. {{ ask.tiles_more }} blocks make two, and in the
-# second one {{ ask.last }} SMs work and {{ ask.idle }} are idle.
 #
 # ??? definition "Wave | waves"
 #     As many blocks of a launch as the device can hold at a time. They start together if all blocks
@@ -191,8 +188,8 @@ publish(
 #
 # The model assumes that blocks take equally long and that a slot is all they need. To test it, use blocks for which
 # both are true: each reads the clock until {{ stand.cycles | , }} cycles have passed. We limit how many fit on an SM by
-# allocating dynamic shared memory that the kernel never uses. According to the model, the time rises by one step after
-# every {{ ask.sms }} blocks if one block fits on an SM, and after every {{ stand.two }} if two fit.
+# allocating dynamic shared memory that the kernel never uses. According to the model, the time increases in steps:
+# after every {{ ask.sms }} blocks if one block fits on an SM, and after every {{ stand.two }} blocks if two fit.
 
 # %% needs="gpu" record="waiting_blocks" fold="The kernel that waits, and its launches on a GPU"
 WAIT = r"""
@@ -339,7 +336,7 @@ void product(const float* A, const float* B, float* C,
 """)
 
 # %% [markdown]
-# A result of 33 × 65 elements needs 2 by 3 tiles, so six blocks:
+# A result of 33 × 65 elements needs 2 × 3 tiles and therefore six blocks:
 
 # %%
 A = np.linspace(-1, 1, 33 * 40, dtype=np.float32).reshape(33, 40)
@@ -368,10 +365,10 @@ from tilewise import try_it
 try_it(lambda M, N: multiplied(M, N, 40), PRODUCT, M=(1, 33, 96), N=(1, 65, 96))
 
 # %% [markdown]
-# There are two models. If slots are what counts, {{ fit.slots }} tiles take two waves with one resident block per SM,
-# but a single wave with two. But a tile keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per
-# multiply-add, and both tiles use the same pipe. If that pipe is what counts, a second resident block gains nothing.
-# Then what matters is the number of tiles on the busiest SM, resident or not: $\lceil n / S \rceil$. The first step
+# There are two models. If slots are the limit, {{ fit.slots }} tiles take two waves with one resident block per SM and
+# a single wave with two. But a tile keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per
+# multiply-add, and both tiles use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then
+# the time depends on the number of tiles on the busiest SM, resident or not, $\lceil n / S \rceil$, and the first step
 # comes after only {{ ask.sms }} tiles.
 #
 # To tell the two apart, we also launch the kernel with so much dynamic shared memory that only one block fits on an SM.
@@ -484,18 +481,18 @@ if complete(US):
 # {{ work.step | .0% }}; a full second wave would double it. A block whose tile has a single useful column loads almost
 # none of $B$, so it can finish earlier.
 #
-# With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but it's lower:
-# {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster than one.
-# The truth lies between the two models: a second block can fill the gaps while the first one waits, but for the rest of
+# With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but the step is
+# smaller: {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster
+# than one. So neither model is exact: a second block can fill the gaps while the first one waits, but for the rest of
 # the time the two share a pipe.
 #
 # cuBLAS takes only {{ work.library_step | .0% }} longer for 385 columns than for 384. It has kernels for many tile
-# sizes and can also split $K$ among blocks; its heuristics choose between these options for each size.
+# sizes and can also split $K$ among blocks.
 
 # %% [markdown]
 # ??? question "Do SMs with nearly empty tiles idle?"
-#     That's a common misconception. They're as busy as the others, with elements that don't exist. The idle SMs are those that have no tile at
-#     all.
+#     No, although that's a common misconception. They're as busy as the others, with elements that don't exist. The
+#     idle SMs are those that have no tile at all.
 
 # %% [markdown]
 # ## Choosing a tile
@@ -504,9 +501,9 @@ if complete(US):
 #
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
-# Small tiles waste less in both ways, but a large tile reuses each element more often. So you trade waste against memory
-# traffic, and the best tile depends on the size. Move the sliders: at which sizes does an A100, with its {{ a100 }} SMs, lose
-# the most, and which of those are harmless on an H100?
+# Small tiles waste less in both ways, but a large tile reuses each element more often. So you trade off waste against
+# memory traffic, and the best tile depends on the size of the result. Move the sliders: at which sizes does an A100,
+# with its {{ a100 }} SMs, lose the most, and which of those are harmless on an H100?
 
 
 # %% fold="Code of the figure"
@@ -592,30 +589,31 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 #
 # A size that suits one GPU may not suit the next, but a rule helps: aim for a number of tiles just below a multiple of
 # the number of SMs, or for many waves. In a launch of $w$ waves, an almost empty last one wastes at most $1/w$ of the
-# time. A later lesson builds [Stream-K](shared_tiles.py) (Osama et al., [2023](https://arxiv.org/abs/2301.03598)),
-# which splits the last tiles.
+# time.
 
 # %% [markdown]
 # ## The answer
 #
 # According to the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on
-# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. With one more block than there are SMs, a launch of
-# blocks that only wait takes {{ stand.ratio | .1f }}× the time. From 132 to 143 tiles, the time of the tiled GEMM with
-# one block per SM grows by {{ work.step | .0% }}. It doesn't quite double, because the new tiles are nearly empty.
+# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. Two measurements support it. With one more block
+# than there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× the time. From 132 to 143 tiles,
+# the time of the tiled GEMM with one block per SM grows by {{ work.step | .0% }}: the time doesn't quite double,
+# because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A result is rounded up to whole tiles, and a launch to whole waves. One more row or column can cost a whole wave.
 # - Two resident blocks share an SM's pipes. The second one made this GEMM only {{ work.gain | .1f }}× faster.
-# - Many waves make the last one cheap. Small tiles give you more waves but more memory traffic.
+# - In a launch of many waves, an almost empty last wave costs little. Small tiles give you more waves but more memory
+#   traffic.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Look at `launch__waves_per_multiprocessor` in Nsight Compute: a value just above a small whole number, such as 1.05, means
-# a nearly empty last wave. Then shrink the problem a little, choose a smaller tile, or let
-# blocks share the last tiles.
+# Look at `launch__waves_per_multiprocessor` in Nsight Compute: a value just above a small whole number, such as 1.05,
+# means a nearly empty last wave. Then shrink the problem a little, choose a smaller tile, or let blocks share the last
+# tiles, as [Stream-K](shared_tiles.py) does.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
@@ -652,7 +650,7 @@ def best_tile_tests(answer):
 exercise(
     "Which tile?",
     """
-    A library has kernels for several tiles. `rates` maps each tile `(rows, columns)` to the rate at which an SM works on one,
+    A library has kernels for several tiles. `rates` maps each tile `(rows, columns)` to the rate at which an SM computes such tiles,
     relative to the fastest: large tiles are faster. Write `best_tile(M, N, sms, rates)`, which returns the tile that finishes
     an `M` × `N` result first, with one block per SM at a time. The tests pick 60 sizes at random and assign the tiles to SMs one by one.
     """,
@@ -666,6 +664,7 @@ exercise(
 )
 
 # %% [markdown]
-# With 4,097 rows and columns instead of 4,096, this model predicts {{ next.waves_more }} waves of 256 × 128 tiles instead of
-# {{ next.waves }}, which is {{ next.more | .0% }} more time. Yet the second GEMM can be several times slower:
-# one more column also changes the address at which each row begins. See [alignment](alignment.py).
+# With 4,097 rows and columns instead of 4,096, this model predicts {{ next.waves_more }} waves of 256 × 128 tiles
+# instead of {{ next.waves }}, which is {{ next.more | .0% }} more time. Yet the GEMM with 4,097 rows and columns can be
+# several times slower: one more column also changes the address at which each row begins. See
+# [alignment](alignment.py).

@@ -10,10 +10,10 @@
 # %% [markdown]
 # Delete one line, a barrier, from a kernel that adds up 256 values per block. On a GPU, {{ lost.loop.least | , }} to
 # {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums come out wrong, and different ones in every launch, yet
-# nothing is reported. That's a *race*, and it's easy to write one.
+# nothing is reported. That's a *race*.
 #
-# This lesson builds the kernel that needs those barriers. Where exactly do the threads have to wait for each other? And
-# how do you find the barrier that you forgot?
+# This lesson builds that kernel and its barriers. Where exactly do the threads have to wait for each other? And how do
+# you find the barrier that you forgot?
 
 # %% [markdown]
 # ## Shared memory
@@ -23,9 +23,9 @@
 # declare it with `__shared__`: one array per block, not one per thread.
 #
 # Combining many values into one, by a sum or a maximum, is a *reduction*. In its simplest form every thread stores one
-# value in shared memory, and then thread 0 adds them up. Between the two, thread 0 must wait until all the others have
-# stored theirs. `__syncthreads()` provides this wait: no thread continues until every thread in the block has arrived,
-# and whatever they wrote before the barrier is visible to all of them after it.
+# value in shared memory, and then thread 0 adds them up. Before it starts, thread 0 must wait until all the other
+# threads have stored their values. `__syncthreads()` provides this wait: no thread continues until every thread in the
+# block has arrived, and whatever they wrote before the barrier is visible to all of them after it.
 #
 # ??? definition "Reduction | reductions"
 #     Combining many values into one with an operation that may be grouped freely, such as a sum or a maximum.
@@ -90,7 +90,7 @@ def sum_by_one_numba(x, sums):
 
 
 # %% [markdown]
-# Run it on 256 ones. You don't need a GPU:
+# Run it on 256 ones:
 
 # %%
 import numpy as np
@@ -102,10 +102,10 @@ print(total[0])
 # %% [markdown]
 # ## A tree of partial sums
 #
-# While thread 0 adds, 255 threads sit idle. Let half of them add as well. With eight values, threads 0 to 3 each add
-# the value four places to the right, which leaves four partial sums. Next, threads 0 and 1 each add the value two
-# places to the right; finally, thread 0 adds its neighbour. That takes three steps instead of seven additions in a
-# row. For 256 values, it takes {{ tree.steps }} steps instead of 255.
+# While thread 0 adds, 255 threads sit idle. Let half of the threads add instead. With eight values, threads 0 to 3 each
+# add the value four places to the right, which leaves four partial sums. Next, threads 0 and 1 each add the value two
+# places to the right; finally, thread 0 adds its neighbour's value. This takes three steps instead of seven additions
+# in a row. For 256 values, it takes {{ tree.steps }} steps instead of 255.
 #
 # In each step, thread `t` adds the value at `t + h` to its own, and then `h` is halved. Every step reads what other
 # threads wrote in the step before, so there has to be a barrier in the loop.
@@ -258,7 +258,7 @@ show(
         extent=64,
         start=3,
         title="Each step reads what the previous step wrote",
-        caption="The tree with 64 values, one block of two warps, line by line as the simulator ran it. A block of 64 threads uses 64 of the 256 elements of smem.",
+        caption="The tree with 64 values, one block of two warps, line by line as the simulator ran it.",
     )
 )
 
@@ -267,7 +267,7 @@ show(
 # each thread executes {{ tree.barriers }} barriers: one after the stores, and one after each of the {{ tree.steps }} steps. The last
 # one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ needed.barriers }} are enough.
 #
-# From interval {{ tree.alone_from }} on, only one warp adds; the other seven just go from one barrier to the next.
+# From interval {{ tree.alone_from }} on, only one warp works; the other seven just go from one barrier to the next.
 
 # %% fold="Code of the figure"
 full = SUM_BY_TREE.on(summing(256)).simulate(trace=Trace())
@@ -313,9 +313,10 @@ agree(sum_by_tree, NO_LAST_BARRIER, sizes, rtol=0.0)  # no hazard, so the barrie
 # %% [markdown]
 # ## A missing barrier is a race
 #
-# Leave out the barrier before the loop. Now a thread may add a value that hasn't been stored yet. The simulator runs one warp after the other, so
-# warp 0 finds elements that nobody has written, and then warp 4 writes where warp 0 has read. Two threads access
-# the same element, at least one of them writes, and nothing orders the two: that's a *race*. The simulator names the element and both lines.
+# Leave out the barrier before the loop. Now a thread may add a value that hasn't been stored yet. The simulator runs
+# one warp after the other, so warp 0 reads elements that haven't been written, and then warp 4 writes to them. Two
+# threads access the same element, at least one of them writes, and nothing orders the two: that's a *race*. The
+# simulator names the element and both lines.
 #
 # ??? definition "Race | races"
 #     Two threads access the same element, at least one of them writes, and nothing orders the two accesses. The result depends
@@ -342,10 +343,10 @@ expect_hazard(NO_FIRST_BARRIER.on(summing(256)), "uninitialised", line_with="sme
 expect_hazard(NO_FIRST_BARRIER.on(summing(256)), "race", line_with="smem[t] = i < n")
 
 # %% [markdown]
-# Now leave out the barrier in the loop instead. The first race that the simulator reports is *within a warp*: thread 0 reads what thread 16, a
-# lane of the same warp, has just written. You might expect the lanes of a warp to run in lockstep. They don't have to. Since Volta, each lane has its
-# own program counter, and a compiler that sees no barrier may reorder a thread's loads and stores, as long as that
-# thread itself can't tell the difference.
+# Now leave out the barrier in the loop instead. The first race that the simulator reports is *within a warp*: thread 0
+# reads what thread 16, a lane of the same warp, has just written. You might expect the lanes of a warp to run in
+# lockstep. They needn't. Since Volta, each lane has its own program counter, and a compiler that sees no barrier may
+# reorder a thread's loads and stores, as long as that thread itself can't tell the difference.
 
 # %%
 NO_BARRIER_IN_THE_LOOP = Kernel(r"""
@@ -390,7 +391,7 @@ void sum_by_warp(const float* x, float* sums, int n) {
 expect_hazard(NO_SYNCWARP.on(summing(64, 32)), "race", line_with="smem[t] += smem[t + h]")
 
 # %% [markdown]
-# Run the tree with and without its barriers, at any block size up to 256. Which sizes lose elements?
+# Run the tree with and without its barriers, at any block size up to 256. At which sizes does the sum lose elements?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -452,13 +453,11 @@ for version in ("barrier in the loop", "first barrier", "__syncwarp"):
 publish(lost=lost)
 
 # %% [markdown]
-# All three fail. Without the barrier in the loop, {{ lost.loop.least | , }} to {{ lost.loop.most | , }} of
-# {{ lost.loop.of | , }} sums are wrong. Without the first barrier, about a third are wrong, and different ones each
-# time.
+# All three fail. Without the first barrier, about a third of the sums are wrong, and different ones in each launch.
 #
-# The single warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} sums are wrong, exactly the
-# same ones in all hundred launches. So the cause isn't timing: the compiled code does the wrong thing every time. A
-# race like that looks like an error in your formula, and running it again proves nothing.
+# The single warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} sums are wrong, exactly the same
+# ones in all hundred launches. So the cause isn't timing: the compiled code does the wrong thing every time. Such a
+# race looks like an error in your formula, and running the kernel again proves nothing.
 
 # %% [markdown]
 # ## Finding races: compute-sanitizer
@@ -473,9 +472,8 @@ publish(lost=lost)
 # compute-sanitizer --tool memcheck ./my_program    # out-of-bounds and misaligned accesses
 # ```
 #
-# Use both tools, the simulator and compute-sanitizer. The simulator checks every access and every barrier of a small launch,
-# including reads of uninitialised shared memory. compute-sanitizer checks your real program, but its `synccheck` doesn't
-# report every barrier that some threads skip.
+# The simulator checks every access and every barrier of a small launch, including reads of uninitialised shared memory.
+# compute-sanitizer checks your real program, but its `synccheck` doesn't report every barrier that some threads skip.
 
 # %% [markdown]
 # ## Threads that skip a barrier
@@ -488,10 +486,11 @@ publish(lost=lost)
 # memory.
 #
 # **They're still running, but elsewhere in the code.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and
-# threads with `t` ≥ `h` skip it. That's undefined on every GPU: it may hang, or threads may pair up at different
-# barriers.
+# threads with `t` ≥ `h` skip it. This is undefined behaviour on every GPU: the kernel may hang, or threads may pair up
+# at different barriers.
 #
-# One rule avoids both: put the bounds check around the work, never around the barrier, and never return before the last one.
+# One rule avoids both cases: put the bounds check around the work, never around the barrier, and never return before
+# the last one.
 
 # %%
 RETURNS_EARLY = Kernel(r"""
@@ -538,7 +537,7 @@ expect_hazard(BARRIER_INSIDE.on(summing(256)), "barrier", line_with="only thread
 # The sum can be wrong even with every barrier in place. Launch the tree with 96 threads on 96 ones. `h` is 48, 24, 12,
 # 6, 3, and then 3 / 2, which is 1 in integer arithmetic: three partial sums are left at that point, and the third is
 # never added. The sum is {{ odd.at_96 | .0f }}. No hazard is reported, since every access is legal. Only a test finds
-# the bug, and only {{ odd.right }} of the 256 block sizes pass. The exercise below asks you to fix it.
+# the bug, and only {{ odd.right }} of the 256 block sizes pass it. The exercise below asks you to fix it.
 
 
 # %% fold="Code of the figure"
@@ -568,9 +567,9 @@ show(
 # %% [markdown]
 # ## Fewer barriers
 #
-# Once only one warp has work left, the other warps can return, because no block-wide barrier follows. The lanes of the
-# last warp synchronise with `__syncwarp()`. That leaves {{ fewer.barriers }} of the {{ tree.barriers }} block-wide
-# barriers.
+# After the step with `h` = 32, only one warp has work left. The other warps can return, because no block-wide barrier
+# follows: the lanes of the last warp synchronise with `__syncwarp()`. This leaves {{ fewer.barriers }} of the
+# {{ tree.barriers }} block-wide barriers.
 
 # %%
 WARP_AT_THE_END = Kernel(r"""
@@ -778,14 +777,14 @@ block_sums = measure(
 # The tree takes {{ block_sums.tree.n_67108864.median | us }}. That's longer than the
 # {{ block_sums.one_thread_adds.n_67108864.median | us }} of the kernel in which one thread per block does all the
 # adding. The step count ignores the barriers, and at each barrier all eight warps wait, including those with nothing
-# left to add. Running the last steps in one warp brings the tree down to
-# {{ block_sums.tree_last_steps_in_one_warp.n_67108864.median | us }}. The atomic version is the slowest, at
+# left to add. Running the last steps in one warp reduces the tree's time to
+# {{ block_sums.tree_last_steps_in_one_warp.n_67108864.median | us }}. The atomic version is the slowest of all, at
 # {{ block_sums.atomicadd_to_one_element.n_67108864.median | us }}: 256 atomic additions to the same element run one
 # after the other.
 #
 # `torch.sum` takes {{ block_sums.torch_sum.n_67108864.median | us }}. Its secret isn't a better tree: each of its
 # threads first adds up several values in registers and synchronises only then. The lesson on [parallel
-# reductions](reductions.py) takes that idea to thousands of values per block.
+# reductions](reductions.py) extends this idea to thousands of values per block.
 
 # %% [markdown]
 # ## The answer
@@ -845,7 +844,7 @@ exercise(
     """
     Fix `sum_by_tree` so that it is correct for every block of 1 to 256 threads. Change only the loop: every value
     is added once, all threads reach the barrier of each step, and the number of steps still grows
-    logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator watches the barriers.
+    logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator checks the barriers.
     """,
     answer=ANY_BLOCK,
     tests=any_block_tests,
@@ -865,7 +864,7 @@ exercise(
 )
 
 # %% [markdown]
-# A barrier synchronises only one block.[^cluster] Across blocks, each block writes a partial sum, and a second launch
-# or an atomic addition in device memory combines them.
+# A barrier synchronises only one block.[^cluster] To add up values across blocks, let each block write a partial sum,
+# and combine these sums with a second launch or with atomic additions in device memory.
 #
 # [^cluster]: On Hopper, a few blocks can be launched as a *cluster*. They run at the same time and have a barrier of their own.

@@ -170,7 +170,7 @@ def weighted_sum_turned(PT, V, O):
 
 
 # %% [markdown]
-# Run all four in order, as in one stream:
+# Run all four in order, as a single stream would:
 
 # %%
 N, d = 64, 32
@@ -187,10 +187,9 @@ print("weights of each query add up to 1:", np.allclose(PT.sum(axis=0), 1))
 # %% [markdown]
 # ## Prediction and measurement
 #
-# The loops are the same as before; only the addresses differ. If sectors set the pace, the scores kernel should be
-# {{ third.fewer | .1f }}× faster. Softmax is limited by its long chain of dependent operations, and the weighted sum
-# was already coalesced, so neither should get faster. That predicts {{ third.expected_us | us }} instead of
-# {{ third.before_us | us }}.
+# If sectors set the pace, the scores kernel should be {{ third.fewer | .1f }}× faster. Softmax is limited by its long
+# chain of dependent operations, and the weighted sum was already coalesced, so neither should get faster. Together,
+# this predicts {{ third.expected_us | us }} instead of {{ third.before_us | us }}.
 
 
 # %% fold="Code of the checks and of the prediction"
@@ -393,7 +392,7 @@ show(
         },
         x="time [µs]",
         form=".0f",
-        title="Coalescing speeds up the scores and softmax",
+        title="Coalescing speeds up the scores kernel and softmax",
         caption="Time of each step of attention at N = 1024, d = 128 on an {machine}, before and after the change of layout.",
     )
 )
@@ -451,9 +450,8 @@ assert not l1["busy_before"] < 0.95, "the text says that L1 was busy"
 assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a load takes longer"
 
 # %% [markdown]
-# The coalesced kernels take {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, which is less than
-# predicted and {{ third_gain.times | .1f }}× faster than before. Transposing $Q$ costs only {{ third_turn.us | .1f }}
-# µs of that.
+# The coalesced kernels take {{ attention_coalesced.kernel_3_coalesced.n_1024_d_128.median | us }}, less than predicted,
+# and are {{ third_gain.times | .1f }}× faster than before.
 #
 # The scores kernel gets {{ step.scores.times | .1f }}× faster, more than the sectors predict, because a request costs
 # one L1 look-up per cache line.
@@ -471,8 +469,8 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # - With the lanes along the queries and three matrices transposed, attention is {{ third_gain.times | .1f }}× faster with
 #   the same operations.
 # - If all lanes need the same element, one sector serves the whole warp.
-# - Coalescing also speeds up a chain of dependent operations that wait for loads: a request for one cache line
-#   completes earlier than a request for {{ sectors.stride_8 }}.
+# - Coalescing also speeds up a chain of dependent operations that wait for loads: a request for one cache line takes
+#   less time than a request for {{ sectors.stride_8 }}.
 
 # %% [markdown]
 # ## In your own kernel
@@ -495,5 +493,5 @@ exercise(
 
 # %% [markdown]
 # Two problems remain: the transpose of $Q$ has uncoalesced loads or stores, and softmax's one thread per query can't
-# keep the GPU busy. The lessons on \bank conflicts and parallel \reductions deal with them; first,
-# [number formats](precision.py).
+# keep the GPU busy. The lessons on \bank conflicts and parallel \reductions deal with them; the lesson on [number
+# formats](precision.py) comes first.

@@ -17,7 +17,7 @@
 # %% [markdown]
 # ## FP16 and FP32 accumulators
 #
-# The variable that collects a sum is its *accumulator*. Here one thread adds up FP16 values in an FP16
+# The variable in which a kernel adds up a sum is its *accumulator*. Here one thread adds up FP16 values in an FP16
 # accumulator and in an FP32 one.
 #
 # ??? definition "Accumulator | accumulators"
@@ -191,8 +191,8 @@ show(
 # at $2^{24}$, about 17 million.
 #
 # Long before that, each addition loses a little. The figure adds up random values between 0 and 1. A pairwise sum adds
-# adjacent values, then adjacent sums, and so on, so both operands are of about the same size. Errors then accumulate
-# over $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
+# adjacent values, then adjacent sums, and so on, so both operands always have about the same size. Rounding errors then
+# accumulate over $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
 
 # %% fold="Code of the check and of the numbers"
 from tilewise import agree, bf16, case, check, output, publish, uniform
@@ -276,7 +276,7 @@ show(
         log_x=True,
         log_y=True,
         title="Sequential sums stop growing in 16 bits; pairwise sums don't",
-        caption="Root-mean-square relative error of sixteen sums of random FP16 values between 0 and 1, compared with float64. In FP32, the shortest sums are exact, so they have no point on this logarithmic axis.",
+        caption="Root-mean-square relative error of sixteen sums of random FP16 values between 0 and 1, compared with float64. In FP32, the shortest sums are exact, so this logarithmic axis can't show them.",
     )
 )
 
@@ -304,9 +304,10 @@ check(
 # %% [markdown]
 # ## ReLU in FP16: half the bytes
 #
-# What do fewer bits buy? ReLU sets negative values to zero. Per element it does one operation and moves
-# {{ relu.bytes_32 }} bytes in FP32, {{ relu.bytes_16 }} in FP16, so FP16 doubles the \intensity. ReLU is memory-bound, so
-# the \roofline predicts that its time halves. Its result doesn't suffer, because a maximum never rounds.[^nan]
+# What do fewer bits buy? ReLU sets negative values to zero. Per element, it performs one operation and moves
+# {{ relu.bytes_32 }} bytes in FP32 or {{ relu.bytes_16 }} in FP16, so FP16 doubles the \intensity. ReLU is
+# memory-bound, so the \roofline predicts that its time halves. ReLU loses no accuracy, because taking a maximum
+# involves no rounding.[^nan]
 #
 # [^nan]: A common misconception: `fmaxf(x, 0.0f)` does the same as `np.maximum(x, 0)`. They differ if `x` is NaN:
 #     CUDA's function then returns 0, while NumPy and PyTorch return NaN.
@@ -541,10 +542,10 @@ publish(over={"fp16": LIMIT["FP16"], "fp32": LIMIT["FP32"]})
 # A *fused multiply-add* computes $a \cdot b + c$ in one instruction and rounds only once. It's faster and
 # more accurate than two instructions, so the compiler uses it wherever it can.
 #
-# In a softmax, it can surprise you. The stored maximum $m$ of the scaled logits is a *rounded* product. Then the
-# compiler fuses $x \cdot \text{scale} - m$ and subtracts $m$ from the *exact* product. For the largest logit you get
-# the rounding error of $m$ instead of 0.[^fmad] For example, with three decimal digits, $1.11 \times 1.11 = 1.2321$ is
-# stored as 1.23, and the fused difference is 0.0021.
+# In a softmax, this instruction can surprise you. The stored maximum $m$ of the scaled logits is a *rounded* product. If the
+# compiler fuses $x \cdot \text{scale} - m$, then $m$ is subtracted from the *exact* product. For the largest logit, the
+# result is the rounding error of $m$, which is usually not 0.[^fmad] For example, with three decimal digits,
+# $1.11 \times 1.11 = 1.2321$ is stored as 1.23, and the fused difference is 0.0021.
 #
 # ??? definition "Fused multiply-add"
 #     One instruction for a·b + c with a single rounding at its end.
@@ -616,14 +617,12 @@ show(
 )
 
 # %% [markdown]
-# The exponential turns this residual into a factor. With logits up to a thousand before scaling, it's harmless; with
-# logits up to a million, the largest exponential is off by {{ residual.large | .1% }}. All exponentials of a row are
-# off by about the same factor, so most of it cancels when softmax divides by their sum. But with even larger logits,
-# the exponential overflows. That's how FlashAttention came to [return NaN in
-# PyTorch](https://github.com/pytorch/pytorch/issues/121558) and why it got [an option to avoid the
+# The exponential turns this residual into a factor. With logits up to a thousand before scaling, the residual is
+# harmless; with logits up to a million, the largest exponential is off by {{ residual.large | .1% }}. All exponentials
+# of a row are off by about the same factor, so most of it cancels when softmax divides by their sum. But with even
+# larger logits, the exponential overflows. This made FlashAttention [return NaN in
+# PyTorch](https://github.com/pytorch/pytorch/issues/121558), which is why it gained [an option to avoid the
 # instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
-#
-# A scale that is a power of two, such as 1/8 for $d = 64$, leaves no residual, because the product isn't rounded.
 #
 # ??? question "Is it better to forbid fused multiply-adds?"
 #     Usually not: they're faster and more accurate. Trouble starts when you mix them with separate
@@ -895,14 +894,15 @@ show(
 
 # %% [markdown]
 # FP16 is only {{ matvec.ratio_16 | .1f }}× faster than FP32, and INT8 only {{ matvec.ratio_8 | .1f }}×, although INT8
-# reads a quarter of the bytes. Why not more? Subtract the time that each matrix needs at the fastest read rate. What
-# remains doesn't shrink with the bytes: it's {{ conversion.rest_32 | us }} for FP32 and {{ conversion.rest_8 | us }}
-# for INT8. It behaves like a fixed \overhead per launch, so the fewer bytes you read, the more it matters.
+# reads a quarter of the bytes. Why not more? Subtract the time that it takes to read each matrix at the fastest read
+# rate. What remains doesn't shrink with the bytes: it's {{ conversion.rest_32 | us }} for FP32 and
+# {{ conversion.rest_8 | us }} for INT8. This remainder behaves like a fixed \overhead per launch, so the fewer bytes
+# you read, the more it matters.
 #
 # Could the conversions from INT8 be to blame?
 # [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
 # avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so if you write an unsigned byte
-# $b$ into the lowest bits of the float $2^{23}$, you get $2^{23} + b$. With $b$ as the weight plus 128, one subtraction
+# $b$ into the lowest bits of the float $2^{23}$, you get $2^{23} + b$. If $b$ is the weight plus 128, one subtraction
 # gives the weight as a float.
 
 # %% fold="The INT8 kernel without conversions"
@@ -979,15 +979,16 @@ assert not few_us[8] < 0.5 * rows_us["8192 rows", "INT8"], "the text: time hardl
 assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 
 # %% [markdown]
-# That saves a little: {{ matvec_without_conversions.magic_number.median | us }} instead of
-# {{ matvec_without_conversions.conversion_instruction.median | us }}. FP32 needs no conversion and has the same
-# \overhead. So neither bytes nor conversions explain the \overhead.
+# The trick saves little: {{ matvec_without_conversions.magic_number.median | us }} instead of
+# {{ matvec_without_conversions.conversion_instruction.median | us }}. So neither bytes nor conversions explain the
+# \overhead.
 #
-# The cause is latency. On an H200, INT8 takes {{ short.all_8 | us }} for all {{ short.rows | , }} rows and still
-# {{ short.few_8 | us }} for an eighth of them; FP32 needs {{ short.few_32 | us }} for that eighth. With four weights
-# per load, a warp needs {{ short.steps }} steps per row in every format, and only a few loads are in flight at once.
+# The cause is the latency of each row's loads. On an H200, INT8 takes {{ short.all_8 | us }} for all
+# {{ short.rows | , }} rows, but {{ short.few_8 | us }} for only an eighth of them, and FP32 is hardly slower for that
+# eighth, at {{ short.few_32 | us }}. With four weights per load, a warp needs {{ short.steps }} steps per row in every
+# format, and only a few of its loads are in flight at once.
 #
-# On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row by
+# On normally distributed weights, INT8's error is only {{ matvec.error_8 | .1% }}. But replace one weight per row with
 # an *outlier* of 100, and the outlier determines the scale: {{ matvec.zeros | .0% }} of the weights become 0, and the
 # relative error of everything but the outliers is {{ matvec.outlier_int8 | .0% }}. There are two remedies. With one
 # scale per group of 32 weights, an outlier spoils only its own group, and the error is
@@ -1001,12 +1002,11 @@ assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 # %% [markdown]
 # ## Peak throughput by format
 #
-# Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores do {{ grown.step | .0f }}× as many
-# operations per second each time the number of bits is halved. How much of the growth in GPU \throughput does that
+# Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores perform twice as many operations
+# per second each time the number of bits is halved. How much of the growth in GPU \throughput does this
 # explain?[^sheets]
 #
-# [^sheets]: A100, H100 and B200: this course's table of devices, with its sources. P100 and V100: NVIDIA's data sheets
-#     for the Tesla P100 (SXM2) and V100 (SXM2). TF32 counts as 32 bits.
+# [^sheets]: TF32 counts as 32 bits. The P100 and V100 are the SXM2 models.
 
 # %% fold="Code of the figure"
 from tilewise.models import device
@@ -1055,14 +1055,14 @@ show(
         y="peak [TFLOP/s]",
         log_y=True,
         title="Halving the number of bits doubles the tensor cores' peak",
-        caption="Peaks (data sheets) of P100, V100, A100, H100 and B200, dense, by format; the 8-bit line counts integer operations.",
+        caption="Dense peak throughput of the P100, V100, A100, H100 and B200 by format, from their data sheets. The 8-bit line counts integer operations.",
     )
 )
 
 # %% [markdown]
 # From FP32 on the P100 to INT8 on the B200, the peak grew {{ grown.all | .0f }}×. The shorter format explains a factor
-# of {{ grown.format }}. Plain FP32 has also gained a factor of {{ grown.fp32 | .0f }}, from more units and higher clock
-# rates. The remaining {{ grown.matrix | .0f }}× comes from tensor cores.
+# of {{ grown.format }}. Plain FP32 has also gained a factor of {{ grown.fp32 | .0f }}. The remaining
+# {{ grown.matrix | .0f }}× comes from tensor cores.
 
 # %% [markdown]
 # ## The answer
@@ -1083,9 +1083,9 @@ show(
 # ## In your own kernel
 #
 # In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: only if it's high can a shorter storage
-# format alone speed up the kernel. If it falls after the change, widen your loads. Compare with a float64 reference on
-# real data, and look for FP16 arithmetic in long sums with `smsp__sass_thread_inst_executed_op_hadd_pred_on.sum` and
-# `smsp__sass_thread_inst_executed_op_hfma_pred_on.sum`.
+# format alone speed up the kernel. If it falls after the change, widen your loads. Compare the results with a float64
+# reference on real data, and look for FP16 arithmetic in long sums with
+# `smsp__sass_thread_inst_executed_op_hadd_pred_on.sum` and `smsp__sass_thread_inst_executed_op_hfma_pred_on.sum`.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise

@@ -8,10 +8,11 @@
 # ---
 
 # %% [markdown]
-# What do a scan, a stencil and a histogram have in common? Their arithmetic is trivial, and their cost is data movement.
-# In these seven puzzles you move data between lanes, along rows, four floats at a time, and through shared memory. The simulator
-# reports a missing barrier, an unfilled halo and every bank conflict. A warm-up: a matrix of 64 by 96 floats fills
-# 768 sectors. How many sectors does a transpose store if it stores each element alone, and what is the minimum?
+# What do a scan, a stencil and a histogram have in common? Their arithmetic is trivial: data movement determines their
+# cost. In these seven puzzles, you move data between lanes, along rows, four floats at a time, and through shared
+# memory. The simulator reports a missing barrier, an unfilled halo and every bank conflict. A warm-up: a matrix of 64
+# by 96 floats fills 768 sectors. How many sectors does a transpose store if it stores each element on its own, and what
+# is the minimum?
 #
 # `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
 # [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
@@ -19,8 +20,8 @@
 # %% [markdown]
 # ## Warp scan
 #
-# A *scan* gives each element the sum of all elements up to it. The lanes of a warp can read each other's registers, so
-# a scan takes fewer steps than there are lanes.
+# A *scan* replaces each element with the sum of all elements up to and including it. The lanes of a warp can read each
+# other's registers, so a scan takes fewer steps than there are lanes.
 
 # %%
 from tilewise import puzzle
@@ -30,7 +31,7 @@ puzzle("memory/scan")
 # %% [markdown]
 # ## Coalesced row sums
 #
-# The final reduction is given. Your task is to decide which elements each lane reads.
+# The final reduction is given. What matters is which elements each lane reads.
 
 # %%
 puzzle("memory/row_sums")
@@ -38,8 +39,8 @@ puzzle("memory/row_sums")
 # %% [markdown]
 # ## float4 loads and stores
 #
-# A `float4` load moves 16 bytes per lane. The address must be aligned, as it is here, and all four floats must be
-# inside the array, which you have to check.
+# A `float4` load moves 16 bytes per lane. The address must be aligned, as it is here. You have to check that all four
+# floats are inside the array.
 
 # %%
 puzzle("memory/vectors")
@@ -47,8 +48,8 @@ puzzle("memory/vectors")
 # %% [markdown]
 # ## Stencil with a halo
 #
-# Each element is needed by five threads. Each block loads its own elements into shared memory once, together with a
-# *halo*: the neighbouring blocks' elements that it also needs.
+# Each element is needed by five threads, so it pays to load it into shared memory once. A block also needs a *halo*: a
+# few elements that belong to its neighbours.
 
 # %%
 puzzle("memory/stencil")
@@ -65,7 +66,7 @@ puzzle("memory/transpose")
 # %% [markdown]
 # ## Tree reduction
 #
-# Each step needs the results of the previous one, and half as many threads.
+# Each step needs the results of the previous step and uses half as many threads.
 
 # %%
 puzzle("memory/tree")
@@ -73,8 +74,7 @@ puzzle("memory/tree")
 # %% [markdown]
 # ## Histogram with fewer global atomics
 #
-# Atomics keep a histogram correct, however many threads update it at once. It's up to you how many of them go to
-# global memory.
+# Atomics keep a histogram correct, however many threads update it at once.
 
 # %%
 puzzle("memory/histogram")
@@ -84,8 +84,8 @@ puzzle("memory/histogram")
 #
 # - The addresses that a warp accesses in one instruction determine the number of sectors in global memory and of
 #   wavefronts in shared memory.
-# - Put a barrier between a write and a read by another thread, and let every thread of the block do its part and
-#   reach the barrier before any thread returns.
-# - An element that is stored alone costs a whole sector. Through a tile, a transpose stores no more sectors than the matrix
-#   fills.
+# - Put a barrier between a write by one thread and a read by another, and let no thread return before it has reached
+#   the barrier.
+# - An element that is stored alone costs a whole sector. With a tile in shared memory, a transpose stores no more
+#   sectors than the matrix fills.
 # - The tail, the halo and the last row are where a kernel that looks right goes wrong.

@@ -1,7 +1,7 @@
 # ---
 # title: Launch overhead, CUDA graphs and five bottlenecks
 # needs: [speed/roofline]
-# summary: "Do 2²⁴ additions in one launch, and then again in 4,096 launches of 4,096 each. How much slower is the second way?"
+# summary: "Do 2²⁴ additions in one launch, and then again in 4,096 launches of 4,096 each. How much slower are the small launches?"
 # description: "What a kernel launch costs, when it matters, how CUDA graphs and streams help, and how to tell five bottlenecks apart."
 # date: 2026-11-21
 # tags: [launch, CUDA graph, bottleneck]
@@ -44,7 +44,7 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 
 # %% [markdown]
 # Launch it once on 255 elements, then on three pieces of 85. The slice `a[85:170]` is simply an array that starts
-# later, so the kernel doesn't change. Without a GPU, the same lines run on the simulator.
+# later, so the kernel doesn't change.
 
 # %%
 import numpy as np
@@ -83,10 +83,9 @@ try_it(addition, VEC_ADD, n=(1, 255, 2000))
 # %% [markdown]
 # ## Launch overhead: when the device waits for the host
 #
-# A launch is asynchronous. The host packs the arguments, writes a command into the stream, and moves
-# on to the next launch while the device executes the previous one. The two work in parallel, so the
-# slower one sets the pace. Long kernels hide the host's work. Between short ones the device idles:
-# that's *overhead*.
+# A launch is asynchronous. The host packs the arguments, writes a command into the stream, and moves on to the next
+# launch while the device executes the previous one. The two work in parallel, so the slower one sets the pace. Long
+# kernels hide the host's work. Between short ones, the device sits idle. This idle time is the *overhead*.
 #
 # Take round numbers: {{ model.launches }} launches, {{ model.host_us }} µs of host work for each, and
 # {{ model.device_us }} µs per kernel. The host needs {{ model.launches }} × {{ model.host_us }} =
@@ -234,8 +233,8 @@ def torch_one_by_one(arrays, n):
 # that's {{ guess.n | .1f }} million additions. With smaller pieces, halving the size should double the time.
 # Each measurement starts from an idle device and includes the host's work.[^lead]
 #
-# [^lead]: Elsewhere in the course, [timing](../../how-we-measure.md) excludes it. Including it makes even a single
-#     launch take well over its memory-bound time.
+# [^lead]: Elsewhere in the course, [timing](../../how-we-measure.md) excludes the host's work. Including it makes even
+#     a single launch take well over its memory-bound time.
 
 # %% fold="Code of the measurement"
 timed = measure(
@@ -320,13 +319,9 @@ if np.isfinite(list(TIMES.values())).all():
 # %% [markdown]
 # ## Five bottlenecks and their cures
 #
-# Horace He's [Making Deep Learning Go Brrrr](https://horace.io/brrr_intro.html) sorts programs by what
-# limits them: compute, memory bandwidth or overhead. We add two more: loading data over PCIe, the link
-# between host and device,[^links] and the network to other machines. A cure for the wrong one often does
-# nothing, so diagnose first.[^batch]
-#
-# [^links]: NVLink gives each H100 900 GB/s{from: NVIDIA H100 data sheet}, in both directions combined, and its PCIe
-#     link 128 GB/s{from: NVIDIA H100 data sheet}.
+# Horace He's [Making Deep Learning Go Brrrr](https://horace.io/brrr_intro.html) sorts programs by what limits them:
+# compute, memory bandwidth or overhead. We add two more: loading data over PCIe, the link between host and device, and
+# the network to other machines. Curing the wrong bottleneck often does nothing, so diagnose first.[^batch]
 #
 # [^batch]: A common misconception: if a smaller batch takes just as long, overhead is the limit. The kernel
 #     may also be memory-bound: it reads all of a model's weights, whether for one input or for eight. Gaps
@@ -541,15 +536,14 @@ if np.isfinite(LOAD):
 # %% [markdown]
 # A copy takes {{ loading.us | .0f }} µs, and the kernel with 2,048 multiply-adds per element
 # {{ loading.work_us | .0f }} µs.[^rate] The double-buffered loop is {{ loading.gain | .1f }}× faster than the
-# sequential one. With 8,192 multiply-adds the gain shrinks, because the copy is a small part of the total.
+# sequential one. With 8,192 multiply-adds, the gain shrinks, because the copy is a small part of the total.
 #
 # With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device has to wait. The only way
 # out is to copy fewer bytes. For example, tokenise text once and store 16-bit tokens.
 #
-# [^rate]: The kernel stays far below the arithmetic peak, while `chains`, from the [roofline lesson](roofline.py), has
-#     the same loop and gets much closer. Compiled for an H100, each multiply-add in `train` reads three \registers;
-#     each one in `chains` reads two \registers and a constant. On an H200, the kernel is much faster with a constant as
-#     the factor.
+# [^rate]: The kernel stays far below the arithmetic peak, whereas `chains`, from the [roofline lesson](roofline.py),
+#     gets much closer with the same loop. Compiled for an H100, each multiply-add in `train` reads three \registers;
+#     each one in `chains` reads two \registers and a constant.
 
 # %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
 OF_ARGUMENTS = "v = v * factor + addend;"
@@ -694,16 +688,16 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 )
 
 # %% [markdown]
-# In one stream, B starts when A has finished on all \SMs. In two, all {{ streams.two_streams.of }} \SMs run blocks of
-# both, and the pair takes far less time. Two kernels that each saturate the memory bandwidth can't gain like this,
-# because they'd have to share it.
+# In one stream, B starts when A has finished on all \SMs. In two streams, all {{ streams.two_streams.of }} \SMs run
+# blocks of both, and the pair takes far less time. Two kernels that each saturate the memory bandwidth can't gain in
+# this way, because they'd have to share it.
 
 # %% [markdown]
 # ## MFU: one number for a training step
 #
 # One ratio says how close a training step comes to the arithmetic peak, whatever the bottleneck: *model FLOP
-# utilisation*, MFU, from [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations that
-# the model's mathematics needs, about six per parameter and token,[^six] and divide by what the device could have
+# utilisation* (MFU), introduced with [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations
+# that the model's mathematics needs, about six per parameter and token,[^six] and divide by what the device could have
 # done in the same time at its peak.
 #
 # [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix
@@ -805,9 +799,9 @@ publish(
 )
 
 # %% [markdown]
-# With {{ mfu.parameters | .0f }} million parameters and {{ mfu.rate | .0f }} thousand tokens per second, the MFU is
-# {{ mfu.reached | .0% }}, relative to the 16-bit peak (data sheet) and without attention's matrix multiplications. MFU
-# shows how much is lost, but not where: for that you need a timeline.
+# With {{ mfu.parameters | .0f }} million parameters and {{ mfu.rate | .0f }},000 tokens per second, the MFU is
+# {{ mfu.reached | .0% }}, relative to the 16-bit peak (data sheet) and without counting attention's matrix
+# multiplications. MFU shows how much is lost, but not where. To find out, you need a timeline.
 
 # %% [markdown]
 # ## Which bottleneck is it?
@@ -854,27 +848,25 @@ exercise(
 # %% [markdown]
 # ## The answer
 #
-# In pieces of {{ piece | , }}, the additions take {{ in_pieces.times | .0f }}× the time of a single launch. The bytes
-# and the arithmetic are the same; the {{ launches | , }} launches make the difference. A CUDA graph brings that down to
-# {{ in_pieces.graph_times | .0f }}×. With pieces of four million additions, the factor is only
-# {{ in_pieces.four_million_times | .1f }}×, even without a graph.
+# In pieces of {{ piece | , }}, the additions take {{ in_pieces.times | .0f }}× the time of a single launch. A CUDA
+# graph reduces this factor to {{ in_pieces.graph_times | .0f }}×. With pieces of four million additions, the factor is
+# only {{ in_pieces.four_million_times | .1f }}×, even without a graph.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Host and device work in parallel, and the slower one sets the pace. A launch through CuPy costs
 #   several microseconds; in a CUDA graph, only a fraction of that remains per kernel.
-# - With pinned memory, two streams and two buffers, a step costs the longer of copy and computation, not their
-#   sum.
+# - With pinned memory, two streams and two buffers, a step takes as long as the copy or the computation, whichever is
+#   longer, not the sum of the two.
 # - Arithmetic, device memory, overhead, data loading, network: find out which one limits you before you optimise.
 
 # %% [markdown]
 # ## In your own kernel
 #
 # Run `nsys profile` and `nsys stats --report cuda_kern_exec_sum`, which lists each kernel's launch time next to its
-# execution time (`gpu__time_duration.sum` in Nsight Compute). If launching takes longer and the timeline
-# shows gaps between kernels, capture the launches in a CUDA graph or merge kernels before you optimise any of
-# them.
+# execution time. If launching takes longer and the timeline shows gaps between kernels, capture the launches in a CUDA
+# graph or merge kernels before you optimise any of them.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from itertools import pairwise

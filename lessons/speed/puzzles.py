@@ -18,9 +18,8 @@
 # %% [markdown]
 # ## Registers instead of intermediate stores
 #
-# The obvious kernel has three simple steps, and each of them writes to `out`. The compiler removes one of the three stores and every reload
-# of `out`, but an unnecessary store remains. So the arithmetic intensity is lower than it could be, which puts the kernel further to the
-# left on the roofline.
+# The obvious kernel has three simple steps, and each of them writes to `out`. The compiler removes one of the three
+# stores and every reload of `out`, but an unnecessary store remains.
 
 # %%
 from tilewise import puzzle
@@ -38,8 +37,8 @@ puzzle("speed/registers")
 # %% [markdown]
 # ## One sweep instead of two
 #
-# You can't count how often the maximum occurs before you know the maximum, or so it seems. But reading the
-# matrix twice doubles the traffic.
+# You can't count how often the maximum occurs before you know the maximum, or so it seems. Reading the matrix twice,
+# however, doubles the traffic.
 
 # %%
 puzzle("speed/one_pass")
@@ -60,7 +59,7 @@ puzzle("speed/sides")
 #   remove the stores, because it must assume that this array may overlap with another one that the kernel reads.
 # - One load can serve several results if one thread computes all of them.
 # - If you can update the result as you go, you don't need a second sweep.
-# - Divergence depends on which elements share a warp. Reassigning them removes it, here at the price of loading each sector
-#   twice.
+# - Divergence depends on which elements share a warp. Reassigning the elements removes the divergence, here at the
+#   price of loading each sector twice.
 #
 # For a summary of this part, see the [recap](../../recap.md#speed).

@@ -251,7 +251,7 @@ def test_another_machines_current_record_stands_in_and_its_stale_one_stops_nothi
     assert (run.machine, run.measurements[0].elsewhere) == ("nvidia-h200", ""), "the page speaks of the H200"
     made = run.on("nvidia-h100-80gb-hbm3").measurements[0]
     assert (made.stale, made.outdated, run.stale) == ("", ((H100, "product"),), frozenset())
-    note = "There is no current record for the H100: these times are from the H200."
+    note = "There are no current measurements from the H100: these times are from the H200."
     shown = page(run.on("nvidia-h100-80gb-hbm3"))
     assert "<summary>Recorded on NVIDIA H200, 2026-11-21</summary>" in shown
     assert f">{escape(note)}</p>" in shown

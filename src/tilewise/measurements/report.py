@@ -143,7 +143,7 @@ def elsewhere(wanted: str, record: Record | None) -> str:
         return ""
     name = next((one for one in MACHINES if device_slug(one) == wanted), wanted)
     own = driver_name(record.provenance["device"])
-    return f"There is no current record for the {driver_name(name)}: these times are from the {own}."
+    return f"There are no current measurements from the {driver_name(name)}: these times are from the {own}."
 
 
 def staleness(experiment: Experiment, record: Record | None) -> Stale | None:

@@ -93,7 +93,7 @@ class PuzzleOutput(Task):
             f"Why this budget is enough: {'; '.join(dict.fromkeys(self.reasons))}.",
             fence(self.start, ".cuda .tw-puzzle"),
             nested.html_block(self.panel(context)),
-            f"A lesson that helps: {self.lesson}.",
+            f"Helpful lesson: {self.lesson}.",
             fence(commands, ".sh"),
         ]
         parts += [

@@ -54,10 +54,10 @@ PUZZLE = Puzzle(
     name="memory/scan",
     title="Warp scan with shuffles",
     task="""
-    Each run of 32 elements belongs to one warp. Set `out[i]` to the sum of its run from the first
-    element up to and including element i. `__shfl_up_sync(0xffffffff, value, d)` returns the `value`
-    of the lane d positions lower; the first d lanes get their own value back. Every lane that hasn't
-    exited must execute the call, and no lane may read from a lane that has exited.
+    Each run of 32 elements belongs to one warp. Set `out[i]` to the sum of the elements of its run,
+    from the first up to and including element i. `__shfl_up_sync(0xffffffff, value, d)` returns the
+    `value` of the lane d positions lower; the first d lanes get their own value back. Every lane
+    that hasn't exited must execute the call, and no lane may read from a lane that has exited.
     """,
     launch="blocks of 64 or 96 threads, enough to cover n elements.",
     code=CODE,

@@ -77,12 +77,13 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: ceil_div(v["n"], THREADS) * (MOST_A_RUN * THREADS // 32 + 4),
-            "each of a block's 4 warps loads 32 floats from at most 5 sectors, and the halo may take 4 more",
+            "each of a block's 4 warps loads 32 floats from at most 5 sectors, "
+            "and the block's halo may take 4 more",
         ),
         Limit(
             "barriers",
             lambda v: ceil_div(v["n"], THREADS) * THREADS // 32,
-            "one barrier per block, between filling the tile and reading it",
+            "each block needs one barrier, between filling the tile and reading it",
         ),
     ),
     blanks=(

@@ -73,12 +73,12 @@ PUZZLE = Puzzle(
         Limit(
             "shared_store.wavefronts",
             lambda v: v["rows"] * runs(v["cols"]),
-            "one wavefront per row of a tile",
+            "storing a row of a tile takes one wavefront",
         ),
         Limit(
             "shared_load.wavefronts",
             lambda v: v["cols"] * runs(v["rows"]),
-            "one wavefront per column of a tile, without bank conflicts",
+            "without bank conflicts, loading a column of a tile takes one wavefront",
         ),
     ),
     blanks=(

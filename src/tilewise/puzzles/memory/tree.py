@@ -71,8 +71,8 @@ PUZZLE = Puzzle(
     title="Tree reduction in a block",
     task="""
     Each block sums up to 256 elements of `in` and writes one value, `sums[blockIdx.x]`. Each thread
-    has stored one element in the shared array `part`. Add them up in eight steps, each with half as
-    many threads as the one before.
+    has stored one element in the shared array `part`. Add up these elements in eight steps, each
+    with half as many threads as the one before.
     """,
     launch="blocks of 256 threads, enough to cover n elements.",
     code=CODE,
@@ -89,8 +89,8 @@ PUZZLE = Puzzle(
         Limit(
             "shared_load.wavefronts",
             lambda v: ceil_div(v["n"], THREADS) * _wavefronts(),
-            "two loads per active warp and step, without bank conflicts, "
-            "and one load of the result per block",
+            "each active warp makes two loads per step, without bank conflicts, "
+            "and each block loads the result once",
         ),
     ),
     blanks=(

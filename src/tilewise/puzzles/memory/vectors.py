@@ -42,16 +42,14 @@ def _requests(n: int) -> int:
     return runs(n // 4) + n % 4
 
 
-_WHY = (
-    "a warp moves 128 floats per request, and each of the up to 3 floats left over may need one more request"
-)
+_WHY = "a warp moves 128 floats per request, and up to 3 leftover floats may each need one more request"
 
 PUZZLE = Puzzle(
     name="memory/vectors",
     title="float4 loads and stores",
     task="""
     Set `out[i]` to `3 * in[i]` for each `i` below `n`. Move four floats with one load and one store,
-    as a `float4`. `n` need not be a multiple of 4. Both arrays are aligned to 16 bytes.
+    as a `float4`. `n` need not be a multiple of 4.
     """,
     launch="blocks of 64 or 128 threads, enough to cover n elements at 4 per thread.",
     code=CODE,

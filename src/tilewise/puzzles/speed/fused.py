@@ -59,7 +59,7 @@ PUZZLE = Puzzle(
     task="""
     `x` is a row-major matrix of `n` elements with `columns` columns. Multiply each element by the
     `gain` of its column, add the `shift` of its column, and squash the result y to `y / (1 + |y|)`.
-    Write only that to `out`.
+    Write only this value to `out`.
     """,
     launch="a one-dimensional grid of 128-thread blocks, rounded up to cover n elements.",
     code=CODE,

@@ -72,7 +72,7 @@ export function showMachine(article) {
     (block) => machineOf(block) !== wanted && !block.querySelector(".tw-measurement[data-machine]"),
   );
   for (const block of lacking) {
-    note(block, `${nameOf(machineOf(block))} (no record on the ${nameOf(wanted)})`);
+    note(block, `${nameOf(machineOf(block))} (not measured on the ${nameOf(wanted)})`);
   }
   nameOnce(article);
   if (changed) document.dispatchEvent(new Event("tw:content"));
