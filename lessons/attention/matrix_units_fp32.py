@@ -892,7 +892,7 @@ publish(
 # %% [markdown]
 # The MMAs alone would need {{ took.busy | .0% }} of a block's cycles at the rate of `mma.sync`. Loading and splitting
 # $q$ and $k$ takes {{ took.there | ,.0f }} cycles; with a single key tile per block, there's no other work to overlap
-# them with.
+# this with.
 #
 # How accurate is it? The next cell ran on the GPU. It prints the largest error against FP64, relative to the largest
 # result, at N = 1,024. "Three" and "one" are the numbers of MMAs per product; "by the units" means that the tensor
