@@ -10,11 +10,12 @@
 # %% [markdown]
 # One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. Along
 # the way, standard attention stores two {{ stored.matrix_mb | .1f }} MB matrices, the scores $S$ and the probabilities
-# $P$, and reads both back. Both grow with the square of the context: at {{ stored.long | , }} tokens, the two matrices
-# of a single head no longer fit in an H100's memory.
+# $P$, and reads both back. Both grow with the square of the context length: at {{ stored.long | , }} tokens, the two
+# matrices of a single head no longer fit in an H100's memory.
 #
-# *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), never stores either. Written as three PyTorch
-# operations, attention uses NVIDIA's own GEMMs. How much faster can our fused kernel be?
+# [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention needs no quadratic memory, and
+# *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), made it fast: it never stores either matrix.
+# Written as three PyTorch operations, attention uses NVIDIA's own GEMMs. How much faster can our fused kernel be?
 
 # %% [markdown]
 # ## Materialised matrices, and how to avoid them
@@ -31,10 +32,7 @@
 #
 # Take one query with scores 1 and 3 and, for brevity, values 10 and 20. After the first key, $m$ = 1, $z$ = 1 and $o$ =
 # 10. The second key raises $m$ to 3, so $\alpha = e^{-2}$ = 0.135, $z$ = 0.135 + 1 and $o$ = 1.35 + 20. The result is
-#     21.35 / 1.135 = 18.8, just as softmax gives.
-#
-# [Rabe and Staats](https://arxiv.org/abs/2112.05682) had shown that attention needs no quadratic memory; FlashAttention
-# made it fast.
+#     21.35 / 1.135 = 18.8, exactly what softmax gives.
 #
 # ??? question "Is a second pass over the keys needed once the sum is known?"
 #     For softmax itself, yes: its probabilities are the result. Attention doesn't need one. Weights that are too large
@@ -144,13 +142,12 @@ show(
 # ## One query row per group of threads
 #
 # In the first kernel, a block processes `BR` queries with `PARTS` threads per query, which divide the row of $d$
-# elements among themselves. It loads keys and values in tiles of `BC`. Its argument `bias` is added to a key's scores;
-# $-\infty$ masks the key. If all keys are masked, the output is zero. Nothing is approximated:[^approximate] it's the
-# same sum in a different order.
+# elements among themselves. It loads keys and values in tiles of `BC`. The kernel's `bias` argument is added to a key's
+# scores; a bias of $-\infty$ masks the key. If all keys are masked, the output is zero. Nothing is
+# approximated:[^approximate] it's the same sum in a different order.
 #
 # [^approximate]: A common misconception: FlashAttention is an approximation. Approximate attention, with sparse or
-#     low-rank matrices, does less arithmetic, but was often no faster, because the time went into memory traffic, as
-#     the [first paper](https://arxiv.org/abs/2205.14135) points out.
+#     low-rank matrices, does less arithmetic, but was often no faster, because the time went into memory traffic.
 
 
 # %% tab="Pseudocode"
@@ -563,8 +560,9 @@ publish(
 
 # %% [markdown]
 # With equal tiles, FlashAttention moves fewer elements.[^sub] Three kernels with larger tiles can move even less. But
-# FlashAttention's traffic is cheaper: it reads the same keys and values again and again, and the L2 keeps them, while
-# $S$ and $P$ are new bytes every time. What FlashAttention must load from device memory grows only with $N$.
+# FlashAttention's traffic is cheaper: it reads the same keys and values again and again, and they stay in the L2,
+# whereas every byte of $S$ and $P$ is new. As long as a head's keys and values fit in the L2, what FlashAttention loads
+# from device memory grows only with $N$.
 #
 # [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size, it still grows with
 #     $N^2$. What shrinks is the extra storage and, for equal tiles, the constant factor.
@@ -594,7 +592,7 @@ show(
         axes=("query tile", "key split", "head"),
         view="3d",
         title="Three axes of blocks: query tiles, key splits, heads",
-        caption="A launch for two heads, four query tiles and three key splits; each cell is one block. In the flat view the heads are layers.",
+        caption="A launch for two heads, four query tiles and three key splits; each cell is one block. In the flat view, the heads are layers.",
     )
 )
 publish(
@@ -611,8 +609,8 @@ publish(
 #
 # With 64 queries per block and the keys in 8 splits, one head has {{ chip.blocks }} blocks. A block keeps 64 queries,
 # 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KB in all. Each warp owns eight
-# queries, so no other warp needs their maxima, sums or probabilities. Each thread works on four of these rows: it first
-# computes 8 of the 128 scores in each row, then 8 of the 128 output columns. `cp.async` copies the tiles, and the
+# queries, so no other warp needs their maxima, sums or probabilities. Each thread works on four of these queries: for
+# each, it first computes 8 of the 128 scores, then 8 of the 128 output columns. `cp.async` copies the tiles, and the
 # values arrive while the scores are computed.
 
 
@@ -1014,7 +1012,7 @@ for name, inputs in AWKWARD.items():
 # %% [markdown]
 # ## Three bugs: a missing factor, wait or barrier
 #
-# Forget the factor $\alpha$, and nothing crashes. With one key tile per split, the result is even right; with more,
+# Forget the factor $\alpha$, and nothing crashes. With one key tile per split, the result is even correct; with more,
 # it's off by up to {{ forgot.most | .2f }}, and only a comparison with a reference reveals that. Forget the wait for
 # $v$, and threads multiply by values that haven't arrived. Forget the last barrier, and the next tile overwrites values
 # that a slower warp is still reading. The simulator catches the last two:
@@ -1092,8 +1090,7 @@ publish(
 # %% [markdown]
 # The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's only an estimate: we counted \PTX
 # instructions, whereas the hardware runs \SASS, and it leaves out the first loads and the kernel that combines the
-# splits. The roofline bound for the whole computation is {{ predicted.arithmetic_us | us }}, at peak FP32 throughput
-# (data sheet).
+# splits.
 #
 # The first kernel with eight queries per block also has {{ chip.blocks }} blocks, each of one warp.
 
@@ -1381,7 +1378,7 @@ if spent:
             ],
             unit="cycles",
             title="Two GEMMs take most of the time; the first wait is pure loss",
-            caption="Median cycles that a block of Kernel 6 spends in each part, N = 1,024 with one key tile per split, recorded on an {machine} from a cold L2.",
+            caption="Median cycles that a block of Kernel 6 spends in each part, for N = 1,024 with one key tile per split, recorded on an {machine} with a cold L2.",
         )
     )
 publish(
@@ -1400,7 +1397,7 @@ publish(
 #
 # If the GPU starts out idle, host overhead counts as well. This course launches kernels from Python, whereas PyTorch
 # launches them from C++, so Kernel 6 then takes longer than PyTorch. With both in a [CUDA graph](../speed/launches.py),
-# Kernel 6 wins again: {{ hosted.six_graph | us }} against {{ hosted.torch_graph | us }}.
+# Kernel 6 is faster again.
 
 
 # %% fold="Code of the measurement"
@@ -1540,13 +1537,14 @@ show(attention_so_far(6))
 # - Storage falls from $N^2$ to $N$. Traffic stays quadratic, with a factor that depends on the tile size, but the L2
 #   serves most of it.
 # - A block only has to write its output and its log-sum-exp, so keys can be split over blocks. With too few heads and
-#   query tiles, that's what fills the chip.
+#   query tiles, the splits fill the chip.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, compare `launch__grid_size` with the number of SMs: if attention has fewer blocks than SMs, split the
-# keys. If `dram__bytes_read.sum` grows with the square of the context, something still materialises $S$ or $P$.
+# In Nsight Compute, compare `launch__grid_size` with the number of SMs: if attention has fewer blocks than SMs, split
+# the keys. If `dram__bytes_read.sum` grows with the square of the context length, something still materialises $S$ or
+# $P$.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

@@ -14,7 +14,7 @@
 # without tensor cores run in half of PyTorch's time, {{ goal.us | us }}?
 #
 # The figure shows where the cycles of a block go. We make five changes, each aimed at one of these parts. Some of them
-# turn out to be slower.
+# turn out to make the kernel slower.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -78,9 +78,9 @@ publish(
 # %% [markdown]
 # ## Larger register tiles: two threads split d
 #
-# A thread of Kernel 6 has 4 × 8 accumulators. With 8 × 8, it would load 16 elements for 64 FMAs instead of 12 for 32, a
+# A thread of Kernel 6 has 4 × 8 accumulators. With 8 × 8, it would load 16 elements for 64 FMAs instead of 12 for 32: a
 # third less per FMA. But a block has only 64 × 128 scores, enough for just 128 threads: one warp per scheduler. While
-# that warp waits, its scheduler issues nothing. Kernel 6 with that shape takes {{ eight.us | us }}.
+# that warp waits, its scheduler issues nothing. With that shape, Kernel 6 takes {{ eight.us | us }}.
 #
 # So let two threads share a tile of 64 accumulators, each summing *half of the terms*. In $QK^T$, warps 0 to 3 process
 # the first 64 columns of $q$ and $k$, and warps 4 to 7 the others. In $PV$, each half of the warps processes half of
@@ -89,10 +89,10 @@ publish(
 # ## Transposed operands: alternating register banks
 #
 # An FMA reads three registers, and the register file has two banks, each of which delivers one register per
-# cycle.[^banks] Kernel 6 loads four adjacent columns of a row into four adjacent registers. So for *one* column, the
-# elements of its rows are four registers apart, and all of them are in the same bank. In a transposed tile, eight
-# queries of one column are adjacent, so they land in registers of alternating banks. For this reason, $q$ is transposed
-# during the copy, which then moves 4 bytes at a time, and the probabilities are transposed when they're stored.
+# cycle.[^banks] Kernel 6 loads four adjacent columns of a row into four adjacent registers. So the elements of a
+# *single* column are four registers apart, all in the same bank. In a transposed tile, eight queries of one column are
+# adjacent, so they land in registers of alternating banks. For this reason, $q$ is transposed during the copy, which
+# then moves 4 bytes at a time, and the probabilities are transposed when they're stored.
 #
 # [^banks]: [Register banks and operand reuse](../matmul/register_tiles_banks.py) measures the cost of register bank
 #     conflicts.
@@ -571,7 +571,7 @@ LATER, LAST, CLUSTER = (steps(0, join) for join in range(3))
 
 # %% [markdown]
 # Both GEMMs are sums of outer products, so they share one function. In $QK^T$, `x` is the transposed $q$ and `y` the
-# transposed $k$. In $PV$, `x` is the transposed probabilities, and `y` is $v$, which needs no transposing.
+# transposed $k$. In $PV$, `x` holds the transposed probabilities, and `y` is $v$, which needs no transposing.
 
 # %%
 LATER.region("multiply")
@@ -587,9 +587,10 @@ LATER.region("exchange")
 # %% [markdown]
 # ## A ring of column stages
 #
-# $QK^T$ uses one column of $q$ and $k$ after another, but Kernel 6 waits until all 96 KB have arrived. Here, a stage
-# is 16 columns of each half of $d$, {{ piece.kb | .0f }} KB. Two stages are in flight while one is used. The loads of
-# $v$ are interleaved with these stages, and this tile's last stages are followed directly by the next tile's first.
+# $QK^T$ consumes $q$ and $k$ one column at a time, but Kernel 6 waits until all 96 KB have arrived. Here, a stage holds
+# 16 columns of each half of $d$, {{ piece.kb | .0f }} KB in all. Two stages are in flight while a third is used. The
+# loads of $v$ are interleaved with these stages, and this tile's last stages are followed directly by the next tile's
+# first.
 
 # %%
 LATER.region("scores")
@@ -597,10 +598,10 @@ LATER.region("scores")
 # %% [markdown]
 # ## K row-major: transposing costs copies
 #
-# To transpose a tile of $k$, warps execute {{ requests.turned }} copy instructions of 4 bytes per thread. In row-major
-# order, {{ requests.lying }} of 16 bytes would do. Only one of the two operands has to alternate between register
-# banks. So the second version leaves $k$ row-major: a thread's eight keys are 16 rows apart, and it loads four
-# elements of each at a time.
+# To transpose a tile of $k$, the warps of the block execute {{ requests.turned }} copy instructions in all, and each
+# copies 4 bytes per thread. In row-major order, {{ requests.lying }} instructions of 16 bytes per thread would do. Only
+# one of the two operands has to alternate between register banks. So the second version leaves $k$ row-major: a
+# thread's eight keys are 16 rows apart, and it loads four elements of each at a time.
 
 # %%
 LATER.region("rows")
@@ -609,10 +610,10 @@ LATER.region("rows")
 # ## Three ways to combine the splits
 #
 # At $N$ = 1,024, the keys are split over eight blocks, and their results must be combined. Each block computes an
-# unnormalised $o$ with its $m$ and $z$. There are three ways to combine them.
+# unnormalised $o$ with its $m$ and $z$.
 #
-# **A second launch**, as in Kernel 6. It reads 4 MB of partial results. If the number of splits is known at compile time, all of its loads
-# can be in flight at once.
+# **A second launch**, as in Kernel 6, reads 4 MB of partial results. If the number of splits is known at compile time,
+# all of its loads can be in flight at once.
 #
 # **The last-arriving block.** A warp writes its results, executes a fence and increments a counter. The warp that
 # arrives last for a group of eight queries reads and combines all splits. No warp waits, and the counter ends up back
@@ -630,9 +631,9 @@ LAST.region("last")
 CLUSTER.region("cluster")
 
 # %% [markdown]
-# Without the last cluster barrier, a block could exit while another is still reading its shared memory. Clusters also
-# have a constraint that no barrier can remove. All blocks of a cluster must fit into one GPC at the same time, and each
-# of ours needs an SM to itself. The driver knows how many such clusters fit:
+# Without the last cluster barrier, a block could exit while another is still reading its shared memory. All blocks of a
+# cluster must also fit into one GPC at the same time, and each of ours needs an SM to itself. The driver knows how many
+# such clusters fit:
 
 # %% fold="Code that asks the driver" needs="gpu" record="clusters"
 if gpu_here():
@@ -674,8 +675,9 @@ publish(
 )
 
 # %% [markdown]
-# {{ clusters.fit | .0f }} clusters of eight fit at once, and {{ clusters.needed }} are needed, although {{ clusters.sms }} SMs would be enough for
-# {{ clusters.needed }} × 8 blocks. The last cluster has to wait for a second wave.
+# Only {{ clusters.fit | .0f }} clusters of eight fit at once, but {{ clusters.needed }} are needed, even though
+# {{ clusters.sms }} SMs would be enough for {{ clusters.needed }} × 8 blocks. The last cluster has to wait for a second
+# wave.
 
 # %% fold="The second launch"
 COMBINE_SOURCE = r"""
@@ -819,7 +821,7 @@ for launch, text, hazard in (
     expect_hazard(edited(launch, (text, "")), hazard)
 
 # %% [markdown]
-# Here's one head with two queries and three keys, all scores 0, so that each key gets 1/3:
+# Here's one head with two queries and three keys; all scores are 0, so each key gets a weight of 1/3:
 
 # %%
 Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)
@@ -952,14 +954,14 @@ publish(
 # version with the last-arriving block is slower, at {{ seen.last_us | us }}. There, one warp reads all splits of eight
 # queries, whereas the second launch uses eight warps.
 #
-# The cluster takes {{ seen.cluster_us | us }} because of its second wave. At N = 256, each block has the same work, but
-# only four clusters of two are needed. All fit, and the same kernel takes {{ in_cluster.short_us | us }}. Two such
-# waves, with the launch overhead counted once, would take {{ in_cluster.twice_us | us }}. Where all clusters fit, at N
-# = 256 and 4,096, the cluster version is the fastest.
+# The cluster version takes {{ seen.cluster_us | us }} because of its second wave. At N = 256, each block has the same
+# work, but only four clusters of two are needed. All fit, and the same kernel takes {{ in_cluster.short_us | us }}. Two
+# such waves, with the launch overhead counted once, would take {{ in_cluster.twice_us | us }}. At N = 4,096, there are
+# two splits as well, so all clusters fit. At both sizes, the cluster version is the fastest.
 #
 # At N = 4,096, the version with the second launch takes {{ seen.long_of_torch | .0% }} of PyTorch's time. At N = 256,
-# it's no faster than PyTorch, {{ seen.short_us | us }} compared to {{ seen.short_torch_us | us }}: four query tiles
-# and two splits are only eight blocks.
+# it's no faster than PyTorch, at {{ seen.short_us | us }} compared with {{ seen.short_torch_us | us }}: four query
+# tiles with two splits each make only eight blocks.
 
 # %% fold="The kernel with stamps"
 PARTS = ("first piece", "scores", "softmax", "mean", "parts out")
@@ -1054,10 +1056,10 @@ publish(
 )
 
 # %% [markdown]
-# The first FMA starts earlier, but not in proportion to the stage's size: a stage has a quarter of the bytes, but the
+# The first FMA starts earlier, but not in proportion to the stage's size: a stage has a quarter of the bytes and the
 # same latency. Of the two GEMMs, $PV$ became faster and $QK^T$ slower. Between its FMAs there are now four barriers,
 # the copies of the next stages with their address arithmetic, and the exchange. Averaged over both GEMMs, an FMA takes
-# {{ now.per_product | .2f }} cycles of a scheduler, down from {{ was.per_product | .2f }} in Kernel 6.
+# {{ now.per_product | .2f }} scheduler cycles, down from {{ was.per_product | .2f }} in Kernel 6.
 #
 # Can attention run in half of PyTorch's time? With two launches, that's hardly possible. Half would be
 # {{ goal.us | us }}, of which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel
@@ -1105,15 +1107,14 @@ if gpu_here():
 publish(errors=printed_errors("attention/flash_steps", "torch"))
 
 # %% [markdown]
-# The largest error is {{ errors.most | .1e }}. In each test, our error is at most {{ errors.worst_times | .1f }}×
-# PyTorch's.
+# The largest error is {{ errors.most | .1e }}.
 #
 # ## Takeaways
 #
 # - When a block's tile is too small for large register tiles, two threads can share a register tile and split its
 #   terms.
-# - A ring of small stages lets work start early, but each stage still has the full latency, and costs a barrier.
-# - Here, a cluster is the fastest way to combine splits if all clusters fit at once. If one doesn't, everything takes
+# - A ring of small stages lets work start early, but each stage has the full latency and costs a barrier.
+# - Here, a cluster is the fastest way to combine splits if all clusters fit at once. If one doesn't, the kernel takes
 #   two waves.
 #
 # ## In your own kernel
@@ -1157,8 +1158,8 @@ exercise(
     """
     Threads t and t + 128 of a block of 256 each add one half of row t; the second stores its sum in shared
     memory, and the first adds both. A barrier for all 256 threads would work, but only pairs of warps have to
-    synchronise. Write NUMBER, which of the barriers 1 to 15 a warp uses, and THREADS, how many threads arrive
-    there, so that each pair synchronises and no other warp waits. The tests use three row lengths, and they
+    synchronise. Write NUMBER (which of the barriers 1 to 15 a warp uses) and THREADS (how many threads arrive at
+    it) so that each pair synchronises and no other warp waits. The tests use three row lengths, and they
     also fail if the simulator reports a hazard.
     """,
     answer=OF_PAIRS,

@@ -52,7 +52,7 @@ publish(
 #
 # An FP16 number has 11 significant bits. Let $h$ be $x$ rounded to FP16, and let $l$ be the remainder times 2,048,
 # rounded to FP16 as well. The factor makes $l$ about as large as $h$, so that it doesn't become subnormal. Then
-# $x \approx h + l / 2048$, with 11 + 11 bits and one more from the sign of $l$.
+# $x \approx h + l / 2048$, with 11 + 11 bits and one more from the sign of $l$: 23 of FP32's 24.
 #
 # Take $x$ = 3.1415927. Rounded to FP16, $h$ = 3.140625. The remainder, 0.00096774, times 2,048 is 1.981934, and in
 # FP16 $l$ = 1.982422. Together, 3.140625 + 1.982422 / 2048 = 3.1415930, whereas $h$ alone has only three correct
@@ -124,9 +124,7 @@ check((high + low / 2048).round(7), [3.141593], name="the text's sum")
 
 # %% [markdown]
 # In dot products of 128 terms, splitting the operands and using three MMAs loses less accuracy than a chain of FP32
-# additions does: the errors are {{ split.three | .1e }} and {{ split.in_order | .1e }}, relative to the largest
-# result. A fourth MMA would cost a third more for little gain, and a single one, which is plain FP16, has an error of
-# {{ split.one | .1e }}.
+# additions does: the errors are {{ split.three | .1e }} and {{ split.in_order | .1e }}, relative to the largest result.
 #
 # ## The range of FP16
 #
@@ -147,8 +145,8 @@ show(
         y="largest relative error",
         log_x=True,
         log_y=True,
-        title="Two halves match FP32 from a ten-thousandth to 65,504",
-        caption="The largest error of high + low / 2048 among 16,384 random numbers between a power of two and the next, relative to the number, and half a unit in the last place of FP32.",
+        title="Two halves nearly match FP32 from 0.0001 to 65,504",
+        caption="The largest relative error of high + low / 2048 among 16,384 random numbers between each power of two and the next, compared with half a unit in the last place of FP32.",
     )
 )
 with np.errstate(all="ignore"):
@@ -163,9 +161,8 @@ publish(
 )
 
 # %% [markdown]
-# Probabilities are between 0 and 1, and tiny ones don't matter next to a 1. But the elements of $Q$, $K$ and $V$ must
-# be of moderate magnitude. Around 1e-6, their relative error is up to {{ holds.micro | .0e }}. If you can't guarantee
-# the range, scale each matrix first.
+# Probabilities are between 0 and 1, and tiny ones hardly affect a sum that also contains a 1. But the elements of $Q$,
+# $K$ and $V$ must be of moderate magnitude. If you can't guarantee the range, scale each matrix first.
 #
 # ## The kernel: split once, in place
 #
@@ -475,8 +472,8 @@ HALVES_BYTES = 4 * 128 * (64 + 2 * 128)
 THREE_PRODUCTS.region("split")
 
 # %% [markdown]
-# Lanes write where other lanes of their warp have just read, so a warp barrier separates the two. Remove it, and the simulator
-# reports a race.
+# Lanes overwrite elements that other lanes of their warp have just read, so a warp barrier separates the reads from the
+# writes.
 
 # %%
 THREE_PRODUCTS.region("three")
@@ -487,8 +484,8 @@ THREE_PRODUCTS.region("three")
 # $QK^T$, this kernel, like Ootomo and Yokota's, lets tensor cores add only 16 terms at a time, and FP32 additions do
 # the rest.
 #
-# Run it on two queries and three keys, all scores 0. Dividing the unnormalised output by the sum of the weights gives
-# 1/3 for each key:
+# Run it on two queries and three keys; all scores are 0. Dividing the unnormalised output by the sum of the weights
+# gives 1/3 for each key:
 
 # %%
 Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)
@@ -797,11 +794,11 @@ publish(
 )
 
 # %% [markdown]
-# At N = 1,024, three MMAs take {{ split_us.three | us }}. That's {{ split_us.of_ordinary | .1f }}× faster than FMAs
-# and {{ split_us.of_torch | .1f }}× faster than PyTorch's three operations; at N = 4,096, it's
+# At N = 1,024, three MMAs take {{ split_us.three | us }}. That's {{ split_us.of_ordinary | .1f }}× faster than FMAs and
+# {{ split_us.of_torch | .1f }}× faster than PyTorch's three operations; at N = 4,096, it's
 # {{ split_us.long_of_ordinary | .1f }}× and {{ split_us.long_of_torch | .1f }}×. With a single MMA per product, the
 # kernel would save only another {{ split_us.more | us }}: GEMMs account for just half of a block's time, and the MMAs
-# for just part of that. The cycle counter shows the rest:
+# for only part of that half. The cycle counter shows the rest:
 
 # %% fold="The kernel with stamps"
 PARTS_32 = tuple(TOLD)
@@ -881,7 +878,7 @@ if TOOK:
             ],
             unit="cycles",
             title="Half of a block's time isn't spent on GEMMs",
-            caption="Median cycles that a block spends in each part, N = 1,024 with one key tile per split, recorded on an {machine} from a cold L2.",
+            caption="Median cycles that a block spends in each part, for N = 1,024 with one key tile per split, recorded on an {machine} with a cold L2.",
         )
     )
     assert 0.4 < 1 - (TOOK["scores"] + TOOK["mean"]) / TOOK["a block"] < 0.6, "the title says half"
@@ -893,9 +890,9 @@ publish(
 )
 
 # %% [markdown]
-# The MMAs alone would need {{ took.busy | .0% }} of a block's cycles at the rate of `mma.sync`. It takes
-# {{ took.there | ,.0f }} cycles for $q$ and $k$ to arrive and be split; with a single key tile per block, there's no
-# other work to overlap them with.
+# The MMAs alone would need {{ took.busy | .0% }} of a block's cycles at the rate of `mma.sync`. Loading and splitting
+# $q$ and $k$ takes {{ took.there | ,.0f }} cycles; with a single key tile per block, there's no other work to overlap
+# this with.
 #
 # How accurate is it? The next cell ran on the GPU. It prints the largest error against FP64, relative to the largest
 # result, at N = 1,024. "Three" and "one" are the numbers of MMAs per product; "by the units" means that the tensor
@@ -965,9 +962,9 @@ if ERRORS_32:
 
 # %% [markdown]
 # For normally distributed inputs, three MMAs are off by {{ off32.three | .1e }} and PyTorch's FP32 operations by
-# {{ off32.torch | .1e }}; one MMA is off by {{ off32.one | .1e }}. If tensor cores accumulate all terms, the error is
-# {{ off32.by_units | .1f }}× larger. The separate additions that avoid it cost {{ split_us.adding | .1%}} of the time
-# at N = 1,024 and {{ split_us.adding_long | .1% }} at 4,096.
+# {{ off32.torch | .1e }}; one MMA is off by {{ off32.one | .1e }}. If tensor cores accumulate all terms, the error of
+# three MMAs is {{ off32.by_units | .1f }}× larger. The separate additions that avoid it cost {{ split_us.adding | .1%}}
+# of the time at N = 1,024 and {{ split_us.adding_long | .1% }} at 4,096.
 #
 # With values around 1e-6, the error is {{ off32.micro_times | .0f }}× PyTorch's, and with values around 100,000 the
 # result is NaN.
@@ -977,7 +974,7 @@ if ERRORS_32:
 # - An FP32 number is nearly the sum of two FP16 numbers. Three MMAs per product keep FP32 accuracy and are faster than
 #   FMAs.
 # - Scale the low half, and keep long sums out of the tensor cores' accumulators.
-# - Elements must be between a ten-thousandth and 65,504 in magnitude, or be scaled first.
+# - Elements must be between 0.0001 and 65,504 in magnitude; otherwise, scale them first.
 #
 # ## In your own kernel
 #

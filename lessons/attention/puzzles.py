@@ -1,17 +1,17 @@
 # ---
 # title: "Puzzles: online softmax and FlashAttention"
 # needs: [kernels/serial_attention, memory/reductions, matmul/tiling, attention/flash_forward]
-# summary: "Write the step of online softmax, then a small FlashAttention kernel. How few sectors do its blocks need to load?"
+# summary: "Write the online softmax step, then a small FlashAttention kernel. How few sectors do its blocks need to load?"
 # description: "GPU puzzles: online softmax across a warp and a FlashAttention forward pass in CUDA C, each with a budget, checked without a GPU."
 # date: 2026-11-23
 # tags: [puzzle, softmax, FlashAttention]
 # ---
 
 # %% [markdown]
-# Can you write FlashAttention from memory? These two puzzles take you there. The first is its core, the step of online
-# softmax, for rows that may contain minus infinity. The second is a small FlashAttention kernel: 16 elements per head
-# and one query per thread. For 128 queries and keys, two blocks that stage tiles of K and V in shared memory need to load only 1,280
-# sectors, Q included.
+# Can you write FlashAttention from memory? These two puzzles will get you there. The first is its core: the online
+# softmax step, for rows that may contain minus infinity. The second is a small FlashAttention kernel: 16 elements per
+# head and one query per thread. For 128 queries and keys, two blocks that stage tiles of K and V in shared memory need
+# to load only 1,280 sectors, Q included.
 #
 # `tilewise puzzle start NAME` creates the file and `tilewise puzzle NAME` checks it; see
 # [how to solve a puzzle](../kernels/puzzles.py#how-to-solve-a-puzzle).
@@ -29,7 +29,7 @@ puzzle("attention/normaliser")
 # %% [markdown]
 # ## A small FlashAttention kernel
 #
-# Now put it all together. Mind the last tile, which may not be full, and the threads without a query.
+# Mind the last tile, which may not be full, and the threads without a query.
 
 # %%
 puzzle("attention/flash")

@@ -2,7 +2,7 @@
 # title: "Softmax of long rows: clusters, prefetching and a staggered start"
 # needs: [attention/softmax, matmul/tma]
 # further: attention/softmax
-# summary: "A row of 131,072 floats doesn't fit on a single SM. How close to a copy does a cluster of eight blocks get, and what closes the gap?"
+# summary: "A row of 131,072 floats doesn't fit on a single SM. How close to the speed of a copy does a cluster of eight blocks get, and what closes the gap?"
 # description: "One softmax row per thread block cluster: distributed shared memory, persistent clusters, TMA prefetch and a staggered start, in FP32 and BF16."
 # date: 2026-11-23
 # tags: [softmax, clusters, distributed shared memory]
@@ -28,7 +28,7 @@
 # - `barrier.cluster`, used once at the start, makes sure that every block of the cluster is running before any other
 #   block writes to it.
 #
-# Every warp sends its pair to every block. A block that has waited on its mbarrier finds all pairs of the row in
+# Every warp sends its pair to every block. Once a block has waited on its mbarrier, all pairs of the row are in its
 # `warp_pairs`.
 #
 # The kernel loads its slices with the TMA's bulk copy, `cp.async.bulk`, whose addresses and sizes must be multiples of
@@ -249,11 +249,11 @@ softmax_long(const Number* X, Number* Y, int rows, int cols) {
 LONG.region("rows")
 
 # %% [markdown]
-# Follow the main loop. `full` completes when the row has arrived, `pairs_full` when all pairs have. The block's
-# barrier makes sure that every warp has read the buffer before the next row overwrites it. The cluster's barrier is
-# needed only once, before the first pair is sent. There are two sets of `warp_pairs`, used alternately, so the next
-# row's pairs can't overwrite what a slow warp is still reading. Leave out any of these four waits, and the simulator
-# reports the access that it protects. The last two reports below are for rows with misaligned copies.
+# Follow the main loop. `full` completes when the row has arrived, and `pairs_full` when all pairs have. The block's
+# barrier makes sure that every warp has read the buffer before the next row overwrites it. There are two sets of
+# `warp_pairs`, used alternately, so the next row's pairs can't overwrite what a slow warp is still reading. Leave out
+# any of the four waits (on `full`, on `pairs_full`, at the block's barrier or at the cluster's), and the simulator
+# reports the access that the wait protects. The last two reports below are for rows with misaligned copies.
 
 
 # %% fold="Code of the checks, with four broken kernels"
@@ -419,13 +419,13 @@ publish(
 # %% [markdown]
 # ## Staggered start
 #
-# Persistent blocks all start at the same moment and load at the same moment. If they stay in step until the end, they
-# compute their last rows together while memory is nearly idle.
+# Persistent blocks all start and load at the same moment. If they stay in step until the end, they compute their last
+# rows together while memory is nearly idle.
 #
 # So the kernel can stagger them. Each of the `AT_ONCE` blocks of an SM belongs to a different group of clusters, and
-# the groups start `LAG` cycles apart. One thread watches the cycle counter, `clock64`, before it starts the first
-# copy. This works only if clusters are distributed over all SMs before any SM gets a second block, which CUDA doesn't
-# guarantee.
+# the groups start `LAG` cycles apart. One thread polls the cycle counter, `clock64`, until its group's delay is over,
+# and then starts the first copy. This works only if clusters are distributed over all SMs before any SM gets a second
+# block, which CUDA doesn't guarantee.
 #
 # According to the model, this can save at most the compute time of the last rows: {{ alone.last_share | .0% }} of the
 # total in FP32 and {{ alone.last_share_bf16 | .0% }} in BF16. We spread the start over {{ alone.cycles | , }} cycles
@@ -588,7 +588,7 @@ if complete(*us.values(), *us_bf16.values()):
                 y_range=(0, 1.1),
                 marks=[Mark("copy", y=1.0)],
                 title=title,
-                caption="Softmax of 16,777,216 elements on an {machine} by the length of a row: the time of a copy of the same bytes divided by the time of softmax. One cluster per row has blocks of 256 threads, the others have 128.",
+                caption="Softmax of 16,777,216 elements on an {machine}, by row length: the time of a copy of the same bytes divided by the time of softmax. One cluster per row has blocks of 256 threads, the others have 128.",
             )
         )
 publish(
@@ -619,25 +619,23 @@ publish(
 # Persistent clusters help most. In BF16, with the same blocks of 256 threads, one cluster per row takes
 # {{ persist.bf16_least | .0% }} to {{ persist.bf16_most | .0% }} longer than persistent clusters that prefetch.
 # Prefetching alone, tested with blocks of 128, accounts for up to {{ demand.fp32 | .0% }} in FP32 and
-# {{ demand.bf16 | .0% }} in BF16. The smaller blocks change the time by at most {{ smaller.most | .0% }}. With
-# prefetching, softmax reaches at least {{ stated.ahead | .0% }} of the copy's throughput in FP32 and
-# {{ stated.ahead_bf16 | .0% }} in BF16.
+# {{ demand.bf16 | .0% }} in BF16, so most of the gain comes from persistence itself. With prefetching, softmax reaches
+# at least {{ stated.ahead | .0% }} of the copy's throughput in FP32 and {{ stated.ahead_bf16 | .0% }} in BF16.
 #
-# The staggered start gains up to {{ stagger.fp32 | .0% }} in FP32 and {{ stagger.bf16 | .0% }} in BF16, within the
-# model's limits.
+# The staggered start gains up to {{ stagger.fp32 | .0% }} in FP32 and {{ stagger.bf16 | .0% }} in BF16, below the
+# maxima that the model predicts.
 
 # %% [markdown]
 # ## The cluster's own barrier, and its fence
 #
-# Couldn't the blocks exchange pairs with plain stores, followed by the cluster's barrier? They can, and one variant
-# of the kernel, *with the cluster's barrier*, does exactly that. With the same blocks and clusters, it takes up to
-# {{ barrier.fp32 | .0% }} longer than `st.async` in FP32, and up to {{ barrier.bf16 | .0% }} longer in BF16.
+# Couldn't the blocks exchange pairs with plain stores, followed by the cluster's barrier? They could, and one variant
+# of the kernel does exactly that. With the same blocks and clusters, it takes up to {{ barrier.fp32 | .0% }} longer
+# than `st.async` in FP32, and up to {{ barrier.bf16 | .0% }} longer in BF16.
 #
 # The likely cause is memory ordering. Arriving at the cluster's barrier has release semantics: everything that the
 # thread has written becomes visible to the cluster. So the compiler emits a fence, `MEMBAR.ALL.GPU`, and each thread
 # waits until its results of the previous row have been written. `st.async` orders only its own 8 bytes. The lesson
-# [GEMM on Hopper](../matmul/hopper.py) measures the cost of this fence in isolation, by widening the scope of a
-# single arrival to `.release.cluster`.
+# [GEMM on Hopper](../matmul/hopper.py) measures the cost of this fence in isolation.
 
 # %% [markdown]
 # ## Takeaways

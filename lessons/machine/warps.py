@@ -14,16 +14,16 @@
 #
 # Both can be right, depending on which elements share a warp. On an H100, a kernel like this runs
 # {{ sort_gain | .2g }}× faster once the elements are sorted by loop. The kernel still does the same arithmetic on the
-# same elements; only the assignment of elements to threads changes. That also determines whether an `if` is free or
-# wastes most of the GPU.
+# same elements; only the assignment of elements to threads changes. The same assignment determines whether an `if` is
+# free or wastes most of the GPU.
 
 # %% [markdown]
 # ## Lockstep: one instruction for 32 lanes
 #
-# An H100 SM can hold 2,048 threads (a T4 SM holds 1,024), too many to fetch and decode instructions for each one
-# separately. So an SM groups 32 consecutive threads of a block into a warp, and a *warp scheduler* issues one
-# instruction for all of them.[^four] The 32 lanes execute it in *lockstep*, each on its own registers.[^exactly]
-# [Lindholm et al. (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction, multiple threads.
+# An H100 SM can hold 2,048 threads, too many to fetch and decode instructions for each one separately. So an SM groups
+# 32 consecutive threads of a block into a warp, and a *warp scheduler* issues one instruction for all of them.[^four]
+# The 32 lanes normally execute it in *lockstep*, each on its own registers.[^exactly] [Lindholm et al.
+# (2008)](https://doi.org/10.1109/MM.2008.31) call this *SIMT*: single instruction, multiple threads.
 #
 # If a branch sends some lanes to the `if` side and the rest to the `else` side, the warp *diverges*:
 # it executes both paths, one after the other. On each path, an *active mask* of 32 bits disables
@@ -146,8 +146,7 @@ TWO_WAYS(x0, lanes % 2, x3, 32, 3, grid=1, block=32)
 print(x3[:4])
 
 # %% [markdown]
-# The next cell tests the kernel on five patterns. A `case` holds the arguments of a launch and its
-# `output` array; `agree` compares kernel and pseudocode on each case.
+# The next cell tests the kernel on five patterns.
 
 # %%
 from tilewise import agree, case, ceil_div, output, uniform
@@ -210,17 +209,17 @@ show(
         extent=32,
         start=4,
         title="The warp runs its two paths one after the other",
-        caption="One warp of 32 threads runs the kernel above with three iterations per path and the odd lanes on the second path. The figure follows the lines in the simulator's order; each lane has its own x.",
+        caption="One warp of 32 threads runs the kernel above with three iterations per path and the odd lanes on the second path.",
     )
 )
 
 # %% [markdown]
 # ## The cost of divergence
 #
-# Now fill an H100 with as many threads as fit, so that instruction issue limits the kernel, and run all five
-# patterns. With the pattern "alternating warps", whole warps take different paths. With "half-warps" and "alternating
-# lanes", each warp splits into 16 and 16 lanes; with "one lane", into 31 and 1. The table also counts warp
-# instructions. Only the compiler unrolls the loops, not the simulator, so compare these counts within one column.
+# Now fill an H100 with as many threads as fit, so that instruction issue limits the kernel, and run all five patterns.
+# With the pattern "alternating warps", whole warps take different paths. With "half-warps" and "alternating lanes",
+# each warp splits into 16 and 16 lanes; with "one lane", it splits into 31 and 1. The table also counts warp
+# instructions. The compiler unrolls the loops and the simulator doesn't, so compare these counts only within a column.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -327,10 +326,10 @@ show(
 )
 
 # %% [markdown]
-# A warp executes each path that at least one of its lanes takes. A uniform warp runs {{ split.one }} iterations and
-# any diverged warp runs {{ split.two }}, because the lengths of the two paths add up. What costs you is divergence,
-# not the `if` itself.[^branch] In a 1-D launch, for example, a bounds guard diverges in one warp at most: the one
-# that contains the end of the array.[^edges]
+# A warp executes each path that at least one of its lanes takes. A uniform warp runs {{ split.one }} iterations and any
+# diverged warp runs {{ split.two }}, because the lengths of the two paths add up. What costs you is divergence, not the
+# `if` itself.[^branch] In a 1-D launch, for example, a bounds guard diverges in at most one warp: the one that contains
+# the end of the array.[^edges]
 #
 # [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a warp agree, the
 #     branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the warp index is always uniform.
@@ -567,11 +566,10 @@ publish(
 # {{ many.interleaved.ratio | .2g }}× slower than with one path: each lane runs its loop while the 31 others wait.
 # Sorted elements cost almost nothing extra, so sorting makes the kernel {{ sort_gain | .2g }}× faster.
 #
-# Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp scheduler
-# finishes, and some schedulers happen to get more distinct paths than others. The H100 has 132 × 4 = 528 schedulers,
-# so each gets 16 of our warps. If blocks and warps are distributed round-robin, the busiest scheduler has
-# {{ last.ways | .3g }} distinct paths per warp, while the mean is {{ last.mean | .3g }}. If we subtract the estimated
-# time outside the loops, the measured slowdown is {{ last.ratio | .3g }}×.
+# Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp scheduler finishes,
+# and some schedulers happen to get more distinct paths than others. The H100 has 132 × 4 = 528 schedulers, so each gets
+# 16 of our warps. If blocks and warps are distributed round-robin, the busiest scheduler has {{ last.ways | .3g }}
+# distinct paths per warp, while the mean is {{ last.mean | .3g }}.
 #
 # Sorting isn't free: you pay for the sort, and reads and writes are no longer contiguous. It pays
 # off when the paths are long. Path tracers group rays by material for this reason; see
@@ -580,11 +578,11 @@ publish(
 # %% [markdown]
 # ## Block scheduling
 #
-# How do warps get to an SM in the first place? A work distributor, one for the whole chip, keeps the
-# blocks of a launch in a queue and assigns the next one to an SM with a free slot. How many slots an
-# SM has depends on the registers, the shared memory and the threads that each block needs. The SM
-# splits the block into warps and keeps the block's slot occupied until its last warp exits. CUDA
-# promises no order among blocks, so a block must never wait for one that may not have started.
+# How do warps get to an SM in the first place? A single work distributor for the whole chip keeps the blocks of a
+# launch in a queue and assigns the next one to an SM with a free slot. How many slots an SM has depends on the
+# registers, the shared memory and the threads that each block needs, up to a fixed maximum. The SM splits the block
+# into warps and keeps the block's slot occupied until its last warp exits. CUDA promises no order among blocks, so a
+# block must never wait for one that may not have started.
 
 # %% fold="Code of the figure"
 from tilewise.figures import Span, timeline
@@ -717,8 +715,8 @@ exercise(
     Apply `v = v * 0.75f + 0.125f` to the even elements of `x` and `v = v * 0.25f + 0.375f` to the
     odd ones, `steps` times each. If thread `i` handles element `i`, `if (i % 2)` diverges in every
     warp. Write `even_and_odd(x, y, n, steps)` so that no warp runs both loops. The launch uses
-    blocks of 32 threads, with enough blocks to cover each half, rounded up to whole warps. The tests
-    compare the values and allow no divergent branch except a guard of the form `if (...) return;`.
+    blocks of 32 threads; each half is rounded up to whole warps, and there are enough blocks for both.
+    The tests compare the values and allow no divergent branch except a guard of the form `if (...) return;`.
     """,
     answer=BY_WARP,
     tests=even_and_odd_tests,

@@ -12,8 +12,8 @@
 # from each. That's {{ ask.less | .2% }} less work, and the same number of [tiles](tiles_and_waves.py). How much longer
 # can it take? Here are the rates at hundreds of sizes, coloured by the largest power of two that divides each.
 #
-# This happens outside of benchmarks, too: GPT-2's vocabulary has 50,257 tokens, and rounding it up to 50,304 is a
-# well-known trick for training it faster.
+# This happens outside benchmarks, too: GPT-2's vocabulary has 50,257 tokens, and rounding that up to 50,304 is a
+# well-known trick for training the model faster.
 
 # %% fold="Imports"
 import re
@@ -119,8 +119,8 @@ publish(
 # shapes.
 #
 # And there are *bands*, which the model doesn't predict. From 2,048 on, odd sizes reach a median of
-# {{ plot.band1 | .0f }} TFLOP/s; sizes divisible by 8 reach {{ plot.band8 | .0f }} TFLOP/s. Sizes whose largest power
-# of two is 2 or 4 are in between.
+# {{ plot.band1 | .0f }} TFLOP/s; sizes divisible by 8 reach {{ plot.band8 | .0f }} TFLOP/s. Sizes whose largest
+# power-of-two divisor is 2 or 4 are in between.
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal
 #     reuse, a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n =
@@ -131,8 +131,8 @@ publish(
 # ## Row stride: where each row starts
 #
 # A row-major matrix stores one row after another. The distance between the starts of two rows, in elements, is the *row
-# stride*. Take a small example: BF16 rows of 17 elements are 34 bytes, so row 1 starts at byte 34, row 2 at byte 68, and
-# only every eighth row starts at a multiple of 16 bytes. With 16 elements per row, every row does. Move the slider.
+# stride*. Take a small example: BF16 rows of 17 elements are 34 bytes, so row 1 starts at byte 34, row 2 at byte 68,
+# and only every eighth row starts at a multiple of 16 bytes. With 16 elements per row, every row does.
 #
 # ??? definition "Row stride | row strides"
 #     The distance in memory between the first elements of two neighbouring rows, counted in elements; at least the
@@ -205,12 +205,12 @@ publish(cost={"tile": extra(64, 2), "narrow": extra(8, 4), "needed": 16, "plain"
 # %% [markdown]
 # A BF16 tile of 64 columns touches only {{ cost.tile | .2f }}× as many sectors. That can't explain a factor of five.
 #
-# The second cost is the width of a load. A vectorised load of 16 bytes needs an address that is a multiple of 16. With
-# aligned rows, a lane loads eight BF16 values with one instruction, by `cp.async` or `ld.global.v4`. Hopper's hardware
-# for copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With odd row
-# strides, every other row starts at an odd multiple of {{ cost.plain }} bytes. A kernel that treats all rows alike must
-# then load single elements. That takes {{ cost.loads }} times as many load instructions, and `cp.async` can't be used
-# at all, since it copies at least 4 bytes.
+# The second is that loads become narrower. A vectorised load of 16 bytes needs an address that is a multiple of 16.
+# With aligned rows, a lane loads eight BF16 values with one instruction: `cp.async` or `ld.global.v4`. Hopper's
+# hardware for copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With
+# odd row strides, every other row starts at an odd multiple of {{ cost.plain }} bytes. A kernel that treats all rows
+# alike must then load single elements. That takes {{ cost.loads }} times as many load instructions, and `cp.async`
+# can't be used at all, since it copies at least 4 bytes.
 
 # %% [markdown]
 # This explanation makes a prediction. In $C = A B$, with $A$ of $M × K$, $B$ of $K × N$ and $C$ of $M × N$, the row
@@ -262,7 +262,7 @@ if complete(ODD_US):
             ODD_US,
             x="time [µs]",
             title="An odd M is harmless; an odd K or N isn't",
-            caption="GEMM of 4,096 × 4,096 BF16 matrices with cuBLAS on an {machine}; one of the sizes, or all of them, is 4,097.",
+            caption="GEMM of 4,096 × 4,096 BF16 matrices with cuBLAS on an {machine}, with one size, or all three, increased to 4,097.",
         )
     )
 odd = {re.split(r"\W", label)[0]: us / ODD_US["none odd"] for label, us in ODD_US.items()}
@@ -322,7 +322,7 @@ print(padded)
 # %% [markdown]
 # Can a lane move 16 bytes at once if the rows of one side are misaligned? It can store 16 aligned bytes and load them
 # as 4-byte words, which are aligned whatever the stride. The lane needs four words, or five if the first element is the
-# second half of a word. In that case, each word that it stores combines halves of two adjacent words.
+# second half of a word. With five, each word that it stores combines halves of two adjacent words.
 
 # %%
 BY_PIECES = Kernel(r"""
@@ -400,9 +400,9 @@ agree(restride, BY_ELEMENTS, [moved(*shape, lane_elements=1) for shape in SHAPES
 agree(restride, BY_PIECES, [moved(*shape) for shape in SHAPES], rtol=0.0)
 
 # %% [markdown]
-# The bounds check in `word_at` matters. An odd number of elements ends in half a word, and a 4-byte load of it reads 2
-# bytes beyond the array. That usually goes undetected, but the simulator, like compute-sanitizer's `memcheck`, reports
-# it:
+# The bounds check in `word_at` matters. If the number of elements is odd, the last one fills only half a word, and a
+# 4-byte load of that word reads 2 bytes beyond the array. That usually goes undetected, but the simulator, like
+# compute-sanitizer's `memcheck`, reports it:
 
 # %%
 from tilewise import expect_hazard
@@ -562,8 +562,8 @@ publish(
 
 # %% [markdown]
 # With 16 bytes per lane, the copy takes {{ copy.wide_us | .0f }} µs, close to the bound. With one element per lane, it
-# takes {{ copy.narrow_us | .0f }} µs. PyTorch is about as slow: it pads into a new array and copies that. Three fast
-# copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
+# takes {{ copy.narrow_us | .0f }} µs. PyTorch is about as slow, because it copies twice: into a new, padded array, and
+# from there to the target. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
 
 # %% [markdown]
 # ## GEMM time, copies included
@@ -807,16 +807,16 @@ if WAYS_US:
 # and the GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
 # {{ gain.n4097.wide | .1f }}×.
 #
-# Pad the sizes, not only the strides. With odd sizes and aligned strides, the GEMM with its copies is even
-# {{ gain.n4097.strides | .1f }}× *slower* than without padding.
+# For cuBLAS, aligned strides alone aren't enough. With odd sizes and aligned strides, the GEMM, copies included, is
+# actually {{ gain.n4097.strides | .1f }}× *slower* than without padding. So pad the sizes as well.
 
 # %% [markdown]
 # ## 50,257 tokens: GPT-2's vocabulary
 #
-# GPT-2's vocabulary has {{ vocabulary.words | , }} tokens, which is 29 · 1,733, and the last GEMM of the model, the
-# projection, computes one logit for each. The weights are vocabulary × width, so their rows of 768 elements are
-# aligned. The logits are tokens × {{ vocabulary.words | , }}, so their rows aren't. All three GEMMs access such rows:
-# the forward pass writes the logits, and the two GEMMs of the \backward pass read their \gradient.
+# The last GEMM of the model, the projection, computes one logit for each token of the vocabulary. The weights are
+# vocabulary × width, so their rows of 768 elements are aligned. The logits are tokens × {{ vocabulary.words | , }}, so
+# their rows aren't. All three GEMMs access these misaligned rows: the forward pass writes the logits, and the two GEMMs
+# of the \backward pass read their \gradient.
 #
 # Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to
 # {{ vocabulary.round | , }}, the next multiple of 64. Does it have to be 64? We time six sizes.
@@ -992,8 +992,8 @@ publish(
 # %% [markdown]
 # A vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster with an eager
 # projection and {{ step.off_gain | .0% }} faster with a compiled one. With the compiler's padding on, a vocabulary of
-# {{ vocabulary.words | , }} is about as fast as the rounded one. So 25% isn't a constant: it depends on the GPU, and on
-# how much of the step is the projection.
+# {{ vocabulary.words | , }} is about as fast as the rounded one. So the 25% isn't universal: the gain depends on the
+# GPU, and on the projection's part of the step.
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
@@ -1103,11 +1103,10 @@ if RATES and FILLED:
 # %% [markdown]
 # Back-to-back GEMMs at n = 4,096 run at {{ zeros.n4096.random | .0f }} TFLOP/s on random numbers, and
 # {{ zeros.n4096.more | .0% }} faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps.
-# A benchmark on such matrices shows rates that no real input reaches. Short runs give optimistic rates, too: the GEMM
-# at the top of this page reached {{ alone.n4096 | .0f }} TFLOP/s on random numbers.
+# A benchmark on such matrices shows rates that no real input reaches.
 #
-# An H200's clock and power show why. One GEMM at a time runs at {{ power.clock_1 | , }} MHz. Repeated 200 times, it
-# reaches the power limit and runs at no more than {{ power.clock_200 | , }} MHz. On zeros, it draws far less power.
+# An H200's clock shows why: a single GEMM on random numbers runs at {{ power.clock_1 | , }} MHz, but 200 in a row reach
+# the power limit and run at no more than {{ power.clock_200 | , }} MHz.
 
 # %% [markdown]
 # ## The answer
@@ -1119,17 +1118,17 @@ if RATES and FILLED:
 # %% [markdown]
 # ## Takeaways
 #
-# - For 16-byte loads, every row stride must be a multiple of 16 bytes, which is 8 BF16 elements. For cuBLAS, pad the sizes
-#   $K$ and $N$ themselves and not only the strides; $M$ may be anything.
+# - For 16-byte loads, every row stride must be a multiple of 16 bytes, which is 8 BF16 elements. For cuBLAS, pad the
+#   sizes $K$ and $N$ themselves and not only the strides; $M$ can have any value.
 # - Padding costs a copy of each matrix, but misaligned rows cost the GEMM far more. It's best to choose a padded size
 #   from the start, for example for a vocabulary.
 # - Never time a GEMM on zeros or ones: it can run faster than on real data.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, read the kernel's name first: cuBLAS kernels that come from CUTLASS have `align1`, `align2` or `align8` in their names. Then
-# compare `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct`, which falls with misaligned rows, and pad every
-# dimension that is a row stride to a multiple of 16 bytes when you allocate it.
+# In Nsight Compute, read the kernel's name first: cuBLAS kernels that come from CUTLASS have `align1`, `align2` or
+# `align8` in their names. Then check `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct`, which falls if
+# rows are misaligned. When you allocate a matrix, pad every dimension that is a row stride to a multiple of 16 bytes.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

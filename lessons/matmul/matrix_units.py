@@ -13,9 +13,9 @@
 # every multiplication on the tensor cores too, but it takes {{ reached.first_ms | .0f }} ms: it's
 # {{ reached.first_times | .0f }}× slower.
 #
-# The arithmetic isn't the problem. Tensor cores are so fast that most of the work is *feeding* them, and every fast
-# GEMM and attention kernel is built around that. This lesson feeds them in three steps: through shared memory, with a
-# swizzle against bank conflicts, and with loads that stay in flight. How close do they get to {{ units.ideal_us | us }}?
+# Tensor cores are so fast that most of the work is *feeding* them, and every fast GEMM and attention kernel is designed
+# around this. This lesson feeds them in three steps: through shared memory, with a swizzle against bank conflicts, and
+# with loads that stay in flight. How close do they get to {{ units.ideal_us | us }}?
 
 # %% fold="Code of the figure"
 from tilewise import show
@@ -257,17 +257,17 @@ show(
 # %% [markdown]
 # ## The ridge point of shared memory
 #
-# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, an intensity of {{ units.intensity | .1f }} FLOP per
-# byte. An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block that
-# computes a tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity to
-# {{ units.block | .0f }}, and L2 serves most of its loads.
+# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, which gives an intensity of {{ units.intensity | .1f }}
+# FLOP per byte. An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block
+# that computes a tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity
+# to {{ units.block | .0f }}, and L2 serves most of its loads.
 #
-# Then the fragments come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle. In
-# the same cycle, an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs
-# {{ units.banks_intensity | .0f }} FLOP per byte. A warp that computes an $m × n$ tile performs $mn / (m + n)$ FLOP
-# per byte: {{ units.intensity | .1f }} with a 16 × 8 tile and exactly 32 with a 64 × 64 tile. So make the warp's tile
-# as large as the registers allow. If you count the block's stores to shared memory as well, even four warps with 64 ×
-# 64 tiles keep the tensor cores busy for at most {{ warp_tile.busy }} of the time.
+# The fragments then come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle, while
+# an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs
+# {{ units.banks_intensity | .0f }} FLOP per byte. A warp that computes an $m × n$ tile performs $mn / (m + n)$ FLOP per
+# byte: {{ units.intensity | .1f }} with a 16 × 8 tile and exactly 32 with a 64 × 64 tile. So make the warp's tile as
+# large as the registers allow. If you count the block's stores to shared memory as well, even four warps with 64 × 64
+# tiles keep the tensor cores busy for at most {{ warp_tile.busy }} of the time.
 
 
 # %% fold="Code of the table"
@@ -297,10 +297,10 @@ show(
 # $B$ into shared memory in *slabs* that are 64 deep along $K$, and each warp uses a fragment several times before it
 # loads the next.
 #
-# `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight
-# lanes pass the addresses of its eight rows, 16 bytes each. Such a row of eight elements is a *chunk*. A lane
-# receives the elements of its fragment, not the row that it points to. The fragments of $B$ are columns, so the
-# kernel uses `.trans`, which transposes each 8 × 8 matrix.
+# `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight lanes
+# pass the addresses of its eight rows, 16 bytes each. Such a row of eight elements is called a *chunk*. A lane receives
+# the elements of its fragment, not the row that it points to. The fragments of $B$ are columns, so the kernel uses
+# `.trans`, which transposes each 8 × 8 matrix.
 #
 # ??? definition "Slab | slabs"
 #     The part of a block's rows of $A$, or of its columns of $B$, that is in shared memory at one time.
@@ -428,8 +428,8 @@ through_shared(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
 SWIZZLED.region("multiply")
 
 # %% [markdown]
-# Chunks outside the matrix count as zeros, so $K$ and $N$ must be multiples of 8 and $M$ may be anything.
-# [Alignment](alignment.py) deals with other sizes.
+# The kernel loads whole chunks and replaces those outside the matrix by zeros. So $K$ and $N$ must be multiples of 8,
+# but $M$ can have any value. [Alignment](alignment.py) deals with other sizes.
 
 # %% fold="Code of the check"
 PLAIN = Kernel(SWIZZLED.source, defines={"SWIZZLE": 0})
@@ -458,16 +458,16 @@ try_it(
 )
 
 # %% [markdown]
-# ## Why ldmatrix conflicts: an 8-way bank conflict
+# ## Swizzling: how to avoid an 8-way bank conflict
 #
-# A row of the slab of $A$ has 64 elements. That's 128 bytes, which cover all 32 banks once. So in the plain,
-# row-major layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four
-# banks: [eight wavefronts](../memory/banks.py) instead of one. Padding the rows would help, but it would cost shared
-# memory.
+# A row of the slab of $A$ has 64 elements. That's 128 bytes, which cover all 32 banks once. So in the plain, row-major
+# layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four banks: [eight
+# wavefronts](../memory/banks.py) instead of one.
 #
-# A *swizzle* needs no extra memory. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where $\oplus$ is
-# the exclusive or. Take chunk 2: row 0 has it at position 2, row 1 at 3, row 2 at 0, row 3 at 1, and so on, in eight
-# different positions. In the kernel, that's one line in `chunk_index`: `row * chunks + (chunk ^ row % 8)`.
+# A *swizzle* removes the conflict without padding. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where
+# $\oplus$ is the exclusive or. Chunk 2, for example, is at position 2 in row 0, at 3 in row 1, at 0 in row 2, at 1 in
+# row 3, and so on: eight different positions. In the kernel, that's one line in `chunk_index`:
+# `row * chunks + (chunk ^ row % 8)`.
 
 # %% fold="Code of the figure"
 LAYOUT_CASE = four_warps(128, 128, 64)
@@ -524,7 +524,8 @@ assert [2 ^ row for row in range(8)] == [2, 3, 0, 1, 6, 7, 4, 5], "the positions
 # through registers, and the thread doesn't wait for the copy. A thread commits its copies in groups, and
 # `wait_group n` waits until at most `n` of its groups are still in flight.
 #
-# With three *stages*, pairs of slabs in shared memory that are used as a ring, the loads run two slabs ahead.
+# The block keeps three *stages* in shared memory, each a pair of slabs, and uses them as a ring, so the loads run two
+# slabs ahead.
 
 
 # %% tab="Pseudocode"
@@ -694,10 +695,9 @@ expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix_trans(b[
 # ## Estimate: tensor cores, banks and issue slots
 #
 # How fast should each version be? Every slab takes time on three resources. An SM's tensor cores can perform
-# {{ units.a_clock | , }} operations per cycle, of which `mma.sync` alone reaches {{ units.probe_clock | ,.0f }}.
-# Shared memory serves one wavefront per cycle. The four warp schedulers each issue one instruction per cycle. We take
-# the wavefronts and the instructions, at the level of \PTX, from the simulator. The slowest resource gives an
-# estimate.
+# {{ units.a_clock | , }} operations per cycle, of which `mma.sync` alone reaches {{ units.probe_clock | ,.0f }}. Shared
+# memory serves one wavefront per cycle. The four warp schedulers each issue one instruction per cycle. The simulator
+# counts the wavefronts and the \PTX instructions. The slowest resource gives the estimate.
 
 # %% fold="Code of the prediction"
 DEPTH = 512
@@ -735,7 +735,7 @@ show(
         roles={"tensor cores": "predicted", "banks": "read", "issue": "block"},
         form=",.0f",
         title="With the swizzle, the banks are no longer the bottleneck",
-        caption="Cycles that one SM needs for a 128 × 128 tile and 64 along K, by resource.",
+        caption="Cycles that one SM needs for a 128 × 128 tile and a depth of 64 along K, by resource.",
     )
 )
 publish(
@@ -753,10 +753,10 @@ publish(
 )
 
 # %% [markdown]
-# Straight from global memory, instructions are the bottleneck: {{ estimate.for_a_mma | .0f }} for every `mma.sync`,
-# which leaves {{ estimate.global | .0% }} of the peak (data sheet). With conflicts, the banks allow
-# {{ estimate.plain | .0% }}. With the swizzle, the banks are slightly faster than `mma.sync`, so the estimate is the
-# rate of `mma.sync` alone, {{ units.probe | .0f }} TFLOP/s. So the swizzle should make the kernel
+# When the fragments come straight from global memory, instructions are the bottleneck: {{ estimate.for_a_mma | .0f }}
+# for every `mma.sync`, which leaves {{ estimate.global | .0% }} of the peak (data sheet). With conflicts, the banks
+# allow {{ estimate.plain | .0% }}. With the swizzle, the banks are slightly faster than `mma.sync`, so the estimate is
+# the rate of `mma.sync` alone, {{ units.probe | .0f }} TFLOP/s. The swizzle should therefore make the kernel
 # {{ estimate.gain | .1f }}× faster.
 
 
@@ -848,10 +848,11 @@ publish(
 )
 
 # %% [markdown]
-# The order is as predicted; the factors aren't. The swizzle makes the kernel {{ reached.gain | .1f }}× faster, not
-# {{ estimate.gain | .1f }}×, because the banks weren't what the kernel was waiting for: in both versions, loading a
-# slab, waiting for it and multiplying happen in sequence. The pipeline, which keeps the swizzle, removes that wait:
-# it's another {{ reached.ahead | .1f }}× faster, at {{ reached.of_probe | .0% }} of the rate of `mma.sync` alone.
+# The versions rank as predicted, but the factors are off. The swizzle makes the kernel {{ reached.gain | .1f }}×
+# faster, not {{ estimate.gain | .1f }}×, because the banks weren't what the kernel was waiting for: in both versions,
+# loading a slab, waiting for it and multiplying happen in sequence. The pipeline, which keeps the swizzle, removes that
+# wait. It makes the kernel another {{ reached.ahead | .1f }}× faster, which is {{ reached.of_probe | .0% }} of the rate
+# of `mma.sync` alone.
 #
 # The estimate also leaves out latency inside a slab: an SM holds only {{ reached.blocks }} blocks with 96 KiB of
 # shared memory each, so each scheduler has two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }}
@@ -860,9 +861,9 @@ publish(
 # %% [markdown]
 # ## Numerical error: one rounding to BF16
 #
-# The product of two BF16 values is exact in FP32: two 8-bit significands make 16 bits, and FP32 has 24. The sum is
-# rounded at each step, and the result is rounded once more, to BF16. Which error is larger? Follow one element of $C$
-# bit by bit.
+# The product of two BF16 values is exact in FP32: two 8-bit significands have a 16-bit product, and FP32 has 24 bits.
+# The sum is rounded at each step, and the result is rounded once more, to BF16. Which error is larger? Follow one
+# element of $C$ bit by bit.
 
 # %% fold="Code of the check"
 EXACT_CASE = four_warps(128, 128, 2048, stages=3)
@@ -917,32 +918,32 @@ show(
         start="3",
         step_name="term",
         title="An exact product, an FP32 sum, one rounding to BF16",
-        caption="The terms of one element of C, added one after the other; the tensor core adds sixteen per instruction, in its own order. Set bits are filled: sign, exponent, fraction.",
+        caption="The terms of one element of C, added one after the other; the tensor core adds sixteen per instruction, in its own order. Set bits are filled; from the left: sign, exponent, fraction.",
     )
 )
 
 # %% [markdown]
-# With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result.
-# Rounding the exact result to BF16 gives the same {{ error.rounding | .2% }}, so the FP32 sum adds next to nothing.
+# With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding
+# the exact result to BF16 gives the same error, so the FP32 sum adds next to nothing.
 
 # %% [markdown]
 # ## Libraries: cuBLAS, cuDNN and CUTLASS
 #
-# You don't have to write this kernel to multiply two matrices. cuBLAS is NVIDIA's closed GEMM library, which
-# `torch.matmul` calls; cuDNN covers convolution and attention. [CUTLASS](https://github.com/NVIDIA/cutlass) is open
-# source: it provides C++ templates from which such kernels are built.
+# cuBLAS is NVIDIA's closed-source GEMM library, which `torch.matmul` calls; cuDNN covers convolution and attention.
+# [CUTLASS](https://github.com/NVIDIA/cutlass) is open source: it provides C++ templates from which such kernels are
+# built.
 #
 # ??? definition "cuDNN"
-#     NVIDIA's closed library of tuned operations for neural networks, such as convolution and attention.
+#     NVIDIA's closed-source library of tuned operations for neural networks, such as convolution and attention.
 #
 # ??? definition "CUTLASS"
-#     NVIDIA's open C++ templates from which fast matrix kernels are built.
+#     NVIDIA's open-source C++ templates from which fast matrix kernels are built.
 
 # %% [markdown]
 # ## The answer
 #
 # `mma.sync` needs {{ estimate.us | us }} without any loads, and our best kernel takes {{ reached.us | us }}. That's
-# {{ reached.of_probe | .0% }} of the rate of `mma.sync`, up from {{ reached.first_share | .0% }}. To go beyond that
+# {{ reached.of_probe | .0% }} of the rate of `mma.sync`, up from {{ reached.first_share | .0% }}. Going beyond that
 # rate, as cuBLAS does, takes Hopper's `wgmma`.
 
 # %% [markdown]
@@ -953,15 +954,16 @@ show(
 # - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. In a row-major layout with rows of 128 bytes, bank
 #   conflicts make it need {{ counted.times | .0f }}× as many. The swizzle $c \oplus (r \bmod 8)$ removes all of them
 #   and needs no extra memory.
-# - Removing a bottleneck only helps if the kernel waits for it: the swizzle made it {{ reached.gain | .1f }}× faster,
-#   and loads in flight {{ reached.ahead | .1f }}× faster.
+# - Removing a bottleneck only helps if the kernel waits for it: the swizzle made the kernel {{ reached.gain | .1f }}×
+#   faster, and keeping loads in flight made it another {{ reached.ahead | .1f }}× faster.
 #
 # ## In your own kernel
 #
 # In Nsight Compute, `sm__inst_executed_pipe_tensor.sum` shows whether the tensor cores are used, and *Stall Long
-# \Scoreboard* (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`) whether warps wait for global
-# memory. Add stages before you tune banks, then divide `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum` by the number
-# of `ldmatrix` instructions: more than four wavefronts for each means that the layout needs a swizzle.
+# \Scoreboard* (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`) shows whether warps wait for
+# global memory. Add stages before you deal with bank conflicts, and then divide
+# `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum` by the number of `ldmatrix` instructions: more than four
+# wavefronts for each means that the layout needs a swizzle.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise

@@ -12,9 +12,8 @@
 # million elements. Yet with one thread per element of the result, the threads load {{ ask.loads_1e9 | .0f }} billion
 # elements: every element is loaded {{ ask.n | , }} times.
 #
-# Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then loaded
-# only {{ answer.loads }} times. That divides the loads by {{ answer.less | .0f }}. How much faster does the
-# multiplication get? Guess before you read on.
+# Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then loaded only
+# {{ answer.loads }} times. That's {{ answer.less | .0f }}× fewer loads. How much faster does the multiplication get?
 #
 # This part of the course is built on tiling: every fast matrix multiplication uses it, and so does FlashAttention.
 
@@ -109,10 +108,10 @@ print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
 # The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and they all read the same element
-# of $A$. But each multiply-add needs two loads of 4 bytes, {{ far.gigabytes | .0f }} GB in all. If they all came from
-# device memory, they would take {{ far.us | us }} at peak bandwidth. At peak throughput, the arithmetic takes only
-# {{ far.arithmetic_us | us }} (both peaks are from the data sheet). Caches will catch many of the loads, but we can
-# cut their number without relying on cache hits.
+# of $A$. But each multiply-add needs two loads of 4 bytes, {{ far.gigabytes | .0f }} GB in all. If every lane's loads
+# came from device memory, they would take {{ far.us | us }} at peak bandwidth. At peak throughput, the arithmetic takes
+# only {{ far.arithmetic_us | us }} (both peaks are from the data sheet). Caches will catch many of the loads, but we
+# can cut their number without relying on cache hits.
 
 # %% fold="Code of the numbers"
 PEAKS = stated(GPU)
@@ -139,8 +138,8 @@ publish(
 # $T$ times. That's *reuse*. Step through the box to see which tiles each cube reads.
 #
 # ??? definition "Reuse | reused"
-#     Using a value that was loaded once for more than one operation. Loads fall by as many times as each value is
-#     used.
+#     Using a value that was loaded once for more than one operation. It divides the number of loads by the number of
+#     uses.
 
 # %% fold="Code of the figure"
 SIDE, EDGE = 4, 2
@@ -194,7 +193,7 @@ show(
         view="3d",
         start=1,
         title="Each cube of work needs one tile of A and one of B",
-        caption="The 64 multiply-adds of a 4 × 4 matrix multiplication, one small cube each, in tiles of 2 × 2. Lit cubes: what the step computes. Marked in A and B: the two tiles it reads.",
+        caption="The 64 multiply-adds of a 4 × 4 matrix multiplication, one small cube each, in tiles of 2 × 2. The lit cubes are what the step computes; the two tiles that it reads are marked in A and B.",
         alt="A box of 4 by 4 by 4 multiply-adds, cut into eight cubes of 2 by 2 by 2. Each step lights one cube, reads one tile of A and one of B, and adds to one tile of C.",
     )
 )
@@ -209,9 +208,9 @@ show(
 # 3. Every thread adds the product of a row of one tile and a column of the other to its accumulator.
 # 4. The block synchronises again, and the next step overwrites the tiles.
 #
-# Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It must not return
-# early instead, because other threads may need the elements that it loads. This is kernel 3 in Simon Boehm's
-# [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
+# Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It mustn't simply return
+# early, because other threads may need the elements that it loads. This is kernel 3 in Simon Boehm's [How to Optimize a
+# CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 
 # %% fold="Code of a constant"
 T = 32
@@ -333,9 +332,9 @@ def multiply_torch(A, B, C):
 
 
 # %% [markdown]
-# The launch needs one block per tile of $C$, so a grid of 3 × 2. The Numba kernel matches the CUDA kernel line for
-# line. The \Triton kernel mentions neither shared memory nor barriers: it describes the tiles, and the compiler
-# decides where to put them.
+# The launch needs one block per tile of $C$: a grid of 3 × 2. The Numba kernel matches the CUDA kernel line for line.
+# The \Triton kernel mentions neither shared memory nor barriers: it describes the tiles, and the compiler decides where
+# to put them.
 
 # %%
 C[:] = 0
@@ -343,8 +342,8 @@ MULTIPLY_TILED(A, B, C, 64, 80, 48, grid=(3, 2), block=(32, 32))  # M, N, K
 print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
-# To test the versions, `case` describes a launch, and `agree` compares each version with the pseudocode at sizes that
-# aren't multiples of the tile size, such as 37 × 29 times 29 × 41.
+# The versions are tested with two functions: `case` describes a launch, and `agree` compares each version with the
+# pseudocode at sizes that aren't multiples of the tile size, such as 37 × 29 times 29 × 41.
 
 
 # %% fold="Code of the checks"
@@ -407,8 +406,8 @@ show(
 
 # %% [markdown]
 # ??? question "Is a tile of A loaded only once?"
-#     Once by each block. There, each element is read $T$ times from shared memory, but blocks share nothing: all
-#     $N/T$ blocks in the same row of $C$ load the same tiles of $A$, and all $M/T$ blocks in the same column load the same
+#     Once per block. A block reads each element $T$ times from shared memory, but blocks share nothing: all $N/T$
+#     blocks in the same row of $C$ load the same tiles of $A$, and all $M/T$ blocks in the same column load the same
 #     tiles of $B$. Larger tiles mean fewer such blocks, so they load less.
 
 # %% [markdown]
@@ -493,12 +492,11 @@ try_it(
 # %% [markdown]
 # ## Global loads fall by a factor of the tile size
 #
-# Start with two 4 × 4 matrices. Without tiles, 64 multiply-adds need {{ puzzle.one }} loads. With 2 × 2 tiles,
-# each element is used twice, and {{ puzzle.two }} loads remain. With a single 4 × 4 tile every
-# element is loaded once: {{ puzzle.four }} loads.
+# Start with two 4 × 4 matrices. Without tiles, 64 multiply-adds need {{ puzzle.one }} loads. With 2 × 2 tiles, each
+# element is used twice, and {{ puzzle.two }} loads remain.
 #
-# In general, a block takes $K/T$ steps and loads $2T^2$ elements in each. Over all $MN/T^2$ blocks that makes
-# $2MNK/T$ loads, instead of $2MNK$. Does the simulator count the same?
+# In general, a block takes $K/T$ steps and loads $2T^2$ elements in each. Over all $MN/T^2$ blocks, that makes $2MNK/T$
+# loads instead of $2MNK$. Does the simulator's count agree?
 
 
 # %% fold="Code of the figure"
@@ -542,12 +540,12 @@ publish(
 )
 
 # %% [markdown]
-# Loads fall by a factor of exactly $T$. Sectors fall by less, because the lanes of a warp in the naive kernel already
+# Loads fall by a factor of exactly $T$. Sectors fall by less, because in the naive kernel, the lanes of a warp already
 # share theirs: together, they need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's
 # {{ fewer.naive_step }} sectors. With $T$ = 32, a warp loads one row of each tile for the same 32 values, or
 # {{ fewer.tiled_step }} sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel even requests
-# {{ fewer.sectors_2 | .1f }}× as many sectors as without tiling, because a row of two elements fills only a quarter
-# of a sector.
+# {{ fewer.sectors_2 | .1f }}× as many sectors as without tiling, because a row of two elements fills only a quarter of
+# a sector.
 
 # %% [markdown]
 # ## Shared memory becomes the bottleneck
@@ -616,9 +614,8 @@ publish(
 # %% [markdown]
 # A 4-byte load whose lanes all read one address takes one wavefront. A 16-byte load takes at least two, even as a
 # broadcast, but here it serves four multiply-adds. That makes 1 + 2/4 = {{ predicted.wavefronts }} wavefronts per
-# multiply-add; Nsight Compute counts {{ counted.wavefronts | .1f }} for the same loop in
-# [Kernel 5](tiling_attention.py). For {{ ask.n | , }} rows and columns, we can now estimate the time that each
-# resource would need on its own:
+# multiply-add. For {{ ask.n | , }} rows and columns, we can now estimate the time that each resource would need on its
+# own:
 #
 # - Arithmetic, at peak throughput: {{ far.arithmetic_us | us }}.
 # - Device memory with $T$ = 32, without any cache hits: {{ predicted.memory_32_us | us }}.
@@ -626,8 +623,8 @@ publish(
 #   arithmetic peak.
 #
 # Shared memory should be the bottleneck. And the naive kernel? Many of its loads hit in L1, which is the same memory
-# behind the same pipe. Even if all of them hit, its 4-byte loads take one wavefront each, at least
-# {{ predicted.naive_us | us }} in all.
+# behind the same pipe. Even if all of them hit, each 4-byte load takes one wavefront, which adds up to at least
+# {{ predicted.naive_us | us }}.
 
 # %% [markdown]
 # ## Benchmark: naive and tiled against cuBLAS
@@ -707,10 +704,10 @@ if np.isfinite(TILED_US):
 # naive kernel, and has a barrier every four multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }} and
 # has a barrier every sixteen.
 #
-# The best version still takes {{ seen.times_predicted | .1f }}× as long as its wavefronts alone would. Part of the
-# difference is waiting: while a block loads its tiles or waits at a barrier, only the other resident block keeps
-# shared memory busy. Limited to one resident block per SM,
-# [this kernel is {{ seen.alone | .1f }}× slower](tiles_and_waves.py#two-resident-blocks-share-one-sm).
+# With 32 × 32 tiles, the kernel still takes {{ seen.times_predicted | .1f }}× as long as its wavefronts alone would.
+# Part of the difference is waiting: [an SM holds two of these
+# blocks](tiles_and_waves.py#two-resident-blocks-share-one-sm), and while one loads its tiles or waits at a barrier,
+# only the other keeps shared memory busy.
 
 # %% [markdown]
 # ## How large would a tile have to be?
@@ -771,9 +768,8 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 # %% [markdown]
 # ## The answer
 #
-# With 32 × 32 tiles, each element is loaded {{ answer.loads }} times instead of {{ ask.n | , }} times, and the multiplication is
-# only {{ seen.gain | .1f }}× faster. The caches had hidden most of the redundant loads, and every multiply-add
-# still reads two values, now from shared memory.
+# With 32 × 32 tiles, each element is loaded {{ answer.loads }} times instead of {{ ask.n | , }}, but the multiplication
+# is only {{ seen.gain | .1f }}× faster. The caches had hidden most of the redundant loads.
 
 # %% [markdown]
 # ## Takeaways
@@ -782,16 +778,17 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 #   a factor of exactly $T$.
 # - Each step needs two barriers, one before the tiles are read and one before they are overwritten. Zeros
 #   beyond the edges make the kernel correct at every size.
-# - The intensity grows with the tile: it's $T/4$ FLOP per byte. The number of shared-memory reads per multiply-add
-#   doesn't change, and we estimate that their wavefronts account for most of this kernel's time.
+# - The intensity, $T/4$ FLOP per byte, grows with the tile. The number of shared-memory reads per multiply-add doesn't
+#   change, and we estimate that their wavefronts account for most of this kernel's time.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# If a loop loads the same values in several threads of a block, stage them in shared memory, and check with compute-sanitizer's
-# `racecheck` tool that no barrier is missing. Then compare two pipes in Nsight Compute:
+# If a loop loads the same values in several threads of a block, stage them in shared memory, and check with
+# compute-sanitizer's `racecheck` tool that no barrier is missing. Then compare two pipes in Nsight Compute:
 # `l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed` and
-# `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_elapsed`. If the first is busier, give each thread more results.
+# `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_elapsed`. If the first is busier, let each thread compute more
+# results.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

@@ -9,9 +9,10 @@
 # ---
 
 # %% [markdown]
-# In Kernel 3, both GEMMs of attention, $QK^\top$ and $PV$, had coalesced loads, but every thread loaded its operands from global memory,
-# and three arrays had to be transposed first. Now let both GEMMs use [32 × 32 tiles in shared memory](tiling.py#the-tiled-kernel). For N = 1,024 queries and keys of d =
-# 128, how much faster than Kernel 3 is that?
+# In Kernel 3, both GEMMs of attention, $QK^\top$ and $PV$, had coalesced loads, but every thread loaded its operands
+# from global memory, and three arrays ($Q$, the scores and the probabilities) were stored transposed. Now let both
+# GEMMs use [32 × 32 tiles in shared memory](tiling.py#the-tiled-kernel). With N = 1,024 queries and keys and d = 128,
+# how much faster is that than Kernel 3?
 
 # %% [markdown]
 # ## QKᵀ with padded tiles
@@ -20,9 +21,9 @@
 # of $K^\top$ is row $j$ of $K$. So a block loads tiles of rows from both arrays, with coalesced loads for each. Then
 # each thread multiplies a row of one tile by a row of the other.
 #
-# This multiplication is where bank conflicts arise. The lanes of a warp have neighbouring $j$, so for each $k$ they read 32 different rows
-# of the tile of $K$, at the same column. If its rows are 32 words long, all elements of a column are in the same bank. One word of padding
-# per row removes the conflict.
+# This multiplication is where bank conflicts arise. The lanes of a warp have consecutive $j$, so for each $k$ they read
+# 32 different rows of the tile of $K$, all in the same column. If its rows are 32 words long, all elements of a column
+# are in the same bank. One word of padding per row removes the conflict.
 
 
 # %% tab="Pseudocode"
@@ -86,7 +87,7 @@ void scores_tiled(const float* Q, const float* K, float* S,
 """)
 
 # %% [markdown]
-# Launch it for 64 queries and keys of 48 elements:
+# Launch it for 64 queries and 64 keys of 48 elements each:
 
 # %%
 Q = np.linspace(-1, 1, 64 * 48, dtype=np.float32).reshape(64, 48)
@@ -98,8 +99,8 @@ print(np.allclose(S, 0.125 * Q @ K.T, atol=1e-4))
 # %% [markdown]
 # ## Softmax with one warp per row
 #
-# Softmax gets one warp per row instead of [Kernel 4's block](../memory/reductions.py). The lanes read the row together, and combine their maxima and then their sums
-# with shuffles.
+# Softmax uses one warp per row, where [Kernel 4](../memory/reductions.py) used a block. The lanes read the row
+# together, and combine their maxima and then their sums with shuffles.
 
 
 # %% tab="Pseudocode"
@@ -134,7 +135,7 @@ void softmax_by_warp(const float* S, float* P, int N) {
 
 
 # %% [markdown]
-# All three kernels together are checked against a 64-bit NumPy reference.
+# Together, the three kernels compute attention:
 
 # %% fold="The kernel of PV"
 WEIGHTED_SUM_TILED = Kernel(r"""
@@ -224,13 +225,14 @@ try_it(
 # %% [markdown]
 # ## Estimate: wavefronts of both GEMMs
 #
-# Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add, as in the lesson: one for the
-# element of $V$, and two per four multiply-adds for the 16-byte load along $P$. $QK^\top$ needs 1.5 as well: one for the element of $K$,
-# and half a wavefront for the element of $Q$. Together, that's {{ fifth.gemms_us | us }}. The padding costs no wavefronts, only
-# instructions: rows of 33 words aren't 16-byte aligned, so each element of $K$ needs its own load.
+# Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add,
+# as in the lesson: one for the element of $V$, and two for each 16-byte load along $P$, a broadcast that serves four
+# multiply-adds. $QK^\top$ needs 1.5 as well: one for the element of $K$, and half a wavefront for the element of $Q$.
+# Together, that's {{ fifth.gemms_us | us }}.
 #
-# Softmax reads the scores three times and writes its result once, {{ fifth.megabytes | .0f }} MB each time. At the peak bandwidth of device
-# memory, that's {{ fifth.softmax_us | us }}, and less for what the L2 serves. In total, we estimate {{ fifth.all_us | us }}.
+# Softmax reads the scores three times and writes its result once, {{ fifth.megabytes | .0f }} MB each time. At the peak
+# bandwidth of device memory, that takes {{ fifth.softmax_us | us }}, or less if the L2 serves part of it. In total, we
+# estimate {{ fifth.all_us | us }}.
 
 
 # %% fold="Code of the estimate"
@@ -360,13 +362,13 @@ assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
 # %% [markdown]
 # ## Too few blocks
 #
-# Kernel 5 takes {{ fifth_seen.us | us }}, and the two GEMMs alone take {{ fifth_seen.gemms_us | us }}. The estimate leaves out the
-# launches, the barriers and the first loads of each block, which weigh heavily when a block of $QK^\top$ runs only four steps of the loop.
+# Kernel 5 takes {{ fifth_seen.us | us }}, and the two GEMMs alone take {{ fifth_seen.gemms_us | us }}. The estimate
+# leaves out the launches, the barriers and the first loads of each block, which weigh heavily when a block of $QK^\top$
+# runs only four iterations of the loop.
 #
-# $PV$ takes {{ fifth_seen.more }} longer than $QK^\top$, although both do the same number of multiply-adds. What differs is the
-# grid: $QK^\top$ has 1,024 blocks, but $PV$ has only {{ fifth.sum_blocks }} for {{ fifth.sms }} SMs. So each SM has at most one block
-# of $PV$, and while that block waits at a barrier for its tiles, its SM computes nothing, as [with a single resident block](tiles_and_waves.py#two-resident-blocks-share-one-sm) in the lesson's
-# kernel.
+# $PV$ takes {{ fifth_seen.more }} longer than $QK^\top$, although both do the same number of multiply-adds. What
+# differs is the grid: $QK^\top$ has 1,024 blocks, but $PV$ has only {{ fifth.sum_blocks }} for {{ fifth.sms }} SMs. So
+# each SM has at most one block of $PV$, and while that block waits at a barrier for its tiles, its SM computes nothing.
 
 # %% [markdown]
 # ## The answer
@@ -379,7 +381,7 @@ assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
 #
 # - For $QK^\top$, a block loads rows of both arrays, but a warp then reads the tile of $K$ column by column. One word of padding per row
 #   avoids the bank conflicts.
-# - Padding to 33 words breaks the alignment of 16-byte loads. A [swizzle](matrix_units.py#why-ldmatrix-conflicts-an-8-way-bank-conflict)
+# - Padding to 33 words breaks the alignment of 16-byte loads. A [swizzle](matrix_units.py#swizzling-how-to-avoid-an-8-way-bank-conflict)
 #   keeps it.
 # - The number of tiles limits the parallelism: with one block per SM, no other block can compute while that block waits at a barrier.
 

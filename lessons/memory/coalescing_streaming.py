@@ -9,9 +9,9 @@
 # ---
 
 # %% [markdown]
-# Vector addition has the friendliest access pattern there is: every request needs 4 sectors and uses every byte.
-# Coalescing has nothing left to give. Yet the first kernel of this course reaches only
-# {{ streams.add.float_one_per_thread | .0% }} of the speed of a plain copy on an H100. What accounts for the rest?
+# Vector addition has the friendliest access pattern there is: every request needs 4 sectors and uses every byte. Yet
+# the first kernel of this course reaches only {{ streams.add.float_one_per_thread | .0% }} of the speed of a plain copy
+# on an H100. What accounts for the rest?
 
 # %% [markdown]
 # ## The yardstick: a device-to-device copy
@@ -213,9 +213,9 @@ additions = measure(
 # how many bytes each request moves, and so how many are in flight; `float2` loads already put enough of them in
 # flight.
 #
-# Nothing else helps. With a \grid-stride loop alone, the speed stays at
-# {{ streams.add.float_grid_stride_loop | .0% }}. On top of `float4` loads, the speed changes by a few percent at most
-# with streaming hints, larger blocks or more loads in flight.
+# The other changes hardly help. With a \grid-stride loop alone, the speed stays at
+# {{ streams.add.float_grid_stride_loop | .0% }}. On top of `float4` loads, streaming hints, larger blocks or more loads
+# in flight change the speed by a few percent at most.
 
 # %% [markdown]
 # Run the versions yourself. How many load requests does each one need for the same sectors?
@@ -377,7 +377,7 @@ if np.isfinite(list(of_copy.values())).all():
 #
 # - A coalesced kernel can still be too slow: with one float per load, too few bytes are in flight.
 # - `float2` or `float4` loads fix that. Vector addition and ReLU then run at the speed of a copy.
-# - Larger blocks, streaming hints and more loads per thread don't help any further.
+# - The fewer arrays a kernel reads, the more it gains from wide loads: ReLU gains more than addition.
 
 # %% [markdown]
 # ## In your own kernel

@@ -108,9 +108,9 @@ PUZZLE = Puzzle(
     title="A small FlashAttention kernel",
     task="""
     Write softmax(scale Q K^T) V to `O` for `N` queries, keys and values of 16 elements each, all
-    row-major. Each thread processes one query. Its elements, already scaled, are in `q`. Update the running
-    maximum `m`, the sum `z` and the unnormalised output `o`; the kernel divides by z and stores. No score
-    may be written to global memory, and a block of 64 queries may load K and V only once.
+    row-major. Each thread processes one query. The query's elements, already scaled, are in `q`. Update the
+    running maximum `m`, the sum `z` and the unnormalised output `o`; the kernel divides by z and stores. No
+    score may be written to global memory, and a block of 64 queries may load K and V only once.
     """,
     launch="blocks of 64 threads, one thread per query.",
     code=CODE,
