@@ -1245,11 +1245,12 @@ assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issu
 # another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
 #
 # Still, `decode_rows` takes {{ seen.rows_1 | us }}, {{ gain.over | .1f }}× the larger of its two estimates. Latency, a
-# third limit, explains part of the difference. The run with one split per KV head shows it almost undisturbed, because
-# only two warps share a scheduler: a warp takes {{ waiting.cycles | ,.0f }} cycles to issue the {{ rows.loop | .0f }}
-# instructions for two keys, so it mostly waits for loads. If waiting and issuing never overlapped, the step with 49
-# splits would take {{ waiting.sum_us | us }}, close to the measured time. `decode_tiles` loads the next 16 keys before
-# it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in flight.
+# third limit, explains part of the difference. The run with one split per KV head shows the latency almost undisturbed,
+# because only two warps share a scheduler: a warp takes {{ waiting.cycles | ,.0f }} cycles to issue the
+# {{ rows.loop | .0f }} instructions for two keys, so it mostly waits for loads. If waiting and issuing never
+# overlapped, the step with 49 splits would take {{ waiting.sum_us | us }}, close to the measured time. `decode_tiles`
+# loads the next 16 keys before it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in
+# flight.
 #
 # The hint `.L2::256B`, which lets the L2 fetch a key's 256 bytes at once, helps slightly on an H100 at batch 16 but
 # hurts on an H200. So test such hints on every GPU that you ship for.
