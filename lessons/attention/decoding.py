@@ -8,14 +8,14 @@
 # ---
 
 # %% [markdown]
-# A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in
-# its context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A
-# copy that moves the same number of bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV
-# head takes {{ seen.one_1 | us }}: it's {{ hook.times | .0f }}× slower.
+# A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in its
+# context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A copy
+# that moves the same number of bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per
+# KV head takes {{ seen.one_1 | us }}, which is {{ hook.times | .0f }}× slower.
 #
 # Those eight blocks leave {{ model.idle }} of {{ chip.sms }} SMs idle, and with a single query per head, there are no
 # query tiles to spread over them. *Flash-Decoding*, by [Dao, Haziza, Massa and
-# Sizov](https://pytorch.org/blog/flash-decoding/), splits the keys instead. How close to the copy can it get?
+# Sizov](https://pytorch.org/blog/flash-decoding/), splits the keys instead.
 
 # %% [markdown]
 # ## The KV cache: every byte is read once
@@ -24,11 +24,11 @@
 # computes one new query, key and value per head and reads the whole cache. In [FlashAttention's forward
 # pass](flash_forward.py), a key tile in shared memory serves 64 queries. Here a key serves only one.
 #
-# *Grouped-query attention* (GQA), by [Ainslie et al.](https://arxiv.org/abs/2305.13245), lets several query heads
-# share one KV head.[^multi] Here, {{ model.group }} do, so the cache is a quarter of the size and each key serves four
-# queries. A key and its value are 2 × 256 bytes in BF16, and each query spends 2 × 256 FLOP on them. That's an intensity
-# of {{ model.intensity | .0f }} FLOP/B, the size of the group. On an H100, the tensor cores become the limit only at
-# {{ model.ridge | .0f }} FLOP/B (data sheet), so decoding is memory-bound by a wide margin.
+# *Grouped-query attention* (GQA), by [Ainslie et al.](https://arxiv.org/abs/2305.13245), lets several query heads share
+# one KV head.[^multi] Here, four do, so the cache is a quarter of the size and each key serves four queries. A key and
+# its value are 2 × 256 bytes in BF16, and each query spends 2 × 256 FLOP on them. That's an intensity of
+# {{ model.intensity | .0f }} FLOP/B. On an H100, the tensor cores become the limit only at {{ model.ridge | .0f }}
+# FLOP/B (data sheet), so decoding is memory-bound by a wide margin.
 #
 # [^multi]: If all query heads share one KV head, this is called *multi-query attention*
 #     ([Shazeer](https://arxiv.org/abs/1911.02150)).
@@ -92,7 +92,7 @@ show(
             Meter("cache [GB]", 80, "", "global", ",.1f"),
             Meter("read time [ms]", 25, "", "predicted", ",.2f"),
         ],
-        title="The cache grows with every token, and generating each token reads all of it",
+        title="The cache grows with every token, and each new token requires reading all of it",
         caption="KV cache of a model with 32 query heads of 128 elements in BF16, and the time that a decoding step needs to read it at the peak bandwidth of an {machine} (data sheet). The weights, which a step also reads, are left out.",
     )
 )
@@ -114,8 +114,9 @@ publish(
 # ## Split-KV: several blocks for one query
 #
 # Each block processes one *split* of the keys. [As in Kernel 6](flash_forward.py#kernel-6-split-key-flashattention), it
-# stores the mean of its values $o_w$, weighted by softmax over its own keys, and the log-sum-exp of its scores $L_w$. The
-# result is the mean of these parts, weighted by $2^{L_w}$. (The scores are multiplied by $\log_2 e$ beforehand.)
+# stores $o_w$, the mean of its values weighted by a softmax over its own keys, and $L_w$, the log-sum-exp of its
+# scores. The result is the mean of these parts, weighted by $2^{L_w}$. (The scores are multiplied by $\log_2 e$
+# beforehand.)
 #
 # $$O = \frac{\sum_w 2^{L_w}\, o_w}{\sum_w 2^{L_w}} \qquad L_w = \log_2 \sum_{j \in w} 2^{s_j}$$
 #
@@ -451,26 +452,27 @@ try_it(
 )
 
 # %% [markdown]
-# This kernel's cost is its instruction count: in the compiled loop, a warp issues {{ rows.per_key | .0f }} per key.
-# At four instructions per cycle, each key costs an SM at least {{ rows.cycles | .0f }} cycles, while memory takes
-# {{ chip.key_cycles | .0f }} cycles to deliver its {{ model.key_bytes }} bytes. We need fewer instructions per key,
-# and tensor cores do the most work per instruction.
+# Instruction issue costs this kernel almost as much time as memory: in the compiled loop, a warp issues
+# {{ rows.per_key | .0f }} instructions per key. At four instructions per cycle, each key costs an SM at least
+# {{ rows.cycles | .0f }} cycles, while memory takes {{ chip.key_cycles | .0f }} cycles to deliver its
+# {{ model.key_bytes }} bytes. We need fewer instructions per key, and tensor cores do the most work per instruction.
 
 # %% [markdown]
 # ## Tensor cores: fragments straight from global memory
 #
-# `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. They fill 4 of 16 rows in $QK^T$ and
-# 4 of 8 columns in the transposed $PV$, so {{ tiled.wasted | .0% }} of the arithmetic multiplies zeros. That doesn't
-# matter: the tensor cores have FLOP/s to spare.
+# `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. They fill 4 of 16 rows in $QK^T$ and 4
+# of 8 columns in the transposed $PV$, which needs half as many MMAs, so {{ tiled.wasted | .0% }} of the arithmetic
+# multiplies zeros. That doesn't matter: the tensor cores have FLOP/s to spare.
 #
 # [GEMM kernels](../matmul/matrix_units.py) stage tiles in shared memory because several warps use each element. Here,
-# only one warp uses a key. So each lane can load its fragment directly from global memory, 16 bytes at a time. In
-# each fragment of a key, a lane holds two pairs of adjacent elements, and the pairs are eight elements apart. But a
-# dot product doesn't depend on the order of its terms, provided that query and key have the same order. So a lane
+# only one warp uses a key. So each lane can load its fragment directly from global memory, 16 bytes at a time. In each
+# fragment of a key, a lane holds two pairs of adjacent elements, and the pairs are eight elements apart. But a dot
+# product doesn't depend on the order of its terms, provided that the query and the key are in the same order. So a lane
 # loads 16 contiguous bytes and uses them as its element pairs for two MMAs.
 #
-# After $QK^T$, lane $4r + t$ holds the scores of query $r$ for keys $2t$ and $2t + 1$, just as `mma.sync` expects its B
-# operand. So the kernel computes the transpose, $O^T = V^T P^T$, and no probability moves between lanes.
+# After $QK^T$, lane $4r + t$ holds the scores of query $r$ for keys $2t$ and $2t + 1$, exactly the layout that
+# `mma.sync` expects for its B operand. So the kernel computes the transpose, $O^T = V^T P^T$, and no probability moves
+# between lanes.
 
 
 # %% tab="Pseudocode"
@@ -770,7 +772,8 @@ TILES.region("load")
 TILES.region("scores")
 
 # %% [markdown]
-# Here's which lane loads which 16 bytes of the keys. Four adjacent lanes read 64 bytes of a key, two whole sectors.
+# The figure shows which lane loads which 16-byte chunk of the keys. Four adjacent lanes read 64 bytes of a key, two
+# whole sectors.
 
 # %% fold="Code of the figure"
 ONE_WARP = tiles_kernel(4, 1)
@@ -805,7 +808,7 @@ show(
         [of_lane(lane) for lane in range(32)],
         start=5,
         title="Each lane loads four 16-byte chunks from each of two keys",
-        caption="Rows are 8 of a tile's 16 keys, columns are 8 of the 16 chunks of 16 bytes that a key has. Each cell shows the lane that loads the chunk. The pattern repeats in the other three quarters of the tile.",
+        caption="The rows are 8 of a tile's 16 keys; the columns are 8 of a key's 16 chunks of 16 bytes each. Each cell shows the lane that loads the chunk. The pattern repeats in the other three quarters of the tile.",
     )
 )
 
@@ -819,12 +822,12 @@ show(
 TILES.region("combine")
 
 # %% [markdown]
-# The fence makes a block's part visible before its count, and `atomicInc` wraps the counter to zero for the next launch.
-# The counters are global variables, so two of these launches must not run concurrently. In a library, pass them as a
-# workspace.
+# The fence makes a block's part visible before its increment of the counter, and `atomicInc` wraps the counter to zero
+# for the next launch. The counters are global variables, so two of these launches must not run concurrently. In a
+# library, pass the counters in a workspace.
 #
-# Just before this code, the warps of a block combine their results after a barrier. Without it, the simulator reports a
-# race:
+# Just before this code, the warps of a block combine their results after a barrier. Without that barrier, the simulator
+# reports a race:
 
 # %% fold="Code of the checks"
 AWKWARD = [(8, 2, 203, 3), (8, 2, 45, 1), (4, 1, 299, 64)]
@@ -845,10 +848,10 @@ expect_hazard(
 # %% [markdown]
 # ## Estimate: instruction issue and memory bandwidth
 #
-# How long should a step over {{ model.keys | , }} keys take at batch 1? Loading them takes {{ chip.bytes_us | us }},
-# at the highest bandwidth measured on this GPU. Issuing the warp-per-key kernel's instructions takes
-# {{ rows.issue_us | us }}; the tensor-core kernel has {{ tiled.times | .0f }}× fewer per key, which take
-# {{ tiled.issue_us | us }}. So `decode_tiles` should be memory-bound by a wide margin, while the two limits of
+# How long should a step over {{ model.keys | , }} keys take at batch 1? Loading them takes {{ chip.bytes_us | us }}, at
+# the highest bandwidth measured on this GPU. Issuing the warp-per-key kernel's instructions takes
+# {{ rows.issue_us | us }}; the tensor-core kernel needs {{ tiled.times | .0f }}× fewer per key, which take
+# {{ tiled.issue_us | us }} to issue. So `decode_tiles` should be memory-bound by a wide margin, while the two limits of
 # `decode_rows` are close together.
 
 # %% fold="Code of the measurement"
@@ -968,12 +971,13 @@ decoded = measure(
             "SMs with a block": 132 / 8,
             "blocks": 49.0,
         },
-        because="All SMs work instead of eight. In addition, each SM runs three blocks: while the warps of one block wait for memory, those of another compute. But blocks on the same SM share its schedulers, so the factor stays below the number of splits.",
+        because="All SMs are at work, not just eight of them. In addition, each SM runs three blocks: while the warps of one block wait for memory, those of another compute. But blocks on the same SM share its schedulers, so the factor stays below the number of splits.",
     ),
 )
 
 # %% [markdown]
-# Here, each SM had three blocks of `decode_rows` or one block of `decode_tiles`. The next cell times larger batches:
+# In these runs, each SM had three blocks of `decode_rows` or one block of `decode_tiles`. The next cell times larger
+# batches:
 
 # %% fold="Code that times batches on a GPU" needs="gpu" record="batches"
 if gpu_here():
@@ -1237,25 +1241,25 @@ assert not rows_waits or max(rows_waits, key=rows_waits.get) == "long_scoreboard
 assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issuing alone isn't the limit"
 
 # %% [markdown]
-# Splitting the keys makes the warp-per-key kernel {{ gain.split | .0f }}× faster. Sharing keys within a block is
-# worth another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
+# Splitting the keys makes the warp-per-key kernel {{ gain.split | .0f }}× faster. Sharing keys within a block gives
+# another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
 #
-# Still, {{ seen.rows_1 | us }} is {{ gain.over | .1f }}× the larger of the two estimates. A third limit explains part
-# of that: latency. In the run with one split per KV head, only two warps share a scheduler. Yet a warp takes
-# {{ waiting.cycles | ,.0f }} cycles to issue the {{ rows.loop | .0f }} instructions for two keys: it mostly waits for
-# loads. If waiting and issuing never overlapped, the step would take {{ waiting.sum_us | us }}, close to the measured
-# time. `decode_tiles` loads the next 16 keys before it uses the current ones, so an SM has up to
-# {{ tiled.in_flight_kb | .0f }} KB in flight.
+# Still, `decode_rows` takes {{ seen.rows_1 | us }}, {{ gain.over | .1f }}× the larger of its two estimates. Latency, a
+# third limit, explains part of the difference. The run with one split per KV head shows the latency almost undisturbed,
+# because only two warps share a scheduler: a warp takes {{ waiting.cycles | ,.0f }} cycles to issue the
+# {{ rows.loop | .0f }} instructions for two keys, so it mostly waits for loads. If waiting and issuing never
+# overlapped, the step with 49 splits would take {{ waiting.sum_us | us }}, close to the measured time. `decode_tiles`
+# loads the next 16 keys before it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in
+# flight.
 #
-# The hint `.L2::256B` lets the L2 fetch a key's 256 bytes at once. Without it, batch 16 takes
-# {{ hint.h100_more | .1% }} longer on an H100, but {{ hint.h200_less | .0% }} less time on an H200. So test such hints
-# on every GPU that you ship for.
+# The hint `.L2::256B`, which lets the L2 fetch a key's 256 bytes at once, helps slightly on an H100 at batch 16 but
+# hurts on an H200. So test such hints on every GPU that you ship for.
 #
-# On tensor cores, the step takes {{ seen.tiles_1 | us }}, {{ of_copy.at_1 | .0% }} of the copy's throughput; cuDNN
-# takes {{ seen.cudnn_1 | us }}. With large batches, start-up and the final combination take a smaller fraction of the
-# time: at batch 64 on an {{ hook.batches_gpu }}, `decode_tiles` reaches {{ of_copy.at_64 | .0% }} of the copy's
-# throughput and cuDNN {{ of_copy.cudnn_64 | .0% }}. The largest error against FP64 is {{ errors.most | .2g }}, the
-# same as cuDNN's:
+# On tensor cores, the step takes {{ seen.tiles_1 | us }} and so reaches {{ of_copy.at_1 | .0% }} of the copy's
+# throughput; cuDNN takes {{ seen.cudnn_1 | us }}. With large batches, start-up and the final combination take a smaller
+# fraction of the time: at batch 64 on an {{ hook.batches_gpu }}, `decode_tiles` reaches {{ of_copy.at_64 | .0% }} of
+# the copy's throughput and cuDNN {{ of_copy.cudnn_64 | .0% }}. Compared with FP64, the largest error is
+# {{ errors.most | .2g }}, the same as cuDNN's:
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1360,7 +1364,7 @@ exercise(
     In a batch, sequences have different lengths. Each cache has room for `N` keys, of which only the first
     `lengths[sequence]` are valid. The rows of `q` are the query heads of sequence 0, then those of sequence 1, and so
     on. KV heads are ordered the same way, and each group of `sharing` adjacent query heads shares one KV head. Write
-    OWNER, the KV head of a row, counted over all sequences, and LENGTH, its number of keys.
+    OWNER, a row's KV head counted over all sequences, and LENGTH, its number of keys.
     """,
     answer=RIGHT,
     tests=ragged_tests,
@@ -1369,5 +1373,5 @@ exercise(
 )
 
 # %% [markdown]
-# The kernels here need one contiguous cache per KV head; servers often store it in pages
+# The kernels here need one contiguous cache per KV head; servers often store the cache in pages
 # ([PagedAttention](https://arxiv.org/abs/2309.06180)).

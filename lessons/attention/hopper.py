@@ -9,13 +9,12 @@
 
 # %% [markdown]
 # FlashAttention alternates between GEMMs, which run on the tensor cores, and a softmax, which doesn't. On Hopper,
-# `wgmma` is so fast that softmax, going by the throughput of the units, takes {{ cycles.ratio | .0% }} as long as the
-# GEMMs around it. One warpgroup that does one after the other reaches {{ hook.one | .0f }} TFLOP/s on an H200,
+# `wgmma` is so fast that, judging by unit throughput alone, softmax takes {{ cycles.ratio | .0% }} as long as the GEMMs
+# around it. A single warpgroup that alternates between the two reaches {{ hook.one | .0f }} TFLOP/s on an H200,
 # {{ hook.one_of_peak | .0%}} of the data sheet's peak. The last kernel on this page does the same arithmetic *in a
 # different order* and reaches {{ hook.eight | .0f }}.
 #
-# That kernel is *Kernel 8*. We build it in steps, and you can run each of them. The ideas are those of
-# [FlashAttention-3](https://arxiv.org/abs/2407.08608) by Shah et al.
+# That kernel, *Kernel 8*, uses the ideas of [FlashAttention-3](https://arxiv.org/abs/2407.08608) by Shah et al.
 
 # %% fold="Imports, and code of the figure"
 import heapq
@@ -79,7 +78,7 @@ publish(
 )
 
 # %% [markdown]
-# ## Two units: tensor cores and exponentials
+# ## Two units: one for GEMMs, one for exponentials
 #
 # Take a tile of 64 queries and 128 keys. Its two GEMMs, $QK^\top$ and $PV$, run on the tensor cores. Between them, each
 # of its 8,192 scores needs an exponential, and an SM starts 16 `ex2` per cycle.[^ex2]
@@ -347,8 +346,7 @@ print(bf16.values(out)[0, 63, 5], "= the mean of 0 to 95")
 # %% [markdown]
 # The tensor maps have three dimensions: head, row and column. With two, a box at the end of one head would read the
 # first rows of the next. With three, the TMA fills everything past the end of the head with zeros. But a key of zeros
-# still has a score, 0, so `mask` sets the scores of keys that don't exist to −∞. The softmax is the same as in
-# [Kernel 7](matrix_units.py).
+# still has a score, 0, so `mask` sets the scores of keys that don't exist to −∞.
 #
 # The second `wgmma_fence` is easy to forget: ordinary instructions have just written `p`, and `wgmma` is about to read it. Without it, the
 # simulator reports:
@@ -607,7 +605,7 @@ ONE_WARPGROUP.region("loop")
 # same tiles of K and V. While one computes a softmax, the other may use the tensor cores.
 #
 # K and V have separate mbarriers: $QK^\top$ can start as soon as K has arrived, and K's buffer is free again long
-# before V's. The producer goes from the last key tile to the first, so that only the first iterations need a mask.
+# before V's. The producer loads the key tiles from last to first, so that only the first iterations need a mask.
 
 # %% fold="The whole kernel, for one or two consumers"
 FLASH_WGMMA = Kernel(
@@ -738,10 +736,10 @@ FLASH_WGMMA.region("consumer")
 
 # %% [markdown]
 # The consumer lets $PV$ run until the next scores are needed, and its leader signals `k_empty` and `v_empty` as soon as
-# a GEMM has read its buffer. `take_turn` and `pass_turn` compile to nothing as long as `TURNS` is 0; ignore them for
-# two more sections.
+# a GEMM has read its buffer. `take_turn` and `pass_turn` compile to nothing as long as `TURNS` is 0; ignore them until
+# the section on ping-pong.
 #
-# Leave out the wait for `k_full`, or the two waits for the GEMMs, and the simulator reports:
+# Leave out the wait for `k_full`, or both calls of `wgmma_wait<0>` before the softmax, and the simulator reports:
 
 
 # %% fold="Code of the checks"
@@ -877,7 +875,7 @@ if CLOCKS:
             spans_of("one", "1 consumer") + spans_of("untold", "2 consumers"),  # as recorded
             unit="cycles",
             title="The second consumer fills most of the first one's gaps",
-            caption="Three key tiles in the middle of one block, d = 128, by the clock of its SM, recorded on an H200. Between packing P and receiving the next scores, a consumer waits for its GEMMs and for K.",
+            caption="Three key tiles in the middle of one block, d = 128, timed with its SM's clock on an H200. Between packing P and receiving the next scores, a consumer waits for its GEMMs and for K.",
         )
     )
 publish(
@@ -900,8 +898,8 @@ publish(
 #
 # A single warpgroup can overlap work, too. The softmax of tile $j$ doesn't need $PV$ of tile $j-1$ to be finished. So
 # the warpgroup issues both GEMMs, $QK^\top$ for tile $j$ and then $PV$ for tile $j-1$, as two groups, and waits only
-# for the first. During its softmax, the tensor cores work on the second. FlashAttention-3 calls this *intra-warpgroup
-# overlap*.
+# for the first. While it computes the softmax, the tensor cores work on the second. FlashAttention-3 calls this
+# *intra-warpgroup overlap*.
 
 # %% fold="The changed consumer"
 OVERLAP_CUDA = r"""        mbarrier_wait(&q_full, 0);
@@ -1037,7 +1035,7 @@ show(
         BEFORE_IT + BESIDE,
         unit="cycles",
         title="Overlap: PV of a tile runs during the softmax of the next one",
-        caption="Three key tiles of one warpgroup with d = 128, without and with overlap, from the cycles of the table at the top of this page; loads and all latencies are left out.",
+        caption="Three key tiles of one warpgroup with d = 128, without and with overlap, drawn from the cycle counts in the table at the top of this page; loads and all latencies are left out.",
     )
 )
 
@@ -1046,12 +1044,10 @@ show(
 # per thread, not counting addresses and loop counters. So the consumers [raise their
 # limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
 #
-# With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64, it
-# makes them *slower*, {{ overlap.gain_64 | .2f }}× as fast. Why?
+# With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64, it makes
+# them *slower*, {{ overlap.gain_64 | .2f }}× as fast.
 #
-# [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block. The TMA store doesn't
-#     explain the gain: among kernels that store nothing, overlap gives a speed-up of {{ unstored.least | .2f }} to
-#     {{ unstored.most | .2f }}×.
+# [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block.
 #
 # ## Ping-pong scheduling
 #
@@ -1069,8 +1065,7 @@ show(
 # The turn is a pair of [named barriers](../matmul/clusters.py#named-barriers-ids-and-counts). Each completes when 256
 # threads have arrived: 128 that want the turn and wait with `bar.sync`, and 128 that pass it on with `bar.arrive`.
 # Consumer 1 waits at barrier 2 and consumer 2 at barrier 3 before it issues its GEMMs; afterwards, each arrives at the
-# other's barrier. To let consumer 1 begin, consumer 2 arrives at barrier 2 once in advance. At the end, consumer 1 takes
-# one more turn, to use up consumer 2's last arrival.
+# other's barrier. To let consumer 1 begin, consumer 2 arrives at barrier 2 once in advance.
 
 # %%
 FLASH_WGMMA.region("turns")
@@ -1123,7 +1118,7 @@ show(
         ],
         unit="turns",
         title="With consumer 1 delayed, the two keep alternating only with ping-pong",
-        caption="Which consumer issues its pair of GEMMs first, second, third and so on: flash_overlap on the simulator, with a delay added to consumer 1 in each iteration of the loop. The number in each bar is the iteration.",
+        caption="The order in which the consumers issue their pairs of GEMMs: flash_overlap on the simulator, with a delay added to consumer 1 in each iteration of the loop. The number in each bar is the iteration.",
     )
 )
 
@@ -1146,21 +1141,20 @@ publish(
 )
 
 # %% [markdown]
-# With $d$ = 128, ping-pong gains nothing on the GPU: {{ turns.gain_128 | .2f }}×. In the block that we timed, the
-# consumers were [out of phase even without it](hopper_measured.py#where-the-rest-goes). With $d$ = 64, ping-pong
-# makes the kernel with overlap {{ turns.gain_64 | .2f }}× faster, which makes up for the loss.[^phase] At two barrier
-# instructions per tile, it's cheap insurance, so Kernel 8 always uses it. In its loop, the tensor cores are now busy
-# {{ turns.busy | .0% }} of the time.
+# With $d$ = 128, ping-pong gains nothing on the GPU: {{ turns.gain_128 | .2f }}×. With $d$ = 64, ping-pong makes the
+# kernel with overlap {{ turns.gain_64 | .2f }}× faster, which makes up for the loss.[^phase] At two barrier
+# instructions per tile, ping-pong is cheap insurance, so Kernel 8 always uses it. In the kernel's loop, the tensor
+# cores are now busy {{ turns.busy | .0% }} of the time.
 #
-# [^phase]: The model's explanation isn't proven: with $d$ = 64, too, the consumers of the timed blocks were out of
-#     phase without ping-pong.
+# [^phase]: The model doesn't explain this gain: in the timed blocks, the consumers were [out of phase even without
+#     ping-pong](hopper_measured.py#where-the-rest-goes). The cause of the loss is unknown.
 #
 # ## Tile scheduling: persistent blocks, longest first
 #
-# One problem is left, outside the loop. Each block begins with a wait for its first tiles and ends with a store, and
+# One problem remains, outside the loop. Each block begins with a wait for its first tiles and ends with a store, and
 # during both, the tensor cores idle. A *persistent* kernel launches one block per SM and gives each a list of query
-# tiles. Then the first $QK^\top$ of the next tile is issued together with the last $PV$ of this one, and runs while this
-# one is stored:
+# tiles. Then the first $QK^\top$ of the next tile is issued together with the last $PV$ of the current tile, and runs
+# while the current tile is stored:
 
 # %% fold="Kernel 8"
 FLASH_HOPPER = Kernel(
@@ -1498,8 +1492,8 @@ show(
     timeline(
         [one for how in SCHEDULES for one in spans_of_lists(how)],
         unit="key tiles",
-        title="Longest first takes 7 key tiles instead of 9",
-        caption="A causal mask: query tile 0 sees one key tile, tile 3 four. The number in each bar is its query tile; the colour shows its head. In order: one block per query tile, and each starts on the SM that is free first.",
+        title="Longest first finishes in the time of 7 key tiles instead of 9",
+        caption="Under a causal mask, query tile 0 sees one key tile, and tile 3 sees four. The number in each bar is its query tile; the colour shows its head. Launched in order, with one block per query tile, each block starts on the first SM that becomes free.",
     )
 )
 
@@ -1530,14 +1524,14 @@ try_it({"no mask": FEW(256, 64), "causal mask": FEW(256, 64, causal=True)})
 # ## Against cuDNN and FlashAttention-3
 #
 # At 4,096 queries and $d$ = 128, Kernel 8 reaches {{ hook.eight_of_peak | .0% }} of the peak, and
-# {{ against.cudnn_128 | .2f }}× the throughput of cuDNN. With $d$ = 64 it falls behind, to
+# {{ against.cudnn_128 | .2f }}× the throughput of cuDNN. With $d$ = 64, it falls behind, to
 # {{ against.cudnn_64 | .0% }} of cuDNN's throughput. And
 # [FlashAttention-3](https://github.com/Dao-AILab/flash-attention) itself is faster. On [its authors' own problem
 # size](hopper_scheduling.py#16384-tokens), 16,384 tokens with {{ against.heads }} heads, Kernel 8 reaches
 # {{ against.fa3 | .0% }} of its throughput without a mask, and {{ against.fa3_causal | .0% }} under a causal one.
 #
-# Kernel 8 is also as accurate as cuDNN: its largest error relative to float64 is no larger. The cycles and errors on
-# this page come from this code:
+# Kernel 8 is also as accurate as cuDNN: compared with a float64 result, its largest error is no greater than cuDNN's.
+# The cycles and errors on this page come from this code:
 
 # %% fold="The kernels with clock stamps"
 STAMPS = {
@@ -1772,17 +1766,18 @@ publish(
 #
 # - P goes from the accumulators of $QK^\top$ to operand A of $PV$ without leaving registers, and V is read untransposed, as an MN-major
 #   operand.
-# - Softmax hides behind GEMMs in two ways: behind the other consumer's, and behind $PV$ of the warpgroup's own previous tile. Ping-pong keeps
-#   the two consumers out of phase. No overlap beats the slower unit: with $d$ = 64, exponentials alone take as long as both GEMMs.
+# - Softmax is hidden behind GEMMs in two ways: behind those of the other consumer, and behind $PV$ for the warpgroup's
+#   own previous tile. Ping-pong keeps the two consumers out of phase. No overlap can beat the slower unit: with $d$ =
+#   64, exponentials alone take as long as both GEMMs.
 # - Persistent blocks with lists hide the start and the end of each tile, and longest-first scheduling balances the
 #   load under a causal mask.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, add `sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active`, the utilisation by
-# exponentials, to the utilisation of the tensor pipe: only a sum above 100% proves that they overlap. No counter
-# shows the phase of two warpgroups. To see it, let each one record `clock64()` at two points in its loop, and plot
-# the result.
+# In Nsight Compute, add `sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active`, the utilisation of the pipe that
+# computes exponentials, to the utilisation of the tensor pipe: only a sum above 100% proves that the two overlap. No
+# counter shows the phase of two warpgroups. To see it, let each one record `clock64()` at two points in its loop, and
+# plot the result.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise
@@ -1826,8 +1821,8 @@ def three_tests(kernel):
 exercise(
     "Ping-pong with three warpgroups",
     """
-    Write `ping_pong_of_three(log, rounds)` for one block of three warpgroups. In each round, warpgroups 0, 1 and 2 append their numbers to `log`, in that order: `if (threadIdx.x % 128 == 0) log[atomicAdd(log, 1) + 1] = group;`. Before each entry they call `work(group)`, for which
-    warpgroup 0 takes longest. Use named barriers only, and no block-wide barrier. Who
+    Write `ping_pong_of_three(log, rounds)` for one block of three warpgroups. In each round, warpgroups 0, 1 and 2 append their numbers to `log`, in that order: `if (threadIdx.x % 128 == 0) log[atomicAdd(log, 1) + 1] = group;`. Before each entry, they call `work(group)`, which
+    takes warpgroup 0 the longest. Use named barriers only, and no block-wide barrier. Who
     waits at which barrier, who arrives there, and who lets warpgroup 0 begin?
     """,
     answer=THREE,

@@ -12,8 +12,6 @@
 # its backward pass takes {{ seen.math_full_4096 | us }}. cuDNN never stores the probabilities $P$, so its backward pass
 # has to compute them again. Yet it takes only {{ seen.cudnn_full_4096 | us }}, which is {{ rate.cudnn_of_math | .0f }}×
 # faster.
-#
-# **How close to cuDNN can our own kernel get?**
 
 # %% [markdown]
 # ## Five GEMMs instead of two
@@ -98,7 +96,7 @@ show(
 # cheap way to get both.
 #
 # **The log-sum-exp recovers $P$.** The forward pass stores $L_i = m_i + \log z_i$, one float per query. A weight is
-# then a single exponential:[^residue]
+# then a single exponential:
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
 #
@@ -110,9 +108,6 @@ show(
 # $$\delta_i = dO_i \cdot \sum_j P_{ij} V_j = dO_i \cdot O_i$$
 #
 # So in our case, {{ tile.kept_mb | .0f }} MB of $L$ and $\delta$ replace {{ tile.stored_gb | .1f }} GB of $P$.
-#
-# [^residue]: With large scores, subtracting $L$ [rounds differently](../memory/precision.py) from subtracting a maximum
-#     and dividing by a sum. The errors measured below include this effect.
 #
 # ??? definition "δ"
 #     In attention's backward pass, the sum over a row of $P \circ dP$. It equals the sum over the same row of $dO \circ O$.
@@ -380,8 +375,8 @@ try_it(
 # %% [markdown]
 # ## One kernel, five GEMMs
 #
-# A single kernel computes every tile of $S$ and $dP$ once. One block holds 128 keys and their values, and loops over
-# the queries in tiles of 64, like [FlashAttention-2](https://arxiv.org/abs/2307.08691). Its $dK$ and $dV$ stay in
+# A single kernel computes every tile of $S$ and $dP$ once. As in [FlashAttention-2](https://arxiv.org/abs/2307.08691),
+# one block holds 128 keys and their values and loops over the queries in tiles of 64. Its $dK$ and $dV$ stay in
 # registers until the end. $dQ$ can't, since every block contributes to every query tile. It's accumulated in FP32 in
 # device memory: the TMA instruction `cp.reduce.async.bulk` adds a whole tile from shared memory, and the L2 does the
 # additions. The blocks add in the order in which they arrive, so the last bits of $dQ$ can differ from run to run.
@@ -396,7 +391,7 @@ try_it(
 # accumulator](../matmul/wgmma.py#a-from-registers-d-of-one-wgmma-is-a-of-the-next). So compute the transposed scores,
 # $S^T = KQ^T$, with keys as rows. Then $P^T$ and $dS^T$ are in registers as A operands of $dV$ and $dK$. Only $dQ$
 # needs $dS$ in the other orientation. `stmatrix` writes $dS^T$ to shared memory once, where both warpgroups read it as
-# an MN-major operand, and each computes one half of the columns of $dQ$.
+# an MN-major operand; each computes half of the columns of $dQ$.
 
 # %% fold="Code of the table"
 GEMMS = (  # result, M, N and K for one warpgroup and query tile, A, B, accumulators
@@ -419,15 +414,15 @@ show(
             ]
             for name, shape, a, b in GEMMS
         ],
-        caption="The five GEMMs of one consumer warpgroup for one query tile. A and B are in shared memory, K-major or MN-major, unless it says registers. Last: registers per thread for the accumulators.",
+        caption="The five GEMMs of one consumer warpgroup for one query tile. A and B are in shared memory, K-major or MN-major, unless marked as registers. The last column gives the registers per thread for the accumulators.",
     )
 )
 ACCUMULATORS = [shape[0] * shape[1] // 128 for _, shape, _, _ in GEMMS]
 publish(registers={"kept": ACCUMULATORS[2] + ACCUMULATORS[3]})
 
 # %% [markdown]
-# The accumulators also fix the tile size. For the whole loop, those of $dK$ and $dV$ take {{ registers.kept }} of the
-# 240 registers that `setmaxnreg` grants. With 128 queries per tile, $S^T$ and $dP^T$ would take another
+# The accumulators also fix the tile size. Throughout the loop, those of $dK$ and $dV$ occupy {{ registers.kept }} of
+# the 240 registers that `setmaxnreg` grants. With 128 queries per tile, $S^T$ and $dP^T$ would take another
 # {{ registers.kept }}, which is more than are left.
 
 
@@ -928,10 +923,10 @@ expect_hazard(edited(faulty, ("named_barrier(3, 256);", "")), "race", line_with=
 # their peak of {{ tile.peak | .0f }} TFLOP/s (data sheet), our 64 heads of 4,096 tokens would take
 # {{ tile.ideal_us | us }}.
 #
-# Shared memory needs more. If `wgmma`, like ordinary loads, reads 128 bytes per cycle, the shared-memory traffic takes
-# {{ tile.shared | ,.0f }} cycles per tile, or {{ tile.shared_us | us }} in total. The accumulator tiles are to blame:
-# with a 64 × 64 tile, a `wgmma` with both operands in shared memory reads 128 bytes for each cycle of multiplication,
-# and a larger tile doesn't fit in registers.
+# Shared memory needs even more cycles. If `wgmma`, like ordinary loads, reads 128 bytes per cycle, the shared-memory
+# traffic takes {{ tile.shared | ,.0f }} cycles per tile, or {{ tile.shared_us | us }} in total. Three of the five GEMMs
+# have both operands in shared memory and 64 × 64 accumulator tiles, so they read 128 bytes in each cycle of
+# multiplication; larger tiles don't fit in registers. The writes of $Q$, $dO$, $dS$ and $dQ$ come on top.
 
 # %% fold="Code of the numbers"
 from tilewise import gpu_here
@@ -970,7 +965,7 @@ publish(
 # ## Against FlashAttention-2 and cuDNN
 #
 # We time the backward pass of PyTorch's three backends and of our kernels. Ours run with two block orders: *by head*
-# (one head after the other) and *longest first* (across all heads).
+# (one head after the other, longest blocks first only within a head) and *longest first* (across all heads).
 
 # %% fold="Code that times gradients on a GPU" needs="gpu" record="gradients"
 if gpu_here():
@@ -1170,30 +1165,30 @@ publish(
 )
 
 # %% [markdown]
-# **Without a mask, our backward pass, *by head*, reaches {{ rate.of_cudnn | .0% }} of cuDNN's throughput** at 4,096
-# tokens and is {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use `wgmma`. With a causal mask,
-# the figure is {{ rate.causal_of_cudnn | .0% }}. For every gradient, the largest error is at most
-# {{ errors.worst_times | .1f }}× that of cuDNN.
+# **Without a mask and with blocks ordered *by head*, our backward pass reaches {{ rate.of_cudnn | .0% }} of cuDNN's
+# throughput** at 4,096 tokens and is {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use
+# `wgmma`. With a causal mask, it reaches {{ rate.causal_of_cudnn | .0% }} of cuDNN's throughput. For every gradient,
+# the largest error is at most {{ errors.worst_times | .1f }}× that of cuDNN.
 #
 # What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak and, by our estimate,
-# {{ rate.of_shared | .0% }} of what shared memory allows. Counters on an H200 show no unit at its limit. As estimated,
-# though, L1 and shared memory are busier than the tensor cores: {{ backward.l1 | .0% }} of the time against
-# {{ backward.tensor | .0% }}. So the rest must be latency, from the chain of dependent steps in a warpgroup: $S^T$,
-# then $P^T$, then $dS^T$, then a barrier, then $dQ$. [FlashAttention-3](https://arxiv.org/abs/2407.08608) shortens the
-# chain: a separate warp adds $dQ$ to memory. Our consumers do that themselves, and before they store a tile of $dQ$,
-# they wait until the TMA has read the previous one.
+# {{ rate.of_shared | .0% }} of what shared memory allows. As estimated, L1 and shared memory are busier than the tensor
+# cores: on an H200, {{ backward.l1 | .0% }} of the time against {{ backward.tensor | .0% }}. Since neither is at its
+# limit, what remains is latency, from the chain of dependent steps in a warpgroup: $S^T$, then $P^T$, then $dS^T$, then
+# a barrier, then $dQ$. [FlashAttention-3](https://arxiv.org/abs/2407.08608) shortens the chain: a separate warp adds
+# $dQ$ to memory. Our consumers do that themselves, and before they store a tile of $dQ$, they wait until the TMA has
+# read the previous one.
 
 # %% [markdown]
 # ## Block order: keep a head in L2
 #
 # Under a causal mask, the blocks with the first keys see all queries, and those with the last keys see only a few.
-# *Longest first* would balance this load best. But on an H100, the kernel takes {{ order.slower | .0% }} longer with it
-# than *by head*.
+# *Longest first* would balance this load best. But on an H100, the kernel takes {{ order.slower | .0% }} longer in this
+# order than it does *by head*.
 #
 # The reason is L2. With *longest first*, blocks of all {{ order.heads }} heads run at the same time. Their $Q$ and $dO$
 # alone take {{ order.all_mb | .0f }} MB, more than L2 holds. *By head*, the {{ order.sms }} SMs work on about
 # {{ order.few | .0f }} heads at a time, whose $Q$ and $dO$ take {{ order.few_mb | .0f }} MB. So *longest first* reads
-# {{ backward.times_read | .1f }}× as many bytes from DRAM, counted on an H200. The H200's memory is
+# {{ backward.times_read | .1f }}× as many bytes from DRAM, as counters on an H200 show. The H200's memory is
 # {{ order.memory | .1f }}× faster and keeps up, so *longest first* costs almost no time there.
 
 # %% fold="Code that profiles both orders on a GPU" needs="gpu torch" record="counters"
@@ -1347,8 +1342,8 @@ exercise(
     "Soft-capped scores",
     """
     [Gemma 2](https://arxiv.org/abs/2408.00118) keeps its scores between $-cap$ and $cap$: it replaces the scaled score $s$ by
-    $cap \\cdot \\tanh(s / cap)$ before the softmax. The backward kernel recomputes the capped score `s`. Write the
-    expression FACTOR, by which $dS$ must be multiplied, from `s` and `cap`.
+    $cap \\cdot \\tanh(s / cap)$ before the softmax. In the backward kernel, the variable `s` holds the
+    *capped* score. From `s` and `cap`, write the expression FACTOR, by which $dS$ must be multiplied.
     """,
     answer=capped("1.0f - s * s / (cap * cap)"),
     tests=capped_tests,

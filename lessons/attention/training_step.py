@@ -10,11 +10,11 @@
 # %% [markdown]
 # Take a language model the size of GPT-2 small and train it with PyTorch in two ways. On the same GPU, one needs
 # {{ seen.eager_stored.ms | .0f }} ms for a step of {{ ask.tokens | , }} tokens, and the other
-# {{ seen.compiled_flash.ms | .0f }} ms. The slow version implements attention exactly as the formula reads, with
+# {{ seen.compiled_flash.ms | .0f }} ms. The slow version implements attention exactly as the formula is written, with
 # scores and probabilities in memory, and runs in eager mode. The fast one uses FlashAttention and `torch.compile`.
 #
-# Attention's own GEMMs are only {{ ask.share | .0% }} of the step's FLOPs. **How much of the step's time does
-# attention take when its matrices are stored?** To find out, we count FLOPs and bytes, as for a single kernel.
+# **How much of the step's time does attention take when its matrices are stored?** To find out, we count FLOPs and
+# bytes, as for a single kernel.
 
 # %% [markdown]
 # ## FLOPs: six per parameter and token
@@ -105,7 +105,7 @@ show(
             for name, (rows, columns, many) in matrices(LAYERS, WIDTH, WORDS).items()
         ]
         + [["attention's QKᵀ and PV", None, LAYERS, round(BY_ATTENTION * TOKENS / 1e12, 2)]],
-        caption="FLOPs of a step of 16,384 tokens: 6 per parameter and token, and for attention half of the context.",
+        caption="FLOPs of a step of 16,384 tokens: 6 per parameter and token, plus attention over half of the context.",
     )
 )
 publish(
@@ -331,11 +331,11 @@ publish(
 # %% [markdown]
 # ## Estimate: a step as a sum of parts
 #
-# The rest of a step is counted in the same way: norms, residual additions and GELU by their passes over rows of
-# {{ model.width }} elements, the loss by its passes over {{ model.words | , }} logits per token, and parameters by
-# the bytes of AdamW and of the conversions. For the GEMMs, we assume the rate of the vocabulary projection from [the
-# lesson on alignment](../matmul/alignment.py), {{ rates.product | .0f }} TFLOP/s, and for fused attention its own
-# recorded rate.
+# The rest of a step is counted in the same way: norms and residual additions by their passes over rows of
+# {{ model.width }} elements, GELU by its passes over the wider rows of the MLP, the loss by its passes over
+# {{ model.words | , }} logits per token, and parameters by the bytes of AdamW and of the conversions. For the GEMMs, we
+# assume the rate of the vocabulary projection from [the lesson on alignment](../matmul/alignment.py),
+# {{ rates.product | .0f }} TFLOP/s, and for fused attention its own recorded rate.
 
 # %% fold="Code of the estimate"
 from tilewise.measurements import complete, printed_rows
@@ -447,9 +447,9 @@ publish(
 )
 
 # %% [markdown]
-# With stored matrices in eager mode, a step should take {{ predicted.eager_stored.ms | .0f }} ms,
-# {{ predicted.eager_stored.share | .0% }} of it attention. Try a longer context, first with stored attention, then
-# with fused attention.
+# With stored matrices in eager mode, a step should take {{ predicted.eager_stored.ms | .0f }} ms, of which attention
+# takes {{ predicted.eager_stored.share | .0% }}. Try a longer context, first with stored attention, then with fused
+# attention.
 
 # %% fold="Code of the figure"
 SIZES = {"124 million": (12, 768, 12), "355 million": (24, 1024, 16), "774 million": (36, 1280, 20)}
@@ -485,7 +485,7 @@ show(
             *(Meter(name, 1.0, "", role, ".0%") for name, role in ROLES.items()),
         ],
         title="A longer context makes stored attention dominate the step",
-        caption="A step of 16,384 tokens on an {machine}, estimated: its MFU, and the fraction of its time that each part takes.",
+        caption="Estimate for a step of 16,384 tokens on an {machine}: its MFU, and the fraction of its time that each part takes.",
     )
 )
 
@@ -670,9 +670,9 @@ publish(
 )
 
 # %% [markdown]
-# **Stored attention takes {{ gain.share | .0% }} of the eager step**, although it has only {{ ask.share | .0% }} of
-# the FLOPs. Fused attention takes {{ gain.share_fused | .0% }}. With fused attention and compilation, MFU rises from
-# {{ seen.eager_stored.mfu | .0% }} to {{ seen.compiled_flash.mfu | .0% }}.
+# **Stored attention takes {{ gain.share | .0% }} of the eager step**, although it has only {{ ask.share | .0% }} of the
+# FLOPs. FlashAttention-2 takes {{ gain.share_fused | .0% }} of its eager step. With fused attention and compilation,
+# MFU rises from {{ seen.eager_stored.mfu | .0% }} to {{ seen.compiled_flash.mfu | .0% }}.
 #
 # The memory estimate was right: in eager mode, stored attention takes {{ gain.memory | .1f }} GB more. But all six
 # steps take longer than estimated, by {{ off.least | .0% }} to {{ off.most | .0% }}. Which parts of the estimate are
@@ -892,11 +892,10 @@ if STEP_OF:
     assert CASTS[1] > 9 * LAYERS and SUMS[0] + PERMUTED[0] > 2 * OF_BYTES, "the text says what takes longer"
 
 # %% [markdown]
-# GEMMs and losses are close to the estimate. Stored attention isn't: {{ alone.stored | .0f }} ms instead of
-# {{ alone.stored_said | .0f }}. **Three passes are missing from our list**; you can find them in PyTorch's
-# source.[^source] In the forward and the backward pass alike, `masked_fill` copies its input and then fills the copy.
-# And the backward pass of softmax starts with a kernel of its own, which multiplies the gradient by the weights in 32
-# bits.
+# The GEMMs and the loss are close to the estimate. Stored attention isn't: {{ alone.stored | .0f }} ms instead of
+# {{ alone.stored_said | .0f }}. **Three passes are missing from our list.**[^source] In the forward and the backward
+# pass alike, `masked_fill` copies its input and then fills the copy. And the backward pass of softmax starts with a
+# kernel of its own, which multiplies the gradient by the weights in 32 bits.
 #
 # With them, the estimate is {{ missed.passes }} passes and {{ missed.ms | .0f }} ms. Even so, the attention kernels,
 # eager and compiled alike, take {{ missed.least | .0% }} to {{ missed.most | .0% }} longer than a copy of the same
@@ -905,10 +904,9 @@ if STEP_OF:
 # The list for norms, GELU and residuals is too short as well: GEMMs, loss, optimizer and attention leave
 # {{ rest.left | .0f }} ms of an eager step for them, but we estimated {{ rest.left_said | .0f }} ms.
 #
-# A timeline on an H200 shows why. Each layer has {{ spent.casts_each | .0f }} casts between 16 and 32 bits instead of
-# six; together, they take {{ spent.casts_ms | .1f }} ms. And column sums and copies that permute axes take
-# {{ spent.slow_ms | .1f }} ms, {{ spent.slower | .1f }}× as long as their bytes would take at the bandwidth of a
-# copy.
+# A timeline on an H200 shows two causes. Each layer has {{ spent.casts_each | .0f }} casts between 16 and 32 bits
+# instead of 6; together, they take {{ spent.casts_ms | .1f }} ms. And column sums and copies that permute axes take
+# {{ spent.slow_ms | .1f }} ms, {{ spent.slower | .1f }}× as long as a copy of the same bytes.
 #
 # [^source]: `masked_fill` in `aten/src/ATen/native/TensorAdvancedIndexing.cpp`, `softmax_backward_cuda_out` in
 #     `aten/src/ATen/native/cuda/SoftMax.cu`.
@@ -1062,7 +1060,7 @@ assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that 
 # catch up. Without that wait, a compiled step takes {{ gaps.free | .1f }} ms. Even then, there's an average gap of
 # {{ gaps.each | .1f }} µs before each of its {{ gaps.kernels }} kernels. CUDA graphs would shorten these gaps.
 #
-# [^cached]: With FlashAttention-2. The compiled step labelled cuDNN ran FlashAttention-2's kernels, too.
+# [^cached]: This step uses FlashAttention-2, and so did the compiled step labelled cuDNN.
 
 # %% [markdown]
 # ## Takeaways
@@ -1071,15 +1069,15 @@ assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that 
 #   pass by pass.
 # - Attention with stored scores and probabilities takes {{ missed.passes }} passes and {{ alone.stored | .0f }} ms of
 #   the eager step, while the GEMMs outside attention take {{ alone.products | .0f }} ms. A compiler fuses the passes
-#   between GEMMs; only FlashAttention removes the rest.
+#   between GEMMs; only FlashAttention removes those that remain.
 # - MFU says how far you are from the peak, but not why. Time each part alone, and compare it with its bytes or FLOPs.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Trace one training step with Nsight Systems: sum the kernel times by name, and look for gaps between kernels, in
-# which the GPU waits for the host. Then divide each kernel's bytes (`dram__bytes.sum` in Nsight Compute) by what its
-# formula needs; extra passes show up as a factor.
+# Trace one training step with Nsight Systems: sum the kernel times by name, and look for gaps between kernels, in which
+# the GPU waits for the host. Then divide each kernel's bytes (`dram__bytes.sum` in Nsight Compute) by what its formula
+# needs; extra passes show up as a ratio well above 1.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# Suppose you flip a 1,920 × 1,080 image left to right on a GPU, with one thread per pixel and 256
-# threads per block. You can arrange those 256 threads as a square, as one wide row or as one tall column. The
-# result is the same, yet the slowest shape takes several times longer than the fastest. How many
-# 16 × 16 blocks cover the image, and which shape should you avoid?
+# Suppose you flip a 1,920 × 1,080 image left to right on a GPU, with one thread per pixel and 256 threads per block.
+# You can arrange those 256 threads as a square, as one wide row or as one tall column. The result is the same, yet the
+# slowest shape is several times slower than the fastest. How many 16 × 16 blocks cover the image, and which shape
+# should you avoid?
 
 # %% [markdown]
 # ## Two-dimensional grids: row and column
@@ -64,7 +64,7 @@ show(
         extent=(5, 3),
         axes=("col", "row"),
         title="Rounding up each axis leaves threads outside the image",
-        caption="A two-dimensional launch, initially over an image of 5 × 3 pixels. The sliders set grid, block and image. Hatched threads are outside the image and have no work.",
+        caption="A two-dimensional launch, initially over an image of 5 × 3 pixels. The sliders set the grid, the block and the image. Hatched threads are outside the image and have no work.",
     )
 )
 
@@ -83,9 +83,8 @@ show(
 # %% [markdown]
 # ## Mirror an image: one thread per pixel
 #
-# Each thread copies one pixel from its own row and the opposite column. The bounds check covers both axes,
-# because each is rounded up separately. Numba's arrays keep their shape, so its kernel can index with
-# `[row, col]`, but `grid(2)` still returns x first.
+# Each thread copies one pixel from its own row and the opposite column. The bounds check covers both axes, because each
+# is rounded up separately.
 
 
 # %% tab="Pseudocode"
@@ -199,15 +198,14 @@ publish(
 # %% [markdown]
 # ## The missing bounds check on one axis
 #
-# What if you forget the test on `col`? In row-major order, one past the last index of a row is the first index of the
-# next row. A thread with col = 5 in row 0 therefore writes to column 0 of row 1, inside the array. Only in the last
+# What if you forget the test on `col`? In row-major order, the index that follows the last one of a row is the first of
+# the next row. A thread with col = 5 in row 0 therefore writes to column 0 of row 1, inside the array. Only in the last
 # row does the write leave the array.
 #
 # In the next kernel, every element should receive its column number. The threads with col = 5, 6 and 7 in rows 0 and 1
 # write into the next row, so {{ short.twice }} elements are each written by two threads from different blocks. Blocks
-# can run concurrently, and nothing orders the two writes, so either value may remain. That's a *data \race*. In this
-# run, {{ short.wrong }} of those elements end up wrong. Only the {{ short.outside }} stray writes from row 2 are out of
-# bounds.
+# can run concurrently, and nothing orders the two writes, so either value may remain. That's a *data \race*. Only the
+# {{ short.outside }} stray writes from row 2 are out of bounds.
 
 # %%
 NO_GUARD_ON_COL = Kernel(r"""
@@ -317,10 +315,10 @@ show(
 # executes for all 32 lanes of a warp at once. Data moves in sectors of 32 bytes, which hold eight
 # floats. So the cost of a load depends on how many sectors the warp's 32 addresses fall into.
 #
-# Threads are numbered along x first. If the block's width is a multiple of 32, a warp covers 32 pixels of one row:
-# 128 contiguous bytes. If they start on a sector boundary, as they do here, they fill {{ touched.per_warp_row }}
-# sectors, with every byte used. In a block one thread wide, the warp runs down a column, and each pixel needs its own
-# sector: {{ touched.per_warp_column }} sectors, with one float used in each. In between, a block *w* threads wide
+# Threads are numbered along x first. If the block's width is a multiple of 32, a warp covers 32 pixels of one row: 128
+# contiguous bytes. If they start on a sector boundary, as they do here, they fill {{ touched.per_warp_row }} sectors,
+# with every byte used. In a block one thread wide, the warp runs down a column, and each pixel needs its own sector:
+# {{ touched.per_warp_column }} sectors, with one float used in each. For widths in between, a block *w* threads wide
 # gives each warp 32 / *w* rows of *w* pixels. Below which width does the number of sectors rise?
 
 
@@ -372,7 +370,7 @@ try_it(
 )
 
 # %% [markdown]
-# Down to a width of 8 nothing changes, because eight floats fill a sector. Below that, each halving of the width
+# Down to a width of 8, nothing changes, because eight floats fill a sector. Below that, each halving of the width
 # doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as many as a row. Blocks of
 # neighbouring columns request exactly the same sectors:
 
@@ -453,7 +451,7 @@ mirrored_by = measure(
             "every sector request costs the same": sectors_of_stride(8192) / sectors_of_stride(1),
             "caches make extra requests free": 1.0,
         },
-        because="A guess well below the measured value relies too much on the caches.",
+        because="If your guess was well below the measured value, you relied too much on the caches.",
     ),
 )
 tall, flat = (recorded(f"mirror.{shape}.width_8192_height_8192.median") for shape in ("_1_x_256", "_256_x_1"))
@@ -484,14 +482,13 @@ if np.isfinite(list(large_us.values())).all():
     assert all(after > 0.98 * before for before, after in pairwise(shapes_us)), "the title"
 
 # %% [markdown]
-# On the large image, 256 × 1 blocks take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and
-# 1 × 256 blocks {{ mirror._1_x_256.width_8192_height_8192.median | us }}. That is
-# {{ measured.slower | .2g }}× slower, close to the {{ touched.ratio | .0f }}× that the sectors predict,
-# so the extra requests are far from free.
+# On the large image, 256 × 1 blocks take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and 1 × 256 blocks
+# take {{ mirror._1_x_256.width_8192_height_8192.median | us }}. That is {{ measured.slower | .2g }}× slower, close to
+# the {{ touched.ratio | .0f }}× that the sectors predict, so the extra requests are far from free.
 #
-# Sectors aren't the only cost: blocks of 8 × 32 touch no more of them, yet take
-# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Each of their warps requests four separate pieces
-# of memory, and the lesson on [memory coalescing](../memory/coalescing.py) returns to this access pattern.
+# Sectors aren't the only cost: blocks of 8 × 32 touch no more of them than blocks of 256 × 1 do, yet take
+# {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Each of their warps requests four separate pieces of memory,
+# and the lesson on [memory coalescing](../memory/coalescing.py) returns to this access pattern.
 
 # %% [markdown]
 # ## Choosing a block shape
@@ -514,12 +511,11 @@ if np.isfinite(list(large_us.values())).all():
 # %% [markdown]
 # ## In your own kernel
 #
-# Test with a width and a height that aren't multiples of the block size and compare every element,
-# because `compute-sanitizer --tool memcheck` reports only reads and writes beyond an allocation, and
-# CuPy's memory pool hides some of those. Then look in Nsight Compute at
-# `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` for loads and at its counterpart
-# with `op_st` for stores: 4 is ideal for floats, and a value near 32 means scattered accesses, for example
-# by warps that run down the columns.
+# Test with a width and a height that aren't multiples of the block size and compare every element, because
+# `compute-sanitizer --tool memcheck` reports only reads and writes beyond an allocation. Then look in Nsight Compute at
+# `l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio` for loads and at its counterpart with `op_st`
+# for stores: 4 is ideal for floats, and a value near 32 means scattered accesses, for example by warps that run down
+# the columns.
 
 # %% fold="The whole cell, with four wrong answers that the tests reject"
 from tilewise import exercise

@@ -31,12 +31,13 @@ BY_PIECES, PAD_BOTH = from_lesson("matmul/alignment", "BY_PIECES", "PAD_BOTH")
 # ## Row strides that are multiples of 64
 #
 # Rows of {{ rounder.eight | , }} BF16 elements start at multiples of 16 bytes, but most of them don't start at
-# multiples of 128. So a 128-byte piece of a row is usually spread over two cache lines. With a stride that is a
-# multiple of 64 elements, it never is.
+# multiples of 128. If a GEMM reads a row in 128-byte pieces, most of them then span two cache lines. With a stride that
+# is a multiple of 64 elements, none does.
 #
-# To predict the gain, take the GEMM's time at the padded size from the sweep, and scale the copy time with the bytes
-# copied, which is {{ rounder.grown | .1% }} more for multiples of 32 than for multiples of 8. With C left padded, that
-# predicts {{ rounder.wide | .1f }}× for multiples of 32, and {{ rounder.wide64 | .1f }}× for multiples of 64.
+# To predict the gain, take the GEMM's time at the padded size from the sweep, and scale the copy time with the number
+# of bytes moved. Going from multiples of 8 to multiples of 32 adds {{ rounder.grown | .1% }} to the writes and nothing
+# to the reads. With C left padded, we predict {{ rounder.wide | .1f }}× for multiples of 32, and
+# {{ rounder.wide64 | .1f }}× for multiples of 64.
 
 # %% fold="Code of the numbers"
 LESSON = "matmul/alignment"
@@ -214,8 +215,8 @@ try_it(
 # %% [markdown]
 # ## A 16-byte store that the compiler splits
 #
-# `restride_rows` stores through an index into the whole array of 16-byte pieces. The lesson's `restride` instead casts
-# a pointer to an element, and its 16-byte store doesn't appear in the \SASS:
+# `restride_rows` treats the target as one array of 16-byte pieces and stores to an element of it by index. The lesson's
+# `restride` instead casts a pointer to a BF16 element, and the \SASS doesn't contain its 16-byte store:
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
 from tilewise import Table, check, show
@@ -250,8 +251,7 @@ if can_disassemble() is None:
     )
 
 # %% [markdown]
-# So the copy with "16 bytes per lane" in fact stores 4 bytes at a time. The simulator executes the store as written, so
-# it counts one request where the hardware issues four.
+# So the copy with "16 bytes per lane" in fact stores 4 bytes at a time.
 
 # %% needs="gpu torch" record="rounder_strides" fold="Code of the strides"
 if gpu_here() and find_spec("torch"):
@@ -376,8 +376,8 @@ if STRIDED:
             GAINS,
             roles=dict(zip(SETTINGS, ("write", "block", "lane", "read", "tile"), strict=True)),
             x="speed-up over unpadded",
-            title="Multiples of 64 beat multiples of 8; new loads change nothing",
-            caption="GEMM with rows padded to different multiples, including the padding copies, with C left padded; BF16 with cuBLAS on an {machine}. The bar labelled 16-byte loads uses the copy kernel from this page.",
+            title="Multiples of 64 beat multiples of 8; wider loads change nothing",
+            caption="A BF16 GEMM with cuBLAS on an {machine}, with rows padded to different multiples. The padding copies are included; C is left padded. The bar labelled 16-byte loads uses the copy kernel from this page.",
         )
     )
 BOUND_US = {n: 4 * (n**2 + rounded(n, 64) ** 2) / GPU.memory_gb_per_s / 1e3 for n in (1793, 4095)}
@@ -407,21 +407,20 @@ publish(
 #
 # The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and
 # {{ parts.pads | .1f }} µs without. At 4,095, the padding copy runs at {{ parts.of_peak_large | .0% }} of the peak
-# bandwidth (data sheet), so there's little left to gain from wider loads. At 1,793, it's {{ parts.of_peak | .0% }}, but
-# the time not accounted for by the traffic hardly depends on the size: {{ parts.fixed | .1f }} µs at 1,793 and
-# {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per launch. Only the copy of C back to unpadded
-# rows gets a little faster, {{ parts.back_new | .1f }} instead of {{ parts.back | .1f }} µs: the lesson uses `restride`
-# for it, with its split stores.
+# bandwidth (data sheet), so there's little left to gain from wider loads. At 1,793, it reaches only
+# {{ parts.of_peak | .0% }}, but the time that the traffic doesn't account for is almost the same at both sizes:
+# {{ parts.fixed | .1f }} µs at 1,793 and {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per
+# launch.
 
 # %% [markdown]
 # ## Reading misaligned rows directly
 #
 # Why copy at all? A GEMM kernel could load misaligned rows one element at a time. Let's count cycles for a 128 × 128
-# tile and 32 steps along K, on an SM that starts one load or store per cycle. Loading {{ direct.elements | , }}
+# tile and a slice of 32 along K, on an SM that starts one load or store per cycle. Loading {{ direct.elements | , }}
 # elements and storing them to shared memory takes {{ direct.cycles | .0f }} cycles, and the fragment loads of eight
 # warps, at 128 bytes per cycle, take another {{ direct.fragments | .0f }}. The tensor cores need
 # {{ direct.matrix_cycles | .0f }}. So we estimate that such a kernel reaches at most {{ direct.share | .0% }} of the
-# peak (data sheet). Padding, by contrast, costs one pass over the data.
+# peak (data sheet).
 
 # %% fold="Code of the numbers"
 TILE_ELEMENTS = 2 * 128 * 32

@@ -13,8 +13,7 @@
 # warp's 32 lanes needs a sector of its own, so a stride of 16 shouldn't be any worse. Yet on an H100, a stride of 16
 # takes {{ jump.times | .2f }}× as long as a stride of 8. What does the GPU fetch that nobody requested?
 #
-# If you read one field of a large struct, or one column of a table, this doubles the cost of each element. The cause
-# turns out to be a setting, and this page changes it.
+# If you read one field of a large struct, or one column of a table, this doubles the cost of each element.
 
 # %% [markdown]
 # ## Strides: time against two models
@@ -259,15 +258,15 @@ publish(
 # %% [markdown]
 # ## Move the limit: 32, 64 and 128 bytes
 #
-# CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` is the most that the \L2 fetches
-# from memory for one miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back. If the
-# memory itself delivers 64 bytes at a time, the setting should change nothing. If it's the L2 that does, the jump
-# should move.
+# CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` sets the most that the \L2 fetches
+# from memory on a miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back. If the memory
+# itself delivers 64 bytes at a time, the setting should change nothing. If it's the L2 that fetches 64 bytes at a time,
+# the jump should move.
 #
-# A stride of $s$ spans $4s$ bytes, so that's how much the L2 should fetch per element on average, up to the limit. So
-# with a limit of 32, the time should stop growing at a stride of 8; with 64, at 16; with 128, at 32. We recorded this
-# experiment only on an H200. This GPU shows the same jump: with the default limit, {{ l2.default }} bytes, a stride
-# of 16 takes {{ limit.jump | .2f }}× as long as a stride of 8.
+# A stride of $s$ spans $4s$ bytes, so that's how much the L2 should fetch per element on average, up to the limit. With
+# a limit of 32, the time should therefore stop growing at a stride of 8; with 64, at 16; with 128, at 32. We recorded
+# this experiment only on an H200. This GPU shows the same jump: with the default limit, {{ l2.default }} bytes, a
+# stride of 16 takes {{ limit.jump | .2f }}× as long as a stride of 8.
 
 # %% fold="Code that times strides under three L2 settings on a GPU" needs="gpu" record="fetch_granularity"
 from tilewise import gpu_here
@@ -434,15 +433,14 @@ publish(
 
 # %% [markdown]
 # The jump moves with the limit. So on the H200, and presumably on the H100, it's the L2 that fetches 64 bytes at a
-# time. With a limit of 32 bytes, a stride of 16 takes {{ limit.of_32.stride_16 | us }} instead of
-# {{ limit.of_64.stride_16 | us }} with 64. With a limit of 128, a stride of 32 takes
+# time. With a limit of 32 bytes, a stride of 16 takes {{ limit.of_32.stride_16 | us }}, compared with
+# {{ limit.of_64.stride_16 | us }} for a limit of 64. With a limit of 128, a stride of 32 takes
 # {{ limit.of_128.stride_32 | us }} instead of {{ limit.of_64.stride_32 | us }}.[^burst]
 #
-# One thing doesn't fit the model: past the jump, the time should stop growing, but it doesn't. With a limit of 32, a
+# One thing doesn't fit the model, here as on the H100: past the jump, the time keeps growing. With a limit of 32, a
 # stride of 32 takes {{ rest.times | .1f }}× as long as a stride of 8. The L2 doesn't fetch more than the limit: the
-# memory delivers {{ dram.gb_8 | .2f }} GB at strides of both 8 and 32. What falls is the rate, from
-# {{ dram.of_8 | .0% }} of the memory's peak to {{ dram.of_32 | .0% }}: widely scattered sectors are served more
-# slowly.
+# memory delivers {{ dram.gb_8 | .2f }} GB at a stride of 8 and at a stride of 32 alike. What falls is the rate, from
+# {{ dram.of_8 | .0% }} of the memory's peak to {{ dram.of_32 | .0% }}: widely scattered sectors are served more slowly.
 #
 # [^burst]: A common misconception: the 64 bytes are one burst of the DRAM. Memory chips do deliver bursts, but
 #     if those caused the jump, no cache setting could make it disappear at a stride of 16.
@@ -457,7 +455,7 @@ publish(
 # cupy.cuda.runtime.deviceSetLimit(0x05, 32)  # cudaLimitMaxL2FetchGranularity
 # ```
 #
-# Measure before you keep it. A better layout often helps more: store a struct's fields in separate arrays, and
+# Measure before you keep the setting. A better layout often helps more: store a struct's fields in separate arrays, and
 # the stride is gone.
 
 # %% [markdown]
@@ -466,13 +464,13 @@ publish(
 # - The SMs request 32-byte sectors, but the L2 may fetch more from memory: 64 bytes by default here. A lone sector
 #   then costs as much as a pair.
 # - It's the L2 that sets this size, not the DRAM: `cudaLimitMaxL2FetchGranularity` changes it to 32 or 128 bytes.
-# - For sparse reads of single sectors, try a limit of 32. A layout without the stride often helps more.
+# - For sparse reads of single sectors, try a limit of 32.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, compare `dram__bytes_read.sum` with 32 times `lts__t_sectors_op_read.sum`: if the first is
-# larger, the L2 fetched bytes that nobody requested. Then change the layout, or try a limit of 32.
+# In Nsight Compute, compare `dram__bytes_read.sum` with 32 times `lts__t_sectors_op_read.sum`: if the first is larger,
+# the L2 fetched bytes that nobody requested.
 
 # %%
 from tilewise import exercise

@@ -8,12 +8,13 @@
 # ---
 
 # %% [markdown]
-# A sum does one addition per element, so it should run at memory speed. At the peak bandwidth (data sheet), reading 2²⁸
-# floats takes {{ task.least_us | us }}. The [tree reduction](barriers.py) takes {{ task.tree_times | .1f }}× as long as
-# reading its input would. How close to the peak can a sum get?
+# At the peak bandwidth (data sheet), reading 2²⁸ floats takes {{ task.least_us | us }}. The [tree
+# reduction](barriers.py), which we timed on 2²⁶ floats, takes {{ task.tree_times | .1f }}× as long as reading them
+# would.
 #
-# The figure shows the steps that get us there. None of these steps changes the arithmetic; each one reduces the time that threads
-# spend waiting. Norms, softmax, losses and dot products are all reductions, so you can use the same steps there.
+# The figure shows the steps that bring a sum close to the peak. None of these steps changes the arithmetic; each one
+# reduces the time that threads spend waiting. Norms, softmax, losses and dot products are all reductions, so you can
+# use the same steps there.
 
 # %% fold="Imports"
 import numpy as np
@@ -193,7 +194,7 @@ show(
 )
 
 # %% [markdown]
-# How does it compare with the tree for blocks of 256?
+# How does the shuffle version compare with the tree for blocks of 256?
 
 # %% fold="The tree reduction, for comparison"
 SUM_BY_TREE = Kernel(r"""
@@ -270,11 +271,11 @@ measure(
 
 # %% [markdown]
 # The shuffle version needs {{ block.shuffles.barriers }} barrier instead of {{ block.tree.barriers }}. For 2²⁶
-# elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, and the tree takes
-# {{ block_sums_by_shuffles.tree.median | us }}. But reading the bytes takes only
+# elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, compared with
+# {{ block_sums_by_shuffles.tree.median | us }} for the tree. But reading the bytes takes only
 # {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all the instructions only
-# {{ block.shuffles.issue_us | us }}. So neither explains most of the time. It's spent waiting: a warp issues one load,
-# waits for the element and waits at the barrier, and its block keeps its slot on the SM until all eight warps are done.
+# {{ block.shuffles.issue_us | us }}. Most of the time is spent waiting: a warp issues one load, waits for the element
+# and then waits at the barrier, and its block keeps its slot on the SM until all eight warps are done.
 
 # %% [markdown]
 # ## Partial warps: guard the last step
@@ -342,13 +343,13 @@ try_it(
 #
 # If waiting is the problem, wait less often. Launch only as many blocks as fit on the GPU at once
 # ({{ sum_model.blocks | , }} blocks of 256 threads), and let each thread sum about {{ sum_model.each | , }} elements in
-# a grid-stride loop. Each block then synchronises once for about {{ answer.numbers | , }} elements instead of once per
+# a grid-stride loop. Each block then synchronises once per {{ answer.numbers | , }} elements or so, instead of once per
 # 256.
 #
 # What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} kB in
 # flight. With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have
-# {{ sum_model.narrow_kb | .0f }} kB. With one `float4`, it's {{ sum_model.one_kb | .0f }} kB, and with four of them,
-# {{ sum_model.four_kb | .0f }} kB. So 4-byte loads should fall short, and `float4` loads should be enough.
+# {{ sum_model.narrow_kb | .0f }} kB. With one `float4`, they have {{ sum_model.one_kb | .0f }} kB, and with four of
+# them, {{ sum_model.four_kb | .0f }} kB. So 4-byte loads should fall short, and `float4` loads should be enough.
 #
 # The kernel loads four `float4`s before it adds anything. Each thread has four accumulators, one per component, so
 # that successive additions don't depend on each other.
@@ -456,10 +457,10 @@ def sum_wide(x, sums):
 # %% [markdown]
 # ## Combining blocks: a second launch, or the last block
 #
-# Each block leaves one sum, and `__syncthreads()` can't synchronise blocks. The simple way is a second launch, with a
-# single block that adds up those sums. You can also let the *last block* of the first launch do it, as in NVIDIA's
-# `threadFenceReduction` CUDA sample. Each block stores its sum and then increments a counter with an atomic. The block
-# that finds all others counted adds up the sums. No block ever waits for another.
+# Each block leaves one sum, and `__syncthreads()` can't synchronise blocks. The simplest solution is a second launch,
+# with a single block that adds up those sums. You can also let the *last block* of the first launch do it, as in
+# NVIDIA's `threadFenceReduction` CUDA sample. Each block stores its sum and then increments a counter with an atomic.
+# The block that finds that all the others have already been counted adds up the sums. No block ever waits for another.
 
 # %% fold="Versions to compare: one float4, sixteen, and 4-byte loads"
 ONE = Kernel(FOUR.source, "sum_wide", defines={"LOADS": 1})
@@ -496,8 +497,9 @@ void sum_narrow(const float* x, float* sums, int n) {
 AT_ONCE.region("last")
 
 # %% [markdown]
-# The first fence makes sure that a block's sum is visible before its arrival is. Without it, the last block could read
-# a stale sum.[^fence] `atomicInc` wraps the counter back to zero, so the next launch can use it again.
+# The first fence makes sure that a block's sum is visible before its increment of the counter. Without this fence, the
+# last block could read a stale sum.[^fence] `atomicInc` wraps the counter back to zero, so the next launch can use it
+# again.
 #
 # [^fence]: The simulator runs blocks one after another, so it can't show what goes wrong without the fence. The second
 #     fence and `__ldcg`, a load that bypasses L1, keep the last block from reading stale copies.
@@ -660,12 +662,12 @@ if sum_us[best] > 0:
     assert max(abs(halved - 1), abs(at_end - 1)) < 0.01, "the text says that neither makes a difference"
 
 # %% [markdown]
-# With 4-byte loads, the sum takes {{ sums._4_byte_loads.median | us }}, with `float4` loads
-# {{ sums.float4_loads.median | us }}, and with four of them in flight {{ sums._4_x_float4.median | us }}. As predicted,
-# the wider load accounts for most of the gain. Launching half as many blocks makes no difference. One block per tile
-# costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for its own barrier, which was the
-# problem at the start. With sixteen loads per thread, there are fewer tiles, and it takes
-# {{ sums._16_x_float4_one_block_per_tile.median | us }}.
+# With 4-byte loads, the sum takes {{ sums._4_byte_loads.median | us }}; with `float4` loads, it takes
+# {{ sums.float4_loads.median | us }}, and with four of them in flight, {{ sums._4_x_float4.median | us }}. As
+# predicted, 4-byte loads fall short, and one `float4` per thread is almost enough. Launching half as many blocks makes
+# no difference. One block per tile costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for
+# its own barrier, which was the problem at the start. With sixteen loads per thread, there are fewer tiles, and the sum
+# takes {{ sums._16_x_float4_one_block_per_tile.median | us }}.
 #
 # Letting the last block add up the sums is as fast as a second launch, at
 # {{ sums._4_x_float4_last_block_finishes.median | us }}. `torch.sum` takes {{ sums.torch_sum.median | us }}, and CUB
@@ -885,14 +887,14 @@ dots = measure(
 
 # %% [markdown]
 # On two arrays of half the length, which is the same number of bytes, the dot product takes
-# {{ dots.two_pairs_in_flight.median | us }}. That's as fast as the sum.
+# {{ dots.two_pairs_in_flight.median | us }}.
 
 # %% [markdown]
 # ## The answer
 #
-# With one barrier per {{ answer.numbers | , }} elements, `float4` loads and several of them in flight, the best sum takes
-# {{ sum_seen.best_us | us }} for 2²⁸ floats. That's {{ sum_seen.times_least | .2f }}× the
-# {{ task.least_us | us }} that peak bandwidth allows, and as fast as CUB.
+# With one barrier per {{ answer.numbers | , }} elements, `float4` loads and several of them in flight, the best sum
+# takes {{ sum_seen.best_us | us }} for 2²⁸ floats. That's {{ sum_seen.times_least | .2f }}× the
+# {{ task.least_us | us }} that peak bandwidth allows.
 
 # %% [markdown]
 # ## Takeaways
@@ -989,6 +991,4 @@ exercise(
 )
 
 # %% [markdown]
-# Two Further pages build on this lesson: [atomic contention](reductions_atomics.py), which asks what it costs when every thread
-# adds to one address, and [attention with one block per row](reductions_attention.py). Next come the [puzzles](puzzles.py) of this
-# part, and after them [tiled matrix multiplication](../matmul/tiling.py).
+# Next come the [puzzles](puzzles.py) of this part, and after them [tiled matrix multiplication](../matmul/tiling.py).

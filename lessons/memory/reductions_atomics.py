@@ -12,7 +12,7 @@
 # The shortest reduction in CUDA is one line: `atomicAdd(total, x[i])`. It's correct, and for 2²² floats it
 # takes {{ contention.float_one_atomic_per_thread.median | us }}. With integers instead of floats, the same line is far faster. How much faster?
 #
-# You'll find this pattern in every histogram, counter and loss that many threads update.
+# You'll find this pattern wherever many threads update a histogram, a counter or a loss.
 
 # %% fold="Imports"
 import numpy as np
@@ -128,8 +128,9 @@ try_it(dict.fromkeys(TALLIES, tallying), TALLIES, n=(1, 100, 2000))
 # %% [markdown]
 # ## Benchmark: floats, integers, lanes and warps
 #
-# Count the atomics. The float and the integer kernel execute the same number, so they should take the same time. With one
-# atomic per warp, there are 1/32 as many. Do you expect the compiler to treat integers differently? If so, how?
+# Count the atomics. As written, the float and the integer kernel execute the same number, so they should take the same
+# time. With one atomic per warp, there are 1/32 as many. Do you expect the compiler to treat integers differently? If
+# so, how?
 
 # %% fold="Code of the measurement"
 TALLIED = 2**22
@@ -196,15 +197,15 @@ if np.isfinite(list(tally_us.values())).all():
     )
 
 # %% [markdown]
-# One float atomic per thread takes {{ tallied.each_ns | .1f }} ns per element. One per warp takes
-# {{ contention.float_one_atomic_per_warp.median | us }} in all, which is {{ tallied.warps_times | .0f }}× faster, as
-# the number of atomics predicts. With one address per lane, each address gets only as many atomics as the total does
-# with one per warp, and the kernel takes {{ contention.float_one_address_per_lane.median | us }}, somewhat longer.
+# With one float atomic per warp, the sum takes {{ contention.float_one_atomic_per_warp.median | us }}, which is
+# {{ tallied.warps_times | .0f }}× faster than with one per thread, as the number of atomics predicts. With one address
+# per lane, each address gets only as many atomics as the total does with one atomic per warp, yet the kernel takes
+# somewhat longer, {{ contention.float_one_address_per_lane.median | us }}.
 #
 # Integers take only {{ contention.integer_one_atomic_per_thread.median | us }}, which is
 # {{ tallied.integer_times | .0f }}× faster than floats. The compiler sums each warp first and then issues a single
-# atomic. It's allowed to do that for integers, whose sum doesn't depend on how the additions are grouped. Besides, an
-# integer atomic takes only {{ tallied.integer_ns | .2f }} ns, whereas a float atomic takes
+# atomic. It's allowed to do that for integers, whose sum doesn't depend on how the additions are grouped. Besides, with
+# one atomic per warp, each integer atomic takes only {{ tallied.integer_ns | .2f }} ns, whereas a float atomic takes
 # {{ tallied.warp_ns | .2f }} ns.
 
 # %% [markdown]
