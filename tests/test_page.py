@@ -424,11 +424,11 @@ def test_working_time_stands_apart_and_counts_exercises_and_puzzles() -> None:
     lesson = parse(header + "# %%\n" + "x = 1\n" * 180, "lessons/part/one.py", "part/one")
     exercise = ExerciseOutput(title="One", task="Do it.", answer="")
     puzzle = SimpleNamespace(kind="puzzle")
-    assert reading_time(lesson).text == "10 min reading"
+    assert reading_time(lesson).text == "10 min read"
     one = reading_time(lesson, [exercise, KernelOutput(name="fill", source="")])
-    assert one.text == "10 min reading · about 15 min with the exercise"
+    assert one.text == "10 min read · about 15 min with the exercise"
     many: Any = [exercise, exercise, puzzle]
-    assert reading_time(lesson, many).text == "10 min reading · about 35 min with the exercises and puzzle"
+    assert reading_time(lesson, many).text == "10 min read · about 35 min with the exercises and puzzle"
 
 
 def test_how_to_read_says_how_times_are_estimated() -> None:

@@ -369,3 +369,16 @@ def test_values_that_would_not_end_are_given_up(outside: str, function: str, tex
     scope = scope_of("#define f0(x) x\n" + outside, function)
     assert scope.value(text) is None
     assert scope._spent[0] <= _MOST_EVALUATIONS + 1
+
+
+@pytest.mark.parametrize(
+    ("host", "blocks"),
+    [
+        ("int threads = 0, blocks = 0; threads = 4; blocks = 512 / threads;", 128),
+        ("int threads = 4, blocks = 0; blocks = blocks + 1;", 0),
+        ("int blocks(0); unsigned blocks = 0u; blocks = 3; blocks = 5;", 3),
+        ("int blocks = 2; blocks = 3;", 2),
+    ],
+)
+def test_a_number_that_is_declared_with_zero_is_what_it_is_given_first(host: str, blocks: int) -> None:
+    assert scope_of("", host).value("blocks") == blocks

@@ -46,6 +46,7 @@ _CAST = re.compile(
     r"(?:int|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
 )
 _LITERAL = re.compile(r"\(*\s*\d[\d\s*()<uUlL]*\)*")
+_ZERO = re.compile(r"\(*\s*0[uUlL]*\s*\)*")
 _INPUT = re.compile(r"\bargv\b|\b(?:ato[il]+|std\s*::\s*sto\w+|strto\w+|getenv)\s*\(")
 """What only a run of the program knows."""
 _READ = re.compile(r"\bcin\s*>>\s*(\w+)|\bscanf\s*\([^;]*?&\s*(\w+)")
@@ -213,7 +214,10 @@ def scope_of(outside: str, function: str = "") -> Scope:
                 read.append(one["name"])
                 body = body.rpartition(":")[2].strip() if "?" in body else ""
             if body and not _INPUT.search(body):
-                own.setdefault(one["name"], form.format(body))
+                text, name = form.format(body), one["name"]
+                if _ZERO.fullmatch(own.get(name, "")) and not re.search(rf"\b{name}\b", text):
+                    own[name] = text  # declared with 0, and given its value later
+                own.setdefault(name, text)
     for one in _POINTERS.finditer(function):
         for name in re.findall(r"(?<!\*)\*\s*(\w+)", one["names"]) if one["type"] in _SIZES else ():
             values.setdefault(name, one["type"])  # what its elements are, for sizeof alone

@@ -95,7 +95,8 @@ def _shortened(run: RunOutput) -> RunOutput:
 
     heaviest = sorted(run.lines, key=weight, reverse=True)[:MOST_LINES]
     lines = tuple(one for one in run.lines if one in heaviest)
-    note = f"{left} more lines are counted in the last row. Your own run lists them all."
+    more = "1 more line is" if left == 1 else f"{left} more lines are"
+    note = f"{more} counted in the last row. Your own run lists all of them."
     return replace(run, lines=lines, notes=(*run.notes, note))
 
 

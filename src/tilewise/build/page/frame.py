@@ -75,7 +75,8 @@ def head(
     """
     name = lesson.id.rsplit("/", 1)[-1]
     if home := lesson.header.further:
-        place = f'Further page of <a href="{escape(href(lesson.id, home))}">lesson {course.number(home)}</a>'
+        link = f'<a href="{escape(href(lesson.id, home))}">lesson {course.number(home)}</a>'
+        place = f"Further reading for {link}"
     else:
         place = f"Lesson {course.number(lesson.id)} of {len(course.core)}"
     facts = [place, reading_time(lesson, outputs).text]

@@ -32,8 +32,8 @@ class ReadingTime:
 
     @property
     def text(self) -> str:
-        """Both in words, ``12 min reading · about 30 min with the exercises``."""
-        read = f"{self.reading} min reading"
+        """Both in words, ``12 min read · about 30 min with the exercises``."""
+        read = f"{self.reading} min read"
         total = _rounded(self.reading + self.working)
         return f"{read} · about {total} min with the {self.tasks}" if self.tasks else read
 
