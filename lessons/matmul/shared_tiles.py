@@ -507,7 +507,7 @@ void clear_split_tiles(float* C, const int4* shares, int first_block,
 #
 # Osama et al. and \CUTLASS do the fix-up differently. A block that has only a part of a tile writes it to a workspace
 # and sets a flag, and the block that finishes the tile waits for the flag and adds the parts. But a waiting block
-# occupies its SM, so the schedule must ensure that the block it is waiting for can always run.
+# occupies its SM, so the schedule must ensure that the other blocks of its tile can always run.
 
 # %% fold="Code of the checks"
 
@@ -681,7 +681,7 @@ publish(
 #   before that.
 # - *n* tiles on *n* + 1 blocks each have one cut. Two parts added to zero give the same bits in any order; three may
 #   not.
-# - Every split tile costs a fix-up, so Stream-K pays only if the idle time that it saves is longer.
+# - Every split tile costs a fix-up, so Stream-K pays only if it saves more idle time than the fix-ups take.
 
 # %% [markdown]
 # ## In your own kernel

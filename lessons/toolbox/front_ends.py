@@ -550,7 +550,7 @@ publish(
 # ## Sharing arrays between packages without a copy
 #
 # You can mix front ends without copying arrays between them. CuPy arrays and PyTorch tensors publish their address,
-# shape and type in an attribute, the *CUDA array interface*, and Numba takes any object that has it.
+# shape and type in an attribute, the *CUDA array interface*, and Numba accepts any object that has it.
 #
 # ??? definition "CUDA array interface"
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
