@@ -426,7 +426,7 @@ if np.isfinite(small[64]):
 
 # %% [markdown]
 # Why are 48 warps no better than 32? The blocks run in \waves, and each full \wave fills the GPU. The grid needs
-# {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both take two waves, but
+# {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both take two \waves, but
 # with 48 warps the second is mostly empty.
 #
 # Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply Little's
