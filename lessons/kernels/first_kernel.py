@@ -8,11 +8,11 @@
 # ---
 
 # %% [markdown]
-# Let's add two arrays of 20,000 elements on a GPU, with threads in blocks of 256. How many threads are launched? How
-# many of them have no work? And which takes longer: the additions, or copying the arrays to the GPU and back?
+# Let's add two arrays of 20,000 elements on a GPU, with threads in blocks of 256. Which takes longer: the additions, or
+# copying the arrays to the GPU and back?
 #
-# The answer to the third question is one reason why a first GPU program is often slower than NumPy. You don't need a
-# GPU to run this page: without one, a simulator executes the same CUDA C.
+# The answer is one reason why a first GPU program is often slower than NumPy. You don't need a GPU to run this page:
+# without one, a simulator executes the same CUDA C.
 
 # %% [markdown]
 # ## Kernel code: one thread per element
@@ -57,9 +57,9 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 # - `blockDim.x`: the number of threads per block
 # - `threadIdx.x`: its own index within the block
 #
-# Trace one thread by hand. With 256 threads per block, which element belongs to thread 5 of block 2?
-# Blocks 0 and 1 cover the first 2 × 256 = {{ traced.skipped }} elements. Our thread is 5 further
-# on, so its `i` is 2 × 256 + 5 = {{ traced.i }}, and it computes element {{ traced.i }} of `c`.
+# Trace one thread by hand. With 256 threads per block, which element belongs to thread 5 of block 2? Blocks 0 and 1
+# cover the first 2 × 256 = {{ traced.skipped }} elements. Our thread is 5 elements further on, so its `i` is 2 × 256 +
+# 5 = {{ traced.i }}, and it computes element {{ traced.i }} of `c`.
 #
 # ??? question "Where do blockIdx and threadIdx get their values?"
 #     From the launch and from the hardware. The host sets the number of blocks and their size when
@@ -133,9 +133,8 @@ show(
 )
 
 # %% [markdown]
-# Now take the size from the opening question: {{ n | , }} / {{ block }} = {{ quotient | .3f }}, so launch
-# {{ blocks }} blocks. That's {{ threads | , }} threads, and the last {{ idle }} have no element. In C
-# you round up with `(n + 255) / 256`.[^ceil]
+# Now take the arrays from the opening: {{ n | , }} / {{ block }} = {{ quotient | .3f }}, so launch {{ blocks }} blocks. That's
+# {{ threads | , }} threads, and the last {{ idle }} have no element. In C you round up with `(n + 255) / 256`.[^ceil]
 #
 # [^ceil]: A common misconception: `ceil(n / 256)` does the same in C. It doesn't if `n` is an
 #     `int`, because the division has already rounded down before `ceil` sees the result.
@@ -227,13 +226,12 @@ check(
 # %% [markdown]
 # ## Host code: allocate, copy, launch, synchronise
 #
-# A GPU works on data in its own memory, but your NumPy arrays are in host memory. So a program takes five
-# steps: allocate device memory, copy the inputs in, launch, wait, and copy the result out. On a GPU,
-# `VEC_ADD(...)` does all of this for you. The next cell does it in plain CuPy, a library that is essentially
-# NumPy for the GPU. `asarray` allocates and copies in, `empty` only allocates, `RawKernel` compiles
-# the string, and `synchronize` waits. Pass `n` as `np.int32`, since the kernel expects a 32-bit `int` and
-# CuPy doesn't convert it for you. Without a GPU, `gpu_here()` is false and the cell does nothing; the output
-# shown was recorded on one.
+# A GPU works on data in its own memory, but your NumPy arrays are in host memory. So a program takes five steps:
+# allocate device memory, copy the inputs in, launch, wait, and copy the result out. On a GPU, `VEC_ADD(...)` does all
+# of this for you. The next cell does it in plain CuPy, a library that is essentially NumPy for the GPU. `asarray`
+# allocates and copies in, `empty` only allocates, `RawKernel` compiles the string, and `synchronize` waits. Pass `n` as
+# `np.int32`, since the kernel expects a 32-bit `int` and CuPy doesn't convert it for you. Without a GPU, `gpu_here()`
+# is false and the cell does nothing; the output shown was recorded on a machine with a GPU.
 #
 # ??? question "What passes between the host and a kernel?"
 #     The host passes a handle to the compiled kernel, the grid, the block size and the arguments. A
@@ -407,9 +405,9 @@ agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="
 #
 # How fast can this kernel be? Each element needs one addition but 12 bytes of memory traffic: 4 from `a`, 4 from `b`
 # and 4 to `c`. We measure on an NVIDIA H100, a data-centre GPU, whose data sheet gives a peak memory \bandwidth of
-# {{ memory.tb_per_s | .2f }} TB/s. Divide the bytes by it, and you have a *lower bound* on the time: no kernel that
-# moves these bytes to and from device memory can be faster. Only a kernel whose arrays are already in the GPU's caches,
-# its small fast memories, can beat it.
+# {{ memory.tb_per_s | .2f }} TB/s. Dividing the number of bytes by this \bandwidth gives a *lower bound* on the time: no
+# kernel that moves these bytes to and from device memory can be faster. Only a kernel whose arrays are already in the
+# GPU's caches, its small fast memories, can beat it.
 #
 # The arrays also have to cross PCIe, the bus between the CPU and the GPU. PCIe 5.0 x16 carries
 # {{ pcie.gb_per_s | .0f }} GB/s in each direction, only 1/{{ pcie.ratio | .0f }} of the device-memory
@@ -464,7 +462,7 @@ show(
             ("PCIe", into + kernel_us, into + kernel_us + out, "copy c out", "write"),
         ],
         title="PCIe copies dominate; the kernel is a sliver",
-        caption="Predicted time to add 2²⁴ elements on an {machine}, at the peak bandwidths of its memory (data sheet) and of PCIe 5.0 x16, with nothing overlapped.",
+        caption="Predicted time to add 2²⁴ elements on an {machine}, at the peak bandwidths of its memory and of PCIe 5.0 x16, with nothing overlapped.",
         unit="µs",
     )
 )
@@ -566,7 +564,7 @@ show(
         {"bound": longest[0]["bound"], **times_us},
         roles={"bound": "predicted", **dict.fromkeys(times_us, "measured")},
         x="time [µs]",
-        title="Blocks of 32 are far slower than every other version",
+        title="Blocks of 32 are far slower than any other version",
         caption="Adding 2²⁶ elements that are already on the device: the lower bound and the recorded time of each kernel. cupy.add and torch.add are library kernels. All of them move the same bytes.",
     )
 )
@@ -601,9 +599,9 @@ if gpu_here():
 # its *streaming multiprocessors*. Each of them has slots for {{ slots.threads | , }} threads but takes at most
 # {{ slots.blocks }} blocks at once, so blocks of 32 fill only {{ slots.used | , }} of the slots.
 #
-# Launching the blocks alone explains the time: on an H200, blocks of 32 take {{ launched.added | us }}, and a kernel
-# with as many blocks but no work takes just as long. Of the three sizes measured, 256 is the fastest on the longest
-# array, and it's a good first choice.
+# The first cause is enough to explain the time: on an H200, the kernel with blocks of 32 takes
+# {{ launched.added | us }}, and a kernel that launches as many blocks without any work takes just as long. Of the three
+# block sizes measured, 256 is the fastest on the longest array, and it's a good first choice.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements.side_by_side import printed_times
@@ -685,15 +683,14 @@ measure(
 # ## The answer
 #
 # The launch starts {{ blocks }} blocks with {{ threads | , }} threads, and {{ idle }} of them have no work. Copying
-# takes longer than adding: {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }} µs for the kernel and its
-# launch, {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs with the copies. With this little
-# arithmetic per byte, a GPU pays off only if you use the data many times while it is on the device.
+# takes longer than adding: the kernel and its launch take {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }}
+# µs, or {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs together with the copies.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A kernel is the code of one thread; `blockIdx.x * blockDim.x + threadIdx.x` is the index of the
-#   thread's own element.
+# - A kernel is the code that each thread runs; `blockIdx.x * blockDim.x + threadIdx.x` is the index of the thread's own
+#   element.
 # - Round the grid up, and let a bounds check such as `if (i < n)` stop the surplus threads.
 # - Vector addition moves 12 bytes per operation, so memory \bandwidth limits it. PCIe has only a small fraction of the
 #   memory \bandwidth, so copying takes far longer than adding.
@@ -738,7 +735,7 @@ exercise(
     "saxpy with an offset and a stride",
     """
     Write `saxpy`: `y = alpha * x + y` for `n` elements that start at index `offset` and are `stride`
-    apart in both arrays. The grid is rounded up to blocks of 256. Which value must the bounds check
+    apart in both arrays. The grid is rounded up to whole blocks of 256 threads. Which value must the bounds check
     test, and why isn't it the index into the array? The tests compare every element of `y`, including
     those that must not change.
     """,

@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: kernels"
 # needs: [kernels/grids]
-# summary: "Six kernels with a gap to fill in. Can you make each one correct at every size and keep it within its memory-traffic budget?"
+# summary: "Six kernels, each with a gap to fill in. Can you make each one correct at every size and keep it within its memory-traffic budget?"
 # description: "Six GPU puzzles: write the missing lines of a CUDA kernel and check them without a GPU. Indices, bounds checks, strides, broadcasting."
 # date: 2026-11-21
 # tags: [puzzle, index, bounds check, strides]
@@ -17,8 +17,8 @@
 # ## How to solve a puzzle
 #
 # *Solve it here* turns the gap into blanks and offers several options for each. Your choice runs in your browser, at
-# several sizes. To write the code yourself, press *Write it* there. It opens an editor, after telling you the size of
-# the compiler that your browser has to download. Or create the file, edit it and check it:
+# several sizes. To write the code yourself, press *Write it* there, which opens an editor. Or create the file, edit it
+# and check it on your own machine:
 #
 # ```sh
 # tilewise puzzle start kernels/map     # writes puzzles/kernels/map.cu
@@ -47,7 +47,7 @@ puzzle("kernels/map")
 # %% [markdown]
 # ## Bounds check
 #
-# Array sizes are rarely multiples of the block size. Surplus threads must detect that they have no work.
+# Array sizes are rarely multiples of the block size. Surplus threads must recognise that they have no work.
 
 # %%
 puzzle("kernels/guard")
@@ -81,8 +81,8 @@ puzzle("kernels/broadcast")
 # %% [markdown]
 # ## Grid-stride loop: more elements than threads
 #
-# So far, every element has had its own thread. This kernel gets a fixed number of threads, whatever n is. It has to
-# work for 31 elements and for 2,000.
+# So far, every element has had its own thread. This kernel has to work for 31 elements and for 2,000, with the same
+# number of threads.
 
 # %%
 puzzle("kernels/stride_loop")

@@ -8,9 +8,9 @@
 # ---
 
 # %% [markdown]
-# On a GPU, one wrong parity bit in a pipelined kernel can mean a hang, without a message. A wrong descriptor means garbage.
-# Here you can make these mistakes cheaply: the simulator stops at the line that waits forever, names the mbarrier, and
-# counts the arrivals or bytes that are missing.
+# On a GPU, one wrong parity bit can make a pipelined kernel hang without an error message. A wrong descriptor produces
+# garbage. Here you can make these mistakes cheaply: the simulator stops at the line that waits forever, names the
+# mbarrier, and counts the arrivals or bytes that are missing.
 #
 # The first two are about tiles. The other nine are about Hopper's primitives, and the lessons on [the TMA](tma.py), [wgmma](wgmma.py) and [GEMM on Hopper](hopper.py)
 # contain all you need. These nine include `hopper.cuh`, the [shared header](tma.py#the-shared-header) from those lessons.
@@ -39,8 +39,8 @@ puzzle("matmul/register_tile")
 # %% [markdown]
 # ## Phases of an mbarrier
 #
-# One mbarrier serves a whole loop, as long as you wait for the right phase each time. With a second loop around the first,
-# that's easy to get wrong.
+# One mbarrier serves a whole loop, as long as you wait for the right phase each time. With a second loop around the
+# first, the phase is easy to get wrong.
 
 # %%
 puzzle("matmul/phase")
@@ -48,7 +48,7 @@ puzzle("matmul/phase")
 # %% [markdown]
 # ## Full/empty ring
 #
-# This time you write both sides of a ring: one producer thread, and two consumer warps that don't wait for each other.
+# A ring connects one producer thread with two consumer warps, which don't wait for each other.
 
 # %%
 puzzle("matmul/ring")
@@ -73,8 +73,8 @@ puzzle("matmul/deadlock")
 # %% [markdown]
 # ## Async proxy and TMA store
 #
-# Ordinary stores fill a buffer, and the TMA reads it. There are four things to do in between and afterwards, and their
-# order matters.
+# Ordinary stores fill a buffer, and the TMA reads it. You need four steps in between and afterwards, and their order
+# matters.
 
 # %%
 puzzle("matmul/proxy")
@@ -82,7 +82,7 @@ puzzle("matmul/proxy")
 # %% [markdown]
 # ## wgmma descriptors
 #
-# The sub-tiles of B differ from those in the lesson, so the lesson's offsets won't do. Work out the right ones from the swizzle atoms.
+# The sub-tiles of B differ from those in the lesson, so the lesson's offsets are wrong here.
 
 # %%
 puzzle("matmul/descriptors")
@@ -107,8 +107,8 @@ puzzle("matmul/gemm")
 # %% [markdown]
 # ## Multicast
 #
-# With multicast, a cluster of four loads every tile of A and B once instead of twice. Each block has to know who shares its tiles.
-# The header has two functions for it:
+# With multicast, a cluster of four loads every tile of A and B once instead of twice. Each block has to know which
+# other blocks need its tiles. The header has two functions for multicast:
 
 # %%
 from tilewise import Header
@@ -122,8 +122,8 @@ puzzle("matmul/multicast")
 # ## Takeaways
 #
 # - Tiles in shared memory and in registers serve the same purpose: to use each loaded value for as many multiply-adds as possible.
-# - An mbarrier only counts. Write down who arrives in each phase and how many bytes arrive, at the edges too, and count the uses of
-#   a stage rather than the iterations of the inner loop. That explains most hangs.
+# - An mbarrier only counts. Write down who arrives in each phase and how many bytes arrive, at the edges too, and count
+#   the uses of a stage rather than the iterations of the inner loop. Most hangs come from a wrong count.
 # - Descriptors, masks and multicast are index arithmetic. Derive them from the layout, and test them with sizes that aren't
 #   multiples of the tile.
 #

@@ -9,12 +9,12 @@
 # ---
 
 # %% [markdown]
-# The last kernel of [the lesson](register_tiles.py) reaches {{ size.n4096 | .0% }} of cuBLAS at 4,096 rows and
-# columns. At 1,024 the same kernel reaches {{ size.wide_1024 | .0%}}. There just aren't enough tiles: with tiles of
-# 128 × 256 the result has {{ size.tiles_wide }}, and the GPU has {{ size.sms }} SMs.
+# The last kernel of [the lesson](register_tiles.py) reaches {{ size.n4096 | .0% }} of cuBLAS at 4,096 rows and columns.
+# At 1,024 the same kernel reaches {{ size.wide_1024 | .0%}}. There just aren't enough tiles: the result has only
+# {{ size.tiles_wide }} tiles of 128 × 256, but the GPU has {{ size.sms }} SMs.
 #
-# Small output matrices are common: think of a projection applied to few tokens, or the GEMMs inside attention. Two
-# remedies are cheap to try, smaller tiles and *\split-K*.
+# Small output matrices are common: think of a projection applied to a few tokens, or the GEMMs inside attention. Two
+# remedies are cheap to try: smaller tiles and *\split-K*.
 
 # %% fold="Imports, and code of the figure"
 import numpy as np
@@ -43,7 +43,7 @@ show(
         x="blocks",
         form=".0f",
         title="At 1,024, only split-K gives every SM work",
-        caption="Blocks of a 1,024-square GEMM by tile size and number of parts of K, and the SMs of an {machine}.",
+        caption="Number of blocks of a 1,024-square GEMM, by tile size and number of parts of K, and number of SMs of an {machine}.",
     )
 )
 
@@ -143,8 +143,7 @@ publish(
         "tiles_narrow": blocks(1024, 128),
         "wide_1024": SQUARE[1024][1],
         "narrow_1024": SQUARE[1024][0],
-        "best_2048": max(SQUARE[2048]),
-        "best_8192": max(SQUARE[8192]),
+        "best": min(max(SQUARE[2048]), max(SQUARE[8192])),
         "odd": rate("128 × 256 tiles", 4095, 4095, 4095),
         "even": recorded(AT_4096.format("three_stages")),
         "tiles_4097": blocks(4097, 256),
@@ -155,21 +154,21 @@ assert [ceil_div(blocks(n, 256), GPU.sms) for n in (4095, 4097)] == [4, 5], "the
 
 
 # %% [markdown]
-# The better of the two reaches {{ size.best_2048 | .0% }} of cuBLAS at 2,048 and {{ size.best_8192 | .0% }} at 8,192.
-# At 1,024 the smaller tiles are the better choice, because there are {{ size.tiles_narrow }} of them instead of
-# {{ size.tiles_wide }}. They still reach only {{ size.narrow_1024 | .0% }}: half of the SMs get nothing.
+# The better of the two reaches at least {{ size.best | .0% }} of cuBLAS at both 2,048 and 8,192. At 1,024 the
+# smaller tiles are the better choice, because there are {{ size.tiles_narrow }} of them instead of
+# {{ size.tiles_wide }}. They still reach only {{ size.narrow_1024 | .0% }}: half of the SMs have no work.
 #
-# Odd sizes have a cost of a different kind. At 4,095, a row of B can start at any multiple of 4 bytes, so the kernel
-# is compiled with copies and stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s,
-# instead of {{ size.even | .0f }} at 4,096. At 4,097, this version's {{ size.tiles_4097 }} wide tiles also need a
-# fifth [wave](tiles_and_waves.py), and the rate drops to {{ size.odd_4097 | .0f }} TFLOP/s.
+# Odd sizes have a different cost. At 4,095, a row of B can start at any multiple of 4 bytes, so the kernel is compiled
+# with copies and stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s, instead of
+# {{ size.even | .0f }} at 4,096. At 4,097, this version's {{ size.tiles_4097 }} wide tiles also need a fifth
+# [wave](tiles_and_waves.py), and the rate drops to {{ size.odd_4097 | .0f }} TFLOP/s.
 
 # %% [markdown]
 # ## Split-K: several blocks per tile
 #
-# If there are too few tiles, divide K as well. With *\split-K*, several blocks compute the same tile of C, each for its own part of K. Each writes a
-# partial result, and a second launch adds them up. All SMs get work; the price is writing and reading each
-# partial result once.
+# If there are too few tiles, divide K as well. With *\split-K*, several blocks compute the same tile of C, each for its
+# own part of K. Each writes a partial result, and a second launch adds them up. All SMs get work; in return, each
+# partial result has to be written and read once.
 
 
 # %% tab="Pseudocode"
@@ -198,7 +197,8 @@ void add_parts(const float* C, float* total, int parts, int results) {
 """)
 
 # %% [markdown]
-# In the \GEMM kernel, `SPLIT` = 1 makes block `blockIdx.y` start at its own part of K and write to its own matrix.
+# In the \GEMM kernel, defining `SPLIT` as 1 switches this on: block `blockIdx.y` starts at its own part of K and writes
+# to its own matrix, and `gridDim.y` is the number of parts.
 
 # %% fold="Code of the checks and the measurement"
 near = {"rtol": 1e-5, "atol": 1e-5}
@@ -300,8 +300,8 @@ publish(
 # Four parts make {{ parts.blocks_4 }} blocks for {{ parts.slots }} slots, two per SM, and bring the \GEMM to
 # {{ parts.four | .0% }} of cuBLAS. With eight parts, {{ parts.blocks_8 }} blocks no longer fit at once, and twice as
 # many partial results have to be written, read and added. With many tiles, \split-K has little to offer: at 4,097,
-# two parts lower the rate of the narrow tiles from {{ parts.whole_4097 | .0f }} to {{ parts.split_4097 | .0f }}
-# TFLOP/s.
+# splitting K into two parts lowers the rate with narrow tiles from {{ parts.whole_4097 | .0f }} to
+# {{ parts.split_4097 | .0f }} TFLOP/s.
 
 # %% [markdown]
 # Run the launch that adds the parts. How do its loads and stores grow with the number of parts?
@@ -314,15 +314,15 @@ try_it(adding, ADD_PARTS, parts=(1, 4, 8), results=(1, 300, 2000))
 # %% [markdown]
 # ## The answer
 #
-# At 1,024, the 128 × 256 tiles reach {{ size.wide_1024 | .0% }} of cuBLAS, 128 × 128 tiles {{ size.narrow_1024 | .0% }}, and K in four parts
-# {{ parts.four | .0% }}.
+# At 1,024, the 128 × 256 tiles reach {{ size.wide_1024 | .0% }} of cuBLAS, the 128 × 128 tiles reach
+# {{ size.narrow_1024 | .0% }}, and splitting K into four parts reaches {{ parts.four | .0% }}.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A \GEMM with fewer tiles than SMs leaves SMs idle. Use smaller tiles, or split K.
 # - \Split-K trades memory traffic for parallelism: each part writes a partial result, and another launch adds them up.
-# - Choose the largest number of parts whose blocks all fit on the GPU at once. If the tiles alone fill it, don't
+# - Choose the largest number of parts whose blocks all fit on the GPU at once. If the tiles alone fill the GPU, don't
 #   split K.
 
 # %% [markdown]

@@ -13,9 +13,9 @@
 # {{ ask.full | .0% }} of the SMs' time is used.
 #
 # Those SMs idle only because each tile belongs to a single block. *Stream-K* (Osama et al.,
-# [2023](https://arxiv.org/abs/2301.03598)) splits tiles along K instead, and every SM gets the same amount of work.
-# In the figure, nine tiles run on five SMs. With whole tiles they take two waves, and with Stream-K
-# {{ small.waves | .1f }}.
+# [2023](https://arxiv.org/abs/2301.03598)) splits tiles along K instead, and every SM gets the same amount of work. In
+# the figure, nine tiles run on five SMs. They take two waves with whole tiles and {{ small.waves | .1f }} with
+# Stream-K.
 #
 # ??? definition "Stream-K"
 #     Giving every block the same number of steps along K instead of the same number of tiles. A block may start or
@@ -99,14 +99,14 @@ publish(
 # %% [markdown]
 # ## Splitting the last wave along K
 #
-# A tile of C is a sum over K, and a sum can be split. Whole tiles fill all waves but the last,
-# one block per tile. Divide the remaining tiles and all the SMs into groups, each with one more SM than it has tiles. Within a group, line
-# up the tiles end to end along K, and cut the line into equal pieces, one for each SM.
+# A tile of C is a sum over K, and a sum can be split. Whole tiles fill all waves but the last, one block per tile.
+# Divide the remaining tiles and all the SMs into groups, each with one more SM than tiles. Within a group, line up the
+# tiles end to end along K, and cut the line into equal pieces, one for each SM.
 #
-# Where do the cuts fall? Cutting a group of *n* tiles into *n* + 1 equal pieces takes *n* cuts, and exactly
-# one falls into each tile. So exactly two blocks contribute to each tile, never three. In the example, four tiles of ten steps are left for
-# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. At {{ ask.n | , }}, {{ ask.rest }} tiles are left for {{ ask.sms }}
-# SMs, which makes {{ groups.number }} groups of {{ groups.least }} or {{ groups.most }} tiles.
+# Where do the cuts fall? Cutting a group of *n* tiles into *n* + 1 equal pieces takes *n* cuts, and exactly one falls
+# into each tile. So exactly two blocks contribute to each tile. In the example, four tiles of ten steps are left for
+# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. At {{ ask.n | , }}, {{ ask.rest }} tiles are left
+# for {{ ask.sms }} SMs, which makes {{ groups.number }} groups of {{ groups.least }} or {{ groups.most }} tiles.
 #
 # Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per block, of which the
 # second may be empty. Each item has a tile's row and column, the first K step, and the number of steps. Here, a step covers 32 elements of
@@ -186,7 +186,7 @@ show(
         x="rows and columns",
         y="SMs busy [%]",
         y_range=(0, 100),
-        title="Splitting the last wave keeps all SMs busy if it is at least half full",
+        title="Splitting the last wave keeps all SMs busy if that wave is at least half full",
         caption=f"Percentage of the {SMS} SMs that have work, averaged over all waves, computed for square GEMMs with tiles of 128 × 256. The schedule splits a last wave only if at least half of the SMs have a tile in it.",
     )
 )
@@ -197,8 +197,8 @@ show(
 #
 # ## The kernel: a GEMM that reads a work list
 #
-# The kernel is the best FP32 GEMM from [Register tiling](register_tiles.py). Only two things are new. A block loops over its two work items, and it adds a
-# partial tile to C with atomics instead of storing it.
+# The kernel is the best FP32 GEMM from [Register tiling](register_tiles.py). Only two things are new: a block loops
+# over its two work items, and it adds partial tiles to C with atomics instead of storing them.
 
 # %% fold="The helper functions, from the lesson on register tiling"
 HELPERS = r"""
@@ -406,7 +406,7 @@ STREAM_K(A, B, C, work, 64, 256, 64, grid=2, block=256, shared_bytes=4 * 3 * 32 
 print(C[0, 0], C[63, 255], "= 64 times 1 times 0.5")
 
 # %% [markdown]
-# The two changes again:
+# Here are the two changes again:
 
 # %%
 STREAM_K.region("items")
@@ -505,9 +505,9 @@ void clear_split_tiles(float* C, const int4* shares, int first_block,
 # *a* + *b* = *b* + *a*. With two parts per tile, the result is the same in every run, bit for bit. With three
 # parts it may differ, because rounding depends on the order.
 #
-# Osama et al. and \CUTLASS do the fix-up differently. A block that has only a part of a tile writes it to a workspace and sets a flag, and
-# the block that finishes the tile waits for the flag and adds the parts. But a waiting block occupies its SM, so the schedule must make
-# sure that waiting blocks never prevent the block that they are waiting for from running.
+# Osama et al. and \CUTLASS do the fix-up differently. A block that has only a part of a tile writes it to a workspace
+# and sets a flag, and the block that finishes the tile waits for the flag and adds the parts. But a waiting block
+# occupies its SM, so the schedule must ensure that the other blocks of its tile can always run.
 
 # %% fold="Code of the checks"
 
@@ -544,11 +544,11 @@ for columns, M, N, K in ((16, 250, 508, 165), (16, 300, 700, 100), (8, 300, 380,
     check(arrays["C"], np.float64(arrays["A"]) @ np.float64(arrays["B"]), **close, name=name)
 
 # %% [markdown]
-# ## Estimate: waves saved against the cost of zeros and atomics
+# ## Estimate: waves saved against the cost of the fix-up
 #
-# Stream-K saves a part of a wave. In return, every split tile has to be cleared first, and is then updated twice with atomics instead of
-# being stored once. So expect a gain where there are few waves and much of the last one is idle, and a loss where the saving is small and
-# *every* tile is split.
+# Stream-K saves a part of a wave. In return, every split tile has to be cleared first, and is then updated twice with
+# atomics instead of being stored once. So expect a gain where idle SMs in the last wave waste a large part of the total
+# time, and a loss where the saving is small and *every* tile is split.
 #
 # We time three sizes, and two tile shapes: 128 × 256 with one block per SM, and 128 × 128 with two.
 
@@ -573,7 +573,7 @@ last_wave = measure(
     library={"cuBLAS": cublas, LT: cublas_lt},
     reference=matrix_product,
     tolerance=1e-4,
-    reasons={"*": "Estimate: waves saved against the cost of zeros and atomics"},
+    reasons={"*": "Estimate: waves saved against the cost of the fix-up"},
     fold="All rows",
 )
 
@@ -618,7 +618,7 @@ if complete(US):
             y_range=(0.88, 1.06),
             marks=[Mark("whole tiles", y=1.0)],
             title="Stream-K pays from 4,096 on and loses at 2,048",
-            caption="Time with whole tiles divided by the time with the last wave split, zeros included, for square FP32 GEMMs on an {machine}. 'Ideal' counts waves only.",
+            caption="Time with whole tiles divided by the time with the last wave split, including the clearing of the split tiles, for square FP32 GEMMs on an {machine}. 'Ideal' counts waves only.",
         )
     )
 publish(
@@ -648,22 +648,24 @@ publish(
 # %% [markdown]
 # ## Measured: when Stream-K pays
 #
-# At {{ ask.n | , }}, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and {{ percent.square_4096 | .1% }} faster with square ones. The ideal
-# was {{ percent.ideal_4096 | .1% }}. Counting waves, the schedule should save {{ saved.n4096 | .0f }} µs; the measured saving is
-# {{ fix_up.n4096 | .0f }} µs smaller. We attribute this difference to the fix-up of {{ split.n4096 }} tiles: zeros, atomics, and filling
-# the pipeline once more for each second item.
+# At {{ ask.n | , }}, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and
+# {{ percent.square_4096 | .1% }} faster with square ones. The ideal was {{ percent.ideal_4096 | .1% }}. By the wave
+# count, the schedule should save {{ saved.n4096 | .0f }} µs; the measured saving is {{ fix_up.n4096 | .0f }} µs
+# smaller. We attribute this difference to the fix-up of {{ split.n4096 }} tiles: clearing them, adding with atomics,
+# and filling the pipeline once more for each second item.
 #
-# At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All {{ split.n2048 }} tiles fit in one wave, which
-# is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile, and the fix-up, computed in the same
-# way, costs {{ fix_up.n2048 | .0f }} µs. A scheduler should compare the two before it splits anything.
+# At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All {{ split.n2048 }} tiles fit in
+# one wave, which is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile,
+# and the fix-up costs {{ fix_up.n2048 | .0f }} µs, again the difference between predicted and measured time.
 #
 # At 8,192, both tile shapes gain slightly more than the ideal {{ percent.ideal_8192 | .1% }}: {{ percent.wide_8192 | .1% }} and
 # {{ percent.square_8192 | .1% }}. So the ideal is an estimate, not a bound: it assumes that all tiles take the same time and that a wave
 # begins only when the previous one has ended.
 #
-# Compared with cuBLAS, the wide tiles go from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of its rate at {{ ask.n | , }},
-# and at 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. What about a GEMM with fewer tiles than SMs, which has
-# no full wave at all? See the Further page, [Small GEMMs](shared_tiles_small.py).
+# Compared with cuBLAS, the wide tiles go from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of its rate
+# at {{ ask.n | , }}, and at 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. What about a
+# GEMM with fewer tiles than SMs, which has no full wave at all? See the Further page [Small
+# GEMMs](shared_tiles_small.py).
 
 # %% [markdown]
 # ## The answer
@@ -677,15 +679,16 @@ publish(
 #
 # - Stream-K gives every SM the same number of K steps instead of whole tiles. Use it only for the end of the launch, and keep whole tiles
 #   before that.
-# - *n* tiles on *n* + 1 blocks have one cut each. Two parts added to zero give the same bits in any order;
-#   three may not.
-# - Every split tile costs a fix-up. Stream-K pays when much of the last wave is idle, and loses when the only wave is nearly full.
+# - *n* tiles on *n* + 1 blocks each have one cut. Two parts added to zero give the same bits in any order; three may
+#   not.
+# - Every split tile costs a fix-up, so Stream-K pays only if it saves more idle time than the fix-ups take.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# Look at `launch__waves_per_multiprocessor` in Nsight Compute. If it's small and well below the next whole number, such as 3.5, Stream-K
-# can win back time in the last wave. In \CUTLASS, try `cutlass::gemm::StreamKScheduler` as the tile scheduler before you write your own.
+# Look at `launch__waves_per_multiprocessor` in Nsight Compute. If it's small and not a whole number, such as 3.5,
+# Stream-K can win back time in the last wave. In \CUTLASS, try `cutlass::gemm::StreamKScheduler` as the tile scheduler
+# before you write your own.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise

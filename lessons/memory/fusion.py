@@ -340,7 +340,7 @@ print(y.round(3))
 
 # %% [markdown]
 # Run the fused kernel, then three of the five (the cosine works like the sine, and one square like the other). How many
-# sectors do all five move, and how many does the fused one?
+# sectors do all five move, and how many does the fused kernel move?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -371,14 +371,13 @@ show(
 )
 
 # %% [markdown]
-# This result doesn't prove much: a kernel that only writes ones would give it too. So the checks in the collapsed cells
-# above compare each of the five steps with its pseudocode, on random inputs: `case` describes a launch, `output` marks the
-# array that the kernel writes, and `agree` compares the results.
+# This result doesn't prove much: a kernel that only writes ones would produce the same output. So the checks in the
+# collapsed cells above compare each of the five steps with its pseudocode on random inputs.
 #
-# You can also fuse part of a chain. Say you split ours into two kernels. If you cut after sine and cosine, two
-# intermediate arrays go from one kernel to the other, and the kernels move {{ moved.two_crossing }} values per element.
-# If the first kernel computes sin² and the second does the rest, there's only one. Both kernels then load `x`, but the
-# total falls to {{ moved.one_crossing }}.
+# You can also fuse part of a chain. Say you split ours into two kernels. If you cut the chain after sine and cosine,
+# two intermediate arrays go from one kernel to the other, and together the kernels move {{ moved.two_crossing }} values
+# per element. If the first kernel computes sin² and the second does the rest, there's only one intermediate array. Both
+# kernels then load `x`, but the total falls to {{ moved.one_crossing }}.
 
 # %% [markdown]
 # ## Prediction: count the bytes
@@ -388,10 +387,10 @@ show(
 #
 # $$t = \frac{4\,v\,n}{B}$$
 #
-# at bandwidth $B$. For 67 million elements at the peak bandwidth (data sheet), that's {{ predicted.five_us | us }} for
+# at bandwidth $B$. For 67 million elements at the data sheet's peak bandwidth, that's {{ predicted.five_us | us }} for
 # five kernels and {{ predicted.fused_us | us }} for one, a ratio of {{ moved.five }} / {{ moved.fused }} =
-# {{ moved.ratio }}. On short arrays, the bytes hardly matter; what counts is [launch overhead](../speed/launches.py):
-# five launches against one.
+# {{ moved.ratio }}. On short arrays, [launch overhead](../speed/launches.py) matters more than bytes, and the five
+# kernels pay it five times.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements import medians_us, printed, printed_numbers, recorded, recorded_device, text_record
@@ -404,12 +403,13 @@ publish(predicted={f"{name}_us": time for name, time in least_us.items()})
 # ## torch.compile: fusion by a compiler
 #
 # A compiler can fuse too, if it sees the whole chain before anything runs. In `torch.compile`, TorchDynamo records a
-# function's tensor operations as a *computation graph*. TorchInductor groups the operations that fit into one kernel,
-# and writes that kernel in Triton. In Triton, you program a whole block of elements at once, and the compiler
-# distributes it among threads.[^elsewhere]
+# function's tensor operations as a *computation graph*. TorchInductor groups the operations that can be fused into one
+# kernel, and generates that kernel in Triton. In Triton, you program a whole block of elements at once, and the
+# compiler distributes it among threads.[^elsewhere]
 #
 # [^elsewhere]: Triton and `torch.compile` support AMD's and Intel's GPUs too, but tuning doesn't carry over: an
-#     instruction serves 64 threads on AMD's server GPUs and 32 on NVIDIA's, and cache sizes differ.
+#     instruction is executed for 64 threads at once on AMD's server GPUs and for 32 on NVIDIA's, and cache sizes
+#     differ.
 #
 # ??? definition "Computation graph"
 #     A program's operations, and which of them uses which result.
@@ -533,7 +533,7 @@ publish(counted=counted)
 # TB/s, the fused kernel makes less efficient use of the memory bandwidth than they do. What slows it down, arithmetic
 # or memory accesses?
 #
-# Two variants answer that. `__sinf` and `__cosf` replace dozens of instructions with a multiplication and one
+# Two variants answer this question. `__sinf` and `__cosf` replace dozens of instructions with a multiplication and one
 # special-function instruction each, at the price of accuracy. The kernel gets only a little faster. With the accurate
 # functions but four elements per thread, loaded as one `float4`, it reaches {{ took.float4_tb_per_s | .1f }} TB/s. So
 # the memory accesses are mostly to blame: one 4-byte load per thread [doesn't keep enough bytes in
@@ -581,7 +581,7 @@ if np.isfinite(list(TOOK.values())).all():
             log_x=True,
             log_y=True,
             title="Fusion saves launches on short arrays, bytes on long ones",
-            caption=f"Time of sin² x + cos² x on an {{machine}}, with five kernels and with one, by hand and in PyTorch. Dashed: a model of five kernels, each of which takes the longer of {A_LAUNCH_US:.0f} µs (a rounded value) and the time to transfer its bytes at the peak bandwidth (data sheet). It ignores the L2 cache.",
+            caption=f"Time of sin² x + cos² x on an {{machine}}, with five kernels and with one, by hand and in PyTorch. Dashed: a model of five kernels, each of which takes either about {A_LAUNCH_US:.0f} µs or the time to transfer its bytes at the data sheet's peak bandwidth, whichever is longer. The model ignores the L2 cache.",
         )
     )
     assert small_five > 2.5 * small_fused, "the title says that fusion saves launches"
@@ -597,9 +597,9 @@ if np.isfinite(list(TOOK.values())).all():
 # %% [markdown]
 # ## Short arrays: launch overhead on the host
 #
-# Now start from an idle GPU and include the host's work, again with {{ small_n | , }} elements. As the table shows, the
-# five kernels and the fused one are both slow, because this course's `Kernel` class checks every argument in Python
-# before it launches. A CUDA graph of the five is the fastest.
+# Now start from an idle GPU and include the host's work, again with {{ small_n | , }} elements. The course's own
+# launches are slow, because its `Kernel` class checks every argument in Python first. A CUDA graph of the five kernels
+# is the fastest.
 #
 # In PyTorch, `torch.compile` makes the chain *slower* here. Before each call, a compiled function checks that its input
 # still matches what it was compiled for. For such cases, `torch.compile(mode="reduce-overhead")` uses CUDA graphs.
@@ -607,8 +607,9 @@ if np.isfinite(list(TOOK.values())).all():
 # Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
 # {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
 # followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
-# the GPU after every five. On an H200's host, these two account for the whole difference: allocation adds
-# {{ apart.new | .1f }} µs per operation and waiting {{ apart.wait | .1f }} µs. Such times vary from host to host.
+# the GPU after every five. On an H200's host, where an operation takes {{ apart.five | .1f }} µs instead of
+# {{ apart.add | .1f }} µs, these two account for the whole difference: allocation adds {{ apart.new | .1f }} µs and
+# waiting {{ apart.wait | .1f }} µs.
 
 # %% needs="gpu torch" record="eager_calls" fold="Code that takes the eager calls apart on a GPU"
 from importlib.util import find_spec
@@ -765,7 +766,7 @@ if np.isfinite(list(host_us.values())).all():
 # Python calls the outer `cos`, the inner one has already been launched.[^spelling]
 #
 # [^spelling]: A common misconception: a chained call such as `x.cos().cos()` is fused, because its intermediate result
-#     has no name. [Horace He's article](https://horace.io/brrr_intro.html) uses that spelling to illustrate fusion, but
+#     has no name. [An article by Horace He](https://horace.io/brrr_intro.html) illustrates fusion with this form, but
 #     eager PyTorch launches two kernels for it, as the profiler shows below.
 
 
@@ -823,11 +824,8 @@ measure(
 
 # %% [markdown]
 # PyTorch's profiler counts the kernels of each call. Below is the Triton kernel that TorchInductor
-# generated for our chain.[^logs] Its name starts with `triton_poi`, for pointwise, and lists the fused
+# generated for our chain. Its name starts with `triton_poi`, for pointwise, and lists the fused
 # operations.
-#
-# [^logs]: `TORCH_LOGS=output_code` prints it too. Set it before you start Python, because PyTorch reads
-#     it on import.
 
 # %% needs="gpu torch" record="what_runs" fold="Code that counts the kernels and prints what was generated"
 from importlib.util import find_spec
@@ -895,7 +893,8 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # Eager PyTorch launches {{ kernels.two_statements_eager }} kernels for two statements, and
 # {{ kernels.one_expression_eager }} for the nested call. Once compiled, each launches
 # {{ kernels.one_expression_compiled }}. The sum of squares goes from {{ kernels.squares_of_both_eager }} kernels to
-# {{ kernels.squares_of_both_compiled }}, with {{ kernels.loads }} load and {{ kernels.stores }} store, just like ours.
+# {{ kernels.squares_of_both_compiled }}, with {{ kernels.loads }} load and {{ kernels.stores }} store, just like our
+# fused kernel.
 #
 # For the cosines, counting bytes predicts a gain of {{ cosines.model | .0f }}×. We measure
 # {{ cosines.ratio | .1f }}× by hand and {{ cosines.torch_ratio | .1f }}× in PyTorch.
@@ -904,9 +903,9 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # ## Limits of fusion
 #
 # Fusion removes bytes but no operations, so the \intensity grows. Once arithmetic limits the kernel, further fusion
-# gains nothing. An intermediate that another kernel needs must be stored anyway. And pointwise fusion ends where an
-# element depends on what *other* threads compute, as in the sum of a row or a matrix multiplication. To fuse across
-# such a dependency, threads must cooperate, or you need a different algorithm.
+# gains nothing. An intermediate that another kernel needs must be stored anyway. And pointwise fusion isn't possible
+# where an element depends on what *other* threads compute, as in the sum of a row or a matrix multiplication. To fuse
+# across such a dependency, threads must cooperate, or you need a different algorithm.
 #
 # ??? question "What can't a compiler fuse?"
 #     What it can't see and what it may not change. If Python needs a value, to print it or for an
@@ -929,8 +928,7 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 #
 # - Count values, not operations: our five pointwise kernels move {{ moved.five }} values per element,
 #   the fused kernel {{ moved.fused }}.
-# - On long arrays, fusion saves bytes; on short ones, launches. A CUDA graph saves launch
-#   overhead but no bytes.
+# - On long arrays, fusion mainly saves bytes; on short ones, launches. A CUDA graph saves launch overhead but no bytes.
 # - Eager execution launches one kernel per operation, however you write the expression. A compiler
 #   that sees the whole graph can fuse the operations.
 
@@ -996,6 +994,5 @@ exercise(
 )
 
 # %% [markdown]
-# A fused kernel keeps its intermediates on the chip. What if a later kernel needs them, too? It can
-# [load a stored copy or recompute them](recomputation.py) from `x`. To see which is faster, start by counting bytes
-# once more.
+# A fused kernel keeps its intermediates on the chip. What if a later kernel needs them too? It can [load a stored copy
+# or recompute them](recomputation.py) from `x`. To see which is faster, start by counting bytes once more.

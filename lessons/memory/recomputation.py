@@ -12,7 +12,7 @@
 # three sigmoid layers and their gradient. With one kernel per operation, they move {{ moved.six }} values per element
 # between chip and memory; fused, they move {{ moved.kept }}. If you discard the intermediate results and recompute
 # them, they move {{ moved.again }}, at the cost of twice as many sigmoids. How much faster is that, and does it still
-# pay off with 16 layers? Every fused backward pass faces this choice.
+# pay off with 16 layers?
 
 # %% fold="Imports"
 import numpy as np
@@ -42,12 +42,12 @@ from tilewise import Guess, agree, case, ceil_div, check, gpu_here, measure, nor
 #
 # $$dx = dout \cdot out\,(1 - out) \cdot b\,(1 - b) \cdot a\,(1 - a).$$
 #
-# Work it through for $x = 0$ and $dout = 1$. Forward, $a$ is {{ traced.a | .3f }}, $b$ is {{ traced.b | .3f }}
-# and $out$ is {{ traced.out | .3f }}. The three slopes are {{ traced.slope_a | .3f }}, {{ traced.slope_b | .3f }} and
-# {{ traced.slope_out | .3f }}, and their product is $dx$ = {{ traced.dx | .4f }}.
+# Work it through for $x = 0$ and $dout = 1$. In the forward pass, $a$ is {{ traced.a | .3f }}, $b$ is
+# {{ traced.b | .3f }} and $out$ is {{ traced.out | .3f }}. The three slopes are {{ traced.slope_a | .3f }},
+# {{ traced.slope_b | .3f }} and {{ traced.slope_out | .3f }}, and their product is $dx$ = {{ traced.dx | .4f }}.
 #
-# The usual way is to store the activations. The forward kernel writes all of them but the last to an
-# array `kept`, one row per layer; the last one is `out`. The backward kernel loads them again, last layer first.
+# The usual way is to store the activations. The forward kernel writes all of them but the last to an array `kept`, one
+# row per layer; the last one is `out`. The backward kernel loads them again, starting with the last layer.
 #
 # [^jacobian]: The derivatives of all results with respect to all inputs form a matrix, the Jacobian. For a
 #     pointwise layer it's diagonal, so one multiplication per element is enough.
@@ -232,8 +232,6 @@ for run in (forward, backward):
 # The result is the same, with only {{ moved.again }} values moved. This backward pass runs from the first layer to the
 # last, because a product of slopes can be computed in either order, up to rounding. Layers that mix elements, such as a
 # matrix multiplication, need the true backward order, so their recomputed activations have to be kept until then.
-#
-# Next, `agree` compares every kernel with its pseudocode.
 
 # %% fold="Code of the checks"
 
@@ -348,14 +346,14 @@ show(
 # %% [markdown]
 # ## Predict: does memory traffic hide the extra sigmoids?
 #
-# If memory traffic sets the time, {{ moved.again }} values instead of {{ moved.kept }} make the program
-# {{ moved.ratio_kept | .1f }}× faster, and {{ moved.ratio_six | .0f }}× faster than unfused. The price is three more
-# sigmoids per element. Do they fit into the time that the loads and stores take anyway?
+# If memory traffic sets the time, moving {{ moved.again }} values instead of {{ moved.kept }} makes the program
+# {{ moved.ratio_kept | .1f }}× faster, and {{ moved.ratio_six | .0f }}× faster than the unfused version. The price is
+# three more sigmoids per element. Do they fit into the time that the loads and stores take anyway?
 #
 # Each sigmoid needs an exponential and a reciprocal. Both come from the special-function unit, which delivers 16
 # results per \SM per cycle.[^special] Spread over the whole GPU, a sigmoid therefore takes at least
-# {{ model.sigmoid_ps | .2f }} ps. Moving one 4-byte value takes {{ model.trip_ps | .2f }} ps at peak bandwidth (data
-# sheet).
+# {{ model.sigmoid_ps | .2f }} ps. Moving one 4-byte value takes {{ model.trip_ps | .2f }} ps at the data sheet's peak
+# bandwidth.
 #
 # [^special]: The CUDA C++ Programming Guide lists this rate in its table of arithmetic instruction \throughput.
 
@@ -690,9 +688,8 @@ three_layers = measure(
 # %% [markdown]
 # ## Measured traffic and time
 #
-# In the simulator, the four versions move {{ counted.unfused | .0f }}, {{ counted.store_all | .0f }},
-# {{ counted.store_all_but_out | .0f }} and {{ counted.recompute | .0f }} values per element, just as we derived. The
-# times are from a larger launch.
+# The simulator counts {{ counted.unfused | .0f }}, {{ counted.store_all | .0f }}, {{ counted.store_all_but_out | .0f }}
+# and {{ counted.recompute | .0f }} values per element, just as we derived. The times are from a larger launch.
 
 # %% fold="Code of the table and of the numbers"
 from tilewise.measurements import Archive, medians_us, recorded
@@ -760,14 +757,14 @@ show(
 # GB/s: the extra sigmoids cost nothing.
 
 # %% [markdown]
-# PyTorch's compiled version takes {{ three_layers.torch_compile.median | us }}. Even at the highest bandwidth in this
-# benchmark, that's enough to move only {{ took.room | .1f }} values per element, so this version can't have stored
-# everything. `torch.compile` recomputes too: its AOTAutograd traces both passes as one graph and uses a [minimum
+# PyTorch's compiled version takes {{ three_layers.torch_compile.median | us }}. Even at the highest bandwidth measured
+# on this GPU, this time is enough to move only {{ took.room | .1f }} values per element, so this version can't have
+# stored everything. `torch.compile` recomputes too: its AOTAutograd traces both passes as one graph and uses a [minimum
 # cut](https://dev-discuss.pytorch.org/t/min-cut-optimal-recomputation-i-e-activation-checkpointing-with-aotautograd/467)
 # to choose what to save, as Horace He explains.
 #
-# *A common misconception:* recomputation saves memory and costs time. That's true of expensive layers. For
-# memory-bound pointwise layers, it saves both.
+# *A common misconception:* recomputation saves memory and costs time. That's true of expensive layers. For memory-bound
+# pointwise layers, it saves both memory and time.
 
 # %% [markdown]
 # ## Deeper chains: where recomputation loses
@@ -775,13 +772,13 @@ show(
 # Now let the chain grow to $L$ layers. Storing everything moves $2L + 3$ values, since each additional layer costs a
 # store and a load. Recomputing still moves {{ moved.again }}, but its backward kernel computes $L$ sigmoids while three
 # values move. At the rates above, the memory traffic hides the sigmoids of up to {{ model.free | .1f }} layers in this
-# kernel, and of up to {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each layer
-# costs the time of two more sigmoids. But if you store everything, each layer costs two more values, and moving them
-# takes {{ model.limit | .1f }}× the time of two sigmoids. So recomputing should always beat storing.
+# kernel, and of up to {{ model.pair | .1f }} in the forward kernel, which moves two values. Beyond that, each
+# additional layer costs the time of two sigmoids. But if you store everything, each additional layer moves two more
+# values, which takes {{ model.limit | .1f }}× as long as two sigmoids. So recomputing should always beat storing.
 #
-# But does the backward pass need every activation? It only needs the product of their slopes, and the forward
-# kernel can compute that product. Store this one value per element, and you move
-# {{ moved.slopes }} values at any depth, one more than recomputing, with no sigmoid computed twice.[^only]
+# But does the backward pass need every activation? It only needs the product of their slopes, and the forward kernel
+# can compute that product. If you store this one value per element, you move {{ moved.slopes }} values at any depth:
+# one more than with recomputation, but no sigmoid is computed twice.[^only]
 #
 # [^only]: Only a chain of pointwise layers folds into one value like this.
 
@@ -909,9 +906,9 @@ if can_disassemble() is None:
 # The slope product overtakes recomputation at {{ deep.crossing | .1f }} layers. The compiled code explains why: a
 # sigmoid compiles to about {{ deep.plain | .0f }} instructions, or {{ deep.with_slope | .0f }} with its slope. An \SM
 # issues four warp instructions per cycle, so instruction issue is a tighter limit than the special-function unit.
-# Averaged over both kinds, it allows one sigmoid per {{ deep.issue_ps | .2f }} ps, and a straight line fitted to the
-# times for eight or more layers gives {{ deep.sigmoid_ps | .2f }} ps. The slope product saves sigmoids of the shorter
-# kind, so with instruction issue as the limit, the model's crossover moves from {{ model.free | .1f }} to
+# Averaged over both, it allows one sigmoid per {{ deep.issue_ps | .2f }} ps, and a straight line fitted to the times
+# for eight or more layers gives {{ deep.sigmoid_ps | .2f }} ps. The slope product saves only sigmoids without a slope,
+# so with instruction issue as the limit, the model's crossover moves from {{ model.free | .1f }} to
 # {{ deep.issue_free | .1f }} layers.
 
 # %% [markdown]
@@ -919,27 +916,26 @@ if can_disassemble() is None:
 #
 # In a memory-bound kernel, recompute a value if that takes less time than storing and loading it. This assumes that its
 # inputs are on the chip anyway. On an H100, storing and loading 4 bytes takes as long as {{ model.flop_round | .0f }}
-# \FP32 operations at the data sheet's peaks for bandwidth and arithmetic. A sigmoid, a bias, a ReLU and a dropout mask
-# regenerated from its seed all need far fewer instructions.
+# \FP32 operations at the data sheet's peaks for bandwidth and arithmetic. A sigmoid, a bias or a ReLU takes far less
+# time.
 #
-# A matrix multiplication needs far more. If each element of the result is a dot product of {{ product.columns | , }}
+# A matrix multiplication takes far more. If each element of the result is a dot product of {{ product.columns | , }}
 # terms, it costs {{ product.flop | , }} operations. With 16-bit elements, computing it takes
 # {{ product.made_ps | .1f }} ps on the \tensor cores, and storing and loading it takes {{ product.trips_ps | .1f }} ps,
-# both at peak (data sheet).
+# both at the data sheet's peaks.
 
 # %% [markdown]
 # ## Activation checkpointing: saving memory instead of time
 #
-# Expensive layers are recomputed too, for a different reason: the activations of a large model don't fit in
-# device memory. Chen et al. save only some of them in
-# [*Training deep nets with sublinear memory cost*](https://arxiv.org/abs/1604.06174). The backward pass then
-# recomputes one segment between two saved activations at a time.
+# Expensive layers are recomputed too, for a different reason: the activations of a large model don't fit in device
+# memory. In [*Training deep nets with sublinear memory cost*](https://arxiv.org/abs/1604.06174), Chen et al. save only
+# some of them. The backward pass then recomputes one segment between two saved activations at a time.
 #
 # Suppose there are {{ segments.layers }} layers and you save every tenth activation. Memory then holds
 # {{ segments.saved }} saved activations and the {{ segments.live }} of the current segment: {{ segments.held }} instead
 # of {{ segments.layers }}. In general, with segments of $s$ layers, memory holds $L/s + s$ activations, which is
-# smallest at $s = \sqrt{L}$: memory grows with the square root of the depth. The price is a second forward pass. If a
-# backward pass takes as long as two forward passes, that makes the whole step a third longer.
+# smallest at $s = \sqrt{L}$, so memory grows with the square root of the depth. The price is a second forward pass. If
+# a backward pass takes as long as two forward passes, that makes the whole step a third longer.
 #
 # ??? definition "Activation checkpointing | gradient checkpointing | checkpointing"
 #     Saving the activations of only some layers and recomputing the others during the

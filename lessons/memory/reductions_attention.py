@@ -10,8 +10,9 @@
 
 # %% [markdown]
 # The softmax of [coalesced attention](coalescing_attention.py), our Kernel 3, has one thread per row. With
-# {{ fourth.rows | , }} rows that's {{ fourth.warps }} warps for {{ fourth.sms }} SMs, and it takes {{ fourth.columns_us | us }}; the bytes
-# alone need only {{ fourth.softmax_us | .1f }} µs. How much of the difference does one block per row win back?
+# {{ fourth.rows | , }} rows that's {{ fourth.warps }} warps for {{ fourth.sms }} SMs, and it takes
+# {{ fourth.columns_us | us }}; moving the bytes alone would take only {{ fourth.softmax_us | .1f }} µs. How much of the
+# difference does one block per row win back?
 #
 # A row of scores is reduced twice, to a maximum and to a sum. So you can use the [block reduction](reductions.py),
 # with one difference: here every thread needs the result.
@@ -27,11 +28,12 @@ from tilewise.models import bound, stated
 GPU = recorded_device()
 
 # %% [markdown]
-# ## Softmax by a block: butterfly shuffles
+# ## Softmax with one block per row: butterfly shuffles
 #
-# `__shfl_down_sync` leaves the result in lane 0. `__shfl_xor_sync` gives it to every lane: lane `t` exchanges values with lane
-# `t ^ offset` and both combine them. With four lanes that hold 5, 2, 9 and 4, an offset of 2 gives maxima of 9, 4, 9 and 4, and an
-# offset of 1 gives 9 in all four. In the second stage, every warp reduces all the warps' results itself, so one barrier is enough.
+# `__shfl_down_sync` leaves the result in lane 0. `__shfl_xor_sync` leaves it in every lane: lane `t` exchanges values
+# with lane `t ^ offset`, and both combine them. With four lanes that hold 5, 2, 9 and 4, an offset of 2 gives maxima of
+# 9, 4, 9 and 4, and an offset of 1 gives 9 in all four. In the second stage, every warp reduces all the warps' results
+# itself, so one barrier is enough.
 #
 # As a bonus, the lanes now read along a row, so `S` and `P` can stay row-major. Only `K` needs a transpose.
 
@@ -166,9 +168,9 @@ try_it(
 # %% [markdown]
 # ## The weighted sum: split the keys over eight warps
 #
-# In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products, one after another, and only half of the GPU's thread slots
-# are filled. Let each of a block's eight warps take every eighth key, for the same 32 columns. Their partial sums are combined in shared
-# memory.
+# In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products, one after another, and only half of the
+# GPU's thread slots are filled. Let each of a block's eight warps process every eighth key, for the same 32 columns.
+# Their partial sums are combined in shared memory.
 
 
 # %% tab="Pseudocode"
@@ -322,10 +324,11 @@ agree(weighted_sum_shared, WEIGHTED_SUM_SHARED, [part("sum", *size) for size in 
 # %% [markdown]
 # ## Predict, then measure
 #
-# Start from Kernel 3's recorded steps. The scores don't change: {{ fourth.scores_us | us }}. Split over eight warps, the weighted sum has
-# as many threads as the scores, and it makes as many requests for as many sectors, so it should take as long. Softmax cuts its loops from
-# {{ fourth.column_passes | , }} iterations per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so its bytes
-# should set the time: {{ fourth.softmax_us | .1f }} µs. Together with Kernel 3's transposes, that makes {{ fourth.expected_us | us }},
+# Start from Kernel 3's recorded steps. The scores don't change: {{ fourth.scores_us | us }}. Split over eight warps,
+# the weighted sum has as many threads as the score kernel and makes the same number of requests for the same number of
+# sectors, so it should take the same time. Softmax shortens its loops from {{ fourth.column_passes | , }} iterations
+# per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so its memory traffic should set the
+# time: {{ fourth.softmax_us | .1f }} µs. Together with Kernel 3's transposes, that makes {{ fourth.expected_us | us }},
 # versus {{ fourth.before_us | us }} for Kernel 3.
 
 # %% fold="Code of the prediction"
@@ -436,7 +439,7 @@ show(
             [LABELS[name], touched_by(ROWS, 128)[name], third_us[name], predicted_us[name], fourth_us[name]]
             for name in STEPS
         ],
-        caption="The steps at N = 1,024 and d = 128 on an {machine}: sectors by formula, and times, each the difference between a run that includes the step and one that stops before it.",
+        caption="The steps at N = 1,024 and d = 128 on an {machine}. Sectors are computed from a formula. Each time is the difference between a run that includes the step and one that stops before it.",
     )
 )
 if np.isfinite([*fourth_us.values(), *third_us.values()]).all():
@@ -446,7 +449,7 @@ if np.isfinite([*fourth_us.values(), *third_us.values()]).all():
             x="time [µs]",
             roles={"Kernel 3": "muted"},
             title="Kernel 4 is faster where Kernel 3 lacked threads",
-            caption="The steps of Kernels 3 and 4 at N = 1,024 and d = 128 on an {machine}: differences between successive measurements.",
+            caption="The steps of Kernels 3 and 4 at N = 1,024 and d = 128 on an {machine}. Each time is the difference between a run that includes the step and one that stops before it.",
         )
     )
 publish(
@@ -498,19 +501,19 @@ assert not max(set(waits.values()) - {alone["loads"]}, default=0) > alone["loads
 assert not alone["barriers"] > 0.1, "the text says that barriers hardly matter"
 
 # %% [markdown]
-# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}, and softmax with one warp per row instead
-# makes it no faster. Softmax takes {{ fourth_seen.softmax_us | us }}. The prediction left out the [cost of one more kernel](fusion.py) in the stream,
-# about {{ fourth_seen.another_us | .1f }} µs. It also left out the instructions.
+# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}; using one warp per row for
+# softmax, instead of one block, makes it no faster. Softmax takes {{ fourth_seen.softmax_us | us }}. The prediction
+# left out the [cost of one more kernel](fusion.py) in the stream, about {{ fourth_seen.another_us | .1f }} µs. It also
+# left out the time to issue instructions: on an H200, {{ alone.issue_us | .1f }} µs, longer than moving the bytes. The
+# barriers hardly matter: a warp waits for loads {{ alone.loads | .0% }} of the time and at barriers only
+# {{ alone.barriers | .0% }}.
 #
-# On an H200, the schedulers need {{ alone.issue_us | .1f }} µs just to issue them, longer than the bytes take. The
-# barriers hardly matter: a warp waits for loads {{ alone.loads | .0% }} of the time and at barriers only {{ alone.barriers | .0% }}.
+# The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It makes as many requests as the score
+# kernel, but fewer of them are in flight: the compiler unrolls its loop by four and that of the scores by sixteen.
 #
-# The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It makes as many requests as the score kernel, but fewer of
-# them are in flight: the compiler unrolls its loop by four and that of the scores by sixteen. Unrolling it by sixteen helps, as the
-# measurement below shows.
-#
-# Both matrix multiplications still issue two load requests for each warp-wide multiply-add. At one request per cycle on each SM, these take
-# {{ fourth.requests_us | us }} in total. Loading each value once and using it many times is what [tiled matrix multiplication](../matmul/tiling.py) is for.
+# Both matrix multiplications still issue two load requests for each warp-wide multiply-add. At one request per cycle on
+# each SM, these requests take {{ fourth.requests_us | us }} in total. Loading each value once and using it many times
+# is what [tiled matrix multiplication](../matmul/tiling.py) is for.
 
 # %% fold="The weighted sum unrolled by 16, and its measurement"
 WEIGHTED_SUM_AHEAD = Kernel(r"""
@@ -557,7 +560,7 @@ show(attention_so_far(4))
 # %% [markdown]
 # ## Takeaways
 #
-# - One block per row fills the GPU; one thread per row left most of it idle.
+# - One block per row fills the GPU; one thread per row leaves most of it idle.
 # - `__shfl_xor_sync` gives the result of a warp's reduction to every lane. Softmax needs this twice per row.
 # - Two successive reductions need two shared arrays, or another barrier between them.
 #

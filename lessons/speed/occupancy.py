@@ -19,10 +19,10 @@
 # %% [markdown]
 # ## Latency hiding
 #
-# A warp scheduler never waits for one particular warp. In each cycle, it picks any warp that's ready. A
-# warp isn't ready if its next instruction needs a value that hasn't arrived yet. Switching is free: all
-# resident warps keep their registers on the SM, so there's nothing to save or restore. With enough warps,
-# one is always ready, and the latency of each is hidden behind the work of the others.
+# A warp scheduler never waits for one particular warp. In each cycle, it picks one of the warps that are ready. A warp
+# isn't ready if its next instruction needs a value that hasn't arrived yet. Switching is free: all resident warps keep
+# their registers on the SM, so there's nothing to save or restore. With enough warps, one is always ready, and the
+# latency of each is hidden behind the work of the others.
 #
 # Take four warps. Each issues a load, waits for {{ turns.wait }} cycles, then computes for
 # {{ turns.use }}. One after the other, they need {{ turns.serial }} cycles. If the scheduler switches
@@ -99,8 +99,8 @@ show(
 # $$\text{bytes in flight} = \text{bandwidth} \times \text{latency}$$
 #
 # The fastest read measured on the H100 reaches {{ little.gb_per_s | ,.0f }} GB/s. Multiply that by
-# {{ latency.ns | .0f }} ns, and you get the {{ little.megabytes | .3g }} MB that must be in flight at any
-# time, or {{ little.kilobytes | .2g }} kB on each of {{ little.sms }} SMs.
+# {{ latency.ns | .0f }} ns, and you get the {{ little.megabytes | .3g }} MB that must be in flight at any time, or
+# {{ little.kilobytes | .2g }} kB on each of the {{ little.sms }} SMs.
 
 # %% [markdown]
 # One 4-byte load per lane is {{ little.warp_bytes }} bytes per warp, so saturating the memory takes about
@@ -174,8 +174,8 @@ void sum_one(const float* x, float* partial, int n) {
 
 
 # %% [markdown]
-# Launch it with 4 blocks of 32 threads. Thread 5 adds elements 5, 133, 261 and so on. Without a GPU, the
-# line runs on the simulator.
+# Launch it with 4 blocks of 32 threads; without a GPU, the launch runs on the simulator. Thread 5 adds elements 5, 133,
+# 261 and so on.
 
 # %%
 x = np.arange(1000, dtype=np.float32)
@@ -253,7 +253,7 @@ void sum_wide(const float4* x, float4* wide_partial, int n) {
 
 
 # %% [markdown]
-# The next cell tests all three on sizes that don't divide evenly.
+# The next cell tests all three on array sizes that don't divide evenly among the threads.
 
 
 # %% fold="Code of the cases"
@@ -411,7 +411,7 @@ show(
         x="resident warps per SM",
         y="bandwidth [GB/s]",
         title="Wider loads saturate the memory with fewer warps",
-        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the idle latency. Open marks: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
+        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the idle latency. Open markers: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
     )
 )
 if np.isfinite(small[64]):
@@ -425,21 +425,21 @@ if np.isfinite(small[64]):
 # {{ flying.wide_share | .0% }}.
 
 # %% [markdown]
-# Why are 48 warps no better than 32? The blocks run in \waves, and each full \wave fills the GPU. The grid
-# needs {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both
-# take two, and with 48 the second is mostly empty.
+# Why are 48 warps no better than 32? The blocks run in \waves, and each full \wave fills the GPU. The grid needs
+# {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both take two \waves, but
+# with 48 warps the second is mostly empty.
 #
 # Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply Little's
-# law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you get the latency of
-# a load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, the same as when the memory is idle, but
-# {{ flying.ns_at_64 | .0f }} ns with 64. The extra time is spent in the queues of the busy memory.
+# law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you get the latency of a
+# load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, the same as when the memory is idle, but
+# {{ flying.ns_at_64 | .0f }} ns with 64. The extra time is queueing delay in the busy memory system.
 
 # %% [markdown]
 # ## Occupancy and its limits
 #
 # Occupancy is the number of resident warps as a fraction of the {{ little.most }} that an SM can hold. Four resources
-# limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] The scarcest of them sets the
-# limit. Only whole blocks become resident, so occupancy changes in steps.
+# limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] The scarcest one sets the limit.
+# Only whole blocks become resident, so occupancy changes in steps.
 #
 # Take blocks of {{ example.threads }} threads, with {{ example.registers }} registers per thread. A warp
 # needs {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
@@ -500,12 +500,12 @@ show(
             Meter("resident warps", 64, "of 64", "measured"),
         ],
         title="The scarcest resource limits occupancy",
-        caption="Resident blocks and warps per SM of an {machine}. The system reserves 1 KiB of shared memory for each block on top of the block's own.",
+        caption="Resident blocks and warps per SM of an {machine}.",
     )
 )
 
 # %% [markdown]
-# The driver reports the same through `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
+# The driver's function `cuOccupancyMaxActiveBlocksPerMultiprocessor` computes the same limit for a compiled kernel.
 
 # %% [markdown]
 # ## Register pressure and spills
@@ -619,11 +619,10 @@ FREE, CAPPED = TAKEN.get((64, None), (np.nan, 0))[0], TAKEN.get((64, 128), (np.n
 publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 
 # %% [markdown]
-# The compiler's report[^read] holds a surprise. A cap below what the kernel needs causes spills, as expected.
-# But a cap above what it needs can *raise* the register count: at D = 64 the compiler takes
-# {{ report.free_64 }} registers by default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With
-# the extra registers it can issue more loads before it needs the first. That's ILP paid for with occupancy.
-# Is it worth it?
+# The compiler's report[^read] holds a surprise. A cap below what the kernel needs causes spills, as expected. But a cap
+# above what it needs can *raise* the register count: at D = 64 the compiler takes {{ report.free_64 }} registers by
+# default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers, the kernel can issue more
+# loads before it needs the result of the first. That's ILP paid for with occupancy. Is it worth it?
 #
 # [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel has `num_regs` and `local_size_bytes`.
 
@@ -691,21 +690,21 @@ publish(
 )
 
 # %% [markdown]
-# In every column, the version with the *fewest* warps is fastest; at D = 128, that's the one without a cap. A cap of
-# 32 registers allows an occupancy of 100%, yet at D = 128 it's {{ caps.full_128 | .2g }}× slower, because the spilled
-# values have to be reloaded for every key. At D = 64, a cap of 128 lowers the resident warps from
-# {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets {{ caps.gain_64 | .2g }}× faster.
+# In every column, the version with the *fewest* warps is fastest; at D = 128, that's the one without a cap. A cap of 32
+# registers allows an occupancy of 100%, yet at D = 128 it makes the kernel {{ caps.full_128 | .2g }}× slower than
+# without a cap, because the spilled values have to be reloaded for every key. At D = 64, a cap of 128 lowers the
+# resident warps from {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets
+# {{ caps.gain_64 | .2g }}× faster.
 
 # %% [markdown]
-# Vasily Volkov made this point in 2010, in his talk
-# [*Better performance at lower occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf): ILP hides
-# latency just as well as more warps do. A later lesson
-# [counts the loads](../toolbox/machine_code.py#loads-in-flight-counted-in-the-listing) that our kernel issues ahead
-# of their use, and explains why, at D = 128, a cap of 64 is better than a cap of 128.
+# Vasily Volkov made this point in 2010, in his talk [*Better performance at lower
+# occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf): ILP hides latency just as well as more
+# warps do. But fewer warps aren't always faster: at D = 128, a cap of 64 beats a cap of 128, and [a later
+# lesson](../toolbox/machine_code.py#loads-in-flight-counted-in-the-listing) explains why.
 #
-# All versions stay far below the arithmetic peak, because this code loads an element of `K` for each multiply-add. An
-# H100 SM has {{ units.load_store }} load/store units and {{ units.fp32 }} \FP32 units, which limits this loop to
-# {{ units.share | .0% }} of the peak, even if every load hits in L1.
+# All versions stay far below the arithmetic peak, because this code loads an element of `K` for each multiply-add. With
+# {{ units.load_store }} load/store units for {{ units.fp32 }} \FP32 units, an SM can't exceed {{ units.share | .0% }}
+# of the peak, even if every load hits in L1.
 
 # %% [markdown]
 # ## Takeaways

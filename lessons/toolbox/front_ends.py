@@ -11,8 +11,8 @@
 # You can write a GPU kernel in CUDA C, in Numba or in Triton, or leave it to PyTorch. Which one is fastest? The
 # figure shows five versions of an addition of 2²⁶ elements. The GPU hardly cares which one it runs.
 #
-# But first the host has to launch the kernel, and each front end does its own work for that. How far apart are the
-# cheapest and the most expensive launch?
+# But first the host has to launch the kernel, and how much work that takes depends on the front end. How much more does
+# the most expensive launch cost than the cheapest?
 
 # %% fold="Imports"
 import re
@@ -51,9 +51,9 @@ if HOOK:
 # %% [markdown]
 # ## Thread, block or array: the unit you program
 #
-# A *front end* is the part of a compiler that reads your language. The tabs show [vector
+# A *front end* is the part of a compiler that reads your source code. The tabs show [vector
 # addition](../kernels/first_kernel.py) in four of them; the fifth is PyTorch's line, compiled by `torch.compile`. They
-# differ in the unit whose work you describe:
+# differ in the unit that you program:
 #
 # - **CUDA C and Numba: one thread.** `i` is one index.
 # - **Triton: one block**, which it calls a *program instance* ([Tillet, Kung and
@@ -119,11 +119,11 @@ VEC_ADD(a, b, c, 20_000, grid=79, block=256)  # n
 print((c == a + b).all())
 
 # %% [markdown]
-# You don't need a GPU to compare their results: CUDA C runs on this course's simulator, Numba's kernel on Numba's own, and Triton's
-# in *interpreter mode*, where NumPy executes it without compiling.[^interpreter]
+# You don't need a GPU to compare their results: CUDA C runs on this course's simulator, Numba's kernel on Numba's own
+# simulator, and Triton's in *interpreter mode*, where NumPy executes it without compiling.[^interpreter]
 #
-# [^interpreter]: Set `TRITON_INTERPRET=1` before you import Triton. Python's debugger and `print` work in it. It runs
-#     program instances one after the other, so it can find a wrong index but not a race.
+# [^interpreter]: Set `TRITON_INTERPRET=1` before you import Triton. In this mode, Python's debugger and `print` work.
+#     It runs program instances one after the other, so it can find a wrong index but not a race.
 #
 # ??? definition "Interpreter mode"
 #     Running a kernel line by line on the host, with arrays instead of blocks, to find mistakes.
@@ -146,14 +146,15 @@ agree(vec_add_torch, VEC_ADD, FEW, rtol=0.0, by="PyTorch")
 publish(adds={"size": SIZE})
 
 # %% [markdown]
-# ## JIT compilation: PTX, then the driver
+# ## JIT compilation: source to PTX, PTX to SASS
 #
-# `torch.add` was compiled when PyTorch was built. The other four are compiled *just in time* (JIT), when your program
-# already runs and knows its types and sizes. Numba and Triton have compilers of their own that produce PTX. All of them
-# go from PTX to SASS through NVIDIA's `ptxas`, or through the same compiler packaged as a library.
+# `torch.add` was compiled when PyTorch was built. The other four are compiled *just in time* (JIT), while your program
+# is already running and its types and sizes are known. Numba and Triton have compilers of their own that produce PTX.
+# All of them go from PTX to SASS through NVIDIA's `ptxas`, or through the same compiler packaged as a library.
 #
-# For CUDA C, the library NVRTC compiles to PTX and contains `ptxas` as well. The package `cuda-python` has a function
-# for each step: create a program from the text, compile it, get the binary, load it, launch it.
+# For CUDA C, the NVRTC library does both steps: it compiles the source to PTX, then to SASS with its own copy of
+# `ptxas`. The `cuda-python` package has a function for each step: create a program from the text, compile it, get the
+# binary, load it, and launch the kernel.
 #
 # ??? definition "JIT | just-in-time"
 #     Compiling a piece of a program while the program runs, when its types and sizes are known.
@@ -327,7 +328,7 @@ agree(softmax_row_triton, SOFTMAX_ROW, ROWS, **close, by="Triton")
 agree(softmax_row_torch, SOFTMAX_ROW, ROWS, **close, by="PyTorch")
 
 # %% [markdown]
-# Run the CUDA C kernel on longer rows. Which lines cost the same for every length?
+# Run the CUDA C kernel on longer rows. Which lines cost the same at every length?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -336,12 +337,12 @@ try_it(rows_of, SOFTMAX_ROW, rows=(1, 2, 8), cols=(1, 77, 400))
 
 # %% [markdown]
 # A GEMM shows the same difference. In CUDA C, you load [tiles into shared
-# memory](../matmul/tiling.py#the-tiled-kernel), synchronise and multiply. In Triton, a tile is a variable. Where it's
-# stored and who waits for whom is up to the compiler, and one argument decides which instructions `tl.dot` compiles
+# memory](../matmul/tiling.py#the-tiled-kernel), synchronise and multiply. In Triton, a tile is a variable. The compiler
+# decides where it's stored and which threads wait, and one argument decides which instructions `tl.dot` compiles
 # to.[^tf32]
 #
-# [^tf32]: By default, Triton gives FP32 matrices to the tensor cores, which keep only the \TF32 part of each element. That changes your
-#     results. `input_precision="ieee"` keeps all of FP32.
+# [^tf32]: By default, Triton multiplies FP32 matrices on the tensor cores, which keep only the \TF32 bits of each
+#     element. That changes your results. `input_precision="ieee"` keeps all of FP32.
 
 
 # %% fold="Pseudocode of the tiled GEMM"
@@ -523,9 +524,9 @@ publish(
 # %% [markdown]
 # Three things stand out:
 #
-# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. If the
-#   addresses and the length are multiples of 16, Triton compiles a specialised version. With one element fewer, it
-#   loads {{ made.less }} bytes at a time.
+# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. It compiles a
+#   specialised version for addresses and lengths that are multiples of 16. With one element fewer, it loads
+#   {{ made.less }} bytes at a time.
 # - **Barriers that nobody wrote.** Triton's softmax has {{ made.barriers }} of them, {{ made.smem }} bytes of shared memory, and shuffles.
 # - **Asynchronous copies.** Triton's GEMM has {{ made.copies }} copies that load the next tiles while it multiplies.
 
@@ -546,11 +547,10 @@ publish(
 # | what is fused into one launch | you | you | you | compiler |
 
 # %% [markdown]
-# ## Arrays cross packages without a copy
+# ## Sharing arrays between packages without a copy
 #
 # You can mix front ends without copying arrays between them. CuPy arrays and PyTorch tensors publish their address,
-# shape and type in an attribute, the *CUDA array interface*, and Numba takes any object that has it. The collapsed code
-# below passes a CuPy array and two tensors to Numba's kernel and compares their addresses.
+# shape and type in an attribute, the *CUDA array interface*, and Numba accepts any object that has it.
 #
 # ??? definition "CUDA array interface"
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
@@ -583,7 +583,7 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # %% [markdown]
 # ## Launch overhead per front end
 #
-# Every launch starts with a Python call and ends in a driver call such as `cuLaunchKernel`. In between, each library
+# Every launch starts with a Python call and ends with a driver call such as `cuLaunchKernel`. In between, each library
 # does its own work; the first two both launch CUDA C:
 #
 # - **cuda-python** writes four values into an argument array.
@@ -594,8 +594,8 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # - **Numba** looks up the version for these types and unpacks each array into address, sizes and strides. It first
 #   wraps CuPy's arrays in array objects of its own.
 #
-# The more of this a library does, the more its launch should cost. To measure that, launch {{ ask.pieces }} additions of
-# {{ ask.piece | , }} elements each on an idle GPU, and include the host's work in the time.
+# To compare them, launch {{ ask.pieces }} additions of {{ ask.piece | , }} elements each on an idle GPU, and include
+# the host's work in the time.
 
 
 # %% fold="Code of the contenders"
@@ -748,7 +748,7 @@ launched = measure(
         over="Triton",
         at={"n": PIECE, "all": PIECE * PIECES},
         between=(0.3, 30),
-        because="Triton inspects every argument again in each launch, in Python and in C.",
+        because="Triton inspects every argument again on each launch, in Python and in C.",
     ),
     note="The first row is a single launch for all elements, for comparison; the others are 256 launches.",
 )
@@ -759,7 +759,6 @@ ON_DEVICE, HOSTED = medians_us(timed), medians_us(launched)
 EACH = {label: HOSTED[label] / PIECES for label in CONTENDERS if label in HOSTED}
 publish(
     host={
-        "cupy_before": recorded("launch_pieces.one_launch_per_piece.n_4096.median") / 4096,
         "each": {name_slug(label): HOSTED[label] / PIECES for label in CONTENDERS},
         "ratio": max(EACH.values(), default=np.nan) / min(EACH.values(), default=np.nan),
         "least": min(EACH.values(), default=np.nan),
@@ -781,7 +780,7 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
             x="time per launch [µs]",
             form=".1f",
             title="The more a front end inspects, the more a launch costs",
-            caption=f"{PIECES} launches of {PIECE:,} additions each, on an idle {{machine}}, divided by their number. The time of the small kernels is included.",
+            caption=f"Time per launch, averaged over {PIECES} launches of {PIECE:,} additions each on an idle {{machine}}, including the time of the small kernels.",
         )
     )
 
@@ -789,10 +788,8 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
 # Through cuda-python, a launch takes {{ host.least | .1f }} µs. CuPy and `torch.add` are close to that. Triton takes
 # {{ host.each.triton | .0f }} µs, and `torch.compile` takes {{ host.each.torch_compile | .0f }} µs. {{ numba_launch }}
 #
-# Compare these times only with each other. They hold for one host, and even there a launch through CuPy [took
-# {{ host.cupy_before | .1f }} µs](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host) in a series
-# of 4,096 launches instead of {{ ask.pieces }}. A CUDA graph removes this cost for all front ends alike, and a kernel
-# that runs longer than its launch hides it.
+# These times hold for one host, so compare them only with each other. A CUDA graph removes this cost for all front ends
+# alike, and a kernel that runs longer than its launch hides it.
 
 # %% [markdown]
 # ## Row softmax: the algorithm, not the language
@@ -830,8 +827,8 @@ publish(
     },
     numba_softmax=(
         f"Numba's version matches the CUDA C line by line, but takes {ROWS_US['Numba']:.0f} µs. Its SASS has the same number of barriers and shared-memory accesses, but uses "
-        f"{REGISTERS['Numba']} registers per thread instead of {REGISTERS['CUDA C']}. So only {BLOCKS['Numba']} of its blocks fit on an SM, "
-        f"instead of {BLOCKS['CUDA C']}, so fewer loads can be in flight, which probably explains the difference."
+        f"{REGISTERS['Numba']} registers per thread instead of {REGISTERS['CUDA C']}. As a result, only {BLOCKS['Numba']} of its blocks "
+        f"fit on an SM instead of {BLOCKS['CUDA C']}, and fewer loads can be in flight, which probably explains the difference."
         if BLOCKS and np.isfinite(ROWS_US["Numba"])
         else ""
     ),
@@ -839,9 +836,9 @@ publish(
 
 # %% [markdown]
 # On 4,096 rows of {{ made.cols | , }} elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }},
-# because the two run different algorithms. Our CUDA C kernel reads each row three times and writes it once,
-# {{ rows.passes }} sweeps over memory. Triton keeps the row in registers and needs only {{ rows.one_pass }}. CUDA C can
-# do that too: the [fused kernel of the softmax
+# because the two run different algorithms. Our CUDA C kernel reads each row three times and writes it once:
+# {{ rows.passes }} sweeps, even if some of the reads hit in a cache. Triton keeps the row in registers and needs only
+# {{ rows.one_pass }}. CUDA C can do that too: the [fused kernel of the softmax
 # lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
 #
 # {{ numba_softmax }}
@@ -849,9 +846,9 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest, and CUDA C
-# can use [wider loads](../memory/coalescing_streaming.py), too. On the host, the most expensive launch costs
-# {{ host.ratio | .0f }}× as much as the cheapest. That matters only for kernels shorter than their launch.
+# On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest. On the host,
+# the most expensive launch costs {{ host.ratio | .0f }}× as much as the cheapest. The difference matters only for
+# kernels that run for less time than their launch takes.
 
 # %% [markdown]
 # ## Takeaways
@@ -899,7 +896,7 @@ exercise(
     "From Numba to CUDA C",
     """
     Write this Numba kernel in CUDA C, as `mean_of_three(const float* x, float* y, int rows, int cols)`.
-    Both are launched in blocks of 8 by 4 threads, enough to cover `rows` by `cols`.
+    Both are launched in blocks of 8 by 4 threads, with enough blocks to cover `rows` by `cols`.
 
         @cuda.jit
         def mean_of_three(x, y):
@@ -924,5 +921,5 @@ exercise(
 )
 
 # %% [markdown]
-# How good are a compiler's decisions, and where do they end? [The next lesson](compilers.py) gives PyTorch programs to
-# `torch.compile` and reads what comes out.
+# How good are a compiler's decisions, and what are its limits? [The next lesson](compilers.py) gives PyTorch programs
+# to `torch.compile` and reads what comes out.

@@ -53,7 +53,7 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.requests",
             lambda v: 2 * runs(v["rows"] * v["cols"]),
-            "each warp loads from a once and from b once",
+            "each warp needs one load from a and one from b, even where a row ends",
         ),
         Limit(
             "global_store.sectors",

@@ -40,12 +40,12 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: 2 * sectors(v["n"]),
-            "two arrays are read once, and a sector holds 8 floats",
+            "a sector holds 8 floats, and both inputs are read once",
         ),
         Limit(
             "global_store.sectors",
             lambda v: sectors(v["n"]),
-            "one array is written once",
+            "the output is written once",
         ),
     ),
     blanks=(

@@ -40,7 +40,7 @@ PUZZLE = Puzzle(
     `in` is a row-major image with `height` rows of `width` pixels. Write its mirror image to `out`:
     reverse each row, but keep the order of the rows.
     """,
-    launch="a two-dimensional grid of 32 × 4 blocks (x × y), rounded up to cover the image.",
+    launch="a two-dimensional grid of blocks of 32 × 4 threads (x × y), rounded up to cover the image.",
     code=CODE,
     trials=(_trial(20, 100), _trial(1, 1), _trial(7, 33), _trial(64, 32), _trial(3, 257)),
     expected=lambda v: {"out": v["in"].reshape(v["height"], v["width"])[:, ::-1].reshape(-1)},

@@ -48,7 +48,7 @@ PUZZLE = Puzzle(
     Element (row, col) of a window into a larger array is `in[row * row_stride + col * col_stride]`.
     Copy the window to `out`, which is row-major and contiguous: `rows` rows of `cols` elements.
     """,
-    launch="a two-dimensional grid of 32 × 4 blocks (x × y), rounded up to cover rows and cols.",
+    launch="a two-dimensional grid of blocks of 32 × 4 threads (x × y), rounded up to cover rows and cols.",
     code=CODE,
     trials=(
         _trial("every third column of a wide array", 10, 50, 200, 3),

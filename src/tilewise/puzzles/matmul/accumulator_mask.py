@@ -82,9 +82,9 @@ PUZZLE = Puzzle(
     name="matmul/accumulator_mask",
     title="A causal mask on accumulators",
     task="""
-    Two warpgroups compute a 128 × 128 tile of scores, S = Q Kᵀ, 64 rows each. A query in row
-    r may see key c only if c ≤ r + `shift`. Work out which element of S each accumulator holds, and
-    set the masked ones to 0.
+    Two warpgroups compute a 128 × 128 tile of scores, S = Q Kᵀ; each computes 64 rows. A query in
+    row r may see key c only if c ≤ r + `shift`. Work out which element of S each accumulator holds,
+    and set the masked ones to 0.
     """,
     launch="one block of 256 threads, two warpgroups.",
     code=CODE,

@@ -115,11 +115,10 @@ PUZZLE = Puzzle(
     name="matmul/gemm",
     title="A GEMM with a producer and two consumer warpgroups",
     task="""
-    Put the ring and `wgmma` together. Warpgroup 0 is the producer: one of its threads loads a
-    128 × 64 tile of A and a 64 × 128 tile of B per stage. Warpgroups 1 and 2 each multiply 64 rows
-    of A's tile by all of B's tile. Each keeps one `wgmma` group in flight: once the group of the
-    previous tile is complete, one thread of the warpgroup releases that tile's stage. Write the code
-    with which each side handles tile t.
+    Warpgroup 0 is the producer: one of its threads loads a 128 × 64 tile of A and a 64 × 128 tile of
+    B per stage. Warpgroups 1 and 2 each multiply 64 rows of A's tile by all of B's tile. Each keeps
+    one `wgmma` group in flight: once the group of the previous tile is complete, one thread of the
+    warpgroup releases that tile's stage. Write each side's code for tile t.
     """,
     launch="one block of 384 threads for every 128 by 128 elements of C, with columns along x.",
     code=CODE,

@@ -69,8 +69,8 @@ PUZZLE = Puzzle(
     name="matmul/proxy",
     title="From ordinary stores to a TMA store",
     task="""
-    Each block scales a row of tiles in place, one tile at a time through one buffer. The load is
-    given. Store the tile with the TMA: make the threads' writes visible to it, order them before the
+    Each block scales a row of tiles, one tile at a time in one buffer. The load and the arithmetic
+    are given. Store the tile with the TMA: make the threads' writes visible to it, order them before the
     store, and make sure that no thread overwrites the buffer too early.
     """,
     launch="one block of 128 threads for every 32 rows.",

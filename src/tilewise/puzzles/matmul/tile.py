@@ -64,7 +64,7 @@ PUZZLE = Puzzle(
     task="""
     Compute C = A B for row-major matrices: `A` is `M` by `K` and `B` is `K` by `N`. Each block computes
     a tile of 16 by 16 elements of C. At each step along K, it loads a tile of A and a tile of B into
-    shared memory, where every thread finds the 16 elements of each that it needs.
+    shared memory, from which every thread reads the 16 elements of each tile that it needs.
     """,
     launch="blocks of 16 by 16 threads, one per tile of C, with columns along x.",
     code=CODE,
@@ -80,7 +80,7 @@ PUZZLE = Puzzle(
         Limit(
             "barriers",
             lambda v: 2 * _warp_steps(v),
-            "each step fills the tiles and then reads them, and every warp waits once after each of the two",
+            "at each step, every warp waits once after the tiles are filled and once after they are read",
         ),
     ),
     blanks=(
