@@ -39,7 +39,7 @@ Choices: TypeAlias = "tuple[int, int, int] | list[int]"
 
 _TRIED = 200
 _CAPTION = "Change a size and the kernel runs again, in your browser."
-_LAUNCHES = "Choose another one, and the kernel runs in your browser."
+_LAUNCHES = "Choose another option, and the kernel runs in your browser."
 
 
 class Size(int):
