@@ -347,7 +347,7 @@ int main(int argc, char** argv) {
 @pytest.mark.parametrize(
     ("name", "assumed", "said"),
     [
-        ("gather", "at", "the hazard: there is none with --arg at=zeros:i32[64]. "),
+        ("gather", "at", "There is no hazard with --arg at=zeros:i32[64]. "),
         ("first", "", ""),  # as the file itself launches it
         ("last", "y,n", "Others were tried for y, n, and none ran clean"),
         ("other", "f", "No others were tried. "),
@@ -366,11 +366,12 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
     assert "Guard the access, or launch fewer threads." in told
     assert said in told
     assert ("places.cu does not say " in told) == bool(assumed)
+    assert not assumed or told.startswith("places.cu does not say "), "before the hazards"
     text, _ = page_of("places.trace.html")
     shown = re.findall(r'<p class="tw-assumed">(.*?)</p>', text)
     plain = [unescape(re.sub("<[^>]*>", "", one)).removeprefix("Assumed values. ") for one in shown]
     assert plain == [line for line in told.splitlines() if line.startswith("places.cu does not say ")]
-    helps = re.search(r"there is none with (--arg [^.]*)\. ", told)
+    helps = re.search(r"There is no hazard with (--arg [^.]*)\. ", told)
     if helps:
         name, value = helps[1].removeprefix("--arg ").split("=")
         assert main([f"{name}={value}" if one.startswith(f"{name}=") else one for one in command]) == 0

@@ -91,13 +91,6 @@ def trace(
             raise
         run = error.run  # it ran into something that cannot be passed over; what it counted so far stands
     print(run.text())
-    place, _ = launch.kernel.entry.module.place(1)
-    repairs = {""}
-    for hazard in run.hazards:
-        repair = "" if hazard.repair in repairs else f" {hazard.repair}"
-        repairs.add(hazard.repair)
-        at = f"{place}:{hazard.line}" if hazard.line or not hazard.header else hazard.header
-        print(f"{at}: {hazard}{hazard.place}.{repair}", file=sys.stderr)
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
     drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
     said = ""
@@ -107,7 +100,14 @@ def trace(
         values = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
         values |= {"grid": grid, "block": block, "shared": str(shared_bytes)}
         said = advice(file, values, assumed, partial(_other, file, launch.kernel))
-        print(said, file=sys.stderr)
+        print(said, file=sys.stderr)  # before the hazards, which may not be the kernel's fault
+    place, _ = launch.kernel.entry.module.place(1)
+    repairs = {""}
+    for hazard in run.hazards:
+        repair = "" if hazard.repair in repairs else f" {hazard.repair}"
+        repairs.add(hazard.repair)
+        at = f"{place}:{hazard.line}" if hazard.line or not hazard.header else hazard.header
+        print(f"{at}: {hazard}{hazard.place}.{repair}", file=sys.stderr)
     _write_page(target, run, again, drawn, facts, said)
     return 1 if run.hazards else 0
 

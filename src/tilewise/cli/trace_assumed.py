@@ -44,14 +44,15 @@ def advice(
     changed = ", ".join(name for name, found in others.items() if found)
     helps = "; or with ".join(" ".join(_option(*change) for change in one.items()) for one in clean)
     if helps:
-        tried = f"They may be what leads to the hazard: there is none with {helps}. "
+        tried = f"There is no hazard with {helps}. "
     elif changed:
         tried = f"Others were tried for {changed}, and none ran clean in {_MOST_STEPS:,} warp instructions. "
     else:
         tried = "No others were tried. "
     return (
-        f"{file} does not say {', '.join(others)}: the launch has assumed values there. {tried}"
-        "Give the program's own, and take their names out of --assumed."
+        f"{file} does not say {', '.join(others)}, so this launch assumes them: what follows may be the "
+        f"launch's fault, not the kernel's. {tried}"
+        "Give the program's own values, and take their names out of --assumed."
     )
 
 

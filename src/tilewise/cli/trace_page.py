@@ -75,7 +75,7 @@ def page(
         f"<style>{styles(assets)}{_STYLE}</style>\n</head>\n"
         f'<body data-md-color-scheme="default">\n<script>{SCHEME}</script>\n<main class="tw-trace">\n'
         f'<h1>{escape(run.title)}</h1>\n<p class="tw-facts">{escape(facts)}</p>\n'
-        f"{_hazards(run)}\n{_advice(said)}<h2>Step by step</h2>\n"
+        f"{_advice(said)}{_hazards(run)}\n<h2>Step by step</h2>\n"
         f"{f'<p>{escape(note)}</p>' if note else ''}\n{drawn}\n"
         f"<h2>Counts by line</h2>\n<div class='md-typeset'>{run.as_output().html()}</div>\n"
         "<p>Counted by the simulator at the level of PTX: requests of warps, 32-byte sectors, passes over "
