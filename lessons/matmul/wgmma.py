@@ -147,8 +147,6 @@ HOPPER.region("wgmma_k_major")
 # | `p` | scale-d: false means D = A B, true D += A B |
 # | `1, 1` | scale-a and scale-b: 1, or −1 to negate the operand |
 # | `0, 0` | transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only |
-#
-# K is 16 for 16-bit types, 8 for TF32, and 32 for FP8 and INT8.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import (

@@ -349,11 +349,11 @@ def transpose_tiled(A, B):
 # %% [markdown]
 # ## Padding: one unused word per row
 #
-# With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its elements
-# are in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets a 33rd
-# word that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. Mark Harris's
-# article [An Efficient Matrix Transpose in CUDA
-# C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/) made the trick widely known.
+# With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its elements are
+# in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets a 33rd word
+# that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. Mark Harris's article
+# [An Efficient Matrix Transpose in CUDA C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/)
+# made the trick widely known.
 #
 # ??? definition "Padding"
 #     Unused words at the end of each row, which shift the next row by that many banks.

@@ -622,7 +622,7 @@ show(
 # harmless; with logits up to a million, the largest exponential is off by {{ residual.large | .1% }}. All exponentials
 # of a row are off by about the same factor, so most of it cancels when softmax divides by their sum. But with even
 # larger logits, the exponential overflows. This made FlashAttention [return NaN in
-# PyTorch](https://github.com/pytorch/pytorch/issues/121558), which is why it gained [an option to avoid the
+# PyTorch](https://github.com/pytorch/pytorch/issues/121558), which is why FlashAttention gained [an option to avoid the
 # instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
 #
 # ??? question "Is it better to forbid fused multiply-adds?"
@@ -1005,9 +1005,7 @@ assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 #
 # Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores perform twice as many operations
 # per second each time the number of bits is halved. How much of the growth in GPU \throughput does this
-# explain?[^sheets]
-#
-# [^sheets]: TF32 counts as 32 bits. The P100 and V100 are the SXM2 models.
+# explain?
 
 # %% fold="Code of the figure"
 from tilewise.models import device
@@ -1056,7 +1054,7 @@ show(
         y="peak [TFLOP/s]",
         log_y=True,
         title="Halving the number of bits doubles the tensor cores' peak",
-        caption="Dense peak throughput of the P100, V100, A100, H100 and B200 by format, from their data sheets. The 8-bit line counts integer operations.",
+        caption="Dense peak throughput of the P100, V100 (both SXM2), A100, H100 and B200 by format, from their data sheets. TF32 counts as 32 bits, and the 8-bit line counts integer operations.",
     )
 )
 

@@ -200,8 +200,8 @@ FOUND["fence missing"] = 1
 # ## An off-by-one guard
 #
 # The grid is rounded up, so the last block covers rows beyond the end, and a guard makes the threads of those rows
-# return. Written with `>`, it lets one row too many through. If the rows fill the last block, nothing happens. If they
-# don't, the kernel overwrites one row past the end of its arrays, which usually belongs to another tensor.
+# return. Written with `>`, it lets one row too many through. If the rows fill the last block, nothing happens;
+# otherwise, the kernel overwrites one row past the end of its arrays, which usually belongs to another tensor.
 
 # %%
 ONE_TOO_MANY = Kernel(r"""
