@@ -9,12 +9,12 @@
 # ---
 
 # %% [markdown]
-# A block of [Kernel 6](flash_forward.py) has {{ floor.us | us }} of FMAs to execute, and an SM to itself. The kernel
-# takes {{ old.us | us }}, {{ old.of_torch | .0% }} of the time of PyTorch's three operations. Can FP32 attention
+# A block of [Kernel 6](flash_forward.py) has {{ floor.us | us }} of FMAs to execute and runs alone on its SM. The
+# kernel takes {{ old.us | us }}, {{ old.of_torch | .0% }} of the time of PyTorch's three operations. Can FP32 attention
 # without tensor cores run in half of PyTorch's time, {{ goal.us | us }}?
 #
-# The figure shows where the cycles of a block go. We make five changes, each aimed at one of these parts. Some of them
-# turn out to make the kernel slower.
+# The figure shows where the cycles of a block go. The next five sections each make one change, aimed at one of these
+# parts. Some of them turn out to make the kernel slower.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -84,7 +84,7 @@ publish(
 #
 # So let two threads share a tile of 64 accumulators, each summing *half of the terms*. In $QK^T$, warps 0 to 3 process
 # the first 64 columns of $q$ and $k$, and warps 4 to 7 the others. In $PV$, each half of the warps processes half of
-# the keys. That gives eight warps again, each with the low load count of an 8 × 8 tile.
+# the keys. That gives eight warps again, each loading as few elements per FMA as with an 8 × 8 tile.
 #
 # ## Transposed operands: alternating register banks
 #
@@ -578,8 +578,8 @@ LATER.region("multiply")
 
 # %% [markdown]
 # After each GEMM, two threads have 64 partial accumulators each. They exchange half of them, so that each ends up with
-# 32 complete ones: four queries by eight keys. Warps exchange only in pairs, so named barriers for 64 threads are
-# enough: one before the partner's values are read and one after. Remove either, and the simulator reports a race.
+# 32 complete sums: four queries by eight keys. Warps exchange values only in pairs, so named barriers for 64 threads
+# are enough: one before the partner's values are read and one after. Remove either, and the simulator reports a race.
 
 # %%
 LATER.region("exchange")
@@ -600,8 +600,8 @@ LATER.region("scores")
 #
 # To transpose a tile of $k$, the warps of the block execute {{ requests.turned }} copy instructions in all, and each
 # copies 4 bytes per thread. In row-major order, {{ requests.lying }} instructions of 16 bytes per thread would do. Only
-# one of the two operands has to alternate between register banks. So the second version leaves $k$ row-major: a
-# thread's eight keys are 16 rows apart, and it loads four elements of each at a time.
+# one of the two operands has to alternate between register banks. So we also write a second version, which leaves $k$
+# row-major: a thread's eight keys are 16 rows apart, and it loads four elements of each at a time.
 
 # %%
 LATER.region("rows")
@@ -613,7 +613,7 @@ LATER.region("rows")
 # unnormalised $o$ with its $m$ and $z$.
 #
 # **A second launch**, as in Kernel 6, reads 4 MB of partial results. If the number of splits is known at compile time,
-# all of its loads can be in flight at once.
+# all loads of this second launch can be in flight at once.
 #
 # **The last-arriving block.** A warp writes its results, executes a fence and increments a counter. The warp that
 # arrives last for a group of eight queries reads and combines all splits. No warp waits, and the counter ends up back
@@ -955,9 +955,9 @@ publish(
 # queries, whereas the second launch uses eight warps.
 #
 # The cluster version takes {{ seen.cluster_us | us }} because of its second wave. At N = 256, each block has the same
-# work, but only four clusters of two are needed. All fit, and the same kernel takes {{ in_cluster.short_us | us }}. Two
-# such waves, with the launch overhead counted once, would take {{ in_cluster.twice_us | us }}. At N = 4,096, there are
-# two splits as well, so all clusters fit. At both sizes, the cluster version is the fastest.
+# work, but only four clusters of two are needed. All fit, and the same kernel takes {{ in_cluster.short_us | us }}. At
+# N = 4,096, there are again two splits per query tile, and all clusters fit. At both sizes, the cluster version is the
+# fastest.
 #
 # At N = 4,096, the version with the second launch takes {{ seen.long_of_torch | .0% }} of PyTorch's time. At N = 256,
 # it's no faster than PyTorch, at {{ seen.short_us | us }} compared with {{ seen.short_torch_us | us }}: four query
@@ -1057,17 +1057,16 @@ publish(
 
 # %% [markdown]
 # The first FMA starts earlier, but not in proportion to the stage's size: a stage has a quarter of the bytes and the
-# same latency. Of the two GEMMs, $PV$ became faster and $QK^T$ slower. Between its FMAs there are now four barriers,
-# the copies of the next stages with their address arithmetic, and the exchange. Averaged over both GEMMs, an FMA takes
-# {{ now.per_product | .2f }} scheduler cycles, down from {{ was.per_product | .2f }} in Kernel 6.
+# same latency. Of the two GEMMs, $PV$ became faster and $QK^T$ slower. Between the FMAs of the latter, there are now
+# four barriers, the copies for the next stages and their address arithmetic, and the exchange. Averaged over both
+# GEMMs, an FMA takes {{ now.per_product | .2f }} scheduler cycles, down from {{ was.per_product | .2f }} in Kernel 6.
 #
 # Can attention run in half of PyTorch's time? With two launches, that's hardly possible. Half would be
 # {{ goal.us | us }}, of which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel
-# that combines the splits. That would leave a block {{ now.left_clocks | .2f }} cycles per FMA, and no time for
-# anything else. [Tensor cores with split operands](matrix_units_fp32.py) get closer.
+# that combines the splits. That would leave a block {{ now.left_clocks | .2f }} cycles per FMA for all its work, less
+# than the two GEMMs alone take now. [Tensor cores with split operands](matrix_units_fp32.py) get closer.
 #
-# How accurate is it? The next cell was recorded on a GPU. It compares our kernel and PyTorch's operations with FP64 at
-# N = 1,024.
+# How accurate is it? The next cell compares our kernel and PyTorch's operations with FP64 at N = 1,024.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu torch" record="errors"
 if gpu_here():
@@ -1114,7 +1113,7 @@ publish(errors=printed_errors("attention/flash_steps", "torch"))
 # - When a block's tile is too small for large register tiles, two threads can share a register tile and split its
 #   terms.
 # - A ring of small stages lets work start early, but each stage has the full latency and costs a barrier.
-# - Here, a cluster is the fastest way to combine splits if all clusters fit at once. If one doesn't, the kernel takes
+# - Here, a cluster is the fastest way to combine splits if all clusters fit at once. If one doesn't, the kernel needs
 #   two waves.
 #
 # ## In your own kernel
@@ -1156,8 +1155,8 @@ def sums_tests(kernel):
 exercise(
     "Named barriers for pairs of warps",
     """
-    Threads t and t + 128 of a block of 256 each add one half of row t; the second stores its sum in shared
-    memory, and the first adds both. A barrier for all 256 threads would work, but only pairs of warps have to
+    Threads t and t + 128 of a block of 256 each sum one half of row t; the second stores its sum in shared
+    memory, and the first adds the two sums. A barrier for all 256 threads would work, but only pairs of warps have to
     synchronise. Write NUMBER (which of the barriers 1 to 15 a warp uses) and THREADS (how many threads arrive at
     it) so that each pair synchronises and no other warp waits. The tests use three row lengths, and they
     also fail if the simulator reports a hazard.

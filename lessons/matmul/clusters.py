@@ -8,9 +8,8 @@
 # ---
 
 # %% [markdown]
-# An H100 has {{ fours.sms }} SMs. With one block per SM, {{ fours.naive }} clusters of four blocks should run at once.
-# On the H100 and on the H200 we measured, the driver reports room for only {{ fours.at_once }}: {{ fours.idle }} SMs
-# stay idle, and a launch of {{ fours.naive }} clusters takes a second wave.
+# On the H100 and the H200 that we measured, the driver reports room for only {{ fours.at_once }} clusters of four:
+# {{ fours.idle }} of the {{ fours.sms }} SMs stay idle, and a launch of {{ fours.naive }} clusters needs a second wave.
 #
 # This lesson is about synchronising more than one block, or only part of one. The blocks of a *cluster* wait for each
 # other and access each other's shared memory. A *named barrier* synchronises some of a block's warps. With
@@ -47,8 +46,8 @@ MACHINE = "H200"  # whose records of this lesson the text quotes
 #     barrier of their own.
 #
 # Which SMs can share a cluster differs from chip to chip, because different SMs are disabled on each. To find out,
-# launch clusters of many sizes, let each block store the index of its SM (`%smid`), and group together all SMs that
-# have ever shared a cluster.
+# launch clusters of many sizes, have each block store the index of its SM (`%smid`), and group together all SMs that
+# ever share a cluster.
 
 # %% fold="Kernel and launch of the measurement"
 WHERE = Kernel(
@@ -173,7 +172,7 @@ if GPCS:
             x="blocks per cluster",
             y="SMs in use",
             title="Large clusters leave SMs idle",
-            caption=f"Number of SMs that clusters with one block per SM can use at once on an {MACHINE}, by cluster size: computed from groups of {', '.join(map(str, GPCS))} SMs, and as reported by cuOccupancyMaxActiveClusters. The two agree.",
+            caption=f"Number of SMs that clusters with one block per SM can use at once on an {MACHINE}, by cluster size: computed from groups of {', '.join(map(str, GPCS))} SMs, and as reported by cuOccupancyMaxActiveClusters.",
         )
     )
 publish(
@@ -198,20 +197,21 @@ publish(
 
 # %% [markdown]
 # On the H200 in the figure, this procedure finds {{ gpcs.number }} groups of {{ gpcs.least }} to {{ gpcs.most }} SMs. A
-# group of *s* SMs has room for *s* / 4 clusters of four, rounded down. These add up to {{ gpcs.fours }} clusters, the
-# number that the driver reports.[^groups]
+# group of *s* SMs has room for *s* / 4 clusters of four, rounded down. The groups add up to {{ gpcs.fours }} clusters,
+# the number that the driver reports.[^groups]
 #
-# [^groups]: The output calls each group a GPC, although according to NVIDIA's white paper, an H100 has only eight GPCs.
+# [^groups]: The output calls each group a GPC. According to NVIDIA's white paper, however, an H100 has only eight GPCs,
+#     so some GPCs must consist of several groups.
 #
 # Clusters of more than eight blocks aren't portable: the kernel must opt in with
 # `cudaFuncAttributeNonPortableClusterSizeAllowed`. After opting in, an H100 or H200 supports up to 16 blocks per
 # cluster, but on this H200, clusters of 16 can use only {{ gpcs.sixteens_sms }} SMs. Clusters of two use all
-# {{ fours.pairs_sms }}. So call `cudaOccupancyMaxActiveClusters` before you choose the cluster size and the grid.
+# {{ fours.pairs_sms }}.
 #
 # ## Distributed shared memory
 #
 # Four blocks share one row of a matrix, and each sums a part of it. How do they add their partial sums? Doing so
-# through global memory takes atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared
+# through global memory requires atomics or a second kernel. In a cluster, block 0 simply reads the other blocks' shared
 # memory:
 #
 # - `mapa` turns the address of a shared variable into the address of the same variable in another block of the cluster.
@@ -348,7 +348,7 @@ broken_table(
 )
 
 # %% [markdown]
-# Run the kernel with each edit yourself, and step through it: blocks 0 to 3 share a row.
+# Run the kernel yourself with each edit, and step through the run: blocks 0 to 3 share a row.
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -362,8 +362,8 @@ SPOILT = {
 try_it(summing, SPOILT, rows=(1, 2, 4), cols=(1, 300, 1000))
 
 # %% [markdown]
-# Both barriers are needed. Before the first, block 1 may not even have started. Without the second, block 1 may exit while
-# block 0 still reads. Independent work goes between `arrive` and `wait`.
+# Both barriers are needed. Before the first, block 1 may not even have started. Without the second, block 1 may exit
+# while block 0 is still reading. Independent work goes between `arrive` and `wait`.
 #
 # How far away is another block's shared memory? A pointer chase, in which each load needs the result of the previous
 # one, gives the latency:
@@ -467,7 +467,7 @@ if complete(LATENCY):
             x="latency [cycles]",
             form=".0f",
             role="read",
-            title="The latency of distributed shared memory is closer to the L2's than to that of local shared memory",
+            title="The latency of distributed shared memory is closer to that of the L2 than to that of local shared memory",
             caption=f"Latency of a load whose address is the result of the previous one, on an {MACHINE}. Other blocks: the mean over the seven other blocks of a cluster of eight.",
         )
     )
@@ -482,8 +482,8 @@ if complete(LATENCY):
 #
 # In a matrix-vector multiplication, every block needs the whole vector. In a cluster, each of the four blocks loads a
 # quarter of it, and the [TMA](tma.py) writes that quarter to the shared memory of all four: a *multicast*. Bit *r* of a
-# mask selects the block of rank *r*. In each selected block, the data arrive at the same shared-memory address, and the
-# mbarrier at the same address counts their bytes.
+# mask selects the block of rank *r*. In each selected block, the data and the mbarrier that counts their bytes are at
+# the same shared-memory addresses as in the block that issued the load.
 #
 # ??? definition "Multicast"
 #     One TMA copy that arrives in the shared memory of several blocks of a cluster.
@@ -549,8 +549,8 @@ MATVEC.region("multicast")
 
 # %% [markdown]
 # Each block expects the bytes of all four quarters, although it requests only one. The cluster barrier must come before
-# the copies; otherwise bytes could arrive at an mbarrier that isn't initialised yet. In a ring of stages, there's a
-# third rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it. So consumers
+# the copies; otherwise bytes could arrive at an mbarrier that isn't initialised yet. In a ring of stages, there's one
+# more rule: before a stage is loaded again, the consumers of *every* block in the mask must have read it. So consumers
 # use `mapa` to arrive at the `empty` barriers of *all* blocks that load a part of the stage, not just at their own
 # block's.
 
@@ -609,11 +609,11 @@ broken_table(
 )
 
 # %% [markdown]
-# ## Named barriers: ids and counts
+# ## Named barriers: IDs and counts
 #
 # `__syncthreads()` waits for every thread of the block. If producers and consumers run different loops, some threads
-# never reach it. But each block has 16 barriers, and `__syncthreads()` uses only number 0. The others are *named
-# barriers*, and you say how many threads take part:
+# never reach it. But each block has 16 barriers, and `__syncthreads()` uses only number 0. For the others, the *named
+# barriers*, you say how many threads take part:
 #
 # | instruction | the warp | the barrier completes when |
 # |---|---|---|
@@ -957,9 +957,9 @@ publish(
 
 # %% [markdown]
 # With PDL, a kernel takes {{ chain.pdl | .1f }} µs without a prologue, and {{ chain.pdl_longest | .1f }} µs with the
-# longest one. This is much less than predicted, and less than the {{ chain.longest_us | .1f }} µs that the prologue
-# takes, so at least {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they
-# wait, so each lets the next kernel start while several earlier kernels are still in their prologues.
+# longest one. The latter is much less than predicted: this prologue alone takes {{ chain.longest_us | .1f }} µs, so at
+# least {{ chain.overlapping | .0f }} prologues run at the same time. These kernels trigger before they wait, so each
+# lets the next kernel start while several earlier kernels are still in their prologues.
 #
 # Without the attribute, the slope is as predicted, but each kernel takes {{ chain.above | .1f }} µs more: the
 # prediction was based on launches in a graph, whereas these are launches into a stream. The attribute without the
@@ -983,7 +983,7 @@ publish(
 # If a kernel with clusters is slow, compare the number of clusters in its grid with what
 # `cudaOccupancyMaxActiveClusters` returns: one cluster too many costs a whole wave. If it hangs at a barrier, write
 # down for each named barrier who arrives, who waits, and the total count. In Nsight Systems, PDL shows up as
-# overlapping kernels in one stream; if yours don't overlap, look for a kernel, memset or event in between.
+# overlapping kernels in one stream; if your kernels don't overlap, look for a kernel, memset or event in between.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

@@ -21,7 +21,7 @@
 # %% [markdown]
 # ## Tiled GEMM
 #
-# The loop along K is given. Fill in what a block does at each step, including the edges.
+# The loop along K is given. Fill in what a block does at each step, including at the edges.
 
 # %%
 from tilewise import puzzle
@@ -73,8 +73,8 @@ puzzle("matmul/deadlock")
 # %% [markdown]
 # ## Async proxy and TMA store
 #
-# Ordinary stores fill a buffer, and the TMA reads it. You need four steps in between and afterwards, and their order
-# matters.
+# Ordinary stores fill a buffer, and the TMA reads it. You need four steps between the two and after the read, and their
+# order matters.
 
 # %%
 puzzle("matmul/proxy")
@@ -98,8 +98,8 @@ puzzle("matmul/accumulator_mask")
 # %% [markdown]
 # ## Warp-specialised GEMM
 #
-# This kernel combines the ring, the descriptors and the accumulator layout. It's a minimal GEMM that keeps the TMA and the tensor cores
-# busy at the same time. It works for any M, and for N and K that are multiples of 8.
+# This kernel combines the ring, the descriptors and the accumulator layout. It's a minimal GEMM that keeps the TMA and
+# the tensor cores busy at the same time.
 
 # %%
 puzzle("matmul/gemm")

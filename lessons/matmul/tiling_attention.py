@@ -99,7 +99,7 @@ print(np.allclose(S, 0.125 * Q @ K.T, atol=1e-4))
 # %% [markdown]
 # ## Softmax with one warp per row
 #
-# Softmax uses one warp per row, where [Kernel 4](../memory/reductions.py) used a block. The lanes read the row
+# Softmax uses one warp per row, whereas [Kernel 4](../memory/reductions.py) used a whole block. The lanes read the row
 # together, and combine their maxima and then their sums with shuffles.
 
 
@@ -135,7 +135,7 @@ void softmax_by_warp(const float* S, float* P, int N) {
 
 
 # %% [markdown]
-# Together, the three kernels compute attention:
+# The third kernel computes $PV$:
 
 # %% fold="The kernel of PV"
 WEIGHTED_SUM_TILED = Kernel(r"""
@@ -226,13 +226,14 @@ try_it(
 # ## Estimate: wavefronts of both GEMMs
 #
 # Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add,
-# as in the lesson: one for the element of $V$, and two for each 16-byte load along $P$, a broadcast that serves four
-# multiply-adds. $QK^\top$ needs 1.5 as well: one for the element of $K$, and half a wavefront for the element of $Q$.
-# Together, that's {{ fifth.gemms_us | us }}.
+# as in the lesson: one for the element of $V$, and half of one for $P$, since each 16-byte load along a row of $P$ is a
+# broadcast that takes two wavefronts and serves four multiply-adds. $QK^\top$ needs 1.5 as well: one for the element of
+# $K$, and half of one for $Q$, whose unpadded rows also allow 16-byte loads. Together, that's
+# {{ fifth.gemms_us | us }}.
 #
 # Softmax reads the scores three times and writes its result once, {{ fifth.megabytes | .0f }} MB each time. At the peak
-# bandwidth of device memory, that takes {{ fifth.softmax_us | us }}, or less if the L2 serves part of it. In total, we
-# estimate {{ fifth.all_us | us }}.
+# bandwidth of device memory, that takes {{ fifth.softmax_us | us }}, or less if L2 serves part of the traffic. In
+# total, we estimate {{ fifth.all_us | us }}.
 
 
 # %% fold="Code of the estimate"
@@ -350,7 +351,7 @@ if np.isfinite(FIFTH_US):
             step_us,
             x="time [µs]",
             form=".0f",
-            title="PV takes longer than QKᵀ, with an eighth of its blocks",
+            title="PV has an eighth as many blocks as QKᵀ, and takes longer",
             caption="The three steps of Kernel 5 at N = 1,024, d = 128, on an {machine}. Both GEMMs do the same number of multiply-adds.",
         )
     )
@@ -381,16 +382,16 @@ assert blocks_of(N_BIG)[0] == 8 * blocks_of(N_BIG)[1], "the title says so"
 #
 # - For $QK^\top$, a block loads rows of both arrays, but a warp then reads the tile of $K$ column by column. One word of padding per row
 #   avoids the bank conflicts.
-# - Padding to 33 words breaks the alignment of 16-byte loads. A [swizzle](matrix_units.py#swizzling-how-to-avoid-an-8-way-bank-conflict)
-#   keeps it.
+# - A 16-byte broadcast load takes two wavefronts, but it serves four multiply-adds, so each of them needs only half a wavefront.
 # - The number of tiles limits the parallelism: with one block per SM, no other block can compute while that block waits at a barrier.
 
 # %% [markdown]
 # ## In your own kernel
 #
-# If a GEMM is slower than another with the same number of operations, compare their grids first: Nsight Compute's `launch__waves_per_multiprocessor`
-# should be well above 1. Then look at its warp states, where `smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio`
-# shows how much time warps spend waiting at barriers.
+# If a GEMM is slower than another with the same number of operations, compare their grids first: Nsight Compute's
+# `launch__waves_per_multiprocessor` should be well above 1. Then look at the slower one's warp states, where
+# `smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio` shows how much time warps spend waiting at
+# barriers.
 
 # %%
 from tilewise import exercise

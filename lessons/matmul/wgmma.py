@@ -14,8 +14,7 @@
 # shared memory, where the [TMA](tma.py) put them, and it runs in the background while the warps do something else.
 #
 # Only `wgmma` reaches the full rate of Hopper's tensor cores. But it's hard to get right: with one wrong value in a
-# 64-bit *descriptor*, the result is usually garbage, and no error is reported. This lesson explains the descriptor, the
-# register layout and the ordering rules one at a time.
+# 64-bit *descriptor*, the result is usually garbage, and no error is reported.
 #
 # ??? definition "Warpgroup | warpgroups"
 #     Four consecutive warps of a block, 128 threads in all; the number of the first warp is a multiple of 4.
@@ -28,10 +27,11 @@
 # ## One warpgroup, one tile
 #
 # The kernel computes D = A B for one tile. A is 64 × 64 and row-major. B is 64 × 128, but for now it's stored
-# transposed, as 128 rows of 64, which is how the weights of a linear layer are usually stored. Both operands then
-# have K along their rows; such operands are called *K-major*. One thread loads both tiles with the TMA and a 128-byte
+# transposed, as 128 rows of 64, which is how the weights of a linear layer are usually stored. Both operands then have
+# K along their rows; such operands are called *K-major*. One thread loads both tiles through the TMA, using a 128-byte
 # swizzle. Then the warpgroup issues four `wgmma` instructions, each of which handles 16 of the 64 elements along K. The
-# kernel is compiled for `sm_90a`, because `wgmma` and `setmaxnreg` are architecture-specific: for plain `sm_90`, `ptxas` rejects them.
+# kernel is compiled for `sm_90a`, because `wgmma` and `setmaxnreg` are architecture-specific: for plain `sm_90`,
+# `ptxas` rejects them.
 
 
 # %% tab="Pseudocode"
@@ -124,8 +124,8 @@ ONE_TILE(a_map, b_map, D, 64, 128, grid=1, block=128)
 print(D[0, 0], D[63, 127], "= 64 times 1 times 0.5")
 
 # %% [markdown]
-# The instruction itself is one of the functions in [`hopper.cuh`](tma.py#the-shared-header). `HOPPER_R64` is the list
-# of registers, `%0` to `%63`, and `HOPPER_D64` passes them `d[0]` to `d[63]`:
+# The instruction itself is wrapped in one of the functions in [`hopper.cuh`](tma.py#the-shared-header). `HOPPER_R64` is
+# the list of registers, `%0` to `%63`, and `HOPPER_D64` binds `d[0]` to `d[63]` to them:
 
 # %%
 from tilewise import Header
@@ -147,8 +147,6 @@ HOPPER.region("wgmma_k_major")
 # | `p` | scale-d: false means D = A B, true D += A B |
 # | `1, 1` | scale-a and scale-b: 1, or −1 to negate the operand |
 # | `0, 0` | transpose bits of A and B: 0 is K-major, 1 is MN-major; 16-bit types only |
-#
-# K is 16 for 16-bit types, 8 for TF32, and 32 for FP8 and INT8.
 
 # %% fold="Code of the checks, and numbers for the text"
 from tilewise import (
@@ -221,9 +219,9 @@ publish(task={"mma": MMA, "ldmatrix": LDMATRIX, "wgmma": 64 // 16})
 HOPPER.region("descriptor")
 
 # %% [markdown]
-# Think in terms of *swizzle atoms*. With a 128-byte swizzle, an atom is eight rows of 128 bytes, or 1,024 contiguous
-# bytes, and a tile is a grid of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO only give
-# the distance from one atom to the next: SBO down the rows, LBO across the columns.
+# With a 128-byte swizzle, a *swizzle atom* is eight rows of 128 bytes, or 1,024 contiguous bytes, and a tile is a grid
+# of atoms. The layout inside an atom is fixed by the swizzle mode. LBO and SBO only give the distance from one atom to
+# the next: SBO down the rows, LBO across the columns.
 #
 # ??? definition "Swizzle atom | swizzle atoms"
 #     The piece of shared memory after which a swizzle pattern repeats: eight rows of 128, 64 or 32 bytes.
@@ -279,8 +277,9 @@ assert "correct" not in list(K_MAJOR.values())[3:]
 assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"], "the text names them"
 
 # %% [markdown]
-# For the last three, the simulator stops before it multiplies: a swizzle pattern must begin at a multiple of 1,024
-# bytes, and the descriptor must specify the swizzle mode given in the tensor map.
+# In the last three cases, the simulator stops before it multiplies. The later buffer breaks the rule that a swizzle
+# pattern must begin at a multiple of 1,024 bytes; the last two descriptors don't specify the swizzle mode given in the
+# tensor map.
 #
 # Run the kernel with four of these descriptors:
 
@@ -346,7 +345,7 @@ publish(
 # %% [markdown]
 # If you keep LBO = 16 or the step of 32 bytes from the K-major kernel, or swap the two offsets, at least {{ mn.least }}
 # of D is wrong. If you forget the transpose bit, each `wgmma` reads from 128 rows of 128 bytes, counted from its start
-# address, so all of them but the first read beyond the end of B.
+# address, so every `wgmma` but the first reads beyond the end of B.
 #
 # The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their
 # names, `_mn` means that B is MN-major, and `_rs` that A comes from registers. For another N, write a similar
@@ -540,8 +539,9 @@ HOPPER.region("wgmma_order")
 #
 # To keep the tensor cores busy in such a loop, let the wait lag one tile behind. After you've committed tile *t*,
 # `wgmma_wait<1>(acc)` returns when tile *t* − 1 is complete, so release the stage of tile *t* − 1. One thread per
-# consumer warpgroup arrives on `empty`, since a `wgmma` is a single operation of the whole warpgroup. After the loop,
-# call `wgmma_wait<0>(acc)`. This needs a ring of at least two stages.
+# consumer warpgroup arrives on the stage's `empty` mbarrier: a `wgmma` is a single operation of the whole warpgroup, so
+# once it's complete, all four warps are done with the stage. After the loop, call `wgmma_wait<0>(acc)`. Letting the
+# wait lag requires a ring of at least two stages.
 #
 # If you leave out a wait, the commit or a fence, the simulator reports it. Here the second fence of `chain` is missing,
 # although ordinary code has just written the registers of A:
@@ -579,9 +579,9 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 # As soon as the code branches by role, the producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;")`, and
 # each consumer executes the same instruction with `inc` and 240. There are three conditions: the counts must be
 # multiples of 8 between 24 and 256, all warps of the warpgroup must execute the instruction, and the kernel must be
-# compiled for a known number of registers per thread, for example through `__launch_bounds__`, because a block can only
-# redistribute the registers that it got at launch. `setmaxnreg.inc` blocks until enough registers are free, so it can't
-# complete before the producer has executed `setmaxnreg.dec`.
+# compiled for a known number of registers per thread, for example through `__launch_bounds__`. The last is needed
+# because a block can only redistribute the registers that it was given at launch. `setmaxnreg.inc` blocks until enough
+# registers are free, so it can't complete before the producer has executed `setmaxnreg.dec`.
 
 # %% fold="Numbers for the text"
 EVEN = 65536 // 384 // 8 * 8

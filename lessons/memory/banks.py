@@ -13,9 +13,8 @@
 # {{ ways_model.copy_us | us }}. PyTorch's `B.copy_(A.T)` takes {{ transposes.torch.median | us }}. How close to
 # the copy can a transpose get?
 #
-# The fastest way is through shared memory, where the obstacle is *bank conflicts*. Expect them wherever a
-# kernel writes a tile by rows and reads it by columns, matrix multiplication and attention included. One
-# unused float per row can be enough to remove them.
+# The fastest way is through shared memory, where the obstacle is *bank conflicts*. Expect them wherever a kernel writes
+# a tile by rows and reads it by columns, including in matrix multiplication and attention.
 
 # %% [markdown]
 # ## Banks and wavefronts
@@ -264,8 +263,7 @@ publish(
 
 # %% [markdown]
 # The GPU agrees. The model predicts {{ bank_model.one_us | us }} for one wavefront per load; in the measurement, each
-# additional wavefront adds {{ bank_seen.wavefront_us | us }}. At every stride, launching the kernel and filling shared
-# memory take another {{ bank_seen.rest_us | .1f }} µs.
+# additional wavefront adds {{ bank_seen.wavefront_us | us }}.
 
 # %% [markdown]
 # ## Transposing through shared memory
@@ -351,11 +349,11 @@ def transpose_tiled(A, B):
 # %% [markdown]
 # ## Padding: one unused word per row
 #
-# With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its elements
-# are in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets a 33rd
-# word that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. Mark Harris's
-# article [An Efficient Matrix Transpose in CUDA
-# C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/) made the trick widely known.
+# With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its elements are
+# in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets a 33rd word
+# that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. Mark Harris's article
+# [An Efficient Matrix Transpose in CUDA C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/)
+# made the trick widely known.
 #
 # ??? definition "Padding"
 #     Unused words at the end of each row, which shift the next row by that many banks.
@@ -719,9 +717,9 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# The best transpose takes {{ turn_seen.best_us | us }}, which is {{ turn_seen.best_of_copy | .0% }} of the rate of a copy;
-# PyTorch reaches {{ turn_seen.torch_of_copy | .0% }}. A tile in shared memory comes close to a copy only if padding or
-# a swizzle removes the 32-way bank conflicts of its columns.
+# The best transpose takes {{ turn_seen.best_us | us }}, which is {{ turn_seen.best_of_copy | .0% }} of the rate of a
+# copy; PyTorch reaches {{ turn_seen.torch_of_copy | .0% }}. A transpose through shared memory comes close to the speed
+# of a copy only if padding or a swizzle removes the 32-way bank conflicts when it reads the tile's columns.
 
 # %% [markdown]
 # ## Takeaways

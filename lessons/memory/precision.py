@@ -17,8 +17,8 @@
 # %% [markdown]
 # ## FP16 and FP32 accumulators
 #
-# The variable in which a kernel adds up a sum is its *accumulator*. Here one thread adds up FP16 values in an FP16
-# accumulator and in an FP32 one.
+# The variable in which a kernel accumulates a sum is called its *accumulator*. Here one thread adds up FP16 values in
+# an FP16 accumulator and in an FP32 one.
 #
 # ??? definition "Accumulator | accumulators"
 #     The variable to which the terms of a sum are added.
@@ -190,9 +190,10 @@ show(
 # With $f$ fraction bits, a sum of ones stops growing at $2^{f+1}$: at {{ ones.stop_bf16 | ,.0f }} in BF16, and even in FP32
 # at $2^{24}$, about 17 million.
 #
-# Long before that, each addition loses a little. The figure adds up random values between 0 and 1. A pairwise sum adds
-# adjacent values, then adjacent sums, and so on, so both operands always have about the same size. Rounding errors then
-# accumulate over $\log_2 n$ levels instead of $n$ steps ([Higham, 1993](https://doi.org/10.1137/0914050)).
+# Sums of other values lose a little in nearly every addition. The figure shows the errors of sums of random values
+# between 0 and 1. A pairwise sum adds adjacent values, then adjacent sums, and so on, so both operands always have
+# about the same size. Rounding errors then accumulate over $\log_2 n$ levels instead of $n$ steps ([Higham,
+# 1993](https://doi.org/10.1137/0914050)).
 
 # %% fold="Code of the check and of the numbers"
 from tilewise import agree, bf16, case, check, output, publish, uniform
@@ -517,10 +518,10 @@ show(
 )
 
 # %% [markdown]
-# With 16 bytes per load, FP16 takes {{ relu.ratio | .0% }} of FP32's time, as predicted. With one element per load, it
-# takes {{ relu.naive_ratio | .0% }}: at 2 bytes per load, the [warps on an SM](../speed/occupancy.py) can't keep enough
-# bytes in flight. The two rows with 4 bytes per load confirm this: FP32 and FP16 reach the same bandwidth there. So
-# when you switch to a shorter format, \vectorise the loads too.
+# With 16 bytes per load in both formats, FP16 takes {{ relu.ratio | .0% }} of FP32's time, as predicted. With one
+# element per load, it takes {{ relu.naive_ratio | .0% }}: at 2 bytes per load, the [warps on an
+# SM](../speed/occupancy.py) can't keep enough bytes in flight. So when you switch to a shorter format, \vectorise the
+# loads too.
 
 # %% [markdown]
 # ## Overflow in exp
@@ -621,7 +622,7 @@ show(
 # harmless; with logits up to a million, the largest exponential is off by {{ residual.large | .1% }}. All exponentials
 # of a row are off by about the same factor, so most of it cancels when softmax divides by their sum. But with even
 # larger logits, the exponential overflows. This made FlashAttention [return NaN in
-# PyTorch](https://github.com/pytorch/pytorch/issues/121558), which is why it gained [an option to avoid the
+# PyTorch](https://github.com/pytorch/pytorch/issues/121558), which is why FlashAttention gained [an option to avoid the
 # instruction](https://github.com/Dao-AILab/flash-attention/pull/893).
 #
 # ??? question "Is it better to forbid fused multiply-adds?"
@@ -901,9 +902,9 @@ show(
 #
 # Could the conversions from INT8 be to blame?
 # [FasterTransformer](https://github.com/NVIDIA/FasterTransformer/blob/main/src/fastertransformer/cutlass_extensions/include/cutlass_extensions/interleaved_numeric_conversion.h)
-# avoids them with a magic number. From $2^{23}$ to $2^{24}$, FP32 values are 1 apart, so if you write an unsigned byte
-# $b$ into the lowest bits of the float $2^{23}$, you get $2^{23} + b$. If $b$ is the weight plus 128, one subtraction
-# gives the weight as a float.
+# replaces them with cheaper bit operations. FP32 values above $2^{23}$ are 1 apart, so if $b$, the weight plus 128, is
+# written into the lowest byte of the float $2^{23}$, the result is $2^{23} + b$. One subtraction then gives the weight
+# as a float.
 
 # %% fold="The INT8 kernel without conversions"
 MATVEC_BITS = Kernel(r"""
@@ -995,18 +996,16 @@ assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 # {{ matvec.outlier_groups | .1% }}. In FP8 E4M3 each weight has its own exponent, and the error is
 # {{ matvec.outlier_fp8 | .1% }}.[^outliers]
 #
-# [^outliers]: In practice, outliers are mainly a problem of \activations:
-#     [Dettmers et al.](https://arxiv.org/abs/2208.07339) found them in the inputs that large language models multiply
-#     with their weights. If you quantise those too, the same remedies apply.
+# [^outliers]: In practice, outliers are mainly a problem in \activations: [Dettmers et
+#     al.](https://arxiv.org/abs/2208.07339) found them in the inputs that large language models multiply by their
+#     weights.
 
 # %% [markdown]
 # ## Peak throughput by format
 #
 # Fewer bits also speed up arithmetic. On the three newest GPUs below, \tensor cores perform twice as many operations
 # per second each time the number of bits is halved. How much of the growth in GPU \throughput does this
-# explain?[^sheets]
-#
-# [^sheets]: TF32 counts as 32 bits. The P100 and V100 are the SXM2 models.
+# explain?
 
 # %% fold="Code of the figure"
 from tilewise.models import device
@@ -1055,13 +1054,13 @@ show(
         y="peak [TFLOP/s]",
         log_y=True,
         title="Halving the number of bits doubles the tensor cores' peak",
-        caption="Dense peak throughput of the P100, V100, A100, H100 and B200 by format, from their data sheets. The 8-bit line counts integer operations.",
+        caption="Dense peak throughput of the P100, V100 (both SXM2), A100, H100 and B200 by format, from their data sheets. TF32 counts as 32 bits, and the 8-bit line counts integer operations.",
     )
 )
 
 # %% [markdown]
-# From FP32 on the P100 to INT8 on the B200, the peak grew {{ grown.all | .0f }}×. The shorter format explains a factor
-# of {{ grown.format }}. Plain FP32 has also gained a factor of {{ grown.fp32 | .0f }}. The remaining
+# From FP32 on the P100 to INT8 on the B200, the peak grew by a factor of {{ grown.all | .0f }}. The shorter format
+# explains a factor of {{ grown.format }}. Plain FP32 has also gained a factor of {{ grown.fp32 | .0f }}. The remaining
 # {{ grown.matrix | .0f }}× comes from tensor cores.
 
 # %% [markdown]

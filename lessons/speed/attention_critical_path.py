@@ -80,9 +80,9 @@ void attention_serial(const float* Q, const float* K, const float* V,
 """)
 
 # %% [markdown]
-# Six of the ten loops are independent: the query loop `i` in each nest, `j` in the scores, the last `j` in
-# softmax, and `c` in the output. Kernel 2 maps five of them to grid axes. The sixth writes the weights, and it has to wait
-# for the maximum and the sum of the same row, so it stays in that row's thread.
+# Six of the ten loops have independent iterations: the query loop `i` in each nest, the `j` loop in the scores, the
+# last `j` loop in softmax, and the `c` loop in the output. Kernel 2 maps five of them to grid axes. The sixth writes
+# the weights, and it has to wait for the maximum and the sum of the same row, so it stays in that row's thread.
 
 # %% fold="Code of the checks"
 from tilewise import agree, check
@@ -116,7 +116,7 @@ inputs = {name: arrays[name] for name in ("Q", "K", "V", "scale")}
 check(arrays["O"], reference(**inputs)["O"], rtol=0.0, atol=2e-6, name="Kernel 2 against 64-bit NumPy")
 
 # %% [markdown]
-# Double N. How much more work does the one thread have to do?
+# Double N. How much more work does the single thread have to do?
 
 # %% fold="Code of the run"
 from tilewise import case, try_it
@@ -144,8 +144,9 @@ try_it(of_one_thread, ATTENTION_SERIAL, N=(1, 8, 32))
 # \max\left(\frac{\text{work}}{p}, \text{path}\right) \;\le\; T_p \;\le\; \frac{\text{work}}{p} + \text{path}
 # $$
 #
-# Take 8 sums of 100 elements each, with one addition per iteration. The work is 800 iterations, and the critical path is 100. With 4
-# processors, the time is at least 200 iterations and at most 300. With 8 or more, it can't drop below 100.
+# Take 8 sums of 100 elements each, with one addition per iteration. The work is 800 iterations, and the critical path
+# is 100. With 4 processors, the bounds are 200 and 300 iterations, and running four sums at a time takes 200. With 8 or
+# more, the time can't drop below 100 iterations.
 #
 # ??? definition "Critical path | critical paths"
 #     The longest sequence of steps in a computation in which each step needs the result of the one before it. It's
@@ -261,8 +262,7 @@ timed = measure(
 
 # %% [markdown]
 # At N = 256, one thread takes {{ seen.one_ms | .0f }} ms, and Kernel 2 is only {{ seen.times | ,.0f }}× faster. The
-# second measurement goes up to N = 1,024, without Kernel 1. The rows labelled library are three PyTorch calls, two
-# matrix multiplications and a softmax, also in \FP32.
+# second measurement goes up to N = 1,024, without Kernel 1.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import medians_us, recorded
@@ -310,7 +310,7 @@ show(
         each_ns,
         x="time per iteration [ns]",
         form=",.0f",
-        title="An iteration of the scores takes by far the longest",
+        title="An iteration of the scores loop takes by far the longest",
         caption="Recorded time divided by the iterations that one thread runs in sequence, on an {machine}: Kernel 1 at N = 256, the three parts of Kernel 2 at N = 1,024, d = 128.",
     )
 )
@@ -347,15 +347,15 @@ publish(
 #   {{ softmax.sms }} SMs: at most one SM in four has any work. Each load touches 32 sectors, one per lane, and with a
 #   single resident warp per SM, nothing hides its latency. Here the critical path determines the time, but each of its
 #   iterations is slow.
-# - **The loads of the scores have to queue.** Their path is only {{ path.scores }} iterations long, but at N = 1,024, more than a million
-#   threads share the SMs. What limits this kernel is Brent's other term, work divided by processors, and the work that matters here is
-#   loads, not arithmetic.
+# - **The loads of the scores have to queue.** The critical path of the scores is only {{ path.scores }} iterations
+#   long, but at N = 1,024, more than a million threads share the SMs. What limits this kernel is Brent's other term,
+#   work divided by processors, and the work that matters here is loads, not arithmetic.
 #
 # How long should the loads of the scores take? In each iteration, a warp reads 33 different 128-byte lines: 1 of $Q$
 # and 32 of $K$. The data sheet doesn't say how many lines an SM's L1 cache can look up per cycle; assume one. Then
-# {{ lines.millions | .0f }} million lines take {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs. That's {{ lines.fraction | .0%}} of the
-# recorded {{ step.scores | .0f }} µs, which fits the assumption without proving it. Loads that touch fewer lines should help most, and
-# that's the subject of [memory coalescing](../memory/coalescing.py).
+# {{ lines.millions | .0f }} million lines take {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs at the boost clock.
+# That's {{ lines.fraction | .0%}} of the recorded {{ step.scores | .0f }} µs, which fits the assumption without proving
+# it.
 
 # %% [markdown]
 # ## The answer

@@ -18,8 +18,8 @@
 # %% [markdown]
 # ## Registers instead of intermediate stores
 #
-# The obvious kernel has three simple steps, and each of them writes to `out`. The compiler removes one of the three
-# stores and every reload of `out`, but an unnecessary store remains.
+# The obvious kernel has three simple steps, and each of them writes to `out`. The compiler removes what it can, but an
+# unnecessary store remains.
 
 # %%
 from tilewise import puzzle

@@ -151,7 +151,8 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 # To reduce over the whole grid in one launch, each block writes its partial sum to global memory and increments an
 # atomic counter, and the block that increments it last adds up all the partial sums. `__syncthreads()` orders only the
 # threads of *one* block. Without a *fence*, another block may see the new counter before it sees the partial sum, and
-# then add whatever was in memory before. When memory is busy, a block is occasionally missing from the sum.
+# then add whatever was in memory before. When memory is busy, a block's contribution is occasionally missing from the
+# sum.
 
 # %%
 NO_FENCE = Kernel(r"""
@@ -181,7 +182,7 @@ assert not FENCED.on(blocks).simulate(hazards="collect").hazards
 FOUND["fence missing"] = 1
 
 # %% [markdown]
-# A `__threadfence()` between the store and the atomic fixes this, and the simulator then reports nothing.
+# A `__threadfence()` between the store and the atomic fixes this.
 #
 # **Found in** [llm.c,
 # `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L378),
@@ -198,9 +199,9 @@ FOUND["fence missing"] = 1
 # %% [markdown]
 # ## An off-by-one guard
 #
-# The grid is rounded up, so the last block covers rows beyond the end, and a guard makes the threads of those rows return. Written with
-# `>`, it lets one row too many through. If the rows fill the last block, nothing happens. If they don't, the kernel overwrites one row past
-# the end of its arrays, usually memory of another tensor.
+# The grid is rounded up, so the last block covers rows beyond the end, and a guard makes the threads of those rows
+# return. Written with `>`, it lets one row too many through. If the rows fill the last block, nothing happens;
+# otherwise, the kernel overwrites one row past the end of its arrays, which usually belongs to another tensor.
 
 # %%
 ONE_TOO_MANY = Kernel(r"""
@@ -290,14 +291,14 @@ FOUND["lockstep assumed"] = 3
 # %% [markdown]
 # In every step, read, call `__syncwarp()`, write, and call `__syncwarp()` again; or use shuffles, as in [the lesson on reductions](../memory/reductions.py).
 #
-# **Found in** a book written before Volta, and in two courses that still use its pattern:
+# **Found in** a book written before Volta, and in two public repositories that still use its pattern:
 #
 # - [the examples of *Professional CUDA C
 #   Programming*](https://github.com/deeperlearning/professional-cuda-c-programming/blob/ee58310bcdcec62a609f02b6c5193452d8102183/examples/chapter05/reduceIntegerShfl.cu#L59)
 #   (Cheng, Grossman, McKercher, 2014) and their solutions;
 # - [CUDA_Freshman by Tony-Tan](https://github.com/Tony-Tan/CUDA_Freshman/blob/979938216fbbd8bc81ccbc525c4dd1f8c0c9fcbb/29_reduce_shfl/reduce_shfl.cu#L129), notes on that book;
-# - [cuda_programming by CoffeeBeforeArch](https://github.com/CoffeeBeforeArch/cuda_programming/blob/8711be08e2060680820304594f3691cc0016edd1/03_sum_reduction/device_function/sumReduction.cu#L18), where a
-#   comment says that no barrier is necessary.
+# - [cuda_programming by
+#   CoffeeBeforeArch](https://github.com/CoffeeBeforeArch/cuda_programming/blob/8711be08e2060680820304594f3691cc0016edd1/03_sum_reduction/device_function/sumReduction.cu#L18).
 #
 # ??? note "Draft of an issue for upstream: all three"
 #     **Warp-synchronous reduction is unsafe since Volta.** The last six steps rely on the lanes of a warp running in lockstep, which
@@ -307,8 +308,9 @@ FOUND["lockstep assumed"] = 3
 # %% [markdown]
 # ## An in-place permutation
 #
-# Lane `t` moves its element to another lane's position. All elements have to be read before the first one is written. Here a single
-# statement reads and writes, and only lockstep execution would put all reads before all writes.
+# Lane `t` moves its element to another lane's position. All elements have to be read before the first one is written.
+# Here a single statement reads and writes, and only lockstep execution would ensure that all reads come before all
+# writes.
 
 # %%
 IN_PLACE = Kernel(r"""
@@ -414,8 +416,10 @@ FOUND["late store"] = 1
 # %% [markdown]
 # A compiler may remove a store whose value is never read, and then the kernel is correct by luck.
 #
-# **Found in** [Udacity's *Intro to Parallel Programming*, CS344, lesson 2](https://github.com/udacity/cs344/blob/853c0827fe8d645d10d22418de94cd57444fce21/Lesson%20Code%20Snippets/Lesson%202%20Code%20Snippets/memory.cu#L60), where the store is meant to show that shared memory disappears
-# with its block, and a comment says that it has no effect.
+# **Found in** [Udacity's *Intro to Parallel Programming*, CS344, lesson
+# 2](https://github.com/udacity/cs344/blob/853c0827fe8d645d10d22418de94cd57444fce21/Lesson%20Code%20Snippets/Lesson%202%20Code%20Snippets/memory.cu#L60),
+# where the store is meant to show that the contents of shared memory don't outlive the block, and a comment says that
+# the store has no effect.
 #
 # ??? note "Draft of an issue for upstream: CS344"
 #     **memory.cu: the store "without effect" races with the averages.** Thread 0 may execute `sh_arr[index] = 3.14` while threads of other

@@ -93,7 +93,7 @@ PUZZLE = Puzzle(
     name="matmul/multicast",
     title="Multicast masks in a cluster of four",
     task="""
-    Four blocks of a cluster compute 2 by 2 tiles of C. The two blocks with the same `y` need the same
+    The four blocks of a cluster compute 2 by 2 tiles of C. The two blocks with the same `y` need the same
     tile of A, and the two with the same `x` need the same tile of B. All tiles are 32 × 32. Let each
     block load half of each of its two tiles, 16 rows, and multicast it. Bit *r* of the mask stands
     for the block with rank *r* in the cluster.

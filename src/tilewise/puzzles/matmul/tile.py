@@ -80,7 +80,7 @@ PUZZLE = Puzzle(
         Limit(
             "barriers",
             lambda v: 2 * _warp_steps(v),
-            "at each step, every warp waits once after the tiles are filled and once after they are read",
+            "every warp waits twice per step: after the tiles are filled and after they are read",
         ),
     ),
     blanks=(

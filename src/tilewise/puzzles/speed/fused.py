@@ -57,7 +57,7 @@ PUZZLE = Puzzle(
     name="speed/fused",
     title="Three steps, one store",
     task="""
-    `x` is a row-major matrix of `n` elements with `columns` columns. Multiply each element by the
+    `x` is a row-major matrix with `n` elements and rows of length `columns`. Multiply each element by the
     `gain` of its column, add the `shift` of its column, and squash the result y to `y / (1 + |y|)`.
     Write only this value to `out`.
     """,

@@ -94,7 +94,7 @@ PUZZLE = Puzzle(
             lambda v: 2 if v["n"] % 64 else 0,
             (
                 "at the end of the array, the bounds check makes at most the last warp of each kind diverge, "
-                "and none if n is a multiple of 64"
+                "and no warp if n is a multiple of 64"
             ),
         ),
         Limit(
