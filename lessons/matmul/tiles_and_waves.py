@@ -74,9 +74,9 @@ if RAN:
     )
 
 # %% [markdown]
-# You'll run into both effects whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked fine
-# on another GPU. NVIDIA's
-# [Matrix Multiplication Background User's Guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#dim-quantization)
+# You'll run into both effects whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked
+# fine on another GPU. NVIDIA's [Matrix Multiplication Background User's
+# Guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#dim-quantization)
 # calls them *tile quantisation* and *wave quantisation*.
 
 # %% [markdown]
@@ -477,9 +477,9 @@ if complete(US):
     )
 
 # %% [markdown]
-# With 385 columns instead of 384, the work grows by only {{ work.more | .1% }}, but the number of tiles from 132 to
-# 143. With one block per SM, the time grows by {{ work.step | .0% }}; a full second wave would double it. A block whose
-# tile has a single useful column loads almost none of $B$, so it can finish earlier.
+# With 385 columns instead of 384, the work grows by only {{ work.more | .1% }}, but the number of tiles grows from 132
+# to 143. With one block per SM, the time grows by {{ work.step | .0% }}; a full second wave would double it. A block
+# whose tile has a single useful column loads almost none of $B$, so it can finish earlier.
 #
 # With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but the step is
 # smaller: {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster
@@ -497,7 +497,7 @@ if complete(US):
 # %% [markdown]
 # ## Choosing a tile
 #
-# Together, the two losses determine what fraction of the SMs' time is spent on elements of the result:
+# Together, the two losses determine the fraction of the SMs' time that is spent on elements of the result:
 #
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
@@ -587,8 +587,8 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # with 1,792 rows and columns takes {{ puzzle.before }} tiles of 256 × 128, and one with 1,793 takes {{ puzzle.after }},
 # which is {{ puzzle.last }} more than the GPU has SMs.
 #
-# Aim for a number of tiles just below a multiple of the number of SMs, or for many waves. In a launch of $w$ waves, an
-# almost empty last one wastes at most $1/w$ of the time.
+# Choose sizes and tiles so that you get just under a multiple of the number of SMs, or many waves. In a launch of $w$
+# waves, an almost empty last one wastes at most $1/w$ of the time.
 
 # %% [markdown]
 # ## The answer

@@ -466,6 +466,8 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # %% [markdown]
 # ## Takeaways
 #
+# - A load is coalesced if the index that runs along the lanes is the array's contiguous one. Swap the thread indices,
+#   or store the array transposed.
 # - If all lanes need the same element, one sector serves the whole warp.
 # - Coalescing also speeds up a chain of dependent operations that wait for loads: a request for one cache line takes
 #   less time than a request for {{ sectors.stride_8 }}.
@@ -473,8 +475,9 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute's source view, sort the loads by `memory_l2_theoretical_sectors_global_excessive`: it counts the sectors
-# beyond those that a coalesced access would need. Then change which index `threadIdx.x` maps to, or store the array transposed.
+# In Nsight Compute's source view, sort the loads by `memory_l2_theoretical_sectors_global_excessive`: it counts the
+# sectors beyond those that a coalesced access would need. Then change which index `threadIdx.x` maps to, or the array's
+# layout.
 
 # %%
 from tilewise import exercise

@@ -573,9 +573,9 @@ publish(
 # %% [markdown]
 # ## Speed of Light: which unit is busy?
 #
-# First check that the launch is large enough to fill the GPU. `launch__waves_per_multiprocessor` divides the number
-# of blocks by how many fit on the GPU at once. For the small matrix it's {{ seen.small.waves | .2f }}, so most SMs
-# have nothing to do, and nothing else in that profile matters.
+# First check that the launch is large enough to fill the GPU. `launch__waves_per_multiprocessor` divides the number of
+# blocks by how many fit on the GPU at once. For the small matrix, it's {{ seen.small.waves | .2f }}, so most SMs have
+# nothing to do, and nothing else in that profile matters.
 #
 # Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a percentage
 # of its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
