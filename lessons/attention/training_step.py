@@ -131,7 +131,8 @@ publish(
 # %% [markdown]
 # For a step of {{ ask.tokens | , }} tokens, that's {{ model.tflop | .1f }} TFLOP. At the peak of {{ model.peak | .0f }}
 # TFLOP/s (data sheet), a step would take {{ model.least_ms | .1f }} ms. The model FLOP utilisation (\MFU) is this time
-# divided by the measured time.[^rule] It counts only the FLOPs that the model needs, so recomputation doesn't raise it.
+# divided by the measured time.[^rule] MFU counts only the FLOPs that the model needs, so recomputation doesn't raise
+# it.
 #
 # [^rule]: [PaLM](https://arxiv.org/abs/2204.02311), the paper that introduced MFU, counts attention over the whole
 #     context and so arrives at a higher MFU for the same time.

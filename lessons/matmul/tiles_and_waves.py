@@ -594,9 +594,9 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # ## The answer
 #
 # According to the model, the multiplication takes {{ ask.model | .0f }}× as long: {{ ask.tiles }} tiles on
-# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. Two measurements support it. With one more block
-# than there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× as long. From 132 to 143 tiles,
-# the time of the tiled GEMM above, with one block per SM, grows by {{ work.step | .0% }}: the time doesn't quite
+# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. Two measurements support the model. With one more
+# block than there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× as long. From 132 to 143
+# tiles, the time of the tiled GEMM above, with one block per SM, grows by {{ work.step | .0% }}: the time doesn't quite
 # double, because the new tiles are nearly empty.
 
 # %% [markdown]

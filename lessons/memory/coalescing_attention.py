@@ -460,8 +460,8 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # {{ l1.lookups_now | .0f }}.
 #
 # Softmax gets {{ step.softmax.times | .1f }}× faster, although its chain is as long as before. Each iteration waits for
-# its load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one: a warp's
-# time spent waiting for loads falls from {{ l1.waits_before | .0% }} to {{ l1.waits_now | .0% }}.
+# its load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one. The fraction
+# of its time that a warp waits for loads falls from {{ l1.waits_before | .0% }} to {{ l1.waits_now | .0% }}.
 
 # %% [markdown]
 # ## Takeaways
@@ -494,5 +494,5 @@ exercise(
 
 # %% [markdown]
 # Two problems remain: the transpose of $Q$ has uncoalesced loads or stores, and softmax's one thread per query can't
-# keep the GPU busy. The lessons on \bank conflicts and parallel \reductions deal with them; the lesson on [number
+# keep the GPU busy. The lessons on \bank conflicts and parallel \reductions deal with them, but the lesson on [number
 # formats](precision.py) comes first.

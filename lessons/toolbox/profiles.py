@@ -577,9 +577,9 @@ publish(
 # blocks by how many fit on the GPU at once. For the small matrix, it's {{ seen.small.waves | .2f }}, so most SMs have
 # nothing to do, and nothing else in that profile matters.
 #
-# Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a percentage
-# of its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
-# kernel is latency-bound. In between, it may be either.
+# Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a percentage of
+# its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
+# kernel is latency-bound. Between the two, it may be either.
 #
 # ??? definition "Speed of Light"
 #     Nsight Compute's name for utilisation: what a unit achieved, as a percentage of the most it can sustain.
@@ -754,14 +754,15 @@ publish(
 #   of the extra traffic reaches DRAM.
 # - The unpadded tile needs {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load. The padded tile
 #   needs {{ seen.padded.wavefronts | .0f }}.
-# - The register cap makes threads spill to local memory, and DRAM moves {{ seen.spilling.moved | .1f }}× the minimum:
-#   DRAM is busy, but much of its traffic is wasted.
+# - The register cap makes threads spill to local memory, and DRAM moves {{ seen.spilling.moved | .1f }}× as many bytes
+#   as the task needs.
 
 # %% [markdown]
 # **Why does the naive kernel, the slowest, have the best hit rate in L2?** Every read misses, because each element is
-# read once, and every write hits, because L2 accepts it without fetching anything. With as many reads as writes, the
-# hit rate is {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times, so its hit rate is
-# {{ seen.no_box.hits_model | .0% }}. Useless hits raise the hit rate, too: always look at the traffic as well.
+# read once, and every write hits, because L2 accepts it without fetching anything. With equal numbers of reads and
+# writes, the hit rate is {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times, so its
+# hit rate is {{ seen.no_box.hits_model | .0% }}. Useless hits raise the hit rate, so always look at the traffic as
+# well.
 
 # %% [markdown]
 # ## Source view: which line is at fault?
