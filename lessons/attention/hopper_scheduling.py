@@ -17,9 +17,9 @@
 #
 # ## Longest tile first
 #
-# The rule from the lesson is to sort the tiles by length and to give each to the block that has the least work so far.
-# Long tiles come first, and short ones fill the gaps. Step through a small case: two heads of four query tiles on three
-# blocks. A cell is a key tile; cells above the diagonal are masked and never touched.
+# The rule from the lesson is to sort the tiles by length, longest first, and give each one to the block with the least
+# work so far. Short tiles then fill the gaps. Step through a small case: two heads of four query tiles on three blocks.
+# A cell is a key tile; cells above the diagonal are masked and never touched.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -77,16 +77,14 @@ publish(
 )
 
 # %% [markdown]
-# With two heads of 16,384 queries, an imbalance of {{ schedule.two_longest | .1% }} remains. Without a mask, all tiles
-# are equally long, and no order can remove the imbalance of {{ schedule.full | .0% }}. Lists have one cost: a block's
-# list mixes heads freely, so if the K and V of all heads don't fit in the L2 together, more data have to come from
-# DRAM.
+# With two heads of 16,384 queries, this leaves an imbalance of {{ schedule.two_longest | .1% }}. Without a mask, all
+# tiles are equally long, so no order can remove their imbalance of {{ schedule.full | .0% }}.
 #
 # ## 16,384 tokens
 #
-# With 16 heads, there's less imbalance to remove. The authors of FlashAttention-3 time such problems:[^fa3] 16,384
-# tokens in total, split into sequences, with a hidden size of 2,048, which means 16 heads with $d$ = 128, or 32 with
-# $d$ = 64.
+# With 16 heads, there's less imbalance to remove. The FlashAttention-3 paper benchmarks problems of this kind:[^fa3]
+# 16,384 tokens in total, split into sequences, with a hidden size of 2,048, which means 16 heads with $d$ = 128, or 32
+# with $d$ = 64.
 #
 # [^fa3]: Shah et al., [FlashAttention-3](https://arxiv.org/abs/2407.08608), section 4.1 and figure 5, version 1.
 
@@ -275,7 +273,7 @@ publish(
     lists={"hits_each": ONE_EACH[HITS] / 100, "hits": LISTS[HITS] / 100, "read": LISTS[READ] / ONE_EACH[READ]}
 )
 assert not LISTS[HITS] > 0.6 * ONE_EACH[HITS] and not LISTS[READ] < 3 * ONE_EACH[READ], (
-    "the text: K and V don't fit"
+    "the lists read more from DRAM"
 )
 
 
@@ -328,18 +326,17 @@ publish(
 # average.
 #
 # So where does Kernel 8 lose time? The number of query tiles is the same at every length; only the number of key tiles
-# for each of them changes. So a line fitted to the times has two coefficients: the fixed cost of a query tile (its
-# start, its end and the diagonal) and the cost of a key tile. A mask adds {{ fit.mask_ours | .1f }} µs to the fixed
-# cost in Kernel 8, but only {{ fit.mask_fa3 | .1f }} µs in FlashAttention-3. Per key tile, Kernel 8 also takes
-# {{ fit.pace | .0% }} longer than FlashAttention-3 under a mask, and {{ fit.pace_full | .0% }} longer without one.
+# per query tile changes. So fitting a line to the times gives both the fixed cost of a query tile (its start, its end
+# and the diagonal) and the cost of a key tile. A mask adds {{ fit.mask_ours | .1f }} µs to the fixed cost in Kernel 8,
+# but only {{ fit.mask_fa3 | .1f }} µs in FlashAttention-3. Per key tile, Kernel 8 also takes {{ fit.pace | .0% }}
+# longer than FlashAttention-3 under a mask, and {{ fit.pace_full | .0% }} longer without one.
 #
 # ## Takeaways
 #
 # - Longest-first scheduling balances the work under a causal mask almost perfectly. The scheduling itself costs next to
 #   nothing: the host builds the lists once, and a block reads one entry per query tile.
 # - The gain depends on how many tiles there are per SM. With few heads, the order of the tiles is decisive; with many, it hardly matters.
-# - Benchmark at the sizes used in the paper that you compare against. Being faster with two heads doesn't mean being
-#   faster with sixteen.
+# - Benchmark at the sizes used in the paper you're comparing against.
 #
 # ## In your own kernel
 #
@@ -389,7 +386,7 @@ def schedule_tests(schedule):
 exercise(
     "Schedule a triangle",
     """
-    Under a causal mask, query tile i goes through i + 1 key tiles. Write `schedule(costs, blocks)`: it gets the cost of each tile and returns one
+    Under a causal mask, query tile i goes through i + 1 key tiles. Write `schedule(costs, blocks)`: it takes the cost of each tile and returns one
     list of tile numbers per block, so that no block has much more work than the average. The tests add up the costs of every list.
     """,
     answer=by_length,

@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# Take a language model the size of GPT-2 small and train it with PyTorch in two ways. On the same GPU, one needs
-# {{ seen.eager_stored.ms | .0f }} ms for a step of {{ ask.tokens | , }} tokens, and the other
-# {{ seen.compiled_flash.ms | .0f }} ms. The slow version implements attention exactly as the formula is written, with
-# scores and probabilities in memory, and runs in eager mode. The fast one uses FlashAttention and `torch.compile`.
+# Take a language model the size of GPT-2 small and train it with PyTorch in two ways. On the same GPU, a step of
+# {{ ask.tokens | , }} tokens takes {{ seen.eager_stored.ms | .0f }} ms one way and {{ seen.compiled_flash.ms | .0f }}
+# ms the other. The slow version implements attention exactly as the formula is written, with scores and probabilities
+# in memory, and runs in eager mode. The fast version uses FlashAttention and `torch.compile`.
 #
 # **How much of the step's time does attention take when its matrices are stored?** To find out, we count FLOPs and
 # bytes, as for a single kernel.
@@ -129,13 +129,13 @@ publish(
 )
 
 # %% [markdown]
-# For a step of {{ ask.tokens | , }} tokens, that's {{ model.tflop | .1f }} TFLOP. At the peak of
-# {{ model.peak | .0f }} TFLOP/s (data sheet), a step would take {{ model.least_ms | .1f }} ms, an \MFU of
-# 100%.[^rule] MFU is this time divided by the measured one. It counts only the FLOPs that the model needs, so
-# recomputation doesn't raise it.
+# For a step of {{ ask.tokens | , }} tokens, that's {{ model.tflop | .1f }} TFLOP. At the peak of {{ model.peak | .0f }}
+# TFLOP/s (data sheet), a step would take {{ model.least_ms | .1f }} ms. The model FLOP utilisation (\MFU) is this time
+# divided by the measured time.[^rule] MFU counts only the FLOPs that the model needs, so recomputation doesn't raise
+# it.
 #
-# [^rule]: [PaLM](https://arxiv.org/abs/2204.02311), which introduced MFU, counts attention over the whole context and
-#     gets a higher MFU for the same time.
+# [^rule]: [PaLM](https://arxiv.org/abs/2204.02311), the paper that introduced MFU, counts attention over the whole
+#     context and so arrives at a higher MFU for the same time.
 
 # %% [markdown]
 # ## Bytes: AdamW as an example
@@ -228,8 +228,8 @@ publish(
 
 # %% [markdown]
 # At the {{ optimizer.copy | ,.0f }} GB/s of a recorded copy, all {{ ask.parameters | .0f }} million parameters should
-# take {{ optimizer.ms | .2f }} ms. This kernel takes {{ optimizer.ours | .2f }} ms, and PyTorch's fused AdamW takes
-# {{ optimizer.torch | .2f }} ms. For a kernel whose traffic we know, bytes divided by bandwidth is a good estimate.
+# take {{ optimizer.ms | .2f }} ms. This kernel takes {{ optimizer.ours | .2f }} ms. For a kernel whose traffic we know,
+# bytes divided by bandwidth is a good estimate.
 
 # %% [markdown]
 # Run the kernel. How many bytes per parameter do its sectors add up to, and for which sizes is the number higher?
@@ -324,18 +324,17 @@ publish(
 )
 
 # %% [markdown]
-# That's {{ moved.eager_gb | .0f }} GB per step in eager mode. Fused attention has none of these passes. It also
-# saves memory: until the backward pass, stored attention keeps $P$ twice, in 32 bits for softmax and in 16
-# for the GEMM, {{ moved.kept_gb | .1f }} GB in all.
+# That's {{ moved.eager_gb | .0f }} GB per step in eager mode. Fused attention has none of these passes. It also saves
+# memory: until the backward pass, stored attention keeps two copies of $P$, in 32 bits for softmax and in 16 for the
+# GEMM. Together, they take {{ moved.kept_gb | .1f }} GB.
 
 # %% [markdown]
 # ## Estimate: a step as a sum of parts
 #
-# The rest of a step is counted in the same way: norms and residual additions by their passes over rows of
-# {{ model.width }} elements, GELU by its passes over the wider rows of the MLP, the loss by its passes over
-# {{ model.words | , }} logits per token, and parameters by the bytes of AdamW and of the conversions. For the GEMMs, we
-# assume the rate of the vocabulary projection from [the lesson on alignment](../matmul/alignment.py),
-# {{ rates.product | .0f }} TFLOP/s, and for fused attention its own recorded rate.
+# The rest of a step is counted in the same way: norms, residual additions, GELU and the loss by their passes over
+# memory, and parameters by the bytes of AdamW and of the conversions between formats. For the GEMMs, we assume the rate
+# of the vocabulary projection from [the lesson on alignment](../matmul/alignment.py), {{ rates.product | .0f }}
+# TFLOP/s, and for fused attention, its own recorded rate.
 
 # %% fold="Code of the estimate"
 from tilewise.measurements import complete, printed_rows
@@ -492,7 +491,7 @@ show(
 # %% [markdown]
 # ## Measured: six training steps
 #
-# Now train the real model, with weights initialised as in GPT-2 and random tokens. Fused attention is PyTorch's
+# Now train the real model on random tokens, with weights initialised as in GPT-2. Fused attention is PyTorch's
 # `scaled_dot_product_attention` (SDPA), once with FlashAttention-2 and once with cuDNN.
 
 # %% needs="gpu torch" record="steps" fold="Code of the training steps"
@@ -670,9 +669,9 @@ publish(
 )
 
 # %% [markdown]
-# **Stored attention takes {{ gain.share | .0% }} of the eager step**, although it has only {{ ask.share | .0% }} of the
-# FLOPs. FlashAttention-2 takes {{ gain.share_fused | .0% }} of its eager step. With fused attention and compilation,
-# MFU rises from {{ seen.eager_stored.mfu | .0% }} to {{ seen.compiled_flash.mfu | .0% }}.
+# **Stored attention takes {{ gain.share | .0% }} of the eager step**, although it accounts for only
+# {{ ask.share | .0% }} of the FLOPs. With fused attention and compilation, MFU rises from
+# {{ seen.eager_stored.mfu | .0% }} to {{ seen.compiled_flash.mfu | .0% }}.
 #
 # The memory estimate was right: in eager mode, stored attention takes {{ gain.memory | .1f }} GB more. But all six
 # steps take longer than estimated, by {{ off.least | .0% }} to {{ off.most | .0% }}. Which parts of the estimate are
@@ -893,20 +892,20 @@ if STEP_OF:
 
 # %% [markdown]
 # The GEMMs and the loss are close to the estimate. Stored attention isn't: {{ alone.stored | .0f }} ms instead of
-# {{ alone.stored_said | .0f }}. **Three passes are missing from our list.**[^source] In the forward and the backward
-# pass alike, `masked_fill` copies its input and then fills the copy. And the backward pass of softmax starts with a
-# kernel of its own, which multiplies the gradient by the weights in 32 bits.
+# {{ alone.stored_said | .0f }}. **Three passes are missing from our list.**[^source] In both the forward and the
+# backward pass, `masked_fill` copies its input and then fills the copy. And the backward pass of softmax starts with a
+# separate kernel that multiplies the gradient by the weights in 32 bits.
 #
-# With them, the estimate is {{ missed.passes }} passes and {{ missed.ms | .0f }} ms. Even so, the attention kernels,
-# eager and compiled alike, take {{ missed.least | .0% }} to {{ missed.most | .0% }} longer than a copy of the same
+# Adding them raises the estimate to {{ missed.passes }} passes and {{ missed.ms | .0f }} ms. The rest of the gap is
+# bandwidth: attention's kernels take {{ missed.least | .0% }} to {{ missed.most | .0% }} longer than a copy of the same
 # bytes. A single line of PyTorch isn't necessarily a single pass. Only a \profile shows how many it takes.
 #
 # The list for norms, GELU and residuals is too short as well: GEMMs, loss, optimizer and attention leave
 # {{ rest.left | .0f }} ms of an eager step for them, but we estimated {{ rest.left_said | .0f }} ms.
 #
 # A timeline on an H200 shows two causes. Each layer has {{ spent.casts_each | .0f }} casts between 16 and 32 bits
-# instead of 6; together, they take {{ spent.casts_ms | .1f }} ms. And column sums and copies that permute axes take
-# {{ spent.slow_ms | .1f }} ms, {{ spent.slower | .1f }}× as long as a copy of the same bytes.
+# instead of 6; all casts of a step together take {{ spent.casts_ms | .1f }} ms. And column sums and copies that permute
+# axes take {{ spent.slow_ms | .1f }} ms, {{ spent.slower | .1f }}× as long as a copy of the same bytes.
 #
 # [^source]: `masked_fill` in `aten/src/ATen/native/TensorAdvancedIndexing.cpp`, `softmax_backward_cuda_out` in
 #     `aten/src/ATen/native/cuda/SoftMax.cu`.
@@ -1054,13 +1053,15 @@ assert not compiled[3] / compiled[0] > 0.95, "the text says that the compiled st
 assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that the eager step waits less"
 
 # %% [markdown]
-# The GPU waits for its next kernel. On an H200, kernels run for {{ gaps.compiled_busy | .1f }} of the compiled
-# step's {{ gaps.compiled | .1f }} ms,[^cached] and for {{ gaps.eager_busy | .1f }} of the eager step's {{ gaps.eager | .1f }} ms. Our loop
-# waits for the GPU after each step, so every step starts with an empty queue and the [host](../speed/launches.py) has to
-# catch up. Without that wait, a compiled step takes {{ gaps.free | .1f }} ms. Even then, there's an average gap of
-# {{ gaps.each | .1f }} µs before each of its {{ gaps.kernels }} kernels. CUDA graphs would shorten these gaps.
+# The GPU waits for its next kernel. On an H200, kernels run for {{ gaps.compiled_busy | .1f }} of the compiled step's
+# {{ gaps.compiled | .1f }} ms,[^cached] and for {{ gaps.eager_busy | .1f }} of the eager step's {{ gaps.eager | .1f }}
+# ms. Our loop waits for the GPU after each step, so every step starts with an empty queue and the
+# [host](../speed/launches.py) has to catch up. Without that wait, a compiled step takes {{ gaps.free | .1f }} ms. Even
+# then, the gap before each of its {{ gaps.kernels }} kernels is {{ gaps.each | .1f }} µs on average. CUDA graphs would
+# shorten these gaps.
 #
-# [^cached]: This step uses FlashAttention-2, and so did the compiled step labelled cuDNN.
+# [^cached]: This step uses FlashAttention-2. The compiled step labelled cuDNN requested cuDNN's kernel, but PyTorch ran
+#     FlashAttention-2 there, too.
 
 # %% [markdown]
 # ## Takeaways
@@ -1069,7 +1070,7 @@ assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that 
 #   pass by pass.
 # - Attention with stored scores and probabilities takes {{ missed.passes }} passes and {{ alone.stored | .0f }} ms of
 #   the eager step, while the GEMMs outside attention take {{ alone.products | .0f }} ms. A compiler fuses the passes
-#   between GEMMs; only FlashAttention removes those that remain.
+#   between GEMMs; only a fused attention kernel removes those that remain.
 # - MFU says how far you are from the peak, but not why. Time each part alone, and compare it with its bytes or FLOPs.
 
 # %% [markdown]

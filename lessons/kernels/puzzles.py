@@ -37,7 +37,7 @@
 # %% [markdown]
 # ## Thread index
 #
-# Almost every kernel begins with this line.
+# Almost every kernel begins by computing the index of its thread.
 
 # %%
 from tilewise import puzzle
@@ -96,4 +96,4 @@ puzzle("kernels/stride_loop")
 # - A correct kernel can still load each sector many times. What counts is which elements the lanes of a warp access
 #   in one instruction.
 #
-# Next, a kernel with several nested loops: [attention with one thread per query](serial_attention.py).
+# Next comes a kernel with several nested loops: [attention with one thread per query](serial_attention.py).

@@ -12,7 +12,7 @@
 # handles it runs only that loop. How much slower is this than running the same loop in every
 # thread: not at all, or {{ most.ways }}×?
 #
-# Both can be right, depending on which elements share a warp. On an H100, a kernel like this runs
+# Either answer can be right, depending on which elements share a warp. On an H100, a kernel like this runs
 # {{ sort_gain | .2g }}× faster once the elements are sorted by loop. The kernel still does the same arithmetic on the
 # same elements; only the assignment of elements to threads changes. The same assignment determines whether an `if` is
 # free or wastes most of the GPU.
@@ -40,9 +40,7 @@
 # [^four]: A common misconception: an SM runs one warp at a time. Each of its four warp schedulers can
 #     issue an instruction per cycle, from any of its warps that is ready.
 #
-# [^exactly]: A block of 40 threads gets two warps, and 24 lanes of the second are never active. On
-#     AMD's data-centre GPUs (CDNA), a warp is called a \wavefront and has 64 lanes, so portable code
-#     uses `warpSize`.
+# [^exactly]: A block of 40 threads gets two warps, and 24 lanes of the second are never active.
 #
 # ??? definition "SIMT"
 #     Single instruction, multiple threads: one instruction is issued for a warp, and each lane
@@ -189,9 +187,9 @@ def branching_at_random(n, steps):
 try_it(branching_at_random, TWO_WAYS, n=(1, 32, 256), steps=(1, 3, 20))
 
 # %% [markdown]
-# The simulator records the active mask of every instruction, so you can watch the warp diverge.
-# Play the launch below line by line: first line 15 runs with the odd lanes, then line 11 with the
-# even ones. CUDA doesn't say which path goes first.
+# The simulator records the active mask of every instruction, so you can watch the warp diverge. Play the launch below
+# line by line: first line 15 runs with the odd lanes, then line 11 with the even ones. CUDA doesn't specify which path
+# runs first.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, show
@@ -282,8 +280,7 @@ publish(
 
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the kernel is
-# {{ two.split | .3g }}× slower, whichever lanes diverge. The factor is slightly below two, because part of every run,
-# the launch included, is spent outside the two loops.
+# {{ two.split | .3g }}× slower, whichever lanes diverge.
 #
 # Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations per path.
 
@@ -362,15 +359,14 @@ publish(
 # ## Independent thread scheduling
 #
 # On Pascal and earlier, all lanes of a warp shared one program counter, so one path had to finish before the other
-# could start. Since compute capability 7.0 (Volta), each lane has its own program counter and call stack, which
-# NVIDIA calls [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The scheduler may
-# now switch between the paths of a diverged warp, so a lane can spin on a lock that another lane of its warp holds,
-# which used to deadlock. Divergence isn't any cheaper, as the H100 measurements above show: each instruction is still
-# issued for one path only.
+# could start. Since compute capability 7.0 (Volta), each lane has its own program counter and call stack, which NVIDIA
+# calls [*independent thread scheduling*](https://docs.nvidia.com/cuda/volta-tuning-guide/). The scheduler may now
+# switch between the paths of a diverged warp, so a lane can spin on a lock that another lane of its warp holds; on
+# earlier GPUs, this could deadlock. Divergence doesn't get any cheaper, as the H100 measurements above show: each
+# instruction is still issued for one path only.
 #
-# What you give up is guaranteed lockstep. Lanes usually reconverge right after the branch, but CUDA
-# doesn't promise it. If lanes of a warp exchange data through memory, call `__syncwarp()` between
-# the write and the read.
+# In exchange, you can't rely on lockstep: lanes usually reconverge right after the branch, but CUDA doesn't guarantee
+# it. If lanes of a warp exchange data through memory, call `__syncwarp()` between the write and the read.
 #
 # ??? definition "Independent thread scheduling"
 #     A scheduling model (compute capability 7.0 and later) in which each lane has its own program
@@ -379,10 +375,10 @@ publish(
 # %% [markdown]
 # ## Sorting work by path
 #
-# The second kernel has up to {{ most.ways }} paths and tests for them one after another, like a chain of `else if`;
-# the tests are cheap compared with the loops. Element `i` takes path `i` modulo the number of paths. The array
-# `order` assigns elements to threads in one of three ways: "interleaved", so that neighbouring lanes take different
-# paths; "shuffled", at random; or "sorted" by path, so that the lanes of a warp nearly always take the same one.
+# The second kernel has up to {{ most.ways }} paths and tests for them one after another, like a chain of `else if`; the
+# tests are cheap compared with the loops. Element `i` takes path `i` modulo the number of paths. The array `order`
+# decides which thread gets which element: "interleaved" gives neighbouring lanes different paths, "shuffled" is random,
+# and "sorted" gives nearly all lanes of a warp the same path.
 
 
 # %% tab="Pseudocode"
@@ -567,9 +563,7 @@ publish(
 # Sorted elements cost almost nothing extra, so sorting makes the kernel {{ sort_gain | .2g }}× faster.
 #
 # Shuffled elements are a little slower than the mean predicts. A launch ends when its busiest warp scheduler finishes,
-# and some schedulers happen to get more distinct paths than others. The H100 has 132 × 4 = 528 schedulers, so each gets
-# 16 of our warps. If blocks and warps are distributed round-robin, the busiest scheduler has {{ last.ways | .3g }}
-# distinct paths per warp, while the mean is {{ last.mean | .3g }}.
+# and some schedulers happen to get more distinct paths than others.
 #
 # Sorting isn't free: you pay for the sort, and reads and writes are no longer contiguous. It pays
 # off when the paths are long. Path tracers group rays by material for this reason; see
@@ -581,7 +575,7 @@ publish(
 # How do warps get to an SM in the first place? A single work distributor for the whole chip keeps the blocks of a
 # launch in a queue and assigns the next one to an SM with a free slot. How many slots an SM has depends on the
 # registers, the shared memory and the threads that each block needs, up to a fixed maximum. The SM splits the block
-# into warps and keeps the block's slot occupied until its last warp exits. CUDA promises no order among blocks, so a
+# into warps and keeps the block's slot occupied until its last warp exits. CUDA guarantees no order among blocks, so a
 # block must never wait for one that may not have started.
 
 # %% fold="Code of the figure"

@@ -9,8 +9,7 @@
 
 # %% [markdown]
 # On a Hopper GPU, cuBLAS multiplies two BF16 matrices of 4,096 × 4,096 in {{ hook.cublas | us }}. A naive kernel with
-# one thread per element of C takes {{ hook.naive | us }}. The last kernel on this page takes {{ beside.us | us }} and
-# is {{ fast.lines }} lines long.
+# one thread per element of C takes {{ hook.naive | us }}. The last kernel on this page takes {{ beside.us | us }}.
 #
 # You already have the parts: [the TMA](tma.py) copies tiles, mbarriers signal that they've arrived, and
 # [wgmma](wgmma.py) multiplies them. Put together in the obvious way, they leave you far behind cuBLAS. The difference
@@ -125,7 +124,7 @@ one_buffer(const __grid_constant__ TensorMap a_map,
 ONE_BUFFER.region("step")
 
 # %% [markdown]
-# Run it on the simulator. If A is all ones and B all halves, every element of C is K / 2.
+# Run it on the simulator. If every element of A is 1 and every element of B is 0.5, every element of C is K / 2.
 
 # %%
 A, B, C = np.ones((64, 128)), np.full((128, 256), 0.5), np.zeros((64, 256))
@@ -354,9 +353,9 @@ for kernel, on in (RUNG_RING, RUNG_TWO):
 
 # %% [markdown]
 # Each wait prevents one bug. Without the wait on `full`, a consumer multiplies bytes that haven't arrived. Without the
-# wait on `empty`, the producer laps the consumers and announces bytes to an mbarrier whose current phase hasn't
-# completed. Without the last `wgmma_wait`, the consumer stores unfinished accumulators. On a GPU, such a bug can pass a
-# test. The simulator reports each one:
+# wait on `empty`, the producer laps the consumers and sets an expected byte count on an mbarrier whose current phase
+# hasn't completed. Without the last `wgmma_wait`, the consumer stores unfinished accumulators. On a GPU, a kernel with
+# such a bug can still pass its tests. The simulator reports each one:
 
 # %% fold="Code of the check"
 
@@ -484,8 +483,8 @@ publish(
 # %% [markdown]
 # ## Two consumer warpgroups: fewer bytes per FLOP
 #
-# Why two consumers? With a 64 × 256 output tile, each SM has to load {{ small.per_clock | .0f }} bytes through the L2
-# per tensor-core cycle. A second consumer with 64 more rows reuses the same tile of B. That leaves
+# Why two consumers? With a 64 × 256 output tile, each SM has to load {{ small.per_clock | .0f }} bytes from the L2 in
+# every cycle of its tensor cores. A second consumer with 64 more rows reuses the same tile of B. That leaves
 # {{ large.per_clock | .0f }} bytes per cycle.
 #
 # A consumer thread needs {{ task.sums }} registers for its accumulators alone, while a producer needs very few, so
@@ -515,8 +514,8 @@ publish(
 # %% [markdown]
 # ## Persistent blocks and a loop over tiles
 #
-# A block that computes one tile starts with an empty ring and ends by waiting for its stores. A *persistent* kernel
-# launches one block per SM, and each block loops over tiles: the producer starts loading the next tile while the
+# A block that computes one tile starts with an empty ring and ends by waiting for its stores. A *persistent* kernel is
+# launched with one block per SM, and each block loops over tiles: the producer starts loading the next tile while the
 # consumers are still storing the previous one. The kernel reads the order of the tiles from an array.
 #
 # ??? definition "Persistent kernel | persistent kernels"
@@ -758,9 +757,9 @@ publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 # ## Tile order: row-major, grouped, Hilbert
 #
 # At any moment {{ waves.sms }} tiles are in flight, and they share rows of A and columns of B through the L2. In
-# row-major order, they cover a few long rows of tiles and therefore need all columns of B. If the order goes through
-# groups of eight rows, they cover something closer to a square, which takes fewer rows and columns in total. A Hilbert
-# curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
+# row-major order, they cover a few long rows of tiles and therefore need all columns of B. If the order works through
+# groups of eight rows, the tiles in flight cover something closer to a square, which needs fewer rows and columns in
+# total. A Hilbert curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
 
 
 # %% fold="Code of two of the orders"
@@ -829,9 +828,9 @@ publish(
 # Two tiles in the same column of C need the same tiles of B. So launch the blocks in clusters of two: each block loads
 # half of the tile of B, and the TMA writes it into the shared memory of both by
 # [multicast](clusters.py#multicast-one-load-for-all-blocks). The load on the L2 falls from {{ large.per_clock | .0f }}
-# to {{ pair.per_clock | .0f }} bytes per cycle per SM. In return, a buffer is free only when the consumers of *both*
-# blocks have read it, so each consumer arrives at both `empty` mbarriers. Since one of them is in the other block,
-# `mbarrier.arrive.release.cluster` may look like the safe choice.
+# to {{ pair.per_clock | .0f }} bytes per cycle per SM. The price is that a buffer is free only when the consumers of
+# *both* blocks have read it, so each consumer arrives at both `empty` mbarriers. Since one of them is in the other
+# block, `mbarrier.arrive.release.cluster` may look like the safe choice.
 #
 # Why pairs and not larger clusters? Ask the driver how many fit at once:
 
@@ -878,7 +877,7 @@ CLUSTERS = printed_numbers("matmul/hopper", "clusters_at_once", r"clusters of (\
 publish(fours={"at_once": CLUSTERS[4], "all": SMS // 4})
 
 # %% [markdown]
-# {{ fours.at_once }} clusters of four fit at once, not the {{ fours.all }} that {{ waves.sms }} SMs would hold, since
+# {{ fours.at_once }} clusters of four fit at once, not the {{ fours.all }} that {{ waves.sms }} SMs would hold, because
 # [a cluster has to fit into a GPC](clusters.py#gpcs-where-a-cluster-fits). Clusters of two use all SMs.
 
 # %% [markdown]
@@ -887,8 +886,7 @@ publish(fours={"at_once": CLUSTERS[4], "all": SMS // 4})
 # At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }}
 # [waves](tiles_and_waves.py), and in the last one some SMs idle. {{ rounds.even }} SMs need just as many waves, so
 # launch {{ rounds.even }} blocks. At this size, each wave of {{ rounds.even }} tiles on the Hilbert curve forms a
-# rectangle, which needs {{ rounds.even_kb | .0f }} KiB for each K tile. A wave of {{ rounds.sms }} tiles needs
-# {{ rounds.all_kb | .0f }} on average.
+# rectangle, which needs only {{ rounds.even_kb | .0f }} KiB for each K tile.
 
 # %% fold="Code of the numbers"
 PATH = hilbert(4096 // 128, 4096 // 256)
@@ -1153,8 +1151,7 @@ if PROFILES:
     )
 
 # %% [markdown]
-# With a single buffer, warps wait mostly for loads (`long_scoreboard`, which includes waits on an mbarrier). The last
-# version keeps the tensor cores as busy as cuBLAS does.
+# With a single buffer, warps wait mostly for loads (`long_scoreboard`, which includes waits on an mbarrier).
 
 # %% fold="Code of the figure"
 if complete(RATES):
@@ -1166,7 +1163,7 @@ if complete(RATES):
             roles=dict.fromkeys(at_4096, "measured")
             | {"cuBLAS": "block", "even waves, release.cluster": "waste"},
             title="The second consumer gains most; a wider release scope costs most",
-            caption="Throughput of each version at 4,096 × 4,096 × 4,096 and of cuBLAS, called by torch.matmul, recorded on an {machine} with random inputs. The table above lists the other sizes.",
+            caption="Throughput of each version at 4,096 × 4,096 × 4,096, and of cuBLAS called through torch.matmul, recorded on an {machine} with random inputs.",
         )
     )
 
@@ -1182,18 +1179,18 @@ if complete(RATES):
 #
 # At 4,096, the kernel reaches {{ beside.tflop | .0f }} TFLOP/s, {{ beside.of_units | .0% }} of the tensor cores' peak
 # (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS when called
-# by `torch.matmul`; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
+# through `torch.matmul`; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
 # heuristics. On an H200, we also timed the ten that cuBLASLt proposes. From 2,048 to 8,192, the kernel reaches
 # {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of the throughput of the best one: a tie.
 #
 # What about the hardware limit? On that H200, `wgmma` on operands that stay in shared memory reaches
-# {{ unfed.tflop | .0f }} TFLOP/s. At 8,192, the kernel reaches {{ unfed.reached | .0% }} of that and runs into the
-# GPU's power limit.
+# {{ unfed.tflop | .0f }} TFLOP/s. At 8,192, the kernel reaches {{ unfed.reached | .0% }} of that: its tensor cores are
+# busy, but the GPU's power limit lowers the clock.
 #
 # ## Fewer tiles than SMs
 #
-# At 1,024, there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel gets
-# {{ few_tiles.last | .0% }} of cuBLAS's throughput. The simple ring, with tiles half as high, gets
+# At 1,024, there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel reaches
+# {{ few_tiles.last | .0% }} of cuBLAS's throughput. The ring with one consumer, whose tiles are half as high, reaches
 # {{ few_tiles.ring | .0% }}. Besides smaller tiles, you can use *split-K*: see [FP32 GEMM at other
 # sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
 #
@@ -1204,8 +1201,9 @@ if complete(RATES):
 # %% [markdown]
 # ## Takeaways
 #
-# - Warp specialisation pays off through the larger tile it makes possible: a producer warpgroup, a ring with `full` and
-#   `empty` mbarriers, and two consumers that share each tile of B. With multicast, two blocks share that tile, too.
+# - Warp specialisation combines a producer warpgroup, a ring with `full` and `empty` mbarriers, and two consumers that
+#   share each tile of B. It pays off because it makes a larger tile possible. With multicast, two blocks share each
+#   tile of B.
 # - In a persistent kernel, the next tile's loads overlap the previous tile's stores.
 # - Don't use a wider release scope than you need. A needless `.release.cluster` cut the throughput to
 #   {{ gave.word | .2f }}×.
@@ -1213,8 +1211,8 @@ if complete(RATES):
 # ## In your own kernel
 #
 # In Nsight Compute, look at `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` first, then at the \stall
-# reasons in the source view: `long_scoreboard` at an `mbarrier.try_wait` on `full` means that loads are late (more
-# stages, a larger tile, multicast), and `membar` points to a fence that you may not need.
+# reasons in the source view: `long_scoreboard` at an `mbarrier.try_wait` on `full` means that loads are late (try more
+# stages, a larger tile or multicast), and `membar` points to a fence that you may not need.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise
@@ -1248,7 +1246,7 @@ def order_tests(order):
 exercise(
     "A tile order of your own",
     """
-    A GPU computes 64 tiles of C at a time, in the order of a list. Write `order(rows, columns)`: a list of all pairs
+    A GPU computes 64 tiles of C at a time, in the order given by a list. Write `order(rows, columns)`: a list of all pairs
     (row, column). If both sizes are multiples of 8, each run of 64 entries that starts at a multiple of 64 may touch at
     most 16 different rows and columns in total. Other sizes must be covered, too.
     """,

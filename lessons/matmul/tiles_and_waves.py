@@ -74,9 +74,9 @@ if RAN:
     )
 
 # %% [markdown]
-# You'll run into both effects whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked fine
-# on another GPU. NVIDIA's
-# [Matrix Multiplication Background User's Guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#dim-quantization)
+# You'll run into both effects whenever you choose sizes: a batch of 257 instead of 256, or a hidden size that looked
+# fine on another GPU. NVIDIA's [Matrix Multiplication Background User's
+# Guide](https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html#dim-quantization)
 # calls them *tile quantisation* and *wave quantisation*.
 
 # %% [markdown]
@@ -155,7 +155,7 @@ assert [tiles_of(*size, 128, 128)[0] for size in SIZES] == [4, 6, 9], "the text 
 # runs in *waves*. The last wave may be nearly empty, and it takes as long as a full one.
 #
 # Take four SMs with room for one block each. Eight blocks run in two full waves. Nine blocks need a third wave, in
-# which three SMs are idle. The ninth block costs a whole wave.
+# which three SMs are idle.
 #
 # In general, a launch of $n$ blocks that each take time $t$ takes
 #
@@ -283,10 +283,10 @@ publish(
 
 # %% [markdown]
 # {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per
-# SM, the step moves to {{ stand.two }} blocks. If we take the launch \overhead from the shortest run, no measured time
-# differs from the model by more than {{ stand.worst | .1%}}.
+# SM, the step moves to {{ stand.two }} blocks. No measured time differs from the model by more than
+# {{ stand.worst | .1%}}.
 #
-# So does higher occupancy help a GEMM in the same way? If two tiles fit on an SM, {{ stand.two }} tiles would run
+# Does a second resident block also move the step of a GEMM? If two tiles fit on an SM, {{ stand.two }} tiles should run
 # in a single wave.
 
 # %% [markdown]
@@ -365,11 +365,11 @@ from tilewise import try_it
 try_it(lambda M, N: multiplied(M, N, 40), PRODUCT, M=(1, 33, 96), N=(1, 65, 96))
 
 # %% [markdown]
-# There are two models. If slots are the limit, {{ fit.slots }} tiles take two waves with one resident block per SM and
-# a single wave with two. But a tile keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per
+# Two models are possible. If slots are the limit, {{ fit.slots }} tiles take two waves with one resident block per SM
+# and a single wave with two. But a tile keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per
 # multiply-add, and both tiles use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then
-# the time depends on the number of tiles on the busiest SM, resident or not, $\lceil n / S \rceil$, and the first step
-# comes after only {{ ask.sms }} tiles.
+# the time depends on $\lceil n / S \rceil$, the number of tiles that the busiest SM computes, whether or not they're
+# resident at the same time. The first step then comes after only {{ ask.sms }} tiles.
 #
 # To tell the two apart, we also launch the kernel with so much dynamic shared memory that only one block fits on an SM.
 
@@ -458,7 +458,7 @@ if complete(US):
             x="tiles of 32 × 32",
             y="time [µs]",
             title="The first step comes after 132 tiles, in both cases",
-            caption="A GEMM with 352 rows, 128 to 1,153 columns and K = 4,096, on an {machine}. Dashed: the number of tiles on the busiest SM, times the time of the first wave with one block per SM.",
+            caption="A GEMM with 352 rows, 128 to 1,153 columns and K = 4,096, on an {machine}. Dashed: the number of tiles on the busiest SM, multiplied by the duration of the first wave with one block per SM.",
         )
     )
 publish(
@@ -477,14 +477,14 @@ if complete(US):
     )
 
 # %% [markdown]
-# From 384 to 385 columns the work grows by {{ work.more | .1% }}. With one block per SM, the time grows by
-# {{ work.step | .0% }}; a full second wave would double it. A block whose tile has a single useful column loads almost
-# none of $B$, so it can finish earlier.
+# With 385 columns instead of 384, the work grows by only {{ work.more | .1% }}, but the number of tiles grows from 132
+# to 143. With one block per SM, the time grows by {{ work.step | .0% }}; a full second wave would double it. A block
+# whose tile has a single useful column loads almost none of $B$, so it can finish earlier.
 #
 # With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but the step is
 # smaller: {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster
-# than one. So neither model is exact: a second block can fill the gaps while the first one waits, but for the rest of
-# the time the two share a pipe.
+# than one. So neither model is exact: a second block can fill the gaps while the first one waits, but the rest of the
+# time, the two share a pipe.
 #
 # cuBLAS takes only {{ work.library_step | .0% }} longer for 385 columns than for 384. It has kernels for many tile
 # sizes and can also split $K$ among blocks.
@@ -497,12 +497,12 @@ if complete(US):
 # %% [markdown]
 # ## Choosing a tile
 #
-# Together, the two losses determine what fraction of the SMs' time is spent on elements of the result:
+# Together, the two losses determine the fraction of the SMs' time that is spent on elements of the result:
 #
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
-# Small tiles waste less in both ways, but a large tile reuses each element more often. So you trade off waste against
-# memory traffic, and the best tile depends on the size of the result. Move the sliders: at which sizes does an A100,
+# Small tiles waste less in both ways, but a large tile reuses each element more often. You trade off waste against
+# memory traffic, so the best tile depends on the size of the result. Move the sliders: at which sizes does an A100,
 # with its {{ a100 }} SMs, lose the most, and which of those are harmless on an H100?
 
 
@@ -587,18 +587,17 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # with 1,792 rows and columns takes {{ puzzle.before }} tiles of 256 × 128, and one with 1,793 takes {{ puzzle.after }},
 # which is {{ puzzle.last }} more than the GPU has SMs.
 #
-# A size that suits one GPU may not suit the next, but a rule helps: aim for a number of tiles just below a multiple of
-# the number of SMs, or for many waves. In a launch of $w$ waves, an almost empty last one wastes at most $1/w$ of the
-# time.
+# Choose sizes and tiles so that you get just under a multiple of the number of SMs, or many waves. In a launch of $w$
+# waves, an almost empty last one wastes at most $1/w$ of the time.
 
 # %% [markdown]
 # ## The answer
 #
-# According to the model, the multiplication takes {{ ask.model | .0f }}× the time: {{ ask.tiles }} tiles on
-# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. Two measurements support it. With one more block
-# than there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× the time. From 132 to 143 tiles,
-# the time of the tiled GEMM with one block per SM grows by {{ work.step | .0% }}: the time doesn't quite double,
-# because the new tiles are nearly empty.
+# According to the model, the multiplication takes {{ ask.model | .0f }}× as long: {{ ask.tiles }} tiles on
+# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. Two measurements support the model. With one more
+# block than there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× as long. From 132 to 143
+# tiles, the time of the tiled GEMM above, with one block per SM, grows by {{ work.step | .0% }}: the time doesn't quite
+# double, because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways

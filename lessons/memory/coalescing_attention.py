@@ -11,8 +11,8 @@
 # %% [markdown]
 # The three kernels of [parallel attention](../kernels/serial_attention.py) take {{ third.before_us | us }} for 1,024
 # queries on an H100. One of them, the scores kernel, fetches {{ third.fewer | .1f }}× as many sectors as it needs.
-# Suppose you keep every operation and change only the layout of three matrices and the index that runs along the
-# lanes. How much time does that save?
+# Suppose you keep every operation and change only the layout of three matrices and the index that runs along the lanes.
+# How much time does that save?
 
 # %% [markdown]
 # ## Which loads are uncoalesced?
@@ -22,9 +22,10 @@
 # the lanes run along the queries, `i`, and each reads along its own row of $S$: {{ sectors.stride_8 }} sectors again.
 # Only the weighted sum is coalesced.
 #
-# Let the lanes of the scores kernel run along the queries, too, and store $Q^\top$, $S^\top$ and $P^\top$. Now each
-# lane has a column of its own, and neighbouring lanes read neighbouring elements. `K[j, k]` is the same element for
-# the whole warp, so it takes a single sector. The price is one small extra launch that transposes $Q$.
+# Let the lanes of the scores kernel run along the queries, too, and store $Q$, $S$ and $P$ transposed, as $Q^\top$,
+# $S^\top$ and $P^\top$. Now each lane reads down its own column, and neighbouring lanes read neighbouring elements.
+# `K[j, k]` is the same element for the whole warp, so it takes a single sector. The price is one small extra launch
+# that transposes $Q$.
 
 # %% [markdown]
 # ## Four kernels
@@ -187,9 +188,10 @@ print("weights of each query add up to 1:", np.allclose(PT.sum(axis=0), 1))
 # %% [markdown]
 # ## Prediction and measurement
 #
-# If sectors set the pace, the scores kernel should be {{ third.fewer | .1f }}× faster. Softmax is limited by its long
-# chain of dependent operations, and the weighted sum was already coalesced, so neither should get faster. Together,
-# this predicts {{ third.expected_us | us }} instead of {{ third.before_us | us }}.
+# If the number of sectors determines the time, the scores kernel should be {{ third.fewer | .1f }}× faster. Softmax
+# seems to be limited by its long chain of dependent operations, and the weighted sum was already coalesced, so we
+# expect neither to get faster. In total, this predicts {{ third.expected_us | us }} instead of
+# {{ third.before_us | us }}.
 
 
 # %% fold="Code of the checks and of the prediction"
@@ -454,20 +456,18 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # and are {{ third_gain.times | .1f }}× faster than before.
 #
 # The scores kernel gets {{ step.scores.times | .1f }}× faster, more than the sectors predict, because a request costs
-# one L1 look-up per cache line.
+# one L1 look-up per cache line: on an H200, the average falls from {{ l1.lookups_before | .1f }} look-ups to
+# {{ l1.lookups_now | .0f }}.
 #
-# Counters on an H200 confirm this: a request took {{ l1.lookups_before | .1f }} look-ups before and takes
-# {{ l1.lookups_now | .0f }} now.
-#
-# Softmax gets {{ step.softmax.times | .1f }}× faster, although its chain is as long as before. Each iteration waits
-# for its load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one: a warp
-# waited for loads {{ l1.waits_before | .0% }} of the time before, and waits {{ l1.waits_now | .0% }} now.
+# Softmax gets {{ step.softmax.times | .1f }}× faster, although its chain is as long as before. Each iteration waits for
+# its load, and a request for {{ sectors.stride_8 }} lines takes longer to complete than a request for one. The fraction
+# of its time that a warp waits for loads falls from {{ l1.waits_before | .0% }} to {{ l1.waits_now | .0% }}.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - With the lanes along the queries and three matrices transposed, attention is {{ third_gain.times | .1f }}× faster with
-#   the same operations.
+# - A load is coalesced if the index that runs along the lanes is the array's contiguous one. Swap the thread indices,
+#   or store the array transposed.
 # - If all lanes need the same element, one sector serves the whole warp.
 # - Coalescing also speeds up a chain of dependent operations that wait for loads: a request for one cache line takes
 #   less time than a request for {{ sectors.stride_8 }}.
@@ -475,8 +475,9 @@ assert not l1["waits_before"] < 1.5 * l1["waits_now"], "the text says that a loa
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute's source view, sort the loads by `memory_l2_theoretical_sectors_global_excessive`: it counts the sectors
-# beyond those that a coalesced access would need. Then change which index `threadIdx.x` maps to, or store the array transposed.
+# In Nsight Compute's source view, sort the loads by `memory_l2_theoretical_sectors_global_excessive`: it counts the
+# sectors beyond those that a coalesced access would need. Then change which index `threadIdx.x` maps to, or the array's
+# layout.
 
 # %%
 from tilewise import exercise
@@ -485,13 +486,13 @@ exercise(
     "Lanes along the keys, K transposed",
     """
     Keep the lanes along the keys, as in the original scores kernel, and store $K^\\top$ instead of $Q^\\top$. How many
-    sectors does a warp need per iteration of the loop over `k`, and which step suffers later?
+    sectors does a warp need per iteration of the loop over `k`, and which later step suffers?
     """,
-    hint="For each array, ask which element lane t reads at one k.",
+    hint="For each array, ask which element lane t reads for a given k.",
     explanation="Five: four for 32 neighbouring elements of a row of the transposed K, and one for the element of Q that all lanes share. That's the same as with lanes along the queries. But S is then stored row by row, so the softmax kernel with one thread per row still needs 32 sectors per request.",
 )
 
 # %% [markdown]
 # Two problems remain: the transpose of $Q$ has uncoalesced loads or stores, and softmax's one thread per query can't
-# keep the GPU busy. The lessons on \bank conflicts and parallel \reductions deal with them; the lesson on [number
+# keep the GPU busy. The lessons on \bank conflicts and parallel \reductions deal with them, but the lesson on [number
 # formats](precision.py) comes first.

@@ -10,7 +10,7 @@
 # %% [markdown]
 # Seven of the launches below transpose the same matrix of {{ ask.side | , }} × {{ ask.side | , }} floats, and the
 # eighth transposes a small one. At the data sheet's peak bandwidth, reading and writing the large matrix takes
-# {{ ask.bytes_us | us }}. Two launches come close, and the slowest takes {{ ask.slowest_us | us }}.
+# {{ ask.bytes_us | us }}.
 #
 # Nsight Compute, NVIDIA's kernel profiler, offers {{ profiler.known | , }} metrics, but only a few are needed to find
 # what's wrong with each launch.
@@ -573,13 +573,13 @@ publish(
 # %% [markdown]
 # ## Speed of Light: which unit is busy?
 #
-# First check that the launch is large enough to fill the GPU. `launch__waves_per_multiprocessor` divides the number
-# of blocks by how many fit on the GPU at once. For the small matrix it's {{ seen.small.waves | .2f }}, so most SMs
-# have nothing to do, and nothing else in that profile matters.
+# First check that the launch is large enough to fill the GPU. `launch__waves_per_multiprocessor` divides the number of
+# blocks by how many fit on the GPU at once. For the small matrix, it's {{ seen.small.waves | .2f }}, so most SMs have
+# nothing to do, and nothing else in that profile matters.
 #
-# Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a percentage
-# of its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
-# kernel is latency-bound. In between, it may be either.
+# Then read the first section, *GPU Speed Of Light Throughput*. It gives the utilisation of each unit as a percentage of
+# its peak. Nsight Compute's rule of thumb: above 80%, the unit limits the kernel; if all units are below 60%, the
+# kernel is latency-bound. Between the two, it may be either.
 #
 # ??? definition "Speed of Light"
 #     Nsight Compute's name for utilisation: what a unit achieved, as a percentage of the most it can sustain.
@@ -627,7 +627,8 @@ if METRICS:
 # %% [markdown]
 # Most of the diagnosis is in this figure. Three kernels keep DRAM busy, though only the first two are fast. The naive
 # kernel keeps L2 busy, the unpadded tile keeps shared memory busy, and the 64-bit division keeps the SM itself busy
-# with instructions. The launch with one block per SM keeps no unit busy, so its warps must be waiting.
+# with instructions. Apart from the small matrix, only the launch with one block per SM keeps no unit busy: its warps
+# must be waiting.
 
 # %% [markdown]
 # ## Instruction roofline: memory or instructions?
@@ -636,8 +637,8 @@ if METRICS:
 # has none. For such kernels, Nan Ding and Samuel Williams proposed an [instruction
 # roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp instructions per
 # memory transaction of 32 bytes. The sloping roof is the peak bandwidth. The horizontal roof is the issue rate:
-# {{ roof.schedulers }} warp schedulers each issue at most one instruction per cycle, or {{ roof.issue_g | ,.0f }}
-# billion per second.
+# {{ roof.schedulers }} warp schedulers each issue at most one instruction per cycle, which makes
+# {{ roof.issue_g | ,.0f }} billion per second in total.
 
 # %% fold="Code of the figure"
 ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
@@ -686,14 +687,14 @@ if METRICS:
     )
 
 # %% [markdown]
-# The padded tile and the register shuffles are close to the sloping roof: only fewer bytes would make them faster. The
-# 64-bit division is furthest to the right, with {{ seen.dividing.instructions | .0f }} instructions per element instead
-# of {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are directly below the padded tile:
-# they execute the same instructions and move the same bytes, but spend more time waiting.
+# The padded tile and the register shuffles are close to the sloping roof: they could be faster only if they moved fewer
+# bytes. The 64-bit division is furthest to the right, with {{ seen.dividing.instructions | .0f }} instructions per
+# element instead of {{ seen.padded.instructions | .0f }}. The unpadded tile and one block per SM are directly below the
+# padded tile: they execute the same instructions and move the same bytes, but spend more time waiting.
 #
-# If the SM is busy, *Compute Workload Analysis* shows which of its pipes are. For the division it's integer arithmetic,
-# with ALU at {{ seen.dividing.alu | .0% }} and XU, the pipe for special functions and conversions, at
-# {{ seen.dividing.xu | .0% }}.
+# If the SM is busy, *Compute Workload Analysis* shows which of its pipes are. In the kernel with the 64-bit division,
+# integer arithmetic is the cause: the ALU pipe is at {{ seen.dividing.alu | .0% }}, and XU, the pipe for special
+# functions and conversions, is at {{ seen.dividing.xu | .0% }}.
 #
 # ??? definition "Issue slot | issue slots"
 #     A cycle of a warp scheduler. The slot is used if the scheduler issues an instruction in that cycle.
@@ -702,8 +703,8 @@ if METRICS:
 # ## Memory traffic: is it more than the task needs?
 #
 # Now compare the counts in *Memory Workload Analysis* with the traffic that the task requires. A transpose needs 8
-# bytes of DRAM traffic per element. A warp's load or store of 32 floats needs four sectors, a shared-memory load one
-# wavefront, and local memory isn't needed at all.
+# bytes of DRAM traffic per element. A warp's load or store of 32 floats needs four sectors, and a shared-memory load
+# needs one wavefront. Local memory isn't needed at all.
 
 # %% fold="Code of the table"
 COLUMNS = (
@@ -749,26 +750,26 @@ publish(
 # Three faults show up:
 #
 # - The naive kernel's stores touch {{ seen.no_box.store | .0f }} sectors per request instead of
-#   {{ seen.padded.store | .0f }}, so L2 gets {{ write_more.l2 | .0f }}× the writes. L2 combines them, so little of
-#   the extra traffic reaches DRAM.
+#   {{ seen.padded.store | .0f }}, so L2 receives {{ write_more.l2 | .0f }}× as many writes. L2 combines them, so little
+#   of the extra traffic reaches DRAM.
 # - The unpadded tile needs {{ seen.no_padding.wavefronts | .0f }} wavefronts per shared-memory load. The padded tile
 #   needs {{ seen.padded.wavefronts | .0f }}.
-# - The register cap makes threads spill to local memory, and DRAM moves {{ seen.spilling.moved | .1f }}× the minimum:
-#   it's busy, but much of the traffic is wasted.
+# - The register cap makes threads spill to local memory, and DRAM moves {{ seen.spilling.moved | .1f }}× as many bytes
+#   as the task needs.
 
 # %% [markdown]
-# **Why does the naive kernel, the slowest, have the best hit rate in L2?** Without spills, every read misses, because
-# each element is read once, and every write hits, because L2 accepts it without fetching anything. With as many reads
-# as writes, the hit rate is {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times,
-# which raises it to {{ seen.no_box.hits_model | .0% }}. So useless hits raise the hit rate: always look at the
-# traffic, too.
+# **Why does the naive kernel, the slowest, have the best hit rate in L2?** Every read misses, because each element is
+# read once, and every write hits, because L2 accepts it without fetching anything. With equal numbers of reads and
+# writes, the hit rate is {{ seen.padded.hits_model | .0% }}. The naive kernel writes each sector eight times, so its
+# hit rate is {{ seen.no_box.hits_model | .0% }}. Useless hits raise the hit rate, so always look at the traffic as
+# well.
 
 # %% [markdown]
 # ## Source view: which line is at fault?
 #
 # Nsight Compute's *Source* page attributes counters and stall samples to lines of your code, if you compile with
 # `-lineinfo`. Sort by the counter that turned out to be too large in the previous sections, such as *L1 Wavefronts
-# Shared*. The simulator counts the same traffic per line without a GPU, here for the unpadded tile.
+# Shared*. Without a GPU, the simulator counts the same traffic per line; these are its counts for the unpadded tile.
 
 # %%
 lines = launch_of("no padding", 128, 128).simulate().lines
@@ -810,13 +811,13 @@ publish(line={"number": LOAD, "wavefronts": culprit.shared_load.wavefronts / cul
 # In each cycle, a resident warp either issues an instruction or has a *stall reason*. The section *Warp State
 # Statistics* adds up the cycles by reason:
 #
-# - *long \scoreboard*: waits for a value from global or local memory
-# - *short \scoreboard*: waits for a value from shared memory or a shuffle
-# - *barrier*: waits for other warps at `__syncthreads`
+# - *long \scoreboard*: the warp waits for a value from global or local memory
+# - *short \scoreboard*: the warp waits for a value from shared memory or a shuffle
+# - *barrier*: the warp waits for other warps at `__syncthreads`
 # - *MIO throttle*: the queue for shared-memory instructions and shuffles is full
 # - *LG throttle*: the queue for global and local memory instructions is full
-# - *drain*: has finished, but waits for its last stores to be accepted
-# - *not selected*: is ready, but the scheduler picked another warp
+# - *drain*: the warp has finished, but is waiting for its last stores to be accepted
+# - *not selected*: the warp is ready, but the scheduler picked another one
 #
 # ??? definition "Stall reason | stall reasons"
 #     Why a resident warp doesn't issue its next instruction in a given cycle.
@@ -849,8 +850,8 @@ publish(
 # %% [markdown]
 # If you read it first, this figure is misleading. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is
 # long \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
-# {{ seen.few_warps.waiting | .0% }} with one block per SM, which is {{ stalled.slower | .1f }}× slower. But the warps
-# of any memory-bound kernel wait for memory.
+# {{ seen.few_warps.waiting | .0% }} with one block per SM, although that launch is {{ stalled.slower | .1f }}× slower.
+# But the warps of any memory-bound kernel wait for memory.
 #
 # Stall reasons are useful when no unit is busy, as with one block per SM. Its warps wait for loads, and its achieved
 # occupancy is only {{ seen.few_warps.occupancy | .0% }}, so by
@@ -861,8 +862,7 @@ publish(
 # %% [markdown]
 # ## The reading order as a program
 #
-# Here's the order as {{ order.questions }} questions, each with the metrics it needs. The first "yes" ends the
-# reading.
+# Here's the order as {{ order.questions }} questions, each with the metrics it needs. Stop at the first "yes".
 
 # %%
 QUESTIONS = (
@@ -1030,8 +1030,7 @@ publish(
 # {{ chain.compiled_few.busy | .1f }} µs. With 65,536 rows, the GPU is busy {{ chain.eager_many.utilisation | .0% }} of
 # the time even in eager mode; in that case, profile the kernels.
 #
-# [^overhead]: Recording a timeline slows down the host, so without it the gaps are shorter. But they remain, because
-#     [a launch takes a few microseconds](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host).
+# [^overhead]: Recording a timeline slows down the host and so lengthens the gaps.
 
 # %% [markdown]
 # ## The answer
@@ -1051,9 +1050,9 @@ publish(
 #
 # ## In your own kernel
 #
-# Run `ncu --set full` on one launch and look at `launch__waves_per_multiprocessor` first: below 1, launch more blocks.
-# Then compare `dram__throughput`, `lts__throughput`, `l1tex__throughput` and `sm__throughput`. If all four are below
-# 60%, go to the stall reasons; otherwise divide the busiest unit's traffic by what your task needs.
+# Run `ncu --set full` on one launch and look at `launch__waves_per_multiprocessor` first: if it's well below 1, launch
+# more blocks. Then compare `dram__throughput`, `lts__throughput`, `l1tex__throughput` and `sm__throughput`. If all four
+# are below 60%, go to the stall reasons; otherwise divide the busiest unit's traffic by what your task needs.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
 from tilewise import exercise

@@ -35,8 +35,7 @@ PUZZLE = Puzzle(
     name="kernels/map",
     title="Square every element: the thread index",
     task="""
-    Set `out[i]` to the square of `a[i]` for every element. There are exactly as many threads as
-    elements.
+    Set `out[i]` to the square of `a[i]` for every element.
     """,
     launch="a one-dimensional grid with exactly one thread per element.",
     code=CODE,

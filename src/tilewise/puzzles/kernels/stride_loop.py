@@ -55,12 +55,12 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             lambda v: 2 * sectors(v["n"]),
-            "a sector holds 8 floats, and both inputs are read once",
+            "a sector holds 8 floats, both inputs are read once, and the output is written once",
         ),
         Limit(
             "global_store.sectors",
             lambda v: sectors(v["n"]),
-            "the output is written once",
+            "a sector holds 8 floats, both inputs are read once, and the output is written once",
         ),
     ),
     blanks=(

@@ -63,7 +63,7 @@ PUZZLE = Puzzle(
         Limit(
             "global_store.sectors",
             lambda v: row_sectors(v["rows"], v["cols"]),
-            "the result is contiguous, and 32 consecutive floats span at most 5 sectors",
+            "only stores are counted, and 32 consecutive floats of the output span at most 5 sectors",
         ),
     ),
     blanks=(
