@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tilewise.course.lesson import Lesson
-from tilewise.course.terms import Term, Terms, Use
+from tilewise.course.terms import Terms, Use
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,6 @@ class Course:
     def uses(self, lesson_id: str) -> tuple[Use, ...]:
         """The first use of each term in a lesson."""
         return self.terms.uses(self.by_id[lesson_id])
-
-    def terms_so_far(self, lesson_id: str) -> tuple[Term, ...]:
-        """The terms of all lessons up to and with this one, in reading order."""
-        order = [lesson.id for lesson in self.lessons]
-        so_far = set(order[: order.index(lesson_id) + 1])
-        return tuple(term for term in self.terms.terms if term.lesson_id in so_far)
 
     @cached_property
     def signature(self) -> str:

@@ -191,7 +191,7 @@ class Measurement(Output):
     def _legend(self, context: Context) -> str:
         """What the columns mean, as HTML."""
         page = escape(f"{context.link('conventions/').rstrip('/')}/#where-a-number-comes-from")
-        launch = ", plus the time of an empty launch" if self.provenance else ""
+        launch = ", or the time of an empty launch if that is longer" if self.provenance else ""
         return (
             '<p class="tw-measurement-note">Bound: the shortest time that the roofline model allows'
             f'{launch}. Recorded: the median of many runs. <a href="{page}">What each column means</a></p>'

@@ -71,10 +71,8 @@ class ExerciseOutput(Task):
             parts.append(folded("Tests", "tests", fence(self.tests, ".python")))
         if self.answer or self.explanation:
             code = fence(self.answer, f".{self.language}") if self.answer else ""
-            title = f"Answer (checked in every build{self._rejected()})" if self.tests else "Answer"
-            parts.append(
-                folded(title, "answer", "\n\n".join(part for part in (self.explanation, code) if part))
-            )
+            answer = "\n\n".join(part for part in (self.explanation, code) if part)
+            parts.append(folded("Answer", "answer", answer))
         inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
         title = escape(attribute(self.title), quote=False)
         return f'!!! exercise "{title}"\n\n{inside}'

@@ -101,7 +101,7 @@ class PuzzleOutput(Task):
             for at, hint in enumerate(self.hints, start=1)
         ]
         answer = f"{self.after}\n\n{fence(self.solution, '.cuda')}"
-        parts.append(folded("Solution (checked in every build)", "answer", answer))
+        parts.append(folded("Solution", "answer", answer))
         inside = textwrap.indent("\n\n".join(parts), "    ", lambda line: bool(line.strip()))
         return f'!!! exercise puzzle "{escape(attribute(self.name), quote=False)}"\n\n{inside}'
 

@@ -12,7 +12,7 @@ from html import escape
 
 from tilewise.build.installation import Package
 from tilewise.build.page.layout import GLOSSARY, href, page_link, source_link, source_path
-from tilewise.build.page.prose import Edit, edited, rewritten_link, tooltip
+from tilewise.build.page.prose import Edit, edited, rewritten_link
 from tilewise.build.page.reading_time import reading_time
 from tilewise.build.run import LessonRun
 from tilewise.course.lesson import Lesson
@@ -124,29 +124,18 @@ def further(lesson: Lesson, course: Course) -> str:
 
 
 def terms(lesson: Lesson, course: Course) -> str:
-    """Folded: the terms that a lesson adds, and all so far; empty where there are none."""
-    so_far = course.terms_so_far(lesson.id)
-    if not so_far:
-        return ""
+    """Folded: the terms that a lesson adds; empty where there are none."""
     added = course.terms.of_lesson(lesson.id)
-    parts = ["## Terms { #terms .tw-terms }"]
-    if added:
-        entries = [
-            f"- [{term.title}](#{term.anchor}){{ .tw-term-entry }}: {term.first_sentence_markdown}"
-            for term in added
-        ]
-        many = "One term" if len(added) == 1 else f"{len(added)} terms"
-        parts.append(folded(f"{many} new in this lesson", "terms", "\n".join(entries)))
-    else:
-        parts.append("This lesson introduces no new terms.")
-    glossary = page_link(lesson.id, GLOSSARY)
-    listed = ", ".join(
-        f'[{term.title}]({source_link(lesson.id, term.lesson_id)}#{term.anchor} "{tooltip(term)}")'
-        for term in so_far
-    )
-    count = "The one term so far" if len(so_far) == 1 else f"All {len(so_far)} terms so far, in reading order"
-    parts.append(folded(count, "terms", f"{listed}.\n\nEach with its definition: [glossary]({glossary})."))
-    return "\n\n".join(parts)
+    if not added:
+        return ""
+    entries = [
+        f"- [{term.title}](#{term.anchor}){{ .tw-term-entry }}: {term.first_sentence_markdown}"
+        for term in added
+    ]
+    many = "One term" if len(added) == 1 else f"{len(added)} terms"
+    entries.append(f"\nAll terms of the course: [glossary]({page_link(lesson.id, GLOSSARY)}).")
+    new = folded(f"{many} new in this lesson", "terms", "\n".join(entries))
+    return f"## Terms {{ #terms .tw-terms }}\n\n{new}"
 
 
 def glossary(course: Course) -> str:
