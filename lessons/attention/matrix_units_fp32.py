@@ -1,8 +1,12 @@
-# --- title: "Split-half FP32 attention on tensor cores" needs: [attention/matrix_units] further: attention/matrix_units
-# summary: "Tensor cores multiply FP16 numbers, but not FP32. Can three FP16 multiplications give FP32 accuracy, and if
-# so, how much time do they save over FMAs?" description: "FP32 attention on FP16 tensor cores: each element is split
-# into a high and a low half, three MMAs replace one, with its accuracy, its range and its speed next to FP32 FMAs."
-# date: 2026-11-23 tags: [FP32, tensor cores, split-half GEMM, FP16] ---
+# ---
+# title: "Split-half FP32 attention on tensor cores"
+# needs: [attention/matrix_units]
+# further: attention/matrix_units
+# summary: "Tensor cores multiply FP16 numbers but not FP32. Can three FP16 multiplications give FP32 accuracy, and if so, how much time do they save over FMAs?"
+# description: "FP32 attention on FP16 tensor cores: each element is split into a high and a low half, three MMAs replace one, with its accuracy, its range and its speed next to FP32 FMAs."
+# date: 2026-11-23
+# tags: [FP32, tensor cores, split-half GEMM, FP16]
+# ---
 
 # %% [markdown]
 # [Kernel 7](matrix_units.py) rounds its operands to BF16. If you need FP32 accuracy, only FMAs are left: [the fastest
@@ -481,8 +485,8 @@ THREE_PRODUCTS.region("three")
 # sums in their accumulators less accurately than FMAs do. So for $QK^T$, this kernel lets tensor cores add only 16
 # terms at a time, and FP32 additions do the rest.
 #
-# Run it on two queries and three keys. All scores are 0, and $V$ is an identity matrix, so the unnormalised output
-# divided by the sum of the weights is 1/3 in each of the first three columns:
+# Run it on two queries and three keys. All scores are 0, and the first three columns of $V$ are an identity matrix, so
+# the unnormalised output divided by the sum of the weights is 1/3 in each of these columns:
 
 # %%
 Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)

@@ -261,7 +261,7 @@ publish(
 # CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` sets the maximum amount that the \L2
 # fetches from memory on a miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back. If the
 # memory itself delivers 64 bytes at a time, a limit of 32 should change nothing. If it's the L2 that fetches 64 bytes
-# at a time, the jump in time between strides of 8 and 16 should disappear.
+# at a time, the jump between strides of 8 and 16 should move.
 #
 # A stride of $s$ spans $4s$ bytes, so that's how much the L2 should fetch per element on average, up to the limit. With
 # a limit of 32, the time should therefore stop growing at a stride of 8; with 64, at 16; with 128, at 32. The H200, on
@@ -464,6 +464,7 @@ publish(
 # - The SMs request 32-byte sectors, but the L2 may fetch more from memory: 64 bytes by default here. A lone sector
 #   then costs as much as a pair.
 # - It's the L2 that sets this size, not the DRAM: `cudaLimitMaxL2FetchGranularity` changes it to 32 or 128 bytes.
+# - Before you change the limit, change the layout: an array for each field removes the stride.
 
 # %% [markdown]
 # ## In your own kernel
