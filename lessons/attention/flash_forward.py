@@ -1378,7 +1378,7 @@ if spent:
             ],
             unit="cycles",
             title="Two GEMMs take most of the time; the first wait is pure loss",
-            caption="Median cycles that a block of Kernel 6 spends in each part, for N = 1,024 with one key tile per split, recorded on an {machine} with a cold L2.",
+            caption="Median number of cycles that a block of Kernel 6 spends in each part, for N = 1,024 with one key tile per split, recorded on an {machine} with a cold L2.",
         )
     )
 publish(

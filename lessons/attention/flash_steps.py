@@ -59,7 +59,7 @@ if WAS:
             x="cycles of a block",
             form=",.0f",
             title="Kernel 6 takes far longer than its FMAs",
-            caption="Median cycles that a block of Kernel 6 spends in each part, and the cycles that its four schedulers need to issue all FMAs. N = 1,024, recorded on an {machine} with a cold L2.",
+            caption="Median number of cycles that a block of Kernel 6 spends in each part, and the cycles that its four schedulers need to issue all FMAs. N = 1,024, recorded on an {machine} with a cold L2.",
         )
     )
 publish(

@@ -116,15 +116,12 @@ publish(
 )
 
 # %% [markdown]
-# To keep the tensor cores busy, let them work on one tile during the softmax of another.
-#
 # ## RS-wgmma: P stays in registers
 #
 # Start with a kernel that can't overlap anything: one warpgroup, 64 queries, a single key tile. For now, V is stored
-# transposed, as `[d][keys]`, so that all operands are K-major. Between the loads and the stores there are three steps.
+# transposed, as `[d][keys]`, so that all operands are K-major. Between the loads and the stores, there are three steps.
 #
-# 1. $S = QK^\top$. Q and K are in shared memory, so this is the `wgmma` you already know, which CUTLASS calls the
-#    *SS* form.
+# 1. $S = QK^\top$. Q and K are in shared memory, so this is the `wgmma` of the GEMM, which CUTLASS calls the *SS* form.
 # 2. Softmax, in place. [Four lanes share a row](../matmul/wgmma.py#the-accumulator-layout), so two shuffles give a row's
 #    maximum.
 # 3. $O = PV$. P is the left operand, and it's already in registers. The *RS* form of `wgmma` reads operand A from
@@ -392,9 +389,9 @@ expect_hazard(
 # %% [markdown]
 # ## V as an MN-major operand
 #
-# Nobody stores V transposed. In $QK^\top$ the sum runs over $d$, which is contiguous in both Q and K: both are K-major. In
-# $PV$ the sum runs over the keys, and V stores one key per row. So, as stored, V is MN-major, like B in the GEMM. Set
-# the transpose bit to 1, leave SBO at 1,024, and change the other offsets:
+# Nobody stores V transposed. In $QK^\top$, the sum runs over $d$, which is contiguous in both Q and K: both are
+# K-major. In $PV$, the sum runs over the keys, and V stores one key per row. So, as stored, V is MN-major, like B in
+# the GEMM. Set the transpose bit to 1, leave SBO at 1,024, and change the other offsets:
 #
 # | operand | sum runs over | LBO | step per 16 elements of the sum |
 # |---|---|---|---|
@@ -600,9 +597,9 @@ ONE_WARPGROUP.region("loop")
 # %% [markdown]
 # ## Two consumer warpgroups
 #
-# You know the first remedy from [the GEMM](../matmul/hopper.py#warp-specialisation-producer-and-consumer-warpgroups): a
-# producer warpgroup loads, and two consumer warpgroups compute. Each consumer has its own 64 queries, and both read the
-# same tiles of K and V. While one computes a softmax, the other may use the tensor cores.
+# As in [the GEMM](../matmul/hopper.py#warp-specialisation-producer-and-consumer-warpgroups), let a producer warpgroup
+# load and two consumer warpgroups compute. Each consumer has its own 64 queries, and both read the same tiles of K and
+# V. While one computes a softmax, the other may use the tensor cores.
 #
 # K and V have separate mbarriers: $QK^\top$ can start as soon as K has arrived, and K's buffer is free again long
 # before V's. The producer loads the key tiles from last to first, so that only the first iterations need a mask.
@@ -739,7 +736,7 @@ FLASH_WGMMA.region("consumer")
 # a GEMM has read its buffer. `take_turn` and `pass_turn` compile to nothing as long as `TURNS` is 0; ignore them until
 # the section on ping-pong.
 #
-# Leave out the wait for `k_full`, or both calls of `wgmma_wait<0>` before the softmax, and the simulator reports:
+# Leave out the wait for `k_full`, or both calls to `wgmma_wait<0>` before the softmax, and the simulator reports:
 
 
 # %% fold="Code of the checks"
@@ -1044,8 +1041,8 @@ show(
 # per thread, not counting addresses and loop counters. So the consumers [raise their
 # limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
 #
-# With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64, it makes
-# them *slower*, {{ overlap.gain_64 | .2f }}× as fast.
+# With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64, it *slows
+# them down* to {{ overlap.gain_64 | .2f }}× their former speed.
 #
 # [^timed]: The timed kernel is Kernel 8 below, without ping-pong and with one tile per block.
 #
@@ -1143,8 +1140,8 @@ publish(
 # %% [markdown]
 # With $d$ = 128, ping-pong gains nothing on the GPU: {{ turns.gain_128 | .2f }}×. With $d$ = 64, ping-pong makes the
 # kernel with overlap {{ turns.gain_64 | .2f }}× faster, which makes up for the loss.[^phase] At two barrier
-# instructions per tile, ping-pong is cheap insurance, so Kernel 8 always uses it. In the kernel's loop, the tensor
-# cores are now busy {{ turns.busy | .0% }} of the time.
+# instructions per tile, ping-pong is cheap insurance, so Kernel 8 always uses it. With $d$ = 128, the tensor cores are
+# now busy {{ turns.busy | .0% }} of the time in the loop.
 #
 # [^phase]: The model doesn't explain this gain: in the timed blocks, the consumers were [out of phase even without
 #     ping-pong](hopper_measured.py#where-the-rest-goes). The cause of the loss is unknown.
@@ -1358,10 +1355,10 @@ flash_hopper(const __grid_constant__ TensorMap q_map,
 FLASH_HOPPER.region("list")
 
 # %% [markdown]
-# Lists also fix the load imbalance. Under a causal mask, the last query tile of a head sees all keys, and the first
+# The lists also fix a load imbalance. Under a causal mask, the last query tile of a head sees all keys, and the first
 # sees a single tile. With one block per tile, launched in order, the longest tiles of the last head start last.
-# *Longest-processing-time-first* scheduling ([Graham, 1969](https://doi.org/10.1137/0117039)) sorts the tiles by
-# length and gives each to the block with the least work so far. For two heads of 16,384 queries, the busiest of
+# *Longest-processing-time-first* scheduling ([Graham, 1969](https://doi.org/10.1137/0117039)) sorts the tiles by length
+# and gives each to the block with the least work so far. For two heads of 16,384 queries, the busiest of
 # {{ schedule.sms }} SMs then has only {{ schedule.balanced | .1% }} more work than the average, instead of
 # {{ schedule.order | .0% }}.
 
@@ -1492,15 +1489,14 @@ show(
     timeline(
         [one for how in SCHEDULES for one in spans_of_lists(how)],
         unit="key tiles",
-        title="Longest first finishes in the time of 7 key tiles instead of 9",
+        title="Longest first finishes in the time that 7 key tiles take, instead of 9",
         caption="Under a causal mask, query tile 0 sees one key tile, and tile 3 sees four. The number in each bar is its query tile; the colour shows its head. Launched in order, with one block per query tile, each block starts on the first SM that becomes free.",
     )
 )
 
 # %% [markdown]
 # Without a mask, where all tiles are equally long, lists make the kernel {{ schedule.gain | .2f }}× faster. Under a
-# causal mask, they make it {{ schedule.gain_causal | .1f }}× faster, [a larger gain](hopper_scheduling.py) than any
-# other step on this page brings.
+# causal mask, they make it {{ schedule.gain_causal | .1f }}× [faster](hopper_scheduling.py).
 #
 # At the end of its list, a consumer issues its last $QK^\top$ once more and ignores the result: a branch around a
 # `wgmma` could make the compiler [serialise the `wgmma`s](../matmul/wgmma.py#fence-commit-wait). O is stored with
@@ -1776,8 +1772,8 @@ publish(
 #
 # In Nsight Compute, add `sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active`, the utilisation of the pipe that
 # computes exponentials, to the utilisation of the tensor pipe: only a sum above 100% proves that the two overlap. No
-# counter shows the phase of two warpgroups. To see it, let each one record `clock64()` at two points in its loop, and
-# plot the result.
+# counter shows the relative phase of two warpgroups. To see it, let each warpgroup record `clock64()` at two points in
+# its loop, and plot the result.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

@@ -17,8 +17,8 @@
 # ## A model of overlap
 #
 # The model knows how many cycles a tile needs on the tensor cores and on the other units, and which work has to wait
-# for which. If the two consumers run in lockstep, each gets half of every unit, so both get their results late. If
-# they alternate, each has a unit to itself.
+# for which. If the two consumers run in lockstep, each gets half of every unit, so both get their results late. If they
+# alternate, each has one unit to itself at a time.
 
 # %% fold="Code of the figure"
 import numpy as np
@@ -89,7 +89,7 @@ show(
         in_lockstep(128, 3)[0] + ping_pong(128, 3)[0],
         unit="cycles",
         title="In phase, both consumers wait for the same unit; with ping-pong, they alternate",
-        caption="A model of a block's two consumers on three key tiles with d = 128, built from the throughputs of an SM's units, without latency.",
+        caption="A model of a block's two consumers on three key tiles with d = 128, built from the throughputs of an SM's units and ignoring latency.",
     )
 )
 publish(
@@ -218,7 +218,7 @@ if COMPLETE:
             ["d = 128", "d = 128, causal", "d = 64", "d = 64, causal"],
             step_name="head dimension and mask",
             title="From one consumer to Kernel 8, compared with FlashAttention-2 and cuDNN",
-            caption=f"Throughput by the number of queries, recorded on an {SHOWN_ON}. The number of heads falls as N grows, which keeps the arrays the same size.",
+            caption=f"Throughput by number of queries, recorded on an {SHOWN_ON}. The number of heads falls as N grows, which keeps the arrays the same size.",
         )
     )
 
@@ -342,9 +342,9 @@ if PROFILES:
             assert max(waits, key=waits.get) == "wait", "the text names it"
 
 # %% [markdown]
-# Kernel 8 keeps the tensor cores busier than the other kernels do. Memory limits none of the kernels: all read their
-# inputs from DRAM once. Kernels 7 and 8 and FlashAttention-2 stall mostly on `wait`, the fixed latencies of dependent
-# instructions.
+# Of the kernels profiled, Kernel 8 keeps the tensor cores busiest. None of the kernels is limited by memory: each reads
+# its inputs from DRAM only once. Kernels 7 and 8 and FlashAttention-2 stall mostly on `wait`, the fixed latencies of
+# dependent instructions.
 #
 # The model is too optimistic for every version, most of all for those with ping-pong. It misses two things. The first
 # is latency: [the timestamps of one block](hopper.py#two-consumer-warpgroups) show that softmax takes much longer than
@@ -366,9 +366,9 @@ if CLOCKS:
 
 # %% [markdown]
 # With $d$ = 64, the model gets even the order wrong. It predicts that overlap helps, but without ping-pong, overlap
-# makes the kernel slower. The consumers aren't in phase there: they were about {{ late.apart | .0% }} of a tile apart,
-# just as with ping-pong, and a pair of tiles took {{ late.less | .0% }} fewer cycles than with ping-pong. So the time
-# must be lost at the start or the end of a block, outside the timestamped tiles; the cause is unknown.
+# makes the kernel slower. The consumers weren't in phase there: they were about {{ late.apart | .0% }} of a tile apart,
+# just as with ping-pong, and a pair of tiles actually took {{ late.less | .0% }} fewer cycles. The time must therefore
+# be lost at the start or the end of a block, outside the timestamped tiles; the cause is unknown.
 #
 # ## Does ping-pong ever hurt?
 #
@@ -479,8 +479,8 @@ publish(
 # %% [markdown]
 # From Kernel 1 to Kernel 8, throughput grows by a factor of {{ way.times | .1f }} million. Kernels 2 to 6, still in
 # FP32 and with at most 1,024 queries, account for a factor of {{ way.six | ,.0f }}, thanks to parallelism and then
-# reuse. Going from 1,024 to 4,096 queries raises Kernel 6's throughput by another {{ way.longer | .1f }}×. The last
-# factor of {{ way.units | .0f }} comes from tensor cores and from everything that keeps them busy.
+# reuse. With 4,096 queries, Kernel 6 is another {{ way.longer | .1f }}× faster. The last factor of
+# {{ way.units | .0f }} comes from tensor cores and from everything that keeps them busy.
 #
 # ## Takeaways
 #
@@ -493,7 +493,7 @@ publish(
 #
 # ## In your own kernel
 #
-# Write the model before you optimise, and compare fractions of the peak, not times. Sample \stall reasons where model
+# Build the model before you optimise, and compare fractions of the peak, not times. Sample \stall reasons where model
 # and measurement differ most: `smsp__pcsamp_warps_issue_stalled_math_pipe_throttle` means that a unit is saturated;
 # `..._wait` and `..._short_scoreboard` point to latency.
 

@@ -2,7 +2,7 @@
 # title: "Split-half FP32 attention on tensor cores"
 # needs: [attention/matrix_units]
 # further: attention/matrix_units
-# summary: "Tensor cores multiply FP16, not FP32. Can three FP16 multiplications give FP32 accuracy, and if so, how much time do they save over FMAs?"
+# summary: "Tensor cores multiply FP16 numbers but not FP32. Can three FP16 multiplications give FP32 accuracy, and if so, how much time do they save over FMAs?"
 # description: "FP32 attention on FP16 tensor cores: each element is split into a high and a low half, three MMAs replace one, with its accuracy, its range and its speed next to FP32 FMAs."
 # date: 2026-11-23
 # tags: [FP32, tensor cores, split-half GEMM, FP16]
@@ -60,7 +60,8 @@ publish(
 #
 # $$xy \approx h h' + (h l' + l h') / 2048 .$$
 #
-# That's three `mma.sync` instead of one. The fourth product, $l l'$, is so small that it's left out.
+# So each product takes three `mma.sync` instructions instead of one. The fourth term, $l l'$, is small enough to leave
+# out.
 
 
 # %%
@@ -161,15 +162,16 @@ publish(
 )
 
 # %% [markdown]
-# Probabilities are between 0 and 1, and tiny ones hardly affect a sum that also contains a 1. But the elements of $Q$,
-# $K$ and $V$ must be of moderate magnitude. If you can't guarantee the range, scale each matrix first.
+# The softmax weights, $e^{x - m}$, are at most 1, and tiny ones hardly affect a sum in which the largest weight is 1.
+# But the elements of $Q$, $K$ and $V$ must be of moderate magnitude. If you can't guarantee the range, scale each
+# matrix first.
 #
 # ## The kernel: split once, in place
 #
-# Each block handles 64 queries and one split of the keys, of which it processes 128 at a time; a second launch
-# combines the splits. Tiles arrive in shared memory as FP32. Each thread waits for its own copies and splits them in
-# place: 64 FP32 elements take as many bytes as their 128 halves. After that, `ldmatrix` loads both halves in the same
-# way.
+# Each block handles 64 queries and one split of the keys, of which it processes 128 at a time; a second launch combines
+# the splits. Tiles arrive in shared memory as FP32. Each thread waits for its own copies to arrive and splits the
+# elements in place: 64 FP32 elements occupy as many bytes as their 128 halves. After that, `ldmatrix` loads both halves
+# in the same way.
 
 
 # %% tab="Pseudocode"
@@ -472,20 +474,19 @@ HALVES_BYTES = 4 * 128 * (64 + 2 * 128)
 THREE_PRODUCTS.region("split")
 
 # %% [markdown]
-# Lanes overwrite elements that other lanes of their warp have just read, so a warp barrier separates the reads from the
-# writes.
+# The halves of a lane's elements overwrite elements that other lanes of the same warp split, so a warp barrier
+# separates the reads from the writes.
 
 # %%
 THREE_PRODUCTS.region("three")
 
 # %% [markdown]
-# The two MMAs with a low half have accumulators of their own, which are scaled once at the end. Tensor cores round
-# the sums in their accumulators less accurately than FMAs do, and over many additions the errors add up. So for
-# $QK^T$, this kernel, like Ootomo and Yokota's, lets tensor cores add only 16 terms at a time, and FP32 additions do
-# the rest.
+# The two MMAs with a low half have accumulators of their own, which are scaled once at the end. Tensor cores round the
+# sums in their accumulators less accurately than FMAs do. So for $QK^T$, this kernel lets tensor cores add only 16
+# terms at a time, and FP32 additions do the rest.
 #
-# Run it on two queries and three keys; all scores are 0. Dividing the unnormalised output by the sum of the weights
-# gives 1/3 for each key:
+# Run it on two queries and three keys. All scores are 0, and the first three columns of $V$ are an identity matrix, so
+# the unnormalised output divided by the sum of the weights is 1/3 in each of these columns:
 
 # %%
 Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)
@@ -794,11 +795,11 @@ publish(
 )
 
 # %% [markdown]
-# At N = 1,024, three MMAs take {{ split_us.three | us }}. That's {{ split_us.of_ordinary | .1f }}× faster than FMAs and
-# {{ split_us.of_torch | .1f }}× faster than PyTorch's three operations; at N = 4,096, it's
+# At N = 1,024, the kernel with three MMAs takes {{ split_us.three | us }}. That's {{ split_us.of_ordinary | .1f }}×
+# faster than FMAs and {{ split_us.of_torch | .1f }}× faster than PyTorch's three operations; at N = 4,096, it's
 # {{ split_us.long_of_ordinary | .1f }}× and {{ split_us.long_of_torch | .1f }}×. With a single MMA per product, the
 # kernel would save only another {{ split_us.more | us }}: GEMMs account for just half of a block's time, and the MMAs
-# for only part of that half. The cycle counter shows the rest:
+# for only part of that half. The cycle counter shows how a block spends the rest:
 
 # %% fold="The kernel with stamps"
 PARTS_32 = tuple(TOLD)
@@ -878,7 +879,7 @@ if TOOK:
             ],
             unit="cycles",
             title="Half of a block's time isn't spent on GEMMs",
-            caption="Median cycles that a block spends in each part, for N = 1,024 with one key tile per split, recorded on an {machine} with a cold L2.",
+            caption="Median number of cycles that a block spends in each part, for N = 1,024 with one key tile per split, recorded on an {machine} with a cold L2.",
         )
     )
     assert 0.4 < 1 - (TOOK["scores"] + TOOK["mean"]) / TOOK["a block"] < 0.6, "the title says half"
@@ -892,7 +893,7 @@ publish(
 # %% [markdown]
 # The MMAs alone would need {{ took.busy | .0% }} of a block's cycles at the rate of `mma.sync`. Loading and splitting
 # $q$ and $k$ takes {{ took.there | ,.0f }} cycles; with a single key tile per block, there's no other work to overlap
-# this with.
+# with the loads.
 #
 # How accurate is it? The next cell ran on the GPU. It prints the largest error against FP64, relative to the largest
 # result, at N = 1,024. "Three" and "one" are the numbers of MMAs per product; "by the units" means that the tensor
@@ -971,16 +972,16 @@ if ERRORS_32:
 #
 # ## Takeaways
 #
-# - An FP32 number is nearly the sum of two FP16 numbers. Three MMAs per product keep FP32 accuracy and are faster than
-#   FMAs.
+# - An FP32 number can be represented almost exactly as the sum of two FP16 numbers. Three MMAs per product preserve
+#   FP32 accuracy and are faster than FMAs.
 # - Scale the low half, and keep long sums out of the tensor cores' accumulators.
 # - Elements must be between 0.0001 and 65,504 in magnitude; otherwise, scale them first.
 #
 # ## In your own kernel
 #
 # If `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active` is high in Nsight Compute while
-# `sm__inst_executed_pipe_tensor.sum` is 0, an FP32 GEMM runs on FMAs, and a split can move it to the tensor cores. Before you
-# do, test the accuracy with your own data against FP64, small values included.
+# `sm__inst_executed_pipe_tensor.sum` is 0, an FP32 GEMM runs on FMAs, and splitting its operands can move it to the
+# tensor cores. Before you do, test the accuracy with your own data against FP64, small values included.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -1012,7 +1013,7 @@ exercise(
     """
     Write `scale_of(x)`. It returns the factor by which to multiply a matrix before it is split, so that its largest
     element is at least 1 in magnitude and far below 65,504, whatever the magnitude of the elements. The
-    multiplication itself must not round, and a matrix of zeros gets 1. The result of the GEMM
+    multiplication itself must not round, and for a matrix of zeros the function returns 1. The result of the GEMM
     is divided by the factors of both operands.
     """,
     answer=largest_power,

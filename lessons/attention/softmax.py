@@ -25,8 +25,8 @@
 # paper, subtracting $m$ cancels out. In floating point, it keeps every exponential at or below 1, so none overflows.
 # The largest is $e^0 = 1$, so $z$ is at least 1. This form is called *stable*.
 #
-# Take the row 1, 2, 4. Its maximum is 4, the exponentials are 0.05, 0.14 and 1, and $z$ is 1.19. So the results are
-# 0.04, 0.11 and 0.84.
+# Take the row 1, 2, 4. Its maximum is 4, the exponentials are 0.05, 0.14 and 1, and $z$ is 1.19. The results are
+# therefore 0.04, 0.11 and 0.84.
 #
 # ??? definition "Stable softmax"
 #     Softmax with the row's maximum subtracted from every element first, so that no exponential
@@ -204,7 +204,7 @@ def softmax_numba(X, Y):
 SOFTMAX_THREE.region("three")
 
 # %% [markdown]
-# Run it on our small row. You don't need a GPU: without one, the simulator executes the same line.
+# Run it on our small row:
 
 # %%
 x = np.array([[1, 2, 4]], np.float32)
@@ -219,9 +219,9 @@ print(y.round(2))
 # %% [markdown]
 # ## Online softmax: maximum and sum in one pass
 #
-# The first two passes can be merged. Keep a running maximum $m$ and a running sum $z$. When a larger element
-# arrives, every term in $z$ was computed relative to the wrong maximum. They're all off by the same factor, so one
-# multiplication repairs them:
+# The first two passes can be merged. Keep a running maximum $m$ and a running sum $z$. When a larger element arrives,
+# every term in $z$ so far has been computed relative to what is now the wrong maximum. All terms are off by the same
+# factor, so one multiplication corrects them:
 #
 # $$m' = \max(m, x), \qquad z' = z\,e^{m - m'} + e^{x - m'}$$
 #
@@ -425,7 +425,7 @@ publish(nan={"rows": len(lost_rows), "lost": int(lost_rows.sum())}, threads={"bl
 #
 # How many threads share a row depends on its length. With 32 elements per thread, a row of 256 takes {{ team.at_256 }}
 # threads, so each warp handles several rows. A row of 4,096 takes {{ team.at_4096 }} threads. A row of 131,072 would
-# take {{ team.at_131072 | , }}, more than a block may have.
+# take {{ team.at_131072 | , }}, more than a block can have.
 
 
 # %% tab="Pseudocode"
@@ -593,8 +593,9 @@ ON_CHIP.region("all")
 # %% [markdown]
 # Three details keep the kernel short and fast:
 #
-# - Each thread takes exponentials relative to its own maximum right away. The correction to the row's maximum goes into
-#   the one factor that scales its results. So one reduction handles maximum and sum as a pair.
+# - Each thread takes exponentials relative to its own maximum right away. The correction for the row's maximum is
+#   folded into the single factor by which the thread scales its results. So one reduction handles maximum and sum as a
+#   pair.
 # - If the row length is a multiple of 16 bytes, every access is 16 bytes wide, and neighbouring threads access
 #   neighbouring chunks. The load loop does nothing but load, so all of a thread's loads are in flight before the first
 #   is used.
@@ -609,9 +610,8 @@ ON_CHIP.region("all")
 # up to 8 blocks can, or up to 16 if the host opts in. Each block keeps its part of the row, and the blocks exchange
 # pairs $(m, z)$ through distributed shared memory.
 #
-# The kernel [`softmax_long`](softmax_long.py) loads rows with the TMA's bulk copy, `cp.async.bulk`, which needs
-# 16-byte-aligned addresses, so **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of
-# {{ long.columns_bf16 }} in BF16**.
+# The kernel [`softmax_long`](softmax_long.py) loads rows with the TMA's bulk copy, `cp.async.bulk`, so **the number of
+# columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of {{ long.columns_bf16 }} in BF16**.
 
 
 # %% fold="Code of the checks"
@@ -772,7 +772,7 @@ publish(
 # %% [markdown]
 # The last row, {{ predicted.memory_us | us }}, is a lower bound for any softmax of this size. The times above it
 # aren't, because repeated reads may hit in a cache. A row of 4,096 floats is 16 KB, so the block that reads it again
-# finds it in L1. Longer rows don't fit in L1, and then three passes should take up to
+# finds it in L1. If the rows no longer fit in a cache, three passes should take up to
 # {{ predicted.three_times | .0f }}× the fused kernel's time. Do the repeated reads of a 16,384-element row still hit in
 # L1? Guess before you look.
 
@@ -949,7 +949,7 @@ if complete(*us.values()):
             y_range=(0, 1.1),
             marks=[Mark("copy", y=1.0)],
             title="Only fused softmax keeps up with a copy at every length",
-            caption="Softmax of 16,777,216 floats on an {machine} by the length of a row: the time of a copy of the same bytes divided by the time of softmax. 32 elements per thread in registers, 64 in clusters.",
+            caption="Softmax of 16,777,216 floats on an {machine}, by row length: the time of a copy of the same bytes divided by the time of softmax. 32 elements per thread in registers, 64 in clusters.",
         )
     )
 FUSED_US = [us[FUSED, cols] for cols in (256, 1024, 4096, 16384)]
@@ -1015,7 +1015,7 @@ if complete(*us.values()):
         Table(
             ["columns", "three-pass, µs", "online, µs", "fused, µs", "copy, µs", "torch, µs"],
             rows,
-            caption="Softmax of 16,777,216 floats on an {machine}, by the length of a row. Beyond 16,384 columns a cluster shares each row.",
+            caption="Softmax of 16,777,216 floats on an {machine}, by row length. Beyond 16,384 columns a cluster shares each row.",
         )
     )
 
@@ -1066,31 +1066,31 @@ publish(
 # With rows of up to 4,096 elements, the repeated reads hit in L1: {{ resident.blocks }} resident blocks of 256 threads
 # need {{ resident.short_kb }} KB for their rows, and L1 has up to 256 KB. Three passes then cost instructions, not
 # traffic, and take {{ passes.three_4096 | .2f }}× the fused kernel's time. Online softmax has no advantage here,
-# because the read that it saves was a cache hit.
+# because the read that it saves would have been a cache hit.
 #
 # With rows of 16,384, those blocks need {{ resident.long_kb }} KB, and all the rows in flight,
-# {{ predicted.at_once_mb | .0f }} MB together, don't fit in the 50 MB of L2 either. Three-pass softmax takes
+# {{ predicted.at_once_mb | .0f }} MB in total, don't fit in the 50 MB of L2 either. Three-pass softmax takes
 # {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. Sector
 # counts alone would give {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×, so something else
 # slows these kernels down.
 #
-# We profiled the kernels on an H200 and found two reasons. Part of the output stays in L2, so reads make up more of the DRAM
-# traffic: three passes move {{ moved.three | .1f }}× as many DRAM bytes as the fused kernel, and online softmax
-# {{ moved.two | .1f }}×. And DRAM runs at a smaller fraction of its peak than it does for the fused kernel.
+# We profiled the kernels on an H200 and found two reasons. Part of the output stays in L2, so reads make up more of the
+# DRAM traffic: three passes move {{ moved.three | .1f }}× as many DRAM bytes as the fused kernel, and online softmax
+# {{ moved.two | .1f }}×. Both also use a smaller fraction of the peak DRAM bandwidth than the fused kernel does.
 #
-# At 131,072 columns the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time of
-# the cluster version, and online softmax is no faster, although it makes one pass fewer over each row. The problem is a
-# lack of parallelism. With one block per row, there are only {{ resident.rows }} blocks, and each SM holds 8 of a
-# possible 64 warps. With one outstanding 4-byte load per lane, they have {{ resident.flight_kb | .0f }} kB in flight,
-# whereas by [Little's law](../speed/occupancy.py#littles-law-bytes-in-flight) an SM needs
-# {{ resident.needed_kb | .0f }} kB.
+# At 131,072 columns, the sector model fails altogether: three passes take {{ passes.three_131072 | .1f }}× the time of
+# the cluster version, and online softmax is no faster, although it makes one fewer pass over each row. The problem is a
+# lack of parallelism. With one block per row, there are only {{ resident.rows }} blocks, and each SM that has one holds
+# only 8 warps, of a possible 64. With one outstanding 4-byte load per lane, these warps have
+# {{ resident.flight_kb | .0f }} kB in flight. To reach the peak memory bandwidth, [Little's
+# law](../speed/occupancy.py#littles-law-bytes-in-flight) requires {{ resident.needed_kb | .0f }} kB per SM.
 #
 # Up to 16,384 columns, the fused kernel reaches at least {{ fused.least | .0% }} of the copy's throughput, in FP32 and
 # in BF16. The cluster version reaches {{ fused.long | .0% }} at 131,072 columns in FP32; `torch.softmax` falls to
 # {{ fused.torch | .0% }}.
 
 # %% [markdown]
-# Is the result as accurate? The next cell, recorded on a GPU, compares the kernels and PyTorch with FP64.
+# Is the fused result as accurate as PyTorch's? The next cell, recorded on a GPU, compares both with FP64.
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 from tilewise import gpu_here
@@ -1124,11 +1124,11 @@ if gpu_here():
 publish(errors=printed_errors("attention/softmax", "torch"))
 
 # %% [markdown]
-# On large inputs, our largest error is {{ errors.most | .1e }}, and PyTorch's is {{ errors.other | .1e }}. On ordinary
-# inputs, both errors are much smaller, and ours is up to {{ errors.worst_times | .1f }}× PyTorch's. Much of that is the
-# price of `exp2f`, whose error can be two units in the last place. In return, `exp2f` saves up to {{ fused.expf | .0%}}
-# of the time in FP32 and {{ fused.expf_bf16 | .0%}} in BF16, where the same instructions overlap with only half as much
-# memory traffic.
+# On elements of large magnitude, our largest absolute error is {{ errors.most | .1e }}, and PyTorch's is
+# {{ errors.other | .1e }}. On normally distributed elements, both errors are much smaller, and ours is up to
+# {{ errors.worst_times | .1f }}× PyTorch's. Much of the difference is the price of `exp2f`, whose error can be two
+# units in the last place. In return, it saves up to {{ fused.expf | .0%}} of the time in FP32 and
+# {{ fused.expf_bf16 | .0%}} in BF16, where the same instructions overlap with only half as much memory traffic.
 
 # %% fold="Code of a model of the errors"
 
@@ -1211,8 +1211,8 @@ exercise(
     """
     Write `combine(one, other)`. Given the pairs $(m, z)$ of two lists, return the pair of the joined list. The
     tests split a list at random positions into three parts. A part may be empty or contain only $-\\infty$; its
-    pair is $(-\\infty, 0)$. The tests combine the parts in both groupings and in reverse order. Elements go up to
-    several hundred: if the sign of an exponent is wrong, the result overflows.
+    pair is $(-\\infty, 0)$. Elements go up to several hundred: if the sign of an exponent is wrong, the result
+    overflows.
     """,
     answer=combine,
     tests=combine_tests,
@@ -1225,6 +1225,5 @@ exercise(
 )
 
 # %% [markdown]
-# On its own, softmax is one read and one write. In attention, one GEMM produces its input and another consumes its
-# output. With online softmax, neither has to wait for the whole row. The
-# [next lesson](flash_forward.py) builds FlashAttention on that.
+# In attention, one GEMM produces the input of softmax and another consumes its output. With online softmax, neither has
+# to wait for the whole row. The [next lesson](flash_forward.py) builds FlashAttention on this property.

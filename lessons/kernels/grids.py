@@ -40,7 +40,7 @@
 # Trace one thread by hand. By CUDA's convention, block and thread indices are written with x first: thread (0, 1) has
 # threadIdx.x = 0 and threadIdx.y = 1. In block (1, 0) it computes col = 1 · 4 + 0 = 4 and row = 0 · 2 + 1 = 1. Hatched
 # threads are outside the image, and the bounds check must stop them. The panel also names the thread's *warp*, one of
-# the groups of 32 threads that run together, and its *lane*, the position within the warp. We'll need both later.
+# the groups of 32 threads that run together, and its *lane*, the position within the warp.
 #
 # ??? definition "Warp | warps"
 #     32 consecutively numbered threads of one block that execute together; the last warp of a block
@@ -163,13 +163,13 @@ show(
         axes=("col", "row"),
         title="Each thread reads the opposite column of its own row",
         caption="Four blocks of 4 × 2 threads mirror an image of 5 × 3 pixels. "
-        f"The image fits in {apart} sectors, the 32-byte units of memory traffic, but the reads touch {requested}: each block is one partly filled warp, and every warp requests the sectors that it needs.",
+        f"The image fits in {apart} sectors, the 32-byte units of memory traffic, but the reads request {requested} in total: each block is one partly filled warp, and every warp makes its own requests for the sectors that it needs.",
     )
 )
 
 # %% [markdown]
-# Test a kernel on sizes that aren't multiples of the block size. `case` bundles its arguments with a
-# launch, `output` makes an array that the kernel must fill, and `agree` runs two versions and
+# Test a kernel on sizes that aren't multiples of the block size. The course has three helpers for this: `case` bundles
+# its arguments with a launch, `output` makes an array that the kernel must fill, and `agree` runs two versions and
 # compares every element.
 
 # %%
@@ -483,12 +483,12 @@ if np.isfinite(list(large_us.values())).all():
 
 # %% [markdown]
 # On the large image, 256 × 1 blocks take {{ mirror._256_x_1.width_8192_height_8192.median | us }} and 1 × 256 blocks
-# take {{ mirror._1_x_256.width_8192_height_8192.median | us }}. That is {{ measured.slower | .2g }}× slower, close to
+# take {{ mirror._1_x_256.width_8192_height_8192.median | us }}. That's {{ measured.slower | .2g }}× slower, close to
 # the {{ touched.ratio | .0f }}× that the sectors predict, so the extra requests are far from free.
 #
 # Sectors aren't the only cost: blocks of 8 × 32 touch no more of them than blocks of 256 × 1 do, yet take
 # {{ mirror._8_x_32.width_8192_height_8192.median | us }}. Each of their warps requests four separate pieces of memory,
-# and the lesson on [memory coalescing](../memory/coalescing.py) returns to this access pattern.
+# an access pattern that the lesson on [memory coalescing](../memory/coalescing.py) returns to.
 
 # %% [markdown]
 # ## Choosing a block shape

@@ -9,17 +9,15 @@
 # ---
 
 # %% [markdown]
-# Each SM of an H100 has {{ carve.total }} KiB of on-chip memory for L1 and shared memory, and a kernel can
-# choose how to divide it. Take 96 KiB of data that a kernel loads again and again, and give shared memory as
-# much as it can get. By what factor does the latency of a load rise? And by what factor does throughput fall?
-#
-# The choice matters both for kernels that rely on L1 and for kernels that need large \tiles in shared memory.
+# Each SM of an H100 has {{ carve.total }} KiB of on-chip memory for L1 and shared memory, and a kernel can choose how
+# to divide it. Take 96 KiB of data that a kernel loads again and again, and give shared memory as much as it can get.
+# By what factor does the latency of a load rise, and by what factor does throughput fall?
 
 # %% [markdown]
 # ## Set the carve-out
 #
-# The part that becomes shared memory is called the *carve-out*. A kernel requests a percentage of the maximum,
-# which is {{ carve.most }} KiB on an H100. In CUDA C++, one line before the launch does it:
+# The part that becomes shared memory is called the *carve-out*. A kernel requests a percentage of the maximum, which is
+# {{ carve.most }} KiB on an H100. In CUDA C++, one line before the launch sets it:
 #
 # ```cpp
 # cudaFuncSetAttribute(chase, cudaFuncAttributePreferredSharedMemoryCarveout, 57);
@@ -168,7 +166,8 @@ publish(
 # %% [markdown]
 # ## Shared memory: the same memory, lower latency
 #
-# Is shared memory as fast as L1? This kernel builds a ring of 4 KiB in shared memory and follows it.
+# Does shared memory have the same latency as L1? This kernel builds a ring of 4 KiB in shared memory and chases the
+# pointers around it.
 
 # %%
 CHASE_SHARED = Kernel(
@@ -215,16 +214,16 @@ if np.isfinite([shared_cycles, waits[32][0]]).all():
     assert shared_cycles < 0.8 * waits[32][0], "the heading says that shared memory has a lower latency"
 
 # %% [markdown]
-# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than an L1 hit in the
-# ring of 32 KiB, which takes {{ shared.l1_cycles | .0f }}. Both times include computing the address, which takes longer
-# for a 64-bit global address.
+# A load from shared memory takes {{ shared.cycles | .0f }} cycles, {{ shared.less | .0% }} less than the
+# {{ shared.l1_cycles | .0f }} cycles of an L1 hit in the ring of 32 KiB. Both times include computing the address,
+# which takes longer for a 64-bit global address.
 
 # %% [markdown]
 # ## Throughput: many loads in flight
 #
-# One thread measures latency. To measure throughput, launch one block of 1,024 threads per SM. Each block loads its
-# own values {{ reread.rounds }} times and adds them up. If L1 is large enough, all loads hit in it except those of
-# the first round.
+# One thread measures latency. To measure throughput, launch one block of 1,024 threads per SM. Each block loads its own
+# values {{ reread.rounds }} times and adds them up. If L1 is large enough, all loads except those of the first round
+# hit in L1.
 
 
 # %% tab="Pseudocode"
@@ -379,10 +378,12 @@ assert not counted["dram__throughput.avg.pct_of_peak_sustained_elapsed"] > 5, (
 # With L1 at its largest, the SMs load their 96 KiB at {{ rate.all | .2g }} TB/s in total; with L1 at its smallest, at
 # {{ rate.none | .2g }} TB/s, most of it from L2. Latency rises {{ slower.latency | .1g }}-fold, but throughput falls
 # only by a factor of {{ rate.less | .2g }}. With 1,024 threads per SM, many loads are in flight at once, so their
-# latencies overlap. All three lines end near the same rate, which is set by the \bandwidth of L2.
+# latencies overlap. All three lines end near the same rate, which is set by the \bandwidth of L2. Even with 32 KiB per
+# SM, nearly all loads then miss in L1: if a block reads slightly more than L1 holds, in the same order each round, most
+# values are evicted before they're read again.
 #
-# To confirm that L2 is the limit, we counted its traffic on an H200. With L1 at its smallest, L2 is busy
-# {{ traffic.l2 | .0% }} of the time, and {{ traffic.hits | .1% }} of its reads hit.
+# Counters on an H200 confirm this limit: with L1 at its smallest, L2 is busy {{ traffic.l2 | .0% }} of the time, and
+# {{ traffic.hits | .1% }} of its reads hit.
 
 # %% [markdown]
 # ## The answer

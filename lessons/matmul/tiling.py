@@ -13,7 +13,7 @@
 # elements: every element is loaded {{ ask.n | , }} times.
 #
 # Now let the threads of a block share what they load, in *tiles* of 32 by 32 elements. Each element is then loaded only
-# {{ answer.loads }} times. That's {{ answer.less | .0f }}× fewer loads. How much faster does the multiplication get?
+# {{ answer.loads }} times. That's {{ answer.less | .0f }}× fewer loads.
 #
 # This part of the course is built on tiling: every fast matrix multiplication uses it, and so does FlashAttention.
 
@@ -110,8 +110,8 @@ print(np.allclose(C, A @ B, atol=1e-4))
 # The accesses are coalesced: neighbouring lanes read neighbouring elements of $B$, and they all read the same element
 # of $A$. But each multiply-add needs two loads of 4 bytes, {{ far.gigabytes | .0f }} GB in all. If every lane's loads
 # came from device memory, they would take {{ far.us | us }} at peak bandwidth. At peak throughput, the arithmetic takes
-# only {{ far.arithmetic_us | us }} (both peaks are from the data sheet). Caches will catch many of the loads, but we
-# can cut their number without relying on cache hits.
+# only {{ far.arithmetic_us | us }}. Caches will serve many of the loads, but we can cut the number of loads without
+# relying on cache hits.
 
 # %% fold="Code of the numbers"
 PEAKS = stated(GPU)
@@ -208,9 +208,9 @@ show(
 # 3. Every thread adds the product of a row of one tile and a column of the other to its accumulator.
 # 4. The block synchronises again, and the next step overwrites the tiles.
 #
-# Where a tile extends past the edge of a matrix, the thread stores a zero, which adds nothing. It mustn't simply return
-# early, because other threads may need the elements that it loads. This is kernel 3 in Simon Boehm's [How to Optimize a
-# CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
+# Where a tile extends past the edge of a matrix, threads store zeros, which don't change the sums. A thread beyond the
+# edge mustn't simply return early, because other threads may need the elements that it loads. This is kernel 3 in Simon
+# Boehm's [How to Optimize a CUDA Matmul Kernel](https://siboehm.com/articles/22/CUDA-MMM).
 
 # %% fold="Code of a constant"
 T = 32
@@ -342,8 +342,7 @@ MULTIPLY_TILED(A, B, C, 64, 80, 48, grid=(3, 2), block=(32, 32))  # M, N, K
 print(np.allclose(C, A @ B, atol=1e-4))
 
 # %% [markdown]
-# The versions are tested with two functions: `case` describes a launch, and `agree` compares each version with the
-# pseudocode at sizes that aren't multiples of the tile size, such as 37 × 29 times 29 × 41.
+# Do all versions agree with the pseudocode? Test them at sizes that aren't multiples of the tile size.
 
 
 # %% fold="Code of the checks"
@@ -416,7 +415,7 @@ show(
 # The first barrier keeps threads from reading elements that other threads haven't stored yet. The second one keeps a
 # fast warp from overwriting tiles that a slow warp is still reading. Without the second, the simulator reports a race
 # on the marked line. Without the first, it reports a read of uninitialised shared memory. If threads beyond the edge
-# return early, the report is the same, as the last one below shows.
+# return early, it reports the same error, because the elements that they should have stored are never written.
 
 # %%
 NO_SECOND_BARRIER = Kernel(r"""
@@ -540,19 +539,19 @@ publish(
 )
 
 # %% [markdown]
-# Loads fall by a factor of exactly $T$. Sectors fall by less, because in the naive kernel, the lanes of a warp already
-# share theirs: together, they need one sector of $A$ and four of $B$ per multiply-add. Over 32 values of $k$ that's
-# {{ fewer.naive_step }} sectors. With $T$ = 32, a warp loads one row of each tile for the same 32 values, or
-# {{ fewer.tiled_step }} sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel even requests
-# {{ fewer.sectors_2 | .1f }}× as many sectors as without tiling, because a row of two elements fills only a quarter of
-# a sector.
+# The number of loads falls by a factor of exactly $T$. The number of sectors falls by less, because the lanes of a warp
+# already share sectors in the naive kernel: together, they need one sector of $A$ and four of $B$ per multiply-add.
+# Over 32 values of $k$, that's {{ fewer.naive_step }} sectors. With $T$ = 32, a warp loads one row of each tile for the
+# same 32 values, or {{ fewer.tiled_step }} sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel
+# actually requests {{ fewer.sectors_2 | .1f }}× as many sectors as it would without tiling, because a row of two
+# elements fills only a quarter of a sector.
 
 # %% [markdown]
 # ## Shared memory becomes the bottleneck
 #
 # The loads haven't disappeared: a thread still reads two elements per multiply-add, now from shared memory. An SM can
-# issue four warp-wide multiply-adds per cycle, but its shared memory serves only one wavefront per cycle. With two
-# wavefronts per multiply-add, an SM would reach at most an eighth of its peak.
+# issue four warp-wide multiply-adds per cycle, but its shared memory serves only one *wavefront*, a trip through its
+# pipe, per cycle. With two wavefronts per multiply-add, an SM would reach at most an eighth of its peak.
 #
 # The compiler helps a little: it unrolls the loop over `k` and reads four neighbouring elements of a row of `smem_a`
 # with one 16-byte load.
@@ -694,20 +693,19 @@ if np.isfinite(TILED_US):
     assert NAIVE_US > 2 * WARP_FMAS / CYCLES_PER_US, "a lower bound is not beaten"
 
 # %% [markdown]
-# 32 × 32 tiles take {{ seen.tiled_us | us }} instead of {{ seen.naive_us | us }}. That's only {{ seen.gain | .1f }}×
-# faster, with {{ fewer.loads_32 | .0f }}× fewer loads. Tiling relieves L2 and device memory, but the pipe to shared
-# memory and L1 still handles {{ predicted.wavefronts }} wavefronts per multiply-add instead of 2.
+# With 32 × 32 tiles, the multiplication takes {{ seen.tiled_us | us }} instead of {{ seen.naive_us | us }}. That's only
+# {{ seen.gain | .1f }}× faster, with {{ fewer.loads_32 | .0f }}× fewer loads. Tiling relieves L2 and device memory, but
+# the pipe to shared memory and L1 still handles {{ predicted.wavefronts }} wavefronts per multiply-add instead of 2.
 #
-# 16 × 16 tiles are {{ seen.gain_16 | .1f }}× faster than the naive kernel, but 8 × 8 tiles are {{ seen.slow_8 | .0%}}
-# slower. A small tile spreads the cost of its loads, stores and barriers over only a few multiply-adds. According to
-# the \SASS, the loop with 8 × 8 tiles issues {{ loop.of_8 | .1f }} instructions per multiply-add, as many as the
-# naive kernel, and has a barrier every four multiply-adds. With 32 × 32 tiles, it issues {{ loop.of_32 | .1f }} and
-# has a barrier every sixteen.
+# With 16 × 16 tiles, the kernel is {{ seen.gain_16 | .1f }}× faster than the naive one, but with 8 × 8 tiles it's
+# {{ seen.slow_8 | .0%}} slower. A small tile spreads the cost of its loads, stores and barriers over only a few
+# multiply-adds. According to the \SASS, the loop with 8 × 8 tiles issues {{ loop.of_8 | .1f }} instructions per
+# multiply-add, as many as the naive kernel, and has a barrier every four multiply-adds. With 32 × 32 tiles, it issues
+# {{ loop.of_32 | .1f }} and has a barrier only every sixteen multiply-adds.
 #
-# With 32 × 32 tiles, the kernel still takes {{ seen.times_predicted | .1f }}× as long as its wavefronts alone would.
-# Part of the difference is waiting: [an SM holds two of these
-# blocks](tiles_and_waves.py#two-resident-blocks-share-one-sm), and while one loads its tiles or waits at a barrier,
-# only the other keeps shared memory busy.
+# The kernel with 32 × 32 tiles takes {{ seen.times_predicted | .1f }}× as long as its wavefronts alone would. Part of
+# the difference is waiting: [an SM holds two of these blocks](tiles_and_waves.py#two-resident-blocks-share-one-sm), and
+# while one loads its tiles or waits at a barrier, only the other keeps shared memory busy.
 
 # %% [markdown]
 # ## How large would a tile have to be?
@@ -769,7 +767,7 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 # ## The answer
 #
 # With 32 × 32 tiles, each element is loaded {{ answer.loads }} times instead of {{ ask.n | , }}, but the multiplication
-# is only {{ seen.gain | .1f }}× faster. The caches had hidden most of the redundant loads.
+# is only {{ seen.gain | .1f }}× faster. The caches had already served most of the redundant loads.
 
 # %% [markdown]
 # ## Takeaways
@@ -784,7 +782,7 @@ publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed":
 # %% [markdown]
 # ## In your own kernel
 #
-# If a loop loads the same values in several threads of a block, stage them in shared memory, and check with
+# If several threads of a block load the same values in a loop, stage those values in shared memory, and check with
 # compute-sanitizer's `racecheck` tool that no barrier is missing. Then compare two pipes in Nsight Compute:
 # `l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed` and
 # `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_elapsed`. If the first is busier, let each thread compute more

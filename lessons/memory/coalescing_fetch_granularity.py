@@ -9,16 +9,16 @@
 # ---
 
 # %% [markdown]
-# The lesson on [memory coalescing](coalescing.py) counts 32-byte sectors. With a stride of 8 elements, each of a
-# warp's 32 lanes needs a sector of its own, so a stride of 16 shouldn't be any worse. Yet on an H100, a stride of 16
-# takes {{ jump.times | .2f }}× as long as a stride of 8. What does the GPU fetch that nobody requested?
+# The lesson on [memory coalescing](coalescing.py) counts 32-byte sectors. With a stride of 8 elements, each of a warp's
+# 32 lanes needs a sector of its own, so a stride of 16 shouldn't be any worse. Yet on an H100, a stride of 16 takes
+# {{ jump.times | .2f }}× as long as a stride of 8.
 #
-# If you read one field of a large struct, or one column of a table, this doubles the cost of each element.
+# If you read one field of a large struct, or one column of a table, this effect doubles the cost of each element.
 
 # %% [markdown]
 # ## Strides: time against two models
 #
-# The kernel is the lesson's strided read. Element `i` of the sequence is at index `offset + i * stride`.
+# The kernel is the strided read from the lesson. Element `i` of the sequence is at index `offset + i * stride`.
 
 
 # %% tab="CUDA C"
@@ -52,7 +52,7 @@ def pick(x, partial, n, stride, offset):
 
 
 # %% [markdown]
-# Launch it with a stride of 8, then with 16. Both runs need 32 sectors per request.
+# Launch it with strides of 8 and 16. Both runs need 32 sectors per request.
 
 # %%
 import numpy as np
@@ -222,7 +222,7 @@ if np.isfinite(stride_us).all():
         )
 
 # %% [markdown]
-# Do neighbouring sectors really come in pairs? The control kernel answers that. All its patterns need 4
+# Do neighbouring sectors really come in pairs? The control kernel answers this question. All its patterns need 4
 # sectors per request and use every byte of them. They differ only in which sectors they leave out.
 
 # %% fold="Code of the table"
@@ -258,15 +258,15 @@ publish(
 # %% [markdown]
 # ## Move the limit: 32, 64 and 128 bytes
 #
-# CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` sets the most that the \L2 fetches
-# from memory on a miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back. If the memory
-# itself delivers 64 bytes at a time, the setting should change nothing. If it's the L2 that fetches 64 bytes at a time,
-# the jump should move.
+# CUDA has a setting for one of the two suspects. `cudaLimitMaxL2FetchGranularity` sets the maximum amount that the \L2
+# fetches from memory on a miss: 32, 64 or 128 bytes. It's a hint, which the driver may ignore, so read it back. If the
+# memory itself delivers 64 bytes at a time, a limit of 32 should change nothing. If it's the L2 that fetches 64 bytes
+# at a time, the jump between strides of 8 and 16 should move.
 #
 # A stride of $s$ spans $4s$ bytes, so that's how much the L2 should fetch per element on average, up to the limit. With
-# a limit of 32, the time should therefore stop growing at a stride of 8; with 64, at 16; with 128, at 32. We recorded
-# this experiment only on an H200. This GPU shows the same jump: with the default limit, {{ l2.default }} bytes, a
-# stride of 16 takes {{ limit.jump | .2f }}× as long as a stride of 8.
+# a limit of 32, the time should therefore stop growing at a stride of 8; with 64, at 16; with 128, at 32. The H200, on
+# which we recorded this experiment, shows the same jump as the H100: with the default limit of {{ l2.default }} bytes,
+# a stride of 16 takes {{ limit.jump | .2f }}× as long as a stride of 8.
 
 # %% fold="Code that times strides under three L2 settings on a GPU" needs="gpu" record="fetch_granularity"
 from tilewise import gpu_here
@@ -437,10 +437,10 @@ publish(
 # {{ limit.of_64.stride_16 | us }} for a limit of 64. With a limit of 128, a stride of 32 takes
 # {{ limit.of_128.stride_32 | us }} instead of {{ limit.of_64.stride_32 | us }}.[^burst]
 #
-# One thing doesn't fit the model, here as on the H100: past the jump, the time keeps growing. With a limit of 32, a
-# stride of 32 takes {{ rest.times | .1f }}× as long as a stride of 8. The L2 doesn't fetch more than the limit: the
-# memory delivers {{ dram.gb_8 | .2f }} GB at a stride of 8 and at a stride of 32 alike. What falls is the rate, from
-# {{ dram.of_8 | .0% }} of the memory's peak to {{ dram.of_32 | .0% }}: widely scattered sectors are served more slowly.
+# As on the H100, one thing doesn't fit the model: past the jump, the time keeps growing. With a limit of 32, a stride
+# of 32 takes {{ rest.times | .1f }}× as long as a stride of 8. The L2 doesn't fetch more than the limit: the memory
+# delivers {{ dram.gb_8 | .2f }} GB at both strides. What falls is the rate, from {{ dram.of_8 | .0% }} of the memory's
+# peak to {{ dram.of_32 | .0% }}: widely scattered sectors are served more slowly.
 #
 # [^burst]: A common misconception: the 64 bytes are one burst of the DRAM. Memory chips do deliver bursts, but
 #     if those caused the jump, no cache setting could make it disappear at a stride of 16.
@@ -455,8 +455,8 @@ publish(
 # cupy.cuda.runtime.deviceSetLimit(0x05, 32)  # cudaLimitMaxL2FetchGranularity
 # ```
 #
-# Measure before you keep the setting. A better layout often helps more: store a struct's fields in separate arrays, and
-# the stride is gone.
+# Measure before you keep the setting. A better layout often helps more: if you store a struct's fields in separate
+# arrays, the stride is gone.
 
 # %% [markdown]
 # ## Takeaways
@@ -464,7 +464,7 @@ publish(
 # - The SMs request 32-byte sectors, but the L2 may fetch more from memory: 64 bytes by default here. A lone sector
 #   then costs as much as a pair.
 # - It's the L2 that sets this size, not the DRAM: `cudaLimitMaxL2FetchGranularity` changes it to 32 or 128 bytes.
-# - For sparse reads of single sectors, try a limit of 32.
+# - Before you change the limit, change the layout: an array for each field removes the stride.
 
 # %% [markdown]
 # ## In your own kernel
@@ -479,12 +479,12 @@ exercise(
     "One field of a 64-byte struct",
     """
     An array holds 2²⁴ structs of 64 bytes. A kernel reads one float of each, and neighbouring lanes read from
-    neighbouring structs. How many bytes per struct does the L2 fetch with limits of 32, 64 and 128 bytes? What would
-    a separate array for that field need?
+    neighbouring structs. How many bytes per struct does the L2 fetch with limits of 32, 64 and 128 bytes? How many
+    would it fetch if that field had an array of its own?
     """,
     hint="What's the stride in elements, and how many structs share 128 bytes?",
     explanation="The stride is 16 elements. With a limit of 32 the L2 fetches 32 bytes per struct, and with 64 it fetches 64. With 128 it fetches a line that holds two structs, and both are used, so it's 64 bytes per struct again. A separate array needs only 4 bytes per element.",
 )
 
 # %% [markdown]
-# The next Further page looks at kernels that use every byte they fetch: [streaming](coalescing_streaming.py).
+# The next further-reading page is about [streaming](coalescing_streaming.py): kernels that use every byte they fetch.

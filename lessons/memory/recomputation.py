@@ -231,7 +231,8 @@ for run in (forward, backward):
 # %% [markdown]
 # The result is the same, with only {{ moved.again }} values moved. This backward pass runs from the first layer to the
 # last, because a product of slopes can be computed in either order, up to rounding. Layers that mix elements, such as a
-# matrix multiplication, need the true backward order, so their recomputed activations have to be kept until then.
+# matrix multiplication, need the true backward order, so their recomputed activations have to be kept until the
+# backward pass reaches them.
 
 # %% fold="Code of the checks"
 
@@ -282,8 +283,8 @@ try_it(
 )
 
 # %% [markdown]
-# All four kernels agree with their pseudocode, but is $dx$ really the gradient? To check it independently, move $x$ a little
-# in both directions and see how far $out$ moves.
+# Both versions agree with their pseudocode, but is $dx$ really the gradient? To check it independently, move $x$ a
+# little in both directions and see how far $out$ moves.
 
 # %% fold="Code of the check by finite differences"
 small = chain(1003, 3).make()
@@ -689,7 +690,7 @@ three_layers = measure(
 # ## Measured traffic and time
 #
 # The simulator counts {{ counted.unfused | .0f }}, {{ counted.store_all | .0f }}, {{ counted.store_all_but_out | .0f }}
-# and {{ counted.recompute | .0f }} values per element, just as we derived. The times are from a larger launch.
+# and {{ counted.recompute | .0f }} values per element, just as we derived.
 
 # %% fold="Code of the table and of the numbers"
 from tilewise.measurements import Archive, medians_us, recorded
@@ -906,10 +907,10 @@ if can_disassemble() is None:
 # The slope product overtakes recomputation at {{ deep.crossing | .1f }} layers. The compiled code explains why: a
 # sigmoid compiles to about {{ deep.plain | .0f }} instructions, or {{ deep.with_slope | .0f }} with its slope. An \SM
 # issues four warp instructions per cycle, so instruction issue is a tighter limit than the special-function unit.
-# Averaged over both, it allows one sigmoid per {{ deep.issue_ps | .2f }} ps, and a straight line fitted to the times
-# for eight or more layers gives {{ deep.sigmoid_ps | .2f }} ps. The slope product saves only sigmoids without a slope,
-# so with instruction issue as the limit, the model's crossover moves from {{ model.free | .1f }} to
-# {{ deep.issue_free | .1f }} layers.
+# Averaged over sigmoids with and without a slope, it allows one sigmoid per {{ deep.issue_ps | .2f }} ps. A straight
+# line fitted to the times for eight or more layers gives {{ deep.sigmoid_ps | .2f }} ps per sigmoid. The slope product
+# saves only sigmoids that are computed without their slope, so with instruction issue as the limit, the model's
+# crossover moves from {{ model.free | .1f }} to {{ deep.issue_free | .1f }} layers.
 
 # %% [markdown]
 # ## When to recompute: a rule of thumb
@@ -921,8 +922,8 @@ if can_disassemble() is None:
 #
 # A matrix multiplication takes far more. If each element of the result is a dot product of {{ product.columns | , }}
 # terms, it costs {{ product.flop | , }} operations. With 16-bit elements, computing it takes
-# {{ product.made_ps | .1f }} ps on the \tensor cores, and storing and loading it takes {{ product.trips_ps | .1f }} ps,
-# both at the data sheet's peaks.
+# {{ product.made_ps | .1f }} ps on the \tensor cores, whereas storing and loading it takes {{ product.trips_ps | .1f }}
+# ps.
 
 # %% [markdown]
 # ## Activation checkpointing: saving memory instead of time
@@ -935,7 +936,7 @@ if can_disassemble() is None:
 # {{ segments.saved }} saved activations and the {{ segments.live }} of the current segment: {{ segments.held }} instead
 # of {{ segments.layers }}. In general, with segments of $s$ layers, memory holds $L/s + s$ activations, which is
 # smallest at $s = \sqrt{L}$, so memory grows with the square root of the depth. The price is a second forward pass. If
-# a backward pass takes as long as two forward passes, that makes the whole step a third longer.
+# a backward pass takes as long as two forward passes, the whole step then takes a third longer.
 #
 # ??? definition "Activation checkpointing | gradient checkpointing | checkpointing"
 #     Saving the activations of only some layers and recomputing the others during the
@@ -960,10 +961,10 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# With three layers, recomputing the activations is {{ took.ratio_kept | .1f }}× faster than storing them,
-# just as the ratio of {{ moved.kept }} to {{ moved.again }} values predicts. It's still
-# {{ deep.ratio_16 | .1f }}× faster at 16 layers. But from about {{ deep.crossing | .0f }} layers on, the
-# slope product is faster still, because it stores only what the backward pass needs.
+# With three layers, recomputing the activations is {{ took.ratio_kept | .1f }}× faster than storing them, just as the
+# ratio of {{ moved.kept }} to {{ moved.again }} values predicts. At 16 layers, it's {{ deep.ratio_16 | .1f }}× faster.
+# But from about {{ deep.crossing | .0f }} layers on, the slope product is faster still, because it stores only what the
+# backward pass needs.
 
 # %% [markdown]
 # ## Takeaways
