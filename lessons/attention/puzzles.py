@@ -1,8 +1,11 @@
-# --- title: "Puzzles: online softmax and FlashAttention" needs: [kernels/serial_attention, memory/reductions,
-# matmul/tiling, attention/flash_forward] summary: "Write the online softmax step, then a small FlashAttention kernel.
-# What is the smallest number of sectors that its blocks need to load?" description: "GPU puzzles: online softmax across
-# a warp and a FlashAttention forward pass in CUDA C, each with a budget, checked without a GPU." date: 2026-11-23 tags:
-# [puzzle, softmax, FlashAttention] ---
+# ---
+# title: "Puzzles: online softmax and FlashAttention"
+# needs: [kernels/serial_attention, memory/reductions, matmul/tiling, attention/flash_forward]
+# summary: "Write the online softmax step, then a small FlashAttention kernel. What is the smallest number of sectors that its blocks need to load?"
+# description: "GPU puzzles: online softmax across a warp and a FlashAttention forward pass in CUDA C, each with a budget, checked without a GPU."
+# date: 2026-11-23
+# tags: [puzzle, softmax, FlashAttention]
+# ---
 
 # %% [markdown]
 # Can you write FlashAttention from memory? These two puzzles will get you there. The first is its core: the online

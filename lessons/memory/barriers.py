@@ -17,9 +17,9 @@
 # %% [markdown]
 # ## Shared memory
 #
-# Threads that work on one sum have to exchange values, and registers are private. *Shared memory* is the on-chip memory that all
-# threads of a block can read and write; each block has its own, which lasts as long as the block runs. In CUDA C you
-# declare it with `__shared__`: one array per block, not one per thread.
+# Threads that work on one sum have to exchange values, but registers are private. *Shared memory* is the on-chip memory
+# that all threads of a block can read and write; each block has its own, which lasts as long as the block runs. In CUDA
+# C you declare it with `__shared__`: one array per block, not one per thread.
 #
 # Combining many values into one, such as their sum or maximum, is called a *reduction*. In its simplest form every
 # thread stores one value in shared memory, and then thread 0 adds them up. Before it starts, thread 0 must wait until
@@ -783,8 +783,8 @@ block_sums = measure(
 # after the other.
 #
 # `torch.sum` takes {{ block_sums.torch_sum.n_67108864.median | us }}. Its secret isn't a better tree: each of its
-# threads first adds up several values in registers and synchronises only then. The lesson on [parallel
-# reductions](reductions.py) extends this idea to hundreds of thousands of values per block.
+# threads adds up several values in registers before it synchronises. The lesson on [parallel reductions](reductions.py)
+# extends this idea to hundreds of thousands of values per block.
 
 # %% [markdown]
 # ## The answer
@@ -842,9 +842,9 @@ def any_block_tests(kernel):
 exercise(
     "A tree for any block",
     """
-    Fix `sum_by_tree` so that it is correct for every block of 1 to 256 threads. Change only the loop: every value
-    is added once, all threads reach the barrier of each step, and the number of steps still grows
-    logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator checks the barriers.
+    Fix `sum_by_tree` so that it is correct for every block of 1 to 256 threads. Change only the loop.
+    Every value must be added once, all threads must reach the barrier of each step, and the number of steps must
+    still grow logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator checks the barriers.
     """,
     answer=ANY_BLOCK,
     tests=any_block_tests,

@@ -511,8 +511,8 @@ show(
 # {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers per
 # thread, only {{ registers.at_200 }} warps fit on an SM.
 #
-# The next kernel needs many. Each thread keeps a query, a row of `D` floats, in local variables and finds
-# its best score, the largest dot product with any key.
+# The next kernel needs many registers. Each thread keeps a query, a row of `D` floats, in local variables and finds its
+# best score, the largest dot product with any key.
 #
 # ??? definition "Register pressure"
 #     The situation in which a kernel needs more registers than a thread can have, or so many that too few
@@ -752,7 +752,7 @@ exercise(
     given the registers per thread, the shared memory per block and the threads per block. An SM has slots for 64
     warps and 32 blocks, four schedulers with 16,384 registers each, and 233,472 bytes of shared memory. Registers are
     allocated per warp in units of 256. Shared memory is allocated per block in units of 128 bytes, and the system
-    adds 1,024 bytes to each block's own. The tests compare your function with the calculator's model.
+    adds 1,024 bytes to each block's own.
     """,
     answer=warps_per_sm,
     tests=occupancy_tests,

@@ -429,12 +429,13 @@ publish(
 # That solves the puzzle. With up to 128 registers, an SM has {{ sm.at_128_64 | .0f }} loads in flight instead of
 # {{ sm.free_64 | .0f }}, despite fewer warps. It also explains why, at D = 128, a cap of 64 beats one of 128 despite
 # its spills: each thread has slightly more loads in flight, and twice as many warps fit, so the SM has
-# {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
+# {{ sm.at_64_128 | .0f }} loads in flight instead of {{ sm.at_128_128 | .0f }}.
 #
 # Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to
 # {{ loops.near_most | .1f }} cycles with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with
-# fewer. It never gets down to one. Issue slots aren't the reason, since only {{ loops.issue | .0% }} of them are used,
-# and keeping more loads in flight doesn't help. So the limit must be in the memory path, which a listing doesn't show.
+# fewer. The time never falls to one cycle. Issue slots aren't the reason, since only {{ loops.issue | .0% }} of them
+# are used, and keeping more loads in flight doesn't help. So the limit must be in the memory path, which a listing
+# doesn't show.
 
 # %% [markdown]
 # ## Spills: LDL and STL in the loop
