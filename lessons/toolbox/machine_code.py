@@ -433,9 +433,9 @@ publish(
 #
 # Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to
 # {{ loops.near_most | .1f }} cycles with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with
-# fewer. The time never falls to one cycle. Issue slots aren't the reason, since only {{ loops.issue | .0% }} of them
-# are used, and keeping more loads in flight doesn't help. So the limit must be in the memory path, which a listing
-# doesn't show.
+# fewer. None of the builds reaches the dashed lower bound. Issue slots aren't the reason, since only
+# {{ loops.issue | .0% }} of them are used, and keeping more loads in flight doesn't help. So the limit must be in the
+# memory path, which a listing doesn't show.
 
 # %% [markdown]
 # ## Spills: LDL and STL in the loop
