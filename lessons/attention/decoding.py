@@ -28,7 +28,7 @@
 # one KV head.[^multi] Here, four do, so the cache is a quarter of the size and each key serves four queries. A key and
 # its value are 2 × 256 bytes in BF16, and each query spends 2 × 256 FLOP on them. That's an intensity of
 # {{ model.intensity | .0f }} FLOP/B. On an H100, the tensor cores become the limit only at {{ model.ridge | .0f }}
-# FLOP/B (data sheet), so decoding is memory-bound by a wide margin.
+# FLOP/B, so decoding is memory-bound by a wide margin.
 #
 # [^multi]: If all query heads share one KV head, this is called *multi-query attention*
 #     ([Shazeer](https://arxiv.org/abs/1911.02150)).
@@ -93,7 +93,7 @@ show(
             Meter("read time [ms]", 25, "", "predicted", ",.2f"),
         ],
         title="The cache grows with every token, and each new token requires reading all of it",
-        caption="KV cache of a model with 32 query heads of 128 elements in BF16, and the time that a decoding step needs to read it at the peak bandwidth of an {machine} (data sheet). The weights, which a step also reads, are left out.",
+        caption="Size of the KV cache of a model with 32 query heads of 128 elements in BF16, and the time that a decoding step needs to read it at the peak bandwidth of an {machine} (data sheet). The weights, which a step also reads, are left out.",
     )
 )
 publish(
@@ -177,7 +177,7 @@ show(
 # ## One warp per key
 #
 # In the first kernel, a warp processes one key at a time, and each lane holds 4 of its 128 elements. For each query,
-# five shuffles sum the lanes' partial dot products. A step of online softmax follows. A block serves all `GROUP`
+# five shuffles sum the lanes' partial dot products. Then comes one step of online softmax. A block serves all `GROUP`
 # query heads of a KV head. `combine_shares` combines the splits in a second launch.
 
 
@@ -461,8 +461,8 @@ try_it(
 # ## Tensor cores: fragments straight from global memory
 #
 # `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. They fill 4 of 16 rows in $QK^T$ and 4
-# of 8 columns in the transposed $PV$, which needs half as many MMAs, so {{ tiled.wasted | .0% }} of the arithmetic
-# multiplies zeros. That doesn't matter: the tensor cores have FLOP/s to spare.
+# of 8 columns in the transposed $PV$, which needs half as many MMAs. Overall, {{ tiled.wasted | .0% }} of the
+# arithmetic multiplies zeros. That doesn't matter: the tensor cores have FLOP/s to spare.
 #
 # [GEMM kernels](../matmul/matrix_units.py) stage tiles in shared memory because several warps use each element. Here,
 # only one warp uses a key. So each lane can load its fragment directly from global memory, 16 bytes at a time. In each
@@ -823,8 +823,7 @@ TILES.region("combine")
 
 # %% [markdown]
 # The fence makes a block's part visible before its increment of the counter, and `atomicInc` wraps the counter to zero
-# for the next launch. The counters are global variables, so two of these launches must not run concurrently. In a
-# library, pass the counters in a workspace.
+# for the next launch. The counters are global variables, so two of these launches must not run concurrently.
 #
 # Just before this code, the warps of a block combine their results after a barrier. Without that barrier, the simulator
 # reports a race:
@@ -848,11 +847,11 @@ expect_hazard(
 # %% [markdown]
 # ## Estimate: instruction issue and memory bandwidth
 #
-# How long should a step over {{ model.keys | , }} keys take at batch 1? Loading them takes {{ chip.bytes_us | us }}, at
-# the highest bandwidth measured on this GPU. Issuing the warp-per-key kernel's instructions takes
-# {{ rows.issue_us | us }}; the tensor-core kernel needs {{ tiled.times | .0f }}× fewer per key, which take
-# {{ tiled.issue_us | us }} to issue. So `decode_tiles` should be memory-bound by a wide margin, while the two limits of
-# `decode_rows` are close together.
+# How long should a step over {{ model.keys | , }} keys take at batch 1? Loading the keys and values takes
+# {{ chip.bytes_us | us }} at the highest bandwidth measured on this GPU. Issuing the warp-per-key kernel's instructions
+# takes {{ rows.issue_us | us }}; the tensor-core kernel needs {{ tiled.times | .0f }}× fewer instructions per key, so
+# issuing them takes only {{ tiled.issue_us | us }}. So `decode_tiles` should be memory-bound by a wide margin, while
+# the two limits of `decode_rows` are close together.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -1149,7 +1148,7 @@ if complete(*US.values()):
             x="throughput, % of a copy",
             form=",.0f",
             roles=SHOWN,
-            title="Split-KV decoding on tensor cores runs nearly at the speed of a copy",
+            title="Split-KV decoding on tensor cores runs at nearly the speed of a copy",
             caption="Throughput of one decoding step relative to a copy that moves the same number of bytes on the same GPU; 32 query heads, 8 KV heads, BF16. Half of the copy's bytes are writes, so a kernel that mostly reads can exceed 100%.",
         )
     )
@@ -1241,19 +1240,16 @@ assert not rows_waits or max(rows_waits, key=rows_waits.get) == "long_scoreboard
 assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issuing alone isn't the limit"
 
 # %% [markdown]
-# Splitting the keys makes the warp-per-key kernel {{ gain.split | .0f }}× faster. Sharing keys within a block gives
-# another {{ gain.shared_keys | .1f }}×: with one query per block, four blocks load every key.
+# Splitting the keys makes the warp-per-key kernel {{ gain.split | .0f }}× faster. Sharing keys within a block matters,
+# too: with one query per block, four blocks load every key, and the kernel is {{ gain.shared_keys | .1f }}× slower.
 #
 # Still, `decode_rows` takes {{ seen.rows_1 | us }}, {{ gain.over | .1f }}× the larger of its two estimates. Latency, a
-# third limit, explains part of the difference. The run with one split per KV head shows the latency almost undisturbed,
+# third limit, explains the difference. The run with one split per KV head shows the latency almost in isolation,
 # because only two warps share a scheduler: a warp takes {{ waiting.cycles | ,.0f }} cycles to issue the
 # {{ rows.loop | .0f }} instructions for two keys, so it mostly waits for loads. If waiting and issuing never
-# overlapped, the step with 49 splits would take {{ waiting.sum_us | us }}, close to the measured time. `decode_tiles`
-# loads the next 16 keys before it uses the current ones, so an SM has up to {{ tiled.in_flight_kb | .0f }} KB in
-# flight.
-#
-# The hint `.L2::256B`, which lets the L2 fetch a key's 256 bytes at once, helps slightly on an H100 at batch 16 but
-# hurts on an H200. So test such hints on every GPU that you ship for.
+# overlapped, the two together would take {{ waiting.sum_us | us }} with 49 splits, only slightly more than measured.
+# `decode_tiles` loads the next 16 keys before it uses the current ones, so an SM has up to
+# {{ tiled.in_flight_kb | .0f }} KB in flight.
 #
 # On tensor cores, the step takes {{ seen.tiles_1 | us }} and so reaches {{ of_copy.at_1 | .0% }} of the copy's
 # throughput; cuDNN takes {{ seen.cudnn_1 | us }}. With large batches, start-up and the final combination take a smaller
@@ -1300,8 +1296,8 @@ publish(errors=ERRORS)
 #
 # - A decoding step reads the whole KV cache. Its arithmetic intensity is the number of query heads per KV head, so memory
 #   bandwidth is the limit.
-# - With one query, parallelism comes from the keys. Each split stores a mean and its log-sum-exp, and the combination is
-#   exact.
+# - With one query, parallelism comes from the keys. Each split stores a mean and its log-sum-exp, and combining them
+#   adds no approximation.
 # - A sum doesn't depend on the order of its terms. So 16-byte loads from global memory can fill MMA fragments
 #   directly, without going through shared memory.
 

@@ -15,13 +15,14 @@
 #
 # [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention needs no quadratic memory, and
 # *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), made it fast: it never stores either matrix.
-# Written as three PyTorch operations, attention uses NVIDIA's own GEMMs. How much faster can our fused kernel be?
+# Written as three PyTorch operations, attention already runs on NVIDIA's tuned GEMMs, so the baseline is strong. How
+# much faster can our fused kernel be?
 
 # %% [markdown]
 # ## Materialised matrices, and how to avoid them
 #
 # Writing an intermediate result to memory for the next kernel is called *materialising* it. Fusing the kernels looks
-# impossible: softmax needs a whole row of scores before it can give the first probability. But [online
+# impossible: softmax needs a whole row of scores before it can produce the first probability. But [online
 # softmax](softmax.py) doesn't: it keeps a running maximum $m$ and a running sum $z$.
 #
 # The output can be accumulated in the same way: for each query, a row $o$ of $d$ accumulators holds
@@ -133,7 +134,7 @@ show(
         source=ONE_ROW,
         language="python",
         start=2,
-        title="A larger score rescales everything so far by one factor",
+        title="A larger score rescales everything accumulated so far by one factor",
         caption="One query and twelve keys with d = 4, in key tiles of four: the scores of the tile, the weights accumulated so far relative to the current maximum, and the accumulators o. Later keys have no weight yet.",
     )
 )
@@ -147,7 +148,7 @@ show(
 # approximated:[^approximate] it's the same sum in a different order.
 #
 # [^approximate]: A common misconception: FlashAttention is an approximation. Approximate attention, with sparse or
-#     low-rank matrices, does less arithmetic, but was often no faster, because the time went into memory traffic.
+#     low-rank matrices, did less arithmetic, but was often no faster, because the time went into memory traffic.
 
 
 # %% tab="Pseudocode"
@@ -319,18 +320,19 @@ try_it(
 )
 
 # %% [markdown]
-# ## Loop order: queries outside or keys outside
+# ## Loop order: queries or keys in the outer loop
 #
-# Two loops run over tiles, and either can be the outer one. With the queries outside, as above, $m$, $z$ and $o$ stay in
-# registers, and every query tile reads all keys and values. With the keys outside, each key tile is read once, but the
-# state of every query goes to memory and back for each key tile. The first FlashAttention paper had the keys outside.
-# [FlashAttention-2](https://arxiv.org/abs/2307.08691) swapped the loops. We call the two orders FA1 and FA2.
+# Two loops run over tiles, and either can be the outer one. With the queries in the outer loop, as above, $m$, $z$ and
+# $o$ stay in registers, and every query tile reads all keys and values. With the keys in the outer loop, each key tile
+# is read only once, but the state of every query is written to memory and read back for each key tile. In the first
+# FlashAttention paper, the loop over the keys was the outer one. [FlashAttention-2](https://arxiv.org/abs/2307.08691)
+# swapped the loops. We call the two orders FA1 and FA2.
 #
 # ??? definition "FA1 | FA1 order"
-#     FlashAttention with the loop over key tiles outside and the loop over queries inside.
+#     FlashAttention with the loop over key tiles as the outer loop and the loop over queries as the inner one.
 #
 # ??? definition "FA2 | FA2 order"
-#     FlashAttention with the queries outside: a block keeps its queries and loops over all keys.
+#     FlashAttention with the queries in the outer loop: a block keeps its queries and loops over all keys.
 
 
 # %% fold="The kernel in FA1 order"
@@ -390,8 +392,8 @@ check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit Nu
 # ## Memory traffic still grows with N squared
 #
 # With $B_r$ queries per tile, a kernel in FA2 order reads all keys and values $N/B_r$ times. With $B_c$ keys per tile,
-# one in FA1 order goes through all queries $N/B_c$ times. Three separate kernels write and read $S$ and $P$ once each,
-# and their GEMMs read $Q$, $K$ and $V$ tile by tile as well.
+# a kernel in FA1 order goes through all queries $N/B_c$ times. Three separate kernels write and read $S$ and $P$ once
+# each, and their GEMMs read $Q$, $K$ and $V$ tile by tile as well.
 
 
 # %% fold="Three kernels with tiles that store S and P"
@@ -539,7 +541,7 @@ show(
         y="elements moved",
         log_x=True,
         log_y=True,
-        title="All three grow with N squared; tiles set the factor",
+        title="All three grow with N squared; the tile sizes set the constant factor",
         caption="Elements moved between the SMs and the caches behind them, d = 16, tiles of 32 queries and 16 keys. Lines are formulas, points are the simulator's counts.",
     )
 )
@@ -559,22 +561,19 @@ publish(
 )
 
 # %% [markdown]
-# With equal tiles, FlashAttention moves fewer elements.[^sub] Three kernels with larger tiles can move even less. But
-# FlashAttention's traffic is cheaper: it reads the same keys and values again and again, and they stay in the L2,
-# whereas every byte of $S$ and $P$ is new. As long as a head's keys and values fit in the L2, what FlashAttention loads
-# from device memory grows only with $N$.
-#
-# [^sub]: A common misconception: FlashAttention has sub-quadratic traffic. For a fixed tile size, it still grows with
-#     $N^2$. What shrinks is the extra storage and, for equal tiles, the constant factor.
+# With equal tiles, FlashAttention moves fewer elements. Three separate kernels with larger tiles can move fewer still.
+# But FlashAttention's traffic is cheaper: it reads the same keys and values again and again, and they stay in the L2,
+# whereas each element of $S$ and $P$ is written and read just once. As long as a head's keys and values fit in the L2,
+# what FlashAttention loads from device memory grows only with $N$.
 
 # %% [markdown]
 # ## Parallelism: heads, query tiles and key splits
 #
-# With one block per head, as in the FA1 order, a model with 12 heads uses {{ chip.by_head | .0% }} of the
-# {{ chip.sms }} SMs. The FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles of
-# 64 has only {{ chip.tiles }} blocks. The keys can be a third axis: several blocks process the same queries, each with
-# its own *split* of the keys, and online softmax's rule combines their results. For a single query, this is known as
-# [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
+# The first FlashAttention launched one block per head. A model with 12 heads would use only {{ chip.by_head | .0% }} of
+# the {{ chip.sms }} SMs. The FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles
+# of 64 has only {{ chip.tiles }} blocks. The keys can be a third axis: several blocks process the same queries, each
+# with its own *split* of the keys, and the rescaling rule of online softmax combines their results. For a single query,
+# this is known as [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
 #
 # ??? question "Why not one block per head?"
 #     Because there are few heads. With 12 of them, {{ chip.by_head | .0% }} of an H100's SMs would get a block,
@@ -874,7 +873,7 @@ def flash_tiles_triton(Q, K, V, bias, part, L, scale, share):
 FLASH_TILES.region("softmax")
 
 # %% [markdown]
-# In the Triton tab, `input_precision="ieee"` keeps the GEMMs in FP32; without it, Triton rounds their inputs to TF32.
+# In the Triton tab, `input_precision="ieee"` keeps the GEMMs in FP32.
 #
 # For each query, a block stores the attention output over its own keys and $L = m + \ln z$, the *log-sum-exp* of its
 # scores. A second kernel combines the splits: split $w$ has the weight $e^{L_w}$, taken relative to the largest.
@@ -1033,10 +1032,10 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 # %% [markdown]
 # ## Estimate: FMA issue, all instructions, shared memory
 #
-# How long does one of the {{ chip.blocks }} blocks take? An SM issues at most four instructions per cycle. That sets
-# two limits: one from the FMAs of the block's two GEMMs, and one from all of its instructions. Shared memory is the
-# third: it serves one [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's why each
-# thread computes 4 rows by 8 columns: for four terms of each sum, it loads 12 × 16 bytes and executes 128 FMAs.
+# How long does one of the {{ chip.blocks }} blocks take? An SM issues at most four instructions per cycle. The FMAs of
+# the block's two GEMMs alone give a first limit, and all of its instructions a second, longer one. Shared memory sets
+# the third: it serves one [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's why
+# each thread computes 4 rows by 8 columns: for four terms of each sum, it issues twelve 16-byte loads and 128 FMAs.
 
 
 # %% fold="Code of the prediction"
@@ -1089,10 +1088,10 @@ publish(
 
 # %% [markdown]
 # The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's only an estimate: we counted \PTX
-# instructions, whereas the hardware runs \SASS, and it leaves out the first loads and the kernel that combines the
-# splits.
+# instructions, whereas the hardware runs \SASS, and the estimate leaves out the first loads and the kernel that
+# combines the splits.
 #
-# The first kernel with eight queries per block also has {{ chip.blocks }} blocks, each of one warp.
+# With eight queries per block, the first kernel also has {{ chip.blocks }} blocks, each of one warp.
 
 
 # %% fold="Code of the measurement"
@@ -1243,8 +1242,8 @@ publish(
 # {{ seen.times_torch | .1f }}× faster. With the keys in eight splits, it's {{ seen.share_gain | .1f }}× faster than
 # with just one.
 #
-# The best tile depends on N. At N = 256, Kernel 6 is slower than PyTorch, and tiles of 64 by 64 win, because they give
-# twice as many blocks. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }} of PyTorch's time.
+# The best tile depends on N. At N = 256, Kernel 6 is slower than PyTorch, and tiles of 64 × 64 are faster, because
+# there are twice as many blocks. At N = 4,096, Kernel 6 takes {{ seen.of_torch_4096 | .0% }} of PyTorch's time.
 #
 # Fusion alone isn't enough. PyTorch's own fused FP32 kernel, the memory-efficient attention kernel from xFormers, takes
 # {{ seen.fused_us | us }} at N = 1,024. It doesn't split the keys, so a single head can't fill the chip.
@@ -1377,7 +1376,7 @@ if spent:
                 for part, start, end, role in zip(STAMPED_PARTS, ends, ends[1:], ROLES, strict=False)
             ],
             unit="cycles",
-            title="Two GEMMs take most of the time; the first wait is pure loss",
+            title="Two GEMMs take most of the time; nothing overlaps the first wait",
             caption="Median number of cycles that a block of Kernel 6 spends in each part, for N = 1,024 with one key tile per split, recorded on an {machine} with a cold L2.",
         )
     )
@@ -1391,13 +1390,9 @@ publish(
 
 # %% [markdown]
 # The two GEMMs take {{ clocks.per_product | .2f }} cycles for each FMA that a scheduler issues, although it could issue
-# one per cycle. Before that, a block waits for its first tiles, since all SMs load 96 KB at the same time. The whole
-# kernel takes {{ clocks.all_us | us }}. The remaining {{ clocks.rest_us | us }} of the measured time goes to the second
-# launch and to launch overhead.
-#
-# If the GPU starts out idle, host overhead counts as well. This course launches kernels from Python, whereas PyTorch
-# launches them from C++, so Kernel 6 then takes longer than PyTorch. With both in a [CUDA graph](../speed/launches.py),
-# Kernel 6 is faster again.
+# one per cycle. Before the first GEMM, a block waits for its tiles, since all SMs load 96 KB at the same time. The
+# whole kernel takes {{ clocks.all_us | us }}. The remaining {{ clocks.rest_us | us }} of the measured time goes to the
+# second launch and to launch overhead.
 
 
 # %% fold="Code of the measurement"
@@ -1482,7 +1477,7 @@ if complete(*host_us.values()):
     assert host_us["Kernel 6: two launches"] > host_us["torch, three operations"], "and slower without"
 
 # %% [markdown]
-# Compared with an FP64 reference, the largest error is {{ errors.most | .1e }}:
+# Compared with an FP64 reference at N = 1,024, the largest absolute error is {{ errors.most | .1e }}:
 
 # %% fold="Code that compares errors on a GPU" needs="gpu" record="errors"
 if gpu_here():
@@ -1534,8 +1529,8 @@ show(attention_so_far(6))
 #
 # - FlashAttention carries $m$, $z$ and $o$ per query through the key tiles and rescales $z$ and $o$ by one factor. The
 #   result is exact, and neither $S$ nor $P$ is stored.
-# - Storage falls from $N^2$ to $N$. Traffic stays quadratic, with a factor that depends on the tile size, but the L2
-#   serves most of it.
+# - Storage grows with $N$ instead of $N^2$. Traffic still grows with $N^2$, by a factor that depends on the tile size,
+#   but the L2 serves most of it.
 # - A block only has to write its output and its log-sum-exp, so keys can be split over blocks. With too few heads and
 #   query tiles, the splits fill the chip.
 

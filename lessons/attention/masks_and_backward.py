@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# Take 4 sequences with 16 heads, 4,096 tokens and $d$ = 128. PyTorch's unfused attention stores its N × N matrices, and
-# its backward pass takes {{ seen.math_full_4096 | us }}. cuDNN never stores the probabilities $P$, so its backward pass
-# has to compute them again. Yet it takes only {{ seen.cudnn_full_4096 | us }}, which is {{ rate.cudnn_of_math | .0f }}×
-# faster.
+# Take 4 sequences of 4,096 tokens each, with 16 heads and $d$ = 128. PyTorch's unfused attention stores its N × N
+# matrices, and its backward pass takes {{ seen.math_full_4096 | us }}. cuDNN never stores the probabilities $P$, so its
+# backward pass has to compute them again. Yet it takes only {{ seen.cudnn_full_4096 | us }}, which is
+# {{ rate.cudnn_of_math | .0f }}× faster.
 
 # %% [markdown]
 # ## Five GEMMs instead of two
@@ -20,7 +20,7 @@
 # pass receives $dO$, the gradient of the loss with respect to $O$. It goes through the same steps in reverse.
 #
 # 1. $O = PV$ is a GEMM, and its two gradients are GEMMs too: $dV = P^T dO$ and $dP = dO\,V^T$.
-# 2. Softmax couples the elements of a row: a larger weight for one key makes all others smaller. Its gradient
+# 2. Softmax couples the elements of a row: a larger weight for one key makes all others smaller. So its gradient
 #    subtracts a weighted mean:
 #
 #     $$dS_{ij} = P_{ij}\,(dP_{ij} - \delta_i)$$
@@ -29,7 +29,7 @@
 #
 # 3. $S$ is again the result of a GEMM: $dQ = dS\,K/\sqrt d$ and $dK = dS^T Q/\sqrt d$.
 #
-# That makes four GEMMs. The fifth is $QK^T$, which recomputes the scores.
+# The fifth GEMM is $QK^T$, which recomputes the scores.
 #
 # Step through a row of six keys. Its $dS$ sums to zero, because adding the same number to all scores changes nothing:
 
@@ -115,9 +115,10 @@ show(
 # %% [markdown]
 # ## Two kernels without atomics
 #
-# $dQ$ sums over keys, while $dK$ and $dV$ sum over queries. Without atomics, that takes two kernels: `backward_dq` has
-# one thread per query and loops over the keys, and `backward_dkdv` has one thread per key and loops over the queries.
-# Both compute $QK^T$ and $dP$, so together they execute seven GEMMs' worth of multiply-adds instead of five.
+# $dQ$ is a sum over keys, while $dK$ and $dV$ are sums over queries. Without atomics, that takes two kernels:
+# `backward_dq` has one thread per query and loops over the keys, and `backward_dkdv` has one thread per key and loops
+# over the queries. Both compute $QK^T$ and $dP$, so together they execute seven GEMMs' worth of multiply-adds instead
+# of five.
 
 
 # %% tab="Pseudocode"
@@ -375,11 +376,11 @@ try_it(
 # %% [markdown]
 # ## One kernel, five GEMMs
 #
-# A single kernel computes every tile of $S$ and $dP$ once. As in [FlashAttention-2](https://arxiv.org/abs/2307.08691),
-# one block holds 128 keys and their values and loops over the queries in tiles of 64. Its $dK$ and $dV$ stay in
-# registers until the end. $dQ$ can't, since every block contributes to every query tile. It's accumulated in FP32 in
-# device memory: the TMA instruction `cp.reduce.async.bulk` adds a whole tile from shared memory, and the L2 does the
-# additions. The blocks add in the order in which they arrive, so the last bits of $dQ$ can differ from run to run.
+# A single kernel can compute every tile of $S$ and $dP$ just once. As in
+# [FlashAttention-2](https://arxiv.org/abs/2307.08691), one block holds 128 keys and their values and loops over the
+# queries in tiles of 64. Its $dK$ and $dV$ stay in registers until the end. $dQ$ can't, since every block contributes
+# to every query tile. It's accumulated in FP32 in device memory: the TMA instruction `cp.reduce.async.bulk` adds a
+# whole tile from shared memory, and the L2 does the additions.
 #
 # The block is [warp-specialised](hopper.py): a producer warp loads the query tiles, and each of two consumer warpgroups
 # owns 64 keys.
@@ -924,9 +925,10 @@ expect_hazard(edited(faulty, ("named_barrier(3, 256);", "")), "race", line_with=
 # {{ tile.ideal_us | us }}.
 #
 # Shared memory needs even more cycles. If `wgmma`, like ordinary loads, reads 128 bytes per cycle, the shared-memory
-# traffic takes {{ tile.shared | ,.0f }} cycles per tile, or {{ tile.shared_us | us }} in total. Three of the five GEMMs
-# have both operands in shared memory and 64 × 64 accumulator tiles, so they read 128 bytes in each cycle of
-# multiplication; larger tiles don't fit in registers. The writes of $Q$, $dO$, $dS$ and $dQ$ come on top.
+# traffic takes {{ tile.shared | ,.0f }} cycles per tile, or {{ tile.shared_us | us }} in total. The GEMMs for $S^T$,
+# $dP^T$ and $dQ$ have both operands in shared memory and 64 × 64 accumulator tiles, so they read 128 bytes per cycle;
+# larger tiles don't fit in registers. The total includes the writes of $Q$, $dO$, $dS$ and $dQ$, and the TMA's read of
+# $dQ$.
 
 # %% fold="Code of the numbers"
 from tilewise import gpu_here
@@ -965,7 +967,7 @@ publish(
 # ## Against FlashAttention-2 and cuDNN
 #
 # We time the backward pass of PyTorch's three backends and of our kernels. Ours run with two block orders: *by head*
-# (one head after the other, longest blocks first only within a head) and *longest first* (across all heads).
+# (one head after the other, with the longest blocks of each head first) and *longest first* (across all heads).
 
 # %% fold="Code that times gradients on a GPU" needs="gpu" record="gradients"
 if gpu_here():
@@ -1167,29 +1169,27 @@ publish(
 # %% [markdown]
 # **Without a mask and with blocks ordered *by head*, our backward pass reaches {{ rate.of_cudnn | .0% }} of cuDNN's
 # throughput** at 4,096 tokens and is {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use
-# `wgmma`. With a causal mask, it reaches {{ rate.causal_of_cudnn | .0% }} of cuDNN's throughput. For every gradient,
-# the largest error is at most {{ errors.worst_times | .1f }}× that of cuDNN.
+# `wgmma`. With a causal mask, the figure is {{ rate.causal_of_cudnn | .0% }}. For every gradient, the largest error is
+# at most {{ errors.worst_times | .1f }}× that of cuDNN.
 #
 # What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak and, by our estimate,
-# {{ rate.of_shared | .0% }} of what shared memory allows. As estimated, L1 and shared memory are busier than the tensor
-# cores: on an H200, {{ backward.l1 | .0% }} of the time against {{ backward.tensor | .0% }}. Since neither is at its
-# limit, what remains is latency, from the chain of dependent steps in a warpgroup: $S^T$, then $P^T$, then $dS^T$, then
-# a barrier, then $dQ$. [FlashAttention-3](https://arxiv.org/abs/2407.08608) shortens the chain: a separate warp adds
-# $dQ$ to memory. Our consumers do that themselves, and before they store a tile of $dQ$, they wait until the TMA has
-# read the previous one.
+# {{ rate.of_shared | .0% }} of what shared memory allows. Since neither is at its limit, the remaining suspect is
+# latency: within a warpgroup, each step depends on the one before, from $S^T$ to $P^T$, $dS^T$, a barrier and finally
+# $dQ$. [FlashAttention-3](https://arxiv.org/abs/2407.08608) shortens the chain: a separate warp adds $dQ$ to memory.
+# Our consumers do that themselves, and before they store a tile of $dQ$, they wait until the TMA has read the previous
+# one.
 
 # %% [markdown]
 # ## Block order: keep a head in L2
 #
 # Under a causal mask, the blocks with the first keys see all queries, and those with the last keys see only a few.
 # *Longest first* would balance this load best. But on an H100, the kernel takes {{ order.slower | .0% }} longer in this
-# order than it does *by head*.
+# order than when the blocks are ordered *by head*.
 #
 # The reason is L2. With *longest first*, blocks of all {{ order.heads }} heads run at the same time. Their $Q$ and $dO$
 # alone take {{ order.all_mb | .0f }} MB, more than L2 holds. *By head*, the {{ order.sms }} SMs work on about
 # {{ order.few | .0f }} heads at a time, whose $Q$ and $dO$ take {{ order.few_mb | .0f }} MB. So *longest first* reads
-# {{ backward.times_read | .1f }}× as many bytes from DRAM, as counters on an H200 show. The H200's memory is
-# {{ order.memory | .1f }}× faster and keeps up, so *longest first* costs almost no time there.
+# {{ backward.times_read | .1f }}× as many bytes from DRAM, as counters on an H200 show.
 
 # %% fold="Code that profiles both orders on a GPU" needs="gpu torch" record="counters"
 if gpu_here():
@@ -1282,8 +1282,9 @@ assert not LONGEST[HITS] > 0.7 * BY_HEAD[HITS] and not LONGEST[READ] < 3 * BY_HE
 # %% [markdown]
 # ## In your own kernel
 #
-# Test gradients against a central difference in float64 before you optimise anything. If a different block order slows
-# a kernel down, compare `lts__t_sector_hit_rate.pct` and `dram__bytes_read.sum` in Nsight Compute before and after.
+# Check the gradients against central differences in float64 before you optimise anything. If a different block order
+# slows a kernel down, compare `lts__t_sector_hit_rate.pct` and `dram__bytes_read.sum` in Nsight Compute before and
+# after.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"

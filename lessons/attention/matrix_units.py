@@ -13,8 +13,8 @@
 # can't compute exponentials. How much of their throughput is left when softmax has to run between the two GEMMs?
 #
 # The kernel of this lesson, Kernel 7, has the structure of [FlashAttention-2](https://arxiv.org/abs/2307.08691) by Tri
-# Dao, which PyTorch ships. It uses the same instruction and the same tiles, but it's slower. Below, we narrow down the
-# reason.
+# Dao, which PyTorch ships. Kernel 7 uses the same `mma.sync` instruction and the same tile sizes, but it's slower.
+# Below, we narrow down the reason.
 
 # %% fold="Code of the figure"
 from tilewise import show
@@ -44,8 +44,8 @@ if complete(*OPENING.values()):
             roles={"unfused (torch math)": "waste", "Kernel 7": "tile", "mma.sync alone": "predicted"},
             x="BF16 rate [TFLOP/s]",
             form=",.0f",
-            title="Even FlashAttention-2 leaves much of the tensor cores' rate unused",
-            caption="Attention in BF16 with N = 4,096, d = 128, 8 heads and no mask on an {machine}, compared with warps that execute nothing but mma.sync on their registers.",
+            title="Even FlashAttention-2 leaves much of the tensor cores' throughput unused",
+            caption="Attention in BF16 with N = 4,096, d = 128, 8 heads and no mask on an {machine}, compared with warps that execute nothing but mma.sync on values already in registers.",
         )
     )
 
@@ -169,7 +169,7 @@ show(
 # warp's results. $Q$, $K$ and $V$ are in shared memory, with [the swizzle that avoids bank
 # conflicts](../matmul/matrix_units.py).
 #
-# One buffer each for $K$ and $V$ is enough. While the warps compute $QK^T$, `cp.async` loads this tile's $V$. While
+# One buffer each for $K$ and $V$ is enough: while the warps compute $QK^T$, `cp.async` loads this tile's $V$. While
 # they compute $PV$, it loads the next tile's $K$. Softmax uses powers of two: `scale_log2` combines the scale with
 # $\log_2 e$, so that each probability costs one multiply-add and one `ex2`.
 
@@ -397,16 +397,16 @@ flash_mma(const Bf16* Q, const Bf16* K, const Bf16* V, float* L, Bf16* O,
 FLASH_MMA.region("scores")
 
 # %% [markdown]
-# Only $V$ needs `ldmatrix_trans`: its tile has one key per row, but `mma.sync` expects its right operand transposed.
-# Softmax comes next:
+# Only $V$ needs `ldmatrix_trans`: $QK^T$ sums along the rows of the $K$ tile, but $PV$ sums over keys, down the columns
+# of the $V$ tile. Softmax comes next:
 
 # %%
 FLASH_MMA.region("softmax")
 
 # %% [markdown]
 # A row that has seen no key yet has a maximum of $-\infty$, and $-\infty - (-\infty)$ is NaN. So `base` is 0 there, and
-# all its probabilities are 0. As in FlashAttention-2, key tiles are visited from last to first, and those that no query
-# of the block can see are skipped.
+# all its probabilities are 0. As in FlashAttention-2, the loop visits the key tiles from last to first and skips those
+# that no query of the block can see.
 #
 # Run it on one head with two queries and three keys, where all scores are 0. Each key should get a weight of 1/3.
 
@@ -467,7 +467,7 @@ check_difficult(WIDE, "with 32 queries per warp")
 # %% [markdown]
 # `wait_for_tile` needs both of its lines. Without the wait, a warp reads a tile that's still in flight. Without the
 # barrier, a warp reads what other warps are still copying, and a copy overwrites what another warp is still reading.
-# Remove either, and the simulator reports it.
+# Remove either line, and the simulator reports the race.
 
 # %% fold="Code of the checks, with two broken kernels"
 from tilewise import Guess, Table, expect_hazard, measure, publish
@@ -499,10 +499,10 @@ try_it(
 # one `ldmatrix` of $K$ or $V$ feeds two `mma.sync` instructions; with 32, it feeds four. So with 32, each block reads
 # half as many bytes of $K$ and $V$ per FLOP.
 #
-# To keep the tensor cores busy, four warps with 16 queries each would have to read {{ banks.narrow | .0f }} bytes of
-# fragments per cycle, but shared memory delivers only 128. With 32 queries per warp, they need {{ banks.wide | .0f }}.
-# The price is registers: of the 255 that a thread can have, the output accumulators then take {{ banks.mean }} and the
-# scores {{ banks.logits }}.
+# To run at `mma.sync`'s measured rate, warps with 16 queries each would have to read {{ banks.narrow | .0f }} bytes of
+# fragments per cycle in all, but shared memory delivers only 128. With 32 queries per warp, they need
+# {{ banks.wide | .0f }}. The price is registers: of the 255 that a thread can have, the output accumulators then take
+# {{ banks.mean }} and the scores {{ banks.logits }}.
 
 # %% fold="Code of the table"
 PEAK = recorded("reads.ceilings.tflop_per_s.bf16_matrix")  # at the recorded clock, to count cycles
@@ -600,10 +600,10 @@ publish(
 )
 
 # %% [markdown]
-# The last two rows give the range to expect. If the four kinds of work never overlap, Kernel 7 reaches
-# {{ model.least | .0% }} of `mma.sync`'s rate at $d$ = 128; if everything overlaps, {{ model.most | .0% }}. Two
-# blocks fit on an SM, and while one computes softmax, the other can use the tensor cores. But nothing coordinates
-# them: the warp schedulers pick whichever warp is ready.
+# The last two rows give the range to expect. If the four kinds of work (tensor cores, exponentials, instruction issue
+# and shared memory) never overlap, Kernel 7 reaches {{ model.least | .0% }} of `mma.sync`'s rate at $d$ = 128; if
+# everything overlaps, {{ model.most | .0% }}. Two blocks fit on an SM, and while one computes softmax, the other can
+# use the tensor cores. But nothing coordinates them: the warp schedulers pick whichever warp is ready.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements.attention import right_answer, shifted_attention
@@ -776,13 +776,12 @@ publish(
 #
 # At $N$ = 4,096 and $d$ = 128, Kernel 7 runs at {{ seen.seven | .0f }} TFLOP/s, {{ seen.share | .0% }} of what
 # `mma.sync` reaches on its own and {{ seen.math_times | .0f }}× the rate of PyTorch's unfused math backend. Doubling
-# the queries per warp made the kernel {{ seen.narrow_times | .2f }}× faster, although shared-memory traffic fell by a
-# factor of {{ banks.times | .1f }}.
+# the queries per warp made the kernel only {{ seen.narrow_times | .2f }}× faster, although shared-memory traffic fell
+# by a factor of {{ banks.times | .1f }}.
 #
 # With 16 and with 32 queries per warp and for both $d$, the estimate without overlap is within {{ seen.points | .1f }}
-# percentage points of the measurement, both as fractions of `mma.sync`'s rate. There's little to overlap with: a
-# scheduler has only two warps to choose from, one from each block. When one waits for a result, only the other can
-# issue.
+# percentage points of the measurement. There's little chance of overlap: a scheduler has only two warps to choose from,
+# one from each block. When one waits for a result, only the other can issue.
 
 # %% [markdown]
 # ## Why is FlashAttention-2 faster with the same instruction?
@@ -898,12 +897,11 @@ FIXED(N=64, d=128).kernel.region("copies")
 # %% [markdown]
 # On an H200, at $N$ = 4,096, this version takes {{ varied.fixed | us }}, compared with {{ varied.seven | us }} for
 # Kernel 7 and {{ varied.flash | us }} for FlashAttention-2. So the copies account for {{ varied.of_gap | .0% }} of the
-# gap. Loading fragments earlier as well, whether for the scores alone or for $PV$ too, gains nothing.
+# gap.
 #
 # We can't explain the remaining {{ varied.left | .0% }}. This version executes {{ varied.fewer | .0% }} fewer
 # instructions than FlashAttention-2, but its warps wait for shared memory and exponentials (`short_scoreboard`)
-# {{ varied.waits | .0% }} of the time, compared with {{ varied.flash_waits | .0% }} for FlashAttention-2's. Kernel 7
-# uses all 255 registers, so the compiler may undo early loads in the source.
+# {{ varied.waits | .0% }} of the time, compared with {{ varied.flash_waits | .0% }} for FlashAttention-2's.
 
 # %% fold="Code of the variants"
 SCORES_LOOP = FLASH_MMA.source.split("float s[TILES][KEYS / 8][4] = {};\n")[1].split("        // scores]")[0]
@@ -1149,8 +1147,8 @@ if complete(*SHAPE_RATES.values()):
 # %% [markdown]
 # Double buffering and 128 keys per tile make almost no difference, so neither waiting for copies nor the number of
 # barriers limits Kernel 7. Small tiles are slower: with 16 queries and 32 keys, the rate falls to
-# {{ shapes.least | .0% }} of Kernel 7's. With small tiles, a warp executes the fewest `mma.sync` per fragment, barrier
-# and copy.
+# {{ shapes.least | .0% }} of Kernel 7's. With small tiles, a warp executes fewer `mma.sync` instructions per fragment,
+# barrier and copy.
 
 # %% [markdown]
 # ## Causal mask: half the work, the same time
@@ -1225,6 +1223,6 @@ exercise(
 )
 
 # %% [markdown]
-# `mma.sync` can't reach the tensor cores' peak on Hopper, and a warp that executes it has to wait for the result.
-# Hopper has an asynchronous instruction instead, which leaves the warp free to compute softmax. It's the subject of
-# [FlashAttention on Hopper](hopper.py).
+# On Hopper, `mma.sync` can't reach the tensor cores' peak, and the warp that issues it has to wait for the result.
+# [FlashAttention on Hopper](hopper.py) uses an asynchronous instruction instead, which leaves the warp free to compute
+# softmax.

@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: online softmax and FlashAttention"
 # needs: [kernels/serial_attention, memory/reductions, matmul/tiling, attention/flash_forward]
-# summary: "Write the online softmax step, then a small FlashAttention kernel. How few sectors do its blocks need to load?"
+# summary: "Write the online softmax step, then a small FlashAttention kernel. What is the smallest number of sectors that its blocks need to load?"
 # description: "GPU puzzles: online softmax across a warp and a FlashAttention forward pass in CUDA C, each with a budget, checked without a GPU."
 # date: 2026-11-23
 # tags: [puzzle, softmax, FlashAttention]
@@ -39,7 +39,6 @@ puzzle("attention/flash")
 #
 # - You can sum exponentials before you know their maximum. When it grows, one factor rescales the sum so far.
 # - A lane or row without a finite score has a maximum of minus infinity and a sum of 0. A single guard lets you combine it like any other.
-# - A FlashAttention kernel loads Q once, stores O once, and loads K and V once per block of queries. It never stores the
-#   scores.
+# - A FlashAttention kernel loads Q once, stores O once, and loads K and V once per block of queries.
 #
 # For a summary of this part, see the [recap](../../recap.md#attention).

@@ -162,9 +162,9 @@ publish(blocks=blocks, threads=threads, idle=idle)
 # %% [markdown]
 # ## The missing bounds check
 #
-# Forget the `if`, and the surplus threads read past the end of `a` and `b` and write past the end
-# of `c`. A GPU often doesn't notice: the memory there may belong to another array, which then
-# changes silently. The simulator stops at such an access. Which block will it name?
+# Forget the `if`, and the surplus threads read past the end of `a` and `b` and write past the end of `c`. A GPU often
+# doesn't notice: the memory there may belong to another array, which is then silently overwritten. The simulator stops
+# at such an access. Which block will it name?
 
 # %%
 from tilewise import expect_hazard
@@ -326,11 +326,10 @@ if gpu_here():
 # %% [markdown]
 # ## The same kernel, written five ways
 #
-# The pseudocode needs no index arithmetic: `parallel` yields the indices. Their order is shuffled,
-# because CUDA guarantees no order among threads. In Numba, which compiles Python functions, you write
-# code for one thread, as in CUDA C, and arrays know their length. In \Triton, another
-# compiler for kernels written in Python, you write code for one block: `i` is a vector of
-# {{ block }} indices, and the bounds check becomes a mask. In PyTorch you call a library kernel.
+# The pseudocode needs no index arithmetic: `parallel` yields the indices. Their order is shuffled, because CUDA
+# guarantees no order among threads. In Numba, which compiles Python functions, you write code for one thread, as in
+# CUDA C, and arrays know their length. In \Triton, another compiler for kernels written in Python, you write code for
+# one block: `i` is a vector of {{ block }} indices, and the bounds check becomes a mask.
 
 # %% tab="Pseudocode"
 from tilewise import parallel
@@ -410,8 +409,8 @@ agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="
 # GPU's caches, its small fast memories, can beat it.
 #
 # The arrays also have to cross PCIe, the bus between the CPU and the GPU. PCIe 5.0 x16 carries
-# {{ pcie.gb_per_s | .0f }} GB/s in each direction, only 1/{{ pcie.ratio | .0f }} of the device-memory
-# \bandwidth, for the same 12 bytes per element.
+# {{ pcie.gb_per_s | .0f }} GB/s in each direction, only 1/{{ pcie.ratio | .0f }} of the device-memory \bandwidth, yet
+# it has to carry the same 12 bytes per element.
 
 # %%
 from tilewise.measurements import recorded_device
@@ -437,8 +436,8 @@ publish(
 )
 
 # %% [markdown]
-# The figure predicts the times for 2²⁴ elements, about 17 million. However good the kernel is,
-# the copies dominate, so keep your arrays on the device as long as you have work for them.
+# The figure predicts the times for 2²⁴ elements, about 17 million. However good the kernel is, the copies dominate, so
+# keep your arrays on the device for as long as you still have work to do on them.
 #
 # ??? question "Must the data be copied at all?"
 #     You can drop the copy calls, but the bytes usually still have to move. A kernel can access
@@ -475,9 +474,8 @@ publish(there_and_back_us=kernel_us + copies_us, small_copies_us=lower_bounds_us
 # the time to move the bytes at peak memory \bandwidth, and the time to launch a kernel that does nothing.[^bound]
 # Blocks of 32 threads move the same bytes as blocks of 256. Are they equally fast?
 #
-# [^bound]: The peak \bandwidth is {{ memory.tb_per_s | .2f }} TB/s and the empty launch takes
-#     {{ vec_add.ceilings.launch_us | us }}. At {{ n | , }} elements, launch \overhead exceeds the
-#     transfer time, so those rows say little about the kernel.
+# [^bound]: At {{ n | , }} elements, launch \overhead exceeds the transfer time, so the rows for that size say little
+#     about the kernel.
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
@@ -596,12 +594,12 @@ if gpu_here():
 # Blocks of 256 reach {{ vec_add.blocks_of_256.n_67108864.share_of_bound | .0% }} of peak \bandwidth, blocks of 32 only
 # {{ vec_add.blocks_of_32.n_67108864.share_of_bound | .0% }}. Two things can slow small blocks down. First, there are
 # more of them: the GPU has to launch a block for every 32 elements. Second, they can't fill the GPU. It runs blocks on
-# its *streaming multiprocessors*. Each of them has slots for {{ slots.threads | , }} threads but takes at most
+# its *streaming multiprocessors*, each of which has slots for {{ slots.threads | , }} threads but holds at most
 # {{ slots.blocks }} blocks at once, so blocks of 32 fill only {{ slots.used | , }} of the slots.
 #
 # The first cause is enough to explain the time: on an H200, the kernel with blocks of 32 takes
-# {{ launched.added | us }}, and a kernel that launches as many blocks without any work takes just as long. Of the three
-# block sizes measured, 256 is the fastest on the longest array, and it's a good first choice.
+# {{ launched.added | us }}, and launching just as many blocks of a kernel that does nothing takes just as long. Of the
+# three block sizes measured, 256 is the fastest on the longest array, and it's a good first choice.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements.side_by_side import printed_times
@@ -672,10 +670,9 @@ measure(
 )
 
 # %% [markdown]
-# For 2²⁴ elements the kernel alone takes {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With copies
-# to and from pinned memory, the end-to-end time is
-# {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }}; the figure above predicts
-# {{ there_and_back_us | us }}. With pageable memory it is
+# For 2²⁴ elements the kernel alone takes {{ vec_add_with_copies.kernel_alone.n_16777216.median | us }}. With copies to
+# and from pinned memory, the end-to-end time is
+# {{ vec_add_with_copies.with_copies_pinned_memory.n_16777216.median | us }}. With pageable memory it is
 # {{ vec_add_with_copies.with_copies_pageable_memory.n_16777216.median | us }}: the extra copy costs more than all the
 # rest combined.
 
@@ -684,7 +681,8 @@ measure(
 #
 # The launch starts {{ blocks }} blocks with {{ threads | , }} threads, and {{ idle }} of them have no work. Copying
 # takes longer than adding: the kernel and its launch take {{ vec_add_with_copies.kernel_alone.n_20000.median | .2g }}
-# µs, or {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs together with the copies.
+# µs, or {{ vec_add_with_copies.with_copies_pinned_memory.n_20000.median | .2g }} µs together with copies to and from
+# pinned memory.
 
 # %% [markdown]
 # ## Takeaways
@@ -747,4 +745,4 @@ exercise(
 
 # %% [markdown]
 # These arrays have one axis; images and matrices have two. [Grids, blocks and threads in two and three
-# dimensions](grids.py) gives a thread a row and a column.
+# dimensions](grids.py) shows how to give each thread a row and a column.

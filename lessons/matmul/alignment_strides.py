@@ -13,7 +13,7 @@
 # {{ rounder.wide8 | .1f }}× faster, copies included. The sweep in that lesson contains a surprise. At n =
 # {{ rounder.eight | , }}, the next multiple of 8, a GEMM takes {{ rounder.eight_us | .0f }} µs. At
 # {{ rounder.thirty_two | , }}, the next multiple of 32, it takes only {{ rounder.thirty_two_us | .0f }} µs, although it
-# does more work. So to which multiple should you pad? And can the padding copies themselves be faster?
+# does more work. So to which multiple should you pad? And can the padding copies themselves be made faster?
 
 # %% fold="Imports"
 from importlib.util import find_spec
@@ -31,12 +31,12 @@ BY_PIECES, PAD_BOTH = from_lesson("matmul/alignment", "BY_PIECES", "PAD_BOTH")
 # ## Row strides that are multiples of 64
 #
 # Rows of {{ rounder.eight | , }} BF16 elements start at multiples of 16 bytes, but most of them don't start at
-# multiples of 128. If a GEMM reads a row in 128-byte pieces, most of them then span two cache lines. With a stride that
-# is a multiple of 64 elements, none does.
+# multiples of 128. If a GEMM reads such a misaligned row in 128-byte pieces, each piece spans two cache lines. With a
+# stride that is a multiple of 32 elements, at least every other row is aligned; with a multiple of 64, every row is.
 #
-# To predict the gain, take the GEMM's time at the padded size from the sweep, and scale the copy time with the number
-# of bytes moved. Going from multiples of 8 to multiples of 32 adds {{ rounder.grown | .1% }} to the writes and nothing
-# to the reads. With C left padded, we predict {{ rounder.wide | .1f }}× for multiples of 32, and
+# To predict the gain, take the GEMM's time at the padded size from the sweep, and scale the copy time in proportion to
+# the number of bytes moved. Padding both dimensions to multiples of 32 instead of 8 adds {{ rounder.grown | .1% }} to
+# the writes and nothing to the reads. With C left padded, we predict {{ rounder.wide | .1f }}× for multiples of 32, and
 # {{ rounder.wide64 | .1f }}× for multiples of 64.
 
 # %% fold="Code of the numbers"
@@ -215,8 +215,8 @@ try_it(
 # %% [markdown]
 # ## A 16-byte store that the compiler splits
 #
-# `restride_rows` treats the target as one array of 16-byte pieces and stores to an element of it by index. The lesson's
-# `restride` instead casts a pointer to a BF16 element, and the \SASS doesn't contain its 16-byte store:
+# `restride_rows` treats the target as an array of 16-byte pieces and stores to its elements by index. The lesson's
+# `restride` instead takes a pointer to a BF16 element and casts it, and its 16-byte store doesn't appear in the \SASS:
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
 from tilewise import Table, check, show
@@ -408,19 +408,17 @@ publish(
 # The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and
 # {{ parts.pads | .1f }} µs without. At 4,095, the padding copy runs at {{ parts.of_peak_large | .0% }} of the peak
 # bandwidth (data sheet), so there's little left to gain from wider loads. At 1,793, it reaches only
-# {{ parts.of_peak | .0% }}, but the time that the traffic doesn't account for is almost the same at both sizes:
-# {{ parts.fixed | .1f }} µs at 1,793 and {{ parts.fixed_large | .1f }} µs at 4,095. So it's mostly a fixed cost per
-# launch.
+# {{ parts.of_peak | .0% }}, but the time that the traffic doesn't account for is almost the same at both sizes,
+# {{ parts.fixed | .1f }} µs and {{ parts.fixed_large | .1f }} µs. So it's mostly a fixed cost per launch.
 
 # %% [markdown]
 # ## Reading misaligned rows directly
 #
-# Why copy at all? A GEMM kernel could load misaligned rows one element at a time. Let's count cycles for a 128 × 128
-# tile and a slice of 32 along K, on an SM that starts one load or store per cycle. Loading {{ direct.elements | , }}
-# elements and storing them to shared memory takes {{ direct.cycles | .0f }} cycles, and the fragment loads of eight
-# warps, at 128 bytes per cycle, take another {{ direct.fragments | .0f }}. The tensor cores need
-# {{ direct.matrix_cycles | .0f }}. So we estimate that such a kernel reaches at most {{ direct.share | .0% }} of the
-# peak (data sheet).
+# Why copy at all? A GEMM kernel could load misaligned rows one element at a time. Take a 128 × 128 tile and a slice of
+# 32 along K, on an SM that starts one load or store per cycle. Loading {{ direct.elements | , }} elements and storing
+# them to shared memory takes {{ direct.cycles | .0f }} cycles, and the fragment loads of eight warps, at 128 bytes per
+# cycle, take another {{ direct.fragments | .0f }}. The tensor cores need {{ direct.matrix_cycles | .0f }}. So we
+# estimate that such a kernel reaches at most {{ direct.share | .0% }} of the peak (data sheet).
 
 # %% fold="Code of the numbers"
 TILE_ELEMENTS = 2 * 128 * 32
@@ -442,7 +440,7 @@ publish(
 # ## Takeaways
 #
 # - When you can choose, pad row strides to a multiple of 64 BF16 elements, 128 bytes. At 1,793, that beats a multiple
-#   of 8 by {{ gain64 | .0% }}; measure your own size.
+#   of 8 by {{ gain64 | .0% }}.
 # - A copy near the peak bandwidth gains nothing from wider loads; what's left is a fixed cost per launch.
 # - A vector store through a cast element pointer can become four narrow ones. Only the \SASS shows it.
 #
@@ -476,7 +474,7 @@ exercise(
     """
     `chunks[i]` loads the aligned 16-byte chunk i of a BF16 array, elements 8 i to 8 i + 7. Write
     `unaligned_piece(chunks, first)`, which returns the eight elements that start at `first`, from at most two chunks. It must
-    not load a chunk that it doesn't need: the last one may be the end of the array.
+    not load a chunk that it doesn't need: the array may end with the last chunk that it does need.
     """,
     answer=unaligned_piece,
     tests=piece_tests,

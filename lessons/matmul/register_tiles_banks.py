@@ -14,9 +14,8 @@
 # two things differ: the order of the FFMAs, and which registers hold the accumulators.
 #
 # [The lesson](register_tiles.py) ended at {{ of_cublas.padded | .0% }} of cuBLAS. This page takes it to
-# {{ of_cublas.best | .0% }} in four steps: a wider register tile, snake order, free accumulators and three stages. You
-# need this page only if a kernel spends nearly all its instructions on FFMAs. Then even the way an instruction reads
-# its registers matters.
+# {{ of_cublas.best | .0% }} in four steps: a wider register tile, snake order, accumulators freed from consecutive
+# registers, and three stages. You need this page only if nearly all of a kernel's instructions are FFMAs.
 
 # %% fold="Imports, and code of the figure"
 import re
@@ -90,9 +89,9 @@ if np.isfinite([*RATE.values(), CUBLAS]).all():
 # %% [markdown]
 # ## 8 × 16 accumulators per thread
 #
-# A wider register tile is the obvious first step. With 8 × 16 accumulators, a thread needs six `float4` loads for 128
-# FFMAs; with 8 × 8 it needs four for 64. The block's tile becomes 128 × 256. The accumulators alone take 128 of the 255
-# registers that a thread can have, so only one block of 256 threads fits on an SM. The gain is {{ gain.wider | .2f }}×.
+# With 8 × 16 accumulators, a thread needs six `float4` loads for 128 FFMAs; with 8 × 8, it needs four loads for 64
+# FFMAs. The block's tile becomes 128 × 256. The accumulators alone take 128 of the 255 registers that a thread can
+# have, so only one block of 256 threads fits on an SM. The gain is {{ gain.wider | .2f }}×.
 
 # %% [markdown]
 # ## Register banks and the reuse flag
@@ -183,9 +182,8 @@ try_it(lambda M, N: product(M, N, 32), kernels.matmul_fp32, M=(1, 64, 128), N=[6
 # %% [markdown]
 # ## Freeing the accumulators from consecutive registers
 #
-# A 16-byte store takes its four values from four consecutive registers. So the compiler has to place four
-# accumulators of a row next to each other, and it already does so in the loop. That leaves it less freedom to choose
-# a bank for each accumulator.
+# A 16-byte store takes its four values from four consecutive registers. So the compiler places four accumulators of a
+# row in consecutive registers, already in the loop. That leaves it less freedom to choose a bank for each accumulator.
 #
 # If you add zero to each accumulator before the store, only the sums need consecutive registers:
 #
@@ -199,7 +197,7 @@ try_it(lambda M, N: product(M, N, 32), kernels.matmul_fp32, M=(1, 64, 128), N=[6
 # ## Counting conflicts in SASS
 #
 # Go through the FFMAs of the loop in order. Skip the operands that are reused from the previous instruction, and count
-# how many of the others are in the same bank. Each one beyond the first costs a cycle.
+# how many of the others each bank holds. Each operand beyond the first in a bank costs an extra cycle.
 
 
 # %% fold="Code of the count and the figure"
@@ -254,11 +252,9 @@ publish(
 
 # %% [markdown]
 # Snake order raises the fraction of FFMAs with a `.reuse` operand from {{ reused._8_16_register_tile | .0%}} to
-# {{ reused.snake_order | .0% }} and makes the kernel {{ gain.snake | .2f }}× as fast. Free accumulators reduce the
-# extra cycles per FFMA from {{ extra.snake_order | .2f }} to {{ extra.free_accumulators | .2f }} and make the kernel
-# another {{ gain.free | .2f }}× faster. The lesson's 8 × 8 tile needs the change even more:
-# {{ one_bank.double_buffered_padded | .0% }} of its FFMAs have all three registers in the same bank. With free
-# accumulators, none of them do.
+# {{ reused.snake_order | .0% }} and makes the kernel {{ gain.snake | .2f }}× faster. Freeing the accumulators reduces
+# the extra cycles per FFMA from {{ extra.snake_order | .2f }} to {{ extra.free_accumulators | .2f }} and makes the
+# kernel another {{ gain.free | .2f }}× faster.
 #
 # The count isn't a bound. It assumes that the instructions of one warp issue back to back, and for the lesson's 8 × 8
 # tile it gives {{ extra.double_buffered_padded | .2f }} extra cycles per FFMA, more than would fit in the measured
@@ -267,11 +263,11 @@ publish(
 # %% [markdown]
 # ## Stages and blocks per SM
 #
-# Two settings were chosen before the FFMAs were reordered, so they're worth trying again. The tile with 128
-# accumulators has four pipeline stages in shared memory. With three, the kernel is slightly faster. And with snake
-# order and free accumulators, the lesson's 8 × 8 tile, which lets two blocks share an SM, reaches
-# {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. For matrices that have few tiles or awkward
-# sizes, it's the [better choice](register_tiles_sizes.py).
+# Two settings, the number of stages and the number of blocks per SM, were chosen before the FFMAs were reordered, so
+# they're worth revisiting. The tile with 128 accumulators has four pipeline stages in shared memory. With three, the
+# kernel is slightly faster. And with snake order and freed accumulators, the lesson's 8 × 8 tile, which lets two blocks
+# share an SM, reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. For matrices that have
+# few tiles or awkward sizes, it's the [better choice](register_tiles_sizes.py).
 
 # %% fold="Code of the table"
 if can_compile() is None:
@@ -295,14 +291,14 @@ if can_compile() is None:
 # %% [markdown]
 # ## The answer
 #
-# Together, the order of the FFMAs and the choice of registers make the kernel {{ gain.both | .2f }}× as fast, with the
+# Together, the order of the FFMAs and the choice of registers make the kernel {{ gain.both | .2f }}× faster, with the
 # same number of instructions in the loop.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - An FFMA reads three registers from two banks. FFMAs can issue every cycle only if the reuse cache supplies at
-#   least one operand of each.
+# - An FFMA reads three registers from two banks. It needs no extra cycle only if the operands that the reuse cache
+#   doesn't supply are in different banks.
 # - Walk through a register tile in snake order: at every step, one of the two factors stays the same.
 # - Vectorised stores tie accumulators to consecutive registers for the whole loop. Adding zero before the store
 #   removes that constraint.
@@ -310,8 +306,9 @@ if can_compile() is None:
 # %% [markdown]
 # ## In your own kernel
 #
-# Look for `.reuse` in the inner loop with `cuobjdump --dump-sass`, or in Nsight Compute's *Source* page. If most FFMAs have none, try another
-# order, and check that `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active` rises.
+# Look for `.reuse` in the inner loop with `cuobjdump --dump-sass`, or in Nsight Compute's *Source* page. If most FFMAs
+# have no `.reuse`, try another order, and check that `sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active`
+# rises.
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise

@@ -57,9 +57,9 @@ show(
 # ## Split-K through distributed shared memory
 #
 # The two blocks of a tile form a cluster, so each can write to the shared memory of the other, called *distributed
-# shared memory*. Each block multiplies its half of K. Then it sends half of its accumulators to the other block, and
-# they synchronise. Each adds what it received to the half that it kept, and stores the sum. There's no workspace in
-# global memory, and there are no atomics and no second launch.
+# shared memory*. Each block computes the product over its half of K. Then it sends half of its accumulators to the
+# other block, and the two blocks synchronise. Each adds what it received to the half that it kept, and stores the sum.
+# There's no workspace in global memory, and there are no atomics and no second launch.
 #
 # Two cluster barriers make that safe. The first guarantees that the other block has started, since you can't write to
 # the shared memory of a block that isn't running yet. Each block arrives at this barrier as soon as it starts and
@@ -318,7 +318,7 @@ UNSAFE = Kernel(GEMM_SMALL.source.replace(LAST_BARRIER, ""), defines=GEMM_SMALL.
 expect_hazard(UNSAFE.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
 
 # %% [markdown]
-# Run the variants on one matrix of 128 × 128, with K = 512. How many bytes does each one copy by TMA?
+# Run the variants on one matrix of 128 × 128, with K = 512. How many bytes does each variant copy by TMA?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -329,12 +329,11 @@ try_it({name: VARIANTS[name](128, 128, 512) for name in ("64 × 128", "64 × 128
 # ## Estimate: bytes per SM
 #
 # Both remedies give each SM the same {{ few.clocks | , }} cycles of tensor-core work. But small tiles load
-# {{ few.small_kb | .0f }} KiB into each SM, and split-K {{ few.halves_kb | .0f }}, including the accumulators. How
-# fast do these bytes arrive? When all SMs of an H100 filled their
-# [rings](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) at once, an SM received its second to fourth
-# K tiles at {{ few.rate | .0f }} bytes per cycle. At that pace, loading small tiles takes
-# {{ few.small_clocks | ,.0f }} cycles, twice the tensor-core work, and split-K saves {{ few.saved | ,.0f }} of them.
-# So split-K should win clearly.
+# {{ few.small_kb | .0f }} KiB into each SM, and split-K {{ few.halves_kb | .0f }}, including the accumulators. How fast
+# do these bytes arrive? In an earlier measurement, in which all SMs of an H100 filled their [ring
+# buffers](hopper.py#warp-specialisation-producer-and-consumer-warpgroups) at once, an SM received its second to fourth
+# K tiles at {{ few.rate | .0f }} bytes per cycle. At that pace, loading small tiles takes {{ few.small_clocks | ,.0f }}
+# cycles, twice the tensor-core work, and split-K saves {{ few.saved | ,.0f }} of them. So split-K should win clearly.
 
 # %% fold="Code of the numbers"
 CLOCKS = [
@@ -522,34 +521,27 @@ publish(
 # ## Measured: smaller tiles win
 #
 # The estimate was wrong. At 1,024, split-K takes {{ us.split | us }}, and small tiles with plain stores
-# {{ us.plain | us }}. At the estimated pace, their operands would arrive within {{ few.small_us | us }}, so that pace
-# wasn't the limit.
+# {{ us.plain | us }}. At the estimated pace, the operands of the small tiles would arrive within
+# {{ few.small_us | us }}, so loading them wasn't the limit.
 #
 # What does help is a cheap \epilogue. With a TMA store, small tiles take {{ us.stored | us }}. With five stages instead
-# of eight, they take {{ us.five | us }}, or {{ of.five | .0% }} of cuBLAS's rate, but this last gain is within the
+# of eight, they take {{ us.five | us }}, {{ of.five | .0% }} of cuBLAS's rate, though this last gain is within the
 # run-to-run spread.
 #
 # Small tiles are best only as long as they fit in one wave. At 1,280, there are {{ at_1280.small }} of them, or two
 # waves, and the kernel reaches {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in
 # one wave and reach {{ of.square_1280 | .0% }}.
 #
-# With K = 4,096, split-K comes closer, since one exchange is spread over more work. It reaches
-# {{ of.long_split | .0% }} of cuBLAS, and small tiles with five stages {{ of.long_five | .0% }}. Eight stages reach
-# only {{ of.long_eight | .0% }}.
-#
-# Why do more stages hurt at K = 4,096? On an H200, the amount of shared memory isn't the cause: a kernel with five
-# stages is just as fast if it reserves as much as one with eight. There, eight stages take {{ eight.cold | .0% }}
-# longer than five, but only {{ eight.warm | .0% }} longer if the operands are already in L2, so it's the loads from
-# DRAM that suffer; we don't know why.
-#
-# On an H100, small tiles with five stages stay ahead even at K = 4,096; on an H200, split-K wins.
+# With K = 4,096, split-K comes closer, since the cost of its one exchange is spread over more work. It reaches
+# {{ of.long_split | .0% }} of cuBLAS, and small tiles with five stages {{ of.long_five | .0% }}. So on an H100, small
+# tiles stay ahead; on an H200, split-K wins.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - If there are fewer tiles than SMs, choose the smallest tile with which all blocks still fit in one wave.
-# - Split-K in a cluster needs no workspace and no second launch. It still has to pay for the exchange, so it needs a
-#   large K.
+# - Split-K in a cluster needs no workspace and no second launch, but the exchange still costs time, so it can pay off
+#   only for a large K.
 # - When a GEMM takes only a few microseconds, look at its \epilogue: this GEMM gained more from TMA stores than from
 #   loading fewer bytes.
 

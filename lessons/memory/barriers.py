@@ -8,24 +8,23 @@
 # ---
 
 # %% [markdown]
-# Delete one line, a barrier, from a kernel that adds up 256 values per block. On a GPU, {{ lost.loop.least | , }} to
-# {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums come out wrong, and different ones in every launch, yet
-# nothing is reported. That's a *race*.
+# A kernel adds up 256 values per block, in a loop with a barrier. Delete this barrier. On a GPU, between
+# {{ lost.loop.least | , }} and {{ lost.loop.most | , }} of {{ lost.loop.of | , }} sums come out wrong, different ones
+# in every launch, and nothing is reported. That's a *race*.
 #
-# This lesson builds that kernel and its barriers. Where exactly do the threads have to wait for each other? And how do
-# you find the barrier that you forgot?
+# Where exactly do the threads have to wait for each other? And how do you find the barrier that you forgot?
 
 # %% [markdown]
 # ## Shared memory
 #
-# Threads that work on one sum have to exchange values, and registers are private. *Shared memory* is the on-chip memory that all
-# threads of a block can read and write; each block has its own, which lasts as long as the block runs. In CUDA C you
-# declare it with `__shared__`: one array per block, not one per thread.
+# Threads that work on one sum have to exchange values, but registers are private. *Shared memory* is the on-chip memory
+# that all threads of a block can read and write; each block has its own, which lasts as long as the block runs. In CUDA
+# C you declare it with `__shared__`: one array per block, not one per thread.
 #
-# Combining many values into one, by a sum or a maximum, is a *reduction*. In its simplest form every thread stores one
-# value in shared memory, and then thread 0 adds them up. Before it starts, thread 0 must wait until all the other
-# threads have stored their values. `__syncthreads()` provides this wait: no thread continues until every thread in the
-# block has arrived, and whatever they wrote before the barrier is visible to all of them after it.
+# Combining many values into one, such as their sum or maximum, is called a *reduction*. In its simplest form every
+# thread stores one value in shared memory, and then thread 0 adds them up. Before it starts, thread 0 must wait until
+# all the other threads have stored their values. `__syncthreads()` provides this wait: no thread continues until every
+# thread in the block has arrived, and whatever they wrote before the barrier is visible to all of them after it.
 #
 # ??? definition "Reduction | reductions"
 #     Combining many values into one with an operation that may be grouped freely, such as a sum or a maximum.
@@ -267,7 +266,8 @@ show(
 # each thread executes {{ tree.barriers }} barriers: one after the stores, and one after each of the {{ tree.steps }} steps. The last
 # one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ needed.barriers }} are enough.
 #
-# From interval {{ tree.alone_from }} on, only one warp works; the other seven just go from one barrier to the next.
+# Counting intervals from 0, only one warp works from interval {{ tree.alone_from }} on; the other seven just go from
+# one barrier to the next.
 
 # %% fold="Code of the figure"
 full = SUM_BY_TREE.on(summing(256)).simulate(trace=Trace())
@@ -409,8 +409,8 @@ try_it(
 
 # %% [markdown]
 # Would you notice on a GPU? The recorded cell below launches each version a hundred times on 2²⁴ values and compares
-# every block's sum with the correct value. Three versions lack a barrier: before the loop, in the loop, or in the
-# single-warp block. Which of them do you expect to fail?
+# every block's sum with the correct value. Three versions each lack one barrier: the one before the loop, the one in
+# the loop, or the one in the single-warp block. Which of them do you expect to fail?
 
 # %% fold="Code that counts wrong sums on a GPU" needs="gpu" record="lost_sums"
 from tilewise import gpu_here
@@ -453,17 +453,19 @@ for version in ("barrier in the loop", "first barrier", "__syncwarp"):
 publish(lost=lost)
 
 # %% [markdown]
-# All three fail. Without the first barrier, about a third of the sums are wrong, and different ones in each launch.
+# All three fail. Without the first barrier, about a third of the sums are wrong, and which ones differs from launch to
+# launch.
 #
-# The single warp is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} sums are wrong, exactly the same
-# ones in all hundred launches. So the cause isn't timing: the compiled code does the wrong thing every time. Such a
-# race looks like an error in your formula, and running the kernel again proves nothing.
+# The single-warp block is the surprise: {{ lost.warp.least | , }} of {{ lost.warp.of | , }} sums are wrong, exactly the
+# same ones in all hundred launches. So the cause isn't timing: the compiled code does the wrong thing every time. Such
+# a race looks like an error in your formula, and running the kernel again proves nothing.
 
 # %% [markdown]
 # ## Finding races: compute-sanitizer
 #
-# On your own GPU, NVIDIA's [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html) looks for the same kinds of fault as the simulator. It
-# comes with the CUDA toolkit and runs your unchanged program, many times slower:
+# On your own GPU, NVIDIA's [compute-sanitizer](https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html)
+# looks for the same kinds of fault as the simulator. It comes with the CUDA toolkit and runs your program unchanged,
+# although many times more slowly:
 #
 # ```sh
 # compute-sanitizer --tool racecheck ./my_program   # races on shared memory
@@ -486,8 +488,8 @@ publish(lost=lost)
 # memory.
 #
 # **They're still running, but elsewhere in the code.** In `BARRIER_INSIDE`, the barrier is inside `if (t < h)`, and
-# threads with `t` ≥ `h` skip it. This is undefined behaviour on every GPU: the kernel may hang, or threads may pair up
-# at different barriers.
+# threads with `t` ≥ `h` skip it. This is undefined behaviour on every GPU: the kernel may hang, or threads waiting at
+# different barriers may release each other.
 #
 # One rule avoids both cases: put the bounds check around the work, never around the barrier, and never return before
 # the last one.
@@ -534,10 +536,10 @@ expect_hazard(BARRIER_INSIDE.on(summing(256)), "barrier", line_with="only thread
 # %% [markdown]
 # ## Block sizes that aren't a power of two
 #
-# The sum can be wrong even with every barrier in place. Launch the tree with 96 threads on 96 ones. `h` is 48, 24, 12,
-# 6, 3, and then 3 / 2, which is 1 in integer arithmetic: three partial sums are left at that point, and the third is
-# never added. The sum is {{ odd.at_96 | .0f }}. No hazard is reported, since every access is legal. Only a test finds
-# the bug, and only {{ odd.right }} of the 256 block sizes pass it. The exercise below asks you to fix it.
+# The sum can be wrong even with every barrier in place. Launch the tree with 96 threads on 96 ones. `h` takes the
+# values 48, 24, 12, 6, 3, and then 3 / 2, which is 1 in integer arithmetic. Three partial sums are left at that point,
+# and the third is never added. The sum is {{ odd.at_96 | .0f }}. No hazard is reported, since every access is legal.
+# Only a test finds the bug, and only {{ odd.right }} of the 256 block sizes pass it.
 
 
 # %% fold="Code of the figure"
@@ -567,9 +569,9 @@ show(
 # %% [markdown]
 # ## Fewer barriers
 #
-# After the step with `h` = 32, only one warp has work left. The other warps can return, because no block-wide barrier
-# follows: the lanes of the last warp synchronise with `__syncwarp()`. This leaves {{ fewer.barriers }} of the
-# {{ tree.barriers }} block-wide barriers.
+# After the step with `h` = 32, only 32 partial sums are left, few enough for one warp. The other warps can return,
+# because no block-wide barrier follows: the lanes of the last warp synchronise with `__syncwarp()`. This leaves
+# {{ fewer.barriers }} of the {{ tree.barriers }} block-wide barriers.
 
 # %%
 WARP_AT_THE_END = Kernel(r"""
@@ -714,12 +716,11 @@ show(
 )
 
 # %% [markdown]
-# A barrier for 256 threads takes {{ price.at_256 | .0f }} ns, about as long as {{ price.steps | .0f }} dependent
-# multiply-adds, which take {{ price.fma_ns | .0f }} ns [each](../machine/throughput.py). Each additional warp adds
-# about {{ price.a_warp | .1f }} ns.
+# A barrier for 256 threads takes {{ price.at_256 | .0f }} ns. Each additional warp adds about {{ price.a_warp | .1f }}
+# ns.
 #
 # Now time the sums themselves: 2²⁶ values in blocks of 256. Reading every value once takes at least
-# {{ sums_model.memory_us | us }}. A single thread per block needs 255 additions in a row, and the tree needs only 8
+# {{ sums_model.memory_us | us }}. A single thread per block needs 255 additions in a row, whereas the tree needs only 8
 # steps. But all eight warps execute every step of the tree, if only to find out that `t < h` is false. Which version is
 # faster?
 
@@ -776,22 +777,21 @@ block_sums = measure(
 # %% [markdown]
 # The tree takes {{ block_sums.tree.n_67108864.median | us }}. That's longer than the
 # {{ block_sums.one_thread_adds.n_67108864.median | us }} of the kernel in which one thread per block does all the
-# adding. The step count ignores the barriers, and at each barrier all eight warps wait, including those with nothing
-# left to add. Running the last steps in one warp reduces the tree's time to
+# adding. Running the last steps in one warp reduces the tree's time to
 # {{ block_sums.tree_last_steps_in_one_warp.n_67108864.median | us }}. The atomic version is the slowest of all, at
 # {{ block_sums.atomicadd_to_one_element.n_67108864.median | us }}: 256 atomic additions to the same element run one
 # after the other.
 #
 # `torch.sum` takes {{ block_sums.torch_sum.n_67108864.median | us }}. Its secret isn't a better tree: each of its
-# threads first adds up several values in registers and synchronises only then. The lesson on [parallel
-# reductions](reductions.py) extends this idea to thousands of values per block.
+# threads adds up several values in registers before it synchronises. The lesson on [parallel reductions](reductions.py)
+# extends this idea to hundreds of thousands of values per block.
 
 # %% [markdown]
 # ## The answer
 #
-# To add up 256 values, the 256 threads of this kernel synchronise {{ tree.barriers }} times, and {{ needed.barriers }}
-# times would be enough: once after the stores, and after each step but the last. Without those barriers, the GPU
-# returns wrong sums and reports no error.
+# To add up 256 values, the 256 threads of this kernel synchronise {{ tree.barriers }} times, although
+# {{ needed.barriers }} times would be enough: once after the stores, and once after each step but the last. Without
+# those barriers, the GPU returns wrong sums and reports no error.
 
 # %% [markdown]
 # ## Takeaways
@@ -842,9 +842,9 @@ def any_block_tests(kernel):
 exercise(
     "A tree for any block",
     """
-    Fix `sum_by_tree` so that it is correct for every block of 1 to 256 threads. Change only the loop: every value
-    is added once, all threads reach the barrier of each step, and the number of steps still grows
-    logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator checks the barriers.
+    Fix `sum_by_tree` so that it is correct for every block of 1 to 256 threads. Change only the loop.
+    Every value must be added once, all threads must reach the barrier of each step, and the number of steps must
+    still grow logarithmically with the block size. The tests add 1, 2, 3, … with every block size, and the simulator checks the barriers.
     """,
     answer=ANY_BLOCK,
     tests=any_block_tests,

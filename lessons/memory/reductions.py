@@ -8,9 +8,8 @@
 # ---
 
 # %% [markdown]
-# At the peak bandwidth (data sheet), reading 2²⁸ floats takes {{ task.least_us | us }}. The [tree
-# reduction](barriers.py), which we timed on 2²⁶ floats, takes {{ task.tree_times | .1f }}× as long as reading them
-# would.
+# At peak bandwidth, reading 2²⁸ floats takes {{ task.least_us | us }}. The [tree reduction](barriers.py), which we
+# timed on 2²⁶ floats, takes {{ task.tree_times | .1f }}× as long as reading them would.
 #
 # The figure shows the steps that bring a sum close to the peak. None of these steps changes the arithmetic; each one
 # reduces the time that threads spend waiting. Norms, softmax, losses and dot products are all reductions, so you can
@@ -152,7 +151,7 @@ def sum_by_torch(x, sums):
 
 
 # %% [markdown]
-# Launch it. A thousand ones in blocks of 256 leave four sums; the last block has only 232 elements.
+# Launch it. A thousand ones in blocks of 256 give four sums; the last block has only 232 elements.
 
 # %%
 ones, block_sums = np.ones(1000, np.float32), np.zeros(4, np.float32)
@@ -272,7 +271,7 @@ measure(
 # %% [markdown]
 # The shuffle version needs {{ block.shuffles.barriers }} barrier instead of {{ block.tree.barriers }}. For 2²⁶
 # elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, compared with
-# {{ block_sums_by_shuffles.tree.median | us }} for the tree. But reading the bytes takes only
+# {{ block_sums_by_shuffles.tree.median | us }} for the tree. But moving the bytes takes only
 # {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all the instructions only
 # {{ block.shuffles.issue_us | us }}. Most of the time is spent waiting: a warp issues one load, waits for the element
 # and then waits at the barrier, and its block keeps its slot on the SM until all eight warps are done.
@@ -343,13 +342,14 @@ try_it(
 #
 # If waiting is the problem, wait less often. Launch only as many blocks as fit on the GPU at once
 # ({{ sum_model.blocks | , }} blocks of 256 threads), and let each thread sum about {{ sum_model.each | , }} elements in
-# a grid-stride loop. Each block then synchronises once per {{ answer.numbers | , }} elements or so, instead of once per
+# a grid-stride loop. Each block then synchronises about once per {{ answer.numbers | , }} elements, instead of once per
 # 256.
 #
-# What remains is to keep enough bytes in flight. By Little's law, each SM needs {{ sum_model.flight_kb | .0f }} kB in
-# flight. With one 4-byte load outstanding per thread, its {{ sum_model.warps }} warps have
-# {{ sum_model.narrow_kb | .0f }} kB. With one `float4`, they have {{ sum_model.one_kb | .0f }} kB, and with four of
-# them, {{ sum_model.four_kb | .0f }} kB. So 4-byte loads should fall short, and `float4` loads should be enough.
+# What remains is to keep enough bytes in flight. By Little's law, with the latency of an idle memory, each SM needs
+# {{ sum_model.flight_kb | .0f }} kB in flight. With one 4-byte load outstanding per thread, its {{ sum_model.warps }}
+# warps have {{ sum_model.narrow_kb | .0f }} kB. With one `float4`, they have {{ sum_model.one_kb | .0f }} kB, and with
+# four of them, {{ sum_model.four_kb | .0f }} kB. So 4-byte loads should fall short, and `float4` loads should be
+# enough.
 #
 # The kernel loads four `float4`s before it adds anything. Each thread has four accumulators, one per component, so
 # that successive additions don't depend on each other.
@@ -457,10 +457,11 @@ def sum_wide(x, sums):
 # %% [markdown]
 # ## Combining blocks: a second launch, or the last block
 #
-# Each block leaves one sum, and `__syncthreads()` can't synchronise blocks. The simplest solution is a second launch,
-# with a single block that adds up those sums. You can also let the *last block* of the first launch do it, as in
-# NVIDIA's `threadFenceReduction` CUDA sample. Each block stores its sum and then increments a counter with an atomic.
-# The block that finds that all the others have already been counted adds up the sums. No block ever waits for another.
+# Each block produces one sum, but `__syncthreads()` can't synchronise across blocks. The simplest solution is a second
+# launch, with a single block that adds up those sums. You can also let the *last block* of the first launch do it, as
+# in NVIDIA's `threadFenceReduction` CUDA sample. Each block stores its sum and then increments a counter with an
+# atomic. If a block finds that all the others have already been counted, it adds up the sums. No block ever waits for
+# another.
 
 # %% fold="Versions to compare: one float4, sixteen, and 4-byte loads"
 ONE = Kernel(FOUR.source, "sum_wide", defines={"LOADS": 1})
@@ -497,9 +498,8 @@ void sum_narrow(const float* x, float* sums, int n) {
 AT_ONCE.region("last")
 
 # %% [markdown]
-# The first fence makes sure that a block's sum is visible before its increment of the counter. Without this fence, the
-# last block could read a stale sum.[^fence] `atomicInc` wraps the counter back to zero, so the next launch can use it
-# again.
+# The first fence makes sure that a block's sum is visible before its increment of the counter.[^fence] `atomicInc`
+# wraps the counter back to zero, so the next launch can use it again.
 #
 # [^fence]: The simulator runs blocks one after another, so it can't show what goes wrong without the fence. The second
 #     fence and `__ldcg`, a load that bypasses L1, keep the last block from reading stale copies.
@@ -581,9 +581,9 @@ publish(
 # ## Benchmark: sums against CUB and torch.sum
 #
 # All versions sum the same integers from −8 to 8, stored as floats. Positive and negative values nearly cancel, so the
-# partial sums of each version stay below 2²⁴, and its result is exact. Three variants test the design: half as many
-# blocks, and one block per tile instead of a loop over tiles, with four or sixteen loads per thread. CUB is called
-# through CuPy.
+# partial sums of each version stay below 2²⁴, and its result is exact. Three variants test the design: one launches
+# half as many blocks, and two launch one block per tile instead of looping over tiles, with four and sixteen loads per
+# thread. CUB is called through CuPy.
 
 # %% fold="Code of the measurement"
 
@@ -666,22 +666,21 @@ if sum_us[best] > 0:
 # {{ sums.float4_loads.median | us }}, and with four of them in flight, {{ sums._4_x_float4.median | us }}. As
 # predicted, 4-byte loads fall short, and one `float4` per thread is almost enough. Launching half as many blocks makes
 # no difference. One block per tile costs {{ sum_seen.tiles_less | .0% }} of the throughput: every tile then pays for
-# its own barrier, which was the problem at the start. With sixteen loads per thread, there are fewer tiles, and the sum
-# takes {{ sums._16_x_float4_one_block_per_tile.median | us }}.
+# its own barrier, which was the problem at the start.
 #
 # Letting the last block add up the sums is as fast as a second launch, at
 # {{ sums._4_x_float4_last_block_finishes.median | us }}. `torch.sum` takes {{ sums.torch_sum.median | us }}, and CUB
 # takes {{ sums.cub_through_cupy_sum.median | us }}. Our best kernel matches CUB. It reaches
-# {{ sum_seen.of_stated | .0% }} of peak bandwidth and {{ sum_seen.of_read | .0% }} of the fastest plain read that we
-# recorded.
+# {{ sum_seen.of_stated | .0% }} of peak bandwidth.
 
 # %% [markdown]
 # ## Order of summation: rounding and reproducibility
 #
 # Floating-point addition rounds, so the order of additions determines the last digits. The longer a chain of additions,
-# the more rounding errors pile up. A running sum of 2²⁸ elements chains that many additions; `sum_wide` chains at most
-# {{ order.wide | , }}.[^chain] Try it with {{ order.numbers | , }} values between 0 and 1: the running sum in FP32 has
-# a relative error of {{ order.serial_error | .1e }}, and `sum_wide` one of {{ order.wide_error | .1e }}.
+# the more rounding errors pile up. A running sum of 2²⁸ elements is a chain of that many additions; in `sum_wide`, the
+# longest chain has {{ order.wide | , }}.[^chain] Try it with {{ order.numbers | , }} values between 0 and 1: the
+# relative error is {{ order.serial_error | .1e }} for the running sum in FP32 and {{ order.wide_error | .1e }} for
+# `sum_wide`.
 #
 # [^chain]: This counts the additions in one accumulator of a thread, plus those that combine the four accumulators,
 #     the lanes, the warps and, in the second launch, the blocks.
@@ -909,10 +908,11 @@ dots = measure(
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, look at `dram__throughput.avg.pct_of_peak_sustained_elapsed`: if a reduction is far below 90% and its warps mostly stall
-# on `smsp__average_warps_issue_stalled_barrier_per_issue_active`, let each thread sum more elements before the block synchronises.
-# If they stall on `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active` instead, use `float4` loads
-# and unroll. To find a missing barrier between the warps' sums, run `compute-sanitizer --tool racecheck`.
+# In Nsight Compute, look at `dram__throughput.avg.pct_of_peak_sustained_elapsed`: if a reduction is far below 90% and
+# its warps mostly stall on `smsp__average_warps_issue_stalled_barrier_per_issue_active`, let each thread sum more
+# elements before the block synchronises. If they stall on
+# `smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active` instead, use `float4` loads and unroll. To find a
+# missing barrier between storing the warps' sums and loading them, run `compute-sanitizer --tool racecheck`.
 
 # %% fold="Code of the exercise, with four wrong answers that the tests reject"
 from tilewise import exercise

@@ -11,8 +11,8 @@
 # %% [markdown]
 # The softmax of [coalesced attention](coalescing_attention.py), our Kernel 3, has one thread per row. With
 # {{ fourth.rows | , }} rows that's {{ fourth.warps }} warps for {{ fourth.sms }} SMs, and it takes
-# {{ fourth.columns_us | us }}; moving the bytes alone would take only {{ fourth.softmax_us | .1f }} µs. How much of the
-# difference does one block per row win back?
+# {{ fourth.columns_us | us }}; moving the bytes alone would take only {{ fourth.softmax_us | .1f }} µs. How much of
+# that gap does one block per row close?
 #
 # A row of scores is reduced twice, to a maximum and to a sum. So you can use the [block reduction](reductions.py),
 # with one difference: here every thread needs the result.
@@ -35,7 +35,7 @@ GPU = recorded_device()
 # 9, 4, 9 and 4, and an offset of 1 gives 9 in all four. In the second stage, every warp reduces all the warps' results
 # itself, so one barrier is enough.
 #
-# As a bonus, the lanes now read along a row, so `S` and `P` can stay row-major. Only `K` needs a transpose.
+# The lanes now read along a row, so `S` and `P` can stay row-major. Only `K` needs a transpose.
 
 
 # %% tab="Pseudocode"
@@ -324,12 +324,12 @@ agree(weighted_sum_shared, WEIGHTED_SUM_SHARED, [part("sum", *size) for size in 
 # %% [markdown]
 # ## Predict, then measure
 #
-# Start from Kernel 3's recorded steps. The scores don't change: {{ fourth.scores_us | us }}. Split over eight warps,
-# the weighted sum has as many threads as the score kernel and makes the same number of requests for the same number of
-# sectors, so it should take the same time. Softmax shortens its loops from {{ fourth.column_passes | , }} iterations
-# per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so its memory traffic should set the
-# time: {{ fourth.softmax_us | .1f }} µs. Together with Kernel 3's transposes, that makes {{ fourth.expected_us | us }},
-# versus {{ fourth.before_us | us }} for Kernel 3.
+# Start from Kernel 3's recorded steps. The scores still take {{ fourth.scores_us | us }}. Split over eight warps, the
+# weighted sum has as many threads as the score kernel and makes the same number of requests for the same number of
+# sectors, so it should take the same time. In softmax, the loops shrink from {{ fourth.column_passes | , }} iterations
+# per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so memory traffic should determine the
+# time, {{ fourth.softmax_us | .1f }} µs. Together with Kernel 3's time for transposing, that makes
+# {{ fourth.expected_us | us }}, versus {{ fourth.before_us | us }} for Kernel 3.
 
 # %% fold="Code of the prediction"
 STEPS = ("turn", "scores", "softmax", "sum")
@@ -501,15 +501,14 @@ assert not max(set(waits.values()) - {alone["loads"]}, default=0) > alone["loads
 assert not alone["barriers"] > 0.1, "the text says that barriers hardly matter"
 
 # %% [markdown]
-# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}; using one warp per row for
-# softmax, instead of one block, makes it no faster. Softmax takes {{ fourth_seen.softmax_us | us }}. The prediction
-# left out the [cost of one more kernel](fusion.py) in the stream, about {{ fourth_seen.another_us | .1f }} µs. It also
-# left out the time to issue instructions: on an H200, {{ alone.issue_us | .1f }} µs, longer than moving the bytes. The
-# barriers hardly matter: a warp waits for loads {{ alone.loads | .0% }} of the time and at barriers only
-# {{ alone.barriers | .0% }}.
+# Kernel 4 takes {{ attention_reduced.kernel_4_reduced_by_blocks.n_1024_d_128.median | us }}. Softmax takes
+# {{ fourth_seen.softmax_us | us }}. The prediction left out the [cost of one more kernel](fusion.py) in the stream,
+# about {{ fourth_seen.another_us | .1f }} µs. It also left out the time to issue instructions, which is
+# {{ alone.issue_us | .1f }} µs on an H200, more than it takes to move the bytes. The barriers hardly matter: a warp
+# waits for loads {{ alone.loads | .0% }} of the time and at barriers only {{ alone.barriers | .0% }}.
 #
 # The weighted sum takes {{ fourth_seen.sum_us | us }}, more than predicted. It makes as many requests as the score
-# kernel, but fewer of them are in flight: the compiler unrolls its loop by four and that of the scores by sixteen.
+# kernel, but fewer of them are in flight: the compiler unrolls its loop by four and the score kernel's loop by sixteen.
 #
 # Both matrix multiplications still issue two load requests for each warp-wide multiply-add. At one request per cycle on
 # each SM, these requests take {{ fourth.requests_us | us }} in total. Loading each value once and using it many times
@@ -566,9 +565,9 @@ show(attention_so_far(4))
 #
 # ## In your own kernel
 #
-# In Nsight Compute, `launch__waves_per_multiprocessor` far below 1 means that a kernel has too few threads: look for a reduction that a
-# single thread performs. `compute-sanitizer --tool racecheck` finds the race that arises when a shared array is used again without a
-# barrier in between.
+# In Nsight Compute, a `launch__waves_per_multiprocessor` value far below 1 means that a kernel has too few threads:
+# look for a reduction that a single thread performs. `compute-sanitizer --tool racecheck` finds the race that arises
+# when a shared array is used again without a barrier in between.
 
 # %%
 from tilewise import exercise

@@ -9,8 +9,8 @@
 
 # %% [markdown]
 # A load from global memory takes {{ latency.ns | .0f }} ns on an H100, as the [pointer chase](../machine/chip.py)
-# showed. Good kernels still get close to peak bandwidth, because other loads are in flight in the meantime. Are the
-# {{ little.most }} warps of an SM enough for that?
+# showed. Good kernels still get close to peak bandwidth, because other loads are in flight in the meantime. Can the
+# {{ little.most }} warps of an SM keep enough loads in flight?
 #
 # The usual advice is to fit as many warps on an SM as you can. But the last kernel on this page gets
 # {{ caps.gain_64 | .2g }}× faster when the compiler gives each thread more registers, although only
@@ -24,9 +24,9 @@
 # their registers on the SM, so there's nothing to save or restore. With enough warps, one is always ready, and the
 # latency of each is hidden behind the work of the others.
 #
-# Take four warps. Each issues a load, waits for {{ turns.wait }} cycles, then computes for
-# {{ turns.use }}. One after the other, they need {{ turns.serial }} cycles. If the scheduler switches
-# between them, they need only {{ turns.switching }}, because they all wait at the same time.
+# Take four warps. Each issues a load, waits for {{ turns.wait }} cycles, then computes for {{ turns.use }}. Run one
+# after the other, they need {{ turns.serial }} cycles. If the scheduler switches between them, they need only
+# {{ turns.switching }}, because they all wait at the same time.
 #
 # ??? definition "Resident warp | resident warps"
 #     A warp whose block has been assigned to an SM and hasn't finished. Its registers stay reserved all
@@ -93,8 +93,7 @@ show(
 # ## Little's law: bytes in flight
 #
 # If two customers per minute walk into a café and each stays for ten minutes, there are 20 customers inside. That's
-# [Little's](https://doi.org/10.1287/opre.9.3.383) law again, from the lesson on
-# [latency and throughput](../machine/throughput.py). For memory, it reads
+# [Little's](https://doi.org/10.1287/opre.9.3.383) law [again](../machine/throughput.py). For memory, it reads
 #
 # $$\text{bytes in flight} = \text{bandwidth} \times \text{latency}$$
 #
@@ -112,9 +111,8 @@ show(
 # *instruction-level parallelism* (ILP).
 #
 # ??? question "Vector addition has almost no arithmetic. What is there to hide its latency behind?"
-#     Other loads. While one warp waits, others issue their own loads, and the memory serves many at
-#     once. Each additional warp adds bytes in flight and so raises the bandwidth, until the memory is
-#     saturated.
+#     Other loads. While one warp waits, others issue their own loads, and the memory serves many at once. Each
+#     additional warp puts more bytes in flight and so raises the bandwidth, until the memory is saturated.
 #
 # ??? definition "Instruction-level parallelism"
 #     Instructions of one thread that don't need each other's results, so that one can start before
@@ -174,8 +172,7 @@ void sum_one(const float* x, float* partial, int n) {
 
 
 # %% [markdown]
-# Launch it with 4 blocks of 32 threads; without a GPU, the launch runs on the simulator. Thread 5 adds elements 5, 133,
-# 261 and so on.
+# Launch it with 4 blocks of 32 threads; without a GPU, the launch runs on the simulator.
 
 # %%
 x = np.arange(1000, dtype=np.float32)
@@ -253,7 +250,7 @@ void sum_wide(const float4* x, float4* wide_partial, int n) {
 
 
 # %% [markdown]
-# The next cell tests all three on array sizes that don't divide evenly among the threads.
+# All three have to be correct on array sizes that don't divide evenly among the threads.
 
 
 # %% fold="Code of the cases"
@@ -411,7 +408,7 @@ show(
         x="resident warps per SM",
         y="bandwidth [GB/s]",
         title="Wider loads saturate the memory with fewer warps",
-        caption="The sum of 2²⁷ floats on an {machine} by the number of resident warps. Dashed: Little's law with the idle latency. Open markers: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
+        caption="Bandwidth of summing 2²⁷ floats on an {machine}, by the number of resident warps. Dashed: Little's law with the idle latency. Open markers: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
     )
 )
 if np.isfinite(small[64]):
@@ -425,13 +422,13 @@ if np.isfinite(small[64]):
 # {{ flying.wide_share | .0% }}.
 
 # %% [markdown]
-# Why are 48 warps no better than 32? The blocks run in \waves, and each full \wave fills the GPU. The grid needs
-# {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so both take two \waves, but
-# with 48 warps the second is mostly empty.
+# Why are 48 warps no better than 32? The blocks run in \waves, and each full \wave fills the GPU. All points use the
+# same grid, which needs {{ waves.at_32 | .2g }} \waves with 32 warps per SM and {{ waves.at_48 | .2g }} with 48, so
+# both take two \waves, but with 48 warps the second is mostly empty.
 #
-# Why only {{ flying.one_share | .0% }}, if {{ little.most }} is so close to {{ little.warps | .0f }}? Apply Little's
-# law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you get the latency of a
-# load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, the same as when the memory is idle, but
+# Why only {{ flying.one_share | .0% }}, if {{ little.most }} warps are so close to the {{ little.warps | .0f }} that we
+# need? Apply Little's law in reverse: divide the bytes in flight, averaged over those \waves, by the bandwidth, and you
+# get the latency of a load. It's {{ flying.ns_at_2 | .0f }} ns with 2 warps, the same as when the memory is idle, but
 # {{ flying.ns_at_64 | .0f }} ns with 64. The extra time is queueing delay in the busy memory system.
 
 # %% [markdown]
@@ -514,8 +511,8 @@ show(
 # {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers per
 # thread, only {{ registers.at_200 }} warps fit on an SM.
 #
-# The next kernel needs many. Each thread keeps a query, a row of `D` floats, in local variables and finds
-# its best score, the largest dot product with any key.
+# The next kernel needs many registers. Each thread keeps a query, a row of `D` floats, in local variables and finds its
+# best score, the largest dot product with any key.
 #
 # ??? definition "Register pressure"
 #     The situation in which a kernel needs more registers than a thread can have, or so many that too few
@@ -624,7 +621,8 @@ publish(report={"free_64": FREE, "capped_64": CAPPED, "cap": 128})
 # default and {{ report.capped_64 }} with a cap of {{ report.cap }}. With the extra registers, the kernel can issue more
 # loads before it needs the result of the first. That's ILP paid for with occupancy. Is it worth it?
 #
-# [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel has `num_regs` and `local_size_bytes`.
+# [^read]: `nvcc -Xptxas -v` prints it. A CuPy kernel exposes the numbers as its attributes `num_regs` and
+#     `local_size_bytes`.
 
 
 # %% fold="Code of the measurement"
@@ -690,8 +688,8 @@ publish(
 )
 
 # %% [markdown]
-# In every column, the version with the *fewest* warps is fastest; at D = 128, that's the one without a cap. A cap of 32
-# registers allows an occupancy of 100%, yet at D = 128 it makes the kernel {{ caps.full_128 | .2g }}× slower than
+# In every column, the fastest version is the one with the *fewest* warps; at D = 128, it has no cap. A cap of 32
+# registers allows an occupancy of 100%, but at D = 128, it makes the kernel {{ caps.full_128 | .2g }}× slower than
 # without a cap, because the spilled values have to be reloaded for every key. At D = 64, a cap of 128 lowers the
 # resident warps from {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets
 # {{ caps.gain_64 | .2g }}× faster.
@@ -699,30 +697,26 @@ publish(
 # %% [markdown]
 # Vasily Volkov made this point in 2010, in his talk [*Better performance at lower
 # occupancy*](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf): ILP hides latency just as well as more
-# warps do. But fewer warps aren't always faster: at D = 128, a cap of 64 beats a cap of 128, and [a later
+# warps do. But fewer warps don't always help: at D = 128, a cap of 64 beats a cap of 128, and [a later
 # lesson](../toolbox/machine_code.py#loads-in-flight-counted-in-the-listing) explains why.
-#
-# All versions stay far below the arithmetic peak, because this code loads an element of `K` for each multiply-add. With
-# {{ units.load_store }} load/store units for {{ units.fp32 }} \FP32 units, an SM can't exceed {{ units.share | .0% }}
-# of the peak, even if every load hits in L1.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - By Little's law, bytes in flight = bandwidth × latency. An H100 needs {{ little.kilobytes | .2g }} kB in flight
 #   per SM, more than {{ little.most }} warps provide with one 4-byte load per lane.
-# - More warps, wider loads and several independent loads per thread all add bytes in flight. Switching
-#   between resident warps is free.
+# - More warps, wider loads and several independent loads per thread all increase the number of bytes in flight.
+#   Switching between resident warps is free.
 # - The scarcest of warp slots, block slots, registers and shared memory limits occupancy. Occupancy is a
 #   means to an end: more registers per thread can be worth more than more warps.
 #
 # ## In your own kernel
 #
-# In Nsight Compute, look at *Achieved Occupancy* (`sm__warps_active.avg.pct_of_peak_sustained_active`) and at
-# the \stall reason *Long \Scoreboard*
-# (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`), the wait for a value from
-# global or local memory. If that \stall dominates while `dram__throughput.avg.pct_of_peak_sustained_elapsed` is
-# low, unroll or use float4 loads first, then look for more warps.
+# In Nsight Compute, look at *Achieved Occupancy* (`sm__warps_active.avg.pct_of_peak_sustained_active`) and at the
+# \stall reason *Long \Scoreboard* (`smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio`), the
+# wait for a value from global or local memory. If that \stall dominates while
+# `dram__throughput.avg.pct_of_peak_sustained_elapsed` is low, first unroll or use float4 loads, then try to fit more
+# warps.
 
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
@@ -758,7 +752,7 @@ exercise(
     given the registers per thread, the shared memory per block and the threads per block. An SM has slots for 64
     warps and 32 blocks, four schedulers with 16,384 registers each, and 233,472 bytes of shared memory. Registers are
     allocated per warp in units of 256. Shared memory is allocated per block in units of 128 bytes, and the system
-    adds 1,024 bytes to each block's own. The tests compare your function with the calculator's model.
+    adds 1,024 bytes to each block's own.
     """,
     answer=warps_per_sm,
     tests=occupancy_tests,
@@ -770,5 +764,5 @@ exercise(
 )
 
 # %% [markdown]
-# In the three sums, neighbouring lanes read neighbouring addresses. In `best_score` they read `Q` with a
-# stride of `D`. [Memory coalescing](../memory/coalescing.py) shows what that costs.
+# In the three sum kernels, neighbouring lanes read neighbouring addresses. In `best_score` they read `Q` with a stride
+# of `D`. [Memory coalescing](../memory/coalescing.py) shows what that costs.

@@ -190,7 +190,7 @@ show(
 
 # %% [markdown]
 # Beyond {{ toy.ridge }}, the rate stays constant: at an intensity of {{ high.intensity }}, the toy machine computes
-# just as fast.
+# just as fast as at {{ toy.ridge }}.
 #
 # ??? question "Why do so few programs reach both of a GPU's peaks at once?"
 #     Every program has its own ratio of operations to bytes, and the machine has one ratio at which
@@ -206,11 +206,10 @@ show(
 #
 # $$\text{rate} \le \min(F,\ I \cdot B).$$
 #
-# Plot the second against $I$ and you get the *roofline* of
-# [Williams, Waterman and Patterson](https://doi.org/10.1145/1498765.1498785): a slope where memory
-# limits the rate, then a flat ceiling where arithmetic does. They meet at the *ridge point*,
-# $I = F/B$. Both axes are logarithmic, because intensities range from less than 0.1 to several
-# hundred.
+# Plot the second formula against $I$, and you get the *roofline* of [Williams, Waterman and
+# Patterson](https://doi.org/10.1145/1498765.1498785): a slope where memory limits the rate, then a flat ceiling where
+# arithmetic does. They meet at the *ridge point*, $I = F/B$. Both axes are logarithmic, because intensities range from
+# less than 0.1 to several hundred.
 #
 # ??? definition "Roofline"
 #     The upper bound on a program's rate as a function of its intensity: the arithmetic rate or
@@ -285,7 +284,7 @@ show(
 # %% [markdown]
 # ## Ridge points from P100 to B200
 #
-# Does arithmetic outpace memory with every GPU generation? Here are the peak rates of five server GPUs,
+# Does arithmetic pull further ahead of memory with every GPU generation? Here are the peak rates of five server GPUs,
 # each relative to the P100.[^growth]
 #
 # [^growth]: The P100 and V100 rates are from the data sheets of the SXM2 modules; the others come from this course's device table.
@@ -422,9 +421,9 @@ publish(
 #
 # On \tensor cores the ridge is at {{ h100.tensor_ridge | .0f }}. With $S$ and $P$ stored, \FP16 attention has
 # {{ intensity.tensor_stored | .0f }} FLOP per byte and gets at most {{ intensity.tensor_cap | .0% }} of the peak.
-# Without them, it has {{ intensity.tensor_kept | .0f }}. This is what
-# [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao et al. gains: it moves attention across the tensor-core
-# ridge and raises the bound by a factor of {{ intensity.gain | .1f }}.
+# Without them, it has {{ intensity.tensor_kept | .0f }}. That is the benefit of
+# [FlashAttention](https://arxiv.org/abs/2205.14135) by Dao et al.: it moves attention across the tensor-core ridge and
+# raises the bound by a factor of {{ intensity.gain | .1f }}.
 
 # %% [markdown]
 # ## Predicting the knees
@@ -776,8 +775,8 @@ publish(
 # %% [markdown]
 # With 16-byte loads, the curves have the model's shape. Extend the flat start and the final slope of the \FP32 curve,
 # and they cross at {{ seen.knee_32 | .0f }}; the model says {{ knee.at_32 | .0f }}. With \FP16 storage they cross at
-# {{ seen.knee_16 | .0f }}, where the model says {{ knee.at_16 | .0f }}. The multiply-only kernel keeps the \FP32 knee,
-# at {{ seen.knee_multiply | .0f }}, but reaches only
+# {{ seen.knee_16 | .0f }}, where the model says {{ knee.at_16 | .0f }}. The knee of the multiply-only kernel stays near
+# that of the \FP32 kernel, at {{ seen.knee_multiply | .0f }}, but the kernel reaches only
 # {{ repeat_32bit._16_byte_loads.op_multiply_repeat_512.tflop_per_s | .0f }} TFLOP/s, compared with
 # {{ repeat_32bit._16_byte_loads.op_fma_repeat_512.tflop_per_s | .0f }} for multiply-adds.
 #
@@ -788,19 +787,14 @@ publish(
 #     every four matrix elements are zero. Most of what remains usually comes from a lower clock, from other instructions or from stalls.
 
 # %% [markdown]
-# The model misses two things. First, close to the ridge the kernel is slower than either limit: 80
-# multiply-adds take {{ seen.corner_more | .0% }} longer than the measured limits allow, since the overlap isn't
-# perfect.
+# The model misses two things. First, close to the ridge the kernel falls short of both limits: 80 multiply-adds take
+# {{ seen.corner_more | .0% }} longer than the measured limits predict, since the overlap isn't perfect.
 #
-# Second, with 4-byte loads the kernel stays well below the slope of the roofline: with one multiply-add, it moves
-# {{ four.tb_per_s | .1f }} TB/s, but {{ sixteen.tb_per_s | .1f }} with `float4` loads. The lesson on [hiding
-# latency](occupancy.py) explains why.[^half2]
+# Second, 4-byte loads keep the kernel well below the slope of the roofline: at one multiply-add per element, it moves
+# {{ four.tb_per_s | .1f }} TB/s, compared with {{ sixteen.tb_per_s | .1f }} TB/s for `float4` loads. The lesson on
+# [hiding latency](occupancy.py) explains why.[^half2]
 #
-# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does a multiply-add on two elements at once. On an H200, this kernel
-#     reaches {{ repeat_half2._16_byte_loads.op_fma_in_pairs_repeat_512.tflop_per_s | .0f }} TFLOP/s, half
-#     of the white paper's {{ half.peak | .0f }} for \FP16 without \tensor cores, although the FMA pipe is busy
-#     {{ half.fma | .0% }} of the time. The rest would have to come from the tensor pipe, with `HFMA2.MMA`, which the compiler doesn't use
-#     when two operands are constants.
+# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does a multiply-add on two elements at once.
 
 
 # %% fold="Code of the numbers"
@@ -871,9 +865,9 @@ void sum_strided(const float* x, float* partial, int n) {
 
 
 # %% [markdown]
-# `chains` does {{ chain.steps | , }} multiply-adds on each element, and each one needs the result of the previous one. Its intensity of
-# {{ chain.intensity | , }} FLOP per byte is {{ chain.over_ridge | .0f }}× the ridge, so the roofline allows the \FP32 peak. We launch it
-# with one chain, with 1,024 and with a million.
+# `chains` does {{ chain.steps | , }} multiply-adds on each element, each of which needs the result of the previous one.
+# Its intensity of {{ chain.intensity | , }} FLOP per byte is {{ chain.over_ridge | .0f }}× the ridge, so the roofline
+# allows the \FP32 peak. We launch it with one chain, with 1,024 and with a million.
 
 
 # %% tab="Pseudocode"
@@ -1009,19 +1003,19 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
             log_y=True,
             height=460,
             title="Same intensity, very different rates: parallelism decides",
-            caption="The rates of the kernels, recorded on an {machine}, and the roofline of that GPU. The slope is the bandwidth of the fastest memory probe on that GPU; the ceiling is the data sheet's peak. The three launches of chains have the same intensity.",
+            caption="The rates of the kernels, recorded on an {machine}, and its roofline. The slope is the bandwidth of the fastest memory probe; the ceiling is the data sheet's peak. The three launches of chains have the same intensity.",
         )
     )
 
 # %% [markdown]
-# The sum reaches {{ ends.sum_cap | .0% }} of the measured bandwidth, the slope in the figure. The three launches of
-# `chains` have the same intensity, yet one chain reaches {{ ends.one_cap | .4% }} of the peak and a million reach
-# {{ ends.many_cap | .0% }}. A single chain uses one of the GPU's thousands of arithmetic units, and even this unit
-# mostly waits, because every step needs the result of the previous one.
+# The sum reaches {{ ends.sum_cap | .0% }} of the measured bandwidth, the slope in the figure. One chain reaches
+# {{ ends.one_cap | .4% }} of the peak and a million reach {{ ends.many_cap | .0% }}. A single chain uses one of the
+# GPU's thousands of arithmetic units, and even this unit mostly waits, because every step needs the result of the
+# previous one.
 #
-# So a low rate has one of two causes: either the kernel is on the slope of its roofline, and only a higher intensity
-# helps, or it's below the roofline. In the second case, look for too few threads, exposed \latency or launch \overhead,
-# the subjects of the next lessons. A [single roofline plot](../../all-kernels.md) shows every kernel of the course.
+# So before you tune a kernel, check how close it is to its [roofline](../../all-kernels.md). On the slope, only a
+# higher intensity helps. Below the roofline, look for too few threads, exposed \latency or launch \overhead, the
+# subjects of the next lessons.
 
 # %% [markdown]
 # ## The answer
@@ -1048,8 +1042,9 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 #
 # Run Nsight Compute with `--section SpeedOfLight` and compare `dram__throughput.avg.pct_of_peak_sustained_elapsed` with
 # `sm__throughput.avg.pct_of_peak_sustained_elapsed`; `--section SpeedOfLight_RooflineChart` draws the roofline itself.
-# Nsight regards a resource above about 80% as near its limit, so reduce the load on that resource. If both are low,
-# look for too little parallelism, exposed \latency or launch \overhead first.
+# Nsight regards a resource above about 80% as near its limit. If that's DRAM, move fewer bytes; if it's the \SM, the
+# section's breakdown names the busiest unit. If both are low, look for too little parallelism, exposed \latency or
+# launch \overhead first.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from tilewise import exercise
@@ -1092,5 +1087,5 @@ exercise(
 )
 
 # %% [markdown]
-# Everything here assumed that the GPU is busy all the time. With short kernels, it isn't: it spends much of the time waiting for the next
-# launch. Next: [launch overhead, CUDA graphs and five bottlenecks](launches.py).
+# Everything on this page assumes that the GPU is busy all the time. With short kernels, it isn't: it spends much of the
+# time waiting for the next launch. Next: [launch overhead, CUDA graphs and five bottlenecks](launches.py).

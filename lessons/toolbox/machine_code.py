@@ -132,7 +132,7 @@ if HERE:
 #
 # - `R9` is a register, one per lane. `UR4` is a *uniform* register, one per warp. `RZ` always reads as zero.
 # - `c[0x0][0x210]` is an address in \constant memory, where the kernel's arguments are stored.
-# - `P0` is a predicate, one bit per lane. `@P0 EXIT` ends only the lanes whose `P0` is set.
+# - `P0` is a predicate, one bit per lane. `@P0 EXIT` terminates only the lanes whose `P0` is set.
 # - `desc[UR4][R2.64]` is the address in the register pair `R2`, `R3`.
 #
 # The index takes one `IMAD`, an integer multiply-add. Each address takes one `IMAD.WIDE`, which multiplies `i` by 4
@@ -157,8 +157,8 @@ if HERE:
 # issuing takes at least $WI/S$ cycles. An H100 has {{ first.schedulers }} schedulers. For 2²⁶ elements, that's
 # {{ first.warps_e6 | .1f }} million × {{ first.instructions }} / {{ first.schedulers }} cycles, or {{ first.issue_us | .0f }} µs.
 #
-# The addition takes {{ first.recorded_us | .0f }} µs, so issuing fills only {{ first.fraction | .0% }} of its time. The
-# {{ first.others }} instructions around one `FADD` cost little here, because the kernel is memory-bound.
+# The addition takes {{ first.recorded_us | .0f }} µs, so issuing accounts for only {{ first.fraction | .0% }} of the
+# time.
 
 # %% fold="Code of the numbers"
 GPU = recorded_device()
@@ -254,8 +254,8 @@ if HERE:
 publish(book={"repair": sum(one.line == 0 for one in book.instructions) if HERE else np.nan})
 
 # %% [markdown]
-# Two of them deserve a second look. Division isn't a single instruction: it starts with an approximation and, for very
-# large and very small values, may call a subroutine of {{ book.repair }} instructions. And always read the suffix:
+# Two of the lines deserve a second look. Division isn't a single instruction: it starts with an approximation and, for
+# very large and very small values, may call a subroutine of {{ book.repair }} instructions. And always read the suffix:
 # `LDG.E` loads 4 bytes per lane; `LDG.E.128` loads 16.
 
 # %% [markdown]
@@ -344,7 +344,7 @@ if HERE and record:
             + [Series("lower bound", [80, 860], [1, 1], role="predicted", marks=False)],
             x="loads in flight per SM",
             y="SM cycles per memory instruction",
-            title="Below 300 loads in flight, each memory instruction costs more; the two builds with the most spills stand out",
+            title="Below 300 loads in flight, each memory instruction costs more",
             caption=f"Recorded time on an {{machine}} per memory instruction of the loop, for {len(READ)} builds of one kernel, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle.",
         )
     )
@@ -429,12 +429,13 @@ publish(
 # That solves the puzzle. With up to 128 registers, an SM has {{ sm.at_128_64 | .0f }} loads in flight instead of
 # {{ sm.free_64 | .0f }}, despite fewer warps. It also explains why, at D = 128, a cap of 64 beats one of 128 despite
 # its spills: each thread has slightly more loads in flight, and twice as many warps fit, so the SM has
-# {{ sm.at_64_128 | .0f }} instead of {{ sm.at_128_128 | .0f }}.
+# {{ sm.at_64_128 | .0f }} loads in flight instead of {{ sm.at_128_128 | .0f }}.
 #
 # Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to
 # {{ loops.near_most | .1f }} cycles with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with
-# fewer. It never gets down to one. Issue slots aren't the reason, since only {{ loops.issue | .0% }} of them are used,
-# and keeping more loads in flight doesn't help. So the limit must be in the memory path, which a listing doesn't show.
+# fewer. None of the builds reaches the dashed lower bound. Issue slots aren't the reason, since only
+# {{ loops.issue | .0% }} of them are used, and keeping more loads in flight doesn't help. So the limit must be in the
+# memory path, which a listing doesn't show.
 
 # %% [markdown]
 # ## Spills: LDL and STL in the loop
@@ -449,9 +450,6 @@ publish(
 # In a compute-bound kernel, the instruction mix alone sets a bound. The inner loop of the course's fastest \FP32
 # \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. So at most
 # {{ product.most | .0% }} of the issue slots can go to `FFMA`s, and this loop can't exceed that fraction of the peak.
-#
-# Measured on an H200, it reaches {{ product.recorded | .0% }}. The rest is waiting, which only [a
-# profile](profiles.py) shows.
 
 # %% fold="Code of the numbers"
 from tilewise.measurements.profiling import NO_STALL, printed_profiles, stall_fractions
@@ -490,14 +488,14 @@ assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text na
 #   `nvdisasm`, you can print the SASS without a GPU.
 # - A warp waits at the first use of a loaded register. Count the loads issued before that use and multiply by the
 #   number of resident warps.
-# - A scheduler issues at most one instruction per cycle, so the instruction count gives a lower bound on the time,
-#   which ignores any waiting.
+# - A scheduler issues at most one instruction per cycle, so the instruction count gives a lower bound on the time. This
+#   bound ignores any waiting.
 #
 # ## In your own kernel
 #
-# On Nsight Compute's *Source* page, choose SASS and look for the instructions with the most *long scoreboard* samples: each is the first use of
-# a load. If only a few `LDG`s come before it, unroll the loop, allow more registers or use 16-byte loads. If you find `LDL` and
-# `STL` in the loop, allow more registers or keep fewer values.
+# On Nsight Compute's *Source* page, choose SASS and look for the instructions with the most *long scoreboard* samples:
+# each is the first use of a load. If only a few `LDG`s come before it, unroll the loop, allow more registers or use
+# 16-byte loads. If you find `LDL` and `STL` in the loop, allow more registers or keep fewer values live.
 
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"

@@ -121,14 +121,14 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             _sectors,
-            "a row of 16 floats fills 2 sectors; Q is read once, K and V once per block of 64 queries",
+            "a row of 16 floats fills 2 sectors; Q is read once, and K and V are read once per block of 64 queries",
         ),
         Limit(
             "global_load.requests",
             _requests,
-            "32 lanes load 32 elements with one request and share them through shared memory",
+            "32 lanes load 32 elements with one request, and the block reads them from shared memory",
         ),
-        Limit("global_store.sectors", lambda v: 2 * v["N"], "only the output is stored, once"),
+        Limit("global_store.sectors", lambda v: 2 * v["N"], "the output is stored once, and nothing else is"),
     ),
     blanks=(
         Blank("min(KEYS, N - j0)", ("KEYS",)),
