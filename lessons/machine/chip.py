@@ -10,7 +10,7 @@
 # %% [markdown]
 # One thread follows a chain of indices through an array. Each load returns the index of the next one, so the thread can
 # do nothing but wait. The kernel and its instructions are the same for an array of 4 KiB and one of 1 GiB. Guess how
-# long a load takes in each array, and how many times longer the second one takes.
+# long a load takes in each array, and how many times longer it takes in the larger one.
 #
 # That factor is why memory dominates this course. Most of the optimisations that follow replace loads from a distant
 # memory with loads from a closer one. So you need to know which memories a GPU has, how large they are, and how far
@@ -256,9 +256,9 @@ if gpu_here():
 # group of 32 threads. Arithmetic on 32-bit floats runs on the partition's {{ sm.units }} \FP32 units, which NVIDIA
 # calls *CUDA cores*; its *tensor core* multiplies small matrices.[^core]
 #
-# The registers may surprise you: {{ sm.registers_kib }} KiB per SM, as much as L1 and shared memory combined. An SM
-# keeps the registers of all its threads in this *register file* at the same time. So when one warp waits for memory,
-# the scheduler can issue an instruction from another in the very next cycle, with nothing to save or restore.
+# The size of the registers may surprise you: an SM's *register file* has {{ sm.registers_kib }} KiB, as much as L1 and
+# shared memory combined. It holds the registers of all the SM's threads at the same time. So when one warp waits for
+# memory, the scheduler can issue an instruction from another in the very next cycle, with nothing to save or restore.
 #
 # [^core]: *A common misconception:* a CUDA core is a processor that runs many threads. It's only an arithmetic
 #     unit, and it executes one thread's operation at a time. The counterpart of a CPU core is the SM.

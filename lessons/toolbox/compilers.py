@@ -464,9 +464,9 @@ if np.isfinite(by_hand):
 # %% [markdown]
 # Fusion pays off if the GEMM is short, as here with $K$ = 128. Compiling cuts the layer's time from
 # {{ layer.eager | us }} to {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }}
-# each. Fusing our own kernels saves four sweeps of about the same length.
+# each.
 #
-# Our kernels use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is much slower than cuBLAS, so
+# Our own kernels use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is much slower than cuBLAS. So
 # even the fused version can't keep up with eager PyTorch.
 
 # %% [markdown]
