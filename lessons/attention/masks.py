@@ -29,7 +29,7 @@
 # - With a *prefix* that all queries may see, the causal interval is extended to the end of the prefix wherever it would
 #   end earlier.
 #
-# Step through them. A tile is empty, full, or on an edge of the mask.
+# Step through these masks. A tile is empty, full, or on an edge of the mask.
 #
 # ??? definition "Sliding window"
 #     A mask under which a query sees only a fixed number of the latest keys.
@@ -110,7 +110,7 @@ publish(
 #
 # One warp handles 32 queries. The minimum of `first` and the maximum of `last` give the range of tiles that the warp
 # has to visit; tiles outside this range aren't loaded. For each tile in the range, a warp vote finds out whether it is
-# full. Only if it isn't does each lane test each key. The kernel below also implements dropout, which we'll get to.
+# full. If it isn't, each lane tests each key.
 
 
 # %% tab="Pseudocode"
@@ -331,7 +331,7 @@ FORWARD = Kernel(MASKED, "masked_forward", defines={"D": 16})
 FORWARD.region("tiles")
 
 # %% [markdown]
-# Run it with a causal mask: 3 queries and 3 keys that are all zero.
+# Run it with a causal mask on 3 queries and 3 keys that are all zero.
 
 # %%
 Q, K, O = np.zeros((3, 3, 16), np.float32)
@@ -387,8 +387,8 @@ try_it({mask: FORWARD.on(of_mask(*intervals(mask, 96), 96)) for mask in MASKS})
 # %% [markdown]
 # ## Load balance under a causal mask
 #
-# With a causal mask, the work per block is unequal. Here the last query tile visits {{ causal.longest | .1f }}× as
-# many key tiles as the average one. There are two remedies.
+# With a causal mask, the work per block is unequal. In the example, the last query tile visits
+# {{ causal.longest | .1f }}× as many key tiles as the average one. There are two remedies.
 #
 # If there are more blocks than can be resident at once, start the [longest ones first](hopper_scheduling.py). Or give
 # each block two query tiles, one from each end: any such pair visits {{ causal.pair }} key tiles.
@@ -400,17 +400,18 @@ try_it({mask: FORWARD.on(of_mask(*intervals(mask, 96), 96)) for mask in MASKS})
 # doesn't handle this case writes NaN, which then spreads through the next layer. The output of such a row should be
 # zero. Its log-sum-exp is $L = -\infty$.
 #
-# This value is a trap for the backward pass: $e^{s - L}$ would be infinite. The kernels on this page never evaluate
-# it, since such a row has no pairs. Kernels that compute whole tiles do evaluate it, so [the lesson's backward
-# pass](masks_and_backward.py) first replaces $-\infty$ with $+\infty$. Then every weight of the row is 0.
+# This value is a trap for the backward pass: $e^{s - L}$ is infinite for a finite score $s$, and NaN for a score of
+# $-\infty$. The kernels on this page never evaluate it, since such a row has no pairs. Kernels that compute whole tiles
+# do evaluate it, so [the lesson's backward pass](masks_and_backward.py) first replaces $-\infty$ with $+\infty$. Then
+# every weight of the row is 0.
 
 # %% [markdown]
 # ## Dropout from a seed
 #
 # Dropout zeroes each weight with probability $1 - k$ and divides the others by $k$, so that the expected output stays
-# the same. A *counter-based generator* needs no memory for the mask: it is a function of a seed and the position
-# $(i, j)$. The same arguments give the same bits, on any thread and in any order.[^philox] So the backward pass
-# regenerates the mask tile by tile.
+# the same. A *counter-based generator* needs no memory for the mask: its output is a function of a seed and the
+# position $(i, j)$. The same arguments give the same bits, on any thread and in any order.[^philox] So the backward
+# pass regenerates the mask tile by tile.
 #
 # The maximum and the sum of a row are computed without dropout. Only the sum of the value rows uses the weights after
 # dropout.
@@ -428,8 +429,7 @@ try_it({mask: FORWARD.on(of_mask(*intervals(mask, 96), 96)) for mask in MASKS})
 #
 # $$dV = (P \circ R)^T dO, \qquad dP = (dO\,V^T) \circ R$$
 #
-# The rest stays the same, even $\delta_i = dO_i \cdot O_i$, since $O$ already contains $R$. The mask itself needs no formula: a
-# pair that it hides is skipped.
+# The rest stays the same, even $\delta_i = dO_i \cdot O_i$, since $O$ already contains $R$.
 
 
 # %% tab="Pseudocode"
@@ -558,8 +558,8 @@ publish(dropout={"asked": 1 - KEEP, "found": dropped, "pairs": int(found["mask"]
 # ## The instruction count follows the tiles
 #
 # Skipping pays off as expected: the simulator's instruction counts are roughly proportional to the number of tiles
-# visited, in both the forward and the backward pass. With packed documents, they're lower still: in an edge tile, many
-# keys are seen by none of the warp's queries, so the warp only tests those keys.
+# visited, in both the forward and the backward pass. With packed documents, the counts are even lower: in an edge tile,
+# many keys are seen by none of the warp's queries, so the warp only tests those keys.
 
 # %% fold="Code of the counts"
 
@@ -594,11 +594,11 @@ publish(keep=KEEP)
 # %% [markdown]
 # ## Takeaways
 #
-# - An interval mask takes two integers per query. Skip empty tiles, don't test full ones, and test each pair only on
-#   an edge.
+# - An interval mask takes two integers per query. Skip empty tiles, compute full ones without tests, and test each pair
+#   only in tiles on an edge.
 # - A row without keys has an output of 0 and $L = -\infty$. The backward pass must turn that into a weight of 0, not
-#   $\infty$.
-# - A dropout mask that is a function of seed and position is never stored, and is the same in both passes.
+#   $\infty$ or NaN.
+# - A dropout mask that is a function of seed and position need never be stored, and is the same in both passes.
 
 # %% [markdown]
 # ## In your own kernel

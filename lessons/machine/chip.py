@@ -10,7 +10,7 @@
 # %% [markdown]
 # One thread follows a chain of indices through an array. Each load returns the index of the next one, so the thread can
 # do nothing but wait. The kernel and its instructions are the same for an array of 4 KiB and one of 1 GiB. Guess how
-# long a load takes in each, and how many times longer the second one takes.
+# long a load takes in each array, and how many times longer it takes in the larger one.
 #
 # That factor is why memory dominates this course. Most of the optimisations that follow replace loads from a distant
 # memory with loads from a closer one. So you need to know which memories a GPU has, how large they are, and how far
@@ -93,7 +93,7 @@ try_it(chasing, CHASE, loads=(0, 4, 20))
 # highlights the closest memory that can hold all of it.[^plan]
 #
 # [^plan]: The drawing is schematic. On the real chip, the SMs form eight groups, the graphics processing clusters
-#     (\GPCs), and which SMs are disabled differs from chip to chip.
+#     (\GPCs).
 #
 # ??? definition "SM | SMs"
 #     Streaming multiprocessor: one of the many processors of a GPU, with its own schedulers, arithmetic
@@ -251,15 +251,14 @@ if gpu_here():
 # %% [markdown]
 # ## Inside an SM
 #
-# An SM has four equal partitions, plus one piece of *on-chip* memory that serves as both L1 cache and shared memory.
-# The scheduler of a partition issues up to one instruction per cycle for one warp, a group of 32 threads. Arithmetic
-# on 32-bit floats runs on the partition's {{ sm.units }} \FP32 units, which NVIDIA calls *CUDA cores*; its *tensor
-# core* multiplies small matrices.[^core]
+# An SM has four equal partitions, each with its own registers, plus one memory that serves as both L1 cache and shared
+# memory. All of this is *on-chip*. The scheduler of a partition issues up to one instruction per cycle for one warp, a
+# group of 32 threads. Arithmetic on 32-bit floats runs on the partition's {{ sm.units }} \FP32 units, which NVIDIA
+# calls *CUDA cores*; its *tensor core* multiplies small matrices.[^core]
 #
-# The registers may surprise you: {{ sm.registers_kib }} KiB per SM, as much as L1 and shared memory combined,
-# and {{ sm.all_registers_mib | .0f }} MiB on the whole chip. An SM keeps the registers of all its threads in this
-# memory at the same time. So when one warp waits for memory, the scheduler can issue an instruction from another in the
-# very next cycle, with nothing to save or restore.
+# The size of the registers may surprise you: an SM's *register file* has {{ sm.registers_kib }} KiB, as much as L1 and
+# shared memory combined. It holds the registers of all the SM's threads at the same time. So when one warp waits for
+# memory, the scheduler can issue an instruction from another in the very next cycle, with nothing to save or restore.
 #
 # [^core]: *A common misconception:* a CUDA core is a processor that runs many threads. It's only an arithmetic
 #     unit, and it executes one thread's operation at a time. The counterpart of a CPU core is the SM.
@@ -346,7 +345,7 @@ show(
         step_name="part",
         start=3,
         title="An SM's registers hold as much as L1 and shared memory together",
-        caption="One SM of an H100, schematically: the counts are right, the areas aren't to scale. Units for other data types, for loads and for special functions are left out.",
+        caption="One SM of an H100, schematically: the counts are right, the areas aren't to scale. Other units are left out.",
     )
 )
 
@@ -358,7 +357,7 @@ show(
 # - *Global memory* is device memory: on an H100, stacks of HBM. Loads from it go through L1 and L2.
 # - *Local memory* is private to a thread. The compiler uses it when it runs out of registers (it *\spills*
 #   values), and for arrays that it can't keep in registers.[^local]
-# - *Constant memory* is small. The host writes it, and kernels can only read it.
+# - *Constant memory* is small, 64 KiB in total. The host writes it, and kernels can only read it.
 # - *Shared memory* belongs to a block. On an H100, blocks can also form a cluster and access each other's
 #   shared memory.
 #
@@ -427,10 +426,10 @@ show(Table(columns, rows, caption=caption))
 # %% [markdown]
 # ## Measuring the latency of each level
 #
-# Now predict. Latency should rise where the ring outgrows a level: at 256 KiB, the on-chip memory of one SM, and at
-# {{ chip.l2_mib | .0f }} MiB, the L2 cache. A second kernel, `lay_ring`, writes rings of up to 1 GiB whose links jump
-# around the array.[^ring] It fills all 32 words of a line, not just the first, with the index of the next
-# one.[^whole]
+# Now predict. Latency should rise where the ring outgrows a level: at 256 KiB, the size of one SM's L1 and shared
+# memory, and at {{ chip.l2_mib | .0f }} MiB, the size of the L2 cache. A second kernel, `lay_ring`, writes rings of up
+# to 1 GiB whose links jump around the array.[^ring] It fills all 32 words of a line, not just the first, with the index
+# of the next one.[^whole]
 #
 # [^ring]: The line after line *x* is *ax* + *b*, modulo the number of lines, with *a* and *b* chosen so that the ring
 #     visits every line once.
@@ -578,7 +577,7 @@ steps_of_latency = line_chart(
     log_x=True,
     marks=edges,
     title="Latency rises in steps as the ring outgrows each cache",
-    caption="Cycles per dependent load, by the size of the ring, on an {machine}. The vertical lines are the sizes of its caches.",
+    caption="Cycles per dependent load, by the size of the ring, on an {machine}. The vertical lines mark the sizes of its caches.",
 )
 TICKS = {"wide": [4 * 8**n for n in range(7)], "narrow": [4 * 64**n for n in range(4)]}
 ticks = {
@@ -644,7 +643,7 @@ if np.isfinite(list(wait_ns.values())).all():
 # takes {{ cycles.l2_near | .0f }} to {{ cycles.l2 | .0f }} cycles, depending on the size of the ring. In a ring of 1
 # GiB, nearly all of which is in device memory, a load takes {{ cycles.memory | .0f }}.[^tlb]
 #
-# The first step comes a little before 256 KiB. Two reasons are likely: L1 doesn't get all of that memory, because the
+# The first step comes a little before 256 KiB. Two reasons are likely: L1 doesn't get all of the 256 KiB, because the
 # system reserves 1 KiB of shared memory for each block, and a cache can evict lines before it is full.
 #
 # The second step starts just above {{ flat.last_mib | .0f }} MiB, at about half of L2's {{ chip.l2_mib | .0f }} MiB.
@@ -653,7 +652,7 @@ if np.isfinite(list(wait_ns.values())).all():
 # suggests why: L2 has two partitions, and each caches data for the SMs directly connected to it. Our single thread's
 # data would then be cached in only one of the two partitions.
 #
-# [^tlb]: At the recorded clock rate of {{ clock_ghz | .2f }} GHz, these latencies include a few cycles to compute the
+# [^tlb]: These latencies, recorded at a clock rate of {{ clock_ghz | .2f }} GHz, include a few cycles to compute the
 #     address. In large rings, they also include translating virtual addresses to physical ones, since the caches for
 #     page tables (TLBs) are small too.
 
@@ -661,15 +660,13 @@ if np.isfinite(list(wait_ns.values())).all():
 # ## The answer
 #
 # A load from a 4 KiB array takes {{ ns.near | .0f }} ns, and a load from a 1 GiB array takes {{ ns.memory | .0f }} ns,
-# {{ ratio.memory | .0f }}× longer. An 8 MiB array fits in L2, so a load from it takes {{ ns.l2 | .0f }} ns. The kernel
-# is the same each time: only the location of its data has changed.
+# {{ ratio.memory | .0f }}× longer. An 8 MiB array fits in L2, so a load from it takes {{ ns.l2 | .0f }} ns.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - Each SM has registers and on-chip memory that is divided between L1 and shared memory. All SMs share L2 and device
-#   memory. From L1 and shared memory, through L2, to device memory, each level is larger and slower than the one
-#   before.
+# - Each SM has registers and a memory that is divided between L1 and shared memory. All SMs share L2 and device memory.
+#   From L1 and shared memory, through L2, to device memory, each level is larger and slower than the one before.
 # - A dependent load takes as long as the latency of the level that holds its data. Shrink the working set to fit a
 #   closer level, and the same code runs faster.
 # - Local memory is part of device memory, but \spills are cached: as long as they stay in L1, they cost L1 latency.
@@ -725,7 +722,7 @@ exercise(
     1. Private to a thread, and the closest memory to it.
     2. Addressed by the threads of one block, and gone when the block ends.
     3. Keeps copies for one SM automatically.
-    4. The last level on the chip that all SMs share.
+    4. The last on-chip level, shared by all SMs.
     5. Private to a thread, but part of device memory.
     6. Written by the host, only read by kernels.
     7. The memory that the host copies data to.

@@ -70,7 +70,7 @@ CHAIN(start, end, 5, 3, grid=1, block=32)
 print(end)
 
 # %% [markdown]
-# Next comes a test that compares the versions in both tabs. The tolerance allows for rounding: the kernel's \fused
+# The test below compares the versions in the two tabs. Its tolerance allows for rounding: the kernel's \fused
 # multiply-add (FMA) rounds once per step, the pseudocode twice.
 
 # %%
@@ -108,8 +108,8 @@ def after(start, steps):
 # %% [markdown]
 # ## Latency and throughput: a few fast workers or many slow ones
 #
-# Picture two teams. One has {{ toy.fast.workers }} fast workers, who need {{ toy.fast.us | .0f }} µs per task. The
-# other has {{ toy.slow.workers }} slow workers, who need {{ toy.slow.us | .0f }} µs. A task can't be split between
+# Picture two teams. One has {{ toy.fast.workers }} fast workers, who each need {{ toy.fast.us | .0f }} µs per task. The
+# other has {{ toy.slow.workers }} slow workers, who each need {{ toy.slow.us | .0f }} µs. A task can't be split between
 # workers.
 #
 # For one task, hire the fast team, because its *latency* is lower. For many, hire the slow team.
@@ -186,8 +186,8 @@ show(
 # ## Pipelining: four steps in flight per unit
 #
 # Where are the slow workers in a GPU? An H100 has {{ model.units | , }} \FP32 units, the arithmetic units for 32-bit
-# multiply-adds.[^units] Each one is *pipelined*, like an assembly line: it can take a new multiply-add every *cycle*,
-# one tick of the chip's clock, but the result comes out {{ model.latency | .0f }} cycles later.[^four] A single
+# multiply-adds.[^units] Each unit is *pipelined*, like an assembly line: it can take a new multiply-add every *cycle*
+# (one tick of the chip's clock), but the result comes out {{ model.latency | .0f }} cycles later.[^four] A single
 # dependency chain can't take advantage of this: once a step has *issued* (been sent to a unit), the next one has to
 # wait for its result, so {{ model.spare | .0f }} of every {{ model.latency | .0f }} \issue slots go unused. Other
 # threads' chains can fill them.
@@ -269,9 +269,9 @@ publish(
 # %% [markdown]
 # ## Measurement: from one thread to a million
 #
-# Now launch between one and {{ task.most_millions | .2g }} million tasks of {{ task.steps | , }} steps each. The
-# table's bound ignores latency: it's either the time that the arithmetic takes at the chip's peak rate or the time of
-# an empty launch, whichever is longer. Small launches are limited by latency, so they take far longer than the bound.
+# Now launch between one and {{ task.most_millions | .2g }} million tasks of {{ task.steps | , }} steps each. The bound
+# in the table ignores latency: it's either the time that the arithmetic takes at the chip's peak rate or the time of an
+# empty launch, whichever is longer. Small launches are limited by latency, so they take far longer than the bound.
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -327,7 +327,7 @@ show(
         log_y=True,
         marks=[Mark(f"{UNITS * LATENCY:,} tasks: one full batch", x=UNITS * LATENCY)],
         title="Time is flat until every unit is full, then grows batch by batch",
-        caption="Time for chains of 131,072 dependent multiply-adds on an {machine}, measured, and predicted from the recorded clock; the prediction excludes launch overhead. Both axes are logarithmic.",
+        caption="Measured and predicted time for chains of 131,072 dependent multiply-adds on an {machine}. The prediction uses the recorded clock and excludes launch overhead. Both axes are logarithmic.",
     )
 )
 
@@ -358,11 +358,12 @@ publish(
 # the other chains run almost for free. With a million tasks, the units start a new step in {{ seen.busy | .0% }} of
 # their cycles. Every measured time is within {{ seen.worst | .0% }} of the model's prediction at the recorded clock.
 #
-# The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} /
-# {{ model.units | , }} = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as
-# long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
+# The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} / {{ model.units | , }}
+# = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as long as two:
+# {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
 # {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the chip, as the output below shows. So each
-# unit seems to run the same {{ model.latency | .0f }} chains to the end before it starts others.
+# unit seems to run the same {{ model.latency | .0f }} chains to the end before it starts others, as it would if its
+# scheduler always preferred the oldest warp that's ready.
 
 # %% fold="Code that records which multiprocessor each block runs on" needs="gpu" record="blocks_on_processors"
 from tilewise import gpu_here
@@ -536,12 +537,11 @@ publish(core=race)
 
 # %% [markdown]
 # For one task, the GPU is {{ core.times | .2g }}× slower than the scalar loop. Each step takes
-# {{ core.gpu_step_ns | .2g }} ns on the GPU and {{ core.step_ns | .2g }} ns on the core, launch
-# and call included. Among the sizes we measured, the GPU is ahead of the scalar loop from
-# {{ core.ahead_of_scalar }} tasks on, and ahead of SIMD from {{ core.ahead_of_simd }}. SIMD holds
-# out longer for the same reason that a GPU is fast: the loop's 64 chains fill the SIMD \lanes and
-# pipeline slots that one chain leaves empty. For {{ task.most_millions | .2g }} million tasks, the core would need
-# {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
+# {{ core.gpu_step_ns | .2g }} ns on the GPU and {{ core.step_ns | .2g }} ns on the core. Among the sizes we measured,
+# the GPU is ahead of the scalar loop from {{ core.ahead_of_scalar }} tasks on, and ahead of SIMD from
+# {{ core.ahead_of_simd }}. SIMD holds out longer for the same reason that a GPU is fast: the loop's 64 chains fill the
+# SIMD \lanes and pipeline slots that one chain leaves empty. For {{ task.most_millions | .2g }} million tasks, the core
+# would need {{ core.million_us | us }} at the rate of the last SIMD row in the table; the GPU took
 # {{ seen.last_us | us }}. So the GPU is about {{ core.million_gain | .0f }}× faster than one core.
 #
 # If the work scaled perfectly across {{ core.cores }} such cores, the factor would fall to {{ core.many_gain | .2g }}.

@@ -10,8 +10,8 @@
 # %% [markdown]
 # On an H100, warps that do nothing but multiply matrices in their registers run at {{ units.probe | .0f }} TFLOP/s in
 # BF16. At that rate, multiplying two 4,096 × 4,096 matrices takes {{ units.ideal_us | us }}. Our first kernel does
-# every multiplication on the tensor cores too, but it takes {{ reached.first_ms | .0f }} ms: it's
-# {{ reached.first_times | .0f }}× slower.
+# every multiplication on the tensor cores too, but it takes {{ reached.first_ms | .0f }} ms,
+# {{ reached.first_times | .0f }}× longer.
 #
 # Tensor cores are so fast that most of the work is *feeding* them, and every fast GEMM and attention kernel is designed
 # around this. This lesson feeds them in three steps: through shared memory, with a swizzle against bank conflicts, and
@@ -260,7 +260,8 @@ show(
 # For each `mma.sync`, the warp loads {{ units.bytes }} bytes, which gives an intensity of {{ units.intensity | .1f }}
 # FLOP per byte. An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block
 # that computes a tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity
-# to {{ units.block | .0f }}, and L2 serves most of its loads.
+# to {{ units.block | .0f }}. That's still below the ridge point, but L2 serves most of its loads, and L2 is faster than
+# device memory.
 #
 # The fragments then come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle, while
 # an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs
@@ -298,8 +299,8 @@ show(
 # loads the next.
 #
 # `ldmatrix` loads fragments. One instruction loads four 8 × 8 matrices of 16-bit elements; for each matrix, eight lanes
-# pass the addresses of its eight rows, 16 bytes each. Such a row of eight elements is called a *chunk*. A lane receives
-# the elements of its fragment, not the row that it points to. The fragments of $B$ are columns, so the kernel uses
+# pass the addresses of its eight 16-byte rows. Such a row of eight elements is called a *chunk*. A lane receives the
+# elements of its fragment, not the row that it points to. The fragments of $B$ are columns, so the kernel uses
 # `.trans`, which transposes each 8 × 8 matrix.
 #
 # ??? definition "Slab | slabs"
@@ -428,7 +429,7 @@ through_shared(const Bf16* A, const Bf16* B, Bf16* C, int M, int N, int K) {
 SWIZZLED.region("multiply")
 
 # %% [markdown]
-# The kernel loads whole chunks and replaces those outside the matrix by zeros. So $K$ and $N$ must be multiples of 8,
+# The kernel loads whole chunks and replaces those outside the matrix with zeros. So $K$ and $N$ must be multiples of 8,
 # but $M$ can have any value. [Alignment](alignment.py) deals with other sizes.
 
 # %% fold="Code of the check"
@@ -460,8 +461,8 @@ try_it(
 # %% [markdown]
 # ## Swizzling: how to avoid an 8-way bank conflict
 #
-# A row of the slab of $A$ has 64 elements. That's 128 bytes, which cover all 32 banks once. So in the plain, row-major
-# layout, the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four banks: [eight
+# A row of the slab of $A$ has 64 elements. These 128 bytes cover all 32 banks once. So in the plain, row-major layout,
+# the eight rows of an 8 × 8 matrix start in the same bank, and their chunks need the same four banks: [eight
 # wavefronts](../memory/banks.py) instead of one.
 #
 # A *swizzle* removes the conflict without padding. Store chunk $c$ of row $r$ at position $c \oplus (r \bmod 8)$, where
@@ -513,8 +514,8 @@ show(
 assert [2 ^ row for row in range(8)] == [2, 3, 0, 1, 6, 7, 4, 5], "the positions of chunk 2"
 
 # %% [markdown]
-# With the swizzle, the simulator counts {{ counted.times | .0f }}× fewer wavefronts for these loads. That's the minimum:
-# four wavefronts for an `ldmatrix` with four matrices.
+# With the swizzle, the simulator counts {{ counted.times | .0f }}× fewer wavefronts for these loads. That's the
+# minimum: four wavefronts for an `ldmatrix` with four matrices.
 
 # %% [markdown]
 # ## cp.async: three stages in flight
@@ -695,9 +696,10 @@ expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix_trans(b[
 # ## Estimate: tensor cores, banks and issue slots
 #
 # How fast should each version be? Every slab takes time on three resources. An SM's tensor cores can perform
-# {{ units.a_clock | , }} operations per cycle, of which `mma.sync` alone reaches {{ units.probe_clock | ,.0f }}. Shared
-# memory serves one wavefront per cycle. The four warp schedulers each issue one instruction per cycle. The simulator
-# counts the wavefronts and the \PTX instructions. The slowest resource gives the estimate.
+# {{ units.a_clock | , }} operations per cycle, of which `mma.sync` alone reaches {{ units.probe_clock | ,.0f }} at the
+# recorded clock, which is higher than the data sheet's. Shared memory serves one wavefront per cycle. The four warp
+# schedulers each issue one instruction per cycle. The simulator counts the wavefronts and the \PTX instructions. The
+# slowest resource determines the estimate.
 
 # %% fold="Code of the prediction"
 DEPTH = 512
@@ -754,7 +756,7 @@ publish(
 
 # %% [markdown]
 # When the fragments come straight from global memory, instructions are the bottleneck: {{ estimate.for_a_mma | .0f }}
-# for every `mma.sync`, which leaves {{ estimate.global | .0% }} of the peak (data sheet). With conflicts, the banks
+# for every `mma.sync`, which leaves {{ estimate.global | .0% }} of the data sheet's peak. With conflicts, the banks
 # allow {{ estimate.plain | .0% }}. With the swizzle, the banks are slightly faster than `mma.sync`, so the estimate is
 # the rate of `mma.sync` alone, {{ units.probe | .0f }} TFLOP/s. The swizzle should therefore make the kernel
 # {{ estimate.gain | .1f }}× faster.
@@ -851,12 +853,12 @@ publish(
 # The versions rank as predicted, but the factors are off. The swizzle makes the kernel {{ reached.gain | .1f }}×
 # faster, not {{ estimate.gain | .1f }}×, because the banks weren't what the kernel was waiting for: in both versions,
 # loading a slab, waiting for it and multiplying happen in sequence. The pipeline, which keeps the swizzle, removes that
-# wait. It makes the kernel another {{ reached.ahead | .1f }}× faster, which is {{ reached.of_probe | .0% }} of the rate
-# of `mma.sync` alone.
+# wait. It makes the kernel another {{ reached.ahead | .1f }}× faster, bringing it to {{ reached.of_probe | .0% }} of
+# the rate of `mma.sync` alone.
 #
-# The estimate also leaves out latency inside a slab: an SM holds only {{ reached.blocks }} blocks with 96 KiB of
-# shared memory each, so each scheduler has two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }}
-# TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
+# The estimate also leaves out latency while a slab is being processed: an SM holds only {{ reached.blocks }} blocks
+# with 96 KiB of shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at
+# {{ reached.cublas | .0f }} TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
 
 # %% [markdown]
 # ## Numerical error: one rounding to BF16
@@ -929,9 +931,8 @@ show(
 # %% [markdown]
 # ## Libraries: cuBLAS, cuDNN and CUTLASS
 #
-# cuBLAS is NVIDIA's closed-source GEMM library, which `torch.matmul` calls; cuDNN covers convolution and attention.
-# [CUTLASS](https://github.com/NVIDIA/cutlass) is open source: it provides C++ templates from which such kernels are
-# built.
+# `torch.matmul` calls cuBLAS, NVIDIA's closed-source GEMM library; cuDNN covers convolution and attention.
+# [CUTLASS](https://github.com/NVIDIA/cutlass) provides open-source C++ templates for such kernels.
 #
 # ??? definition "cuDNN"
 #     NVIDIA's closed-source library of tuned operations for neural networks, such as convolution and attention.
@@ -951,8 +952,8 @@ show(
 #
 # - With `mma.sync`, a warp multiplies a 16 × 16 by a 16 × 8 matrix, with BF16 inputs and FP32 accumulators. Each lane
 #   holds a fragment of each matrix.
-# - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. In a row-major layout with rows of 128 bytes, bank
-#   conflicts make it need {{ counted.times | .0f }}× as many. The swizzle $c \oplus (r \bmod 8)$ removes all of them
+# - `ldmatrix` loads four 8 × 8 matrices in four wavefronts. In a row-major layout with rows of 128 bytes, it needs
+#   {{ counted.times | .0f }}× as many because of bank conflicts. The swizzle $c \oplus (r \bmod 8)$ removes all of them
 #   and needs no extra memory.
 # - Removing a bottleneck only helps if the kernel waits for it: the swizzle made the kernel {{ reached.gain | .1f }}×
 #   faster, and keeping loads in flight made it another {{ reached.ahead | .1f }}× faster.

@@ -9,9 +9,9 @@
 # ---
 
 # %% [markdown]
-# The last kernel of [the lesson](register_tiles.py) reaches {{ size.n4096 | .0% }} of cuBLAS at 4,096 rows and columns.
-# At 1,024 the same kernel reaches {{ size.wide_1024 | .0%}}. There just aren't enough tiles: the result has only
-# {{ size.tiles_wide }} tiles of 128 × 256, but the GPU has {{ size.sms }} SMs.
+# The best kernel of [Register tiling](register_tiles.py), with a tile of 128 × 256, reaches {{ size.n4096 | .0% }} of
+# cuBLAS at 4,096 rows and columns. At 1,024, the same kernel reaches only {{ size.wide_1024 | .0%}}. There aren't
+# enough tiles: the result has {{ size.tiles_wide }}, but the GPU has {{ size.sms }} SMs.
 #
 # Small output matrices are common: think of a projection applied to a few tokens, or the GEMMs inside attention. Two
 # remedies are cheap to try: smaller tiles and *\split-K*.
@@ -43,15 +43,15 @@ show(
         x="blocks",
         form=".0f",
         title="At 1,024, only split-K gives every SM work",
-        caption="Number of blocks of a 1,024-square GEMM, by tile size and number of parts of K, and number of SMs of an {machine}.",
+        caption="Number of blocks in a 1,024-square GEMM, by tile size and number of parts of K, compared with the number of SMs on an {machine}.",
     )
 )
 
 # %% [markdown]
 # ## Two tile sizes
 #
-# `kernels.matmul_fp32` has a tile of 128 × 256 per block and one block per SM. `kernels.matmul_fp32_narrow` has tiles
-# of 128 × 128, and two blocks share an SM.
+# `kernels.matmul_fp32` uses tiles of 128 × 256, with one block per SM. `kernels.matmul_fp32_narrow` uses tiles of 128 ×
+# 128, with two blocks per SM.
 
 # %%
 A, B = np.ones((5, 40), np.float32), np.full((40, 8), 3, np.float32)
@@ -154,20 +154,19 @@ assert [ceil_div(blocks(n, 256), GPU.sms) for n in (4095, 4097)] == [4, 5], "the
 
 
 # %% [markdown]
-# The better of the two reaches at least {{ size.best | .0% }} of cuBLAS at both 2,048 and 8,192. At 1,024 the
-# smaller tiles are the better choice, because there are {{ size.tiles_narrow }} of them instead of
-# {{ size.tiles_wide }}. They still reach only {{ size.narrow_1024 | .0% }}: half of the SMs have no work.
+# The better of the two reaches at least {{ size.best | .0% }} of cuBLAS at both 2,048 and 8,192. At 1,024, the smaller
+# tiles are the better choice, because there are {{ size.tiles_narrow }} of them instead of {{ size.tiles_wide }}. They
+# still reach only {{ size.narrow_1024 | .0% }}: half of the SMs have no work.
 #
 # Odd sizes have a different cost. At 4,095, a row of B can start at any multiple of 4 bytes, so the kernel is compiled
 # with copies and stores of 4 bytes instead of 16. That version runs at {{ size.odd | .0f }} TFLOP/s, instead of
-# {{ size.even | .0f }} at 4,096. At 4,097, this version's {{ size.tiles_4097 }} wide tiles also need a fifth
-# [wave](tiles_and_waves.py), and the rate drops to {{ size.odd_4097 | .0f }} TFLOP/s.
+# {{ size.even | .0f }} at 4,096.
 
 # %% [markdown]
 # ## Split-K: several blocks per tile
 #
 # If there are too few tiles, divide K as well. With *\split-K*, several blocks compute the same tile of C, each for its
-# own part of K. Each writes a partial result, and a second launch adds them up. All SMs get work; in return, each
+# own part of K. Each writes a partial result, and a second launch adds them up. All SMs get work, but at a price: each
 # partial result has to be written and read once.
 
 
@@ -282,7 +281,7 @@ if complete(PARTED):
             x="rate, % of cuBLAS",
             form=".0f",
             title="At 1,024, four parts of K are best",
-            caption="Rate of a 1,024-square FP32 GEMM with tiles of 128 × 128 and K in up to eight parts, both launches included, as a percentage of cuBLAS on an {machine}.",
+            caption="Rate of a 1,024-square FP32 GEMM with tiles of 128 × 128 and K split into up to eight parts, both launches included, as a percentage of cuBLAS on an {machine}.",
         )
     )
 publish(
@@ -299,12 +298,10 @@ publish(
 # %% [markdown]
 # Four parts make {{ parts.blocks_4 }} blocks for {{ parts.slots }} slots, two per SM, and bring the \GEMM to
 # {{ parts.four | .0% }} of cuBLAS. With eight parts, {{ parts.blocks_8 }} blocks no longer fit at once, and twice as
-# many partial results have to be written, read and added. With many tiles, \split-K has little to offer: at 4,097,
-# splitting K into two parts lowers the rate with narrow tiles from {{ parts.whole_4097 | .0f }} to
-# {{ parts.split_4097 | .0f }} TFLOP/s.
+# many partial results have to be written, read and added. With many tiles, \split-K has little to offer.
 
 # %% [markdown]
-# Run the launch that adds the parts. How do its loads and stores grow with the number of parts?
+# Run the kernel that adds up the parts. How do its loads and stores grow with the number of parts?
 
 # %% fold="Code of the run"
 from tilewise import try_it

@@ -2,7 +2,7 @@
 # title: "Stream-K: sharing the last wave"
 # needs: [matmul/register_tiles, matmul/tiles_and_waves]
 # summary: "512 tiles on 132 SMs leave 16 SMs idle in the last of four waves. How much of that lost time does Stream-K win back?"
-# description: "Stream-K on an FP32 GEMM: split the tiles of the last wave along K so that every SM gets the same work, add partial tiles with atomics, and see when it pays."
+# description: "Stream-K on an FP32 GEMM: split the tiles of the last wave along K so that every SM gets the same work, add partial tiles with atomics, and see when it pays off."
 # date: 2026-11-23
 # tags: [GEMM, Stream-K, waves, atomics, tile scheduler]
 # ---
@@ -105,12 +105,13 @@ publish(
 #
 # Where do the cuts fall? Cutting a group of *n* tiles into *n* + 1 equal pieces takes *n* cuts, and exactly one falls
 # into each tile. So exactly two blocks contribute to each tile. In the example, four tiles of ten steps are left for
-# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. At {{ ask.n | , }}, {{ ask.rest }} tiles are left
-# for {{ ask.sms }} SMs, which makes {{ groups.number }} groups of {{ groups.least }} or {{ groups.most }} tiles.
+# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. With {{ ask.n | , }} rows and columns,
+# {{ ask.rest }} tiles are left for {{ ask.sms }} SMs, which makes {{ groups.number }} groups of {{ groups.least }} or
+# {{ groups.most }} tiles.
 #
-# Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per block, of which the
-# second may be empty. Each item has a tile's row and column, the first K step, and the number of steps. Here, a step covers 32 elements of
-# K.
+# Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per
+# block, of which the second may be empty. Each item has a tile's row and column, the first K step, and the number of
+# steps.
 
 # %%
 work, _ = stream_k(NINE, blocks=5, k_steps=10)  # nine tiles, five SMs
@@ -186,7 +187,7 @@ show(
         x="rows and columns",
         y="SMs busy [%]",
         y_range=(0, 100),
-        title="Splitting the last wave keeps all SMs busy if that wave is at least half full",
+        title="Splitting the last wave keeps nearly all SMs busy if that wave is at least half full",
         caption=f"Percentage of the {SMS} SMs that have work, averaged over all waves, computed for square GEMMs with tiles of 128 × 256. The schedule splits a last wave only if at least half of the SMs have a tile in it.",
     )
 )
@@ -406,7 +407,7 @@ STREAM_K(A, B, C, work, 64, 256, 64, grid=2, block=256, shared_bytes=4 * 3 * 32 
 print(C[0, 0], C[63, 255], "= 64 times 1 times 0.5")
 
 # %% [markdown]
-# Here are the two changes again:
+# In the code, the two changes look like this:
 
 # %%
 STREAM_K.region("items")
@@ -464,7 +465,7 @@ assert len(CARELESS) < len(STREAM_K.source)
 expect_hazard(Kernel(CARELESS).on(with_work(250, 508, 165, 5)), "race", line_with="LOAD_FRAGMENTS(0, 0)")
 
 # %% [markdown]
-# Split two tiles among two, three or four blocks. How many atomics do the partial tiles need?
+# Split two tiles among two, three or four blocks. How many atomics does it take to add the partial tiles?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -505,9 +506,9 @@ void clear_split_tiles(float* C, const int4* shares, int first_block,
 # *a* + *b* = *b* + *a*. With two parts per tile, the result is the same in every run, bit for bit. With three
 # parts it may differ, because rounding depends on the order.
 #
-# Osama et al. and \CUTLASS do the fix-up differently. A block that has only a part of a tile writes it to a workspace
-# and sets a flag, and the block that finishes the tile waits for the flag and adds the parts. But a waiting block
-# occupies its SM, so the schedule must ensure that the other blocks of its tile can always run.
+# Osama et al. and \CUTLASS do the fix-up differently. A block that has only part of a tile writes it to a workspace and
+# sets a flag. The block that finishes the tile waits for the flag and adds the parts. But a waiting block occupies its
+# SM, so the schedule must ensure that the other blocks of its tile can always run.
 
 # %% fold="Code of the checks"
 
@@ -546,9 +547,9 @@ for columns, M, N, K in ((16, 250, 508, 165), (16, 300, 700, 100), (8, 300, 380,
 # %% [markdown]
 # ## Estimate: waves saved against the cost of the fix-up
 #
-# Stream-K saves a part of a wave. In return, every split tile has to be cleared first, and is then updated twice with
-# atomics instead of being stored once. So expect a gain where idle SMs in the last wave waste a large part of the total
-# time, and a loss where the saving is small and *every* tile is split.
+# Stream-K saves part of a wave, but every split tile has to be cleared first and then updated twice with atomics
+# instead of being stored once. So expect a gain where idle SMs in the last wave waste a large part of the total time,
+# and a loss where the saving is small and *every* tile is split.
 #
 # We time three sizes, and two tile shapes: 128 × 256 with one block per SM, and 128 × 128 with two.
 
@@ -617,7 +618,7 @@ if complete(US):
             y="speedup by Stream-K",
             y_range=(0.88, 1.06),
             marks=[Mark("whole tiles", y=1.0)],
-            title="Stream-K pays from 4,096 on and loses at 2,048",
+            title="Stream-K pays off at 4,096 and above, and loses at 2,048",
             caption="Time with whole tiles divided by the time with the last wave split, including the clearing of the split tiles, for square FP32 GEMMs on an {machine}. 'Ideal' counts waves only.",
         )
     )
@@ -646,7 +647,7 @@ publish(
 )
 
 # %% [markdown]
-# ## Measured: when Stream-K pays
+# ## Measured: when Stream-K pays off
 #
 # At {{ ask.n | , }}, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and
 # {{ percent.square_4096 | .1% }} faster with square ones. The ideal was {{ percent.ideal_4096 | .1% }}. By the wave
@@ -656,32 +657,31 @@ publish(
 #
 # At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All {{ split.n2048 }} tiles fit in
 # one wave, which is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile,
-# and the fix-up costs {{ fix_up.n2048 | .0f }} µs, again the difference between predicted and measured time.
+# and the fix-up costs {{ fix_up.n2048 | .0f }} µs.
 #
 # At 8,192, both tile shapes gain slightly more than the ideal {{ percent.ideal_8192 | .1% }}: {{ percent.wide_8192 | .1% }} and
 # {{ percent.square_8192 | .1% }}. So the ideal is an estimate, not a bound: it assumes that all tiles take the same time and that a wave
 # begins only when the previous one has ended.
 #
-# Compared with cuBLAS, the wide tiles go from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of its rate
-# at {{ ask.n | , }}, and at 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. What about a
-# GEMM with fewer tiles than SMs, which has no full wave at all? See the Further page [Small
-# GEMMs](shared_tiles_small.py).
+# At {{ ask.n | , }}, Stream-K takes the wide tiles from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of
+# cuBLAS's rate; at 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. What about a GEMM with
+# fewer tiles than SMs, which has no full wave at all? See the further reading: [Small GEMMs](shared_tiles_small.py).
 
 # %% [markdown]
 # ## The answer
 #
 # With whole tiles, {{ ask.idle }} of {{ ask.sms }} SMs idle in the last of {{ ideal.before }} waves. Stream-K wins back
-# {{ won.part | .0% }} of the {{ saved.n4096 | .0f }} µs that its schedule can save. The GEMM is then {{ percent.wide_4096 | .1% }} faster and
-# reaches {{ of_cublas.after | .1% }} of cuBLAS.
+# {{ won.part | .0% }} of the {{ saved.n4096 | .0f }} µs that its schedule can save. The GEMM is then
+# {{ percent.wide_4096 | .1% }} faster and reaches {{ of_cublas.after | .1% }} of cuBLAS's rate.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Stream-K gives every SM the same number of K steps instead of whole tiles. Use it only for the end of the launch, and keep whole tiles
 #   before that.
-# - *n* tiles on *n* + 1 blocks each have one cut. Two parts added to zero give the same bits in any order; three may
-#   not.
-# - Every split tile costs a fix-up, so Stream-K pays only if it saves more idle time than the fix-ups take.
+# - When *n* tiles are shared among *n* + 1 blocks, each tile is cut once. Two parts added to zero give the same bits in
+#   any order; three may not.
+# - Every split tile costs a fix-up, so Stream-K pays off only if it saves more idle time than the fix-ups take.
 
 # %% [markdown]
 # ## In your own kernel

@@ -206,7 +206,8 @@ assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
 # - The axes are listed with the *fastest-varying first*, the reverse of the order in a NumPy shape.
 # - The base address and every stride must be multiples of 16 bytes. So you can't create a tensor map for a matrix with
 #   1,001 BF16 columns, unless you pad its rows: `tensor_map(padded, shape=(rows, 1001), ...)`.
-# - A box must begin at a multiple of 16 bytes within its row: at any other x, we got an illegal-instruction error on an H100.
+# - A box must begin at a multiple of 16 bytes within its row. We know this rule from tests on an H100: any other x
+#   caused an illegal-instruction error.
 # - Pass the map by value, as `const __grid_constant__`. The TMA can read it from the kernel's parameters, but not from a
 #   thread's stack, and without `__grid_constant__` the compiler may copy it there.
 #
@@ -241,7 +242,7 @@ show(
     stepped(
         [box_at(*corner) for corner in ((0, 0), (0, 1), (4, 1), (4, 4), (-4, -2))],
         title="Outside the array, the TMA delivers zeros",
-        caption="An array of 6 × 10 elements, with rows padded to 48 bytes, and the tile that arrives for five positions of a box of 4 × 8. Outlined: the elements that the box covers. Each step is a run of load_tile.",
+        caption="An array of 6 × 10 elements, with rows padded to 48 bytes, and the tile that arrives for five positions of a box of 4 × 8. Outlined: the elements that the box covers. Each step shows the result of one run of load_tile.",
     )
 )
 
@@ -312,7 +313,7 @@ chunk_map = heat_map(
     key=False,
     height=420,
     title="A swizzle spreads a column of chunks over all banks",
-    caption="1,024 bytes of shared memory after a TMA load, read back by a run of load_tile: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Each row of the tile is as long as the swizzle's span, or 128 bytes without a swizzle.",
+    caption="The 1,024 bytes of shared memory that a TMA load has filled, read back by load_tile: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Each row of the tile is as long as the swizzle's span, or 128 bytes without a swizzle.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
 COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line"]
@@ -322,11 +323,11 @@ chunk_map.spec["data"][0]["colorscale"] = [
 show(chunk_map)
 
 # %% [markdown]
-# `ldmatrix` reads eight cells of one colour at once. Without a swizzle, all of them are in one column of the map,
-# and the read takes eight wavefronts. With the 128-byte swizzle they're in eight columns, and one wavefront is
-# enough.
+# `ldmatrix` reads eight cells of one colour at once. Without a swizzle, all of them are in one column of the map, so
+# the read takes eight wavefronts. With the 128-byte swizzle, they're in eight columns, so one wavefront is enough.
 #
-# The swizzle has a price: a row of the box may be at most 128 bytes long, because three bits can permute only the eight chunks of one line.
+# The swizzle imposes a limit: a row of the box may be at most 128 bytes long, because three bits can permute only the
+# eight chunks of one line.
 #
 # So the 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it becomes four sub-tiles of 64 ×
 # 64. With one load for A, that makes {{ task.tma }} instructions.
@@ -340,8 +341,8 @@ show(chunk_map)
 # - **pending arrivals**: how many threads still have to arrive in this phase. `init` sets how many each phase needs.
 # - **pending bytes**: bytes announced by `expect_tx`, minus bytes that the TMA has delivered.
 #
-# When both pending counters reach zero, the phase is complete: its number goes up by one, and the arrival count is
-# reset for the next phase. So one mbarrier serves a whole loop. Here's the whole mbarrier in Python:
+# When both pending counters reach zero, the phase is complete: the phase number goes up by one, and the arrival count
+# is reset for the next phase. So one mbarrier is enough for a whole loop. Here's the whole mbarrier in Python:
 
 
 # %%
@@ -424,7 +425,7 @@ show(
     stepped(
         LIFE,
         title="A phase ends when all arrivals and bytes are in",
-        caption="One mbarrier through two loads, computed by the class above. 1 means that the wait passes.",
+        caption="The state of one mbarrier through two loads, computed by the class above. A 1 means that the wait returns at once.",
     )
 )
 
@@ -489,8 +490,8 @@ parities(40, 3)
 # %% [markdown]
 # ## The shared header
 #
-# Every Hopper kernel in this course needs these instructions. So each is wrapped in a small function in the header `hopper.cuh`. The load
-# is `tma_load_2d`, and these functions operate on mbarriers:
+# The header `hopper.cuh` wraps the instructions above in small functions. The load is `tma_load_2d`, and these
+# functions operate on mbarriers:
 
 # %%
 from tilewise import Header
@@ -679,13 +680,13 @@ show(
 # On Hopper, the TMA and the tensor cores access shared memory through a different path from the one used by ordinary
 # loads and stores. \PTX calls these paths *proxies*: ordinary accesses use the *generic proxy*; the TMA and `wgmma` use
 # the *async proxy*. What a thread has written through one isn't automatically visible through the other, not even after
-# `__syncthreads()`. A `fence.proxy.async` by the writing thread makes it visible.
+# `__syncthreads()`. A `fence.proxy.async` executed by the writing thread makes it visible.
 #
 # ??? definition "Async proxy | generic proxy"
 #     The path by which asynchronous units, such as the TMA, access memory. Ordinary loads and stores use the generic proxy.
 #     `fence.proxy.async` makes a thread's writes through the generic proxy visible to the async proxy.
 #
-# The header has a function for each instruction, in the order in which a kernel needs them:
+# The header has functions for the fence and the stores; here they are in the order in which a kernel needs them:
 
 # %%
 HOPPER.region("tma_store")
@@ -786,9 +787,9 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # %% [markdown]
 # ## How many stages?
 #
-# Little's law predicts how many you need. With one block per SM, each SM receives STAGES × 4 KiB per latency, until
-# memory bandwidth is the limit. Doubling the stages should halve the time at first and then stop helping. Here are the
-# times for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
+# Little's law predicts how many you need. With one block per SM, each SM receives STAGES × 4 KiB in each memory
+# latency, until memory bandwidth becomes the limit. Doubling the stages should halve the time at first and then stop
+# helping. Here are the times for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
 
 # %% fold="Code of the measurement"
 ROWS, COLS = 132 * 32, 16384
@@ -877,11 +878,11 @@ assert not tile_us(32, 1) < 3.7 * tile_us(32, 4), "the text says that a block al
 assert not tile_us(ROWS, 1) > 3.4 * tile_us(ROWS, 4), "the text says that latency rises with the load"
 
 # %% [markdown]
-# One stage takes {{ tma_ring_stages._1_stage.median | us }} and four take {{ tma_ring_stages._4_stages.median | us }},
-# which is nearly a third, not a quarter. The reason is that latency rises with memory traffic: four stages speed up a
-# block running alone on the GPU by {{ alone.gain | .1f }}×, but with a block on every SM, the speedup is only
-# {{ together.gain | .1f }}×. Beyond 8 stages, there's little left to gain. With 16, one consumer warp per SM sums the
-# matrix in {{ tma_ring_stages._16_stages.median | us }}.
+# With one stage, the kernel takes {{ tma_ring_stages._1_stage.median | us }}. With four, it takes
+# {{ tma_ring_stages._4_stages.median | us }}: the time falls to nearly a third, not to a quarter. The reason is that
+# latency rises with memory traffic: four stages speed up a block running alone on the GPU by {{ alone.gain | .1f }}×,
+# but with a block on every SM, the speedup is only {{ together.gain | .1f }}×. Beyond 8 stages, there's little left to
+# gain. With 16, one consumer warp per SM sums the matrix in {{ tma_ring_stages._16_stages.median | us }}.
 
 # %% [markdown]
 # ## Takeaways

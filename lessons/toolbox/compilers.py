@@ -54,8 +54,8 @@ if TOOK:
 # %% [markdown]
 # ## Three programs
 #
-# We compile three programs. In a *softmax*, the elements of a row depend on each other. In a *linear layer*, a GEMM is
-# followed by pointwise operations, called its *epilogue*. *Attention* has a softmax between two GEMMs.
+# We compile three programs. In a *softmax*, each result depends on every element of its row. In a *linear layer*, a
+# GEMM is followed by pointwise operations, called its *epilogue*. *Attention* has a softmax between two GEMMs.
 #
 # ??? definition "Epilogue | epilogues"
 #     What a GEMM kernel does to its results before it stores them, such as adding a bias, an \activation or a
@@ -94,7 +94,7 @@ def attention(q, k, v):
 # | `e / ...` | 1 read, 1 write |
 #
 # [TorchInductor](../memory/fusion.py#torchcompile-fusion-by-a-compiler), the compiler behind `torch.compile`, fuses
-# neighbours: pointwise operations, and reductions of a row that fits on chip. So the softmax should become one read
+# neighbours: pointwise operations, and reductions over a row that fits on chip. So the softmax should become one read
 # and one write. To the compiler, a library's GEMM is a black box, so fusion stops there.
 
 # %% fold="Code of the figure"
@@ -113,7 +113,7 @@ show(
         x="sweeps over the largest array",
         roles={"eager": "waste", "neighbours fused": "predicted", "by hand": "block"},
         title="Fusing neighbours is enough for a softmax, but not around a GEMM",
-        caption="How many times the rows of the softmax, the output of the GEMM or the score matrix are read or written, counted from the program text. By hand: what a kernel written for the whole program can reach.",
+        caption="How many times the rows of the softmax, the output of the GEMM or the score matrix are read or written, counted from the program text. 'By hand' is what a kernel written for the whole program can reach.",
         form=".0f",
     )
 )
@@ -225,9 +225,9 @@ publish(
 # ## Online softmax: a rule, not a discovery
 #
 # The softmax kernel's name contains `softmax_online`. For rows of 1,024 elements, a program instance holds the whole
-# row: one load, one store, and `max` and `sum` in between. Longer rows don't fit. For them, [online
-# softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass) saves a read, since it computes the
-# maximum and the sum together.
+# row: it loads the row once, computes its maximum and sum, and stores the result once. Longer rows don't fit. For them,
+# [online softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass) saves a read, since it computes
+# both in one traversal.
 #
 # The compiler didn't discover that. Its developers gave it a rule for the pattern "maximum, then sum of
 # exponentials", based on an identity published by [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).
@@ -263,10 +263,11 @@ publish(
 )
 
 # %% [markdown]
-# A rule applies only where its pattern survives. {{ walks.rows }} rows of 65,536 elements are too few to fill the GPU,
-# so TorchInductor splits each row among several program instances. The split turns the rule off, as a compiler warning
-# points out, and the resulting {{ walks.long_kernels }} kernels read the row three times. The [long-row
-# softmax](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads it once.[^logs]
+# A rule applies only where its pattern survives. For example, {{ walks.rows }} rows of 65,536 elements are too few to
+# fill the GPU, so TorchInductor splits each row among several program instances. The split turns the rule off, as a
+# compiler warning points out, and the resulting {{ walks.long_kernels }} kernels read each row three times. The
+# course's own [softmax for long rows](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads each
+# row once.[^logs]
 #
 # [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch to see the generated code, or `TORCH_LOGS=fusion` to see
 #     what was fused and what wasn't.
@@ -395,7 +396,7 @@ check(arrays["C"], right, **near, name="the same in three launches")
 
 
 # %% [markdown]
-# Run the GEMM with and without its epilogue. What do the bias and the ReLU add to it?
+# Run the GEMM with and without its epilogue. What do the bias and the ReLU cost?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -463,17 +464,18 @@ if np.isfinite(by_hand):
 # %% [markdown]
 # Fusion pays off if the GEMM is short, as here with $K$ = 128. Compiling cuts the layer's time from
 # {{ layer.eager | us }} to {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }}
-# each. Fusing our own kernels saves four sweeps of about the same length.
+# each.
 #
-# Our kernels use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is much slower than cuBLAS, so
+# Our own kernels use the first [tiled GEMM](../matmul/tiling.py#the-tiled-kernel), which is much slower than cuBLAS. So
 # even the fused version can't keep up with eager PyTorch.
 
 # %% [markdown]
 # ## Padding at compile time
 #
-# A GEMM with {{ pad.words | , }} columns was [several times slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one with
-# {{ pad.round | , }}, because its rows aren't aligned. A compiler can't change the shape of a result, but it can pad the weights
-# first. That costs a copy, so TorchInductor times both ways at compile time.
+# A GEMM with {{ pad.words | , }} columns was [several times
+# slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one with {{ pad.round | , }}, because its rows
+# aren't aligned. A compiler can't change the shape of a result, but it can pad the weights first. That costs a copy, so
+# TorchInductor times both variants at compile time.
 
 # %% needs="gpu torch" record="padding" fold="Code that compiles a product with an odd number of columns"
 if gpu_here() and find_spec("torch"):
@@ -667,10 +669,10 @@ if RATES:
 # %% [markdown]
 # ## Pattern matching: why attention becomes one kernel
 #
-# The second GEMM of attention needs a row's softmax weights, and in the program's order, no weight is known before the last score
-# of the row. So fusing neighbours stops here. [FlashAttention](../attention/flash_forward.py), by
-# [Tri Dao and others](https://arxiv.org/abs/2205.14135), uses another order: it multiplies with
-# preliminary weights and corrects the result later.
+# The second GEMM of attention needs a row's softmax weights. In the program's order, no weight is known before the last
+# score of the row. So fusing neighbours stops here. [FlashAttention](../attention/flash_forward.py), by [Tri Dao and
+# others](https://arxiv.org/abs/2205.14135), uses another order: it multiplies with preliminary weights and corrects the
+# result later.
 #
 # How did TorchInductor get a flash kernel, then? By *pattern matching*: it has a list of ways in which people write
 # attention, recognises the four lines, and replaces them with a call to `scaled_dot_product_attention`, whose kernel
@@ -729,10 +731,10 @@ if TOOK:
 # Memory use shows the difference. Even when compiled, attention with the soft cap needs {{ took.mb_capped | ,.0f }} MB
 # in addition to its inputs, most of it for the score matrix. The flash kernel needs only {{ took.mb_one | .0f }} MB.
 #
-# Sweeps also explain the time. At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms.
-# In eager mode, the cap adds two pointwise kernels, or four sweeps. They should cost {{ scores.cap_ms | .1f }} ms,
-# and the measured difference is {{ took.cap_ms | .1f }} ms. The compiled version's four sweeps account for
-# {{ scores.merged_ms | .1f }} of its {{ took.capped_ms | .1f }} ms.
+# Sweeps also explain the time. At the rate of a copy, a sweep over the scores takes {{ scores.sweep_ms | .2f }} ms. In
+# eager mode, the cap adds two pointwise kernels (the uncapped scores are scaled too), or four sweeps. They should cost
+# {{ scores.cap_ms | .1f }} ms, and the measured difference is {{ took.cap_ms | .1f }} ms. The compiled version's four
+# sweeps account for {{ scores.merged_ms | .1f }} of its {{ took.capped_ms | .1f }} ms.
 
 # %% [markdown]
 # ## What to leave to a compiler
@@ -751,15 +753,15 @@ if TOOK:
 #
 # In eager mode, where `torch.softmax` is a single kernel, attention makes {{ sweeps.eager }} sweeps over its scores,
 # and {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in either case, and that's all
-# that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× speedup is the work of people. They
-# found an order in which the scores never leave the chip, wrote a kernel for it, and taught the compiler which programs
-# to replace.
+# that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× speedup without the cap comes from
+# people who found an order in which the scores never leave the chip, wrote a kernel for it, and taught the compiler
+# which programs to replace.
 
 # %% [markdown]
 # ## Takeaways
 #
-# - A compiler keeps your program's order and fuses neighbours: pointwise operations and reductions of one row. The softmax goes
-#   from {{ softmax.eager }} sweeps to {{ softmax.merged }}.
+# - A compiler keeps your program's order and fuses neighbours: pointwise operations and reductions over a row. The
+#   softmax goes from {{ softmax.eager }} sweeps to {{ softmax.merged }}.
 # - A library GEMM stops fusion. A generated GEMM can fuse its epilogue, but the best one here reached only
 #   {{ tune.of_cublas | .0%}} of cuBLAS's rate.
 # - Online softmax and FlashAttention change the order of computation. People built them into the compiler as rules,

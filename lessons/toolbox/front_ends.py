@@ -8,11 +8,11 @@
 # ---
 
 # %% [markdown]
-# You can write a GPU kernel in CUDA C, in Numba or in Triton, or leave it to PyTorch. Which one is fastest? The
-# figure shows five versions of an addition of 2²⁶ elements. The GPU hardly cares which one it runs.
+# You can write a GPU kernel in CUDA C, in Numba or in Triton, or leave it to PyTorch. Which one is fastest? The figure
+# shows five versions of an addition of 2²⁶ elements.
 #
-# But first the host has to launch the kernel, and how much work that takes depends on the front end. How much more does
-# the most expensive launch cost than the cheapest?
+# But the host has to launch the kernel first. How much work that takes depends on the front end. How much more does the
+# most expensive launch cost than the cheapest?
 
 # %% fold="Imports"
 import re
@@ -52,8 +52,8 @@ if HOOK:
 # ## Thread, block or array: the unit you program
 #
 # A *front end* is the part of a compiler that reads your source code. The tabs show [vector
-# addition](../kernels/first_kernel.py) in four of them; the fifth is PyTorch's line, compiled by `torch.compile`. They
-# differ in the unit that you program:
+# addition](../kernels/first_kernel.py) in CUDA C, Numba, Triton and PyTorch; the fifth version is PyTorch's line,
+# compiled by `torch.compile`. They differ in the unit that you program:
 #
 # - **CUDA C and Numba: one thread.** `i` is one index.
 # - **Triton: one block**, which it calls a *program instance* ([Tillet, Kung and
@@ -122,8 +122,8 @@ print((c == a + b).all())
 # You don't need a GPU to compare their results: CUDA C runs on this course's simulator, Numba's kernel on Numba's own
 # simulator, and Triton's in *interpreter mode*, where NumPy executes it without compiling.[^interpreter]
 #
-# [^interpreter]: Set `TRITON_INTERPRET=1` before you import Triton. In this mode, Python's debugger and `print` work.
-#     It runs program instances one after the other, so it can find a wrong index but not a race.
+# [^interpreter]: Set `TRITON_INTERPRET=1` before you import Triton. Interpreter mode runs program instances one after
+#     the other, so it can find a wrong index but not a race.
 #
 # ??? definition "Interpreter mode"
 #     Running a kernel line by line on the host, with arrays instead of blocks, to find mistakes.
@@ -309,9 +309,9 @@ def softmax_row_torch(X, Y):
 
 
 # %% [markdown]
-# In Triton you write `tl.max` and `tl.sum`, and the compiler decides how threads combine their values. In exchange, the
-# row must fit into one program instance, whose size is a power of two. Numba's version follows the CUDA C line by line,
-# with one trap: a Python `0.0` has 64 bits, and so does every sum that starts from it.
+# In Triton, you write `tl.max` and `tl.sum`, and the compiler decides how threads combine their values. In exchange,
+# the row must fit into one program instance, whose size is a power of two. Numba's version follows the CUDA C line by
+# line, with one trap: a Python `0.0` has 64 bits, and so does every sum that starts from it.
 
 
 # %% fold="Code of the checks"
@@ -524,8 +524,8 @@ publish(
 # %% [markdown]
 # Three things stand out:
 #
-# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. It compiles a
-#   specialised version for addresses and lengths that are multiples of 16. With one element fewer, it loads
+# - **Wide loads.** Triton's addition loads {{ made.wide }} bytes at a time, the others {{ made.narrow }}. Triton
+#   compiles a specialised version for addresses and lengths that are multiples of 16. With one element fewer, it loads
 #   {{ made.less }} bytes at a time.
 # - **Barriers that nobody wrote.** Triton's softmax has {{ made.barriers }} of them, {{ made.smem }} bytes of shared memory, and shuffles.
 # - **Asynchronous copies.** Triton's GEMM has {{ made.copies }} copies that load the next tiles while it multiplies.
@@ -550,7 +550,7 @@ publish(
 # ## Sharing arrays between packages without a copy
 #
 # You can mix front ends without copying arrays between them. CuPy arrays and PyTorch tensors publish their address,
-# shape and type in an attribute, the *CUDA array interface*, and Numba accepts any object that has it.
+# shape and type in an attribute, the *CUDA array interface*, and Numba accepts any object that has this attribute.
 #
 # ??? definition "CUDA array interface"
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
@@ -584,7 +584,7 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # ## Launch overhead per front end
 #
 # Every launch starts with a Python call and ends with a driver call such as `cuLaunchKernel`. In between, each library
-# does its own work; the first two both launch CUDA C:
+# does its own work. The first two, cuda-python and CuPy, both launch CUDA C:
 #
 # - **cuda-python** writes four values into an argument array.
 # - **CuPy's RawKernel** does the same, but takes array objects.
@@ -780,7 +780,7 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
             x="time per launch [µs]",
             form=".1f",
             title="The more a front end inspects, the more a launch costs",
-            caption=f"Time per launch, averaged over {PIECES} launches of {PIECE:,} additions each on an idle {{machine}}, including the time of the small kernels.",
+            caption=f"Time per launch, averaged over {PIECES} launches of {PIECE:,} additions each on an idle {{machine}}, including the time that the small kernels themselves take.",
         )
     )
 
@@ -848,16 +848,16 @@ publish(
 #
 # On the GPU, the slowest version of the addition takes only {{ gpu.more | .0% }} longer than the fastest. On the host,
 # the most expensive launch costs {{ host.ratio | .0f }}× as much as the cheapest. The difference matters only for
-# kernels that run for less time than their launch takes.
+# kernels that take less time than their launch.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - Every front end ends in SASS. Look there to see what the compiler decided.
-# - In CUDA C and Numba you program a thread, in Triton a block, in PyTorch whole arrays. The compiler decides what you
-#   leave open: load width, shared memory, barriers.
-# - A launch costs the host {{ host.least | .0f }} to {{ host.most | .0f }} µs, depending on the front end. Kernels that run
-#   longer than that hide it.
+# - In CUDA C and Numba, you program a thread; in Triton, a block; in PyTorch, whole arrays. The compiler decides what
+#   you leave open: load width, shared memory, barriers.
+# - A launch costs the host {{ host.least | .0f }} to {{ host.most | .0f }} µs, depending on the front end. Kernels that
+#   run longer than their launch hide this cost.
 # - Defaults are decisions too: 64-bit sums in Numba, \TF32 in `tl.dot`.
 #
 # ## In your own kernel
