@@ -268,7 +268,7 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 #
 # Suppose {{ broken.d }} threads share one contraction. They all read the old score, add their own product, and write
 # the result. The last write wins. Because of this \race, {{ broken.right }} of {{ broken.entries }} scores are correct.
-# A GPU doesn't detect the race, but the simulator does.
+# A GPU doesn't detect the \race, but the simulator does.
 
 # %%
 RACING_SCORES = Kernel(r"""

@@ -901,7 +901,7 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # ## Limits of fusion
 #
 # Fusion removes bytes but no operations, so the \intensity grows. Once arithmetic limits the kernel, further fusion
-# gains nothing. An intermediate that another kernel needs must still be stored, unless that kernel recomputes it. And
+# gains nothing. An intermediate that another kernel needs must still be stored, unless that kernel \recomputes it. And
 # pointwise fusion isn't possible where an element depends on what *other* threads compute, as in the sum of a row or a
 # matrix multiplication. To fuse across such a dependency, threads must cooperate, or you need a different algorithm.
 #
