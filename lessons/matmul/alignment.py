@@ -994,7 +994,7 @@ publish(
 # A vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster with an eager
 # projection and {{ step.off_gain | .0% }} faster with a compiled one. With the compiler's padding on, a vocabulary of
 # {{ vocabulary.words | , }} is about as fast as the rounded one. So the 25% isn't universal: the gain depends on the
-# GPU and on the projection's share of the step.
+# GPU and on the projection's \share of the step.
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
