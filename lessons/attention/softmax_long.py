@@ -253,7 +253,7 @@ LONG.region("rows")
 # barrier makes sure that every warp has read the buffer before the next row overwrites it. There are two sets of
 # `warp_pairs`, used alternately, so the next row's pairs can't overwrite what a slow warp is still reading. Leave out
 # any of the four waits (on `full`, on `pairs_full`, at the block's barrier or at the cluster's), and the simulator
-# reports the access that the wait protects. The last two reports below are for rows with misaligned copies.
+# reports the access that the wait protects.
 
 
 # %% fold="Code of the checks, with four broken kernels"
@@ -350,12 +350,13 @@ try_it(lambda rows: as_case(in_clusters(LONG, 1, rows, 1000)), WAITS, rows=(1, 2
 # %% [markdown]
 # ## Persistent clusters and prefetching
 #
-# Once its slice is in registers, a block reduces it, exchanges pairs, scales and writes, but loads nothing. An SM has
-# room for only three blocks with slices of 64 KB each, so few other blocks can load in the meantime.
+# Once its slice is in registers, a block reduces it, exchanges pairs, and scales and writes the slice, but loads
+# nothing. An SM has room for only three blocks with slices of 64 KB each, so few other blocks can load in the meantime.
 #
 # The kernel therefore launches only as many clusters as the device can run at once. Each of them is *persistent* and
 # processes row after row. It also prefetches: as soon as all threads have copied a row into registers, its buffer is
-# free, and one thread starts the bulk copy of the next row. Only then do the threads exchange, scale and write.
+# free, and one thread starts the bulk copy of the next row. Only then do the threads exchange their pairs, and scale
+# and write their elements.
 #
 # The figure shows a model of one SM. It assumes one SM's \share of the H100's peak memory bandwidth (data sheet) and
 # a compute time estimated from the simulator's instruction count. In this model, memory is busy
@@ -422,15 +423,15 @@ publish(
 # Persistent blocks all start and load at the same moment. If they stay in step until the end, they compute their last
 # rows together while memory is nearly idle.
 #
-# So the kernel can stagger them. Each of the `AT_ONCE` blocks of an SM belongs to a different group of clusters, and
-# the groups start `LAG` cycles apart. One thread polls the cycle counter, `clock64`, until its group's delay is over,
-# and then starts the first copy. This works only if clusters are distributed over all SMs before any SM gets a second
-# block, which CUDA doesn't guarantee.
+# So the kernel can stagger them. Each of the `AT_ONCE` blocks on an SM should belong to a different group of clusters,
+# and the groups start `LAG` cycles apart. A cluster's index determines its group. One thread polls the cycle counter,
+# `clock64`, until its group's delay is over, and then starts the first copy. This works only if clusters are
+# distributed over all SMs before any SM gets a second block, which CUDA doesn't guarantee.
 #
 # According to the model, this can save at most the compute time of the last rows: {{ alone.last_share | .0% }} of the
-# total in FP32 and {{ alone.last_share_bf16 | .0% }} in BF16. We spread the start over {{ alone.cycles | , }} cycles
-# in FP32 and {{ alone.cycles_bf16 | , }} in BF16, values found by trial and error for this problem size. So treat the
-# staggered rows as tuned, and the prefetching kernel without stagger as the default.
+# total in FP32 and {{ alone.last_share_bf16 | .0% }} in BF16. We spread the start over {{ alone.cycles | , }} cycles in
+# FP32 and {{ alone.cycles_bf16 | , }} in BF16, values found by trial and error for this problem size. So treat the
+# results with a staggered start as tuned, and the prefetching kernel without one as the default.
 
 
 # %% fold="Code of the measurement"
@@ -518,7 +519,7 @@ timed_long = measure(
         at={"rows": VALUES // 131072, "cols": 131072},
         between=(0.5, 5),
         models={"memory never idle": 1.0},
-        because="Other blocks of the SM can load while one computes, unless they all run in step.",
+        because="Other blocks on the SM can load while one computes, unless they all run in step.",
     ),
 )
 
@@ -619,8 +620,8 @@ publish(
 # Persistent clusters help most. In BF16, with the same blocks of 256 threads, one cluster per row takes
 # {{ persist.bf16_least | .0% }} to {{ persist.bf16_most | .0% }} longer than persistent clusters that prefetch.
 # Prefetching alone, tested with blocks of 128, accounts for up to {{ demand.fp32 | .0% }} in FP32 and
-# {{ demand.bf16 | .0% }} in BF16, so most of the gain comes from persistence itself. With prefetching, softmax reaches
-# at least {{ stated.ahead | .0% }} of the copy's throughput in FP32 and {{ stated.ahead_bf16 | .0% }} in BF16.
+# {{ demand.bf16 | .0% }} in BF16, so most of the gain seems to come from persistence itself. With prefetching, softmax
+# reaches at least {{ stated.ahead | .0% }} of the copy's throughput in FP32 and {{ stated.ahead_bf16 | .0% }} in BF16.
 #
 # The staggered start gains up to {{ stagger.fp32 | .0% }} in FP32 and {{ stagger.bf16 | .0% }} in BF16, below the
 # maxima that the model predicts.
@@ -629,13 +630,12 @@ publish(
 # ## The cluster's own barrier, and its fence
 #
 # Couldn't the blocks exchange pairs with plain stores, followed by the cluster's barrier? They could, and one variant
-# of the kernel does exactly that. With the same blocks and clusters, it takes up to {{ barrier.fp32 | .0% }} longer
-# than `st.async` in FP32, and up to {{ barrier.bf16 | .0% }} longer in BF16.
+# of the kernel does that. With the same blocks and clusters, it takes up to {{ barrier.fp32 | .0% }} longer than
+# `st.async` in FP32, and up to {{ barrier.bf16 | .0% }} longer in BF16.
 #
 # The likely cause is memory ordering. Arriving at the cluster's barrier has release semantics: everything that the
 # thread has written becomes visible to the cluster. So the compiler emits a fence, `MEMBAR.ALL.GPU`, and each thread
-# waits until its results of the previous row have been written. `st.async` orders only its own 8 bytes. The lesson
-# [GEMM on Hopper](../matmul/hopper.py) measures the cost of this fence in isolation.
+# waits until its results of the previous row have been written. `st.async` orders only its own 8 bytes.
 
 # %% [markdown]
 # ## Takeaways

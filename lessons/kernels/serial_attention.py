@@ -267,8 +267,8 @@ check(arrays["O"], reference(**inputs)["O"], rtol=1e-5, atol=1e-6, name="O again
 # ## Parallelising a contraction: a race
 #
 # Suppose {{ broken.d }} threads share one contraction. They all read the old score, add their own product, and write
-# the result. The last write wins: with this \race, {{ broken.right }} of {{ broken.entries }} scores are correct. A
-# GPU doesn't detect it. The simulator does.
+# the result. The last write wins. Because of this \race, {{ broken.right }} of {{ broken.entries }} scores are correct.
+# A GPU doesn't detect the \race, but the simulator does.
 
 # %%
 RACING_SCORES = Kernel(r"""
@@ -325,7 +325,7 @@ def without_k(N, d):
 try_it(without_k, RACING_SCORES, N=(1, 8, 32), d=(1, 4, 16))
 
 # %% [markdown]
-# Until [a later lesson](../memory/reductions.py), each contraction stays within one thread.
+# For now, each contraction stays within one thread; [a later lesson](../memory/reductions.py) changes that.
 
 # %% [markdown]
 # ## Kernel 2: more threads than queries
@@ -333,9 +333,9 @@ try_it(without_k, RACING_SCORES, N=(1, 8, 32), d=(1, 4, 16))
 # For 1,024 queries, the kernel above uses only 1,024 threads, and an H100 can hold {{ room.threads | , }} at once. The
 # independent loops can supply more threads. But softmax needs whole rows of $S$, and blocks of one launch don't wait
 # for each other. So each step becomes a kernel of its own. Together, the three are called *Kernel 2*. ([Kernel
-# 1](../speed/attention_critical_path.py) runs every loop on one thread.)
+# 1](../speed/attention_critical_path.py) runs everything, the loop over the queries included, on a single thread.)
 #
-# The first kernel gives every score its own thread, with the axes `j` and `i`.
+# The first kernel gives every score its own thread, with `j` and `i` as the axes of the grid.
 
 
 # %% tab="Pseudocode"
@@ -508,7 +508,7 @@ show(
         roles=dict.fromkeys((f"{step}: {THREADS[step]}" for step in step_us), "measured"),
         x="time [µs]",
         title="Same number of multiply-adds, but the scores take much longer",
-        caption="The three kernels of Kernel 2 at N = 1024, d = 128, recorded on an {machine}. Each bar is the difference between two measurements, with and without that kernel.",
+        caption="The three kernels of Kernel 2 at N = 1024, d = 128, recorded on an {machine}.",
     )
 )
 if np.isfinite(until).all():

@@ -114,16 +114,16 @@ publish(
 )
 
 # %% [markdown]
-# Three effects overlap in this picture. On the left is a ramp, because small results have fewer tiles than the GPU has
-# SMs.[^ramp] Then there's [wave quantisation](tiles_and_waves.py), softened because cuBLAS chooses among several tile
-# shapes.
+# Three effects overlap in this picture. The left part is a ramp, because small results have fewer tiles than the GPU
+# has SMs.[^ramp] Then there's [wave quantisation](tiles_and_waves.py), which is softened by cuBLAS's choice among
+# several tile shapes.
 #
 # And there are *bands*, which the model doesn't predict. From 2,048 on, odd sizes reach a median of
 # {{ plot.band1 | .0f }} TFLOP/s; sizes divisible by 8 reach {{ plot.band8 | .0f }} TFLOP/s. Sizes whose largest
 # power-of-two divisor is 2 or 4 are in between.
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal
-#     reuse, a GEMM does n / 3 FLOP per byte of BF16, so the GPU passes its ridge point near n =
+#     reuse, a GEMM does n / 3 FLOP per byte of BF16, so it passes the GPU's ridge point near n =
 #     {{ plot.ridge_n | .0f }}. Yet at n = 1,536 there are only {{ plot.tiles1536 }} tiles of 256 × 128, enough for
 #     {{ plot.of_sms | .0% }} of the SMs.
 
@@ -131,8 +131,8 @@ publish(
 # ## Row stride: where each row starts
 #
 # A row-major matrix stores one row after another. The distance between the starts of two rows, in elements, is the *row
-# stride*. Take a small example: BF16 rows of 17 elements are 34 bytes, so row 1 starts at byte 34, row 2 at byte 68,
-# and only every eighth row starts at a multiple of 16 bytes. With 16 elements per row, every row does.
+# stride*. Take a small example: BF16 rows of 17 elements are 34 bytes long, so row 1 starts at byte 34, row 2 at byte
+# 68, and only every eighth row starts at a multiple of 16 bytes. With 16 elements per row, every row does.
 #
 # ??? definition "Row stride | row strides"
 #     The distance in memory between the first elements of two neighbouring rows, counted in elements; at least the
@@ -320,9 +320,9 @@ BY_ELEMENTS(A, padded, 3, 5, 5, 3, 8, grid=(1, 3), block=32)
 print(padded)
 
 # %% [markdown]
-# Can a lane move 16 bytes at once if the rows of one side are misaligned? It can store 16 aligned bytes and load them
-# as 4-byte words, which are aligned whatever the stride. The lane needs four words, or five if the first element is the
-# second half of a word. With five, each word that it stores combines halves of two adjacent words.
+# Can a lane move 16 bytes at once if the rows of one side are misaligned? It can: it stores 16 aligned bytes, and loads
+# the aligned 4-byte words that contain its eight elements. The lane needs four words, or five if the first element is
+# the second half of a word. With five, each word that it stores combines halves of two adjacent words.
 
 # %%
 BY_PIECES = Kernel(r"""
@@ -411,7 +411,7 @@ CARELESS = Kernel(BY_PIECES.source.replace("2 * word + 1 < total", "true"))
 expect_hazard(CARELESS.on(moved(9, 17, 17, 9, 24)), "out of bounds", line_with="[word]")
 
 # %% [markdown]
-# Change the matrix, which is padded to a row stride of 24. At which sizes does the missing check matter?
+# Change the size of the matrix, which is padded to a row stride of 24. At which sizes does the missing check matter?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -535,7 +535,7 @@ if complete(PAD_US):
         bars(
             PAD_US,
             x="time [µs]",
-            title="Only the 16-byte version nears memory bandwidth",
+            title="Only the 16-byte version comes close to the peak memory bandwidth",
             caption="A 4,097 × 4,097 matrix of 16-bit elements copied to rows of 4,104 on an {machine}, by our two kernels and by two libraries.",
         )
     )
@@ -563,7 +563,7 @@ publish(
 # %% [markdown]
 # With 16 bytes per lane, the copy takes {{ copy.wide_us | .0f }} µs, close to the bound. With one element per lane, it
 # takes {{ copy.narrow_us | .0f }} µs. PyTorch is about as slow, because it copies twice: into a new, padded array, and
-# from there to the target. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Is it worth it?
+# from there to the target. Three fast copies, of A, B and C, take {{ copy.three_us | .0f }} µs. Are they worth it?
 
 # %% [markdown]
 # ## GEMM time, copies included
@@ -803,12 +803,13 @@ if WAYS_US:
 
 # %% [markdown]
 # At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At
-# 1,793 it's {{ gain.n1793.times | .1f }}× faster, because the copies take a larger part of the time: they grow with n²,
-# and the GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
+# 1,793 it's {{ gain.n1793.times | .1f }}× faster, because the copies take a larger fraction of the time: they grow with
+# n², and the GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
 # {{ gain.n4097.wide | .1f }}×.
 #
-# For cuBLAS, aligned strides alone aren't enough. With odd sizes and aligned strides, the GEMM, copies included, is
-# actually {{ gain.n4097.strides | .1f }}× *slower* than without padding. So pad the sizes as well.
+# For cuBLAS, aligned strides alone aren't enough: as long as the sizes are odd, it gains nothing from them. Copies
+# included, the GEMM is actually {{ gain.n4097.strides | .1f }}× *slower* than without padding. So pad the sizes as
+# well.
 
 # %% [markdown]
 # ## 50,257 tokens: GPT-2's vocabulary
@@ -888,8 +889,8 @@ publish(
 # ## The effect on a training step
 #
 # Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25%
-# faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, though the projection is only a part of that
-# step. Here is such a step: the language model from [the lesson on five bottlenecks](../speed/launches.py), with its
+# faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, though the projection is only part of that
+# step. Here is such a step for the language model from [the lesson on five bottlenecks](../speed/launches.py), with its
 # layers compiled by `torch.compile`. The compiler can also pad on its own, so we time the step with this option off and
 # on.
 
@@ -993,15 +994,15 @@ publish(
 # A vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster with an eager
 # projection and {{ step.off_gain | .0% }} faster with a compiled one. With the compiler's padding on, a vocabulary of
 # {{ vocabulary.words | , }} is about as fast as the rounded one. So the 25% isn't universal: the gain depends on the
-# GPU, and on the projection's part of the step.
+# GPU and on the projection's \share of the step.
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
 #
-# All GEMMs on this page multiply random numbers. That matters. A wire whose value doesn't change consumes almost no
-# energy, and a GPU at its power limit lowers its clock. [Horace
-# He](https://www.thonking.ai/p/strangely-matrix-multiplications) showed in 2024 that matrix multiplications run faster
-# on predictable data. If power is the reason, a matrix of ones should gain as much as one of zeros.
+# All GEMMs on this page multiply random numbers. A wire whose value doesn't change consumes almost no energy, and a GPU
+# at its power limit lowers its clock. [Horace He](https://www.thonking.ai/p/strangely-matrix-multiplications) showed in
+# 2024 that matrix multiplications run faster on predictable data. If power is the reason, a matrix of ones should gain
+# as much as one of zeros.
 
 # %% needs="gpu torch" record="zeros" fold="Code of the comparison"
 if gpu_here() and find_spec("torch"):
@@ -1105,8 +1106,8 @@ if RATES and FILLED:
 # {{ zeros.n4096.more | .0% }} faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps.
 # A benchmark on such matrices shows rates that no real input reaches.
 #
-# An H200's clock shows why: a single GEMM on random numbers runs at {{ power.clock_1 | , }} MHz, but 200 in a row reach
-# the power limit and run at no more than {{ power.clock_200 | , }} MHz.
+# An H200's clock confirms that power is the reason: it runs at {{ power.clock_1 | , }} MHz for a single GEMM on random
+# numbers, but at no more than {{ power.clock_200 | , }} MHz for 200 in a row, which reach the power limit.
 
 # %% [markdown]
 # ## The answer
@@ -1161,9 +1162,9 @@ def views_tests(answer):
 exercise(
     "Eight matrices in one",
     """
-    A BF16 matrix has rows of odd length `n`. Rows r and r + 8 start at the same offset within 16 bytes. So every
-    eighth row can be seen as part of a matrix with aligned rows that starts a few elements earlier. Write
-    `aligned_views(n)`: a list of eight `(base, stride, shift)`, where view k has the rows k, k + 8, k + 16 and so
+    A BF16 matrix has rows of odd length `n`. Rows r and r + 8 start at the same offset within 16 bytes. So taking
+    every eighth row gives part of a matrix that has aligned rows and starts a few elements earlier. Write
+    `aligned_views(n)`, which returns eight tuples `(base, stride, shift)`; view k has the rows k, k + 8, k + 16 and so
     on. `base` and `stride` count elements and are multiples of 8. Row i of a view starts at
     `base + i * stride + shift`. Hardware that copies tiles of aligned matrices can use such views without padding.
     """,

@@ -11,10 +11,9 @@
 # The tiled kernel of the last lesson reaches {{ start.shared | .1f }} TFLOP/s for 4,096-square matrices. cuBLAS
 # reaches {{ start.cublas | .0f }} TFLOP/s on the same GPU, with the same FP32 units.
 #
-# Most of the gap comes from reading shared memory. In that kernel, a thread reads two elements for every
-# multiply-add. Give each thread a small tile of C instead of one element, keep the tile in registers, and every
-# element that it reads serves many multiply-adds. That's *register tiling*, the idea behind every fast \GEMM, and
-# behind the attention kernels later in this course.
+# Most of the gap comes from reading shared memory. In that kernel, a thread reads two elements for every multiply-add.
+# Give each thread a small tile of C instead of one element, keep the tile in registers, and every element that it reads
+# serves many multiply-adds. That's *register tiling*, the idea behind every fast \GEMM.
 
 # %% fold="Imports, and code of the figure"
 import re
@@ -68,8 +67,9 @@ show(
 #
 # An SM has four warp schedulers, and each issues one instruction per cycle. All four can issue a fused multiply-add
 # (FFMA) in the same cycle. Loads and stores are different: the four schedulers share one load/store (LSU) pipe, which
-# handles one wavefront per cycle. Even a load of a single wavefront therefore costs the SM as much time as four FFMAs.
-# With two loads per FFMA, the FP32 units run at an eighth of their peak, however many warps you have.
+# handles one wavefront per cycle. In the time of even a single-wavefront load, an SM could therefore issue four FFMAs,
+# each for a whole warp. With two such loads per FFMA, the FP32 units can't exceed an eighth of their peak, however many
+# warps you have. (The tiled kernel does slightly better, because the compiler merges some of its loads.)
 #
 # Take a thread with 2 × 2 accumulators. For each k it reads two elements of A's column and two of B's row, and it uses each of them
 # twice: four reads for four FFMAs. With $R \times C$ accumulators, it reads $R + C$ elements for $R \cdot C$ FFMAs:
@@ -270,16 +270,16 @@ void square_of_eight(const float* A, const float* B, float* C,
 
 # %% [markdown]
 # The price is registers. With 64 accumulators and 16 operands, the compiler needs {{ takes.registers | .0f }} registers
-# per thread, so only {{ takes.warps | .0f }} of 64 possible warps, or two blocks, fit on an SM. For the FFMAs, that's
-# enough: a thread has 64 FFMAs that don't depend on each other, and this instruction-level parallelism hides their
-# latency, as more warps would.
+# per thread, so only {{ takes.warps | .0f }} of the 64 possible warps, or two blocks, fit on an SM. For the FFMAs,
+# that's enough: a thread has 64 FFMAs that don't depend on each other, and this instruction-level parallelism hides
+# their latency just as more warps would.
 
 # %% [markdown]
 # ## float4 loads: 16 bytes per instruction
 #
-# A `float4` load reads four consecutive elements with one instruction. The rows of B are consecutive already. The eight elements of
-# A are one *column* of A's tile, so store that tile transposed: then they are consecutive too. Only the copy and the
-# reads change.
+# A `float4` load reads four consecutive elements with one instruction. The rows of B are consecutive already. The eight
+# elements of A are one *column* of A's tile, so store that tile transposed: then they are consecutive too. Only the
+# copying and reading of tiles change.
 
 # %% fold="The whole kernel"
 FLOAT4 = Kernel(r"""
@@ -865,11 +865,11 @@ if gpu_here():
 # %% [markdown]
 # ## A bound from the SASS
 #
-# The \SASS, NVIDIA's machine code, bounds each version's rate. Count the instructions in the main loop: each
-# scheduler issues one per cycle. Count the loads and stores, times four, because the four schedulers share one LSU
-# pipe. With one warp on each scheduler, an iteration takes at least as many cycles as the larger of the two counts.
-# The number of FFMAs divided by the larger count gives the fraction of the peak, {{ start.peak | .1f }} TFLOP/s (data
-# sheet), that no run can exceed.
+# From the \SASS, NVIDIA's machine code, you can work out an upper bound on each version's rate. Count the instructions
+# in the main loop: each scheduler issues one per cycle. Then count the loads and stores and multiply by four, because
+# the four schedulers share one LSU pipe. With one warp on each scheduler, an iteration takes at least as many cycles as
+# the larger of the two counts. The number of FFMAs divided by the larger count gives the fraction of the peak,
+# {{ start.peak | .1f }} TFLOP/s (data sheet), that no run can exceed.
 
 # %% fold="Code of the bound and the table"
 MEMORY = ("LDS", "STS", "LDG", "STG", "LDGSTS")
@@ -908,7 +908,7 @@ show(
     Table(
         ["version", "FFMA", "loads, stores", "all", "bound [TFLOP/s]"],
         [[name, *LOOPS.get(name, [None] * 3), round(BOUNDS.get(name, np.nan), 1)] for name in BEST_HERE],
-        caption="Instructions of the main loop in NVIDIA's SASS for an H100, and the bound that follows from them. 'Three stages' is the last version on the Further page.",
+        caption="Instructions of the main loop in NVIDIA's SASS for an H100, and the bound that follows from them. 'Three stages' is the last version on the further-reading page.",
     )
 )
 publish(
@@ -954,7 +954,7 @@ if complete(RATE):
             form=".1f",
             roles={"measured": "measured", "bound by instructions": "predicted"},
             title="Register tiles do most of the work",
-            caption="FP32 multiplication of 4,096-square matrices on an {machine}: the rate of each version, and the most that the instructions of its main loop allow. 'All refinements' is the last version on the Further page; for cuBLAS, the bound shown is the peak.",
+            caption="FP32 multiplication of 4,096-square matrices on an {machine}: the rate of each version, and the most that the instructions of its main loop allow. 'All refinements' is the last version on the further-reading page; for cuBLAS, the bound shown is the peak.",
         )
     )
 taken = {"registers": np.nan, "warps": np.nan}
@@ -976,14 +976,14 @@ publish(
 )
 
 # %% [markdown]
-# The two register tiles bring the largest gain, {{ tile.times | .1f }}× together. After them, the bound hardly changes,
-# and the remaining steps bring the kernel closer to it. Warp tiles gain another {{ gain.warp_tiles | .2f }}×, double
-# buffering {{ gain.double_buffered | .2f }}×, and padding, which removes the 8-way conflicts,
+# The two register tiles give the largest gain, {{ tile.times | .1f }}× between them. After them, the bound hardly
+# changes, and the remaining steps bring the kernel closer to it. Warp tiles gain another {{ gain.warp_tiles | .2f }}×,
+# double buffering {{ gain.double_buffered | .2f }}×, and padding, which removes the 8-way conflicts,
 # {{ gain.double_buffered_padded | .2f }}×. The kernel now reaches {{ of_cublas.double_buffered_padded | .0%}} of
 # cuBLAS.
 #
 # A wider register tile, and an order of FFMAs that avoids register bank conflicts, bring the kernel to
-# {{ of_cublas.three_stages | .0% }} of cuBLAS: see the Further page, [Register banks and operand
+# {{ of_cublas.three_stages | .0% }} of cuBLAS: see the further-reading page [Register banks and operand
 # reuse](register_tiles_banks.py).
 #
 # ??? definition "Register bank | register banks"
@@ -995,7 +995,7 @@ publish(
 #
 # With 64 accumulators per thread, 16-byte loads, warp tiles and double buffering, the kernel reaches
 # {{ of_cublas.double_buffered_padded | .0% }} of cuBLAS, up from {{ of_cublas.shared_memory_tile | .0% }} with one
-# accumulator. With the steps of the Further page, it reaches {{ of_cublas.three_stages | .0% }}, or
+# accumulator. With the steps on the further-reading page, it reaches {{ of_cublas.three_stages | .0% }}, or
 # {{ rate.three_stages | .0f }} TFLOP/s.
 
 # %% [markdown]
@@ -1003,8 +1003,8 @@ publish(
 #
 # - A thread with R × C accumulators in registers reads R + C elements for R · C multiply-adds. That's why fast \GEMM kernels compute
 #   outer products of 8 × 8 or more per thread.
-# - The four schedulers of an SM share one load/store pipe, so even a one-wavefront load costs as much as four FFMAs.
-#   Use 16-byte loads, and give each warp a tile that is close to square.
+# - The four schedulers of an SM share one load/store pipe, so even a single-wavefront load costs as much time as
+#   four FFMAs. Use 16-byte loads, and give each warp a tile that is close to square.
 # - Double buffering with `cp.async` loads the next tile while the block multiplies the current one, with one barrier per tile.
 
 # %% [markdown]
@@ -1060,7 +1060,7 @@ exercise(
     A thread has `rows` × `columns` accumulators, both multiples of 4, and two sets of operands, each of
     `rows + columns` registers. Addresses take another 24 registers. A block has 16 × 16 threads and keeps `stages` stages of
     its tiles, each `depth` deep in k, in shared memory. Write `best_tile(registers, shared_bytes, stages, depth)`, which returns the
-    pair `(rows, columns)`, up to 32 each, with the fewest float4 loads per multiply-add. The tests try five sets of limits.
+    pair `(rows, columns)`, up to 32 each, with the fewest float4 loads per multiply-add.
     """,
     answer=best_tile,
     tests=tile_tests,

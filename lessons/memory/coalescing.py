@@ -139,7 +139,7 @@ for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 3
 agree(pick, PICK, cases, rtol=0.0)
 
 # %% [markdown]
-# Move the stride and the offset, and watch the sectors of the load.
+# Change the stride and the offset, and watch how many sectors the load needs.
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -157,9 +157,9 @@ try_it(picking, PICK, stride=(1, 1, 32), offset=(0, 0, 31))
 # %% [markdown]
 # ## Strides cost time; offsets hardly do
 #
-# Every variant consumes the same number of useful bytes, so if sectors set the pace, a stride of 8 should take
-# {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element {{ sectors.times_offset | .2f }}×.
-# One of these predictions fails:
+# Every variant consumes the same number of useful bytes, so if the number of sectors determines the time, a stride of 8
+# should take {{ sectors.times_8 | .0f }}× as long as a stride of 1, and an offset of one element
+# {{ sectors.times_offset | .2f }}×. One of these predictions fails:
 
 # %% fold="Code of the figure"
 STRIDES, COUNT = (1, 2, 4, 8, 16, 32, 64), 2**23
@@ -184,7 +184,7 @@ show(
         y="time [µs]",
         log_x=True,
         title="Up to a stride of 8, time follows the number of sectors",
-        caption="Time to read 2²³ ints at a stride on an {machine}, and a model: a fixed cost per launch, fitted to a stride of 1, plus the sectors at the peak read rate measured on the same GPU.",
+        caption="Time to read 2²³ ints at various strides on an {machine}, and a model: a fixed cost per launch, fitted to a stride of 1, plus the time for the sectors at the peak read rate measured on the same GPU.",
     )
 )
 if np.isfinite(stride_us).all():
@@ -208,7 +208,7 @@ publish(
 # The offsets don't behave as predicted. The slowest of the offsets from 1 to 31 takes {{ seen.offset_us | .1f }} µs,
 # against {{ seen.one_us | .1f }} µs without an offset. The reason is that a warp's fifth sector is also the first
 # sector of the next warp. It's requested twice, but it comes from memory only once, because the second request finds it
-# in a cache. In a stream of reads, misalignment costs the caches extra work, but not the memory.
+# in a cache. In a stream of reads, misalignment means extra work for the caches, but not for memory.
 #
 # There's one more surprise: from a stride of 8 to a stride of 16, the time grows by a factor of
 # {{ seen.times_16 | .1f }}, although the number of sectors stays the same. Beyond a stride of 8, the L2 cache fetches
@@ -218,8 +218,8 @@ publish(
 # ## Column-wise access: lanes side by side
 #
 # Now return to the two kernels. In the column-wise kernel, thread `c` sums column `c` of a row-major matrix. From one
-# iteration to the next, a thread jumps a whole row ahead. That looks bad for one thread, but look across the warp: in
-# any iteration, lanes 0 to 31 read 32 neighbouring elements, which fill exactly {{ sectors.stride_1 }} sectors.
+# iteration to the next, a thread jumps a whole row ahead. But in any iteration, lanes 0 to 31 read 32 neighbouring
+# elements, which fill exactly {{ sectors.stride_1 }} sectors.
 
 
 # %% tab="CUDA C"
@@ -345,7 +345,7 @@ show(
         extent=32,
         start=1,
         title="Row-wise: every iteration touches a sector of every row",
-        caption="32 threads each sum a row of eight elements. A row is one sector, and every iteration of the loop touches all 32 of them.",
+        caption="32 threads each sum a row of eight elements. Each row is one sector, and every iteration of the loop touches all 32 sectors.",
     )
 )
 SECTORS_PER_REQUEST = {"column": sectors_of_stride(1), "row": sectors_of_stride(8)}
@@ -435,7 +435,7 @@ assert 128 * 2**18 == 2**25, "the first sentence says so"
 # %% [markdown]
 # Column-wise access is {{ walked.times | .1f }}× faster: {{ walks.column_wise_coalesced.median | us }} instead of
 # {{ walks.row_wise.median | us }}. So the caches keep much of what was fetched, but the row-wise kernel still has to
-# look up 32 cache lines in every request. If we assume that an SM's L1 looks up one line per cycle, that alone takes
+# look up 32 cache lines for every request. If we assume that an SM's L1 looks up one line per cycle, that alone takes
 # {{ walked.look_ups_us | us }}.
 #
 # With `int4` loads, the row-wise kernel is {{ walked.wide_gain | .1f }}× faster than before. Each request still needs
@@ -460,8 +460,8 @@ assert 128 * 2**18 == 2**25, "the first sentence says so"
 # 4-byte loads, and 32 is the worst case. If it's high, interchange the loops or change the layout so that `threadIdx.x`
 # is the fastest-varying index of the array.
 #
-# Three Further pages continue from here: [the L2's fetch granularity](coalescing_fetch_granularity.py) explains the
-# jump at a stride of 16, [streaming](coalescing_streaming.py) brings vector addition up to the speed of a copy, and
+# Three further-reading pages continue from here: [the L2's fetch granularity](coalescing_fetch_granularity.py) explains
+# the jump at a stride of 16, [streaming](coalescing_streaming.py) brings vector addition up to the speed of a copy, and
 # [coalesced attention](coalescing_attention.py) applies the lesson to a real kernel.
 
 # %% fold="The whole cell, with three wrong answers that the tests reject"
@@ -515,5 +515,4 @@ exercise(
 
 # %% [markdown]
 # A transpose reads along one axis and writes along the other, so either the reads or the writes are strided, whichever
-# way you assign the lanes. The way out is through shared memory, as the lesson on \bank conflicts shows; before that,
-# the lesson on [number formats](precision.py) shows how to make each element smaller.
+# way you assign the lanes. The way out is through shared memory, as the lesson on \bank conflicts shows.

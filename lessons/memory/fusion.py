@@ -1,7 +1,7 @@
 # ---
 # title: "Kernel fusion: one launch instead of five"
 # needs: [speed/roofline, speed/launches]
-# summary: "Five PyTorch operations launch five kernels, and every result goes through device memory. How much faster is one fused kernel?"
+# summary: "Five PyTorch operations launch five kernels, and each one writes its result to device memory. How much faster is one fused kernel?"
 # description: "Kernel fusion counted, predicted and timed: five pointwise kernels against one, by hand and by torch.compile, and where fusion stops paying."
 # date: 2026-11-21
 # tags: [fusion, torch.compile, Triton]
@@ -145,7 +145,7 @@ MANY = 2**26
 publish(small_n=2**12)
 
 # %% [markdown]
-# Run the chain on four elements. Without a GPU, the same lines run on the simulator.
+# Run the chain on four elements.
 
 # %%
 x = np.array([0, 0.5, 1, 2], dtype=np.float32)
@@ -260,9 +260,9 @@ show(
 # %% [markdown]
 # ## Fusion: keep intermediates in registers
 #
-# *Fusion* combines several operations into one kernel, so that intermediate results stay on the chip. For pointwise
-# operations, just put the five lines into one kernel. `s` and `c` become local variables of a thread, and the
-# compiler keeps them in \registers.
+# *Fusion* combines several operations into one kernel, so that intermediate results stay on the chip. Here, you simply
+# put the five lines into one kernel. `s` and `c` become local variables of a thread, and the compiler keeps them in
+# \registers.
 #
 # ??? definition "Fusion"
 #     Combining several operations into one kernel, so that intermediate results stay on the chip.
@@ -371,8 +371,8 @@ show(
 )
 
 # %% [markdown]
-# This result doesn't prove much: a kernel that only writes ones would produce the same output. So the checks in the
-# collapsed cells above compare each of the five steps with its pseudocode on random inputs.
+# A kernel that only writes ones would produce the same output, so the checks in the collapsed cells above use random
+# inputs.
 #
 # You can also fuse part of a chain. Say you split ours into two kernels. If you cut the chain after sine and cosine,
 # two intermediate arrays go from one kernel to the other, and together the kernels move {{ moved.two_crossing }} values
@@ -529,9 +529,9 @@ publish(counted=counted)
 
 # %% [markdown]
 # Written by hand, the fused kernel takes {{ sum_of_squares.fused.n_67108864.median | us }}. That's
-# {{ took.ratio | .1f }}× faster than the five kernels, but short of the prediction: at {{ took.fused_tb_per_s | .1f }}
-# TB/s, the fused kernel makes less efficient use of the memory bandwidth than they do. What slows it down, arithmetic
-# or memory accesses?
+# {{ took.ratio | .1f }}× faster than five hand-written kernels, but short of the prediction: at
+# {{ took.fused_tb_per_s | .1f }} TB/s, the fused kernel uses the memory bandwidth less efficiently than they do. What
+# slows it down, arithmetic or memory accesses?
 #
 # Two variants answer this question. `__sinf` and `__cosf` replace dozens of instructions with a multiplication and one
 # special-function instruction each, at the price of accuracy. The kernel gets only a little faster. With the accurate
@@ -539,8 +539,8 @@ publish(counted=counted)
 # the memory accesses are mostly to blame: one 4-byte load per thread [doesn't keep enough bytes in
 # flight](../speed/roofline.py).
 #
-# PyTorch uses the memory bandwidth about equally efficiently in eager mode and when compiled. That makes it the fairer
-# test of our prediction, and its speedup from fusion is {{ took.compiled_ratio | .1f }}×.
+# PyTorch uses the memory bandwidth about equally efficiently in eager mode and when compiled, so it's a fairer test of
+# our prediction. Its speedup from fusion is {{ took.compiled_ratio | .1f }}×.
 
 # %% fold="Code of the figure and of the numbers"
 A_LAUNCH_US = 2.0
@@ -597,19 +597,18 @@ if np.isfinite(list(TOOK.values())).all():
 # %% [markdown]
 # ## Short arrays: launch overhead on the host
 #
-# Now start from an idle GPU and include the host's work, again with {{ small_n | , }} elements. The course's own
-# launches are slow, because its `Kernel` class checks every argument in Python first. A CUDA graph of the five kernels
-# is the fastest.
+# Now start from an idle GPU and include the host's work, again with {{ small_n | , }} elements. A CUDA graph of the
+# five kernels is the fastest.
 #
 # In PyTorch, `torch.compile` makes the chain *slower* here. Before each call, a compiled function checks that its input
-# still matches what it was compiled for. For such cases, `torch.compile(mode="reduce-overhead")` uses CUDA graphs.
+# still matches what it was compiled for. For such cases, there's `torch.compile(mode="reduce-overhead")`, which uses
+# CUDA graphs.
 #
 # Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
 # {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
 # followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
-# the GPU after every five. On an H200's host, where an operation takes {{ apart.five | .1f }} µs instead of
-# {{ apart.add | .1f }} µs, these two account for the whole difference: allocation adds {{ apart.new | .1f }} µs and
-# waiting {{ apart.wait | .1f }} µs.
+# the GPU after every five. On an H200's host, where the gap is smaller ({{ apart.five | .1f }} µs compared with
+# {{ apart.add | .1f }} µs), these two account for nearly all of it.
 
 # %% needs="gpu torch" record="eager_calls" fold="Code that takes the eager calls apart on a GPU"
 from importlib.util import find_spec
@@ -767,7 +766,7 @@ if np.isfinite(list(host_us.values())).all():
 #
 # [^spelling]: A common misconception: a chained call such as `x.cos().cos()` is fused, because its intermediate result
 #     has no name. [An article by Horace He](https://horace.io/brrr_intro.html) illustrates fusion with this form, but
-#     eager PyTorch launches two kernels for it, as the profiler shows below.
+#     eager PyTorch launches two kernels for it, as the profiler's output shows.
 
 
 # %% tab="Pseudocode"
@@ -823,9 +822,8 @@ measure(
 )
 
 # %% [markdown]
-# PyTorch's profiler counts the kernels of each call. Below is the Triton kernel that TorchInductor
-# generated for our chain. Its name starts with `triton_poi`, for pointwise, and lists the fused
-# operations.
+# PyTorch's profiler shows how many kernels each call launches. Below is the Triton kernel that TorchInductor generated
+# for our chain. Its name starts with `triton_poi`, for pointwise, and lists the fused operations.
 
 # %% needs="gpu torch" record="what_runs" fold="Code that counts the kernels and prints what was generated"
 from importlib.util import find_spec
@@ -903,9 +901,9 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # ## Limits of fusion
 #
 # Fusion removes bytes but no operations, so the \intensity grows. Once arithmetic limits the kernel, further fusion
-# gains nothing. An intermediate that another kernel needs must be stored anyway. And pointwise fusion isn't possible
-# where an element depends on what *other* threads compute, as in the sum of a row or a matrix multiplication. To fuse
-# across such a dependency, threads must cooperate, or you need a different algorithm.
+# gains nothing. An intermediate that another kernel needs must still be stored, unless that kernel \recomputes it. And
+# pointwise fusion isn't possible where an element depends on what *other* threads compute, as in the sum of a row or a
+# matrix multiplication. To fuse across such a dependency, threads must cooperate, or you need a different algorithm.
 #
 # ??? question "What can't a compiler fuse?"
 #     What it can't see and what it may not change. If Python needs a value, to print it or for an
@@ -979,7 +977,7 @@ exercise(
     Write `gelu_chain` as one kernel: `y = gelu(x + b) * s[0]` for a matrix `x` of `rows` by `columns`, a bias
     `b` with one element per column, and a scale `s` with a single element. GELU is
     $\\tfrac{v}{2}\\,(1 + \\tanh(\\sqrt{2/\\pi}\\,(v + 0.044715\\,v^3)))$. Load each element of `x` once and
-    store each element of `y` once; the tests count. How many values would three separate kernels move?
+    store each element of `y` once; the tests count loads and stores. How many values would three separate kernels move?
     """,
     answer=GELU,
     tests=gelu_tests,

@@ -1,7 +1,7 @@
 # ---
 # title: "Puzzles: memory"
 # needs: [memory/reductions]
-# summary: "Seven kernels whose cost is data movement: how close can you get to the fewest sectors, wavefronts and barriers?"
+# summary: "Seven kernels whose cost is data movement: how close can you get to the minimum number of sectors, wavefronts and barriers?"
 # description: "GPU puzzles: warp scan, row sums, float4 loads, stencil, transpose, tree reduction and histogram in CUDA C, each with a budget, checked without a GPU."
 # date: 2026-11-21
 # tags: [puzzle, shared memory, barrier, coalescing]
@@ -39,8 +39,7 @@ puzzle("memory/row_sums")
 # %% [markdown]
 # ## float4 loads and stores
 #
-# A `float4` load moves 16 bytes per lane. The address must be aligned, as it is here. You have to check that all four
-# floats are inside the array.
+# A `float4` load moves 16 bytes per lane. You have to check that all four floats are inside the array.
 
 # %%
 puzzle("memory/vectors")
@@ -57,8 +56,8 @@ puzzle("memory/stencil")
 # %% [markdown]
 # ## Transpose without bank conflicts
 #
-# Without shared memory, either the loads or the stores of a transpose are uncoalesced. A tile in shared memory solves
-# that, provided that its columns don't cause bank conflicts.
+# A tile in shared memory makes it possible to coalesce both the loads and the stores. Its columns mustn't cause bank
+# conflicts.
 
 # %%
 puzzle("memory/transpose")
@@ -66,7 +65,7 @@ puzzle("memory/transpose")
 # %% [markdown]
 # ## Tree reduction
 #
-# Each step needs the results of the previous step and uses half as many threads.
+# A tree reduction combines pairs of elements, then pairs of sums, until a single sum is left.
 
 # %%
 puzzle("memory/tree")
@@ -84,8 +83,8 @@ puzzle("memory/histogram")
 #
 # - The addresses that a warp accesses in one instruction determine the number of sectors in global memory and of
 #   wavefronts in shared memory.
-# - Put a barrier between a write by one thread and a read by another, and let no thread return before it has reached
-#   the barrier.
+# - Put a barrier between a write by one thread and a read by another, and make sure that no thread returns before it
+#   has reached the barrier.
 # - An element that is stored alone costs a whole sector. With a tile in shared memory, a transpose stores no more
 #   sectors than the matrix fills.
 # - The tail, the halo and the last row are where a kernel that looks right goes wrong.

@@ -128,9 +128,9 @@ try_it(dict.fromkeys(TALLIES, tallying), TALLIES, n=(1, 100, 2000))
 # %% [markdown]
 # ## Benchmark: floats, integers, lanes and warps
 #
-# Count the atomics. As written, the float and the integer kernel execute the same number, so they should take the same
-# time. With one atomic per warp, there are 1/32 as many. Do you expect the compiler to treat integers differently? If
-# so, how?
+# Count the atomics. As written, the float and integer kernels execute the same number of atomics, so they should take
+# the same time. With one atomic per warp, there are 1/32 as many. Do you expect the compiler to treat integers
+# differently?
 
 # %% fold="Code of the measurement"
 TALLIED = 2**22
@@ -199,14 +199,14 @@ if np.isfinite(list(tally_us.values())).all():
 # %% [markdown]
 # With one float atomic per warp, the sum takes {{ contention.float_one_atomic_per_warp.median | us }}, which is
 # {{ tallied.warps_times | .0f }}× faster than with one per thread, as the number of atomics predicts. With one address
-# per lane, each address gets only as many atomics as the total does with one atomic per warp, yet the kernel takes
-# somewhat longer, {{ contention.float_one_address_per_lane.median | us }}.
+# per lane, each address receives only as many atomics as the single total does in the version with one atomic per warp,
+# yet the kernel takes somewhat longer, {{ contention.float_one_address_per_lane.median | us }}.
 #
 # Integers take only {{ contention.integer_one_atomic_per_thread.median | us }}, which is
 # {{ tallied.integer_times | .0f }}× faster than floats. The compiler sums each warp first and then issues a single
-# atomic. It's allowed to do that for integers, whose sum doesn't depend on how the additions are grouped. Besides, with
-# one atomic per warp, each integer atomic takes only {{ tallied.integer_ns | .2f }} ns, whereas a float atomic takes
-# {{ tallied.warp_ns | .2f }} ns.
+# atomic per warp. It's allowed to do that for integers, whose sum doesn't depend on how the additions are grouped.
+# Besides, with one atomic per warp, each integer atomic takes only {{ tallied.integer_ns | .2f }} ns, whereas a float
+# atomic takes {{ tallied.warp_ns | .2f }} ns.
 
 # %% [markdown]
 # ## Takeaways
@@ -218,10 +218,11 @@ if np.isfinite(list(tally_us.values())).all():
 #
 # ## In your own kernel
 #
-# In Nsight Compute, compare `smsp__inst_executed_op_global_red.sum` and `smsp__sass_inst_executed_op_global_atom.sum`
-# with the number of results that you really have to combine. Both count warp instructions, so multiply them by the
-# number of lanes that take part: one instruction of `tally_floats` executes 32 atomics, while one of `tally_by_warps`
-# executes just one. If there are far more atomics than results, reduce in registers or shared memory first.
+# In Nsight Compute, add up `smsp__inst_executed_op_global_red.sum` (atomics that return nothing) and
+# `smsp__sass_inst_executed_op_global_atom.sum` (atomics that return the old value), and compare the total with the
+# number of results that you really have to combine. Both count warp instructions, so multiply by the number of lanes
+# that take part: one instruction of `tally_floats` executes 32 atomics, while one of `tally_by_warps` executes just
+# one. If there are far more atomics than results, reduce in registers or shared memory first.
 
 # %%
 from tilewise import exercise

@@ -284,7 +284,7 @@ publish(
     },
 )
 if np.isfinite(list(TIMES.values())).all():
-    assert plain[3] > 3 * plain[-1], "the title says that launches set the time below a million"
+    assert plain[3] > 3 * plain[-1], "the title says that launches determine the time below a million"
     show(
         line_chart(
             [
@@ -302,7 +302,7 @@ if np.isfinite(list(TIMES.values())).all():
             log_x=True,
             log_y=True,
             marks=[Mark("a single launch", y=plain[-1], role="measured")],
-            title="Below a million additions per piece, launches set the time",
+            title="Below a million additions per piece, launches determine the time",
             caption="2²⁴ additions on an {machine}, in pieces of n, with the host's work included. Dashed: the model with the recorded cost per launch.",
         )
     )
@@ -536,14 +536,14 @@ if np.isfinite(LOAD):
 # %% [markdown]
 # A copy takes {{ loading.us | .0f }} µs, and the kernel with 2,048 multiply-adds per element
 # {{ loading.work_us | .0f }} µs.[^rate] The double-buffered loop is {{ loading.gain | .1f }}× faster than the
-# sequential one. With 8,192 multiply-adds, the gain shrinks, because the copy is a small part of the total.
+# sequential one.
 #
-# With only 512, the copy takes longer than the kernel, and no schedule can hide it: the device has to wait. The only way
-# out is to copy fewer bytes. For example, tokenise text once and store 16-bit tokens.
+# With only 512 multiply-adds, the copy takes longer than the kernel, and no schedule can hide it: the device has to
+# wait. The only way out is to copy fewer bytes.
 #
-# [^rate]: The kernel stays far below the arithmetic peak, whereas `chains`, from the [roofline lesson](roofline.py),
-#     gets much closer with the same loop. Compiled for an H100, each multiply-add in `train` reads three \registers;
-#     each one in `chains` reads two \registers and a constant.
+# [^rate]: The kernel stays far below the arithmetic peak, because each of its multiply-adds reads three \registers.
+#     With a constant as one operand, as in `chains` from the [roofline lesson](roofline.py), the same loop runs much
+#     faster.
 
 # %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
 OF_ARGUMENTS = "v = v * factor + addend;"
@@ -602,7 +602,7 @@ if can_disassemble() is None:
 #
 # Kernels in different streams may run at the same time if the device has room. Does each get its own \SMs, or do they
 # share them? Let the blocks tell us: the special \register `%smid` holds the index of the \SM that a thread runs on.
-# Kernels A and B are each launched with one block per \SM. Every block records its \SM, its start and its end, and
+# Kernels A and B are each launched with one block per \SM. Every block records its \SM and its start and end times, and
 # otherwise just waits.
 
 # %% needs="gpu" record="two_streams" fold="Code of the kernel and its launches"
@@ -680,7 +680,7 @@ show(
         spans,
         unit="µs",
         title="With two streams, blocks of both kernels share an SM",
-        caption="Start and end of the blocks of kernels A and B on two SMs of an {machine}, as the blocks recorded them, for one stream and for two.",
+        caption="Start and end times of the blocks of kernels A and B on two SMs of an {machine}, as the blocks recorded them, for one stream and for two.",
     )
 )
 assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
@@ -689,7 +689,7 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 
 # %% [markdown]
 # In one stream, B starts when A has finished on all \SMs. In two streams, all {{ streams.two_streams.of }} \SMs run
-# blocks of both, and the pair takes far less time. Two kernels that each saturate the memory bandwidth can't gain in
+# blocks of both, and the pair takes far less time. Two kernels that each saturate the memory bandwidth gain nothing
 # this way, because they'd have to share it.
 
 # %% [markdown]
@@ -700,10 +700,9 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 # that the model's mathematics needs, about six per parameter and token,[^six] and divide by what the device could have
 # done in the same time at its peak.
 #
-# [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix
-#     multiplications add to that: a query attends to {{ mfu.keys | .0f }} keys on average, which adds
-#     {{ mfu.attention | .0% }} here. PaLM counts all {{ mfu.tokens | , }} keys, masked ones too, and gets
-#     twice that, so check the convention before you compare two MFUs.
+# [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix multiplications add
+#     to that: a query attends to {{ mfu.keys | .0f }} keys on average, which adds {{ mfu.attention | .0% }} here.
+#     Conventions differ: PaLM counts masked keys too, and gets twice that.
 #
 # ??? definition "MFU"
 #     Model FLOP utilisation: the operations per second that a model's mathematics needs, as a fraction
@@ -819,7 +818,7 @@ exercise(
     1. A model answers one user at a time. With every weight matrix half as wide and half as high, a step takes
        exactly as long as before. Most of the time, the GPU is idle.
     2. A kernel adds a bias to a large matrix and applies ReLU, which replaces negative values with zero. It
-       reaches nine tenths of the memory bandwidth and hardly any of the arithmetic peak.
+       reaches nine tenths of the memory bandwidth but only a tiny fraction of the arithmetic peak.
     3. You train on images from the local disk. At the start of each step the GPU idles for a while, and every
        core of the host is busy decoding JPEG files. With random images generated on the GPU, a step is much
        faster.
@@ -857,16 +856,16 @@ exercise(
 #
 # - Host and device work in parallel, and the slower one sets the pace. A launch through CuPy costs
 #   several microseconds; in a CUDA graph, only a fraction of that remains per kernel.
-# - With pinned memory, two streams and two buffers, a step takes as long as the copy or the computation, whichever is
-#   longer, not the sum of the two.
+# - With pinned memory, two streams and two buffers, a step takes only as long as the copy or the computation, whichever
+#   is longer, rather than the sum of the two.
 # - Arithmetic, device memory, overhead, data loading, network: find out which one limits you before you optimise.
 
 # %% [markdown]
 # ## In your own kernel
 #
 # Run `nsys profile` and `nsys stats --report cuda_kern_exec_sum`, which lists each kernel's launch time next to its
-# execution time. If launching takes longer and the timeline shows gaps between kernels, capture the launches in a CUDA
-# graph or merge kernels before you optimise any of them.
+# execution time. If a launch takes longer than the kernel and the timeline shows gaps between kernels, capture the
+# launches in a CUDA graph or merge kernels before you optimise any of them.
 
 # %% fold="The whole cell, with two wrong answers that the tests reject"
 from itertools import pairwise

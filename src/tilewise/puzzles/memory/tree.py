@@ -84,13 +84,13 @@ PUZZLE = Puzzle(
         Limit(
             "barriers",
             lambda v: ceil_div(v["n"], THREADS) * (STEPS + 1) * THREADS // 32,
-            "each of 8 warps executes one barrier per step, and the budget allows one more",
+            "each of the 8 warps executes one barrier per step, and the budget allows one more",
         ),
         Limit(
             "shared_load.wavefronts",
             lambda v: ceil_div(v["n"], THREADS) * _wavefronts(),
-            "each active warp makes two loads per step, without bank conflicts, "
-            "and each block loads the result once",
+            "each active warp executes two loads per step, without bank conflicts, "
+            "and each block loads its sum from part once",
         ),
     ),
     blanks=(
