@@ -1306,7 +1306,8 @@ publish(errors=ERRORS)
 #
 # In Nsight Compute, a `launch__waves_per_multiprocessor` value well below 1 means that a decoding kernel needs more
 # splits. If the grid fills the GPU and `dram__throughput.avg.pct_of_peak_sustained_elapsed` is still low, count
-# instructions per key (`smsp__inst_executed.sum`) and bytes in flight before you tune anything else.
+# instructions per key (`smsp__inst_executed.sum`) and bytes in flight before you tune anything else. A decoding step is
+# a long series of short kernels: capture them in a [CUDA graph](../speed/launches.py), or launch overhead eats the gain.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -1370,4 +1371,4 @@ exercise(
 
 # %% [markdown]
 # The kernels here need one contiguous cache per KV head; servers often store the cache in pages
-# ([PagedAttention](https://arxiv.org/abs/2309.06180)).
+# ([PagedAttention](https://arxiv.org/abs/2309.06180)), which the function `kernels.attention_decode` reads too.

@@ -607,7 +607,7 @@ publish(
 # ## Kernel 6: split-key FlashAttention
 #
 # With 64 queries per block and the keys in 8 splits, one head has {{ chip.blocks }} blocks. A block keeps 64 queries,
-# 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KB in all. Each warp owns eight
+# 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KiB in all. Each warp owns eight
 # queries, so no other warp needs their maxima, sums or probabilities. Each thread works on four of these queries: for
 # each, it first computes 8 of the 128 scores, then 8 of the 128 output columns. `cp.async` copies the tiles, and the
 # values arrive while the scores are computed.
@@ -1390,7 +1390,7 @@ publish(
 
 # %% [markdown]
 # The two GEMMs take {{ clocks.per_product | .2f }} cycles for each FMA that a scheduler issues, although it could issue
-# one per cycle. Before the first GEMM, a block waits for its tiles, since all SMs load 96 KB at the same time. The
+# one per cycle. Before the first GEMM, a block waits for its tiles, since all SMs load 96 KiB at the same time. The
 # whole kernel takes {{ clocks.all_us | us }}. The remaining {{ clocks.rest_us | us }} of the measured time goes to the
 # second launch and to launch overhead.
 

@@ -587,8 +587,8 @@ LATER.region("exchange")
 # %% [markdown]
 # ## A ring of column stages
 #
-# $QK^T$ consumes $q$ and $k$ one column at a time, but Kernel 6 waits until all 96 KB have arrived. Here, a stage holds
-# 16 columns of each half of $d$, {{ piece.kb | .0f }} KB in all. Two stages are in flight while a third is used. The
+# $QK^T$ consumes $q$ and $k$ one column at a time, but Kernel 6 waits until all 96 KiB have arrived. Here, a stage holds
+# 16 columns of each half of $d$, {{ piece.kb | .0f }} KiB in all. Two stages are in flight while a third is used. The
 # loads of $v$ are interleaved with these stages, and this tile's last stages are followed directly by the next tile's
 # first.
 

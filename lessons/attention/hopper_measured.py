@@ -368,7 +368,8 @@ if CLOCKS:
 # With $d$ = 64, the model gets even the order wrong. It predicts that overlap helps, but without ping-pong, overlap
 # makes the kernel slower. The consumers weren't in phase there: they were about {{ late.apart | .0% }} of a tile apart,
 # just as with ping-pong, and a pair of tiles actually took {{ late.less | .0% }} fewer cycles. The time must therefore
-# be lost at the start or the end of a block, outside the timestamped tiles; the cause is unknown.
+# be lost at the start or the end of a block, outside the timestamped tiles. The final store isn't the cause: without
+# it, the kernel still loses. We don't know what is.
 #
 # ## Does ping-pong ever hurt?
 #

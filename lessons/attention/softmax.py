@@ -605,8 +605,8 @@ ON_CHIP.region("all")
 # %% [markdown]
 # ## Long rows: one thread block cluster per row
 #
-# A row of 131,072 floats is {{ long.row_kb | .0f }} KB. The registers of an SM hold 256 KB, and its shared memory up to
-# 227 KB, so no single SM can hold the row. A [thread block cluster](../matmul/clusters.py#gpcs-where-a-cluster-fits) of
+# A row of 131,072 floats is {{ long.row_kb | .0f }} KiB. The registers of an SM hold 256 KiB, and its shared memory up to
+# 227 KiB, so no single SM can hold the row. A [thread block cluster](../matmul/clusters.py#gpcs-where-a-cluster-fits) of
 # up to 8 blocks can, or up to 16 if the host opts in. Each block keeps its part of the row, and the blocks exchange
 # pairs $(m, z)$ through distributed shared memory.
 #
@@ -771,7 +771,7 @@ publish(
 
 # %% [markdown]
 # The last row, {{ predicted.memory_us | us }}, is a lower bound for any softmax of this size. The times above it
-# aren't, because repeated reads may hit in a cache. A row of 4,096 floats is 16 KB, so the block that reads it again
+# aren't, because repeated reads may hit in a cache. A row of 4,096 floats is 16 KiB, so the block that reads it again
 # finds it in L1. If the rows no longer fit in a cache, three passes should take up to
 # {{ predicted.three_times | .0f }}× the fused kernel's time. Do the repeated reads of a 16,384-element row still hit in
 # L1? Guess before you look.
@@ -1064,12 +1064,12 @@ publish(
 
 # %% [markdown]
 # With rows of up to 4,096 elements, the repeated reads hit in L1: {{ resident.blocks }} resident blocks of 256 threads
-# need {{ resident.short_kb }} KB for their rows, and L1 has up to 256 KB. Three passes then cost instructions, not
+# need {{ resident.short_kb }} KiB for their rows, and L1 has up to 256 KiB. Three passes then cost instructions, not
 # traffic, and take {{ passes.three_4096 | .2f }}× the fused kernel's time. Online softmax has no advantage here,
 # because the read that it saves would have been a cache hit.
 #
-# With rows of 16,384, those blocks need {{ resident.long_kb }} KB, and all the rows in flight,
-# {{ predicted.at_once_mb | .0f }} MB in total, don't fit in the 50 MB of L2 either. Three-pass softmax takes
+# With rows of 16,384, those blocks need {{ resident.long_kb }} KiB, and all the rows in flight,
+# {{ predicted.at_once_mb | .0f }} MB in total, don't fit in the 50 MiB of L2 either. Three-pass softmax takes
 # {{ passes.three_16384 | .1f }}× the time of the fused kernel, and online softmax {{ passes.two_16384 | .1f }}×. Sector
 # counts alone would give {{ predicted.three_times | .0f }}× and {{ predicted.two_times | .1f }}×, so something else
 # slows these kernels down.

@@ -9,7 +9,7 @@
 # ---
 
 # %% [markdown]
-# A row of 131,072 floats is 512 KB, more than the registers and shared memory of any SM. Give it to a *thread block
+# A row of 131,072 floats is 512 KiB, more than the registers and shared memory of any SM. Give it to a *thread block
 # cluster* of eight blocks, and softmax is back to one read and one write. Launched with one cluster per row, the
 # kernel reaches {{ stated.alone | .0%}} of a copy's throughput. In BF16, with half the bytes, it reaches only
 # {{ stated.alone_bf16 | .0% }}. What is memory waiting for?
@@ -351,7 +351,7 @@ try_it(lambda rows: as_case(in_clusters(LONG, 1, rows, 1000)), WAITS, rows=(1, 2
 # ## Persistent clusters and prefetching
 #
 # Once its slice is in registers, a block reduces it, exchanges pairs, and scales and writes the slice, but loads
-# nothing. An SM has room for only three blocks with slices of 64 KB each, so few other blocks can load in the meantime.
+# nothing. An SM has room for only three blocks with slices of 64 KiB each, so few other blocks can load in the meantime.
 #
 # The kernel therefore launches only as many clusters as the device can run at once. Each of them is *persistent* and
 # processes row after row. It also prefetches: as soon as all threads have copied a row into registers, its buffer is

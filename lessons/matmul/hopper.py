@@ -1212,7 +1212,8 @@ if complete(RATES):
 #
 # In Nsight Compute, look at `sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active` first, then at the \stall
 # reasons in the source view: `long_scoreboard` at an `mbarrier.try_wait` on `full` means that loads are late (try more
-# stages, a larger tile or multicast), and `membar` points to a fence that you may not need.
+# stages, a larger tile or multicast), and `membar` points to a fence that you may not need. To write the ring, the
+# descriptors and a small GEMM yourself, solve the [puzzles](puzzles.py).
 
 # %% fold="Code of the exercise, with two wrong answers that the tests reject"
 from tilewise import exercise

@@ -243,7 +243,8 @@ agree(sum_by_tree_numba, SUM_BY_TREE, small, by="Numba")
 
 # %% [markdown]
 # Step through a run with 64 values in a block of two warps. In the first step of the loop, warp 0 reads what warp 1 has
-# written; the barrier above it makes that safe.
+# written; the barrier above it makes that safe. Ignore the row of \banks for now: [the lesson on
+# banks](banks.py) explains it.
 
 # %% fold="Code of the figure"
 from tilewise import Trace
