@@ -121,7 +121,7 @@ PUZZLE = Puzzle(
         Limit(
             "global_load.sectors",
             _sectors,
-            "a row of 16 floats fills 2 sectors; Q is read once, K and V are read once per block of 64 queries",
+            "a row of 16 floats fills 2 sectors; Q is read once, K and V once per block of 64 queries",
         ),
         Limit(
             "global_load.requests",
