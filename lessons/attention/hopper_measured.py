@@ -369,7 +369,7 @@ if CLOCKS:
 # makes the kernel slower. The consumers weren't in phase there: they were about {{ late.apart | .0% }} of a tile apart,
 # just as with ping-pong, and a pair of tiles actually took {{ late.less | .0% }} fewer cycles. The time must therefore
 # be lost at the start or the end of a block, outside the timestamped tiles. The final store isn't the cause: without
-# it, the kernel still loses. We don't know what is.
+# it, the kernel is still slower. We don't know what is.
 #
 # ## Does ping-pong ever hurt?
 #
@@ -401,7 +401,7 @@ unstored_us = printed_times("attention/hopper", "store")
 for what, label in list(unstored_us):
     if what.startswith("d=64") and label == "overlap, no store":
         assert unstored_us[what, label] > 1.05 * unstored_us[what, "overlap, ping-pong, no store"], (
-            "it still loses"
+            "it is still slower"
         )
 publish(
     apart={"busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0]},

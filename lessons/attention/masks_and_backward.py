@@ -1169,8 +1169,8 @@ publish(
 # %% [markdown]
 # **Without a mask and with blocks ordered *by head*, our backward pass reaches {{ rate.of_cudnn | .0% }} of cuDNN's
 # throughput** at 4,096 tokens and is {{ rate.of_flash | .1f }}× faster than FlashAttention-2, which doesn't use
-# `wgmma`. With a causal mask, the figure is {{ rate.causal_of_cudnn | .0% }}. For every gradient, the largest error is
-# at most {{ errors.worst_times | .1f }}× that of cuDNN.
+# `wgmma`. With a causal mask, it also reaches {{ rate.causal_of_cudnn | .0% }}. For every gradient, the largest error
+# is at most {{ errors.worst_times | .1f }}× that of cuDNN.
 #
 # What limits our kernel? It reaches {{ rate.of_peak | .0% }} of the tensor cores' peak and, by our estimate,
 # {{ rate.of_shared | .0% }} of what shared memory allows. Since neither is at its limit, the remaining suspect is
@@ -1344,7 +1344,7 @@ exercise(
     """
     [Gemma 2](https://arxiv.org/abs/2408.00118) keeps its scores between $-cap$ and $cap$: it replaces the scaled score $s$ by
     $cap \\cdot \\tanh(s / cap)$ before the softmax. In the backward kernel, the variable `s` holds the
-    *capped* score. From `s` and `cap`, write the expression FACTOR, by which $dS$ must be multiplied.
+    *capped* score. Write FACTOR, the expression by which $dS$ must be multiplied, in terms of `s` and `cap`.
     """,
     answer=capped("1.0f - s * s / (cap * cap)"),
     tests=capped_tests,

@@ -256,9 +256,9 @@ if gpu_here():
 # group of 32 threads. Arithmetic on 32-bit floats runs on the partition's {{ sm.units }} \FP32 units, which NVIDIA
 # calls *CUDA cores*; its *tensor core* multiplies small matrices.[^core]
 #
-# The size of the registers may surprise you: an SM's *register file* has {{ sm.registers_kib }} KiB, as much as L1 and
-# shared memory combined. It holds the registers of all the SM's threads at the same time. So when one warp waits for
-# memory, the scheduler can issue an instruction from another in the very next cycle, with nothing to save or restore.
+# The size of the *register file* may surprise you: each SM's is {{ sm.registers_kib }} KiB, as much as L1 and shared
+# memory combined. It holds the registers of all the SM's threads at the same time. So when one warp waits for memory,
+# the scheduler can issue an instruction from another in the very next cycle, with nothing to save or restore.
 #
 # [^core]: *A common misconception:* a CUDA core is a processor that runs many threads. It's only an arithmetic
 #     unit, and it executes one thread's operation at a time. The counterpart of a CPU core is the SM.

@@ -137,7 +137,7 @@ LENGTH = 12
 
 
 def team_us(tasks, workers, us):
-    """When the last of equal tasks is done, if every worker takes the next one as soon as possible."""
+    """When the last of identical tasks is done, if every worker takes the next one as soon as possible."""
     return ceil_div(tasks, workers) * us
 
 
@@ -634,7 +634,7 @@ exercise(
     "When do the slow units get ahead?",
     """
     There are `cores` fast cores, each taking `core_us` microseconds per task, and `units` slow units, each
-    taking `unit_us`. Tasks are equal, can't be split and are assigned round-robin. All four arguments are
+    taking `unit_us`. Tasks are identical, can't be split and are assigned round-robin. All four arguments are
     integers. Write a function `overtakes_at(core_us, cores, unit_us, units)` that returns the smallest number
     of tasks at which the units finish before the cores, or None if that never happens. The lead can change
     hands again later: 16 units with `unit_us=5` first beat 2 cores with `core_us=1` at 11 tasks, but lose at

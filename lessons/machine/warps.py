@@ -187,9 +187,9 @@ def branching_at_random(n, steps):
 try_it(branching_at_random, TWO_WAYS, n=(1, 32, 256), steps=(1, 3, 20))
 
 # %% [markdown]
-# The simulator records the active mask of every instruction, so you can watch the warp diverge. Play the launch below
-# line by line: first line 15 runs with the odd lanes, then line 11 with the even ones. CUDA doesn't specify which path
-# runs first.
+# The simulator records the active mask of every instruction, so you can watch the warp diverge. Step through the launch
+# below line by line: first line 15 runs with the odd lanes, then line 11 with the even ones. CUDA doesn't specify which
+# path runs first.
 
 # %% fold="Code of the figure"
 from tilewise import Trace, show

@@ -320,9 +320,10 @@ BY_ELEMENTS(A, padded, 3, 5, 5, 3, 8, grid=(1, 3), block=32)
 print(padded)
 
 # %% [markdown]
-# Can a lane move 16 bytes at once if the rows of one side are misaligned? It can: it stores 16 aligned bytes, and loads
-# the aligned 4-byte words that contain its eight elements. The lane needs four words, or five if the first element is
-# the second half of a word. With five, each word that it stores combines halves of two adjacent words.
+# Can a lane move 16 bytes at once if the rows of the source or of the target are misaligned? It can: it stores 16
+# aligned bytes, and loads the aligned 4-byte words that contain its eight elements. The lane needs four words, or five
+# if the first element is the second half of a word. With five, each word that it stores combines halves of two adjacent
+# words.
 
 # %%
 BY_PIECES = Kernel(r"""
@@ -978,7 +979,7 @@ if STEPS_MS:
             {f"vocabulary {words:,}, {name}": ms for (words, name), ms in STEPS_MS.items()},
             x="time of a training step [ms]",
             title="The compiler's padding fixes the awkward vocabulary",
-            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMMs, on one {machine}. The layers are compiled; the labels say how projection and loss are run.",
+            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMMs, on one {machine}. The layers are compiled; the labels say how the projection and the loss are computed.",
         )
     )
 publish(

@@ -204,8 +204,8 @@ publish(
 #     so some GPCs must consist of several groups.
 #
 # Clusters of more than eight blocks aren't portable: the kernel must opt in with
-# `cudaFuncAttributeNonPortableClusterSizeAllowed`. After opting in, an H100 or H200 supports up to 16 blocks per
-# cluster, but on this H200, clusters of 16 can use only {{ gpcs.sixteens_sms }} SMs. Clusters of two use all
+# `cudaFuncAttributeNonPortableClusterSizeAllowed`. Once the kernel has opted in, an H100 or H200 supports up to 16
+# blocks per cluster, but on this H200, clusters of 16 can use only {{ gpcs.sixteens_sms }} SMs. Clusters of two use all
 # {{ fours.pairs_sms }}.
 #
 # ## Distributed shared memory

@@ -278,8 +278,8 @@ void square_of_eight(const float* A, const float* B, float* C,
 # ## float4 loads: 16 bytes per instruction
 #
 # A `float4` load reads four consecutive elements with one instruction. The rows of B are consecutive already. The eight
-# elements of A are one *column* of A's tile, so store that tile transposed: then they are consecutive too. Only the
-# copying and reading of tiles change.
+# elements of A come from one *column* of A's tile, so store that tile transposed: then they are consecutive too. Only
+# the copying and reading of tiles change.
 
 # %% fold="The whole kernel"
 FLOAT4 = Kernel(r"""

@@ -9,7 +9,7 @@
 # ---
 
 # %% [markdown]
-# The best kernel of [Register tiling](register_tiles.py), with a tile of 128 × 256, reaches {{ size.n4096 | .0% }} of
+# The best kernel from [Register tiling](register_tiles.py), with a tile of 128 × 256, reaches {{ size.n4096 | .0% }} of
 # cuBLAS at 4,096 rows and columns. At 1,024, the same kernel reaches only {{ size.wide_1024 | .0%}}. There aren't
 # enough tiles: the result has {{ size.tiles_wide }}, but the GPU has {{ size.sms }} SMs.
 #

@@ -8,9 +8,9 @@
 # ---
 
 # %% [markdown]
-# A GEMM of {{ ask.n | , }} rows and columns has {{ ask.tiles }} tiles of 128 × 256, and an H100 has {{ ask.sms }} SMs. After three
-# waves, {{ ask.rest }} tiles are left. So in the fourth wave, {{ ask.idle }} SMs idle for as long as a tile takes, and only
-# {{ ask.full | .0% }} of the SMs' time is used.
+# A GEMM of {{ ask.n | , }} × {{ ask.n | , }} matrices has {{ ask.tiles }} tiles of 128 × 256, and an H100 has
+# {{ ask.sms }} SMs. After three waves, {{ ask.rest }} tiles are left. So in the fourth wave, {{ ask.idle }} SMs idle
+# for as long as a tile takes, and only {{ ask.full | .0% }} of the SMs' time is used.
 #
 # Those SMs idle only because each tile belongs to a single block. *Stream-K* (Osama et al.,
 # [2023](https://arxiv.org/abs/2301.03598)) splits tiles along K instead, and every SM gets the same amount of work. In

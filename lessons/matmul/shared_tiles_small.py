@@ -584,8 +584,8 @@ def tile_tests(answer):
 exercise(
     "Which tile for a small GEMM?",
     """
-    `shapes` is a list of tiles (rows, columns). Write `tile_for(M, N, sms, shapes)`. Of the tiles that
-    divide an `M` × `N` result into no more than one wave, with one block per SM, it returns the one that yields the
+    `shapes` is a list of tiles (rows, columns). Write `tile_for(M, N, sms, shapes)`. Of the tiles
+    for which an `M` × `N` result fits in a single wave, with one block per SM, it returns the one that yields the
     most blocks. If there's no such tile, it returns the tile with the largest area.
     """,
     answer=tile_for,

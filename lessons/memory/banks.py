@@ -719,7 +719,7 @@ publish(
 #
 # The best transpose takes {{ turn_seen.best_us | us }}, which is {{ turn_seen.best_of_copy | .0% }} of the rate of a
 # copy; PyTorch reaches {{ turn_seen.torch_of_copy | .0% }}. A transpose through shared memory comes close to the speed
-# of a copy only if padding or a swizzle removes the 32-way bank conflicts when it reads the tile's columns.
+# of a copy only if padding or a swizzle removes the 32-way bank conflicts from the reads of the tile's columns.
 
 # %% [markdown]
 # ## Takeaways

@@ -193,7 +193,7 @@ fixed_us = reads_us["stride 1"] - 4 * COUNT / READ_GB_PER_S / 1e3
 
 
 def model_us(stride, piece):
-    """A fixed cost, fitted to a stride of 1, plus the time to fetch pieces of this size at the measured peak rate."""
+    """A fixed cost, fitted at a stride of 1, plus the time to fetch pieces of this size at the measured peak rate."""
     return fixed_us + COUNT * min(4 * stride, piece) / READ_GB_PER_S / 1e3
 
 
@@ -209,7 +209,7 @@ show(
         y="time [µs]",
         log_x=True,
         title="From a stride of 8 to 16, the time doubles",
-        caption="Time to read 2²³ ints at different strides on an {machine}, and two models: a fixed cost, fitted to a stride of 1, plus pieces of 32 or 64 bytes at the peak read rate measured on the same GPU.",
+        caption="Time to read 2²³ ints at different strides on an {machine}, and two models: a fixed cost, fitted at a stride of 1, plus the time to fetch pieces of 32 or 64 bytes at the peak read rate measured on the same GPU.",
     )
 )
 if np.isfinite(stride_us).all():

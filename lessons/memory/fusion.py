@@ -371,8 +371,8 @@ show(
 )
 
 # %% [markdown]
-# A kernel that only writes ones would produce the same output, so the checks in the collapsed cells above use random
-# inputs.
+# A fused kernel that only writes ones would produce the same output, whatever the inputs. But the checks in the
+# collapsed cells above also test each of the five kernels on random inputs of its own.
 #
 # You can also fuse part of a chain. Say you split ours into two kernels. If you cut the chain after sine and cosine,
 # two intermediate arrays go from one kernel to the other, and together the kernels move {{ moved.two_crossing }} values
@@ -604,7 +604,7 @@ if np.isfinite(list(TOOK.values())).all():
 # still matches what it was compiled for. For such cases, there's `torch.compile(mode="reduce-overhead")`, which uses
 # CUDA graphs.
 #
-# Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call of `torch.add` took only
+# Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call to `torch.add` took only
 # {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
 # followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
 # the GPU after every five. On an H200's host, where the gap is smaller ({{ apart.five | .1f }} µs compared with
@@ -894,8 +894,8 @@ assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor
 # {{ kernels.squares_of_both_compiled }}, with {{ kernels.loads }} load and {{ kernels.stores }} store, just like our
 # fused kernel.
 #
-# For the cosines, counting bytes predicts a gain of {{ cosines.model | .0f }}×. We measure
-# {{ cosines.ratio | .1f }}× by hand and {{ cosines.torch_ratio | .1f }}× in PyTorch.
+# For the cosines, counting bytes predicts a gain of {{ cosines.model | .0f }}×. We measure {{ cosines.ratio | .1f }}×
+# with hand-written kernels and {{ cosines.torch_ratio | .1f }}× in PyTorch.
 
 # %% [markdown]
 # ## Limits of fusion

@@ -345,7 +345,7 @@ try_it(
 # a grid-stride loop. Each block then synchronises about once per {{ answer.numbers | , }} elements, instead of once per
 # 256.
 #
-# What remains is to keep enough bytes in flight. By Little's law, with the latency of an idle memory, each SM needs
+# What remains is to keep enough bytes in flight. By Little's law, with the latency of idle memory, each SM needs
 # {{ sum_model.flight_kb | .0f }} kB in flight. With one 4-byte load outstanding per thread, its {{ sum_model.warps }}
 # warps have {{ sum_model.narrow_kb | .0f }} kB. With one `float4`, they have {{ sum_model.one_kb | .0f }} kB, and with
 # four of them, {{ sum_model.four_kb | .0f }} kB. So 4-byte loads should fall short, and `float4` loads should be

@@ -250,7 +250,7 @@ void sum_wide(const float4* x, float4* wide_partial, int n) {
 
 
 # %% [markdown]
-# All three have to be correct on array sizes that don't divide evenly among the threads.
+# All three have to be correct for array sizes that don't divide evenly among the threads.
 
 
 # %% fold="Code of the cases"
@@ -408,7 +408,7 @@ show(
         x="resident warps per SM",
         y="bandwidth [GB/s]",
         title="Wider loads saturate the memory with fewer warps",
-        caption="Bandwidth of summing 2²⁷ floats on an {machine}, by the number of resident warps. Dashed: Little's law with the idle latency. Open markers: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
+        caption="Bandwidth when summing 2²⁷ floats on an {machine}, by the number of resident warps. Dashed: Little's law with the idle latency. Open markers: the same model, corrected for a last wave of blocks that only partly fills the GPU.",
     )
 )
 if np.isfinite(small[64]):
@@ -690,8 +690,8 @@ publish(
 # %% [markdown]
 # In every column, the fastest version is the one with the *fewest* warps; at D = 128, it has no cap. A cap of 32
 # registers allows an occupancy of 100%, but at D = 128, it makes the kernel {{ caps.full_128 | .2g }}× slower than
-# without a cap, because the spilled values have to be reloaded for every key. At D = 64, a cap of 128 lowers the
-# resident warps from {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets
+# without a cap, because the spilled values have to be reloaded for every key. At D = 64, a cap of 128 lowers the number
+# of resident warps from {{ caps.warps_free_64 }} to {{ caps.warps_capped_64 }}, and the kernel gets
 # {{ caps.gain_64 | .2g }}× faster.
 
 # %% [markdown]

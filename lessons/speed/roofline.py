@@ -101,7 +101,7 @@ try_it(lambda n: worked_on(n, 80, **slowly), REPEATS, n=(1, 1000, 4000))
 #
 # Think of two valves. Every byte that a kernel moves flows through one, and every operation through the other.
 # *Bandwidth* limits the first: device memory delivers only so many bytes per second. The *arithmetic rate* limits the
-# second. We count floating-point operations, or *FLOP*. A multiply-add is one instruction but counts as two FLOP.
+# second. We count floating-point operations, or *FLOPs*. A multiply-add is one instruction but counts as two.
 #
 # ??? definition "Bandwidth"
 #     The bytes per second that a path can carry; here the path between device memory and the GPU's
@@ -202,7 +202,7 @@ show(
 #
 # As formulas, with the intensity $I$, the bandwidth $B$ and the arithmetic rate $F$:
 #
-# $$\text{time} \ge \max\left(\frac{\text{bytes}}{B},\ \frac{\text{FLOP}}{F}\right),$$
+# $$\text{time} \ge \max\left(\frac{\text{bytes}}{B},\ \frac{\text{FLOPs}}{F}\right),$$
 #
 # $$\text{rate} \le \min(F,\ I \cdot B).$$
 #
@@ -328,7 +328,7 @@ show(
         y="relative to the P100",
         log_y=True,
         title="Tensor cores outpaced memory; the FP32 rate did not",
-        caption="Peak rates of P100, V100, A100, H100 and B200, each divided by the P100's. FP16 uses tensor cores from the V100 on.",
+        caption="Peak rates of the P100, V100, A100, H100 and B200, each divided by the P100's. FP16 uses tensor cores from the V100 on.",
     )
 )
 publish(
@@ -428,9 +428,9 @@ publish(
 # %% [markdown]
 # ## Predicting the knees
 #
-# We return to the test kernel. An \FP32 element costs {{ knee.bytes_32 }} bytes, 4 in and 4 out, and $r$
-# multiply-adds are $2r$ FLOP. On the H100, the intensity $2r/8$ reaches the ridge at $r =$ {{ knee.at_32 | .0f }}. Up
-# to this *knee*, the multiply-adds should cost nothing.
+# We return to the test kernel. An \FP32 element costs {{ knee.bytes_32 }} bytes, 4 in and 4 out, and $r$ multiply-adds
+# are $2r$ FLOPs. On the H100, the intensity $2r/8$ reaches the ridge at $r =$ {{ knee.at_32 | .0f }}. Up to this
+# *knee*, the multiply-adds should cost nothing.
 #
 # Two variants test the model:
 #
@@ -597,9 +597,9 @@ MANY = 2**27
 # %% [markdown]
 # ## Measuring the knees
 #
-# We use 2²⁷ elements, far more than any cache holds, so all traffic goes to device memory. The \FP32
-# kernel runs in two versions: with 4-byte loads, as above, and with `float4` loads, where each thread
-# handles four neighbouring elements. Both move the same number of bytes and do the same number of FLOP, so the roofline can't tell them apart.
+# We use 2²⁷ elements, far more than any cache holds, so all traffic goes to device memory. The \FP32 kernel runs in two
+# versions: with 4-byte loads, as above, and with `float4` loads, where each thread handles four neighbouring elements.
+# Both move the same number of bytes and do the same number of FLOPs, so the roofline can't tell them apart.
 
 # %% fold="Code of the measurement"
 by_32 = measure(
@@ -794,7 +794,7 @@ publish(
 # {{ four.tb_per_s | .1f }} TB/s, compared with {{ sixteen.tb_per_s | .1f }} TB/s for `float4` loads. The lesson on
 # [hiding latency](occupancy.py) explains why.[^half2]
 #
-# [^half2]: The last table also times \FP16 arithmetic: `__hfma2` does a multiply-add on two elements at once.
+# [^half2]: The last table also gives times for \FP16 arithmetic: `__hfma2` does a multiply-add on two elements at once.
 
 
 # %% fold="Code of the numbers"
@@ -802,7 +802,7 @@ from tilewise.measurements.profiling import PEAK, printed_profiles
 
 
 def hfma2_per_sm_cycle(tflop_per_s):
-    """How many HFMA2 each SM starts per cycle; one of them is 4 FLOP."""
+    """How many HFMA2 each SM starts per cycle; one of them is 4 FLOPs."""
     return tflop_per_s * 1e6 / (4 * H100.sms * H100.boost_mhz)
 
 
@@ -1003,7 +1003,7 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
             log_y=True,
             height=460,
             title="Same intensity, very different rates: parallelism decides",
-            caption="The rates of the kernels, recorded on an {machine}, and its roofline. The slope is the bandwidth of the fastest memory probe; the ceiling is the data sheet's peak. The three launches of chains have the same intensity.",
+            caption="The rates of the kernels, recorded on an {machine}, and its roofline. The slope is the highest bandwidth that we measured; the ceiling is the data sheet's peak. The three launches of chains have the same intensity.",
         )
     )
 
@@ -1028,8 +1028,8 @@ if HAVE and np.isfinite([*chain_rates, sum_rate]).all():
 # %% [markdown]
 # ## Takeaways
 #
-# - Two divisions bound every kernel: bytes over bandwidth, and FLOP over the arithmetic rate. Data
-#   movement and arithmetic overlap, so the longer of the two sets the bound.
+# - Two divisions bound every kernel: bytes over bandwidth, and FLOPs over the arithmetic rate. Data movement and
+#   arithmetic overlap, so the longer of the two sets the bound.
 # - The ridge of an H100 is at {{ h100.ridge | .0f }} FLOP per byte in \FP32 and at
 #   {{ h100.tensor_ridge | .0f }} for \FP16 on \tensor cores. Left of it, save bytes; right of it, save
 #   operations.
@@ -1082,8 +1082,8 @@ exercise(
     answer=attention_intensity,
     tests=intensity_tests,
     wrong=[{"4 * N * N if": "2 * N * N if"}, {"bytes_each * ": ""}],
-    hint="For each matrix, count its elements and how often each is read or written. Then count the FLOP of one multiplication.",
-    explanation="Without S and P the intensity is N / bytes_each, because both FLOP and bytes are proportional to d. With 4-byte elements it passes a ridge of 20 at N = 80.",
+    hint="For each matrix, count its elements and how often each is read or written. Then count the FLOPs of one multiplication.",
+    explanation="Without S and P the intensity is N / bytes_each, because both FLOPs and bytes are proportional to d. With 4-byte elements it passes a ridge of 20 at N = 80.",
 )
 
 # %% [markdown]

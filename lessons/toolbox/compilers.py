@@ -227,7 +227,7 @@ publish(
 # The softmax kernel's name contains `softmax_online`. For rows of 1,024 elements, a program instance holds the whole
 # row: it loads the row once, computes its maximum and sum, and stores the result once. Longer rows don't fit. For them,
 # [online softmax](../attention/softmax.py#online-softmax-maximum-and-sum-in-one-pass) saves a read, since it computes
-# both in one traversal.
+# the maximum and the sum in a single pass.
 #
 # The compiler didn't discover that. Its developers gave it a rule for the pattern "maximum, then sum of
 # exponentials", based on an identity published by [Milakov and Gimelshein](https://arxiv.org/abs/1805.02867).
@@ -462,7 +462,7 @@ if np.isfinite(by_hand):
     assert us["fused epilogue"] > us["PyTorch, eager"], "the text says that ours can't keep up"
 
 # %% [markdown]
-# Fusion pays off if the GEMM is short, as here with $K$ = 128. Compiling cuts the layer's time from
+# Fusion pays off when the GEMM itself is quick, as here with $K$ = 128. Compiling cuts the layer's time from
 # {{ layer.eager | us }} to {{ layer.compiled | us }}: it saves two of five sweeps, about {{ layer.by_compiler | us }}
 # each.
 #

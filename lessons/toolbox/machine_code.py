@@ -287,9 +287,9 @@ def loads_in_flight(instructions):
 
 # %% [markdown]
 # Multiply by the number of resident warps, and you have an estimate of the loads in flight per SM. By Little's law,
-# throughput is that number divided by the latency, so a build with few loads in flight should be slow. How fast can it
-# get? An SM has 32 load/store units, so it should execute at most one warp's load per cycle. At D = 64, the loads take
-# at least {{ loops.least_64 | .0f }} µs.
+# throughput is that number divided by the latency, so a build with few loads in flight should be slow. How fast can the
+# kernel get at best? An SM has 32 load/store units, so it should execute at most one warp's load per cycle. At D = 64, the
+# loads take at least {{ loops.least_64 | .0f }} µs.
 #
 # To test this, compile the kernel with five register caps, for D = 64 and D = 128, and compare with the recorded times.
 
@@ -427,11 +427,11 @@ publish(
 
 # %% [markdown]
 # That solves the puzzle. With up to 128 registers, an SM has {{ sm.at_128_64 | .0f }} loads in flight instead of
-# {{ sm.free_64 | .0f }}, despite fewer warps. It also explains why, at D = 128, a cap of 64 beats one of 128 despite
-# its spills: each thread has slightly more loads in flight, and twice as many warps fit, so the SM has
+# {{ sm.free_64 | .0f }}, despite fewer warps. The same count also explains why, at D = 128, a cap of 64 beats one of
+# 128 despite its spills: each thread has slightly more loads in flight, and twice as many warps fit, so the SM has
 # {{ sm.at_64_128 | .0f }} loads in flight instead of {{ sm.at_128_128 | .0f }}.
 #
-# Apart from the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to
+# Except in the builds with the most spills, a memory instruction takes {{ loops.near_least | .1f }} to
 # {{ loops.near_most | .1f }} cycles with more than 300 loads in flight, and more than {{ loops.far_least | .1f }} with
 # fewer. None of the builds reaches the dashed lower bound. Issue slots aren't the reason, since only
 # {{ loops.issue | .0% }} of them are used, and keeping more loads in flight doesn't help. So the limit must be in the
@@ -440,9 +440,9 @@ publish(
 # %% [markdown]
 # ## Spills: LDL and STL in the loop
 #
-# Two builds stand out in the figure: D = 128 with a cap of 48 or 32. In SASS, spills are `STL` and `LDL`, stores and
-# loads of local memory. With a cap of 48, they account for {{ loops.spills_48 }} of the {{ loops.of_48 }} instructions
-# in the loop. In both builds, the resident warps together spill more than twice what L1 can hold.
+# Two builds stand out in the figure: D = 128 with a cap of 48 or 32. In SASS, spills appear as `STL` and `LDL`: stores
+# to and loads from local memory. With a cap of 48, they account for {{ loops.spills_48 }} of the {{ loops.of_48 }}
+# instructions in the loop. In both builds, the resident warps together spill more than twice what L1 can hold.
 
 # %% [markdown]
 # ## FP32 GEMM: how much of the loop is FFMA?
