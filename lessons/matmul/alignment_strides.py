@@ -408,8 +408,8 @@ publish(
 # The 16-byte loads gain nothing. Padding A and B takes {{ parts.pads_new | .1f }} µs with them and
 # {{ parts.pads | .1f }} µs without. At 4,095, the padding copy runs at {{ parts.of_peak_large | .0% }} of the peak
 # bandwidth (data sheet), so there's little left to gain from wider loads. At 1,793, it reaches only
-# {{ parts.of_peak | .0% }}, but the time that the traffic doesn't account for is almost the same at both sizes,
-# {{ parts.fixed | .1f }} µs and {{ parts.fixed_large | .1f }} µs. So it's mostly a fixed cost per launch.
+# {{ parts.of_peak | .0% }}, but the time that the traffic doesn't account for is about {{ parts.fixed | .1f }} µs at
+# both sizes. So it's mostly a fixed cost per launch.
 
 # %% [markdown]
 # ## Reading misaligned rows directly
