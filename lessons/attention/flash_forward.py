@@ -13,7 +13,7 @@
 # $P$, and reads both back. Both grow with the square of the context length: at {{ stored.long | , }} tokens, the two
 # matrices of a single head no longer fit in an H100's memory.
 #
-# [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention needs no quadratic memory, and
+# [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention doesn't need quadratic memory, and
 # *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), made it fast: it never stores either matrix.
 # Written as three PyTorch operations, attention already runs on NVIDIA's tuned GEMMs, so the baseline is strong. How
 # much faster can our fused kernel be?
@@ -1033,9 +1033,9 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 # ## Estimate: FMA issue, all instructions, shared memory
 #
 # How long does one of the {{ chip.blocks }} blocks take? An SM issues at most four instructions per cycle. The FMAs of
-# the block's two GEMMs alone give a first limit, and all of its instructions a second, longer one. Shared memory sets
-# the third: it serves one [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's why
-# each thread computes 4 rows by 8 columns: for four terms of each sum, it issues twelve 16-byte loads and 128 FMAs.
+# the block's two GEMMs alone give a first lower bound, and all of its instructions a second, higher one. Shared memory
+# sets the third: it serves one [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's
+# why each thread computes 4 rows by 8 columns: for four terms of each sum, it issues twelve 16-byte loads and 128 FMAs.
 
 
 # %% fold="Code of the prediction"

@@ -596,7 +596,7 @@ LATER.region("exchange")
 LATER.region("scores")
 
 # %% [markdown]
-# ## K row-major: transposing costs copies
+# ## K row-major: transposing takes more copy instructions
 #
 # To transpose a tile of $k$, the warps of the block execute {{ requests.turned }} copy instructions in all, and each
 # copies 4 bytes per thread. In row-major order, {{ requests.lying }} instructions of 16 bytes per thread would do. Only
@@ -918,7 +918,7 @@ if complete(*at_1024.values()):
             form=".1f",
             roles={name: "waste" if "torch" in name else "measured" for name in at_1024},
             title="The second launch wins; the cluster that doesn't fit loses",
-            caption="One head, N = 1,024, d = 128, FP32, on an {machine}: Kernel 6, the versions of this page, each with one change, and PyTorch's three operations.",
+            caption="One head, N = 1,024, d = 128, FP32, on an {machine}: Kernel 6, the versions on this page, each with one change, and PyTorch's three operations.",
         )
     )
 three_us = at_1024["torch, three operations"]

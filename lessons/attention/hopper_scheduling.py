@@ -322,8 +322,8 @@ publish(
 # FlashAttention-3 beats both at these lengths. With $d$ = 128, Kernel 8 reaches {{ many.fa3_d128.least | .0% }} to
 # {{ many.fa3_d128.most | .0% }} of FlashAttention-3's throughput without a mask, but only
 # {{ many.fa3_d128_causal.least | .0% }} to {{ many.fa3_d128_causal.most | .0% }} with a causal mask. Imbalance isn't
-# what slows Kernel 8 down under a mask: the longest list is only {{ schedule.sixteen_longest | .1% }} above the
-# average.
+# what slows Kernel 8 down under a mask: the busiest block has only {{ schedule.sixteen_longest | .1% }} more work than
+# the average.
 #
 # So where does Kernel 8 lose time? The number of query tiles is the same at every length; only the number of key tiles
 # per query tile changes. So fitting a line to the times gives both the fixed cost of a query tile (its start, its end

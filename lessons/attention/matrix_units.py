@@ -12,8 +12,8 @@
 # cores. With `mma.sync`, tensor cores multiply BF16 matrices at {{ units.probe | .0f }} TFLOP/s on this GPU. But they
 # can't compute exponentials. How much of their throughput is left when softmax has to run between the two GEMMs?
 #
-# The kernel of this lesson, Kernel 7, has the structure of [FlashAttention-2](https://arxiv.org/abs/2307.08691) by Tri
-# Dao, which PyTorch ships. Kernel 7 uses the same `mma.sync` instruction and the same tile sizes, but it's slower.
+# This lesson's kernel, Kernel 7, has the structure of Tri Dao's [FlashAttention-2](https://arxiv.org/abs/2307.08691),
+# which ships with PyTorch. Kernel 7 uses the same `mma.sync` instruction and the same tile sizes, but it's slower.
 # Below, we narrow down the reason.
 
 # %% fold="Code of the figure"
@@ -779,9 +779,9 @@ publish(
 # the queries per warp made the kernel only {{ seen.narrow_times | .2f }}× faster, although shared-memory traffic fell
 # by a factor of {{ banks.times | .1f }}.
 #
-# With 16 and with 32 queries per warp and for both $d$, the estimate without overlap is within {{ seen.points | .1f }}
-# percentage points of the measurement. There's little chance of overlap: a scheduler has only two warps to choose from,
-# one from each block. When one waits for a result, only the other can issue.
+# For 16 and 32 queries per warp and for both values of $d$, the estimate without overlap is within
+# {{ seen.points | .1f }} percentage points of the measurement. There's little chance of overlap: a scheduler has only
+# two warps to choose from, one from each block. When one waits for a result, only the other can issue.
 
 # %% [markdown]
 # ## Why is FlashAttention-2 faster with the same instruction?
@@ -886,9 +886,9 @@ if can_disassemble() is None:
 
 # %% [markdown]
 # Look at `load_tile` again. Its loop starts at `threadIdx.x`, so the compiler doesn't know how many iterations a thread
-# makes, and `#pragma unroll` can't unroll it completely. Every copy computes its row, chunk, swizzle, bounds check and
-# 64-bit address anew. As a result, a warp executes {{ sass.copies | .0f }} instructions to start the copies of one tile
-# of $K$ and $V$, more than the 256 `mma.sync` that use them. Since a thread's rows are a multiple of 8 apart, the
+# executes, and `#pragma unroll` can't unroll it completely. Every copy computes its row, chunk, swizzle, bounds check
+# and 64-bit address anew. As a result, a warp executes {{ sass.copies | .0f }} instructions to start the copies of one
+# tile of $K$ and $V$, more than the 256 `mma.sync` that use them. Since a thread's rows are a multiple of 8 apart, the
 # swizzle is the same for all of them, and a loop of fixed length needs only {{ sass.fixed }} instructions:
 
 # %%
@@ -899,9 +899,10 @@ FIXED(N=64, d=128).kernel.region("copies")
 # Kernel 7 and {{ varied.flash | us }} for FlashAttention-2. So the copies account for {{ varied.of_gap | .0% }} of the
 # gap.
 #
-# We can't explain the remaining {{ varied.left | .0% }}. This version executes {{ varied.fewer | .0% }} fewer
-# instructions than FlashAttention-2, but its warps wait for shared memory and exponentials (`short_scoreboard`)
-# {{ varied.waits | .0% }} of the time, compared with {{ varied.flash_waits | .0% }} for FlashAttention-2's.
+# This version still takes {{ varied.left | .0% }} longer than FlashAttention-2, which we can't explain. It executes
+# {{ varied.fewer | .0% }} fewer instructions than FlashAttention-2, but its warps wait for shared memory and
+# exponentials (`short_scoreboard`) {{ varied.waits | .0% }} of the time, compared with {{ varied.flash_waits | .0% }}
+# for FlashAttention-2's.
 
 # %% fold="Code of the variants"
 SCORES_LOOP = FLASH_MMA.source.split("float s[TILES][KEYS / 8][4] = {};\n")[1].split("        // scores]")[0]
@@ -1153,11 +1154,11 @@ if complete(*SHAPE_RATES.values()):
 # %% [markdown]
 # ## Causal mask: half the work, the same time
 #
-# The causal mask removes half of all score pairs. Yet at $N$ = 4,096, the kernel still takes {{ mask.of_time | .0% }}
-# of the time that it takes without a mask. All {{ mask.blocks }} blocks start at once, since there are
-# {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are done gets no
-# new ones: if blocks go to SMs round robin, the busiest SM has {{ mask.busiest | .0% }} of the key tiles that it would
-# have without a mask.
+# The causal mask removes half of all query–key pairs. Yet at $N$ = 4,096, the kernel still takes
+# {{ mask.of_time | .0% }} of the time that it takes without a mask. All {{ mask.blocks }} blocks start at once, since
+# there are {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are
+# done gets no new ones: if blocks go to SMs round robin, the busiest SM has {{ mask.busiest | .0% }} of the key tiles
+# that it would have without a mask.
 #
 # With 16 queries per warp there are {{ mask.narrow_blocks }} smaller blocks, more than there are slots. Blocks that
 # start late fill the slots that short blocks have freed up, and the mask reduces the time to

@@ -589,7 +589,7 @@ if complete(*us.values(), *us_bf16.values()):
                 y_range=(0, 1.1),
                 marks=[Mark("copy", y=1.0)],
                 title=title,
-                caption="Softmax of 16,777,216 elements on an {machine}, by row length: the time of a copy of the same bytes divided by the time of softmax. One cluster per row has blocks of 256 threads, the others have 128.",
+                caption="Softmax of 16,777,216 elements on an {machine}, by row length: the time of a copy of the same bytes divided by the time of softmax. The version with one cluster per row uses blocks of 256 threads; the persistent ones use 128.",
             )
         )
 publish(
@@ -650,8 +650,9 @@ publish(
 # ## In your own kernel
 #
 # In Nsight Compute, look for stalls at memory barriers
-# (`smsp__average_warps_issue_stalled_membar_per_issue_active.ratio`): in a loop with a cluster barrier, it shows the cost of the fence.
-# If `dram__throughput.avg.pct_of_peak_sustained_elapsed` is far below a copy's, try persistent blocks first.
+# (`smsp__average_warps_issue_stalled_membar_per_issue_active.ratio`): in a loop with a cluster barrier, they show the
+# cost of the fence. If `dram__throughput.avg.pct_of_peak_sustained_elapsed` is far below a copy's, try persistent
+# blocks first.
 
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -679,10 +680,11 @@ def slice_tests(answer):
 exercise(
     "Slices that a bulk copy accepts",
     """
-    `softmax_long` gives every block but the last a full slice, so short rows leave whole blocks idle. Balance it.
-    Write `slice_of_block(cols, blocks, rank, vec)`, which returns the first column and the number of columns of block
-    `rank`. The slices cover every column exactly once and in order, and each starts and ends at a multiple of `vec`, the elements
-    in 16 bytes. `cols` is a multiple of `vec`. A slice may be empty.
+    `softmax_long` gives one block after another a full slice until no columns are left, so short rows leave whole
+    blocks idle. Balance it. Write `slice_of_block(cols, blocks, rank, vec)`, which returns the first column and the
+    number of columns of block `rank`. The slices cover every column exactly once and in order, and each starts and
+    ends at a multiple of `vec`, the number of elements in 16 bytes. `cols` is a multiple of `vec`. A slice may be
+    empty.
     """,
     answer=slice_of_block,
     tests=slice_tests,

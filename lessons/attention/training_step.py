@@ -17,7 +17,7 @@
 # bytes, as for a single kernel.
 
 # %% [markdown]
-# ## FLOPs: six per parameter and token
+# ## FLOPs: six per parameter per token
 #
 # The model has {{ model.layers }} layers of width {{ model.width }}, each with {{ model.heads }} heads of
 # $d$ = {{ model.d }}, and a vocabulary of {{ model.words | , }} tokens. A sequence has {{ model.context | , }} tokens.
@@ -105,7 +105,7 @@ show(
             for name, (rows, columns, many) in matrices(LAYERS, WIDTH, WORDS).items()
         ]
         + [["attention's QKᵀ and PV", None, LAYERS, round(BY_ATTENTION * TOKENS / 1e12, 2)]],
-        caption="FLOPs of a step of 16,384 tokens: 6 per parameter and token, plus attention over half of the context.",
+        caption="FLOPs of a step of 16,384 tokens: 6 per parameter per token, plus attention over half of the context.",
     )
 )
 publish(
@@ -227,9 +227,9 @@ publish(
 )
 
 # %% [markdown]
-# At the {{ optimizer.copy | ,.0f }} GB/s of a recorded copy, all {{ ask.parameters | .0f }} million parameters should
-# take {{ optimizer.ms | .2f }} ms. This kernel takes {{ optimizer.ours | .2f }} ms. For a kernel whose traffic we know,
-# bytes divided by bandwidth is a good estimate.
+# At {{ optimizer.copy | ,.0f }} GB/s, the bandwidth that we measured for a copy, updating all
+# {{ ask.parameters | .0f }} million parameters should take {{ optimizer.ms | .2f }} ms. This kernel takes
+# {{ optimizer.ours | .2f }} ms. For a kernel whose traffic we know, bytes divided by bandwidth is a good estimate.
 
 # %% [markdown]
 # Run the kernel. How many bytes per parameter do its sectors add up to, and for which sizes is the number higher?
@@ -312,7 +312,7 @@ show(
             ]
             for name, passes in (("stored, eager", STORED), ("stored, compiled", COMPILED))
         ],
-        caption="Traffic of stored attention, counted from the lines of the formula under autocast, and the time of all layers per step, estimated at the rate of a recorded copy. The compiler fuses what is between the GEMMs.",
+        caption="Traffic of stored attention, counted from the lines of the formula under autocast, and the time of all layers per step, estimated from the bandwidth measured for a copy. The compiler fuses what is between the GEMMs.",
     )
 )
 publish(
@@ -334,7 +334,7 @@ publish(
 # The rest of a step is counted in the same way: norms, residual additions, GELU and the loss by their passes over
 # memory, and parameters by the bytes of AdamW and of the conversions between formats. For the GEMMs, we assume the rate
 # of the vocabulary projection from [the lesson on alignment](../matmul/alignment.py), {{ rates.product | .0f }}
-# TFLOP/s, and for fused attention, its own recorded rate.
+# TFLOP/s, and for fused attention, its own measured rate.
 
 # %% fold="Code of the estimate"
 from tilewise.measurements import complete, printed_rows
@@ -427,7 +427,7 @@ show(
         x="estimated time [ms]",
         form=".1f",
         title="Stored attention is the largest part of an eager step; fused attention is one of the smallest",
-        caption="The estimated parts of a training step: memory-bound ones by their bytes at the rate of a recorded copy, the others by their FLOPs at recorded rates of an {machine}.",
+        caption="The estimated time of each part of a training step: for memory-bound parts, from their bytes at the bandwidth measured for a copy; for the others, from their FLOPs at rates measured on an {machine}.",
     )
 )
 
@@ -1066,7 +1066,7 @@ assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that 
 # %% [markdown]
 # ## Takeaways
 #
-# - Count a step's FLOPs from its matrices, 6 per parameter and token, plus those of attention itself. Count its bytes
+# - Count a step's FLOPs: 6 per parameter per token for its matrices, plus those of attention itself. Count its bytes
 #   pass by pass.
 # - Attention with stored scores and probabilities takes {{ missed.passes }} passes and {{ alone.stored | .0f }} ms of
 #   the eager step, while the GEMMs outside attention take {{ alone.products | .0f }} ms. A compiler fuses the passes

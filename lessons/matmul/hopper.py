@@ -483,8 +483,8 @@ publish(
 # %% [markdown]
 # ## Two consumer warpgroups: fewer bytes per FLOP
 #
-# Why two consumers? With a 64 × 256 output tile, each SM has to load {{ small.per_clock | .0f }} bytes from the L2 in
-# every cycle of its tensor cores. A second consumer with 64 more rows reuses the same tile of B. That leaves
+# Why two consumers? With a 64 × 256 output tile, each SM has to load {{ small.per_clock | .0f }} bytes from the L2 for
+# every cycle of tensor-core work. A second consumer with 64 more rows reuses the same tile of B. That leaves
 # {{ large.per_clock | .0f }} bytes per cycle.
 #
 # A consumer thread needs {{ task.sums }} registers for its accumulators alone, while a producer needs very few, so

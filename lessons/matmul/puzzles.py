@@ -73,8 +73,8 @@ puzzle("matmul/deadlock")
 # %% [markdown]
 # ## Async proxy and TMA store
 #
-# Ordinary stores fill a buffer, and the TMA reads it. You need four steps between the two and after the read, and their
-# order matters.
+# Ordinary stores fill a buffer, and the TMA reads it. Besides the TMA store itself, you need two steps before it and
+# two after it, and their order matters.
 
 # %%
 puzzle("matmul/proxy")

@@ -182,8 +182,9 @@ try_it(lambda M, N: product(M, N, 32), kernels.matmul_fp32, M=(1, 64, 128), N=[6
 # %% [markdown]
 # ## Freeing the accumulators from consecutive registers
 #
-# A 16-byte store takes its four values from four consecutive registers. So the compiler places four accumulators of a
-# row in consecutive registers, already in the loop. That leaves it less freedom to choose a bank for each accumulator.
+# A 16-byte store takes its four values from four consecutive registers. So the compiler keeps four accumulators of a
+# row in consecutive registers throughout the loop, not just for the store. That leaves it less freedom to choose a bank
+# for each accumulator.
 #
 # If you add zero to each accumulator before the store, only the sums need consecutive registers:
 #

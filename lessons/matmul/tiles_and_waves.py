@@ -587,8 +587,8 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # with 1,792 rows and columns takes {{ puzzle.before }} tiles of 256 × 128, and one with 1,793 takes {{ puzzle.after }},
 # which is {{ puzzle.last }} more than the GPU has SMs.
 #
-# Choose sizes and tiles so that you get just under a multiple of the number of SMs, or many waves. In a launch of $w$
-# waves, an almost empty last one wastes at most $1/w$ of the time.
+# Choose sizes and tiles so that the number of tiles is just under a multiple of the number of SMs, or so large that
+# there are many waves. In a launch of $w$ waves, an almost empty last one wastes at most $1/w$ of the time.
 
 # %% [markdown]
 # ## The answer

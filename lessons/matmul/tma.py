@@ -249,10 +249,10 @@ show(
 # %% [markdown]
 # ## Swizzles: three address bits
 #
-# A tile of 64 BF16 columns has rows of 128 bytes, which cover all 32 banks exactly once. So the 16-byte
-# chunks at the same position of each row are in the same four banks. `ldmatrix` and the tensor cores read such chunks
-# from eight rows at a time. In [the lesson on tensor cores](matrix_units.py), the kernel permuted the chunks by hand. The TMA does that during the copy, if
-# the tensor map says so.
+# A tile of 64 BF16 columns has rows of 128 bytes, which cover all 32 banks exactly once. So the 16-byte chunks at the
+# same position in each row are in the same four banks. `ldmatrix` and the tensor cores read such chunks from eight rows
+# at a time. In [the lesson on tensor cores](matrix_units.py), the kernel permuted the chunks by hand. The TMA does that
+# during the copy, if the tensor map says so.
 #
 # The rule is easiest to state in terms of address bits. In a byte's offset within the tile, bits 4 to 6 select the 16-byte chunk within a
 # 128-byte line, and bits 7 to 9 the line within a group of eight. The 128-byte swizzle replaces bits 4 to 6 with their exclusive OR with bits 7 to 9:
@@ -787,9 +787,9 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 # %% [markdown]
 # ## How many stages?
 #
-# Little's law predicts how many you need. With one block per SM, each SM receives STAGES × 4 KiB in each memory
-# latency, until memory bandwidth becomes the limit. Doubling the stages should halve the time at first and then stop
-# helping. Here are the times for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
+# Little's law predicts how many you need. With one block per SM, each SM receives STAGES × 4 KiB per memory latency,
+# until memory bandwidth becomes the limit. Doubling the stages should halve the time at first and then stop helping.
+# Here are the times for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
 
 # %% fold="Code of the measurement"
 ROWS, COLS = 132 * 32, 16384

@@ -611,8 +611,8 @@ publish(budget={"even": EVEN, "left": EVEN - 128, "all": 384 * EVEN, "after": 12
 #
 # - `wgmma` multiplies 64 × 16 by 16 × N with operands in shared memory, each described by an address, a swizzle mode and up to two offsets between swizzle atoms.
 # - With a 128-byte swizzle, a K-major operand has SBO = 1,024 and a step of 32 bytes. An MN-major one has SBO = 1,024,
-#   LBO = the size of a sub-tile of 64 columns, a step of 2,048 bytes and transpose bit 1. Buffers are aligned to 1,024
-#   bytes.
+#   LBO = the size of a sub-tile of 64 columns, a step of 2,048 bytes and its transpose bit set to 1. Buffers are
+#   aligned to 1,024 bytes.
 # - D has the layout that A needs, so chained multiplications stay in registers. Issue a fence after you've written
 #   registers, commit the group, and don't touch accumulators or operands before the wait.
 #

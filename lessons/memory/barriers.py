@@ -1,7 +1,7 @@
 # ---
 # title: Shared memory, barriers and races
 # needs: [kernels/first_kernel, machine/warps]
-# summary: "A block of 256 threads adds up 256 values. How often do its threads have to wait for each other, and what if they don't?"
+# summary: "A block of 256 threads adds up 256 values. How many times do its threads have to wait for each other, and what happens if they don't?"
 # description: "Shared memory, __syncthreads and __syncwarp, races and uninitialised reads: what goes wrong when each barrier is missing, found and measured, and the tools that find the fault."
 # date: 2026-11-23
 # tags: [barriers, races, shared memory, reduction]

@@ -12,7 +12,7 @@
 # overflowed. Where did the other {{ ones.lost | , }} go?
 #
 # You'd still like to use 16 bits: many kernels spend their time on memory traffic, and 16 bits halve it. Which values
-# can be short, and which have to stay in 32 bits?
+# can be stored in 16 bits, and which have to stay in 32?
 
 # %% [markdown]
 # ## FP16 and FP32 accumulators
@@ -290,8 +290,8 @@ show(
 # significant bits and FP32 has 24, so only the additions round.
 #
 # ??? definition "Mixed precision"
-#     Using a short format for storage and multiplication, and a longer one for accumulators and other
-#     values that need it.
+#     Using a narrow format for storage and multiplication, and a wider one for accumulators and other values that need
+#     it.
 
 # %% fold="Code of the check"
 factors = np.random.default_rng(3).integers(0, 0x7C00, (2, 100_000)).astype(np.uint16).view(np.float16)
@@ -520,7 +520,7 @@ show(
 # %% [markdown]
 # With 16 bytes per load in both formats, FP16 takes {{ relu.ratio | .0% }} of FP32's time, as predicted. With one
 # element per load, it takes {{ relu.naive_ratio | .0% }}: at 2 bytes per load, the [warps on an
-# SM](../speed/occupancy.py) can't keep enough bytes in flight. So when you switch to a shorter format, \vectorise the
+# SM](../speed/occupancy.py) can't keep enough bytes in flight. So when you switch to a narrower format, \vectorise the
 # loads too.
 
 # %% [markdown]
@@ -1059,7 +1059,7 @@ show(
 )
 
 # %% [markdown]
-# From FP32 on the P100 to INT8 on the B200, the peak grew by a factor of {{ grown.all | .0f }}. The shorter format
+# From FP32 on the P100 to INT8 on the B200, the peak grew by a factor of {{ grown.all | .0f }}. The narrower format
 # explains a factor of {{ grown.format }}. Plain FP32 has also gained a factor of {{ grown.fp32 | .0f }}. The remaining
 # {{ grown.matrix | .0f }}× comes from tensor cores.
 
@@ -1072,7 +1072,7 @@ show(
 # %% [markdown]
 # ## Takeaways
 #
-# - Store in short formats and accumulate in FP32: the first saves bytes, the second keeps long sums accurate.
+# - Store in narrow formats and accumulate in FP32: the first saves bytes, the second keeps long sums accurate.
 # - FP16 has more precision; BF16 has the range of FP32. $e^x$ overflows FP16 at {{ over.fp16 | .1f }} and BF16 and FP32
 #   at {{ over.fp32 | .1f }}, so a softmax subtracts the maximum first.
 # - INT8 with one scale per row has a small error, {{ matvec.error_8 | .1% }} on normally distributed weights, until an
@@ -1081,9 +1081,9 @@ show(
 # %% [markdown]
 # ## In your own kernel
 #
-# In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: only if it's high can a shorter storage
-# format alone speed up the kernel. If it falls after the change, widen your loads. Compare the results with a float64
-# reference on real data, and look for FP16 arithmetic in long sums with
+# In Nsight Compute, check `dram__throughput.avg.pct_of_peak_sustained_elapsed`: only if it's high can a narrower
+# storage format alone speed up the kernel. If it falls after the change, widen your loads. Compare the results with a
+# float64 reference on real data, and look for FP16 arithmetic in long sums with
 # `smsp__sass_thread_inst_executed_op_hadd_pred_on.sum` and `smsp__sass_thread_inst_executed_op_hfma_pred_on.sum`.
 
 # %% fold="Code of the exercise, with three wrong answers that the tests reject"
@@ -1135,4 +1135,4 @@ exercise(
 )
 
 # %% [markdown]
-# Short formats make each trip to memory cheaper. [Kernel fusion](fusion.py) saves whole trips.
+# Narrow formats make each trip to memory cheaper. [Kernel fusion](fusion.py) saves whole trips.

@@ -324,12 +324,12 @@ agree(weighted_sum_shared, WEIGHTED_SUM_SHARED, [part("sum", *size) for size in 
 # %% [markdown]
 # ## Predict, then measure
 #
-# Start from Kernel 3's recorded steps. The scores still take {{ fourth.scores_us | us }}. Split over eight warps, the
-# weighted sum has as many threads as the score kernel and makes the same number of requests for the same number of
-# sectors, so it should take the same time. In softmax, the loops shrink from {{ fourth.column_passes | , }} iterations
-# per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }} shuffles, so memory traffic should determine the
-# time, {{ fourth.softmax_us | .1f }} µs. Together with Kernel 3's time for transposing, that makes
-# {{ fourth.expected_us | us }}, versus {{ fourth.before_us | us }} for Kernel 3.
+# We start from the measured times of Kernel 3's steps. The scores still take {{ fourth.scores_us | us }}. Split over
+# eight warps, the weighted sum has as many threads as the score kernel and makes the same number of requests for the
+# same number of sectors, so it should take the same time. In softmax, the loops shrink from
+# {{ fourth.column_passes | , }} iterations per thread to {{ fourth.block_passes }}, plus {{ fourth.shuffles }}
+# shuffles, so memory traffic should determine the time, {{ fourth.softmax_us | .1f }} µs. Together with Kernel 3's time
+# for transposing, that makes {{ fourth.expected_us | us }}, versus {{ fourth.before_us | us }} for Kernel 3.
 
 # %% fold="Code of the prediction"
 STEPS = ("turn", "scores", "softmax", "sum")

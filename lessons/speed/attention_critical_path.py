@@ -347,11 +347,11 @@ publish(
 #   {{ softmax.sms }} SMs: at most one SM in four has any work. Each load touches 32 sectors, one per lane, and with a
 #   single resident warp per SM, nothing hides its latency. Here the critical path determines the time, but each of its
 #   iterations is slow.
-# - **The loads of the scores have to queue.** The critical path of the scores is only {{ path.scores }} iterations
+# - **The scores kernel's loads have to queue.** The critical path of the scores is only {{ path.scores }} iterations
 #   long, but at N = 1,024, more than a million threads share the SMs. What limits this kernel is Brent's other term,
 #   work divided by processors, and the work that matters here is loads, not arithmetic.
 #
-# How long should the loads of the scores take? In each iteration, a warp reads 33 different 128-byte lines: 1 of $Q$
+# How long should the scores kernel's loads take? In each iteration, a warp reads 33 different 128-byte lines: 1 of $Q$
 # and 32 of $K$. The data sheet doesn't say how many lines an SM's L1 cache can look up per cycle; assume one. Then
 # {{ lines.millions | .0f }} million lines take {{ lines.us | .0f }} µs on {{ softmax.sms }} SMs at the boost clock.
 # That's {{ lines.fraction | .0%}} of the recorded {{ step.scores | .0f }} µs, which fits the assumption without proving

@@ -11,7 +11,7 @@
 # Add two arrays of 2²⁴ elements in one launch. Now do it again in pieces of {{ piece | , }} elements, with one launch
 # per piece. How much slower is it?
 #
-# According to the roofline, it isn't slower at all: the roofline counts bytes and FLOP and knows nothing about the
+# According to the roofline, it isn't slower at all: the roofline counts bytes and FLOPs and knows nothing about the
 # host. Make your guess before you read on. Many programs work like this: PyTorch's eager mode launches a kernel for
 # nearly every operation, however small. In such a program, a better kernel may not help at all.
 
@@ -542,8 +542,8 @@ if np.isfinite(LOAD):
 # wait. The only way out is to copy fewer bytes.
 #
 # [^rate]: The kernel stays far below the arithmetic peak, because each of its multiply-adds reads three \registers.
-#     With a constant as one operand, as in `chains` from the [roofline lesson](roofline.py), the same loop runs much
-#     faster.
+#     With a constant as one operand, as in the `chains` kernel from the [roofline lesson](roofline.py), the same loop
+#     runs much faster.
 
 # %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
 OF_ARGUMENTS = "v = v * factor + addend;"
@@ -697,7 +697,7 @@ assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
 #
 # One ratio says how close a training step comes to the arithmetic peak, whatever the bottleneck: *model FLOP
 # utilisation* (MFU), introduced with [PaLM](https://arxiv.org/abs/2204.02311) (Chowdhery et al.). Count the operations
-# that the model's mathematics needs, about six per parameter and token,[^six] and divide by what the device could have
+# that the model's mathematics needs, about six per parameter per token,[^six] and divide by what the device could have
 # done in the same time at its peak.
 #
 # [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix multiplications add

@@ -345,7 +345,7 @@ FOUND["permuted in place"] = 1
 # %% [markdown]
 # ## A tile without its corners
 #
-# A stencil loads a tile with a border of one element: first the interior, and then the four sides, which are loaded by
+# A stencil loads a tile with a halo one element wide: first the interior, and then the four sides, which are loaded by
 # the threads along the edge. A 3 × 3 stencil needs the four corners as well. If no thread loads them, the element in
 # each corner of every tile is computed from whatever an earlier block left in shared memory.
 

@@ -298,7 +298,7 @@ assert list(LAUNCHES) == list(LABELS)
 publish(launch={"cap": CAP, "ballast": BALLAST, "small": SMALL})
 
 # %% [markdown]
-# Before you profile, count: run the transpose with other paddings. Which of them has no bank conflict?
+# Before you profile, count: run the transpose with other paddings. Which of them have no bank conflicts?
 
 # %% fold="Code of the run"
 from tilewise import try_it
@@ -1042,7 +1042,7 @@ publish(
 # %% [markdown]
 # ## Takeaways
 #
-# - Take a timeline first, then profile one kernel. In its profile, start with Speed of Light: it names the busy unit.
+# - Record a timeline first, then profile one kernel. In its profile, start with Speed of Light: it names the busy unit.
 # - A busy unit may be doing wasted work. Compare each count with what the task needs: DRAM bytes, sectors per
 #   request, wavefronts, instructions per element.
 # - Read stall reasons last, and only if no unit is busy. The warps of a kernel at peak bandwidth also wait for

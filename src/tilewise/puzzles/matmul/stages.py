@@ -80,8 +80,8 @@ PUZZLE = Puzzle(
     task="""
     A single warp loads tiles and sums them. The kernel was written for two stages; now there are
     four. Keep three loads in flight while the warp sums a tile. No `empty` mbarrier is needed, since
-    the warp itself knows when it has read a stage. The code that's given waits at the end for
-    the last phase of each of the four stages.
+    the warp itself knows when it has read a stage. At the end, the code provided waits for the
+    last phase of each of the four stages.
     """,
     launch="one block of 32 threads for every 32 rows.",
     code=CODE,

@@ -71,10 +71,10 @@ PUZZLE = Puzzle(
     name="speed/sides",
     title="Divergence: one kind of work per warp",
     task="""
-    Elements with an even index need `even_work`, those with an odd index `odd_work`. If neighbouring
-    lanes process neighbouring elements, every warp diverges and executes both functions. Choose `i`
-    and `odd` so that each warp does only one kind of work and each element is still processed by
-    exactly one thread.
+    Elements with an even index need `even_work`, and those with an odd index need `odd_work`. If
+    neighbouring lanes process neighbouring elements, every warp diverges and executes both functions.
+    Choose `i` and `odd` so that each warp does only one kind of work and each element is still
+    processed by exactly one thread.
     """,
     launch="a one-dimensional grid of blocks of 64, 128 or 256 threads, rounded up to cover n elements.",
     code=CODE,
