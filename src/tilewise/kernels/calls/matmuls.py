@@ -189,7 +189,7 @@ WGMMA_TILES = (
     _hopper_tile(2, 160, 6, 2, 1, 0.365, 0.365, transposed=1),
     _hopper_tile(2, 192, 5, 2, 1, 0.421, 0.421),
     _hopper_tile(2, 256, 4, 1, 1, 0.582, 0.582, 4),
-    _hopper_tile(2, 192, 4, 1, 1, 0.714, 0.714, parts=2),
+    _hopper_tile(2, 192, 4, 1, 1, 0.8, 0.8, parts=2),
     _hopper_tile(3, 64, 7, 1, 1, 0.334, 0.334, 4),
     _hopper_tile(3, 128, 5, 1, 1, 0.478, 0.478, 4),
     _hopper_tile(3, 160, 4, 1, 1, 0.527, 0.527, transposed=1),
@@ -255,6 +255,8 @@ _FP32_LESSON_US, _FP32_STEP_US = 8.49, {16: 5.28, 8: 2.8}
 """Of the lesson's FP32 kernel, beside its steps, and of a step, by columns of a thread."""
 _IN_L2, _MISSED = 50_000_000, 0.0533
 """Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
+_MANY_FLOP, _THROTTLED = 2e11, 0.08
+"""Operations beyond which these kernels take this much longer than fitted, as the GPU lowers its clock."""
 _ACROSS = (0.302, 0.242)
 """By factor: what part of a step's time it adds, for its part of the bytes, where each piece of 128 bytes
 that TMA loads is in two lines of the L2 cache."""
@@ -339,6 +341,7 @@ def _tiles(
 
     def wgmma(one: Tile, split: int) -> float:
         slower = _MISSED if one.settings["PAIR"] == 1 and 2 * k * (m + n) > _IN_L2 else 0.0
+        slower += _THROTTLED if 2 * m * n * k > _MANY_FLOP else 0.0
         lengths = zip(_ACROSS, across, (one.high, one.wide), strict=True)
         slower += sum(part * lines for part, does, lines in lengths if does) / (one.high + one.wide)
         return _time(one, split, sizes, 1, _WGMMA, slower, row)
