@@ -438,3 +438,15 @@ def test_how_to_read_says_how_times_are_estimated() -> None:
         in said
     )
     assert all(f"{minutes} minutes per {kind}" in said for kind, minutes in MINUTES.items())
+
+
+def test_a_definition_keeps_the_commands_of_its_formulas_and_loses_the_marks_of_everyday_words(
+    project: Any,
+) -> None:
+    lesson = project.lesson(
+        "# %% [markdown]\n" + '# ??? definition "Warp"\n#     A \\lane of $P \\circ Q$.\n'
+    )
+    course = Course.of([lesson])
+    (term,) = course.terms.terms
+    assert term.first_sentence_markdown == "A lane of $P \\circ Q$."
+    assert "A lane of $P \\circ Q$." in page.glossary(course)

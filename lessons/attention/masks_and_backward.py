@@ -110,7 +110,7 @@ show(
 # So in our case, {{ tile.kept_mb | .0f }} MB of $L$ and $\delta$ replace {{ tile.stored_gb | .1f }} GB of $P$.
 #
 # ??? definition "δ"
-#     In attention's backward pass, the sum over a row of $P \circ dP$. It equals the sum over the same row of $dO \circ O$.
+#     In attention's backward pass, the sum over a row of $P ∘ dP$. It equals the sum over the same row of $dO ∘ O$.
 
 # %% [markdown]
 # ## Two kernels without atomics

@@ -805,7 +805,7 @@ show(
         form=".0f",
         key=False,
         title="A Hilbert curve keeps tiles of one wave close together",
-        caption="C as 16 × 16 tiles in three orders. The darker the green, the later the tile.",
+        caption="C as 16 × 16 tiles in three orders. The greener a tile, the later it is.",
         alt="Three squares of 16 by 16 tiles, coloured by their position in the list: row-major, in groups of eight rows, along a Hilbert curve.",
     )
 )

@@ -6,13 +6,12 @@ In: a course. Out: Markdown with a little HTML.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from tilewise.build.installation import Package
 from tilewise.build.page.layout import GLOSSARY, href, page_link, source_link, source_path
-from tilewise.build.page.prose import Edit, edited, rewritten_link
+from tilewise.build.page.prose import Edit, edited, rewritten_link, without_escapes
 from tilewise.build.page.reading_time import reading_time
 from tilewise.build.run import LessonRun
 from tilewise.course.lesson import Lesson
@@ -201,4 +200,4 @@ def _portable(term: Term, lesson: Lesson) -> str:
     title, _, body = text.partition("\n")
     indent = len(title) - len(title.lstrip()) + 4
     body = "\n".join(line[indent:] for line in body.split("\n")).strip("\n")
-    return re.sub(r"\\(?=[^\W\d_])", "", body)
+    return without_escapes(body)
