@@ -1181,7 +1181,7 @@ if complete(RATES):
 # (data sheet, {{ task.peak | .0f }} TFLOP/s). That's {{ beside.at_4096 | .1% }} of the throughput of cuBLAS when called
 # through `torch.matmul`; at 8,192, it's {{ beside.at_8192 | .1% }}. But cuBLAS ran a single algorithm, chosen by its
 # heuristics. On an H200, we also timed the ten that cuBLASLt proposes. From 2,048 to 8,192, the kernel reaches
-# {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of the throughput of the best one: a tie.
+# {{ best_of_ten.least | .1% }} to {{ best_of_ten.most | .1% }} of the throughput of the best one: a tie. We didn't time CUTLASS.
 #
 # What about the hardware limit? On that H200, `wgmma` on operands that stay in shared memory reaches
 # {{ unfed.tflop | .0f }} TFLOP/s. At 8,192, the kernel reaches {{ unfed.reached | .0% }} of that: its tensor cores are
