@@ -1,7 +1,7 @@
 // In: tables, code blocks and formulas that may be wider than the screen. Out: those that do scroll can be reached and
 // scrolled by keyboard, and say what they are; those that do not stay out of the tab order.
 
-const SCROLLS = ".tw-table, .tw-hazard-source, .md-typeset__scrollwrap, .tw-math, pre > code";
+const SCROLLS = ".tw-table, .tw-hazard-source, .md-typeset__scrollwrap, table.tw-plain, .tw-math, pre > code";
 
 /** Around a line of code, in widths of a character, which is 0.6 of the letters' size. */
 const AROUND = 3;
@@ -32,7 +32,7 @@ function markAll(boxes) {
 function mark(box, scrolls) {
   if (!scrolls) return box.removeAttribute("tabindex");
   box.tabIndex = 0;
-  if (box.matches("code")) return;
+  if (box.matches("code, table")) return;
   box.role = "region";
   box.ariaLabel ??= box.querySelector("caption")?.textContent.trim() || (box.matches(".tw-math") ? "Formula" : "Table");
 }
