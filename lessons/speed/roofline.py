@@ -208,8 +208,8 @@ show(
 #
 # Plot the second formula against $I$, and you get the *roofline* of [Williams, Waterman and
 # Patterson](https://doi.org/10.1145/1498765.1498785): a slope where memory limits the rate, then a flat ceiling where
-# arithmetic does. They meet at the *ridge point*, $I = F/B$. Both axes are logarithmic, because intensities range from
-# less than 0.1 to several hundred.
+# arithmetic does. The two intersect at the *ridge point*, $I = F/B$. Both axes are logarithmic, because
+# intensities range from less than 0.1 to several hundred.
 #
 # ??? definition "Roofline"
 #     The upper bound on a program's rate as a function of its intensity: the arithmetic rate or

@@ -23,6 +23,8 @@ _NUMBER = re.compile(r"\{\{(?P<inside>[^\n]*?)\}\}")
 _BLOCK = re.compile(r"[ \t]*\?\?\?\+?[ \t]+definition\b")
 _DEFINITION = re.compile(_BLOCK.pattern + r'[ \t]*"(?P<title>[^"]*)"[ \t]*$')
 _WORD = re.compile(r"[^\W_]+")
+ESCAPED = re.compile(r"\\(?=[^\W\d_])")
+"""The mark before an everyday word."""
 _NO_NAME = frozenset("<>{}[]`*$\\")
 
 
@@ -192,6 +194,12 @@ def _definition(names: tuple[str, ...], body: str, place: Place, path: str) -> D
 def masked_prose(source: str) -> str:
     """A text in lower case, all but plain prose blanked, as long as it was."""
     return _cell_prose(source).masked
+
+
+def without_escapes(text: str) -> str:
+    """Markdown without the marks that make a term an everyday word; formulas and code keep theirs."""
+    marks = {found.start() for found in ESCAPED.finditer(masked_prose(text))}
+    return "".join(character for at, character in enumerate(text) if at not in marks)
 
 
 @lru_cache(maxsize=4096)

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewise.course.lesson import Lesson
-from tilewise.course.prose import Definition, Prose
+from tilewise.course.prose import Definition, Prose, without_escapes
 
 _WORD = re.compile(r"[^\W_]+")
-_ESCAPE = re.compile(r"(\$[^$]+\$)|\\(?=[^\W\d_])")
-"""The mark of an everyday word; formulas, which keep their commands, are taken whole."""
 _MARKUP = re.compile(
     r"!?\[([^\]]*)\]\([^)]*\)|\[\^[^\]]*\]|\{:?\s*[.#][^}]*\}|(?<![\w\\])[*_]{1,3}|[*_]{1,3}(?!\w)|`"
 )
@@ -49,7 +47,7 @@ class Term:
         """The first sentence of its definition as written, without footnotes and escapes."""
         paragraph = re.sub(r"\[\^[^\]]*\]", "", self.definition.body.split("\n\n")[0])
         sentence = _SENTENCE.split(" ".join(paragraph.split()), maxsplit=1)[0]
-        return _ESCAPE.sub(lambda match: match[1] or "", sentence)
+        return without_escapes(sentence)
 
     @property
     def first_sentence(self) -> str:

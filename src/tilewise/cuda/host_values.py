@@ -215,9 +215,9 @@ def scope_of(outside: str, function: str = "") -> Scope:
                 body = body.rpartition(":")[2].strip() if "?" in body else ""
             if body and not _INPUT.search(body):
                 text, name = form.format(body), one["name"]
-                if _ZERO.fullmatch(own.get(name, "")) and not re.search(rf"\b{name}\b", text):
-                    own[name] = text  # declared with 0, and given its value later
-                own.setdefault(name, text)
+                is_empty = _ZERO.fullmatch(own.get(name, ""))  # declared with 0, and given its value later
+                if name not in own or (is_empty and not re.search(rf"\b{name}\b", text)):
+                    own[name] = text
     for one in _POINTERS.finditer(function):
         for name in re.findall(r"(?<!\*)\*\s*(\w+)", one["names"]) if one["type"] in _SIZES else ():
             values.setdefault(name, one["type"])  # what its elements are, for sizeof alone

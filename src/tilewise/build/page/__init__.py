@@ -19,11 +19,12 @@ from tilewise.build.page.course_map import course_map
 from tilewise.build.page.frame import front_matter, further, glossary, hardware, head, terms
 from tilewise.build.page.layout import asset, beside
 from tilewise.build.page.markers import hide_marker_lines, tell_lines
-from tilewise.build.page.prose import prose_cells, quoted_numbers, without_escapes
+from tilewise.build.page.prose import prose_cells, quoted_numbers
 from tilewise.build.page.reading_time import minutes
 from tilewise.build.run import LessonRun
 from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
+from tilewise.course.prose import without_escapes
 from tilewise.course.rules.terms import check_terms
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.provenance_links import provenance_id, provenance_list

@@ -19,7 +19,7 @@ from tilewise.build.page.markers import line_mark
 from tilewise.course.lesson import Cell, Lesson
 from tilewise.course.mask import spans
 from tilewise.course.order import Course
-from tilewise.course.prose import Definition, Mention, masked_prose
+from tilewise.course.prose import ESCAPED, Definition, Mention
 from tilewise.course.terms import Term, Use
 from tilewise.course.typed_numbers import sourced
 from tilewise.errors import LessonError, raise_all
@@ -28,7 +28,6 @@ from tilewise.measurements.provenance_links import provenance_link
 Edit = tuple[int, int, str]
 COMPARED = ("times_first", "share_of_library")
 """Values of a variant that rest on another one's time, too."""
-_ESCAPED = re.compile(r"\\(?=[^\W\d_])")
 _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
 _NO_BLOCK = ("[^", "*[", ":", "</", "///")
 """How lines begin that continue a block or leave nothing where they stand."""
@@ -74,7 +73,7 @@ def prose_cells(
             text = _number(quoted, stale, by_machine)
         edits[mention.place.cell].append((mention.place.start, mention.place.end, text))
     for index, masked in lesson.prose.masked:
-        edits[index] += [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)]
+        edits[index] += [(match.start(), match.end(), "") for match in ESCAPED.finditer(masked)]
         edits[index] += sourced(lesson.cells[index].source)
         edits[index] += _line_marks(lesson.cells[index])
     return {index: edited(lesson.cells[index].source, changes) for index, changes in edits.items()}
@@ -109,12 +108,6 @@ def quoted_numbers(
                 errors.append(error)
     raise_all(errors)
     return found
-
-
-def without_escapes(text: str) -> str:
-    """Markdown from a cell's output without the marks that make a term an everyday word."""
-    masked = masked_prose(text)
-    return edited(text, [(match.start(), match.end(), "") for match in _ESCAPED.finditer(masked)])
 
 
 def edited(source: str, edits: Sequence[Edit]) -> str:

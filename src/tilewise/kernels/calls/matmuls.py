@@ -256,7 +256,7 @@ _FP32_LESSON_US, _FP32_STEP_US = 8.49, {16: 5.28, 8: 2.8}
 _IN_L2, _MISSED = 50_000_000, 0.0533
 """Bytes of the 16-bit factors beyond which a block that loads all of B alone takes this much longer."""
 _MANY_FLOP, _THROTTLED = 2e11, 0.08
-"""Operations beyond which these kernels take this much longer than fitted, as the GPU lowers its clock."""
+"""Operations beyond which these kernels take longer than modelled, and how much is added, as a part."""
 _ACROSS = (0.302, 0.242)
 """By factor: what part of a step's time it adds, for its part of the bytes, where each piece of 128 bytes
 that TMA loads is in two lines of the L2 cache."""
