@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import os
 import runpy
 import sys
 from dataclasses import replace
@@ -58,7 +59,8 @@ class Recorder:
         self._ended: dict[str, Any] = {}
 
     def install(self) -> None:
-        """Have every launch come through here."""
+        """Have every launch come through here, on one core as in a page."""
+        os.environ["TILEWISE_CORES"] = "1"
         for module in (tilewise.simulator, simulator_run):
             module.launch = self.launch  # type: ignore[attr-defined]
         simulator_run.Memory = self._remembered  # type: ignore[attr-defined]

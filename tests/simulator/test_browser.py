@@ -64,8 +64,9 @@ def test_structures_are_laid_out_for_pointers_of_32_bits() -> None:
         "writable": [12, "i32", 1],
         "id": [16, "i32", 1],
         "words": [20, "u32", 1],
-        "unset": [24, "i32", 1],
-        "skew": [28, "i32", 1],
+        "claims": [24, "u32", 1],
+        "unset": [28, "i32", 1],
+        "skew": [32, "i32", 1],
     }
     assert structures["Ins"]["size"] == INSTRUCTION.itemsize
     assert structures["Launch"]["fields"]["grid"][1:] == ["i32", 3]

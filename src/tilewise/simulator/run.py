@@ -16,9 +16,10 @@ import numpy as np
 
 from tilewise.cuda.shared_arrays import shared_arrays
 from tilewise.errors import LessonError
-from tilewise.simulator.engine import machine
+from tilewise.simulator.engine import cores, machine
+from tilewise.simulator.engine.machine import Findings
 from tilewise.simulator.engine.memory import Memory, shared_owners, watched_values
-from tilewise.simulator.engine.shared import COUNTERS, HAZARD, HAZARD_KINDS, Launch
+from tilewise.simulator.engine.shared import ACCESS, HAZARD_KINDS, Launch
 from tilewise.simulator.engine.state import State
 from tilewise.simulator.engine.trace import WATCH, Accesses, Trace, Watched
 from tilewise.simulator.frontend import Entry
@@ -35,8 +36,6 @@ MAX_STEPS = 80_000_000
 """Warp instructions after which a launch counts as endless: some ten seconds of this machine."""
 SM_COUNT = 132
 _MOST_TOGETHER = 128
-_MAX_HAZARDS = 64
-_MAX_NOTES = 8
 IGNORABLE = ("uninitialised", "race", "shuffle", "undelivered", "overwritten", "proxy")
 """Kinds of hazards that a launch may be told to pass over: those about values, not about where it goes."""
 
@@ -147,25 +146,16 @@ def launch(
         compiled = replace(module.kernels[entry.name], function=entry.function)
     program = compiled.program
     state = state or entry.module.state
-    try:
-        memory = Memory(program, entry.parameters, arguments, entry.parameter_names, entry.read_only, state)
-    except MemoryError:
-        raise _no_memory(entry) from None
-    counts = np.zeros((len(program.lines) or 1, len(COUNTERS)), np.uint64)
-    found, noted = np.zeros(_MAX_HAZARDS, HAZARD), np.zeros(_MAX_NOTES, HAZARD)
     blocks = _marked(trace.blocks, grid[0] * grid[1] * grid[2]) if trace else None
     warps = _marked(trace.warps, 32) if trace else None
     releases = np.zeros(grid[0] * grid[1] * grid[2], np.uint16) if program.fences else None
     owners = shared_owners(program, shared_bytes)
     cluster = _together(compiled, grid) if program.grid_sync else compiled.cluster
-    description = Launch(
+    shape = Launch(
         code=program.code.ctypes.data,
         n_code=len(program.code),
         consts=program.constants.ctypes.data,
         units=program.units,
-        params=memory.parameters.ctypes.data,
-        buffers=ctypes.cast(memory.table, ctypes.c_void_p),
-        n_buffers=len(memory.table),
         grid=(ctypes.c_int32 * 3)(*grid),
         block=(ctypes.c_int32 * 3)(*block),
         shared_bytes=len(owners),
@@ -175,12 +165,6 @@ def launch(
         global_grain=program.global_grain,
         releases=None if releases is None else releases.ctypes.data,
         entry=0,
-        counts=counts.ctypes.data,
-        n_lines=len(counts),
-        hazards=found.ctypes.data,
-        max_hazards=_MAX_HAZARDS,
-        notes=noted.ctypes.data,
-        max_notes=_MAX_NOTES,
         collect=int(hazards == "collect"),
         tracing=int(trace is not None),
         max_steps=max_steps,
@@ -192,7 +176,26 @@ def launch(
         ignored=sum(1 << number for number, kind in HAZARD_KINDS.items() if kind in ignore),
         agents=int(program.agents or cluster != (1, 1, 1)),
     )
-    status, accesses, printed = machine.run(description)
+
+    def begin() -> tuple[Launch, Memory, Findings]:
+        try:
+            memory = Memory(
+                program, entry.parameters, arguments, entry.parameter_names, entry.read_only, state
+            )
+        except MemoryError:
+            raise _no_memory(entry) from None
+        description, findings = Launch.from_buffer_copy(shape), Findings(len(program.lines) or 1)
+        memory.write_into(description)
+        findings.write_into(description)
+        return description, memory, findings
+
+    description, memory, findings = begin()
+    status, accesses, printed = machine.DONE, np.zeros(0, ACCESS), ""
+    many = cores.count() if trace is None and cores.may_spread(program, memory) else 1
+    if many == 1 or not cores.run(description, memory, findings, many):
+        if many > 1:
+            description, memory, findings = begin()
+        status, accesses, printed = machine.run(description)
     print(printed, end="", flush=bool(printed))
     if status == machine.NO_MEMORY:
         raise _no_memory(entry)
@@ -202,15 +205,15 @@ def launch(
         kernel=entry.title,
         grid=grid,
         block=block,
-        counts=Counts.of(counts.sum(axis=0)),
-        lines={line: Counts.of(row) for line, row in zip(program.lines, counts, strict=False)},
-        hazards=tuple(describer.hazard(row) for row in found[: description.n_hazards]),
+        counts=Counts.of(findings.counts.sum(axis=0)),
+        lines={line: Counts.of(row) for line, row in zip(program.lines, findings.counts, strict=False)},
+        hazards=tuple(describer.hazard(row) for row in findings.hazards[: description.n_hazards]),
         accesses=memory.accesses(accesses[accesses["kind"] != WATCH], program.lines),
         buffers=memory.names,
         clock_is_not_time=bool(description.used_clock),
         source=entry.module.source,
         watched=watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
-        notes=tuple(describer.note(row) for row in noted[: description.n_notes]),
+        notes=tuple(describer.note(row) for row in findings.notes[: description.n_notes]),
         printed=printed,
         dtypes=memory.dtypes(declared) if trace else (),
         shared_shapes={name: one.shape for name, one in declared.items() if one.shape},

@@ -48,6 +48,7 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; }
             if (p) { order_lanes(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; } }
         else if (space == SPACE_GLOBAL) global |= 1u << l;
+        if (global && L->spread) { B->stop = STOPPED; return; }  // its order is that of the blocks
         u64 x = size == 8 ? REG64(in->b)[l] : REG(in->b)[l], y = in->sub == A_cas
             ? (size == 8 ? REG64(in->c)[l] : REG(in->c)[l]) : 0;
         if (p && space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words) order_global(B, in, w, l,

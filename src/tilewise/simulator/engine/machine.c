@@ -73,6 +73,11 @@ static int begin_room(Block *B, Cluster *C, int rank) {
     return 1;
 }
 
+// The cluster to run next, which is `otherwise` where no other machine takes some.
+static s64 following(const Cluster *C, s64 otherwise) {
+    return C->L->next ? __atomic_fetch_add(C->L->next, 1, __ATOMIC_RELAXED) : otherwise;
+}
+
 // Makes room for the blocks that run together; null where there is none.
 static Cluster *begin(Launch *L) {
     Cluster *C = calloc(1, sizeof(Cluster));
@@ -81,7 +86,7 @@ static Cluster *begin(Launch *L) {
     const int size = L->cluster[0] * L->cluster[1] * L->cluster[2];
     C->blocks = calloc((size_t)size, sizeof(Block));
     if (!C->blocks) return 0;
-    C->size = size;
+    C->size = size; C->number = following(C, 0);
     for (int rank = 0; rank < size; rank++) if (!begin_room(&C->blocks[rank], C, rank)) return 0;
     const size_t words = (size_t)C->blocks[0].clocks;
     C->met = calloc(words, 4); C->meeting_clock = calloc(words, 4);
@@ -149,7 +154,7 @@ int tw_run(Launch *L) {
     for (int rank = 0; rank < C->size; rank++) C->blocks[rank].stop = 0;
     L->limit = L->last = L->steps + L->slice < L->max_steps ? L->steps + L->slice : L->max_steps;
     for (const s64 clusters = (s64)L->grid[0] * L->grid[1] * L->grid[2] / C->size; C->number < clusters;
-        C->number++) {
+        C->number = following(C, C->number + 1)) {
         if (!C->running) begin_cluster(C);
         if (L->agents) { const int stop = run_cluster(C); if (stop) return stop; }
         else { run_block(C->blocks); if (C->blocks->stop) return C->blocks->stop; }

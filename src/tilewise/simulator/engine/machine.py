@@ -24,18 +24,21 @@ import numpy as np
 
 from tilewise.simulator.compile.toolchain import ToolchainError, cache_folder, unwritable, zig
 from tilewise.simulator.engine import built
-from tilewise.simulator.engine.shared import ACCESS, Launch, numbers
+from tilewise.simulator.engine.shared import ACCESS, COUNTERS, HAZARD, Launch, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-_STATUS = numbers("STATUS")
-STOPPED, NO_MEMORY, TOO_MANY_STEPS = (_STATUS[name] for name in ("STOPPED", "NO_MEMORY", "TOO_MANY_STEPS"))
-"""What ``tw_run`` returns, beside a run to the end."""
+DONE, STOPPED, NO_MEMORY, TOO_MANY_STEPS, PAUSED = (
+    numbers("STATUS")[name] for name in ("DONE", "STOPPED", "NO_MEMORY", "TOO_MANY_STEPS", "PAUSED")
+)
+"""What ``tw_run`` returns."""
 SLICE = 5_000_000
 """Warp instructions between two looks at Python's signals."""
+_MAX_HAZARDS = 64
+_MAX_NOTES = 8
 _CALLS = ("tw_run", "tw_end", "calloc", "free")
 _WASM = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor", "-Wl,--strip-all"),
@@ -46,6 +49,25 @@ _WASM = (
 
 class MachineError(RuntimeError):
     """The machine could not be built."""
+
+
+class Findings:
+    """Where a machine writes what it counts and finds.
+
+    Args:
+        lines: how many rows of counters.
+    """
+
+    def __init__(self, lines: int) -> None:
+        self.counts = np.zeros((lines, len(COUNTERS)), np.uint64)
+        self.hazards = np.zeros(_MAX_HAZARDS, HAZARD)
+        self.notes = np.zeros(_MAX_NOTES, HAZARD)
+
+    def write_into(self, launch: Launch) -> None:
+        """Have a launch write here."""
+        launch.counts, launch.n_lines = self.counts.ctypes.data, len(self.counts)
+        launch.hazards, launch.max_hazards = self.hazards.ctypes.data, len(self.hazards)
+        launch.notes, launch.max_notes = self.notes.ctypes.data, len(self.notes)
 
 
 def prepare() -> Path:
@@ -154,15 +176,16 @@ def _loaded() -> ctypes.CDLL:
 
 
 @cache
-def _library() -> ctypes.CDLL:
-    library = _loaded()
-    library.tw_run.argtypes = [ctypes.POINTER(Launch)]
-    library.tw_run.restype = ctypes.c_int
-    library.tw_end.argtypes = [ctypes.POINTER(Launch)]
-    library.tw_end.restype = None
-    library.tw_free.argtypes = [ctypes.c_void_p]
-    library.tw_free.restype = None
-    return library
+def library() -> ctypes.CDLL:
+    """The compiled machine, loaded."""
+    loaded = _loaded()
+    loaded.tw_run.argtypes = [ctypes.POINTER(Launch)]
+    loaded.tw_run.restype = ctypes.c_int
+    loaded.tw_end.argtypes = [ctypes.POINTER(Launch)]
+    loaded.tw_end.restype = None
+    loaded.tw_free.argtypes = [ctypes.c_void_p]
+    loaded.tw_free.restype = None
+    return loaded
 
 
 def run(launch: Launch) -> tuple[int, NDArray[np.void], str]:
@@ -170,11 +193,10 @@ def run(launch: Launch) -> tuple[int, NDArray[np.void], str]:
 
     It runs in slices, between which Python sees to its signals: Ctrl-C ends a launch.
     """
-    library = _library()
     launch.slice = SLICE
     accesses, text = np.zeros(0, ACCESS), ""
     try:
-        while (status := library.tw_run(ctypes.byref(launch))) == _STATUS["PAUSED"]:
+        while (status := library().tw_run(ctypes.byref(launch))) == PAUSED:
             pass
         if launch.n_accesses:
             size = launch.n_accesses * ACCESS.itemsize
@@ -182,9 +204,9 @@ def run(launch: Launch) -> tuple[int, NDArray[np.void], str]:
         if launch.n_text:
             text = ctypes.string_at(launch.text, launch.n_text).decode(errors="replace")
     finally:
-        library.tw_free(launch.accesses)
+        library().tw_free(launch.accesses)
         launch.accesses = None
-        library.tw_end(ctypes.byref(launch))
+        library().tw_end(ctypes.byref(launch))
     return status, accesses, text
 
 

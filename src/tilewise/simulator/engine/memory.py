@@ -6,6 +6,7 @@ machine's rows of accesses turned into elements and values. Bounds are checked i
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from tilewise.cuda.shared_arrays import Shared
 from tilewise.cuda.tensor_map import MAP_BYTES, TensorMap
 from tilewise.cuda.variables import shown_name
 from tilewise.simulator.decode.program import Program
-from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYTES, Buffer, numbers
+from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYTES, Buffer, Launch, numbers
 from tilewise.simulator.engine.state import State
 from tilewise.simulator.engine.trace import GLOBAL, SHARED, Accesses, Watched
 from tilewise.simulator.ptx.ptx import Variable, type_bytes
@@ -144,6 +145,11 @@ class Memory:
             if buffer.data in written:
                 buffer.words = written[buffer.data].ctypes.data
         self.watched = written
+
+    def write_into(self, launch: Launch) -> None:
+        """Have a launch run on this memory."""
+        launch.params = self.parameters.ctypes.data
+        launch.buffers, launch.n_buffers = ctypes.cast(self.table, ctypes.c_void_p), len(self.table)
 
     def write_back(self) -> None:
         """Copy what the kernel left into the arrays given, and keep its variables for the next launch."""

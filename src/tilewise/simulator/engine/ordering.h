@@ -9,6 +9,15 @@
 
 #define MANY 0xffffffffu  // several blocks read the word
 
+// A Watch stays in registers where nothing takes its address: what reads it has to be inlined.
+#define INLINED static inline __attribute__((always_inline))
+
+// Writes down what was done with words of a watched buffer, for several machines that share a launch: see
+// simulator/spread.py.
+INLINED void claim(u8 *claims, s64 from, s64 to, int changed) {
+    for (s64 at = from; claims && at <= to; at++) claims[at] |= changed ? CHANGED : TOUCHED;
+}
+
 static int released_since(const Block *B, u32 block, u16 release) {  // block: number + 1
     return B->acquired && B->L->releases && (block == MANY || B->L->releases[block - 1] > release);
 }
@@ -27,8 +36,10 @@ static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s
     Launch *L = B->L; Warp *W = &B->warps[w];
     const int shift = __builtin_ctz((u32)L->global_grain), atomic = kind == KIND_ATOMIC || (in->flags & SYNC);
     const u32 me = (u32)B->block + 1, stamp = (u32)L->steps;
+    const s64 first = offset >> shift, last = (offset + size - 1) >> shift;
+    claim(L->buffers[buffer].claims, first, last, kind != KIND_LOAD && !idle);
     if (idle) return;
-    for (s64 at = offset >> shift; at <= (offset + size - 1) >> shift; at++) {
+    for (s64 at = first; at <= last; at++) {
         Word *s = &L->buffers[buffer].words[at];
         if (kind == KIND_LOAD && atomic) continue;
         if (s->write_block && !(s->atomic && (atomic || kind == KIND_LOAD))) {
@@ -63,17 +74,14 @@ static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s
     }
 }
 
-// A Watch stays in registers where nothing takes its address: what reads it has to be inlined.
-#define INLINED static inline __attribute__((always_inline))
-
 // What the accesses of one instruction to a watched buffer have in common.
 typedef struct {
-    Word *words; const u32 *vc; u32 me, now, bit, stamp; s32 shift, buffer; u16 line, release; u8 warp, plain;
+    Word *words; u8 *claims; const u32 *vc; u32 me, now, bit, stamp; s32 shift, buffer; u16 line, release; u8 warp, plain;
 } Watch;
 
 INLINED Watch watch(const Block *B, const Ins *in, int w, int buffer) {
     const Launch *L = B->L; const u32 *vc = B->warps[w].vc;
-    return (Watch){L->buffers[buffer].words, vc, (u32)B->block + 1, vc[w], 1u << w, (u32)L->steps,
+    return (Watch){L->buffers[buffer].words, L->buffers[buffer].claims, vc, (u32)B->block + 1, vc[w], 1u << w, (u32)L->steps,
         __builtin_ctz((u32)L->global_grain), buffer, (u16)in->line,
         L->releases ? L->releases[B->block] : 0, (u8)w, !(in->flags & SYNC)};
 }
@@ -99,8 +107,9 @@ INLINED int is_plain(const Watch *t, Word *s, int kind) {
 // As order_global, for a load or store: nearly all take a few comparisons.
 INLINED void order_watched(Block *B, const Ins *in, int w, int lane, const Watch *t, s64 offset, int size,
     int kind, int idle) {
-    if (idle) return;
     s64 at = offset >> t->shift; const s64 last = (offset + size - 1) >> t->shift;
+    claim(t->claims, at, last, kind != KIND_LOAD && !idle);
+    if (idle) return;
     if (t->plain && (kind == KIND_LOAD || at == last)) {  // a load may be taken in twice, a store may not
         while (at <= last && is_plain(t, &t->words[at], kind)) at++;
         if (at > last) return;
