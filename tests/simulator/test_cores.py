@@ -193,6 +193,15 @@ def test_what_depends_on_the_order_of_blocks_runs_on_one_core(monkeypatch, sprea
     assert not any(spread)
 
 
+def test_without_memory_for_another_machine_one_core_does_it(monkeypatch, spread):
+    def none_left(machine):
+        raise MemoryError
+
+    monkeypatch.setattr(cores._Machine, "another", none_left)
+    same(monkeypatch, LEAVES_EARLY, [np.zeros(1000, np.float32)], 1000, grid=16, block=64)
+    assert spread == [False] * 3
+
+
 def test_the_environment_says_how_many_cores(monkeypatch):
     own = cores.count()
     for stated, number in (("1", 1), ("0", 1), ("100000", own), ("all", own), ("", own)):

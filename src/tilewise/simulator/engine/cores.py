@@ -79,6 +79,8 @@ def run(launch: Launch, memory: Memory, findings: Findings, cores: int) -> bool:
             return False
         if any(one.launch.n_hazards for one in machines) or _order_matters(machines):
             return False
+    except MemoryError:  # for one machine there may be enough
+        return False
     finally:
         for one in machines:
             library().tw_end(ctypes.byref(one.launch))
