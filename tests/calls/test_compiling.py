@@ -11,8 +11,8 @@ from tilewise.kernel.nvrtc import compile_kernel
 from tilewise.kernels.calls.arrays import C_TYPES
 from tilewise.kernels.calls.attentions import choose as choose_attention
 from tilewise.kernels.calls.launching import GENERAL, general, published
-from tilewise.kernels.calls.matmuls import FP32_TILES, MMA_TILES, WGMMA_TILES
-from tilewise.kernels.calls.matmuls import choose as choose_matmul
+from tilewise.kernels.calls.matmul_choices import FP32_TILES, MMA_TILES, WGMMA_TILES
+from tilewise.kernels.calls.matmul_choices import choose as choose_matmul
 from tilewise.kernels.calls.softmaxes import choose as choose_softmax
 
 pytestmark = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
@@ -39,7 +39,7 @@ SETTINGS = {
         for at in range(2)
     ],
     "matmul_hopper": [
-        {**one.settings, "SPLIT": 1, "CLUSTER": one.settings["PAIR"]}
+        {**one.settings, "SPLIT": 1, "CLUSTER": one.settings["CLUSTER_M"] * one.settings["CLUSTER_N"]}
         | {"A_COLUMNS": 1, "B_ROWS": 0, "ACTIVATION": 2, "WIDE": 1}
         | {"Number": C_TYPES[kind], "HALF": int(kind == "float16")}
         for one in WGMMA_TILES

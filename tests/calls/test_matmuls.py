@@ -22,9 +22,10 @@ from tests.calls.layouts import (
 )
 from tilewise import kernels
 from tilewise.cuda.kernel_source import KernelError
-from tilewise.kernels.calls import matmuls
+from tilewise.kernels.calls import matmul_choices, matmuls
 from tilewise.kernels.calls.launching import Choice
-from tilewise.kernels.calls.matmuls import ACTIVATIONS, FP32_TILES, MMA_TILES, WGMMA_TILES, choose
+from tilewise.kernels.calls.matmul_choices import FP32_TILES, MMA_TILES, WGMMA_TILES, choose
+from tilewise.kernels.calls.matmuls import ACTIVATIONS
 
 CASES = given(
     leading=st.sampled_from([((), ()), ((3,), (3,)), ((2, 1), (3,)), ((), (2, 2)), ((0,), (0,))]),
@@ -85,11 +86,28 @@ def test_the_fast_kernels_on_sizes_that_no_tile_divides(m, n, k, layouts, kind):
 def test_every_tile_of_wgmma(monkeypatch, tile):
     one = WGMMA_TILES[tile]
     settings = {**one.settings, "SPLIT": one.splits[-1]}
-    monkeypatch.setattr(matmuls, "_tiles", lambda *sizes: Choice("general/matmul_hopper", "", settings))
+    monkeypatch.setattr(
+        matmul_choices, "_tiles", lambda *sizes: Choice("general/matmul_hopper", "", settings)
+    )
     right_matmul(((), ()), 150, 70, 140, ("plain", "plain"), "bfloat16", "relu", True, 1)
     layouts = ("plain" if one.settings["TRANSPOSED"] else "permuted", "permuted")
     right_matmul(((), ()), 72, 264, 64 * one.splits[-1], layouts, "float16", None, False, 1)
     right_matmul(((), ()), 170, 71, 200, layouts, "bfloat16", "gelu", True, 1)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_tiles_in_bands_of_rows_that_do_not_divide_them(monkeypatch, rows):
+    one = next(one for one in WGMMA_TILES if one.settings["CLUSTER_M"] * one.settings["CLUSTER_N"] == 4)
+    choice = Choice("general/matmul_hopper", "", {**one.settings, "SPLIT": 1})
+    monkeypatch.setattr(matmul_choices, "_tiles", lambda *sizes: choice)
+    monkeypatch.setattr(matmuls, "_band", lambda columns: rows)
+    right_matmul(
+        ((), ()), 5 * one.high + 3, 3 * one.wide + 1, 70, ("plain", "plain"), "bfloat16", None, True, 1
+    )
+
+
+def test_a_band_has_some_32_blocks_and_1_to_8_rows():
+    assert [matmuls._band(columns) for columns in (1, 4, 8, 16, 32, 200)] == [8, 8, 4, 2, 1, 1]
 
 
 @pytest.mark.parametrize("tile", range(len(MMA_TILES)))
@@ -98,7 +116,7 @@ def test_every_tile_of_mma(monkeypatch, tile):
     for at, split in enumerate((1, one.splits[-1])):
         settings = {**one.settings, "SPLIT": split}
         choice = Choice("general/matmul_mma", "", settings, {"pads": 0})
-        monkeypatch.setattr(matmuls, "_tiles", lambda *sizes, choice=choice: choice)
+        monkeypatch.setattr(matmul_choices, "_tiles", lambda *sizes, choice=choice: choice)
         right_matmul(((), ()), 150, 71, 330, ("plain", "offset"), "bfloat16", "silu", True, at)
         right_matmul(((3,), ()), 38, 132, 66, ("permuted", "permuted"), "float16", None, False, at)
         right_matmul(((2,), (2,)), 40, 72, 128, ("padded", "plain"), "float16", "gelu", True, at)
@@ -111,7 +129,7 @@ def test_every_tile_of_mma(monkeypatch, tile):
 )
 def test_a_result_may_begin_at_any_element(monkeypatch, kernel, tile, past):
     choice = Choice(kernel, "", {**tile.settings, "SPLIT": 1}, {"pads": 0})
-    monkeypatch.setattr(matmuls, "_tiles", lambda *sizes: choice)
+    monkeypatch.setattr(matmul_choices, "_tiles", lambda *sizes: choice)
     a, b = (np.random.default_rng(one).integers(-3, 4, (2, 35, 35)).astype(np.float16) for one in (1, 2))
     room = np.full(2 * 35 * 35 + 16, 7, np.float16)
     kernels.matmul(a, b, out=room[past:][: 2 * 35 * 35].reshape(2, 35, 35))
@@ -148,7 +166,7 @@ def test_infinities_and_nans_stay_in_their_rows_and_columns():
 def test_every_tile_in_fp32(monkeypatch, tile, split):
     settings = {**FP32_TILES[tile].settings, "SPLIT": split}
     choice = Choice("general/matmul_fp32", "", settings)
-    monkeypatch.setattr(matmuls, "_tiles_fp32", lambda *sizes: choice)
+    monkeypatch.setattr(matmul_choices, "_tiles_fp32", lambda *sizes: choice)
     right_matmul(((), ()), 70, 67, 100, ("plain", "offset"), "float32", "gelu", True, 1)
     right_matmul(((), ()), 33, 72, 40, ("plain", "plain"), "float32", None, False, 1)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.errors import nearest
-from tilewise.kernels.calls import attentions, matmuls, softmaxes, sums, transposes
+from tilewise.kernels.calls import attentions, matmul_choices, softmaxes, sums, transposes
 from tilewise.kernels.calls.arrays import STORED
 from tilewise.kernels.calls.attentions import Problem
 from tilewise.kernels.calls.launching import Choice, capability
@@ -190,9 +190,16 @@ def _matmul(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> Work:
     if b[-2] != k:
         raise ValueError(f"the inner extents {k} and {b[-2]} differ")
     matrices = math.prod(leading)
-    loads = (matmuls.load(2 * k), matmuls.load(2 * n))
-    arch, plain = capability(), n % 8 == 0
-    choice = matmuls.choose(m, n, k, dtype, matrices=matrices, arch=arch, plain=plain, loads=loads, pads=True)
+    loads = (matmul_choices.load(2 * k), matmul_choices.load(2 * n))
+    choice = matmul_choices.choose(
+        *(m, n, k, dtype),
+        matrices=matrices,
+        arch=capability(),
+        plain=n % 8 == 0,
+        loads=loads,
+        pads=True,
+        across=(loads[0] == 16 and k % 64 != 0, loads[1] == 16 and n % 64 != 0),
+    )
     moved = _bytes(dtype, math.prod(a) + math.prod(b) + matrices * m * n)
     return Work(choice, moved, 2.0 * matrices * m * n * k, _units(dtype), sizes={"M": m, "N": n, "K": k})
 
