@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tilewise.simulator.decode.program import Program
     from tilewise.simulator.engine.memory import Memory
 
-FIRST_SLICE = 200_000
-"""Warp instructions before other cores join in: some 15 ms."""
+FIRST_SLICE = 50_000
+"""Warp instructions before other cores join in: some 4 ms."""
 _ATOMICS = COUNTERS.index("ga_requests")
 _MOST_BYTES = 1 << 30
 """For the history of watched words, of which each machine has its own."""
