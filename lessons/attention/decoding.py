@@ -52,7 +52,6 @@ from tilewise.measurements import (
     complete,
     medians_us,
     printed_errors,
-    printed_numbers,
     printed_rows,
     recorded_device,
 )
@@ -100,7 +99,6 @@ publish(
     model={
         "heads": HEADS,
         "kv": KV_HEADS,
-        "group": HEADS // KV_HEADS,
         "keys": 32768,
         "key_bytes": cache_bytes(1, 1, 1),
         "mb": cache_bytes(1, 32768) / 1e6,
@@ -1123,12 +1121,6 @@ for batch, label, first_us in printed_rows(
     US[AS_PRINTED[label], int(batch)] = first_us
 
 
-def without_hint(gpu):
-    """The time at batch 16 without the L2 prefetch hint, over the time with it, as recorded on a GPU."""
-    times = printed_numbers("attention/decoding", "batches", r"batch 16, \d+ keys, (.+): ([\d.]+) us \[", gpu)
-    return times["fragments, rows not ahead"] / times["fragments"]
-
-
 SHOWN = {PER_KEY: "lane", TENSOR: "tile", NO_HINT: "block", CUDNN: "ink", FLASH_2: "muted"}
 BATCHES = text_record("attention/decoding", "batches")
 BATCHES_ON = device(BATCHES.provenance["device"]) if BATCHES else GPU
@@ -1186,10 +1178,6 @@ publish(
     of_copy={f"at_{batch}": US[COPIED, batch] / US[TENSOR, batch] for batch in KEYS}
     | {f"plain_{batch}": US[COPIED, batch] / US[NO_HINT, batch] for batch in KEYS}
     | {f"cudnn_{batch}": US[COPIED, batch] / US[CUDNN, batch] for batch in KEYS},
-    hint={
-        "h100_more": without_hint("NVIDIA H100 80GB HBM3") - 1,
-        "h200_less": 1 - without_hint("NVIDIA H200"),
-    },
 )
 
 

@@ -72,7 +72,7 @@ from tilewise.measurements import (
     recorded_device,
 )
 from tilewise.measurements.attention import attention, attention_so_far
-from tilewise.models import bound, device, stated
+from tilewise.models import device
 
 alpha = np.exp(1.0 - 3.0)
 check(
@@ -557,7 +557,7 @@ publish(
         "matrix_mb": 4 * 1024**2 / 1e6,
         "others_mb": 4 * 4 * 1024 * 128 / 1e6,
         "long": 2**17,
-    },
+    }
 )
 
 # %% [markdown]
@@ -1075,16 +1075,8 @@ show(
 )
 _, products, _, _, _ = one_block(FLASH_TILES)
 EIGHT_ROWS = flash_rows_kernel(128, 4, 8, 8)
-few_keys = rows_case(8, 64, 128, constant(64, value=0.0), rows=8, parts=4)
-rows_issued = EIGHT_ROWS.on(few_keys).simulate().counts.issued / 8  # for 8 keys, per block
 slowest = max(cycles["64 x 128, 4 x 8 per thread"].values())
-least = bound(stated(GPU), bytes_moved=4 * 4 * 1024 * 128, flop=4 * 1024 * 1024 * 128)
-publish(
-    predicted={
-        "block_us": slowest / GPU.boost_mhz,
-        "arithmetic_us": least.arithmetic_us,
-    },
-)
+publish(predicted={"block_us": slowest / GPU.boost_mhz})
 
 # %% [markdown]
 # The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's only an estimate: we counted \PTX
@@ -1274,7 +1266,6 @@ active = {  # recorded on an H200
     for name, label in (("fused", "memory-efficient"), ("one_split", "one split"), ("six", "Kernel 6"))
     for one in [printed_profiles("attention/flash_forward", "counters")[f"{label}, N=1024"]]
 }
-publish(active=active)
 assert not max(active["fused"], active["one_split"]) > 0.2 and not active["six"] < 0.9, (
     "the text: SMs are idle"
 )
@@ -1465,12 +1456,6 @@ with_host = measure(
 
 # %% fold="Code of the numbers"
 host_us = medians_us(with_host)
-publish(
-    hosted={
-        "six_graph": host_us["Kernel 6 in a CUDA graph"],
-        "torch_graph": host_us["torch, three operations in a CUDA graph"],
-    }
-)
 if complete(*host_us.values()):
     in_graphs = [host_us[f"{name} in a CUDA graph"] for name in ("Kernel 6", "torch, three operations")]
     assert in_graphs[0] < in_graphs[1], "the text says that Kernel 6 is faster in a graph"

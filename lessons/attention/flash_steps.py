@@ -923,7 +923,6 @@ if complete(*at_1024.values()):
     )
 three_us = at_1024["torch, three operations"]
 turned_us, lying_us, last_us, cluster_us, best_us = (us[name, 1024] for name in VERSIONS)
-LAUNCH_US = recorded("attention_flash_steps.ceilings.launch_us")
 if complete(*us.values(), three_us):
     for N in (256, 4096):
         assert us[CLUSTERED, N] == min(us[name, N] for name in VERSIONS), "a takeaway: fastest if all fit"
@@ -939,10 +938,7 @@ publish(
         "short_us": us[BEST, 256],
         "short_torch_us": us["torch, three operations", 256],
     },
-    in_cluster={
-        "short_us": us[CLUSTERED, 256],
-        "twice_us": 2 * us[CLUSTERED, 256] - LAUNCH_US,
-    },
+    in_cluster={"short_us": us[CLUSTERED, 256]},
 )
 
 # %% [markdown]

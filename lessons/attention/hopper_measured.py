@@ -406,12 +406,8 @@ for what, label in list(unstored_us):
 publish(
     apart={"busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0]},
     late={
-        "blocks": len(LATE[WITHOUT]),
         "apart": OFFSETS[WITHOUT],
-        "without": CYCLES[WITHOUT],
         "less": 1 - CYCLES[WITHOUT] / CYCLES[TURNS],
-        "busy": BUSY[WITHOUT],
-        "busy_turns": BUSY[TURNS],
     },
 )
 

@@ -551,8 +551,6 @@ slope = (result_moved(1e-5) - result_moved(-1e-5)) / 2e-5
 found = right_gradients(arrays, DROPOUT)
 by_gradients = sum((found["d" + name] * ways[name]).sum() for name in "QKV")
 check(by_gradients, slope, rtol=1e-6, name="the gradients against a central difference")
-dropped = 1 - (found["R"][found["mask"]] > 0).mean()
-publish(dropout={"asked": 1 - KEEP, "found": dropped, "pairs": int(found["mask"].sum())})
 
 # %% [markdown]
 # ## The instruction count follows the tiles
@@ -589,7 +587,6 @@ show(
         caption="256 queries and keys, d = 16, tiles of 32: tiles visited and warp instructions executed on the simulator, each relative to a launch without a mask.",
     )
 )
-publish(keep=KEEP)
 
 # %% [markdown]
 # ## Takeaways

@@ -960,7 +960,7 @@ publish(
         "peak": PEAK,
         "stored_gb": BATCH * HEADS * TOKENS**2 * 2 / 1e9,
         "kept_mb": 2 * BATCH * HEADS * TOKENS * 4 / 1e6,
-    },
+    }
 )
 
 # %% [markdown]
@@ -1121,11 +1121,10 @@ if TIMES:
 
 
 def printed_on(gpu):
-    """What the cell above printed on a GPU, and the rates that were recorded with it."""
+    """What the cell above printed on a GPU."""
     record = Archive(lesson_root()).text_record(HERE, "gradients", device=gpu)
     assert record is not None, "the text quotes it"
-    found = {one[:3]: float(one[3]) for one in re.findall(rf"(?m)^{TIMED}", record.text)}
-    return found, record.provenance["ceilings"]
+    return {one[:3]: float(one[3]) for one in re.findall(rf"(?m)^{TIMED}", record.text)}
 
 
 def slowdown(found, N):
@@ -1133,7 +1132,7 @@ def slowdown(found, N):
     return found[str(N), "causal", "ours, heads first"] / found[str(N), "causal", "ours"] - 1
 
 
-(H100_US, H100_RATES), (H200_US, H200_RATES) = map(printed_on, ("NVIDIA H100 80GB HBM3", "NVIDIA H200"))
+H100_US, H200_US = map(printed_on, ("NVIDIA H100 80GB HBM3", "NVIDIA H200"))
 SLOWER, H200_SLOWER = slowdown(H100_US, 4096), slowdown(H200_US, 4096)
 SHORT_SLOWER, H200_SHORT_SLOWER = slowdown(H100_US, 1000), slowdown(H200_US, 1000)
 assert SLOWER > 2 * H200_SLOWER and SHORT_SLOWER > 2 * H200_SHORT_SLOWER, (
@@ -1161,7 +1160,6 @@ publish(
         "few": GPU.sms / (TOKENS / 128),
         "few_mb": GPU.sms * 128 * 2 * 128 * 2 / 1e6,
         "slower": SLOWER,
-        "memory": H200_RATES["memory_gb_per_s"] / H100_RATES["memory_gb_per_s"],
     },
     errors=printed_errors(HERE, "cuDNN", "gradients"),
 )

@@ -952,15 +952,12 @@ if complete(*us.values()):
             caption="Softmax of 16,777,216 floats on an {machine}, by row length: the time of a copy of the same bytes divided by the time of softmax. 32 elements per thread in registers, 64 in clusters.",
         )
     )
-FUSED_US = [us[FUSED, cols] for cols in (256, 1024, 4096, 16384)]
 GPU = recorded_device()
 LATENCY_NS = (
     1000
     * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
     / 65_536
 )
-# Three reads and one write of the array in the time of the copy's one and one.
-predicted_times = traffic["three"]["all"] / traffic["on_chip"]["all"]
 publish(
     hook={
         "machine": GPU.name.split()[0],
@@ -972,7 +969,6 @@ publish(
         "three_4096": us["three-pass", 4096] / us[FUSED, 4096],
         "three_16384": us["three-pass", 16384] / us[FUSED, 16384],
         "two_16384": us["online, two-pass", 16384] / us[FUSED, 16384],
-        "bandwidth_16384": predicted_times * us["a copy", 16384] / us["three-pass", 16384],
         "three_131072": us["three-pass", 131072] / us["next row prefetched, blocks of 128", 131072],
     },
     three_us={f"at_{cols}": us["three-pass", cols] for cols in (16384, *LENGTHS)},

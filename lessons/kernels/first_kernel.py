@@ -465,7 +465,6 @@ show(
         unit="µs",
     )
 )
-publish(there_and_back_us=kernel_us + copies_us, small_copies_us=lower_bounds_us(n)[1])
 
 # %% [markdown]
 # ## Block size: predict, then measure

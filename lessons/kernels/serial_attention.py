@@ -66,7 +66,6 @@ publish(
         **{f"e{j}": float(power) for j, power in enumerate(powers)},
         **{f"w{j}": float(weight) for j, weight in enumerate(tiny_weights)},
         "answer": tiny_answer,
-        "plain": 70 / 3,
     },
     overflow={"limit": float(np.log(np.finfo(np.float32).max))},
 )

@@ -349,7 +349,7 @@ publish(
         "half_more_each": int(counts[6] / UNITS),
         "busy": busy,
         "worst": float(np.max(np.abs(times / predicted_us(counts, STEPS, clock_mhz) - 1))),
-    },
+    }
 )
 
 # %% [markdown]

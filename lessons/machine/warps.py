@@ -271,12 +271,7 @@ slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "altern
 if np.isfinite(slowdowns).all():
     assert max(slowdowns) < 1.01 * min(slowdowns), "the text gives one factor, whichever lanes diverge"
     assert two_us["alternating warps"] < 1.01 * two_us["uniform"], "the text: whole warps cost nothing"
-publish(
-    two={
-        "once_us": 2 * two_us["uniform"] - two_us["alternating lanes"],
-        "split": max(slowdowns),
-    },
-)
+publish(two={"split": max(slowdowns)})
 
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the kernel is
@@ -341,18 +336,14 @@ show(
 # %% fold="Code of the numbers"
 from tilewise import check
 
-guarded = TWO_WAYS.on(branching(np.zeros(77), 3, 32)).simulate()
-guard_line = next(number for number, line in enumerate(TWO_WAYS.source.splitlines(), 1) if "i >= n" in line)
 check([issued[name] for name in SHOWN], [6, 12, 12, 12], name="iterations that a warp of each pattern runs")
 WIDTH = 48
 x_over_32 = np.arange(2 * WIDTH) % WIDTH // 32  # threadIdx.x / 32, in the order of the linearised index
 of_warp = [len(np.unique(lanes)) for lanes in x_over_32.reshape(-1, 32)]
 check(max(of_warp), 2, name="values of threadIdx.x / 32 in one warp of a block 48 threads wide")
 publish(
-    wide={"width": WIDTH, "values": max(of_warp)},
     most={"ways": 32},
     split={"one": issued["uniform"], "two": issued["one lane"]},
-    guard={"n": 77, "warps": 3, "split": guarded.lines[guard_line].divergent_branches},
 )
 
 # %% [markdown]
@@ -510,15 +501,6 @@ many = measure(
 # %% fold="Code of the figure"
 from tilewise.figures import Series, line_chart
 
-
-def busiest(ways, sms=132, schedulers=4):
-    """Shuffled: distinct paths per warp, averaged over the warps of the scheduler that has most of them to run."""
-    distinct = paths_per_warp("shuffled", ways)
-    warp = np.arange(len(distinct))
-    scheduler = warp // 8 % sms * schedulers + warp % schedulers  # blocks of 8 warps, round-robin
-    return float(np.bincount(scheduler, distinct).max() / np.bincount(scheduler).max())
-
-
 many_us = medians_us(many, "ways")
 measured = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 times = {order: {ways: many_us[order, ways] / many_us[order, 1] for ways in measured} for order in ORDERS}
@@ -527,11 +509,6 @@ for order in ORDERS:
     expected = [paths_per_warp(order, ways).mean() for ways in measured]
     lines.append(Series(order, measured, list(times[order].values())))
     lines.append(Series(f"{order}, predicted", measured, expected, role="predicted"))
-placing = np.random.default_rng(2026)
-placed = [  # the busiest scheduler again, for other placements of 16 warps on each of 528 schedulers
-    placing.permutation(paths_per_warp("shuffled", 32)).reshape(132 * 4, 16).mean(axis=1).max()
-    for _ in range(20)
-]
 once_us = (32 * many_us["interleaved", 1] - many_us["interleaved", 32]) / 31
 show(
     line_chart(
@@ -549,12 +526,6 @@ if np.isfinite(once_us):
 publish(
     many={order: {"ratio": times[order][32]} for order in ORDERS},
     sort_gain=many_us["interleaved", 32] / many_us["sorted", 32],
-    balance={"low": min(placed), "high": max(placed)},
-    last={
-        "mean": paths_per_warp("shuffled", 32).mean(),
-        "ways": busiest(32),
-        "ratio": (many_us["shuffled", 32] - once_us) / (many_us["shuffled", 1] - once_us),
-    },
 )
 
 # %% [markdown]

@@ -393,8 +393,6 @@ publish(
     parts={
         "pads": STRIDED[1793, 64, "pads"],
         "pads_new": PADS_US[1793],
-        "back": STRIDED[1793, 64, "copy back"],
-        "back_new": STRIDED[1793, 64, "copy back, by 2 rows"],
         "of_peak_large": BOUND_US[4095] / PADS_US[4095],
         "of_peak": BOUND_US[1793] / PADS_US[1793],
         "fixed": FIXED_US[1793],

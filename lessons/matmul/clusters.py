@@ -187,10 +187,7 @@ publish(
         "number": len(GPCS),
         "least": min(GPCS, default=np.nan),
         "most": max(GPCS, default=np.nan),
-        "small": sum(size < 16 for size in GPCS),
-        "small_sms": sum(size for size in GPCS if size < 16),
         "fours": FITTING[4] if GPCS else np.nan,
-        "sixteens": AT_ONCE[16],
         "sixteens_sms": 16 * AT_ONCE[16],
     },
 )
@@ -586,12 +583,6 @@ def copies(kernel):
 
 SHARED, EACH = copies(MATVEC), copies(ALONE)
 assert SHARED.shared_bytes == EACH.shared_bytes, "the blocks receive the same"
-publish(
-    multicast={
-        "sectors": SHARED.sectors,
-        "alone": EACH.sectors,
-    },
-)
 broken_table(
     MATVEC,
     {
@@ -944,7 +935,6 @@ publish(
         "steps": STEPS,
         "longest": PROLOGUES[-1],
         "longest_us": PROLOGUE_US[-1],
-        "elements": ELEMENTS,
         "base": BASE,
         "above": ABOVE.mean(),
         "saved": SAVED.mean(),
@@ -952,7 +942,7 @@ publish(
         "pdl_longest": PDL_US[-1],
         "overlapping": np.ceil(PROLOGUE_US[-1] / PDL_US[-1]),
         "wrong": WRONG["no wait"],
-    },
+    }
 )
 
 # %% [markdown]

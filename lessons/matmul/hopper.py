@@ -503,10 +503,8 @@ publish(
     small=a_slab(64, 256),
     large=a_slab(128, 256),
     pair=a_slab(128, 256, 2),
-    registers={"equal": 65_536 // 384 // 8 * 8},
     task={
         "peak": PEAK,
-        "us": 2 * 4096**3 / PEAK / 1e6,
         "sums": 64 * 256 // 128,
     },
 )
@@ -751,7 +749,6 @@ WAIT = 'if (first)\n            asm volatile("cp.async.bulk.wait_group.read 0;" 
 small = on_two(136, 264, 136)
 expect_hazard(with_fault(GEMM, FENCE, "").on(small), "proxy", line_with="tma_store_2d(c_map")
 expect_hazard(with_fault(GEMM, WAIT, "").on(small), "overwritten", line_with="stmatrix")
-publish(fast={"lines": GEMM.source.strip().count("\n") + 1})
 
 # %% [markdown]
 # ## Tile order: row-major, grouped, Hilbert
@@ -898,7 +895,6 @@ publish(
         "number": ROUNDS,
         "even": ceil_div(len(PATH), ROUNDS),
         "even_kb": slabs_of_wave(PATH, ceil_div(len(PATH), ROUNDS)) / 1024,
-        "all_kb": slabs_of_wave(PATH, SMS) / 1024,
     }
 )
 

@@ -246,8 +246,6 @@ if EXTRA:
     )
 publish(
     extra={SLUGS[name]: EXTRA.get(name, np.nan) for name in VERSIONS},
-    one_bank={SLUGS[name]: in_one_bank(found) for name, found in FFMA.items()}
-    or {SLUGS[name]: np.nan for name in VERSIONS},
     reused={SLUGS[name]: REUSED.get(name, np.nan) for name in VERSIONS},
 )
 

@@ -146,8 +146,6 @@ publish(
         "best": min(max(SQUARE[2048]), max(SQUARE[8192])),
         "odd": rate("128 × 256 tiles", 4095, 4095, 4095),
         "even": recorded(AT_4096.format("three_stages")),
-        "tiles_4097": blocks(4097, 256),
-        "odd_4097": rate("128 × 256 tiles", 4097, 4097, 4097),
     }
 )
 assert [ceil_div(blocks(n, 256), GPU.sms) for n in (4095, 4097)] == [4, 5], "the text says a fifth wave"
@@ -290,8 +288,6 @@ publish(
         "blocks_4": blocks(1024, 128, 4),
         "blocks_8": blocks(1024, 128, 8),
         "slots": 2 * GPU.sms,
-        "split_4097": 2 * 4097**3 / PARTED["split-K", 4097, 2] / 1e6,
-        "whole_4097": rate("128 × 128 tiles", 4097, 4097, 4097),
     }
 )
 

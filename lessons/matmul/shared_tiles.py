@@ -28,7 +28,7 @@ import numpy as np
 
 from tilewise import Kernel, ceil_div, check, measure, output, parallel, publish, show, tiles
 from tilewise.figures import Mark, Series, Span, line_chart, timeline
-from tilewise.measurements import complete, medians_us, recorded, recorded_device
+from tilewise.measurements import complete, medians_us, recorded_device
 from tilewise.measurements.references import matrix_product
 
 GPU = recorded_device()
@@ -599,7 +599,6 @@ def fix_up_us(tile, n):
     return saved_us(tile, n) - (US[f"{tile}, whole tiles", n] - US[f"{tile}, Stream-K", n])
 
 
-AT_4096 = "fp32_ladder.{}.m_4096_n_4096_k_4096.median"
 IDEAL = {n: waves_of(n)[0] / waves_of(n)[1] for n in SQUARES}
 if complete(US):
     for tile, width in TILE_NAMES.items():
@@ -642,7 +641,6 @@ publish(
         "before": US["cuBLAS", 4096] / US["128 × 256, whole tiles", 4096],
         "after": US["cuBLAS", 4096] / US["128 × 256, Stream-K", 4096],
         "square_8192": US["cuBLAS", 8192] / US["128 × 128, Stream-K", 8192],
-        "ladder": recorded(AT_4096.format("cublas")) / recorded(AT_4096.format("three_stages")),
     },
 )
 

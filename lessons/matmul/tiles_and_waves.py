@@ -177,10 +177,8 @@ publish(
         "tiles": tiles_of(2048, 2048, 256, 128)[0],
         "tiles_more": tiles_of(2049, 2049, 256, 128)[0],
         "more": 2049**2 / 2048**2 - 1,
-        "last": waves(153, SMS).last,
-        "idle": SMS - waves(153, SMS).last,
         "model": waves(153, SMS).waves / waves(128, SMS).waves,
-    },
+    }
 )
 
 # %% [markdown]
@@ -271,8 +269,6 @@ if STAIRS:
 publish(
     stand={
         "cycles": 40_000,
-        "us": BLOCK_US,
-        "ghz": CLOCK_GHZ,
         "two": 2 * SMS,
         "at_132": STAIRS[1, 132],
         "at_133": STAIRS[1, 133],
@@ -464,7 +460,6 @@ if complete(US):
 publish(
     work={
         "step": US["one block per SM", 385] / US["one block per SM", 384] - 1,
-        "whole_step": US["one block per SM", 512] / US["one block per SM", 384] - 1,
         "two_step": US["two blocks per SM", 385] / US["two blocks per SM", 384] - 1,
         "gain": US["one block per SM", 768] / US["two blocks per SM", 768],
         "library_step": US["cupy.matmul", 385] / US["cupy.matmul", 384] - 1,

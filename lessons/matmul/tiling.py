@@ -506,8 +506,8 @@ def loads_of(n, edge):
     return loads.lane_accesses, loads.sectors
 
 
-puzzle = {edge: loads_of(4, edge)[0] for edge in (1, 2, 4)}
-publish(puzzle={"one": puzzle[1], "two": puzzle[2], "four": puzzle[4]})
+puzzle = {edge: loads_of(4, edge)[0] for edge in (1, 2)}
+publish(puzzle={"one": puzzle[1], "two": puzzle[2]})
 EDGES = (1, 2, 4, 8, 16, 32)
 for n in (32, 64, 96):
     found = [loads_of(n, edge)[0] for edge in EDGES]
@@ -594,9 +594,6 @@ if np.isfinite(COUNTED_WAVEFRONTS):
     assert COUNTED_WAVEFRONTS == WAVEFRONTS, "the text says that the counter agrees"
 publish(
     loop={
-        "wide": LOOPS.get(32, {}).get("LDS.128", np.nan),
-        "narrow": LOOPS.get(32, {}).get("LDS", np.nan),
-        "fma": LOOPS.get(32, {}).get("FFMA.FTZ", np.nan),
         "of_8": per_fma(8),
         "of_32": per_fma(32),
     },
@@ -607,7 +604,6 @@ publish(
         "naive_us": 2 * WARP_FMAS / CYCLES_PER_US,
         "memory_32_us": far_bytes / 32 / PEAKS.memory_gb_per_s / 1e3,
     },
-    counted={"wavefronts": COUNTED_WAVEFRONTS},
 )
 
 # %% [markdown]
@@ -672,10 +668,6 @@ product_rows = measure(
 # %% fold="Code of the numbers"
 US = medians_us(product_rows, "n")
 NAIVE_US, TILED_US = US["naive", BIG], US["32 × 32 tiles", BIG]
-ONE_BLOCK_US, TWO_BLOCKS_US = (
-    recorded(f"tiles_of_a_product.{slug}.m_352_n_768_k_4096.median")
-    for slug in ("one_block_per_sm", "two_blocks_per_sm")
-)
 publish(
     seen={
         "gain": NAIVE_US / TILED_US,
@@ -684,8 +676,6 @@ publish(
         "tiled_us": TILED_US,
         "slow_8": US["8 × 8 tiles", BIG] / NAIVE_US - 1,
         "times_predicted": TILED_US / SHARED_US,
-        "of_cublas": US["cuBLAS", BIG] / TILED_US,
-        "alone": ONE_BLOCK_US / TWO_BLOCKS_US,
     }
 )
 if np.isfinite(TILED_US):

@@ -265,7 +265,6 @@ publish(
         "megabytes": 4 * N_BIG**2 / 1e6,
         "all_us": gemms_us + softmax_us,
         "sum_blocks": blocks_of(N_BIG)[1],
-        "small_blocks": " and ".join(map(str, blocks_of(256))),
         "sms": GPU.sms,
     }
 )
@@ -323,10 +322,6 @@ counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]
 COUNTED_WAVEFRONTS = counted.get("shared_load_wavefronts", np.nan) / (2 * 64 * 64 * 32 / 32)
 if np.isfinite(COUNTED_WAVEFRONTS):
     assert COUNTED_WAVEFRONTS == WAVEFRONTS, "the text says that the counter agrees"
-ONE_AND_TWO_BLOCKS_US = [
-    recorded(f"tiles_of_a_product.{slug}_per_sm.m_352_n_768_k_4096.median")
-    for slug in ("one_block", "two_blocks")
-]
 if np.isfinite(FIFTH_US):
     assert gemms_us < step_us["QKᵀ"] + step_us["PV"], "the estimate by wavefronts is not beaten"
     assert step_us["QKᵀ"] < step_us["PV"], "the text says that PV is slower"
@@ -338,8 +333,7 @@ publish(
         "wavefronts": COUNTED_WAVEFRONTS,
         "gemms_us": step_us["QKᵀ"] + step_us["PV"],
         "more": f"{step_us['PV'] / step_us['QKᵀ'] - 1:.0%}",
-        "alone": f"{np.divide(*ONE_AND_TWO_BLOCKS_US) - 1:.0%}",
-    },
+    }
 )
 
 # %% fold="Code of the figure"

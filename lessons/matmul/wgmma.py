@@ -337,9 +337,7 @@ assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "correct"
 assert "correct" not in MN.values() and MN["transpose bit 0"] == "out of bounds", "the text says so"
 WRONG = {name: result.split()[0] for name, result in MN.items()}
 publish(
-    mn={
-        "least": min((WRONG[name] for name in list(TRIED_MN)[1:4]), key=lambda share: int(share.rstrip("%"))),
-    }
+    mn={"least": min((WRONG[name] for name in list(TRIED_MN)[1:4]), key=lambda share: int(share.rstrip("%")))}
 )
 
 # %% [markdown]
@@ -586,7 +584,7 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 # %% fold="Numbers for the text"
 EVEN = 65536 // 384 // 8 * 8
 assert 128 * 24 + 256 * 240 <= 384 * EVEN <= 65536, "what is taken was given back before"
-publish(budget={"even": EVEN, "left": EVEN - 128, "all": 384 * EVEN, "after": 128 * 24 + 256 * 240})
+publish(budget={"even": EVEN, "left": EVEN - 128, "all": 384 * EVEN})
 
 # %% [markdown]
 # ## From one tile to a GEMM

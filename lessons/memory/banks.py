@@ -254,11 +254,7 @@ show(
 LOOP_US = 264 // GPU.sms * 32 * 8 * 128 / GPU.boost_mhz
 publish(
     bank_model={"of_32": wavefronts(32), "one_us": LOOP_US},
-    bank_seen={
-        "wavefront_us": (bank_us[31] - bank_us[0]) / (wavefronts(32) - 1),
-        "rest_us": bank_us[0] - LOOP_US,
-        "times_32": bank_us[31] / bank_us[0],
-    },
+    bank_seen={"wavefront_us": (bank_us[31] - bank_us[0]) / (wavefronts(32) - 1)},
 )
 
 # %% [markdown]
@@ -588,7 +584,6 @@ l1 = {
     "hits": naive_writes[f"{LOADED}_lookup_hit.sum"] / naive_writes[f"{LOADED}.sum"],
     "written": naive_reads[WRITTEN] / naive_writes[WRITTEN],
 }
-publish(l1=l1)
 assert not abs(l1["hits"] - 7 / 8) > 0.01, "the text says that eight warps share their sectors"
 assert not l1["written"] < 7, "the text says that writes gain nothing in L1"
 
@@ -700,7 +695,7 @@ if np.isfinite(ways_us).all():
     assert ways_us[5] > 1.25 * max(COPY_US, wavefronts_us[32]), "the title says that high-degree ones don't"
     assert max(COPY_US, wavefronts_us[16]) < ways_us[4] < COPY_US + wavefronts_us[16]
 publish(
-    ways_model={"copy_us": COPY_US, "of_16": wavefronts_us[16]},
+    ways_model={"copy_us": COPY_US},
     ways_seen={"four_more": ways_us[2] / ways_us[0] - 1},
     ways_both={"of_32": COPY_US + wavefronts_us[32]},
 )

@@ -703,7 +703,7 @@ publish(
         "a_warp": (price_ns[1024] - price_ns[32]) / 31,
         "steps": price_ns[256] / FMA_NS,
         "fma_ns": FMA_NS,
-    },
+    }
 )
 show(
     line_chart(
@@ -747,7 +747,7 @@ def cupy_row_sums(arrays):
     return lambda: x.sum(axis=1, out=sums)
 
 
-block_sums = measure(
+measure(
     "block_sums",
     variants={
         "one thread adds": lambda n: SUM_BY_ONE.on(summing(n)),

@@ -59,7 +59,7 @@ publish(
         "useless": 1 - 4 / 32,
         "times_8": sectors_of_stride(8) / sectors_of_stride(1),
         "times_offset": sectors_of_stride(1, offset=4) / sectors_of_stride(1),
-    },
+    }
 )
 assert [sectors_of_stride(s) for s in range(1, 65)] == [4 * min(s, 8) for s in range(1, 65)]
 

@@ -377,10 +377,7 @@ show(
         caption="The steps at N = 1024, d = 128, before and after: sectors by formula, times on an {machine}, each the difference between a run that includes the step and one that stops before it.",
     )
 )
-publish(
-    step={name: {"times": step_2_us[name] / step_3_us[name]} for name in ("scores", "softmax")},
-    third_turn={"us": step_3_us["turn"], "rows": 1024},
-)
+publish(step={name: {"times": step_2_us[name] / step_3_us[name]} for name in ("scores", "softmax")})
 
 
 # %% fold="Code of the figure"

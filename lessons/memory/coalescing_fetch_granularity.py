@@ -246,7 +246,7 @@ publish(
     jump={
         "times": reads_us["stride 16"] / reads_us["stride 8"],
         "pair": reads_us["8 of every 16 elements"] / reads_us["16 of every 32 elements"],
-    },
+    }
 )
 
 # %% [markdown]
@@ -419,14 +419,7 @@ if record is not None:
 publish(
     limit={f"of_{limit}": {f"stride_{s}": limit_us[limit, LONG, s] for s in SHOWN} for limit in LIMITS}
     | {"jump": ratio(64, 16, 8)},
-    rest={
-        "times": rest,
-        "next": ratio(32, 16, 8),
-        "of_64": ratio(64, 32, 16),
-        "short": rest_short,
-        "long_gib": 4 * 32 * LONG // 2**30,
-        "short_gib": 4 * 32 * SHORT // 2**30,
-    },
+    rest={"times": rest},
     dram=dram,
     l2={"default": dict(printed_rows(PAGE, NAME, r"^(default) limit: (\d+) bytes")).get("default", np.nan)},
 )

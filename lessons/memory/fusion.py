@@ -558,13 +558,9 @@ small_five, small_fused = TOOK["five kernels"][0], TOOK["fused"][0]
 publish(
     took={
         "ratio": five_us / fused_us,
-        "five_tb_per_s": 44 * MANY / five_us / 1e6,
-        "eager_tb_per_s": 44 * MANY / eager_us / 1e6,
         "fused_tb_per_s": 8 * MANY / fused_us / 1e6,
         "float4_tb_per_s": 8 * MANY / float4_us / 1e6,
-        "compiled_tb_per_s": 8 * MANY / compiled_us / 1e6,
         "compiled_ratio": eager_us / compiled_us,
-        "small_ratio": small_five / small_fused,
         "each_more": (small_five - small_fused) / 4,
     }
 )

@@ -1032,7 +1032,6 @@ for _, rates in list(RATES.values())[2:]:
     check(np.divide(peaks[1:], peaks[:-1]), [2.0, 2.0], rtol=0.01, name="half the bits, twice the operations")
 publish(
     grown={
-        "step": (NEWEST["8 bits, tensor cores"] / NEWEST["TF32, tensor cores"]) ** 0.5,
         "all": growth,
         "format": BITS,
         "fp32": plain,

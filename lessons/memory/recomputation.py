@@ -720,13 +720,11 @@ rates = [
 if "H100" in GPU.name and np.isfinite(rates).all():
     assert len({two_digits(rate) for rate in rates}) == 1, "the text says that all three are as fast"
 publish(
-    on_h200=on_h200,
     counted={label.replace(" ", "_"): values for label, values in COUNTS.items()},
     took={
         "ratio_kept": TOOK["store all"] / TOOK["recompute"],
         "ratio_six": TOOK["unfused"] / TOOK["recompute"],
         "gb_round": two_digits(4 * 5 * LARGE / TOOK["recompute"] / 1e3),
-        "probe": recorded("three_layers.ceilings.memory_gb_per_s"),
         "room": recorded("three_layers.torch_compile.median")
         * recorded("three_layers.ceilings.memory_gb_per_s")
         * 1e3

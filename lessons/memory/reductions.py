@@ -650,10 +650,7 @@ publish(
         "best_us": sum_us[best],
         "times_least": sum_us[best] / bound(stated(GPU), bytes_moved=4 * MANY).time_us,
         "tiles_less": 1 - sum_rate["4 x float4, one block per tile"] / sum_rate["4 x float4"],
-        "tile": 4 * 16 * 256,
-        "many_blocks": ceil_div(MANY, 4 * 16 * 256),
         "of_stated": sum_rate[best] / GPU.memory_gb_per_s,
-        "of_read": sum_rate[best] / recorded("sums.ceilings.probes.read_gb_per_s"),
     }
 )
 if sum_us[best] > 0:
@@ -866,7 +863,7 @@ def torch_dot(arrays):
     return lambda: torch.dot(x, y)
 
 
-dots = measure(
+measure(
     "dots",
     variants={
         "one pair of float4 loads": in_two(DOT_ONE, inputs=dotting),

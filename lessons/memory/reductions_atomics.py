@@ -173,17 +173,13 @@ tallies = measure(
 
 # %% fold="Code of the numbers"
 tally_us = medians_us(tallies)
-issued = {row["variant"]: (row["counted"] or {}).get("instructions", np.nan) / 256 for row in tallies.rows}
 publish(
     tallied={
-        "each_ns": 1000 * tally_us["float, one atomic per thread"] / TALLIED,
         "warp_ns": 1000 * tally_us["float, one atomic per warp"] / (TALLIED / 32),
         "integer_ns": 1000 * tally_us["integer, one atomic per thread"] / (TALLIED / 32),
         "integer_times": tally_us["float, one atomic per thread"]
         / tally_us["integer, one atomic per thread"],
         "warps_times": tally_us["float, one atomic per thread"] / tally_us["float, one atomic per warp"],
-        "float_issued": issued["float, one atomic per thread"],
-        "integer_issued": issued["integer, one atomic per thread"],
     }
 )
 if np.isfinite(list(tally_us.values())).all():

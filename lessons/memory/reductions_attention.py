@@ -392,7 +392,7 @@ def attended(Q, K, V, scale):
     return {"KT": K.T, "S": S, "P": P, "O": P @ V}
 
 
-fourth = measure(
+measure(
     "attention_reduced",
     variants={
         "Kernel 4: reduced by blocks": lambda N, d: kernel_4(attention(N, d)),

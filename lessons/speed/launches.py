@@ -117,7 +117,6 @@ def one_by_one_spans(host_us, device_us, launches=LAUNCHES):
 one_by_one_timeline = one_by_one_spans(HOST_US, DEVICE_US)
 publish(
     piece=PIECE,
-    launches=TOTAL // PIECE,
     model={
         "host_us": int(HOST_US),
         "device_us": int(DEVICE_US),
@@ -279,7 +278,6 @@ publish(
         "graph_times": graph[0] / plain[-1],
         "million_times": plain[4] / plain[-1],
         "four_million_times": plain[5] / plain[-1],
-        "graph_extra_us": (graph[4] - graph[-1]) / (TOTAL // 2**20),
         "matters": COST["one launch per piece"] * BANDWIDTH / 12 / 1e6,
     },
 )
@@ -493,13 +491,6 @@ publish(
         "work_us": WORK[2048],
         "gain": recorded("loader.sequential.steps_2048.median")
         / recorded("loader.double_buffered.steps_2048.median"),
-        "long_gain": recorded("loader.sequential.steps_8192.median")
-        / recorded("loader.double_buffered.steps_8192.median"),
-        "of_peak": recorded("loader.no_copies.steps_2048.tflop_per_s")
-        / recorded_device().peak_tflop_per_s["fp32"],
-        "chains_of_peak": recorded("chains.chains.n_1048576.tflop_per_s")
-        / recorded_device().peak_tflop_per_s["fp32"],
-        "short_fraction": WORK[512] * BATCHES / recorded("loader.double_buffered.steps_512.median"),
     }
 )
 
@@ -569,12 +560,6 @@ from tilewise.measurements.side_by_side import printed_times
 
 operands_us = printed_times("speed/launches", "operands")
 SHORTER = f"{2**22} elements, 8192 multiply-adds"
-publish(
-    operands={
-        "registers": operands_us[SHORTER, "factor and addend in registers"],
-        "constant": operands_us[SHORTER, "factor a constant"],
-    }
-)
 for label in ("factor a constant", "addend a constant", "both constants"):
     assert not operands_us[SHORTER, label] > 0.55 * operands_us[SHORTER, "factor and addend in registers"], (
         "the text says that a constant is the reason"
@@ -793,7 +778,6 @@ publish(
         "parameters": parameters / 1e6,
         "rate": rate / 1000,
         "reached": 6 * parameters * rate / 989.4e12,
-        "whole": 6 * parameters * (1 + extra) * rate / 989.4e12,
     }
 )
 

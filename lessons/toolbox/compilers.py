@@ -252,13 +252,12 @@ if gpu_here() and find_spec("torch"):
         )
 
 # %% fold="Code of the numbers"
-LONG = re.search(r"rows of 65536: (\d+) kernels, (\d+) loads", printed(HERE, "generated"))
-KERNELS, LOADS = map(int, LONG.groups()) if LONG else (np.nan,) * 2
+LONG = re.search(r"rows of 65536: (\d+) kernels", printed(HERE, "generated"))
+KERNELS = int(LONG[1]) if LONG else np.nan
 publish(
     walks={
         "rows": 2**24 // 65536,
         "long_kernels": KERNELS,
-        "long_loads": LOADS,
     }
 )
 
@@ -446,14 +445,12 @@ timed = measure(
     ),
 )
 us = medians_us(timed)
-PASS_US = 4 * 8192 * 4096 / recorded("epilogues.ceilings.probes.copy_gb_per_s") / 1e3
 BY_COMPILER = (us["PyTorch, eager"] - us["torch.compile"]) / 2
 publish(
     layer={
         "eager": us["PyTorch, eager"],
         "compiled": us["torch.compile"],
         "by_compiler": BY_COMPILER,
-        "more": BY_COMPILER / PASS_US - 1,
     }
 )
 by_hand = (us["three kernels"] - us["fused epilogue"]) / 4
@@ -619,7 +616,6 @@ agree(product_triton, PRODUCT, SOME, **near, by="Triton")
 agree(product_torch, PRODUCT, SOME, **near, by="PyTorch")
 CHOICES = printed_numbers(HERE, "choices", r"^(.*): ([\d.]+) us$")
 RATES = Numbers({label: 2 * 4096**3 / time_us / 1e6 for label, time_us in CHOICES.items()})
-OWN_US = recorded("hopper_ladder.even_waves.m_4096_n_4096_k_4096.median")
 settings = {label: rate for label, rate in RATES.items() if label != "cuBLAS"}
 SPILLED = printed_numbers(HERE, "choices", r"^(.*): \d+ registers, (\d+) spilled$")
 UNFIT = re.findall(r"(?m)^(.*): does not fit", printed(HERE, "choices"))
@@ -635,7 +631,6 @@ publish(
         "times": BEST / WORST,
         "spilled": int(SPILLED[LARGEST]) if SPILLED else np.nan,
         "of_cublas": BEST / RATES["cuBLAS"],
-        "own": recorded("hopper_ladder.cublas.m_4096_n_4096_k_4096.median") / OWN_US,
     }
 )
 

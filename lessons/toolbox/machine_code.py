@@ -170,7 +170,6 @@ added_issue_us = N_ADDED // 32 * first / SCHEDULERS / recorded("vec_add.sm_clock
 publish(
     first={
         "instructions": first,
-        "others": first - 1,
         "warps_e6": N_ADDED // 32 / 1e6,
         "schedulers": SCHEDULERS,
         "issue_us": added_issue_us,
@@ -417,7 +416,6 @@ publish(
         "near_least": min(near),
         "near_most": max(near),
         "far_least": min(far),
-        "around": read_of(64, None, "instructions") - 2 * 64,
         "issue": read_of(64, 128, "issue"),
         "spills_48": read_of(128, 48, "spilled"),
         "of_48": read_of(128, 48, "instructions"),
@@ -454,9 +452,7 @@ publish(
 # %% fold="Code of the numbers"
 from tilewise.measurements.profiling import NO_STALL, printed_profiles, stall_fractions
 
-product_us = recorded("fp32_ladder.three_stages.m_4096_n_4096_k_4096.median")
 staged = printed_profiles("matmul/register_tiles", "counters")["three stages"]
-peak = GPU.peak_tflop_per_s["fp32"]
 inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
 fma = [one for one in inner if one.name.startswith("FFMA")]
 publish(
@@ -464,10 +460,6 @@ publish(
         "instructions": len(inner) or np.nan,
         "fma": len(fma) or np.nan,
         "most": len(fma) / len(inner) if inner else np.nan,
-        "recorded": 2 * 4096**3 / product_us / 1e6 / peak,
-        "reuse": np.mean(["reuse" in one.operands for one in fma]) if fma else np.nan,
-        "idle": 1 - staged["smsp__issue_active.avg.pct_of_peak_sustained_active"] / 100,
-        "tail": 1 - staged["sm__cycles_active.avg"] / staged["sm__cycles_active.max"],
     }
 )
 waits = stall_fractions(staged)
