@@ -304,7 +304,7 @@ agree(flash_rows_torch, FLASH_ROWS, ordinary, rtol=2e-5, atol=2e-5, by="PyTorch"
 for name, inputs in difficult.items():
     got = FLASH_ROWS.on(inputs).run()
     room = 1e-2 if name.startswith("very") else 3e-5
-    check(got["O"], right_answer(got), rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
+    check(got["O"], right_answer(got), atol=room, name=f"against 64-bit NumPy: {name}")
 
 # %% [markdown]
 # Change the numbers of queries and keys. A block has 16 queries: what happens to the loads at the 17th?
@@ -386,7 +386,7 @@ def keys_outside(N, M, d, rows, keys):
 
 got = keys_outside(37, 29, 8, 16, 8).run()
 expected = attention(got["Q"], got["K"], got["V"], 0.0, got["scale"])["O"]
-check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit NumPy")
+check(got["O"], expected, atol=1e-5, name="FA1 order against 64-bit NumPy")
 
 # %% [markdown]
 # ## Memory traffic still grows with N squared
@@ -497,7 +497,7 @@ def numbers_counted(N, d, rows, keys):
         found[name] = sum(one.global_load.lane_accesses + one.global_store.lane_accesses for one in counts)
         results.append((arrays["O"], attention(*(arrays[one] for one in "QKV"), 0.0, arrays["scale"])["O"]))
     got, right = (np.stack(one) for one in zip(*results, strict=True))
-    check(got, right, rtol=0.0, atol=1e-5, name=f"all three against 64-bit NumPy, N = {N}")
+    check(got, right, atol=1e-5, name=f"all three against 64-bit NumPy, N = {N}")
     return found
 
 
@@ -533,7 +533,6 @@ show(
                 "counted",
                 [N for N in COUNTED for _ in LINES],
                 [moved for one in COUNTED.values() for moved in one.values()],
-                role="measured",
                 line=False,
             ),
         ],
@@ -1006,7 +1005,7 @@ parts = [some_parts(3, 2, 5, 3.0), some_parts(2, 1, 7, 1.0), some_parts(3, 2, 5,
 agree(combine, COMBINE, parts, rtol=1e-5, atol=1e-6)
 for name, inputs in AWKWARD.items():
     run, room = run_chain(six(FLASH_TILES, inputs)), 1e-4 if name == "large scores" else 2e-6
-    check(run["O"], right_answer(run), rtol=0.0, atol=room, name=name)
+    check(run["O"], right_answer(run), atol=room, name=name)
 
 # %% [markdown]
 # ## Three bugs: a missing factor, wait or barrier
@@ -1307,7 +1306,7 @@ launch, arrays = tiles_launch(FLASH_TILES, inputs), inputs.make() | {"stamps": n
 stamped = case(launch.grid, launch.block, launch.shared_bytes, **inputs.values, stamps=arrays["stamps"])
 with_stamps().on(stamped).simulate(arrays=arrays)
 six(FLASH_TILES, inputs)[1].run(arrays)
-check(arrays["O"], right_answer(arrays), rtol=0.0, atol=2e-6, name="Kernel 6 with stamps")
+check(arrays["O"], right_answer(arrays), atol=2e-6, name="Kernel 6 with stamps")
 
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="clocks"

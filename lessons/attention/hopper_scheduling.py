@@ -169,7 +169,6 @@ MANY = measure(
     bytes=lambda N, d, causal: tokens_heads(N, d) * N * (4 * 2 * d + 4),
     flop=many_flop,
     arithmetic="bf16_matrix",
-    counts=("sectors",),
     library={
         FLASH_2: by_sdpa("FLASH_ATTENTION"),
         CUDNN: by_sdpa("CUDNN_ATTENTION"),

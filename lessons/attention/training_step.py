@@ -186,7 +186,7 @@ def updated(n):
         p=normal(n),
         g=normal(n),
         m=normal(n),
-        v=uniform(n, low=0.0, high=2.0),
+        v=uniform(n, high=2.0),
         n=n,
         lr=0.1,
         beta1=0.9,

@@ -155,7 +155,7 @@ block = 256
 blocks = ceil_div(n, block)
 threads = blocks * block
 idle = threads - n
-check(blocks, 79, rtol=0.0, name="blocks that cover 20,000 elements")
+check(blocks, 79, name="blocks that cover 20,000 elements")
 publish(n=n, block=block, quotient=n / block)
 publish(blocks=blocks, threads=threads, idle=idle)
 
@@ -213,15 +213,10 @@ for label, kernel in {"with the bounds check": VEC_ADD, "without it": NO_GUARD}.
     a, b = np.ones(length, np.float32), np.ones(length, np.float32)
     c = np.zeros(length, np.float32)
     kernel.simulate(a, b, c, n, grid=blocks, block=block)
-    check(c[:n], np.full(n, 2.0), rtol=0.0, name=f"the first {n:,} elements, {label}")
+    check(c[:n], np.full(n, 2.0), name=f"the first {n:,} elements, {label}")
     overwritten[label] = int(np.count_nonzero(c[n:]))
 publish(overwritten=overwritten["without it"])
-check(
-    overwritten["with the bounds check"],
-    0,
-    rtol=0.0,
-    name="elements changed past the end, with the bounds check",
-)
+check(overwritten["with the bounds check"], 0, name="elements changed past the end, with the bounds check")
 
 # %% [markdown]
 # ## Host code: allocate, copy, launch, synchronise
@@ -394,7 +389,7 @@ def addition(n, block=256):
     return case(**arrays, n=n, grid=ceil_div(n, block), block=block)
 
 
-agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
+agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)])
 agree(vec_add_numba, VEC_ADD, [addition(n) for n in (1, 255, 257)], by="Numba")
 agree(vec_add_triton, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="Triton")
 agree(vec_add_torch, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], by="PyTorch")
@@ -535,12 +530,7 @@ from tilewise.measurements import recorded
 at_count_case = [row for row in added.rows if row["parameters"]["n"] == n]
 columns = [row[source] for row in at_count_case for source in ("simulated", "counted") if row[source]]
 sectors = [counts["global_load_sectors"] + counts["global_store_sectors"] for counts in columns]
-check(
-    sectors,
-    [moved // 32] * len(sectors),
-    rtol=0.0,
-    name="sectors, simulated and counted, for every block size",
-)
+check(sectors, [moved // 32] * len(sectors), name="sectors, simulated and counted, for every block size")
 launch_us = recorded("vec_add.ceilings.launch_us")
 if np.isfinite(launch_us):
     check(

@@ -174,7 +174,7 @@ show(
 
 # %%
 sizes = [(1, 1, (16, 16)), (37, 21, (16, 16)), (5, 70, (32, 8))]
-agree(mirror, MIRROR, [mirroring(*size) for size in sizes], rtol=0.0)
+agree(mirror, MIRROR, [mirroring(*size) for size in sizes])
 agree(mirror_numba, MIRROR, [mirroring(*size) for size in sizes], by="Numba")
 
 # %% fold="Code of the count"
@@ -232,7 +232,7 @@ run = NO_GUARD_ON_COL.simulate(column_of, 5, 3, grid=(2, 2), block=(4, 2), hazar
 indices = np.add.outer(np.arange(3) * 5, np.arange(8)).ravel()  # rows 0 to 2, threads 0 to 7 along x
 writes = np.bincount(indices)
 outside = sum(hazard.count for hazard in run.hazards if hazard.kind == "out of bounds")
-check(outside, writes[15:].sum(), rtol=0.0, name="writes out of bounds, reported and by hand")
+check(outside, writes[15:].sum(), name="writes out of bounds, reported and by hand")
 publish(
     short={
         "twice": int((writes[:15] == 2).sum()),
@@ -284,9 +284,9 @@ def visitors(width, height, depth, block):
 
 
 visitor, _ = visitors(4, 4, 1, (2, 2, 1))
-check(np.sort(visitor), np.arange(16), rtol=0.0, name="16 cells, 16 visitors")
+check(np.sort(visitor), np.arange(16), name="16 cells, 16 visitors")
 visitor, grid = visitors(5, 3, 2, (2, 2, 2))
-check(np.unique(visitor).size, visitor.size, rtol=0.0, name="30 cells, 30 visitors")
+check(np.unique(visitor).size, visitor.size, name="30 cells, 30 visitors")
 blocks = int(np.prod(grid))
 publish(volume={"cells": visitor.size, "blocks": blocks, "threads": blocks * 8})
 
@@ -335,7 +335,7 @@ for shape in [(256, 1), (32, 8), (16, 16), (8, 32), (4, 64), (2, 128), (1, 256)]
     in_all = counts.global_load.sectors + counts.global_store.sectors
     rows.append([f"{shape[0]} x {shape[1]}", sectors_per_warp(shape), counted, in_all])
 formula, counted = np.array([row[1:3] for row in rows]).T
-check(counted, formula, rtol=0.0, name="sectors per warp, formula and count, for all seven shapes")
+check(counted, formula, name="sectors per warp, formula and count, for all seven shapes")
 columns = [
     "block, x × y",
     "sectors per load, formula",

@@ -447,7 +447,7 @@ for stretch in (1, 40):  # at 40, softmax without the maximum would overflow
         launch.run(arrays)
     expected = reference(arrays["Q"], arrays["K"], arrays["V"], arrays["scale"])["O"]
     name = f"Kernel 2 against 64-bit NumPy, queries times {stretch}"
-    check(arrays["O"], expected, rtol=0.0, atol=2e-6 * stretch, name=name)
+    check(arrays["O"], expected, atol=2e-6 * stretch, name=name)
 assert arrays["S"].max() > np.log(np.finfo(np.float32).max), (
     "queries times 40 must overflow without the maximum"
 )

@@ -67,7 +67,7 @@ print("after 4 loads: line", end[0])
 # %% fold="Code of the check"
 from tilewise import check
 
-check(end[0], 2, rtol=0.0, name="the line after four loads")
+check(end[0], 2, name="the line after four loads")
 
 # %% [markdown]
 # Follow more links. After how many loads is the thread back at line 0, and how many sectors has it loaded by then?
@@ -476,7 +476,7 @@ def ring(lines):
     return case(ring=words, **numbers, grid=ceil_div(lines, 8), block=256)
 
 
-agree(lay_ring, LAY_RING, [ring(1), ring(32), ring(300)], rtol=0.0)
+agree(lay_ring, LAY_RING, [ring(1), ring(32), ring(300)])
 
 
 # %% fold="Code of the checks"
@@ -518,7 +518,7 @@ def half_way(lines):
     return case(ring=made, loads=lines // 2, end=end, grid=1, block=1)
 
 
-agree(chase, CHASE, [half_way(30), half_way(77), half_way(210)], rtol=0.0)
+agree(chase, CHASE, [half_way(30), half_way(77), half_way(210)])
 
 # %% fold="Code of the measurement"
 from tilewise import measure

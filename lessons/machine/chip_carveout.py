@@ -270,7 +270,7 @@ print(sums)
 # %% fold="Code of the checks"
 from tilewise import agree, check, uniform
 
-check(sums, 2 * values.sum(axis=1), rtol=0.0, name="sums of three values, twice")
+check(sums, 2 * values.sum(axis=1), name="sums of three values, twice")
 
 
 def rereading(blocks, threads, words, rounds):

@@ -397,8 +397,8 @@ SHAPES = (
     (1, 1, 1, 2, 8),
     (6, 5, 8, 6, 5),  # rows shorter than a piece
 )
-agree(restride, BY_ELEMENTS, [moved(*shape, lane_elements=1) for shape in SHAPES], rtol=0.0)
-agree(restride, BY_PIECES, [moved(*shape) for shape in SHAPES], rtol=0.0)
+agree(restride, BY_ELEMENTS, [moved(*shape, lane_elements=1) for shape in SHAPES])
+agree(restride, BY_PIECES, [moved(*shape) for shape in SHAPES])
 
 # %% [markdown]
 # The bounds check in `word_at` matters. If the number of elements is odd, the last one fills only half a word, and a
@@ -636,7 +636,7 @@ def both(n):
     return case(**arrays, **room, n=n, stride=p, grid=(ceil_div(p * p // 8, 1024), 2), block=256)
 
 
-agree(pad_both, PAD_BOTH, [both(n) for n in (1, 8, 17, 31, 93, 100)], rtol=0.0)
+agree(pad_both, PAD_BOTH, [both(n) for n in (1, 8, 17, 31, 93, 100)])
 
 # %% needs="gpu torch" record="odd_products" fold="Code of the four ways"
 if gpu_here() and find_spec("torch"):

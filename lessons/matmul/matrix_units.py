@@ -810,12 +810,7 @@ products = measure(
 )
 
 # %% fold="Code of the figure"
-check(
-    PLAIN_WAVEFRONTS,
-    COSTS["through shared memory"]["banks"],
-    rtol=0.0,
-    name="wavefronts by formula and by count",
-)
+check(PLAIN_WAVEFRONTS, COSTS["through shared memory"]["banks"], name="wavefronts by formula and by count")
 RATES = {label: 2 * n**3 / us / 1e6 for (label, n), us in medians_us(products, "n").items() if n == 4096}
 if complete(RATES):
     assert RATES["three stages"] / RATES["swizzled"] > RATES["swizzled"] / RATES["through shared memory"], (

@@ -505,7 +505,6 @@ squares = measure(
         "torch.compile": compiled(squares_in_torch),
     },
     reference=lambda x: {"y": np.sin(x) ** 2 + np.cos(x) ** 2},
-    tolerance=1e-5,
     reasons={"*": "Benchmark: five kernels against one"},
     fold="All 36 rows",
     guess=Guess(
@@ -716,7 +715,6 @@ with_host = measure(
         "torch.compile": compiled(squares_in_torch),
     },
     reference=lambda x: {"y": np.sin(x) ** 2 + np.cos(x) ** 2},
-    tolerance=1e-5,
     with_host=True,
     reasons={"*": "Short arrays: launch overhead on the host"},
 )
@@ -813,7 +811,6 @@ measure(
         "torch.compile": compiled(cosines_in_torch),
     },
     reference=lambda x: {"y": np.cos(np.cos(x))},
-    tolerance=1e-5,
     reasons={"two kernels": "Nested calls in eager mode: still two kernels"},
 )
 

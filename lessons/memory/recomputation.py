@@ -670,7 +670,6 @@ three_layers = measure(
     bytes=lambda n: 4 * 5 * n,
     library={"torch, eager": by_torch(lambda layers: layers), "torch.compile": by_torch(compiled)},
     reference=gradient,
-    tolerance=1e-5,
     reasons={
         "unfused": "Measured traffic and time",
         "store all": "Measured traffic and time",
@@ -704,7 +703,7 @@ for label, launches in (
     counts = [one.simulate().counts for one in launches(COUNTED)]
     sectors = sum(one.global_load.sectors + one.global_store.sectors for one in counts)
     COUNTS[label] = 32 * sectors / 4 / COUNTED
-check(list(COUNTS.values()), [total(label) for label in COUNTS], rtol=0.0, name="values counted per element")
+check(list(COUNTS.values()), [total(label) for label in COUNTS], name="values counted per element")
 TOOK = medians_us(three_layers)
 H200 = Archive(lesson_root()).record("three_layers", "NVIDIA H200")
 assert H200 is not None, "the text quotes it"
@@ -945,7 +944,7 @@ COLUMNS = 4096
 PEAK_16 = GPU.peak_tflop_per_s["bf16_matrix"]
 LAYERS = 100
 HELD = {length: ceil_div(LAYERS, length) + length for length in range(1, LAYERS + 1)}
-check(min(HELD, key=HELD.get), LAYERS**0.5, rtol=0.0, name="best length of a segment")
+check(min(HELD, key=HELD.get), LAYERS**0.5, name="best length of a segment")
 publish(
     segments={"layers": LAYERS, "saved": LAYERS // 10, "live": 10, "held": HELD[10]},
     product={

@@ -177,7 +177,7 @@ for offset, after in ((4, [7, 2, 13, 3]), (2, [20, 5]), (1, [25])):
     lanes[:offset] += lanes[offset : 2 * offset]
     assert lanes[:offset].tolist() == after, "the worked example"
 
-agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], rtol=0.0)
+agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)])
 for function, by in {sum_by_triton: "Triton", sum_by_torch: "PyTorch"}.items():
     agree(function, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], by=by)
 small = SUM_BY_SHUFFLES.on(summing(64, 64))
@@ -211,7 +211,7 @@ void sum_by_tree(const float* x, float* sums, int n) {
     if (tid == 0) sums[blockIdx.x] = partial[0];
 }
 """)
-agree(sum_by_shuffles, SUM_BY_TREE, [summing(n) for n in (1, 77, 300, 1000)], rtol=0.0)
+agree(sum_by_shuffles, SUM_BY_TREE, [summing(n) for n in (1, 77, 300, 1000)])
 
 # %% fold="Code of the numbers"
 BLOCKS_OF_256 = {}
@@ -310,7 +310,7 @@ expect_hazard(NO_GUARD.on(summing(96, 96)), "uninitialised", line_with="uninitia
 ninety_six = SUM_BY_SHUFFLES.on(summing(960, 96))
 arrays = ninety_six.case.make()
 ninety_six.simulate(arrays=arrays)
-check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), rtol=0.0, name="96 threads, with the guard")
+check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), name="96 threads, with the guard")
 
 # %% [markdown]
 # Blocks of 100 threads fail even with the guard. The fourth warp has four lanes, but the mask names 32, and the result
@@ -533,8 +533,8 @@ def sum_at_once(x, sums, total):
 
 
 RAGGED = (3, 700, 4099, 20_003)
-agree(sum_wide, FOUR, [adding_up(n, 3) for n in RAGGED], rtol=0.0)
-agree(sum_at_once, AT_ONCE, [adding_up(n, 3) for n in RAGGED], rtol=0.0)
+agree(sum_wide, FOUR, [adding_up(n, 3) for n in RAGGED])
+agree(sum_at_once, AT_ONCE, [adding_up(n, 3) for n in RAGGED])
 
 
 def in_two(kernel, blocks=BLOCKS, inputs=adding_up):
@@ -852,7 +852,7 @@ def dot_wide(x, y, sums):
                 sums[p % blocks] += sum(x[tile[i]] * y[tile[i]] for i in rest)
 
 
-agree(dot_wide, DOT_TWO, [dotting(n, 3) for n in RAGGED], rtol=0.0)
+agree(dot_wide, DOT_TWO, [dotting(n, 3) for n in RAGGED])
 
 
 # %% fold="Code of the measurement"

@@ -70,7 +70,7 @@ def addition(n):
     return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)
 
 
-agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)], rtol=0.0)
+agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)])
 
 # %% [markdown]
 # Launch it on fewer elements. Do three launches of 85 elements execute as many instructions as one of 255?
@@ -580,7 +580,7 @@ def registers_read(kernel):
 
 
 if can_disassemble() is None:
-    check(registers_read(TRAIN), 3, rtol=0.0, name="registers that a multiply-add of train reads")
+    check(registers_read(TRAIN), 3, name="registers that a multiply-add of train reads")
 
 # %% [markdown]
 # ## Concurrent kernels in two streams

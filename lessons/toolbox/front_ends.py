@@ -139,10 +139,10 @@ def addition(n):
 
 
 FEW = [addition(n) for n in (1, 255, 1003)]
-agree(vec_add, VEC_ADD, FEW, rtol=0.0)
-agree(vec_add_numba, VEC_ADD, FEW, rtol=0.0, by="Numba")
-agree(vec_add_triton, VEC_ADD, FEW, rtol=0.0, by="Triton")
-agree(vec_add_torch, VEC_ADD, FEW, rtol=0.0, by="PyTorch")
+agree(vec_add, VEC_ADD, FEW)
+agree(vec_add_numba, VEC_ADD, FEW, by="Numba")
+agree(vec_add_triton, VEC_ADD, FEW, by="Triton")
+agree(vec_add_torch, VEC_ADD, FEW, by="PyTorch")
 publish(adds={"size": SIZE})
 
 # %% [markdown]
