@@ -164,7 +164,6 @@ show(
     stepped(
         states,
         source=COMBINE_STEPS,
-        language="python",
         start=1,
         title="A mean and a log-sum-exp are all that a split has to store",
         caption="One query, four keys in two splits, one column of the values: what each split stores, and how the results are combined.",

@@ -132,7 +132,6 @@ show(
     stepped(
         states,
         source=ONE_ROW,
-        language="python",
         start=2,
         title="A larger score rescales everything accumulated so far by one factor",
         caption="One query and twelve keys with d = 4, in key tiles of four: the scores of the tile, the weights accumulated so far relative to the current maximum, and the accumulators o. Later keys have no weight yet.",

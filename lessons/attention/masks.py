@@ -560,15 +560,16 @@ check(by_gradients, slope, rtol=1e-6, name="the gradients against a central diff
 # many keys are seen by none of the warp's queries, so the warp only tests those keys.
 
 # %% fold="Code of the counts"
+from tilewise.kernel.chains import count_chain
 
 
 def counted(mask, N=256):
     """Warp instructions of the forward pass and of both backward kernels."""
     inputs = of_mask(*intervals(mask, N), N)
-    arrays, found = inputs.make(), []
-    for kernel in (FORWARD, BACKWARD_QUERIES, BACKWARD_KEYS):
-        found.append(kernel.on(inputs).simulate(arrays=arrays).counts.issued)
-    return found[0], found[1] + found[2]
+    forward, queries, keys = count_chain(
+        [kernel.on(inputs) for kernel in (FORWARD, BACKWARD_QUERIES, BACKWARD_KEYS)]
+    )
+    return forward.issued, queries.issued + keys.issued
 
 
 COUNTED = {mask: counted(mask) for mask in MASKS}

@@ -82,7 +82,6 @@ show(
     stepped(
         states,
         source=ONE_ROW,
-        language="python",
         start=4,
         title="A row of dS sums to zero: some keys gain at the expense of others",
         caption="The backward pass of one query with six keys and d = 4, in the order in which the kernels compute it.",

@@ -306,7 +306,6 @@ show(
     stepped(
         states,
         source="\n".join(ONLINE),
-        language="python",
         title="A new maximum rescales the sum; nothing is read again",
         caption="Online softmax over a row of eight elements: maximum, factor and sum after each.",
     )
@@ -903,6 +902,8 @@ timed_bf16 = measure(
 
 
 # %% fold="Code of the figure"
+from tilewise.measurements import memory_latency_ns
+
 SHARES = list(shares_of("float"))
 FUSED, LENGTHS = SHARES[1], (32768, 65536, 131072)
 us, us_bf16 = Numbers(medians_us(timed, "cols")), Numbers(medians_us(timed_bf16, "cols"))
@@ -952,11 +953,7 @@ if complete(*us.values()):
         )
     )
 GPU = recorded_device()
-LATENCY_NS = (
-    1000
-    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
-    / 65_536
-)
+LATENCY_NS = memory_latency_ns()
 publish(
     hook={
         "machine": GPU.name.split()[0],

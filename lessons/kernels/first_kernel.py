@@ -120,11 +120,10 @@ print(c)
 from tilewise import Trace, case, normal, output, show
 from tilewise.figures import stepped
 
-twenty = VEC_ADD.on(case(a=normal(20), b=normal(20), c=output(20), n=20, grid=3, block=8))
+twenty = case(a=normal(20), b=normal(20), c=output(20), n=20, grid=3, block=8)
 show(
     stepped(
-        twenty.simulate(trace=Trace()),
-        launch=twenty,
+        VEC_ADD.on(twenty).simulate(trace=Trace()),
         extent=20,
         title="Only the last block has idle threads",
         caption="Blocks of 8 threads add arrays of 20 elements. The hatched threads are past the end of the arrays and access no memory. Sectors are explained further down this page.",

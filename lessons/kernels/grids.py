@@ -152,13 +152,11 @@ def mirroring(width, height, block):
     return case(**arrays, width=width, height=height, grid=grid, block=block)
 
 
-five_by_three = MIRROR.on(mirroring(5, 3, (4, 2)))
-traced = five_by_three.simulate(trace=Trace())
+traced = MIRROR.on(mirroring(5, 3, (4, 2))).simulate(trace=Trace())
 requested, apart = traced.counts.global_load.sectors, ceil_div(15, 8)  # a sector has eight floats
 show(
     stepped(
         traced,
-        launch=five_by_three,
         extent=(5, 3),
         axes=("col", "row"),
         title="Each thread reads the opposite column of its own row",

@@ -195,14 +195,13 @@ try_it(branching_at_random, TWO_WAYS, n=(1, 32, 256), steps=(1, 3, 20))
 from tilewise import Trace, show
 from tilewise.figures import stepped
 
-alternate = TWO_WAYS.on(branching(PATTERNS["alternating lanes"](np.arange(32)), 3, 32))
-run = alternate.simulate(trace=Trace())
+alternate = branching(PATTERNS["alternating lanes"](np.arange(32)), 3, 32)
+run = TWO_WAYS.on(alternate).simulate(trace=Trace())
 seen = run.watched["x"]
 assert seen.step[seen.lane % 2 == 1].max() < seen.step[seen.lane % 2 == 0].min(), "odd lanes run first"
 show(
     stepped(
         run,
-        launch=alternate,
         arrays=["end"],
         extent=32,
         start=4,

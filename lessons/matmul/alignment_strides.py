@@ -220,18 +220,21 @@ try_it(
 
 # %% needs="nvrtc nvdisasm" fold="Code of the table"
 from tilewise import Table, check, show
+from tilewise.kernel.edits import edited
 from tilewise.kernel.machine_code import available as can_disassemble
 from tilewise.kernel.machine_code import machine_code
 
-CAST = BY_ROWS.source.replace("uint4* pieces = (uint4*)target;  // index the array\n", "").replace(
-    "pieces[(out + begin) >> 3] =", "*(uint4*)(target + out + begin) ="
+CAST = edited(
+    BY_ROWS,
+    ("uint4* pieces = (uint4*)target;  // index the array\n", ""),
+    ("pieces[(out + begin) >> 3] =", "*(uint4*)(target + out + begin) ="),
 )
-assert "pieces" not in CAST
+assert "pieces" not in CAST.source
 STORING = {
     "restride, cast element pointer": BY_PIECES,
     "pad_both, index": PAD_BOTH,
     "restride_rows, index": BY_ROWS,
-    "restride_rows, cast element pointer": Kernel(CAST, defines=BY_ROWS.defines),
+    "restride_rows, cast element pointer": CAST,
 }
 
 

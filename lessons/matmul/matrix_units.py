@@ -679,18 +679,12 @@ agree(ring, RING, [four_warps(*size, stages=3, whole=True) for size in [*RAGGED,
 
 # %% fold="Code of the check"
 from tilewise import expect_hazard
+from tilewise.kernel.edits import edited
 
-
-def with_fault(text, instead):
-    assert RING.source.count(text) == 1
-    return Kernel(RING.source.replace(text, instead), defines={"STAGES": 3})
-
-
-LATE = with_fault('"n"(STAGES - 2)', '"n"(STAGES - 1)')
-ALONE = with_fault("__syncthreads();", "")
-ring_case = four_warps(136, 72, 392, stages=3)
-expect_hazard(LATE.on(ring_case), "undelivered", line_with="ldmatrix(a[m]")
-expect_hazard(ALONE.on(ring_case), "uninitialised", line_with="ldmatrix_trans(b[n]")
+ragged = RING.on(four_warps(136, 72, 392, stages=3))
+late = edited(ragged, ('"n"(STAGES - 2)', '"n"(STAGES - 1)'))
+expect_hazard(late, "undelivered", line_with="ldmatrix(a[m]")
+expect_hazard(edited(ragged, ("__syncthreads();", "")), "uninitialised", line_with="ldmatrix_trans(b[n]")
 
 # %% [markdown]
 # ## Estimate: tensor cores, banks and issue slots

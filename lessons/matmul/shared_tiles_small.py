@@ -262,6 +262,7 @@ print(bf16.values(C)[0, 0], bf16.values(C)[127, 127], "= 128 times 1 times 0.5")
 
 
 from tilewise import agree, case, check, expect_hazard, integers, normal, output
+from tilewise.kernel.edits import edited
 
 
 def variant(consumers, parts, stages, by_tma=0):
@@ -313,9 +314,8 @@ LAST_BARRIER = """    // both halves have arrived
     asm volatile("barrier.cluster.arrive.release.aligned;\\n"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
 """
-assert GEMM_SMALL.source.count(LAST_BARRIER) == 1
-UNSAFE = Kernel(GEMM_SMALL.source.replace(LAST_BARRIER, ""), defines=GEMM_SMALL.defines, options=OPTIONS)
-expect_hazard(UNSAFE.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
+unsafe = edited(GEMM_SMALL, (LAST_BARRIER, ""))
+expect_hazard(unsafe.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
 
 # %% [markdown]
 # Run the variants on one matrix of 128 × 128, with K = 512. How many bytes does each variant copy by TMA?

@@ -28,8 +28,6 @@ from tilewise import (
     ceil_div,
     gpu_here,
     measure,
-    normal,
-    output,
     publish,
     show,
     tiles,
@@ -343,11 +341,13 @@ print(np.allclose(C, A @ B, atol=1e-4))
 
 
 # %% fold="Code of the cases"
+from tilewise.measurements.references import product_inputs
+
+
 def multiplied(M, N, K, shared_bytes=0):
-    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
     grid = (ceil_div(N, SIDE_OF_A_TILE), ceil_div(M, SIDE_OF_A_TILE))
     block = (SIDE_OF_A_TILE, SIDE_OF_A_TILE)
-    return case(**arrays, M=M, N=N, K=K, grid=grid, block=block, shared_bytes=shared_bytes)
+    return case(**product_inputs(M, N, K), grid=grid, block=block, shared_bytes=shared_bytes)
 
 
 agree(product, PRODUCT, [multiplied(33, 65, 40), multiplied(50, 31, 7)], rtol=1e-4, atol=1e-4)

@@ -346,22 +346,15 @@ print(np.allclose(C, A @ B, atol=1e-4))
 
 
 # %% fold="Code of the checks"
-from tilewise import agree, case, ceil_div, normal, output
+from tilewise import agree, case, ceil_div
+from tilewise.measurements.references import product_inputs
 
 
 def product(M, N, K, edge=None):
     """A GEMM with one block per edge x edge tile of the result, or per 32 x 8 elements without edge."""
     width, height = (edge, edge) if edge else (32, 8)
-    return case(
-        A=normal(M, K),
-        B=normal(K, N, scale=K**-0.5),  # so that results have a standard deviation of 1
-        C=output(M, N),
-        M=M,
-        N=N,
-        K=K,
-        grid=(ceil_div(N, width), ceil_div(M, height)),
-        block=(width, height),
-    )
+    grid = (ceil_div(N, width), ceil_div(M, height))
+    return case(**product_inputs(M, N, K), grid=grid, block=(width, height))
 
 
 def tiled(edge):
@@ -390,11 +383,9 @@ for edge in (8, 16):
 # three the same column, so every element is used four times.
 
 # %% fold="Code of the figure"
-small = tiled(4).on(product(8, 8, 8, edge=4))
 show(
     stepped(
-        small.simulate(trace=Trace(blocks=[0])),
-        launch=small,
+        tiled(4).on(product(8, 8, 8, edge=4)).simulate(trace=Trace(blocks=[0])),
         extent=(8, 8),
         axes=("j", "i"),
         start=2,
@@ -439,6 +430,8 @@ void multiply_tiled(const float* A, const float* B, float* C,
 """)
 
 # %% fold="Without the first barrier; code of the checks"
+from tilewise.kernel.edits import edited
+
 NO_FIRST_BARRIER = Kernel(r"""
 // Wrong on purpose. 16 x 16 threads per block.
 extern "C" __global__
@@ -464,10 +457,7 @@ expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="is another thread
 expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is smem_b complete?")
 
 # The text says that no thread may return early.
-EARLY_RETURN = Kernel(
-    MULTIPLY_TILED.source.replace("float acc", "if (row >= M || col >= N) return;\n    float acc"),
-    defines={"T": 16},
-)
+EARLY_RETURN = edited(tiled(16), ("float acc", "if (row >= M || col >= N) return;\n    float acc"))
 expect_hazard(EARLY_RETURN.on(product(8, 20, 32, edge=16)), "uninitialised", line_with="acc +=")
 
 # %% [markdown]

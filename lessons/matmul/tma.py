@@ -622,6 +622,8 @@ assert seen.wavefronts == 4 * seen.requests, "a warp's 512 bytes take four wavef
 # Remove any piece of synchronisation from this kernel, and the simulator shows what goes wrong:
 
 # %% fold="Code of the table"
+from tilewise.kernel.edits import edited
+
 FAULTS = {
     "the consumer's wait on full": ("mbarrier_wait(&full[stage], use % 2);", ""),
     "the producer's wait on empty": ("mbarrier_wait(&empty[stage], use % 2 ^ 1);", ""),
@@ -641,10 +643,8 @@ FAULTS = {
 
 def first_hazard(old, new):
     """What the simulator says of row_sums with two stages and one edit."""
-    assert ROW_SUMS.source.count(old) == 1, old
-    spoilt = Kernel(ROW_SUMS.source.replace(old, new), defines={"STAGES": 2}, options=OPTIONS)
     try:
-        spoilt.on(summing(2, 32, 256).case).simulate()
+        edited(summing(2, 32, 256), (old, new)).simulate()
     except HazardError as error:
         return error.hazard
     raise AssertionError(f"nothing happened without {old!r}")
@@ -755,9 +755,7 @@ def scaling(rows, cols):
 
 agree(scale_tiles, SCALE_TILES, [scaling(32, 32).case, scaling(50, 100).case])
 for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", "overwritten")):
-    assert SCALE_TILES.source.count(old) == 1
-    spoilt = Kernel(SCALE_TILES.source.replace(old, ""), options=OPTIONS)
-    expect_hazard(spoilt.on(scaling(50, 100).case), kind)
+    expect_hazard(edited(scaling(50, 100), (old, "")), kind)
 
 # %% [markdown]
 # Which instruction uses which proxy, and what do you need between two accesses?

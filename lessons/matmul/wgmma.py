@@ -233,14 +233,12 @@ HOPPER.region("descriptor")
 # Let's test that with other values:
 
 # %% fold="Code of the table"
+from tilewise.kernel.edits import edited
 
 
 def outcome(old, new, transposed=True, kernel=None):
     """Whether D is right after one edit of the kernel, or what the simulator says."""
-    kernel = kernel or ONE_TILE
-    assert kernel.source.count(old) == 1, old
-    spoilt = Kernel(kernel.source.replace(old, new), defines=kernel.defines, options=OPTIONS)
-    launch = spoilt.on(tile_case(transposed))
+    launch = edited(kernel or ONE_TILE, (old, new)).on(tile_case(transposed))
     got = launch.case.make()
     try:
         launch.simulate(arrays=got)
@@ -285,7 +283,6 @@ assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"],
 
 # %% fold="Code of the run"
 from tilewise import try_it
-from tilewise.kernel.edits import edited
 
 try_it(
     {
@@ -360,12 +357,8 @@ publish(
 # - column 8 · (i / 4) + 2 · (lane % 4) + i % 2.
 
 # %% fold="Code of the figure"
-RAW = Kernel(
-    ONE_TILE.source.replace(
-        "if (row < M && col < N) D[N * row + col] = acc[i];", "D[64 * threadIdx.x + i] = acc[i];"
-    ),
-    defines=ONE_TILE.defines,
-    options=OPTIONS,
+RAW = edited(
+    ONE_TILE, ("if (row < M && col < N) D[N * row + col] = acc[i];", "D[64 * threadIdx.x + i] = acc[i];")
 )
 
 
@@ -551,11 +544,7 @@ for old, found in (
     ("    mbarrier_wait(&full, 0);\n", "undelivered"),
 ):
     assert outcome(old, "") == found
-spoilt = Kernel(
-    CHAIN.source.replace("    wgmma_fence();  // orders the writes of p", "    // "),
-    defines=CHAIN.defines,
-    options=OPTIONS,
-)
+spoilt = edited(CHAIN, ("    wgmma_fence();  // orders the writes of p", "    // "))
 expect_hazard(spoilt.on(chain_case()), "accumulator")
 
 # %% [markdown]

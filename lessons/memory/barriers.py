@@ -250,11 +250,9 @@ agree(sum_by_tree_numba, SUM_BY_TREE, small, by="Numba")
 from tilewise import Trace
 from tilewise.figures import Mark, heat_map, stepped
 
-small = SUM_BY_TREE.on(summing(64, 64))
 show(
     stepped(
-        small.simulate(trace=Trace()),
-        launch=small,
+        SUM_BY_TREE.on(summing(64, 64)).simulate(trace=Trace()),
         extent=64,
         start=3,
         title="Each step reads what the previous step wrote",
@@ -303,11 +301,11 @@ publish(
 )
 
 # %% fold="Numbers for the text"
+from tilewise.kernel.edits import edited
+
 publish(needed={"barriers": barriers_of_a_thread - 1})
-NO_LAST_BARRIER = Kernel(
-    SUM_BY_TREE.source.replace(
-        "        __syncthreads();  // every", "        if (h > 1) __syncthreads();  // every"
-    )
+NO_LAST_BARRIER = edited(
+    SUM_BY_TREE, ("        __syncthreads();  // every", "        if (h > 1) __syncthreads();  // every")
 )
 agree(sum_by_tree, NO_LAST_BARRIER, sizes)  # no hazard, so the barrier is not needed
 

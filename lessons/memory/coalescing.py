@@ -280,7 +280,6 @@ few_columns = SUM_OWN_COLUMN.on(walking(32, 8, "column", small_integers(8, 32)),
 show(
     stepped(
         few_columns.simulate(trace=Trace()),
-        launch=few_columns,
         extent=32,
         start=1,
         title="Column-wise: four sectors per iteration, fully used",
@@ -341,7 +340,6 @@ few_rows = SUM_OWN_ROW.on(walking(32, 8, "row", small_integers(32, 8)), grid=1, 
 show(
     stepped(
         few_rows.simulate(trace=Trace()),
-        launch=few_rows,
         extent=32,
         start=1,
         title="Row-wise: every iteration touches a sector of every row",

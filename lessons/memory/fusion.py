@@ -249,7 +249,6 @@ show(
     stepped(
         STATES[False],
         source=SOURCE,
-        language="python",
         blanks=True,
         start=2,
         title="Five kernels move every intermediate twice",
@@ -362,7 +361,6 @@ show(
     stepped(
         STATES[True],
         source=SOURCE,
-        language="python",
         blanks=True,
         start=2,
         title="The fused kernel moves only x and y",

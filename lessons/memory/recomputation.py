@@ -359,12 +359,7 @@ show(
 # [^special]: The CUDA C++ Programming Guide lists this rate in its table of arithmetic instruction \throughput.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements import recorded_device
-
-
-def two_digits(value):
-    return float(f"{value:.2g}")
-
+from tilewise.measurements import recorded_device, two_digits
 
 GPU = recorded_device()
 SPECIAL_A_CLOCK = 16  # CUDA C++ Programming Guide, compute capability 9.0

@@ -180,11 +180,9 @@ for offset, after in ((4, [7, 2, 13, 3]), (2, [20, 5]), (1, [25])):
 agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)])
 for function, by in {sum_by_triton: "Triton", sum_by_torch: "PyTorch"}.items():
     agree(function, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], by=by)
-small = SUM_BY_SHUFFLES.on(summing(64, 64))
 show(
     stepped(
-        small.simulate(trace=Trace()),
-        launch=small,
+        SUM_BY_SHUFFLES.on(summing(64, 64)).simulate(trace=Trace()),
         extent=64,
         start=1,
         title="Five shuffles sum a warp; the block needs one barrier",
@@ -509,6 +507,8 @@ AT_ONCE.region("last")
 #     writes.
 
 # %% fold="Code of the checks"
+from tilewise.kernel.chains import run_chain
+
 BLOCKS = 8 * H100.sms
 
 
@@ -549,20 +549,14 @@ def in_two(kernel, blocks=BLOCKS, inputs=adding_up):
 
 for kernel in (NARROW, ONE, FOUR, SIXTEEN):
     for n in RAGGED:
-        first, second = in_two(kernel, 5)(n)
-        arrays = first.case.make()
-        first.simulate(arrays=arrays)
-        second.simulate(arrays=arrays)
+        arrays = run_chain(in_two(kernel, 5)(n))
         assert arrays["total"][0] == arrays["x"].sum(), f"{kernel.name}, {n} elements: {arrays['total'][0]:g}"
 
 # %% fold="Code of the model"
+from tilewise.measurements import memory_latency_ns
 from tilewise.models.occupancy import LIMITS
 
-LATENCY_NS = (
-    1000
-    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
-    / 65_536
-)
+LATENCY_NS = memory_latency_ns()
 WARPS = LIMITS[9, 0].threads // 32
 publish(
     answer={"numbers": MANY // BLOCKS},
@@ -685,9 +679,7 @@ if sum_us[best] > 0:
 # %% fold="Code of the two sums"
 few = {"x": uniform(2**18), "sums": output(8), "total": output(1), "blocks": 8}
 few = case(**few, n=2**18, grid=8, block=256)
-arrays = few.make()
-FOUR.on(few).simulate(arrays=arrays)
-ADD_UP.on(few, grid=1, block=1024).simulate(arrays=arrays)
+arrays = run_chain([FOUR.on(few), ADD_UP.on(few, grid=1, block=1024)])
 right = arrays["x"].sum(dtype=np.float64)
 serial = np.cumsum(arrays["x"])[-1]  # one running sum in 32 bits
 

@@ -46,13 +46,9 @@ import numpy as np
 
 from tilewise import agree, case, ceil_div, measure, normal, output, parallel, publish, show
 from tilewise.figures import Answer, Meter, Series, Slider, Span, calculator, line_chart, timeline
-from tilewise.measurements import medians_us, recorded
+from tilewise.measurements import medians_us, memory_latency_ns, recorded
 
-LATENCY_NS = (
-    1000
-    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
-    / 65_536
-)
+LATENCY_NS = memory_latency_ns()
 ISSUE, WAIT, USE, WARPS = 1, 6, 2, 4
 
 

@@ -747,14 +747,13 @@ if HAVE:
 
 
 # %% fold="Code of the numbers"
+from tilewise.measurements import two_digits
+
+
 def crossing(label):
     """Where the flat start meets the line through the origin and the last point."""
     repeats, times = TIMES[label]
     return times[0] / (times[-1] / repeats[-1])
-
-
-def two_digits(value):
-    return float(f"{value:.2g}")
 
 
 repeats, times = TIMES["FP32"]

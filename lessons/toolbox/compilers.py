@@ -334,6 +334,8 @@ print((C == K + 1).all())
 
 # %% fold="The same in three launches; code of the checks"
 from tilewise import agree, case, ceil_div, check, normal, output
+from tilewise.kernel.chains import run_chain
+from tilewise.measurements.references import product_inputs
 
 UNFUSED = r"""
 // P = A B, launched as above.
@@ -367,18 +369,9 @@ RELU = PRODUCT.named("relu")
 def layer(M, N, K, pointwise=False):
     """A linear layer of M by K and K by N: blocks of 16 by 16 threads, or of 256 for the pointwise kernels."""
     tiled = {"grid": (ceil_div(N, 16), ceil_div(M, 16)), "block": (16, 16)}
-    return case(
-        A=normal(M, K),
-        B=normal(K, N, scale=K**-0.5),
-        b=normal(N),
-        P=output(M, N),
-        S=output(M, N),
-        C=output(M, N),
-        M=M,
-        N=N,
-        K=K,
-        **({"grid": ceil_div(M * N, 256), "block": 256} if pointwise else tiled),
-    )
+    launch = {"grid": ceil_div(M * N, 256), "block": 256} if pointwise else tiled
+    layer = {"b": normal(N), "P": output(M, N), "S": output(M, N)}
+    return case(**product_inputs(M, N, K), **layer, **launch)
 
 
 def in_three(M, N, K):
@@ -387,9 +380,7 @@ def in_three(M, N, K):
 
 near = {"rtol": 1e-5, "atol": 1e-5}
 agree(product_bias_relu, FUSED, [layer(37, 41, 29), layer(65, 33, 70)], **near)
-arrays = layer(37, 41, 29).make()
-for step in in_three(37, 41, 29):
-    step.run(arrays)
+arrays = run_chain(in_three(37, 41, 29))
 right = np.maximum(arrays["A"].astype(float) @ arrays["B"] + arrays["b"], 0)
 check(arrays["C"], right, **near, name="the same in three launches")
 

@@ -409,9 +409,11 @@ def product_triton(A, B, C):
 
 
 # %% fold="Code of the checks"
+from tilewise.measurements.references import product_inputs
+
+
 def product(M, N, K):
-    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
-    return case(**arrays, M=M, N=N, K=K, grid=(ceil_div(N, 32), ceil_div(M, 32)), block=(32, 32))
+    return case(**product_inputs(M, N, K), grid=(ceil_div(N, 32), ceil_div(M, 32)), block=(32, 32))
 
 
 SOME = [product(37, 41, 29), product(65, 33, 70)]
