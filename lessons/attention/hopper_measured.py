@@ -92,13 +92,7 @@ show(
         caption="A model of a block's two consumers on three key tiles with d = 128, built from the throughputs of an SM's units and ignoring latency.",
     )
 )
-publish(
-    busy={
-        f"{name}_{d}": busy(d, schedule)
-        for name, schedule in (("phase", in_lockstep), ("turns", ping_pong))
-        for d in (128, 64)
-    }
-)
+publish(busy={"turns_128": busy(128, ping_pong)})
 
 # %% [markdown]
 # ## Every version, measured

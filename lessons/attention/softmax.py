@@ -967,7 +967,7 @@ publish(
         "two_16384": us["online, two-pass", 16384] / us[FUSED, 16384],
         "three_131072": us["three-pass", 131072] / us["next row prefetched, blocks of 128", 131072],
     },
-    three_us={f"at_{cols}": us["three-pass", cols] for cols in (16384, *LENGTHS)},
+    three_us={"at_131072": us["three-pass", 131072]},
     fused={
         "least": min(
             *(us["a copy", cols] / us[FUSED, cols] for cols in (256, 1024, 4096, 16384)),
@@ -1029,7 +1029,7 @@ if gpu_here():
     print(table_of(profiled("attention/softmax", "counters", three_softmaxes)))
 
 # %% fold="Code of the numbers"
-from tilewise.measurements.profiling import printed_profiles, stall_fractions
+from tilewise.measurements.profiling import printed_profiles
 
 LONG_ROWS = {  # recorded on an H200
     name: printed_profiles("attention/softmax", "counters")[f"{label}, 16384 columns"]
@@ -1047,12 +1047,7 @@ for name in ("three", "two"):
     assert not abs(took[name] / took["fused"] / by_both - 1) > 0.05, (
         "the text: bytes and rate explain the time"
     )
-publish(
-    moved={name: in_dram[name] / in_dram["fused"] for name in ("three", "two")}
-    | {f"rate_{name}": rate for name, rate in dram_rate.items()}
-    | {f"waits_{name}": stall_fractions(one)["long_scoreboard"] for name, one in LONG_ROWS.items()}
-    | {"barriers_three": stall_fractions(LONG_ROWS["three"])["barrier"]}
-)
+publish(moved={name: in_dram[name] / in_dram["fused"] for name in ("three", "two")})
 
 # %% [markdown]
 # With rows of up to 4,096 elements, the repeated reads hit in L1: {{ resident.blocks }} resident blocks of 256 threads

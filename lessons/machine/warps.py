@@ -250,7 +250,6 @@ two = measure(
         "How much faster is the uniform kernel than the one in which one lane of each warp diverges?",
         of="uniform",
         over="one lane",
-        at={"n": THREADS, "steps": 8192},
         between=(1.0, 32.0),
         models={"distinct paths per warp": distinct_paths("one lane") / distinct_paths("uniform")},
         because="A single lane on the second path costs its warp as many iterations as 31 lanes would.",

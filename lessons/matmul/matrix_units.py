@@ -755,6 +755,9 @@ publish(
 
 # %% fold="Code of the measurement"
 from tilewise import Guess, measure
+from tilewise.kernels.from_lesson import from_lesson
+
+(cublas_lt,) = from_lesson("matmul/register_tiles", "cublas_lt")
 
 
 def launched(label):
@@ -769,12 +772,6 @@ def torch_matmul(arrays):
         torch.as_tensor(arrays[name].view("int16"), device="cuda").view(torch.bfloat16) for name in "ABC"
     )
     return lambda: torch.matmul(A, B, out=C) is None
-
-
-def cublas_lt(arrays):
-    from tilewise.gpu.cublas_lt import fastest
-
-    return fastest(*(arrays[name] for name in "ABC"))
 
 
 PLAIN_WAVEFRONTS = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix per warp at 8 x 4 wavefronts; stores of 32 KiB

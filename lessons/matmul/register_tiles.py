@@ -798,14 +798,10 @@ try_it(
 )
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
+
+(cublas,) = from_lesson("matmul/tiling", "cublas")
 LT = "cuBLASLt, best of 10 algorithms"
-
-
-def cublas(arrays):
-    import cupy
-
-    A, B, C = (arrays[name] for name in "ABC")
-    return lambda: cupy.matmul(A, B, out=C)
 
 
 def cublas_lt(arrays):
@@ -831,7 +827,6 @@ ladder = measure(
         "How much faster is the 2-D register tile than the shared-memory tile with one accumulator per thread?",
         of="2-D register tile",
         over="shared-memory tile",
-        at={"M": 4096, "N": 4096, "K": 4096},
         between=(1.0, 16.0),
         models={"if only reads from shared memory counted": loads_per_fma(1, 1) / loads_per_fma(8, 8)},
         because="It reads an eighth of the elements, but with so few reads left, other limits take over.",

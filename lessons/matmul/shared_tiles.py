@@ -618,11 +618,7 @@ if complete(US):
         )
     )
 publish(
-    gained={
-        f"{'wide' if width == 256 else 'square'}_{n}": gain(tile, n)
-        for tile, width in TILE_NAMES.items()
-        for n in SQUARES
-    },
+    gained={"wide_2048": gain("128 × 256", 2048)},
     percent={
         f"{'wide' if width == 256 else 'square'}_{n}": gain(tile, n) - 1
         for tile, width in TILE_NAMES.items()

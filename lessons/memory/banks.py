@@ -539,7 +539,6 @@ transposes = measure(
         "How much faster is the padded tile than the unpadded one?",
         of="shared tile, padded",
         over="shared tile",
-        at={"side": SIDE},
         between=(0.5, 32),
         models={"shared-memory wavefronts": 33 / 2, "bytes": 1.0},
         because="Wavefronts and global memory traffic overlap, so neither ratio alone gives the speedup.",

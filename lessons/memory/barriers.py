@@ -441,7 +441,7 @@ if gpu_here():
 # %% fold="Code of the numbers"
 import re
 
-from tilewise.measurements import medians_us, recorded, recorded_device, text_record
+from tilewise.measurements import medians_us, recorded_device, text_record
 
 said = text_record("memory/barriers", "lost_sums")
 lost = {}
@@ -693,15 +693,7 @@ price_ns = {
     for (label, threads), us in met_us.items()
     if label == "no barrier"
 }
-FMA_NS = 1000 * recorded("tasks_on_the_gpu.one_thread_per_task.tasks_1_steps_131072.median") / 131_072
-publish(
-    price={f"at_{threads}": ns for threads, ns in price_ns.items()}
-    | {
-        "a_warp": (price_ns[1024] - price_ns[32]) / 31,
-        "steps": price_ns[256] / FMA_NS,
-        "fma_ns": FMA_NS,
-    }
-)
+publish(price={"at_256": price_ns[256], "a_warp": (price_ns[1024] - price_ns[32]) / 31})
 show(
     line_chart(
         [Series("a barrier", list(price_ns), list(price_ns.values()))],
@@ -765,7 +757,6 @@ measure(
         "How much faster is the tree than a single thread that does all the adding?",
         of="tree",
         over="one thread adds",
-        at={"n": 2**26},
         between=(0.1, 100),
         models={"steps one after another": 255 / 8},
         because="Counting steps ignores the barriers and the seven warps that have nothing left to add.",

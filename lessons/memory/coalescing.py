@@ -403,7 +403,6 @@ walks = measure(
         "How much faster is reading by columns than by rows?",
         of="column-wise (coalesced)",
         over="row-wise",
-        at={"length": 128, "lists": 2**18},
         between=(0.5, 32),
         models={
             "sectors per request": sectors_of_stride(128) / sectors_of_stride(1),

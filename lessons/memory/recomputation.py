@@ -673,7 +673,6 @@ three_layers = measure(
         "Three layers, 34 million elements: how much faster is recomputing the activations than storing them all?",
         of="recompute",
         over="store all",
-        at={"n": LARGE},
         between=(0.3, 8.0),
         models={"values moved": 9 / 5, "sigmoids computed": 3 / 6},
         because="Memory traffic sets the time as long as it hides the sigmoids.",

@@ -164,14 +164,9 @@ print(block_sums)
 
 # %% fold="Code of the checks and of the figure"
 from tilewise import Trace, agree, case, ceil_div, integers, output
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def summing(n, block=256):
-    blocks = ceil_div(n, block)
-    x = integers(n, low=-8, high=9, dtype="float32")
-    return case(x=x, sums=output(blocks), n=n, grid=blocks, block=block)
-
-
+summing, torch_row_sums = from_lesson("memory/barriers", "summing", "torch_row_sums")
 lanes = np.array([3, 1, 7, 0, 4, 1, 6, 3])
 for offset, after in ((4, [7, 2, 13, 3]), (2, [20, 5]), (1, [25])):
     lanes[:offset] += lanes[offset : 2 * offset]
@@ -236,15 +231,6 @@ show(
 )
 
 # %% fold="Code of the measurement"
-
-
-def torch_row_sums(arrays):
-    import torch
-
-    x, sums = (torch.as_tensor(arrays[name], device="cuda") for name in ("x", "sums"))
-    return lambda: torch.sum(x.view(-1, 256), dim=1, out=sums)
-
-
 measure(
     "block_sums_by_shuffles",
     variants={

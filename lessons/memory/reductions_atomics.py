@@ -164,7 +164,6 @@ tallies = measure(
         "How much faster are integers than floats, with one atomic per thread?",
         of="integer, one atomic per thread",
         over="float, one atomic per thread",
-        at={"n": TALLIED},
         between=(0.1, 100),
         models={"equally many atomics": 1.0, "the compiler sums each warp first": 32.0},
         because="Integer addition gives the same result however it's grouped, so the compiler may sum each warp first.",

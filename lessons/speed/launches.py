@@ -63,13 +63,9 @@ print("same result:", np.array_equal(at_once, in_pieces))
 
 # %% fold="Code of the test"
 from tilewise import agree, case, ceil_div, gpu_here, measure, normal, output, publish, show
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def addition(n):
-    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
-    return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)
-
-
+(addition,) = from_lesson("kernels/first_kernel", "addition")
 agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)])
 
 # %% [markdown]

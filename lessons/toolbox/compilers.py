@@ -429,7 +429,6 @@ timed = measure(
         "How much faster is the compiled layer than eager PyTorch?",
         of="torch.compile",
         over="PyTorch, eager",
-        at={"M": 8192, "N": 4096, "K": 128},
         between=(0.5, 6),
         models={"sweeps over the result": 5 / 3},
         because="The GEMM itself takes as long as before. Fusion saves two of five sweeps over its result.",

@@ -131,13 +131,9 @@ print((c == a + b).all())
 
 # %% fold="Code of the checks"
 from tilewise import agree, case, normal, output
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def addition(n):
-    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
-    return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)
-
-
+(addition,) = from_lesson("kernels/first_kernel", "addition")
 FEW = [addition(n) for n in (1, 255, 1003)]
 agree(vec_add, VEC_ADD, FEW)
 agree(vec_add_numba, VEC_ADD, FEW, by="Numba")
@@ -748,7 +744,6 @@ launched = measure(
         "How much faster are 256 launches through CuPy than through Triton?",
         of="CuPy",
         over="Triton",
-        at={"n": PIECE, "all": PIECE * PIECES},
         between=(0.3, 30),
         because="Triton inspects every argument again on each launch, in Python and in C.",
     ),

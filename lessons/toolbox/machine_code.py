@@ -21,7 +21,7 @@ from collections import Counter
 
 import numpy as np
 
-from tilewise import Kernel, Table, agree, case, ceil_div, kernels, normal, output, parallel, publish, show
+from tilewise import Kernel, Table, agree, kernels, parallel, publish, show
 from tilewise.figures import Series, line_chart
 from tilewise.kernel.machine_code import available, machine_code, machine_codes, side_by_side
 from tilewise.kernels.from_lesson import from_lesson
@@ -100,12 +100,7 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 
 
 # %% fold="Code of the check"
-def addition(n, block=256):
-    """One addition of n elements: inputs, an output to be written, and the launch."""
-    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
-    return case(**arrays, n=n, grid=ceil_div(n, block), block=block)
-
-
+(addition,) = from_lesson("kernels/first_kernel", "addition")
 agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)])
 if not HERE:
     print(available())
