@@ -52,7 +52,6 @@ from tilewise.measurements import (
     complete,
     medians_us,
     printed_errors,
-    printed_numbers,
     printed_rows,
     recorded_device,
 )
@@ -100,7 +99,6 @@ publish(
     model={
         "heads": HEADS,
         "kv": KV_HEADS,
-        "group": HEADS // KV_HEADS,
         "keys": 32768,
         "key_bytes": cache_bytes(1, 1, 1),
         "mb": cache_bytes(1, 32768) / 1e6,
@@ -166,7 +164,6 @@ show(
     stepped(
         states,
         source=COMBINE_STEPS,
-        language="python",
         start=1,
         title="A mean and a log-sum-exp are all that a split has to store",
         caption="One query, four keys in two splits, one column of the values: what each split stores, and how the results are combined.",
@@ -964,7 +961,6 @@ decoded = measure(
         "Batch 1, 32,768 keys: by what factor do 49 splits per KV head speed up the warp-per-key kernel?",
         of=PER_KEY,
         over=ONE_SPLIT,
-        at={"batch": 1, "N": 32768},
         between=(1.0, 100.0),
         models={
             "SMs with a block": 132 / 8,
@@ -1074,7 +1070,6 @@ def estimate(kernel, blocks):
         "issue_us": at_batch_1(per_key / 4),
         "in_flight_kb": blocks * kernel.defines["WARPS"] * loaded / 1024,
         "loop": sum(found.values()) if found else np.nan,
-        "reduction": 2 * found.get("SHFL", np.nan) / keys,
     }
 
 
@@ -1123,12 +1118,6 @@ for batch, label, first_us in printed_rows(
     US[AS_PRINTED[label], int(batch)] = first_us
 
 
-def without_hint(gpu):
-    """The time at batch 16 without the L2 prefetch hint, over the time with it, as recorded on a GPU."""
-    times = printed_numbers("attention/decoding", "batches", r"batch 16, \d+ keys, (.+): ([\d.]+) us \[", gpu)
-    return times["fragments, rows not ahead"] / times["fragments"]
-
-
 SHOWN = {PER_KEY: "lane", TENSOR: "tile", NO_HINT: "block", CUDNN: "ink", FLASH_2: "muted"}
 BATCHES = text_record("attention/decoding", "batches")
 BATCHES_ON = device(BATCHES.provenance["device"]) if BATCHES else GPU
@@ -1155,23 +1144,17 @@ if complete(*US.values()):
 if complete(*US.values(), PER_WARP["issue_us"]):
     both_us = PER_WARP["issue_us"] + LATENCY_US
     assert LATENCY_US < US[PER_KEY, 1] < both_us < 1.15 * US[PER_KEY, 1], "the text says: close to the sum"
-waiting = {
-    "cycles": US[ONE_SPLIT, 1] * CLOCK_MHZ / ITERATIONS,
-    "sum_us": PER_WARP["issue_us"] + LATENCY_US,
-}
 publish(
+    waiting={
+        "cycles": US[ONE_SPLIT, 1] * CLOCK_MHZ / ITERATIONS,
+        "sum_us": PER_WARP["issue_us"] + LATENCY_US,
+    },
     seen={
-        f"{name}_{batch}": US[label, batch]
-        for batch in KEYS
-        for name, label in {
-            "one": ONE_SPLIT,
-            "alone": ONE_QUERY,
-            "rows": PER_KEY,
-            "tiles": TENSOR,
-            "plain": NO_HINT,
-            "cudnn": CUDNN,
-            "copy": COPIED,
-        }.items()
+        "one_1": US[ONE_SPLIT, 1],
+        "rows_1": US[PER_KEY, 1],
+        "tiles_1": US[TENSOR, 1],
+        "cudnn_1": US[CUDNN, 1],
+        "copy_1": US[COPIED, 1],
     },
     hook={
         "times": US[ONE_SPLIT, 1] / US[COPIED, 1],
@@ -1183,13 +1166,8 @@ publish(
         "shared_keys": US[ONE_QUERY, 1] / US[PER_KEY, 1],
         "over": US[PER_KEY, 1] / max(PER_WARP["issue_us"], BYTES_US),
     },
-    of_copy={f"at_{batch}": US[COPIED, batch] / US[TENSOR, batch] for batch in KEYS}
-    | {f"plain_{batch}": US[COPIED, batch] / US[NO_HINT, batch] for batch in KEYS}
-    | {f"cudnn_{batch}": US[COPIED, batch] / US[CUDNN, batch] for batch in KEYS},
-    hint={
-        "h100_more": without_hint("NVIDIA H100 80GB HBM3") - 1,
-        "h200_less": 1 - without_hint("NVIDIA H200"),
-    },
+    of_copy={f"at_{batch}": US[COPIED, batch] / US[TENSOR, batch] for batch in (1, 64)}
+    | {"cudnn_64": US[COPIED, 64] / US[CUDNN, 64]},
 )
 
 
@@ -1235,7 +1213,6 @@ from tilewise.measurements.profiling import PEAK, printed_profiles, stall_fracti
 
 rows_profile = printed_profiles("attention/decoding", "counters")[PER_KEY]  # recorded on an H200
 rows_waits = stall_fractions(rows_profile)
-publish(waiting=waiting | {"loads": rows_waits["long_scoreboard"]})
 assert not rows_waits or max(rows_waits, key=rows_waits.get) == "long_scoreboard", "the text: waits for loads"
 assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issuing alone isn't the limit"
 

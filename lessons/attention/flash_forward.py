@@ -72,7 +72,7 @@ from tilewise.measurements import (
     recorded_device,
 )
 from tilewise.measurements.attention import attention, attention_so_far
-from tilewise.models import bound, device, stated
+from tilewise.models import device
 
 alpha = np.exp(1.0 - 3.0)
 check(
@@ -132,7 +132,6 @@ show(
     stepped(
         states,
         source=ONE_ROW,
-        language="python",
         start=2,
         title="A larger score rescales everything accumulated so far by one factor",
         caption="One query and twelve keys with d = 4, in key tiles of four: the scores of the tile, the weights accumulated so far relative to the current maximum, and the accumulators o. Later keys have no weight yet.",
@@ -304,7 +303,7 @@ agree(flash_rows_torch, FLASH_ROWS, ordinary, rtol=2e-5, atol=2e-5, by="PyTorch"
 for name, inputs in difficult.items():
     got = FLASH_ROWS.on(inputs).run()
     room = 1e-2 if name.startswith("very") else 3e-5
-    check(got["O"], right_answer(got), rtol=0.0, atol=room, name=f"against 64-bit NumPy: {name}")
+    check(got["O"], right_answer(got), atol=room, name=f"against 64-bit NumPy: {name}")
 
 # %% [markdown]
 # Change the numbers of queries and keys. A block has 16 queries: what happens to the loads at the 17th?
@@ -386,7 +385,7 @@ def keys_outside(N, M, d, rows, keys):
 
 got = keys_outside(37, 29, 8, 16, 8).run()
 expected = attention(got["Q"], got["K"], got["V"], 0.0, got["scale"])["O"]
-check(got["O"], expected, rtol=0.0, atol=1e-5, name="FA1 order against 64-bit NumPy")
+check(got["O"], expected, atol=1e-5, name="FA1 order against 64-bit NumPy")
 
 # %% [markdown]
 # ## Memory traffic still grows with N squared
@@ -497,7 +496,7 @@ def numbers_counted(N, d, rows, keys):
         found[name] = sum(one.global_load.lane_accesses + one.global_store.lane_accesses for one in counts)
         results.append((arrays["O"], attention(*(arrays[one] for one in "QKV"), 0.0, arrays["scale"])["O"]))
     got, right = (np.stack(one) for one in zip(*results, strict=True))
-    check(got, right, rtol=0.0, atol=1e-5, name=f"all three against 64-bit NumPy, N = {N}")
+    check(got, right, atol=1e-5, name=f"all three against 64-bit NumPy, N = {N}")
     return found
 
 
@@ -533,7 +532,6 @@ show(
                 "counted",
                 [N for N in COUNTED for _ in LINES],
                 [moved for one in COUNTED.values() for moved in one.values()],
-                role="measured",
                 line=False,
             ),
         ],
@@ -557,7 +555,7 @@ publish(
         "matrix_mb": 4 * 1024**2 / 1e6,
         "others_mb": 4 * 4 * 1024 * 128 / 1e6,
         "long": 2**17,
-    },
+    }
 )
 
 # %% [markdown]
@@ -1006,7 +1004,7 @@ parts = [some_parts(3, 2, 5, 3.0), some_parts(2, 1, 7, 1.0), some_parts(3, 2, 5,
 agree(combine, COMBINE, parts, rtol=1e-5, atol=1e-6)
 for name, inputs in AWKWARD.items():
     run, room = run_chain(six(FLASH_TILES, inputs)), 1e-4 if name == "large scores" else 2e-6
-    check(run["O"], right_answer(run), rtol=0.0, atol=room, name=name)
+    check(run["O"], right_answer(run), atol=room, name=name)
 
 # %% [markdown]
 # ## Three bugs: a missing factor, wait or barrier
@@ -1075,16 +1073,8 @@ show(
 )
 _, products, _, _, _ = one_block(FLASH_TILES)
 EIGHT_ROWS = flash_rows_kernel(128, 4, 8, 8)
-few_keys = rows_case(8, 64, 128, constant(64, value=0.0), rows=8, parts=4)
-rows_issued = EIGHT_ROWS.on(few_keys).simulate().counts.issued / 8  # for 8 keys, per block
 slowest = max(cycles["64 x 128, 4 x 8 per thread"].values())
-least = bound(stated(GPU), bytes_moved=4 * 4 * 1024 * 128, flop=4 * 1024 * 1024 * 128)
-publish(
-    predicted={
-        "block_us": slowest / GPU.boost_mhz,
-        "arithmetic_us": least.arithmetic_us,
-    },
-)
+publish(predicted={"block_us": slowest / GPU.boost_mhz})
 
 # %% [markdown]
 # The largest of the three gives {{ predicted.block_us | us }} at boost clock. It's only an estimate: we counted \PTX
@@ -1274,7 +1264,6 @@ active = {  # recorded on an H200
     for name, label in (("fused", "memory-efficient"), ("one_split", "one split"), ("six", "Kernel 6"))
     for one in [printed_profiles("attention/flash_forward", "counters")[f"{label}, N=1024"]]
 }
-publish(active=active)
 assert not max(active["fused"], active["one_split"]) > 0.2 and not active["six"] < 0.9, (
     "the text: SMs are idle"
 )
@@ -1316,7 +1305,7 @@ launch, arrays = tiles_launch(FLASH_TILES, inputs), inputs.make() | {"stamps": n
 stamped = case(launch.grid, launch.block, launch.shared_bytes, **inputs.values, stamps=arrays["stamps"])
 with_stamps().on(stamped).simulate(arrays=arrays)
 six(FLASH_TILES, inputs)[1].run(arrays)
-check(arrays["O"], right_answer(arrays), rtol=0.0, atol=2e-6, name="Kernel 6 with stamps")
+check(arrays["O"], right_answer(arrays), atol=2e-6, name="Kernel 6 with stamps")
 
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="clocks"
@@ -1465,12 +1454,6 @@ with_host = measure(
 
 # %% fold="Code of the numbers"
 host_us = medians_us(with_host)
-publish(
-    hosted={
-        "six_graph": host_us["Kernel 6 in a CUDA graph"],
-        "torch_graph": host_us["torch, three operations in a CUDA graph"],
-    }
-)
 if complete(*host_us.values()):
     in_graphs = [host_us[f"{name} in a CUDA graph"] for name in ("Kernel 6", "torch, three operations")]
     assert in_graphs[0] < in_graphs[1], "the text says that Kernel 6 is faster in a graph"

@@ -92,13 +92,7 @@ show(
         caption="A model of a block's two consumers on three key tiles with d = 128, built from the throughputs of an SM's units and ignoring latency.",
     )
 )
-publish(
-    busy={
-        f"{name}_{d}": busy(d, schedule)
-        for name, schedule in (("phase", in_lockstep), ("turns", ping_pong))
-        for d in (128, 64)
-    }
-)
+publish(busy={"turns_128": busy(128, ping_pong)})
 
 # %% [markdown]
 # ## Every version, measured
@@ -406,12 +400,8 @@ for what, label in list(unstored_us):
 publish(
     apart={"busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0]},
     late={
-        "blocks": len(LATE[WITHOUT]),
         "apart": OFFSETS[WITHOUT],
-        "without": CYCLES[WITHOUT],
         "less": 1 - CYCLES[WITHOUT] / CYCLES[TURNS],
-        "busy": BUSY[WITHOUT],
-        "busy_turns": BUSY[TURNS],
     },
 )
 

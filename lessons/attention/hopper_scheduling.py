@@ -169,7 +169,6 @@ MANY = measure(
     bytes=lambda N, d, causal: tokens_heads(N, d) * N * (4 * 2 * d + 4),
     flop=many_flop,
     arithmetic="bf16_matrix",
-    counts=("sectors",),
     library={
         FLASH_2: by_sdpa("FLASH_ATTENTION"),
         CUDNN: by_sdpa("CUDNN_ATTENTION"),
@@ -239,7 +238,7 @@ publish(
         for name, kind in KINDS.items()
         for short, over in (("cudnn", CUDNN), ("fa3", FLASH_3))
     }
-    | {f"gain_{name}": fraction_of(LONGEST, ONE_TILE_EACH, *kind) for name, kind in KINDS.items()},
+    | {f"gain_{name}": fraction_of(LONGEST, ONE_TILE_EACH, *kind) for name, kind in KINDS.items()}
 )
 
 # %% fold="Code that profiles Kernel 8 on a GPU" needs="gpu torch" record="counters"
@@ -269,9 +268,6 @@ ONE_EACH, LISTS = (  # recorded on an H200
     for label in ("one tile per block", "longest first, ping-pong")
 )
 HITS, READ = "lts__t_sector_hit_rate.pct", "dram__bytes_read.sum"
-publish(
-    lists={"hits_each": ONE_EACH[HITS] / 100, "hits": LISTS[HITS] / 100, "read": LISTS[READ] / ONE_EACH[READ]}
-)
 assert not LISTS[HITS] > 0.6 * ONE_EACH[HITS] and not LISTS[READ] < 3 * ONE_EACH[READ], (
     "the lists read more from DRAM"
 )
@@ -298,15 +294,12 @@ FITS = {
     for causal in (False, True)
 }
 OURS, THEIRS = FITS["ours", True], FITS["fa3", True]
-KEY_TILES = (4096 / 128 + 1) / 2
 publish(
     fit={
-        "worst": max(one[2] for one in FITS.values()),
         "mask_ours": OURS[0] - FITS["ours", False][0],
         "mask_fa3": THEIRS[0] - FITS["fa3", False][0],
         "pace": OURS[1] / THEIRS[1] - 1,
         "pace_full": FITS["ours", False][1] / FITS["fa3", False][1] - 1,
-        "start_of_gap": (OURS[0] - THEIRS[0]) / (OURS[0] - THEIRS[0] + KEY_TILES * (OURS[1] - THEIRS[1])),
     }
 )
 

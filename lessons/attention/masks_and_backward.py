@@ -82,7 +82,6 @@ show(
     stepped(
         states,
         source=ONE_ROW,
-        language="python",
         start=4,
         title="A row of dS sums to zero: some keys gain at the expense of others",
         caption="The backward pass of one query with six keys and d = 4, in the order in which the kernels compute it.",
@@ -317,7 +316,7 @@ for name, shape in SHAPES.items():
     arrays = run_chain(both(simple_case(*shape), shape[2]))
     right = gradients(*(arrays[one] for one in ("Q", "K", "V", "dO")), arrays["scale"])
     for one, wanted in right.items():
-        check(arrays[one], wanted, rtol=0.0, atol=3e-5, name=f"{one} against 64-bit NumPy: {name}")
+        check(arrays[one], wanted, atol=3e-5, name=f"{one} against 64-bit NumPy: {name}")
 
 
 def with_delta(shape):
@@ -960,7 +959,7 @@ publish(
         "peak": PEAK,
         "stored_gb": BATCH * HEADS * TOKENS**2 * 2 / 1e9,
         "kept_mb": 2 * BATCH * HEADS * TOKENS * 4 / 1e6,
-    },
+    }
 )
 
 # %% [markdown]
@@ -1121,11 +1120,10 @@ if TIMES:
 
 
 def printed_on(gpu):
-    """What the cell above printed on a GPU, and the rates that were recorded with it."""
+    """What the cell above printed on a GPU."""
     record = Archive(lesson_root()).text_record(HERE, "gradients", device=gpu)
     assert record is not None, "the text quotes it"
-    found = {one[:3]: float(one[3]) for one in re.findall(rf"(?m)^{TIMED}", record.text)}
-    return found, record.provenance["ceilings"]
+    return {one[:3]: float(one[3]) for one in re.findall(rf"(?m)^{TIMED}", record.text)}
 
 
 def slowdown(found, N):
@@ -1133,7 +1131,7 @@ def slowdown(found, N):
     return found[str(N), "causal", "ours, heads first"] / found[str(N), "causal", "ours"] - 1
 
 
-(H100_US, H100_RATES), (H200_US, H200_RATES) = map(printed_on, ("NVIDIA H100 80GB HBM3", "NVIDIA H200"))
+H100_US, H200_US = map(printed_on, ("NVIDIA H100 80GB HBM3", "NVIDIA H200"))
 SLOWER, H200_SLOWER = slowdown(H100_US, 4096), slowdown(H200_US, 4096)
 SHORT_SLOWER, H200_SHORT_SLOWER = slowdown(H100_US, 1000), slowdown(H200_US, 1000)
 assert SLOWER > 2 * H200_SLOWER and SHORT_SLOWER > 2 * H200_SHORT_SLOWER, (
@@ -1141,11 +1139,7 @@ assert SLOWER > 2 * H200_SLOWER and SHORT_SLOWER > 2 * H200_SHORT_SLOWER, (
 )
 assert abs(H200_SLOWER) < 0.03, "the text says that on an H200, the order costs almost nothing"
 publish(
-    seen={
-        f"{name}_{mask}_{N}": us(N, mask, label)
-        for N, mask in SHAPES
-        for name, label in {"ours": "ours", "flash": "FLASH", "cudnn": "cuDNN", "math": "MATH"}.items()
-    },
+    seen={"cudnn_full_4096": us(4096, "full", "cuDNN"), "math_full_4096": us(4096, "full", "MATH")},
     rate={
         "of_peak": reached(4096, "full", "ours") / PEAK,
         "of_shared": reached(4096, "full", "ours") / PEAK * SHARED_CYCLES / TENSOR_CYCLES,
@@ -1161,7 +1155,6 @@ publish(
         "few": GPU.sms / (TOKENS / 128),
         "few_mb": GPU.sms * 128 * 2 * 128 * 2 / 1e6,
         "slower": SLOWER,
-        "memory": H200_RATES["memory_gb_per_s"] / H100_RATES["memory_gb_per_s"],
     },
     errors=printed_errors(HERE, "cuDNN", "gradients"),
 )
@@ -1261,10 +1254,7 @@ UNITS = {
     "l2": f"lts__throughput{OF_PEAK}elapsed",
     "dram": f"dram__throughput{OF_PEAK}elapsed",
 }
-publish(
-    backward={name: FULL_RUN[UNITS[name]] / 100 for name in ("tensor", "l1")}
-    | {"times_read": LONGEST[READ] / BY_HEAD[READ]}
-)
+publish(backward={"times_read": LONGEST[READ] / BY_HEAD[READ]})
 assert not max(FULL_RUN[metric] for metric in UNITS.values()) > 70, "the text: no unit is at its limit"
 assert not FULL_RUN[UNITS["l1"]] < FULL_RUN[UNITS["tensor"]], "the text says that L1 is busier"
 assert not LONGEST[HITS] > 0.7 * BY_HEAD[HITS] and not LONGEST[READ] < 3 * BY_HEAD[READ], "the text: L2"

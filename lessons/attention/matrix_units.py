@@ -736,7 +736,6 @@ def busiest(N):
     return seen.max() / every.max()
 
 
-OF_FLASH = [at(SEVEN, **size) / at(FLASH_2, **size) for size in SIZES]
 OFF = [
     no_overlap(row_tiles, d) - at(label, d=d) / PROBE
     for row_tiles, label in ((1, NARROW_LABEL), (2, SEVEN))

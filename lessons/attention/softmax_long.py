@@ -268,7 +268,6 @@ from tilewise.kernels.from_lesson import from_lesson
     in_clusters,
     H100,
     VALUES,
-    AT_ONCE,
     CYCLES,
     long_rows,
     planned_long,
@@ -287,7 +286,6 @@ from tilewise.kernels.from_lesson import from_lesson
     "in_clusters",
     "H100",
     "VALUES",
-    "AT_ONCE",
     "CYCLES",
     "long_rows",
     "planned_long",
@@ -413,8 +411,7 @@ publish(
         "last_share_bf16": 6 * alone(4)[1] / memory_us,
         "cycles": CYCLES["float"],
         "cycles_bf16": CYCLES["__nv_bfloat16"],
-    },
-    predicted={"memory_us": memory_us},
+    }
 )
 
 # %% [markdown]
@@ -612,8 +609,6 @@ publish(
         "bf16": max([*gain(us_bf16, AHEAD_256, STAGGER_256), *gain(us_bf16, AHEAD, STAGGER)]),
     },
     barrier={"fp32": max(gain(us, BARRIER, AHEAD_256)), "bf16": max(gain(us_bf16, BARRIER, AHEAD_256))},
-    smaller={"most": max(abs(one) for found in (us, us_bf16) for one in gain(found, AHEAD_256, AHEAD))},
-    split={"rows": VALUES // 131072, "clusters": AT_ONCE[128][16]},
 )
 
 # %% [markdown]

@@ -124,7 +124,6 @@ publish(
         "tflop": WHOLE / 1e12,
         "least_ms": WHOLE / PEAK / 1e9,
         "peak": PEAK,
-        "by_rule": 6 * parameters(LAYERS, WIDTH, WORDS, CONTEXT) / BY_MATRICES - 1,
     },
 )
 
@@ -187,7 +186,7 @@ def updated(n):
         p=normal(n),
         g=normal(n),
         m=normal(n),
-        v=uniform(n, low=0.0, high=2.0),
+        v=uniform(n, high=2.0),
         n=n,
         lr=0.1,
         beta1=0.9,
@@ -221,7 +220,6 @@ publish(
     optimizer={
         "ms": OPTIMIZER_MS,
         "ours": PARTS_US["optimizer of this page"] / 1e3,
-        "torch": PARTS_US["optimizer"] / 1e3,
         "copy": COPY / 1e6,
     }
 )
@@ -659,7 +657,6 @@ publish(
     seen={name.replace(", ", "_").lower(): {"ms": seen_ms(name), "mfu": mfu(seen_ms(name))} for name in HOW},
     gain={
         "share": 1e-3 * LAYERS * attention_us("stored") / seen_ms("eager, stored"),
-        "share_fused": 1e-3 * LAYERS * attention_us("FLASH") / seen_ms("eager, FLASH"),
         "memory": SEEN["eager, stored"][3] - SEEN["eager, FLASH"][3] if SEEN else np.nan,
     },
     off={

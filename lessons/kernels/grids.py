@@ -152,13 +152,11 @@ def mirroring(width, height, block):
     return case(**arrays, width=width, height=height, grid=grid, block=block)
 
 
-five_by_three = MIRROR.on(mirroring(5, 3, (4, 2)))
-traced = five_by_three.simulate(trace=Trace())
+traced = MIRROR.on(mirroring(5, 3, (4, 2))).simulate(trace=Trace())
 requested, apart = traced.counts.global_load.sectors, ceil_div(15, 8)  # a sector has eight floats
 show(
     stepped(
         traced,
-        launch=five_by_three,
         extent=(5, 3),
         axes=("col", "row"),
         title="Each thread reads the opposite column of its own row",
@@ -186,7 +184,6 @@ publish(
         "high": high,
         "rows": rows_of_blocks,
         "blocks": wide * high,
-        "idle_rows": high * 16 - 1080,
     }
 )
 
@@ -233,11 +230,10 @@ run = NO_GUARD_ON_COL.simulate(column_of, 5, 3, grid=(2, 2), block=(4, 2), hazar
 indices = np.add.outer(np.arange(3) * 5, np.arange(8)).ravel()  # rows 0 to 2, threads 0 to 7 along x
 writes = np.bincount(indices)
 outside = sum(hazard.count for hazard in run.hazards if hazard.kind == "out of bounds")
-check(outside, writes[15:].sum(), rtol=0.0, name="writes out of bounds, reported and by hand")
+check(outside, writes[15:].sum(), name="writes out of bounds, reported and by hand")
 publish(
     short={
         "twice": int((writes[:15] == 2).sum()),
-        "wrong": int((column_of != np.arange(5)).sum()),
         "outside": outside,
     }
 )
@@ -286,9 +282,9 @@ def visitors(width, height, depth, block):
 
 
 visitor, _ = visitors(4, 4, 1, (2, 2, 1))
-check(np.sort(visitor), np.arange(16), rtol=0.0, name="16 cells, 16 visitors")
+check(np.sort(visitor), np.arange(16), name="16 cells, 16 visitors")
 visitor, grid = visitors(5, 3, 2, (2, 2, 2))
-check(np.unique(visitor).size, visitor.size, rtol=0.0, name="30 cells, 30 visitors")
+check(np.unique(visitor).size, visitor.size, name="30 cells, 30 visitors")
 blocks = int(np.prod(grid))
 publish(volume={"cells": visitor.size, "blocks": blocks, "threads": blocks * 8})
 
@@ -337,7 +333,7 @@ for shape in [(256, 1), (32, 8), (16, 16), (8, 32), (4, 64), (2, 128), (1, 256)]
     in_all = counts.global_load.sectors + counts.global_store.sectors
     rows.append([f"{shape[0]} x {shape[1]}", sectors_per_warp(shape), counted, in_all])
 formula, counted = np.array([row[1:3] for row in rows]).T
-check(counted, formula, rtol=0.0, name="sectors per warp, formula and count, for all seven shapes")
+check(counted, formula, name="sectors per warp, formula and count, for all seven shapes")
 columns = [
     "block, x × y",
     "sectors per load, formula",

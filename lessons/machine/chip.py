@@ -67,7 +67,7 @@ print("after 4 loads: line", end[0])
 # %% fold="Code of the check"
 from tilewise import check
 
-check(end[0], 2, rtol=0.0, name="the line after four loads")
+check(end[0], 2, name="the line after four loads")
 
 # %% [markdown]
 # Follow more links. After how many loads is the thread back at line 0, and how many sectors has it loaded by then?
@@ -179,9 +179,8 @@ publish(
     sm={
         "units": H100.fma_per_sm_clock["fp32"] // 4,
         "registers_kib": sizes["registers"] // KIB,
-        "all_registers_mib": sizes["registers"] * queried["multiProcessorCount"] / MIB,
     },
-    count={"full_h100": 144, "full_a100": 128},  # by NVIDIA's white papers
+    count={"full_h100": 144},  # by NVIDIA's white papers
 )
 CPU_MM2, CPU_UNITS = 10.70 * 6.75, 8 * 2 * 8  # eight cores, two units of eight 32-bit lanes
 GPU_MM2, GPU_UNITS = 814.0, 144 * 128
@@ -519,7 +518,7 @@ def half_way(lines):
     return case(ring=made, loads=lines // 2, end=end, grid=1, block=1)
 
 
-agree(chase, CHASE, [half_way(30), half_way(77), half_way(210)], rtol=0.0)
+agree(chase, CHASE, [half_way(30), half_way(77), half_way(210)])
 
 # %% fold="Code of the measurement"
 from tilewise import measure
@@ -602,10 +601,6 @@ far = {
 }
 
 
-def two_digits(value):
-    return float(f"{value:.2g}")
-
-
 def cycles_on(device, kib):
     """The recorded cycles per load on a device, for a ring walked with 65,536 loads."""
     ring = f"one_thread_one_load_after_another.kilobytes_{kib}_loads_65536.median"
@@ -624,11 +619,6 @@ publish(
     cycles={name: ns * clock_ghz for name, ns in far.items()},
     ratio={"memory": far["memory"] / far["near"]},
     flat={"last_mib": flat_mib},
-    larger_l2={
-        "h100_mib": sizes["l2"] // MIB,
-        "h200_mib": properties("NVIDIA H200")["l2CacheSize"] // MIB,
-        "cycles": two_digits(larger_l2["h100"]),
-    },
     clock_ghz=clock_ghz,
     alone_mb_per_s=4000 / far["memory"],
     in_flight_mb=far["memory"] * recorded_device().memory_gb_per_s / 1e6,

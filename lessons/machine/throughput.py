@@ -349,7 +349,7 @@ publish(
         "half_more_each": int(counts[6] / UNITS),
         "busy": busy,
         "worst": float(np.max(np.abs(times / predicted_us(counts, STEPS, clock_mhz) - 1))),
-    },
+    }
 )
 
 # %% [markdown]
@@ -483,6 +483,8 @@ raced = measure(
 )
 
 # %% fold="Code of the figure"
+from tilewise.measurements import two_digits
+
 GPU, SCALAR, SIMD = "GPU, one thread per task", "CPU core, scalar", "CPU core, SIMD"
 us = medians_us(raced, "tasks")
 TASKS = sorted({tasks for _, tasks in us})
@@ -506,10 +508,6 @@ def ahead_from(core):
     """The measured number of tasks from which on the GPU is ahead; 0 for none."""
     behind = [tasks for tasks, mine, theirs in zip(TASKS, gpu, core, strict=True) if mine >= theirs]
     return min((tasks for tasks in TASKS if tasks > max(behind, default=0)), default=0)
-
-
-def two_digits(value):
-    return float(f"{value:.2g}")
 
 
 CORES = 64  # of a large server CPU

@@ -179,7 +179,7 @@ from tilewise import integers, try_it
 
 
 def branching_at_random(n, steps):
-    path = integers(n, low=0, high=2, dtype="int32")
+    path = integers(n, low=0, high=2)
     arrays = {"start": uniform(n), "path": path, "end": output(n)}
     return case(**arrays, n=n, steps=steps, grid=ceil_div(n, 32), block=32)
 
@@ -195,14 +195,13 @@ try_it(branching_at_random, TWO_WAYS, n=(1, 32, 256), steps=(1, 3, 20))
 from tilewise import Trace, show
 from tilewise.figures import stepped
 
-alternate = TWO_WAYS.on(branching(PATTERNS["alternating lanes"](np.arange(32)), 3, 32))
-run = alternate.simulate(trace=Trace())
+alternate = branching(PATTERNS["alternating lanes"](np.arange(32)), 3, 32)
+run = TWO_WAYS.on(alternate).simulate(trace=Trace())
 seen = run.watched["x"]
 assert seen.step[seen.lane % 2 == 1].max() < seen.step[seen.lane % 2 == 0].min(), "odd lanes run first"
 show(
     stepped(
         run,
-        launch=alternate,
         arrays=["end"],
         extent=32,
         start=4,
@@ -251,13 +250,11 @@ two = measure(
         "How much faster is the uniform kernel than the one in which one lane of each warp diverges?",
         of="uniform",
         over="one lane",
-        at={"n": THREADS, "steps": 8192},
         between=(1.0, 32.0),
         models={"distinct paths per warp": distinct_paths("one lane") / distinct_paths("uniform")},
         because="A single lane on the second path costs its warp as many iterations as 31 lanes would.",
     ),
     reference=after_two,
-    tolerance=1e-5,
     counts=("instructions",),
 )
 
@@ -271,12 +268,7 @@ slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "altern
 if np.isfinite(slowdowns).all():
     assert max(slowdowns) < 1.01 * min(slowdowns), "the text gives one factor, whichever lanes diverge"
     assert two_us["alternating warps"] < 1.01 * two_us["uniform"], "the text: whole warps cost nothing"
-publish(
-    two={
-        "once_us": 2 * two_us["uniform"] - two_us["alternating lanes"],
-        "split": max(slowdowns),
-    },
-)
+publish(two={"split": max(slowdowns)})
 
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the kernel is
@@ -341,18 +333,14 @@ show(
 # %% fold="Code of the numbers"
 from tilewise import check
 
-guarded = TWO_WAYS.on(branching(np.zeros(77), 3, 32)).simulate()
-guard_line = next(number for number, line in enumerate(TWO_WAYS.source.splitlines(), 1) if "i >= n" in line)
 check([issued[name] for name in SHOWN], [6, 12, 12, 12], name="iterations that a warp of each pattern runs")
 WIDTH = 48
 x_over_32 = np.arange(2 * WIDTH) % WIDTH // 32  # threadIdx.x / 32, in the order of the linearised index
 of_warp = [len(np.unique(lanes)) for lanes in x_over_32.reshape(-1, 32)]
 check(max(of_warp), 2, name="values of threadIdx.x / 32 in one warp of a block 48 threads wide")
 publish(
-    wide={"width": WIDTH, "values": max(of_warp)},
     most={"ways": 32},
     split={"one": issued["uniform"], "two": issued["one lane"]},
-    guard={"n": 77, "warps": 3, "split": guarded.lines[guard_line].divergent_branches},
 )
 
 # %% [markdown]
@@ -502,22 +490,12 @@ many = measure(
     cases=[{"n": THREADS, "steps": 16_384, "ways": ways} for ways in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)],
     count_case={"n": 1024, "steps": 128, "ways": 32},
     reference=after_many,
-    tolerance=1e-5,
     counts=("instructions",),
     fold="All 30 rows",
 )
 
 # %% fold="Code of the figure"
 from tilewise.figures import Series, line_chart
-
-
-def busiest(ways, sms=132, schedulers=4):
-    """Shuffled: distinct paths per warp, averaged over the warps of the scheduler that has most of them to run."""
-    distinct = paths_per_warp("shuffled", ways)
-    warp = np.arange(len(distinct))
-    scheduler = warp // 8 % sms * schedulers + warp % schedulers  # blocks of 8 warps, round-robin
-    return float(np.bincount(scheduler, distinct).max() / np.bincount(scheduler).max())
-
 
 many_us = medians_us(many, "ways")
 measured = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -527,11 +505,6 @@ for order in ORDERS:
     expected = [paths_per_warp(order, ways).mean() for ways in measured]
     lines.append(Series(order, measured, list(times[order].values())))
     lines.append(Series(f"{order}, predicted", measured, expected, role="predicted"))
-placing = np.random.default_rng(2026)
-placed = [  # the busiest scheduler again, for other placements of 16 warps on each of 528 schedulers
-    placing.permutation(paths_per_warp("shuffled", 32)).reshape(132 * 4, 16).mean(axis=1).max()
-    for _ in range(20)
-]
 once_us = (32 * many_us["interleaved", 1] - many_us["interleaved", 32]) / 31
 show(
     line_chart(
@@ -549,12 +522,6 @@ if np.isfinite(once_us):
 publish(
     many={order: {"ratio": times[order][32]} for order in ORDERS},
     sort_gain=many_us["interleaved", 32] / many_us["sorted", 32],
-    balance={"low": min(placed), "high": max(placed)},
-    last={
-        "mean": paths_per_warp("shuffled", 32).mean(),
-        "ways": busiest(32),
-        "ratio": (many_us["shuffled", 32] - once_us) / (many_us["shuffled", 1] - once_us),
-    },
 )
 
 # %% [markdown]

@@ -48,8 +48,7 @@ publish(
         "shared": recorded(f"fp32_ladder.shared_memory_tile.{AT_4096}"),
         "cublas": recorded(f"fp32_ladder.cublas.{AT_4096}"),
         "peak": PEAK,
-    },
-    loads={"one": loads_per_fma(1, 1), "column": loads_per_fma(8, 1), "square": loads_per_fma(8, 8)},
+    }
 )
 assert loads_per_fma(1, 1) / loads_per_fma(8, 8) == 8, "the title says eightfold"
 show(
@@ -799,14 +798,10 @@ try_it(
 )
 
 # %% fold="Code of the measurement"
+from tilewise.kernels.from_lesson import from_lesson
+
+(cublas,) = from_lesson("matmul/tiling", "cublas")
 LT = "cuBLASLt, best of 10 algorithms"
-
-
-def cublas(arrays):
-    import cupy
-
-    A, B, C = (arrays[name] for name in "ABC")
-    return lambda: cupy.matmul(A, B, out=C)
 
 
 def cublas_lt(arrays):
@@ -832,7 +827,6 @@ ladder = measure(
         "How much faster is the 2-D register tile than the shared-memory tile with one accumulator per thread?",
         of="2-D register tile",
         over="shared-memory tile",
-        at={"M": 4096, "N": 4096, "K": 4096},
         between=(1.0, 16.0),
         models={"if only reads from shared memory counted": loads_per_fma(1, 1) / loads_per_fma(8, 8)},
         because="It reads an eighth of the elements, but with so few reads left, other limits take over.",
@@ -886,19 +880,8 @@ def at_most(ffma, memory, instructions):
     return PEAK * ffma / max(instructions, 4 * memory)
 
 
-def steady(version):
-    """Shared-memory wavefronts per FFMA of a warp, all and those of stores, from 32 more steps of k."""
-    found = []
-    for K in (32, 64):
-        counts = version(128, 256, K).simulate().counts
-        stores = counts.shared_store.wavefronts
-        found.append((counts.shared_load.wavefronts + stores, stores))
-    return (np.array(found[1]) - found[0]) / (128 * 256 * 32 / 32)
-
-
 LOOPS = {name: loop_of(version) for name, version in VERSIONS.items()} if can_disassemble() is None else {}
 BOUNDS = {name: at_most(*loop) for name, loop in LOOPS.items()}
-WAVEFRONTS = {name: steady(VERSIONS[name]) for name in HERE[5:]}
 SLUGS = {name: re.sub(r"\W+", "_", name) for name in (*VERSIONS, "cuBLAS")}
 BEST_HERE = (*HERE, BEST)
 if LOOPS:
@@ -910,15 +893,6 @@ show(
         [[name, *LOOPS.get(name, [None] * 3), round(BOUNDS.get(name, np.nan), 1)] for name in BEST_HERE],
         caption="Instructions of the main loop in NVIDIA's SASS for an H100, and the bound that follows from them. 'Three stages' is the last version on the further-reading page.",
     )
-)
-publish(
-    issue_bound={SLUGS[name]: BOUNDS.get(name, np.nan) for name in VERSIONS},
-    counted={
-        "copies_in": WAVEFRONTS["double-buffered"][1],
-        "padded_in": WAVEFRONTS["double-buffered, padded"][1],
-        "float4": WAVEFRONTS["float4 loads"][0],
-        "warp_tiles": WAVEFRONTS["warp tiles"][0],
-    },
 )
 
 # %% [markdown]
@@ -972,7 +946,6 @@ publish(
     of_cublas={slug: RATE[name] / RATE["cuBLAS"] for name, slug in SLUGS.items()},
     gain={SLUGS[after]: RATE[after] / RATE[before] for before, after in pairwise(VERSIONS)},
     tile={"times": RATE["2-D register tile"] / RATE["shared-memory tile"]},
-    of_peak={"cublas": RATE["cuBLAS"] / PEAK},
 )
 
 # %% [markdown]

@@ -22,7 +22,7 @@ import re
 
 import numpy as np
 
-from tilewise import Table, agree, case, ceil_div, kernels, normal, output, parallel, publish, show
+from tilewise import Table, agree, case, ceil_div, kernels, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.kernel.machine_code import available, listing, machine_codes
 from tilewise.kernel.nvrtc import available as can_compile
@@ -155,12 +155,12 @@ def multiply_in_snake_order(A, B, C):
 
 
 # %% fold="Code of the check"
+from tilewise.measurements.references import product_inputs
 
 
 def product(M, N, K):
-    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
     grid = ceil_div(M, 128) * ceil_div(N, 256)
-    return case(**arrays, M=M, N=N, K=K, grid=grid, block=256, shared_bytes=4 * 3 * 32 * 388)
+    return case(**product_inputs(M, N, K), grid=grid, block=256, shared_bytes=4 * 3 * 32 * 388)
 
 
 agree(
@@ -246,8 +246,6 @@ if EXTRA:
     )
 publish(
     extra={SLUGS[name]: EXTRA.get(name, np.nan) for name in VERSIONS},
-    one_bank={SLUGS[name]: in_one_bank(found) for name, found in FFMA.items()}
-    or {SLUGS[name]: np.nan for name in VERSIONS},
     reused={SLUGS[name]: REUSED.get(name, np.nan) for name in VERSIONS},
 )
 

@@ -62,6 +62,7 @@ print(C[4, 7], "= 40 times 1 times 3")
 # %% fold="Code of the measurement"
 from tilewise import case, measure, normal, output
 from tilewise.kernels.from_lesson import from_lesson
+from tilewise.measurements.references import product_inputs
 
 WIDE = {"STAGES": 3, "PAD": 4, "COLUMNS": 16, "SNAKE": 1, "LOOSE": 1}
 NARROW = {"STAGES": 2, "PAD": 4, "COLUMNS": 8, "SNAKE": 1, "LOOSE": 1}
@@ -69,8 +70,7 @@ NARROW = {"STAGES": 2, "PAD": 4, "COLUMNS": 8, "SNAKE": 1, "LOOSE": 1}
 
 def product(M, N, K, **launch):
     """A matrix multiplication whose results have a standard deviation of 1."""
-    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
-    return case(**arrays, M=M, N=N, K=K, block=256, **launch)
+    return case(**product_inputs(M, N, K), block=256, **launch)
 
 
 def tiled(settings):
@@ -146,8 +146,6 @@ publish(
         "best": min(max(SQUARE[2048]), max(SQUARE[8192])),
         "odd": rate("128 × 256 tiles", 4095, 4095, 4095),
         "even": recorded(AT_4096.format("three_stages")),
-        "tiles_4097": blocks(4097, 256),
-        "odd_4097": rate("128 × 256 tiles", 4097, 4097, 4097),
     }
 )
 assert [ceil_div(blocks(n, 256), GPU.sms) for n in (4095, 4097)] == [4, 5], "the text says a fifth wave"
@@ -200,6 +198,8 @@ void add_parts(const float* C, float* total, int parts, int results) {
 # to its own matrix, and `gridDim.y` is the number of parts.
 
 # %% fold="Code of the checks and the measurement"
+from tilewise.kernel.chains import run_chain
+
 near = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -217,13 +217,7 @@ def in_parts(M, N, K, parts):
     source = kernels.source("matmul_fp32") + spilling
     kernel = Kernel(source, defines={"ALIGNED": aligned, **NARROW, "SPLIT": 1})
     inputs = case(
-        A=normal(M, K),
-        B=normal(K, N, scale=K**-0.5),
-        C=output(parts, M, N),
-        total=output(M, N),
-        M=M,
-        N=N,
-        K=K,
+        **product_inputs(M, N, K) | {"C": output(parts, M, N), "total": output(M, N)},
         parts=parts,
         results=M * N,
         grid=(ceil_div(N, 128) * ceil_div(M, 128), parts),
@@ -235,10 +229,7 @@ def in_parts(M, N, K, parts):
 
 agree(add_parts, ADD_PARTS, [adding(3, 300), adding(5, 129)], rtol=1e-6)
 for M, N, K, parts in ((37, 41, 129, 2), (131, 260, 100, 4), (128, 128, 64, 5)):
-    together, add_up = in_parts(M, N, K, parts)
-    arrays = together.case.make()
-    together.run(arrays)
-    add_up.run(arrays)
+    arrays = run_chain(in_parts(M, N, K, parts))
     check(
         arrays["total"],
         np.float64(arrays["A"]) @ np.float64(arrays["B"]),
@@ -290,8 +281,6 @@ publish(
         "blocks_4": blocks(1024, 128, 4),
         "blocks_8": blocks(1024, 128, 8),
         "slots": 2 * GPU.sms,
-        "split_4097": 2 * 4097**3 / PARTED["split-K", 4097, 2] / 1e6,
-        "whole_4097": rate("128 × 128 tiles", 4097, 4097, 4097),
     }
 )
 

@@ -262,6 +262,7 @@ print(bf16.values(C)[0, 0], bf16.values(C)[127, 127], "= 128 times 1 times 0.5")
 
 
 from tilewise import agree, case, check, expect_hazard, integers, normal, output
+from tilewise.kernel.edits import edited
 
 
 def variant(consumers, parts, stages, by_tma=0):
@@ -313,9 +314,8 @@ LAST_BARRIER = """    // both halves have arrived
     asm volatile("barrier.cluster.arrive.release.aligned;\\n"
                  "barrier.cluster.wait.acquire.aligned;" ::: "memory");
 """
-assert GEMM_SMALL.source.count(LAST_BARRIER) == 1
-UNSAFE = Kernel(GEMM_SMALL.source.replace(LAST_BARRIER, ""), defines=GEMM_SMALL.defines, options=OPTIONS)
-expect_hazard(UNSAFE.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
+unsafe = edited(GEMM_SMALL, (LAST_BARRIER, ""))
+expect_hazard(unsafe.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
 
 # %% [markdown]
 # Run the variants on one matrix of 128 × 128, with K = 512. How many bytes does each variant copy by TMA?
@@ -345,7 +345,6 @@ RATE = 3 * 49152 / (CLOCKS[3][1] - CLOCKS[0][1]) if CLOCKS else np.nan
 publish(
     few={
         "sms": SMS,
-        "twice": 2 * CANDIDATES["128 × 256"][0],
         "wide": CANDIDATES["128 × 256"][0],
         "small": CANDIDATES["64 × 128"][0],
         "small_kb": CANDIDATES["64 × 128"][1] / 1024,
@@ -429,13 +428,6 @@ def eight_over_five(what):
     return BY_STAGES[what, "8 stages"] / BY_STAGES[what, "5 stages"] - 1
 
 
-publish(
-    eight={
-        "cold": eight_over_five("K=4096"),
-        "warm": eight_over_five("K=4096 warm"),
-        "reads": eight["lts__t_sectors_op_read.sum"] / five["lts__t_sectors_op_read.sum"] - 1,
-    }
-)
 roomy_us = BY_STAGES["K=4096", "5 stages, shared memory of 8"]
 assert not abs(roomy_us / BY_STAGES["K=4096", "5 stages"] - 1) > 0.01, "the text: not the shared memory"
 assert not eight["lts__t_sector_hit_rate.pct"] < five["lts__t_sector_hit_rate.pct"], (
@@ -455,12 +447,6 @@ STORED, FIVE, SQUARE = "64 × 128, TMA store", "64 × 128, TMA store, 5 stages",
 def of_cublas(name, *size):
     """A variant's rate as a fraction of cuBLAS's."""
     return US["cuBLAS", *size] / US[name, *size]
-
-
-def processes(name):
-    """The medians of each recorded process at 1,024, in microseconds."""
-    here = [row for row in small.rows if row["variant"] == name and set(row["parameters"].values()) == {1024}]
-    return ((here[0]["recorded"] or {}).get("rounds") if here else None) or [US[name, *CUBE]]
 
 
 if complete(US):
@@ -502,19 +488,12 @@ publish(
         "square_1280": of_cublas(SQUARE, 1280, 1280, 1280),
         "small_1280": of_cublas(STORED, 1280, 1280, 1280),
         "long_five": of_cublas(FIVE, *LONG),
-        "long_eight": of_cublas(STORED, *LONG),
         "long_split": of_cublas(SPLIT, *LONG),
-    },
-    pace={
-        "small": a_block(64, 128, 1, 4096)[1] / 1024 / US[FIVE, *LONG],
-        "split": (4096 * (128 + 128) + 4 * 128 * 128 // 2) / 1024 / US[SPLIT, *LONG],
     },
     at_1280={
         "small": a_block(64, 128, 1, 1280)[0],
         "square": a_block(128, 128, 1, 1280)[0],
     },
-    low={"five": min(processes(FIVE))},
-    high={"five": max(processes(FIVE))},
 )
 
 # %% [markdown]

@@ -28,8 +28,6 @@ from tilewise import (
     ceil_div,
     gpu_here,
     measure,
-    normal,
-    output,
     publish,
     show,
     tiles,
@@ -177,10 +175,8 @@ publish(
         "tiles": tiles_of(2048, 2048, 256, 128)[0],
         "tiles_more": tiles_of(2049, 2049, 256, 128)[0],
         "more": 2049**2 / 2048**2 - 1,
-        "last": waves(153, SMS).last,
-        "idle": SMS - waves(153, SMS).last,
         "model": waves(153, SMS).waves / waves(128, SMS).waves,
-    },
+    }
 )
 
 # %% [markdown]
@@ -271,8 +267,6 @@ if STAIRS:
 publish(
     stand={
         "cycles": 40_000,
-        "us": BLOCK_US,
-        "ghz": CLOCK_GHZ,
         "two": 2 * SMS,
         "at_132": STAIRS[1, 132],
         "at_133": STAIRS[1, 133],
@@ -347,11 +341,13 @@ print(np.allclose(C, A @ B, atol=1e-4))
 
 
 # %% fold="Code of the cases"
+from tilewise.measurements.references import product_inputs
+
+
 def multiplied(M, N, K, shared_bytes=0):
-    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
     grid = (ceil_div(N, SIDE_OF_A_TILE), ceil_div(M, SIDE_OF_A_TILE))
     block = (SIDE_OF_A_TILE, SIDE_OF_A_TILE)
-    return case(**arrays, M=M, N=N, K=K, grid=grid, block=block, shared_bytes=shared_bytes)
+    return case(**product_inputs(M, N, K), grid=grid, block=block, shared_bytes=shared_bytes)
 
 
 agree(product, PRODUCT, [multiplied(33, 65, 40), multiplied(50, 31, 7)], rtol=1e-4, atol=1e-4)
@@ -464,7 +460,6 @@ if complete(US):
 publish(
     work={
         "step": US["one block per SM", 385] / US["one block per SM", 384] - 1,
-        "whole_step": US["one block per SM", 512] / US["one block per SM", 384] - 1,
         "two_step": US["two blocks per SM", 385] / US["two blocks per SM", 384] - 1,
         "gain": US["one block per SM", 768] / US["two blocks per SM", 768],
         "library_step": US["cupy.matmul", 385] / US["cupy.matmul", 384] - 1,

@@ -161,6 +161,10 @@ void weighted_sum_tiled(const float* P, const float* V, float* O,
 
 
 # %% fold="Code of the checks"
+from tilewise.kernel.chains import run_chain
+from tilewise.measurements.attention import stored_attention
+
+
 def attention(N, d):
     """One head, with room for scores and probabilities."""
     inputs = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d)}
@@ -178,14 +182,6 @@ def kernel_5(N, d):
     ]
 
 
-def attended(Q, K, V, scale):
-    """Each array that the steps write, in 64-bit floats."""
-    S = scale * Q @ K.T
-    P = np.exp(S - S.max(axis=1, keepdims=True))
-    P /= P.sum(axis=1, keepdims=True)
-    return {"S": S, "P": P, "O": P @ V}
-
-
 def scores(N, d):
     grid = (ceil_div(N, 32), ceil_div(N, 32))
     return case(
@@ -201,23 +197,22 @@ near = {"rtol": 1e-5, "atol": 1e-5}
 agree(scores_tiled, SCORES_TILED, [scores(37, 41), scores(65, 7)], **near)
 agree(softmax_by_warp, SOFTMAX_BY_WARP, [rows_of(37), rows_of(70), rows_of(21, scale=90.0)], **near)
 
-arrays = attention(77, 45).make()
-for launch in kernel_5(77, 45):
-    launch.simulate(arrays=arrays)
-inputs = {name: np.float64(arrays[name]) for name in ("Q", "K", "V", "scale")}
-check(arrays["O"], attended(**inputs)["O"], rtol=1e-4, atol=1e-5, name="Kernel 5 against 64-bit NumPy")
+run = run_chain(kernel_5(77, 45))
+expected = stored_attention(run["Q"], run["K"], run["V"], run["scale"])
+check(run["O"], expected["O"], rtol=1e-4, atol=1e-5, name="Kernel 5 against 64-bit NumPy")
 
 # %% [markdown]
 # Run the scores kernel with and without the padding. Which loads need more wavefronts?
 
 # %% fold="Code of the run"
 from tilewise import try_it
+from tilewise.kernel.edits import edited
 
 try_it(
     lambda N: scores(N, 32),
     {
         "padded rows": SCORES_TILED,
-        "rows of 32": Kernel(SCORES_TILED.source.replace("smem_k[32][33]", "smem_k[32][32]")),
+        "rows of 32": edited(SCORES_TILED, ("smem_k[32][33]", "smem_k[32][32]")),
     },
     N=(1, 32, 96),
 )
@@ -237,7 +232,7 @@ try_it(
 
 
 # %% fold="Code of the estimate"
-from tilewise.measurements import medians_us, recorded, recorded_device
+from tilewise.measurements import medians_us, recorded_device
 from tilewise.measurements.attention import attention_so_far
 from tilewise.models import stated
 
@@ -265,7 +260,6 @@ publish(
         "megabytes": 4 * N_BIG**2 / 1e6,
         "all_us": gemms_us + softmax_us,
         "sum_blocks": blocks_of(N_BIG)[1],
-        "small_blocks": " and ".join(map(str, blocks_of(256))),
         "sms": GPU.sms,
     }
 )
@@ -278,7 +272,7 @@ tiled_attention = measure(
     count_case={"N": 64, "d": 32},
     bytes=lambda N, d: 4 * 4 * N * d,
     flop=lambda N, d: 4 * N * N * d,
-    reference=attended,
+    reference=stored_attention,
     tolerance=1e-4,
     fold="Both rows",
     reasons={"*": "Estimate: wavefronts of both GEMMs"},
@@ -293,22 +287,17 @@ steps = measure(
     },
     cases=[{"N": N_BIG, "d": D_BIG}],
     count_case={"N": 64, "d": 32},
-    reference=attended,
+    reference=stored_attention,
     tolerance=1e-4,
     fold="All three rows",
 )
 
 
 # %% fold="Code of the table"
-def between(times_us, names):
-    """The times of steps that were recorded one more at a time."""
-    return dict(zip(names, np.diff([0.0, *times_us]), strict=True))
+from tilewise.measurements import step_times
 
-
-THIRD = ("turn", "turn_scores", "turn_scores_softmax", "turn_scores_softmax_sum")
-UNTIL_3 = [recorded(f"attention_coalesced_steps.{slug}.n_1024_d_128.median") for slug in THIRD]
-third_us = between(UNTIL_3, ("transpose", "QKᵀ", "softmax", "PV"))
-step_us = between(medians_us(steps).values(), ("QKᵀ", "softmax", "PV"))
+third_us = step_times(("transpose", "QKᵀ", "softmax", "PV"), "attention_coalesced_steps")
+step_us = step_times(("QKᵀ", "softmax", "PV"), steps)
 estimate_us = {"QKᵀ": gemms_us / 2, "softmax": None, "PV": gemms_us / 2}
 show(
     Table(
@@ -323,10 +312,6 @@ counted = next((row["counted"] for row in tiled_attention.rows if row["counted"]
 COUNTED_WAVEFRONTS = counted.get("shared_load_wavefronts", np.nan) / (2 * 64 * 64 * 32 / 32)
 if np.isfinite(COUNTED_WAVEFRONTS):
     assert COUNTED_WAVEFRONTS == WAVEFRONTS, "the text says that the counter agrees"
-ONE_AND_TWO_BLOCKS_US = [
-    recorded(f"tiles_of_a_product.{slug}_per_sm.m_352_n_768_k_4096.median")
-    for slug in ("one_block", "two_blocks")
-]
 if np.isfinite(FIFTH_US):
     assert gemms_us < step_us["QKᵀ"] + step_us["PV"], "the estimate by wavefronts is not beaten"
     assert step_us["QKᵀ"] < step_us["PV"], "the text says that PV is slower"
@@ -334,12 +319,11 @@ if np.isfinite(FIFTH_US):
 publish(
     fifth_seen={
         "us": FIFTH_US,
-        "times": UNTIL_3[-1] / FIFTH_US,
+        "times": sum(third_us.values()) / FIFTH_US,
         "wavefronts": COUNTED_WAVEFRONTS,
         "gemms_us": step_us["QKᵀ"] + step_us["PV"],
         "more": f"{step_us['PV'] / step_us['QKᵀ'] - 1:.0%}",
-        "alone": f"{np.divide(*ONE_AND_TWO_BLOCKS_US) - 1:.0%}",
-    },
+    }
 )
 
 # %% fold="Code of the figure"

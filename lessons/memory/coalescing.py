@@ -59,7 +59,7 @@ publish(
         "useless": 1 - 4 / 32,
         "times_8": sectors_of_stride(8) / sectors_of_stride(1),
         "times_offset": sectors_of_stride(1, offset=4) / sectors_of_stride(1),
-    },
+    }
 )
 assert [sectors_of_stride(s) for s in range(1, 65)] == [4 * min(s, 8) for s in range(1, 65)]
 
@@ -134,9 +134,9 @@ from tilewise import agree, case, integers, output
 
 cases = []
 for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 31, 4003)):
-    arrays = {"x": integers(size, low=-1000, high=1000, dtype="int32"), "partial": output(128, dtype="int32")}
+    arrays = {"x": integers(size, low=-1000, high=1000), "partial": output(128, dtype="int32")}
     cases.append(case(**arrays, n=n, stride=stride, offset=offset, grid=2, block=64))
-agree(pick, PICK, cases, rtol=0.0)
+agree(pick, PICK, cases)
 
 # %% [markdown]
 # Change the stride and the offset, and watch how many sectors the load needs.
@@ -146,7 +146,7 @@ from tilewise import try_it
 
 
 def picking(stride, offset):
-    x = integers(offset + 1024 * stride, low=0, high=10, dtype="int32")
+    x = integers(offset + 1024 * stride, low=0, high=10)
     return case(
         x=x, partial=output(256, dtype="int32"), n=1024, stride=stride, offset=offset, grid=1, block=256
     )
@@ -266,21 +266,20 @@ def walking(lists, length, along, A=None):
 
 
 def small_integers(*shape):
-    return integers(*shape, low=-99, high=99, dtype="int32")
+    return integers(*shape, low=-99, high=99)
 
 
 by_columns = [
     walking(37, 20, "column", small_integers(20, 37)),
     walking(300, 12, "column", small_integers(12, 300)),
 ]
-agree(sum_own_column, SUM_OWN_COLUMN, by_columns, rtol=0.0)
+agree(sum_own_column, SUM_OWN_COLUMN, by_columns)
 agree(sum_own_column_numba, SUM_OWN_COLUMN, by_columns, by="Numba")
 
 few_columns = SUM_OWN_COLUMN.on(walking(32, 8, "column", small_integers(8, 32)), grid=1, block=32)
 show(
     stepped(
         few_columns.simulate(trace=Trace()),
-        launch=few_columns,
         extent=32,
         start=1,
         title="Column-wise: four sectors per iteration, fully used",
@@ -334,14 +333,13 @@ def sum_own_row_numba(A, out):
 
 # %% fold="Code of the checks and of the figure"
 by_rows = [walking(37, 20, "row", small_integers(37, 20)), walking(300, 12, "row", small_integers(300, 12))]
-agree(sum_own_row, SUM_OWN_ROW, by_rows, rtol=0.0)
+agree(sum_own_row, SUM_OWN_ROW, by_rows)
 agree(sum_own_row_numba, SUM_OWN_ROW, by_rows, by="Numba")
 
 few_rows = SUM_OWN_ROW.on(walking(32, 8, "row", small_integers(32, 8)), grid=1, block=32)
 show(
     stepped(
         few_rows.simulate(trace=Trace()),
-        launch=few_rows,
         extent=32,
         start=1,
         title="Row-wise: every iteration touches a sector of every row",
@@ -351,7 +349,7 @@ show(
 SECTORS_PER_REQUEST = {"column": sectors_of_stride(1), "row": sectors_of_stride(8)}
 for name, launch in (("column", few_columns), ("row", few_rows)):
     loads = launch.simulate().counts.global_load
-    check(loads.sectors, SECTORS_PER_REQUEST[name] * loads.requests, rtol=0.0, name=f"sectors, {name}-wise")
+    check(loads.sectors, SECTORS_PER_REQUEST[name] * loads.requests, name=f"sectors, {name}-wise")
 
 # %% [markdown]
 # A sector that lane 5 fetches in one iteration also holds the elements it needs in the next seven. If the sector is
@@ -381,7 +379,7 @@ void sum_own_row_wide(const int* A, int* out, int R, int C) {
     out[r] = acc;
 }
 """)
-agree(sum_own_row, SUM_OWN_ROW_WIDE, by_rows, rtol=0.0)
+agree(sum_own_row, SUM_OWN_ROW_WIDE, by_rows)
 
 # %% [markdown]
 # Now guess. Without caches, {{ sectors.stride_8 }} sectors against {{ sectors.stride_1 }} would make the column-wise
@@ -405,7 +403,6 @@ walks = measure(
         "How much faster is reading by columns than by rows?",
         of="column-wise (coalesced)",
         over="row-wise",
-        at={"length": 128, "lists": 2**18},
         between=(0.5, 32),
         models={
             "sectors per request": sectors_of_stride(128) / sectors_of_stride(1),

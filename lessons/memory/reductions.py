@@ -164,27 +164,20 @@ print(block_sums)
 
 # %% fold="Code of the checks and of the figure"
 from tilewise import Trace, agree, case, ceil_div, integers, output
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def summing(n, block=256):
-    blocks = ceil_div(n, block)
-    x = integers(n, low=-8, high=9, dtype="float32")
-    return case(x=x, sums=output(blocks), n=n, grid=blocks, block=block)
-
-
+summing, torch_row_sums = from_lesson("memory/barriers", "summing", "torch_row_sums")
 lanes = np.array([3, 1, 7, 0, 4, 1, 6, 3])
 for offset, after in ((4, [7, 2, 13, 3]), (2, [20, 5]), (1, [25])):
     lanes[:offset] += lanes[offset : 2 * offset]
     assert lanes[:offset].tolist() == after, "the worked example"
 
-agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], rtol=0.0)
+agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)])
 for function, by in {sum_by_triton: "Triton", sum_by_torch: "PyTorch"}.items():
     agree(function, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], by=by)
-small = SUM_BY_SHUFFLES.on(summing(64, 64))
 show(
     stepped(
-        small.simulate(trace=Trace()),
-        launch=small,
+        SUM_BY_SHUFFLES.on(summing(64, 64)).simulate(trace=Trace()),
         extent=64,
         start=1,
         title="Five shuffles sum a warp; the block needs one barrier",
@@ -211,7 +204,7 @@ void sum_by_tree(const float* x, float* sums, int n) {
     if (tid == 0) sums[blockIdx.x] = partial[0];
 }
 """)
-agree(sum_by_shuffles, SUM_BY_TREE, [summing(n) for n in (1, 77, 300, 1000)], rtol=0.0)
+agree(sum_by_shuffles, SUM_BY_TREE, [summing(n) for n in (1, 77, 300, 1000)])
 
 # %% fold="Code of the numbers"
 BLOCKS_OF_256 = {}
@@ -238,15 +231,6 @@ show(
 )
 
 # %% fold="Code of the measurement"
-
-
-def torch_row_sums(arrays):
-    import torch
-
-    x, sums = (torch.as_tensor(arrays[name], device="cuda") for name in ("x", "sums"))
-    return lambda: torch.sum(x.view(-1, 256), dim=1, out=sums)
-
-
 measure(
     "block_sums_by_shuffles",
     variants={
@@ -310,7 +294,7 @@ expect_hazard(NO_GUARD.on(summing(96, 96)), "uninitialised", line_with="uninitia
 ninety_six = SUM_BY_SHUFFLES.on(summing(960, 96))
 arrays = ninety_six.case.make()
 ninety_six.simulate(arrays=arrays)
-check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), rtol=0.0, name="96 threads, with the guard")
+check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), name="96 threads, with the guard")
 
 # %% [markdown]
 # Blocks of 100 threads fail even with the guard. The fourth warp has four lanes, but the mask names 32, and the result
@@ -509,6 +493,8 @@ AT_ONCE.region("last")
 #     writes.
 
 # %% fold="Code of the checks"
+from tilewise.kernel.chains import run_chain
+
 BLOCKS = 8 * H100.sms
 
 
@@ -533,8 +519,8 @@ def sum_at_once(x, sums, total):
 
 
 RAGGED = (3, 700, 4099, 20_003)
-agree(sum_wide, FOUR, [adding_up(n, 3) for n in RAGGED], rtol=0.0)
-agree(sum_at_once, AT_ONCE, [adding_up(n, 3) for n in RAGGED], rtol=0.0)
+agree(sum_wide, FOUR, [adding_up(n, 3) for n in RAGGED])
+agree(sum_at_once, AT_ONCE, [adding_up(n, 3) for n in RAGGED])
 
 
 def in_two(kernel, blocks=BLOCKS, inputs=adding_up):
@@ -549,20 +535,14 @@ def in_two(kernel, blocks=BLOCKS, inputs=adding_up):
 
 for kernel in (NARROW, ONE, FOUR, SIXTEEN):
     for n in RAGGED:
-        first, second = in_two(kernel, 5)(n)
-        arrays = first.case.make()
-        first.simulate(arrays=arrays)
-        second.simulate(arrays=arrays)
+        arrays = run_chain(in_two(kernel, 5)(n))
         assert arrays["total"][0] == arrays["x"].sum(), f"{kernel.name}, {n} elements: {arrays['total'][0]:g}"
 
 # %% fold="Code of the model"
+from tilewise.measurements import memory_latency_ns
 from tilewise.models.occupancy import LIMITS
 
-LATENCY_NS = (
-    1000
-    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
-    / 65_536
-)
+LATENCY_NS = memory_latency_ns()
 WARPS = LIMITS[9, 0].threads // 32
 publish(
     answer={"numbers": MANY // BLOCKS},
@@ -650,10 +630,7 @@ publish(
         "best_us": sum_us[best],
         "times_least": sum_us[best] / bound(stated(GPU), bytes_moved=4 * MANY).time_us,
         "tiles_less": 1 - sum_rate["4 x float4, one block per tile"] / sum_rate["4 x float4"],
-        "tile": 4 * 16 * 256,
-        "many_blocks": ceil_div(MANY, 4 * 16 * 256),
         "of_stated": sum_rate[best] / GPU.memory_gb_per_s,
-        "of_read": sum_rate[best] / recorded("sums.ceilings.probes.read_gb_per_s"),
     }
 )
 if sum_us[best] > 0:
@@ -688,9 +665,7 @@ if sum_us[best] > 0:
 # %% fold="Code of the two sums"
 few = {"x": uniform(2**18), "sums": output(8), "total": output(1), "blocks": 8}
 few = case(**few, n=2**18, grid=8, block=256)
-arrays = few.make()
-FOUR.on(few).simulate(arrays=arrays)
-ADD_UP.on(few, grid=1, block=1024).simulate(arrays=arrays)
+arrays = run_chain([FOUR.on(few), ADD_UP.on(few, grid=1, block=1024)])
 right = arrays["x"].sum(dtype=np.float64)
 serial = np.cumsum(arrays["x"])[-1]  # one running sum in 32 bits
 
@@ -855,7 +830,7 @@ def dot_wide(x, y, sums):
                 sums[p % blocks] += sum(x[tile[i]] * y[tile[i]] for i in rest)
 
 
-agree(dot_wide, DOT_TWO, [dotting(n, 3) for n in RAGGED], rtol=0.0)
+agree(dot_wide, DOT_TWO, [dotting(n, 3) for n in RAGGED])
 
 
 # %% fold="Code of the measurement"
@@ -866,7 +841,7 @@ def torch_dot(arrays):
     return lambda: torch.dot(x, y)
 
 
-dots = measure(
+measure(
     "dots",
     variants={
         "one pair of float4 loads": in_two(DOT_ONE, inputs=dotting),

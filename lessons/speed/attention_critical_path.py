@@ -86,6 +86,7 @@ void attention_serial(const float* Q, const float* K, const float* V,
 
 # %% fold="Code of the checks"
 from tilewise import agree, check
+from tilewise.kernel.chains import run_chain
 from tilewise.kernels.from_lesson import from_lesson
 
 attention, steep_attention, kernel_2 = from_lesson(
@@ -109,11 +110,9 @@ def reference(Q, K, V, scale):
 cases = [attention(7, 5), attention(21, 12), steep_attention(13, 6)]
 agree(attention_serial, ATTENTION_SERIAL, cases, rtol=1e-5, atol=1e-6)
 
-arrays = attention(77, 24).make()
-for launch in kernel_2(attention(77, 24)):
-    launch.run(arrays)
-inputs = {name: arrays[name] for name in ("Q", "K", "V", "scale")}
-check(arrays["O"], reference(**inputs)["O"], rtol=0.0, atol=2e-6, name="Kernel 2 against 64-bit NumPy")
+run = run_chain(kernel_2(attention(77, 24)))
+expected = reference(run["Q"], run["K"], run["V"], run["scale"])
+check(run["O"], expected["O"], atol=2e-6, name="Kernel 2 against 64-bit NumPy")
 
 # %% [markdown]
 # Double N. How much more work does the single thread have to do?
@@ -265,7 +264,7 @@ timed = measure(
 # second measurement goes up to N = 1,024, without Kernel 1.
 
 # %% fold="Code of the measurement"
-from tilewise.measurements import medians_us, recorded
+from tilewise.measurements import medians_us
 
 large = measure(
     "attention_three_kernels",
@@ -296,13 +295,10 @@ publish(seen={"one_ms": one_us / 1000, "times": round(float(one_us / two_us), -2
 
 # %% fold="Code of the figure"
 from tilewise.figures import bars
+from tilewise.measurements import complete, step_times
 
 STEPS = ("scores", "softmax", "weighted sum")
-until = [
-    recorded(f"attention_steps.{name}.median")
-    for name in ("scores", "scores_softmax", "scores_softmax_weighted_sum")
-]
-step_us = dict(zip(STEPS, np.diff([0.0, *until]), strict=True))
+step_us = step_times(STEPS, "attention_steps")
 each_ns = {"Kernel 1": 1000 * one_us / iterations(256, d)["one thread"]}
 each_ns |= {f"Kernel 2: {name}": 1000 * step_us[name] / chain[name] for name in STEPS}
 show(
@@ -318,7 +314,7 @@ show(
 GPU = device("H100 SXM")
 lines = {"scores": N * (N // 32) * d * (1 + 32), "weighted sum": N * (d // 32) * N * (1 + 1)}
 line_us = {name: count / GPU.sms / GPU.boost_mhz for name, count in lines.items()}
-if np.isfinite(until).all():
+if complete(step_us):
     assert max(each_ns, key=each_ns.get) == "Kernel 2: scores", "the title says so"
     assert 0.85 < line_us["scores"] / step_us["scores"] < 1, "the text says that lines account for nearly all"
     assert line_us["weighted sum"] < step_us["weighted sum"], "the estimate by lines is not beaten"
@@ -334,7 +330,7 @@ publish(
         "fraction": line_us["scores"] / step_us["scores"],
     },
     step={"scores": step_us["scores"]},
-    fraction={name.replace(" ", "_"): us / until[-1] for name, us in step_us.items()},
+    fraction={name.replace(" ", "_"): us / sum(step_us.values()) for name, us in step_us.items()},
     softmax={"warps": N // 32, "sms": GPU.sms},
 )
 

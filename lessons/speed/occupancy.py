@@ -46,13 +46,9 @@ import numpy as np
 
 from tilewise import agree, case, ceil_div, measure, normal, output, parallel, publish, show
 from tilewise.figures import Answer, Meter, Series, Slider, Span, calculator, line_chart, timeline
-from tilewise.measurements import medians_us, recorded
+from tilewise.measurements import medians_us, memory_latency_ns, recorded
 
-LATENCY_NS = (
-    1000
-    * recorded("pointer_chase.one_thread_one_load_after_another.kilobytes_1048576_loads_65536.median")
-    / 65_536
-)
+LATENCY_NS = memory_latency_ns()
 ISSUE, WAIT, USE, WARPS = 1, 6, 2, 4
 
 
@@ -364,8 +360,6 @@ publish(
         "half": shared_for(4) / 1024,
     },
     flying={
-        "wide_at_16": wide[16] / 1000,
-        "one_at_64": small[64] / 1000,
         "one_share": small[64] / READ_GB_PER_S,
         "wide_share": wide[64] / READ_GB_PER_S,
         "ns_at_2": wave_efficiency(2) * SMS * 2 * 128 / small[2],
@@ -676,15 +670,13 @@ if WARPS_AT and np.isfinite(list(took.values())).all():
     for d in DEPTHS:
         fewest = min(WARPS_AT[d, cap] for cap in CAPS)
         assert WARPS_AT[d, caps_of[best[d]]] == fewest, "the text says that the fewest warps are fastest"
-LOAD_STORE, FP32 = 32, 128  # units per SM of an H100, from NVIDIA's H100 white paper
 publish(
-    units={"load_store": LOAD_STORE, "fp32": FP32, "share": LOAD_STORE / FP32},
     caps={
         "warps_free_64": occupancy(128, FREE).warps_per_sm if TAKEN else np.nan,
         "warps_capped_64": occupancy(128, CAPPED).warps_per_sm if TAKEN else np.nan,
         "gain_64": took["no cap", 64] / took["at most 128", 64],
         "full_128": took["at most 32", 128] / took["no cap", 128],
-    },
+    }
 )
 
 # %% [markdown]

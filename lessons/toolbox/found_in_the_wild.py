@@ -173,11 +173,13 @@ void total(const float* x, float* parts, unsigned* done, float* sum) {
 """)
 
 # %% fold="Code of the check"
+from tilewise.kernel.edits import edited
+
 blocks = case(
     x=normal(4), parts=output(4), done=constant(1, value=0, dtype="uint32"), sum=output(1), grid=4, block=32
 )
 expect_hazard(NO_FENCE.on(blocks), "race", line_with="s += parts[b]")
-FENCED = Kernel(NO_FENCE.source.replace("        is_last =", "        __threadfence();\n        is_last ="))
+FENCED = edited(NO_FENCE, ("        is_last =", "        __threadfence();\n        is_last ="))
 assert not FENCED.on(blocks).simulate(hazards="collect").hazards
 FOUND["fence missing"] = 1
 
@@ -238,7 +240,7 @@ def of_rows(rows, block_rows):
     return case(**arrays, rows=rows, width=64, grid=ceil_div(rows, block_rows), block=(32, block_rows))
 
 
-RIGHT = Kernel(ONE_TOO_MANY.source.replace("row > rows", "row >= rows"))
+RIGHT = edited(ONE_TOO_MANY, ("row > rows", "row >= rows"))
 try_it(of_rows, {"row > rows": ONE_TOO_MANY, "row >= rows": RIGHT}, rows=(1, 7, 32), block_rows=(1, 4, 16))
 
 # %% [markdown]

@@ -131,18 +131,14 @@ print((c == a + b).all())
 
 # %% fold="Code of the checks"
 from tilewise import agree, case, normal, output
+from tilewise.kernels.from_lesson import from_lesson
 
-
-def addition(n):
-    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
-    return case(**arrays, n=n, grid=ceil_div(n, 256), block=256)
-
-
+(addition,) = from_lesson("kernels/first_kernel", "addition")
 FEW = [addition(n) for n in (1, 255, 1003)]
-agree(vec_add, VEC_ADD, FEW, rtol=0.0)
-agree(vec_add_numba, VEC_ADD, FEW, rtol=0.0, by="Numba")
-agree(vec_add_triton, VEC_ADD, FEW, rtol=0.0, by="Triton")
-agree(vec_add_torch, VEC_ADD, FEW, rtol=0.0, by="PyTorch")
+agree(vec_add, VEC_ADD, FEW)
+agree(vec_add_numba, VEC_ADD, FEW, by="Numba")
+agree(vec_add_triton, VEC_ADD, FEW, by="Triton")
+agree(vec_add_torch, VEC_ADD, FEW, by="PyTorch")
 publish(adds={"size": SIZE})
 
 # %% [markdown]
@@ -409,9 +405,11 @@ def product_triton(A, B, C):
 
 
 # %% fold="Code of the checks"
+from tilewise.measurements.references import product_inputs
+
+
 def product(M, N, K):
-    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
-    return case(**arrays, M=M, N=N, K=K, grid=(ceil_div(N, 32), ceil_div(M, 32)), block=(32, 32))
+    return case(**product_inputs(M, N, K), grid=(ceil_div(N, 32), ceil_div(M, 32)), block=(32, 32))
 
 
 SOME = [product(37, 41, 29), product(65, 33, 70)]
@@ -746,7 +744,6 @@ launched = measure(
         "How much faster are 256 launches through CuPy than through Triton?",
         of="CuPy",
         over="Triton",
-        at={"n": PIECE, "all": PIECE * PIECES},
         between=(0.3, 30),
         because="Triton inspects every argument again on each launch, in Python and in C.",
     ),

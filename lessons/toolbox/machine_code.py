@@ -21,7 +21,7 @@ from collections import Counter
 
 import numpy as np
 
-from tilewise import Kernel, Table, agree, case, ceil_div, kernels, normal, output, parallel, publish, show
+from tilewise import Kernel, Table, agree, kernels, parallel, publish, show
 from tilewise.figures import Series, line_chart
 from tilewise.kernel.machine_code import available, machine_code, machine_codes, side_by_side
 from tilewise.kernels.from_lesson import from_lesson
@@ -100,13 +100,8 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 
 
 # %% fold="Code of the check"
-def addition(n, block=256):
-    """One addition of n elements: inputs, an output to be written, and the launch."""
-    arrays = {"a": normal(n), "b": normal(n), "c": output(n)}
-    return case(**arrays, n=n, grid=ceil_div(n, block), block=block)
-
-
-agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)], rtol=0.0)
+(addition,) = from_lesson("kernels/first_kernel", "addition")
+agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)])
 if not HERE:
     print(available())
 
@@ -170,7 +165,6 @@ added_issue_us = N_ADDED // 32 * first / SCHEDULERS / recorded("vec_add.sm_clock
 publish(
     first={
         "instructions": first,
-        "others": first - 1,
         "warps_e6": N_ADDED // 32 / 1e6,
         "schedulers": SCHEDULERS,
         "issue_us": added_issue_us,
@@ -417,7 +411,6 @@ publish(
         "near_least": min(near),
         "near_most": max(near),
         "far_least": min(far),
-        "around": read_of(64, None, "instructions") - 2 * 64,
         "issue": read_of(64, 128, "issue"),
         "spills_48": read_of(128, 48, "spilled"),
         "of_48": read_of(128, 48, "instructions"),
@@ -454,9 +447,7 @@ publish(
 # %% fold="Code of the numbers"
 from tilewise.measurements.profiling import NO_STALL, printed_profiles, stall_fractions
 
-product_us = recorded("fp32_ladder.three_stages.m_4096_n_4096_k_4096.median")
 staged = printed_profiles("matmul/register_tiles", "counters")["three stages"]
-peak = GPU.peak_tflop_per_s["fp32"]
 inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
 fma = [one for one in inner if one.name.startswith("FFMA")]
 publish(
@@ -464,10 +455,6 @@ publish(
         "instructions": len(inner) or np.nan,
         "fma": len(fma) or np.nan,
         "most": len(fma) / len(inner) if inner else np.nan,
-        "recorded": 2 * 4096**3 / product_us / 1e6 / peak,
-        "reuse": np.mean(["reuse" in one.operands for one in fma]) if fma else np.nan,
-        "idle": 1 - staged["smsp__issue_active.avg.pct_of_peak_sustained_active"] / 100,
-        "tail": 1 - staged["sm__cycles_active.avg"] / staged["sm__cycles_active.max"],
     }
 )
 waits = stall_fractions(staged)

@@ -55,7 +55,7 @@ def of_copy(side: int, grid: tuple[int, ...], block: tuple[int, ...], title: str
     copy = Kernel(COPY).on(
         case(A=normal(side, side), B=output(side, side), width=side, grid=grid, block=block)
     )
-    return stepped(copy.simulate(trace=Trace(blocks=[0])), launch=copy, title=title, caption="c")
+    return stepped(copy.simulate(trace=Trace(blocks=[0])), title=title, caption="c")
 
 
 def figures() -> dict[str, Figure]:
@@ -74,16 +74,14 @@ def figures() -> dict[str, Figure]:
     ]
     run = tree.simulate(trace=Trace())
     return {
-        "tree": stepped(run, launch=tree, title="Sums meet in a tree", caption="c"),
-        "twin": stepped(run, launch=tree, title="The same once more", caption="c"),
-        "banks": stepped(banks.simulate(trace=Trace()), launch=banks, title="Banks", caption="c"),
+        "tree": stepped(run, title="Sums meet in a tree", caption="c"),
+        "twin": stepped(run, title="The same once more", caption="c"),
+        "banks": stepped(banks.simulate(trace=Trace()), title="Banks", caption="c"),
         "flat": of_copy(8, (2, 2), (4, 4), "Copy"),
         "wide": of_copy(512, (2, 4), (256, 1), "Wide blocks"),
         "row": of_copy(64, (2, 1), (32, 4), "Two blocks"),
         "deep": of_copy(8, (1, 1, 16), (2, 2, 1), "Layers"),
-        "model": stepped(
-            model, source="m = -inf\nfor v in x: m = max(m, v)", language="python", title="Model", caption="c"
-        ),
+        "model": stepped(model, source="m = -inf\nfor v in x: m = max(m, v)", title="Model", caption="c"),
     }
 
 

@@ -181,7 +181,7 @@ def steps(n: int, block: int, kernel: Kernel = VEC_ADD) -> list[str]:
     a, b, c = (filled(one, n) for one in offer["arguments"][:3])
     launch = kernel.on(case(a=a, b=b, c=c, n=n, grid=ceil_div(n, block), block=block))
     run = launch.simulate(trace=Trace(), hazards="collect")
-    return list(stepped(run, launch=launch, title="A statement", caption="What it shows.").steps)
+    return list(stepped(run, title="A statement", caption="What it shows.").steps)
 
 
 def totals(run: Locator, row: int = 0) -> list[str]:

@@ -64,8 +64,8 @@ def moments(run: Any, *names: str) -> list[Moment]:
 
 
 def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
-    launch, run = tree()
-    texts = stepped(run, launch=launch, **WORDS).steps
+    _, run = tree()
+    texts = stepped(run, **WORDS).steps
     assert texts[:9] == (
         "Step 1, line 4: i = 0 to 127 in threads 0 to 127.",
         "Step 2, line 5: threads 0 to 99 read x[0 to 99] in 13 sectors of 32 bytes, summed over 4 warps.",
@@ -147,11 +147,11 @@ def test_a_bank_conflict_is_said() -> None:
 def test_short_values_stand_32_to_a_row_and_unused_shared_memory_is_left_out() -> None:
     large = Kernel(TREE.replace("s[64]", "s[256]"))
     ones = case(x=np.ones(64, np.float32), out=output(1), n=64, grid=1, block=64)
-    figure = stepped(large.on(ones).simulate(trace=Trace()), launch=large.on(ones), **WORDS)
+    figure = stepped(large.on(ones).simulate(trace=Trace()), **WORDS)
     shared = next(one for one in figure.spec["arrays"] if one["space"] == "shared")
     assert (shared["shape"], shared["used"], 32 * shared["wide"] <= 690) == ([256], 64, True)
-    launch, run = tree()
-    fractions = next(one for one in stepped(run, launch=launch, **WORDS).spec["arrays"] if one["name"] == "s")
+    _, run = tree()
+    fractions = next(one for one in stepped(run, **WORDS).spec["arrays"] if one["name"] == "s")
     assert "wide" not in fractions and "used" not in fractions
 
 
@@ -174,7 +174,7 @@ extern "C" __global__ void tile(const float* A, float* B) {
 """
     launch = Kernel(source, defines={"T": 4}).on(case(A=normal(4, 4), B=output(4, 4), grid=1, block=(4, 4)))
     run = launch.simulate(trace=Trace())
-    figure = stepped(run, launch=launch, **WORDS)
+    figure = stepped(run, **WORDS)
     assert [(one["name"], one["shape"], one["space"]) for one in figure.spec["arrays"]] == [
         ("a", [4, 5], "shared"),
         ("b", [2], "shared"),
@@ -196,7 +196,7 @@ extern "C" __global__ void pairs(const void* x, void* y) {
     numbers = np.arange(64, dtype=np.float16).reshape(2, 32) / 4
     launch = Kernel(source).on(case(x=numbers, y=output(2, 32, dtype=np.float16), grid=1, block=32))
     run = launch.simulate(trace=Trace())
-    figure = stepped(run, launch=launch, **WORDS)
+    figure = stepped(run, **WORDS)
     assert [(one["name"], one["shape"], one["item"]) for one in figure.spec["arrays"]] == [
         ("tile", [64], 2),
         ("x", [2, 32], 2),
@@ -256,7 +256,7 @@ def states() -> list[State]:
 
 
 def test_a_model_steps_through_its_states() -> None:
-    figure = stepped(states(), source="m = -inf\nfor v in x: ...", language="python", **WORDS)
+    figure = stepped(states(), source="m = -inf\nfor v in x: ...", **WORDS)
     assert figure.steps == (
         "Step 1, line 1: Nothing is read yet. m = -inf.",
         "Step 2, line 2: The first enters. m = 1.",
@@ -333,6 +333,6 @@ def test_a_figure_is_at_most_200_kb_and_the_error_says_how_to_trace_less() -> No
     launch = Kernel(WIDE).on(case(x=normal(32, 2048), y=output(2048), n=32, grid=8, block=256))
     run = launch.simulate(trace=Trace())
     with pytest.raises(ValueError, match=r"KB when it is sent, and at most 200 KB.*Trace\(blocks=\[0\]"):
-        stepped(run, launch=launch, **WORDS)
-    less = stepped(launch.simulate(trace=Trace(blocks=[0])), launch=launch, **WORDS)
+        stepped(run, **WORDS)
+    less = stepped(launch.simulate(trace=Trace(blocks=[0])), **WORDS)
     assert len(gzip.compress(less.json_bytes())) < 200_000

@@ -7,7 +7,7 @@ import pytest
 
 from tilewise import Kernel, case, ceil_div, normal, output
 from tilewise.errors import LessonError
-from tilewise.kernel.chains import as_case, run_chain
+from tilewise.kernel.chains import as_case, count_chain, run_chain
 from tilewise.kernel.edits import edited
 
 ADD = Kernel(r"""
@@ -39,6 +39,11 @@ def test_launches_follow_each_other_on_the_same_arrays() -> None:
     )
     run = run_chain([ADD.on(MADE), twice.on(MADE, grid=1, block=64)])
     assert np.allclose(run["y"], 2 * (run["x"] + 1))
+
+
+def test_launches_that_follow_each_other_are_counted() -> None:
+    counts = count_chain([ADD.on(MADE), ADD.on(MADE, grid=1, block=64)])
+    assert [one.global_store.requests for one in counts] == [2, 2]
 
 
 def test_a_launch_as_a_case() -> None:

@@ -12,6 +12,7 @@ from tilewise.measurements.attention import (
     bf16_inputs,
     right_answer,
     shifted_attention,
+    stored_attention,
 )
 
 RANDOM = np.random.default_rng(1)
@@ -22,6 +23,13 @@ def test_attention_is_the_definition() -> None:
     weights = np.exp(0.5 * Q[0] @ K[0].T)
     expected = weights @ V[0] / weights.sum(axis=1, keepdims=True)
     assert np.allclose(attention(Q, K, V, 0.0, 0.5)["O"][0], expected)
+
+
+def test_every_matrix_can_be_had() -> None:
+    made = stored_attention(Q[0], K[0], V[0], 0.5)
+    assert np.allclose(made["S"], 0.5 * Q[0] @ K[0].T)
+    assert np.allclose(made["P"].sum(axis=1), 1)
+    assert np.allclose(made["O"], attention(Q, K, V, 0.0, 0.5)["O"][0])
 
 
 def test_a_query_without_a_key_gets_zeros() -> None:

@@ -52,6 +52,13 @@ def test_the_answer_is_a_ratio_of_recorded_times_or_a_recorded_time() -> None:
     assert (alone.answer, alone.unit) == (2.5, " µs")
 
 
+def test_the_only_case_need_not_be_named() -> None:
+    guess = replace(GUESS, at=None)
+    assert asked(guess, replace(EXPERIMENT, cases=({"n": 1000},)), ROWS) == ASKED
+    with pytest.raises(LessonError, match="asks at None"):
+        asked(guess, EXPERIMENT, ROWS)
+
+
 def test_nothing_is_asked_where_nothing_was_recorded() -> None:
     assert asked(GUESS, EXPERIMENT, [*ROWS[:1], row("wide", recorded=None)]) is None
     stale = replace(MADE, asked=ASKED, stale="old.")

@@ -47,6 +47,27 @@ def test_a_recorded_value_is_found_by_its_path(tmp_path: Path, monkeypatch: pyte
     assert readings.recorded("vector_add.one_float.n_1000.median", device="NVIDIA H100 80GB HBM3") == 10.0
 
 
+def test_a_step_takes_what_its_run_takes_longer_than_the_one_before() -> None:
+    rows = [
+        {"variant": name, "recorded": {"median": us}, "here": None}
+        for name, us in (("a", 4.0), ("a, b", 9.0))
+    ]
+    measured: Any = SimpleNamespace(rows=rows)
+    assert readings.step_times(("a", "b"), measured) == {"a": 4.0, "b": 5.0}
+    steps = readings.step_times(("scores", "softmax", "sum"), "attention_steps")
+    until = readings.recorded("attention_steps.scores_softmax_weighted_sum.median")
+    assert math.isclose(sum(steps.values()), until)
+    assert all(math.isnan(us) for us in readings.step_times(("a", "b"), "no_such_experiment").values())
+
+
+def test_two_digits_are_kept() -> None:
+    assert [readings.two_digits(one) for one in (1234.5, 0.0678)] == [1200.0, 0.068]
+
+
+def test_a_load_of_device_memory_takes_hundreds_of_nanoseconds() -> None:
+    assert 100 < readings.memory_latency_ns() < 1000
+
+
 def test_what_a_cell_printed_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "text_record", lambda *_, **__: SimpleNamespace(text=PRINTED))
     rows = readings.printed_rows("a/lesson", "errors", r"^(\w+): off by (\S+),")

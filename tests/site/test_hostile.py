@@ -71,7 +71,7 @@ from tilewise import Trace, case
 from tilewise.figures import stepped
 
 one = K.on(case(a=np.zeros(4, np.float32), grid=1, block=2))
-show(stepped(one.simulate(trace=Trace()), launch=one, title=BAD, caption=BAD, alt=BAD, step_name=BAD))
+show(stepped(one.simulate(trace=Trace()), title=BAD, caption=BAD, alt=BAD, step_name=BAD))
 
 # %%
 from tilewise.figures.kinds.calculator import Answer, Meter, Slider, calculator

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,11 +208,10 @@ def _figure(run: Any, launch: Launch) -> tuple[Figure | None, str]:
         except LessonError as error:
             if not hasattr(error, "run"):
                 raise
-            again = error.run
+            again = replace(error.run, launch=launch)
         try:
             figure = stepped(
                 again,
-                launch=launch,
                 title=f"{run.title}, step by step",
                 caption=(
                     "Warps that do the same stand in one step; what barriers order stays in order. "

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewise.cuda.cases import Case, case
 from tilewise.kernel.launch import Launch
+
+if TYPE_CHECKING:
+    from tilewise.simulator.results.counts import Counts
 
 
 def run_chain(launches: Sequence[Launch]) -> dict[str, Any]:
@@ -19,6 +22,16 @@ def run_chain(launches: Sequence[Launch]) -> dict[str, Any]:
     for launch in launches:
         launch.run(arrays)
     return arrays
+
+
+def count_chain(launches: Sequence[Launch]) -> list[Counts]:
+    """Simulate launches one after the other on arrays of the first one's case.
+
+    Returns:
+        What each of them counted.
+    """
+    arrays = launches[0].case.make()
+    return [launch.simulate(arrays=arrays).counts for launch in launches]
 
 
 def as_case(launch: Launch) -> Case:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewise.cuda.cases import Array, Case, Dim3, Scalar
@@ -65,7 +65,7 @@ class Launch:
         """Run on the simulator, with values made afresh unless given; the rest as `Kernel.simulate`."""
         made = dict(self.case.make() if arrays is None else arrays)
         with self._logged(own=arrays is None and hazards == "raise" and not ignore):
-            return self.kernel.simulate(
+            run = self.kernel.simulate(
                 *self.arguments(made),
                 grid=self.grid,
                 block=self.block,
@@ -75,6 +75,7 @@ class Launch:
                 max_steps=max_steps,
                 ignore=ignore,
             )
+        return replace(run, launch=self)
 
     @contextmanager
     def _logged(self, own: bool) -> Iterator[None]:

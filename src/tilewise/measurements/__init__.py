@@ -12,6 +12,7 @@ from tilewise.measurements.readings import (
     Numbers,
     complete,
     medians_us,
+    memory_latency_ns,
     printed,
     printed_errors,
     printed_numbers,
@@ -19,6 +20,8 @@ from tilewise.measurements.readings import (
     rates,
     recorded,
     recorded_us,
+    step_times,
+    two_digits,
 )
 from tilewise.measurements.record import Record, RecordError, Row, TextRecord
 from tilewise.outputs import name_machine
@@ -37,6 +40,7 @@ __all__ = [
     "lookup",
     "measure",
     "medians_us",
+    "memory_latency_ns",
     "printed",
     "printed_errors",
     "printed_numbers",
@@ -45,7 +49,9 @@ __all__ = [
     "recorded",
     "recorded_device",
     "recorded_us",
+    "step_times",
     "text_record",
+    "two_digits",
 ]
 
 name_machine(lambda: short_name(recorded_device()))

@@ -83,6 +83,25 @@ def attention(Q: Any, K: Any, V: Any, bias: Any, scale: Any) -> dict[str, Any]: 
     return {"O": weights @ values / np.where(total > 0, total, 1.0)}
 
 
+def stored_attention(Q: Any, K: Any, V: Any, scale: Any) -> dict[str, Any]:  # noqa: N803
+    """Attention of one head with every matrix stored, in float64.
+
+    Args:
+        Q: N x d queries.
+        K: M x d keys.
+        V: M x d values.
+        scale: what logits are multiplied with.
+
+    Returns:
+        ``S``, the N x M logits, ``P``, the weights, and ``O``, N x d.
+    """
+    queries, keys, values = (np.asarray(one, np.float64) for one in (Q, K, V))
+    logits = scale * queries @ keys.T
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return {"S": logits, "P": weights, "O": weights @ values}
+
+
 def shifted_attention(Q: Any, K: Any, V: Any, share: int, shift: int, scale: float) -> dict[str, Any]:  # noqa: N803
     """Attention under a causal mask that is shifted, in float64, on the GPU where there is one.
 

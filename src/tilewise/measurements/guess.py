@@ -23,10 +23,10 @@ class Guess:
     """One sentence that ends with a question mark."""
     of: str
     """The variant, or library row, that is asked about."""
-    at: Mapping[str, Any]
-    """The case, as it stands in ``cases``."""
     between: tuple[float, float]
     """The ends of the slider, both above 0; it runs by factors, not by differences."""
+    at: Mapping[str, Any] | None = None
+    """The case, as it stands in ``cases``; it may be left out where there is only one."""
     over: str = ""
     """Another row of the same case. The question is then how many times as fast ``of`` is as this one;
     without it, how many microseconds ``of`` takes."""
@@ -126,15 +126,17 @@ def asked(guess: Guess, experiment: Experiment, rows: Sequence[Mapping[str, Any]
     for label in filter(None, (guess.of, guess.over)):
         if label not in labels:
             raise experiment.error(f'the guess names "{label}".', f"Rows: {', '.join(labels)}.")
-    if dict(guess.at) not in [dict(case) for case in experiment.cases]:
-        raise experiment.error(f"the guess asks at {dict(guess.at)}.", "Give one of the cases.")
+    cases = [dict(case) for case in experiment.cases]
+    at = cases[0] if guess.at is None and len(cases) == 1 else guess.at
+    if at not in cases:
+        raise experiment.error(f"the guess asks at {at}.", "Give one of the cases.")
     low, high = guess.between
     if not 0 < low < high:
         raise experiment.error(f"the guess runs from {low:g} to {high:g}.", "Give 0 < low < high.")
     times = {
         row["variant"]: row["recorded"]["median"]
         for row in rows
-        if row["parameters"] == dict(guess.at) and row.get("recorded")
+        if row["parameters"] == at and row.get("recorded")
     }
     if any(label not in times for label in (guess.of, guess.over) if label):
         return None

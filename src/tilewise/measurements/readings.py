@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tilewise.measurements.archive import lookup, text_record
@@ -59,6 +60,38 @@ def rates(measurement: Measurement, flop: Callable[..., float]) -> Numbers:
             for row in measurement.rows
         }
     )
+
+
+def step_times(names: Sequence[str], measured: Measurement | str) -> Numbers:
+    """What each step takes in microseconds: a run that ends with it takes so much longer than the one before.
+
+    Args:
+        names: the steps' names, in order.
+        measured: what ``measure`` returned, or the name of the recorded experiment: its first variant runs
+            the first step, its second the first two, and so on, at one size.
+
+    Returns:
+        By the steps' names.
+    """
+    if isinstance(measured, str):
+        rows = recorded(measured, missing={}).values()
+        medians = [row["median"] for row in rows if isinstance(row, Mapping) and "median" in row]
+    else:
+        medians = [recorded_us(row) for row in measured.rows]
+    ends = [0.0, *(medians or [math.nan] * len(names))]
+    return Numbers(zip(names, (after - before for before, after in pairwise(ends)), strict=True))
+
+
+def memory_latency_ns() -> float:
+    """Nanoseconds from one load of device memory to the next that needs it, as ``machine/chip`` recorded."""
+    loads = 65_536
+    chased = f"one_thread_one_load_after_another.kilobytes_1048576_loads_{loads}"
+    return 1000 * float(recorded(f"pointer_chase.{chased}.median")) / loads
+
+
+def two_digits(value: float) -> float:
+    """A number rounded to two significant digits, as a sentence has it."""
+    return float(f"{value:.2g}")
 
 
 def recorded(path: str, missing: Any = math.nan, device: str | None = None) -> Any:

@@ -1,6 +1,6 @@
-"""References: right answers in float64 that several lessons compare with.
+"""References: products of matrices for measurements and checks, their inputs and right answers in float64.
 
-In: inputs as ``measure`` hands them out. Out: arrays by the names of the outputs.
+In: sizes, or inputs as ``measure`` hands them out. Out: recipes for a case, arrays by the outputs' names.
 """
 
 from __future__ import annotations
@@ -11,6 +11,19 @@ from typing import Any
 import numpy as np
 
 from tilewise import bf16
+from tilewise.cuda.cases import normal, output
+
+
+def product_inputs(M: int, N: int, K: int) -> dict[str, Any]:  # noqa: N803 - as kernels name them
+    """Inputs of C = A B in FP32, for a case; the results have a standard deviation of 1.
+
+    Args:
+        M: rows of A and C.
+        N: columns of B and C.
+        K: columns of A and rows of B.
+    """
+    arrays = {"A": normal(M, K), "B": normal(K, N, scale=K**-0.5), "C": output(M, N)}
+    return arrays | {"M": M, "N": N, "K": K}
 
 
 def matrix_product(A: Any, B: Any) -> dict[str, Any]:  # noqa: N803 - the names of the inputs

@@ -75,6 +75,8 @@ class Run:
     says one."""
     shared_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Of a traced run, the shapes of shared arrays by name, as far as the source says them."""
+    launch: Any = None
+    """The launch that was simulated, ``kernel.on(case)``; None where a kernel was given its arguments."""
 
     @cached_property
     def title(self) -> str:

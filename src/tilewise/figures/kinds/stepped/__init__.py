@@ -42,7 +42,6 @@ def stepped(
     title: str,
     caption: str,
     alt: str | None = None,
-    launch: Any = None,
     arrays: Sequence[str] | None = None,
     extent: int | Sequence[int] | None = None,
     axes: Sequence[str] = ("x", "y", "z"),
@@ -50,7 +49,7 @@ def stepped(
     block: int | Sequence[int] | None = None,
     cell: str = "",
     source: str = "",
-    language: Literal["cuda", "python"] = "cuda",
+    language: Literal["cuda", "python"] = "python",
     view: Literal["2d", "3d"] = "2d",
     step_name: str = "step",
     start: int = 0,
@@ -59,12 +58,12 @@ def stepped(
     """Return a figure whose slider goes through a run, a model or charts.
 
     Args:
-        subject: a traced run, ``State``s of a model, or charts of ``line_chart``, ``bars`` or ``heat_map``.
+        subject: a traced run, which knows the shapes of its launch's arrays; ``State``s of a model; or charts
+            of ``line_chart``, ``bars`` or ``heat_map``.
         labels: with charts, what the slider says at each step.
         title: what is to be seen, as a statement.
         caption: what the figure shows, read alone.
         alt: the text alternative; by default made from the subject.
-        launch: of a run, the launch that brings the shapes of its arrays.
         arrays: of a run, the arrays to show, in this order; all by default.
         extent: cells of the problem in x, y, z; threads outside are idle and hatched.
         axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
@@ -94,7 +93,7 @@ def stepped(
     spec: dict[str, Any] = {"step_name": step_name, "start": start, "view": view, "axes": _named(axes)}
     spec["extent"] = None if extent is None else dims(extent, "extent")
     if hasattr(subject, "accesses"):
-        parts = _of_run(subject, spec, launch, arrays)
+        parts = _of_run(subject, spec, arrays)
     else:
         moments, buffers = _of_states(subject, spec, grid, block, source, language)
         if cell and "grid" in spec:
@@ -132,7 +131,7 @@ def _named(axes: Sequence[str]) -> tuple[str, ...]:
     return (*axes, *("x", "y", "z")[len(axes) :])
 
 
-def _of_run(run: Any, spec: dict[str, Any], launch: Any, only: Sequence[str] | None) -> dict[str, Any]:
+def _of_run(run: Any, spec: dict[str, Any], only: Sequence[str] | None) -> dict[str, Any]:
     trace = run.accesses
     if not len(trace) and not run.watched:
         raise ValueError(
@@ -141,7 +140,7 @@ def _of_run(run: Any, spec: dict[str, Any], launch: Any, only: Sequence[str] | N
         )
     if len(trace) > MOST_ROWS:
         raise ValueError(f"the run has {len(trace):,} accesses, too many for a figure. {_LESS}")
-    traced = traced_of(run, launch)
+    traced = traced_of(run, run.launch)
     if not fits(traced):
         raise ValueError(
             f"the launch has {total(run.grid) * total(run.block):,} threads, and a figure draws the first "
