@@ -16,7 +16,7 @@ import synthetic
 from playwright.sync_api import BrowserContext, Page, expect
 from static_host import host
 
-from .conftest import ROOT, Faults, search_for
+from .conftest import ROOT, search_for
 from .test_every_page import must_be_clean, read_through, watched
 from .test_pages import LESSONS
 
@@ -52,9 +52,9 @@ def tour(page: Page, site: str, lesson: str, title: str) -> None:
 
 
 def test_the_policy_holds_through_instant_navigation_figures_and_search(
-    open_context: Callable[..., BrowserContext], site: str, faults: Faults
+    open_context: Callable[..., BrowserContext], site: str
 ) -> None:
-    page = watched(open_context(), faults)
+    page, faults = watched(open_context(), site)
     tour(page, site, LESSONS[1], "Puzzles")
     assert page.evaluate("window.loadedOnce") is True, "the next page was loaded, not swapped in"
     assert page.evaluate("document.querySelectorAll('meta[http-equiv]').length") == 1
@@ -88,7 +88,6 @@ def test_the_site_works_wherever_it_lies(
     open_context: Callable[..., BrowserContext], published: Path, folder: str
 ) -> None:
     with host(published, folder) as address:
-        faults = Faults(address)
-        page = watched(open_context(), faults)
+        page, faults = watched(open_context(), address)
         tour(page, address, *SMALL)
         must_be_clean(page, faults)

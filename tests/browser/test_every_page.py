@@ -65,12 +65,12 @@ COLLECT = """
 """
 
 
-def watched(context: BrowserContext, faults: Faults) -> Page:
-    """A page that keeps what its policy stopped, and whose faults are noted."""
-    page = context.new_page()
+def watched(context: BrowserContext, host: str) -> tuple[Page, Faults]:
+    """A page that keeps what its policy stopped, and its faults."""
+    page, faults = context.new_page(), Faults()
     page.add_init_script(COLLECT)
-    faults.watch(page)
-    return page
+    faults.watch(page, host)
+    return page, faults
 
 
 def must_be_clean(page: Page, faults: Faults) -> None:
@@ -131,12 +131,12 @@ def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
     open_context: Callable[..., BrowserContext],
     site: str,
     axe: str,
-    faults: Faults,
     address: str,
     size: str,
 ) -> None:
     width, height = SIZES[size]
-    page = watched(open_context(viewport={"width": width, "height": height}, reduced_motion="reduce"), faults)
+    context = open_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+    page, faults = watched(context, site)
     page.goto(site + address)
     hidden = "(headings) => headings.filter((one) => !one.checkVisibility()).map((one) => one.id)"
     assert page.locator("article h2").evaluate_all(hidden) == []

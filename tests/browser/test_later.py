@@ -25,13 +25,9 @@ def asked(faults: Faults) -> int:
 
 
 def test_a_fold_is_fetched_when_it_is_opened_once_for_the_page_and_its_code_can_be_copied(
-    open_context: Callable[..., BrowserContext], site: str, faults: Faults
+    open_at: Callable[..., Page], site: str, faults: Faults
 ) -> None:
-    context = open_context()
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    faults.watch(page)
-    page.goto(site + LESSON)
+    page = open_at(site + LESSON)
     page.wait_for_load_state("networkidle")
     assert asked(faults) == 0
     fold = code_fold(page).element_handle()
@@ -52,7 +48,6 @@ def test_a_fold_is_fetched_when_it_is_opened_once_for_the_page_and_its_code_can_
     page.keyboard.press("Enter")
     expect(page.locator("article details:has(> .tw-later)")).to_have_count(before - 1)
     assert asked(faults) == 1
-    assert faults.console == []
 
 
 def test_a_link_into_a_fold_fetches_and_shows_its_target(page: Page, site: str) -> None:

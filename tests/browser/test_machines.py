@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from tilewise.build.numbers import _time
 from tilewise.measurements.archive import Archive
 
-from .conftest import ROOT
+from .conftest import ROOT, axe_faults
 
 H100, H200 = "nvidia-h100-80gb-hbm3", "nvidia-h200"
 HERE = "lessons/kernels/first_kernel/"
@@ -134,6 +134,4 @@ def test_on_a_phone_the_menu_fits(open_context: Callable[..., BrowserContext], s
     for part in (page.locator(".tw-machine-button"), page.get_by_role("menu")):
         box = part.bounding_box()
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
-    page.evaluate(axe)
-    check = "part => axe.run(part).then((found) => found.violations.map((one) => one.id + one.help))"
-    assert page.evaluate(check, ".tw-machine") == []
+    assert axe_faults(page, axe, ".tw-machine") == []

@@ -183,25 +183,16 @@ def compiling_server(
 
 
 @pytest.fixture
-def opened(open_context: Callable[..., BrowserContext]) -> Iterator[Callable[..., Page]]:
+def opened(open_at: Callable[..., Page]) -> Callable[..., Page]:
     """``opened(address, width)`` is a page with its puzzle open; a fault of its own fails the test."""
-    found: list[Faults] = []
 
     def open_one(address: str, width: int = 1440, **options: object) -> Page:
-        context = open_context(viewport={"width": width, "height": 844}, **options)
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page = context.new_page()
-        found.append(Faults(address))
-        found[-1].watch(page)
-        page.goto(address)
+        page = open_at(address, width, **options)
         page.get_by_role("button", name="Solve it here").click()
         expect(page.get_by_role("button", name="Check")).to_be_visible(timeout=20_000)
         return page
 
-    yield open_one
-    for faults in found:
-        assert faults.console == []
-        assert faults.elsewhere == []
+    return open_one
 
 
 def choose(page: Page, *texts: str) -> None:
@@ -219,12 +210,9 @@ INDEX, FORMULA = "blockIdx.x * blockDim.x + threadIdx.x", "2.0f * a[i] + b[i]"
 
 
 def test_nothing_of_a_puzzle_is_fetched_before_it_is_opened(
-    open_context: Callable[..., BrowserContext], static_site: str
+    open_at: Callable[..., Page], faults: Faults, static_site: str
 ) -> None:
-    page = open_context().new_page()
-    faults = Faults(static_site)
-    faults.watch(page)
-    page.goto(static_site)
+    page = open_at(static_site)
     expect(page.get_by_role("button", name="Solve it here")).to_be_visible()
     page.wait_for_timeout(500)
     assert not [

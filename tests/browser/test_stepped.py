@@ -232,7 +232,6 @@ def test_keys_step_jump_and_play(open_page: Callable[..., Page]) -> None:
 
 def test_a_moment_is_linked_with_its_view_and_thread(open_page: Callable[..., Page], address: str) -> None:
     page = open_page()
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tree = drawn(page, "tree")
     go(tree, 7)
     tree.locator('.tw-flat [data-k="64"]').click()
