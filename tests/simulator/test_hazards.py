@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import ORIGIN, TILED, VEC_ADD, on_threads, simulate
+from tests.simulator.kernels import ORIGIN, TILED, VEC_ADD, meets, on_threads, simulate
 from tilewise.simulator import ExpectationError, HazardError, Run, expect_hazard
 
 
@@ -201,10 +201,9 @@ extern "C" __global__ void reverse(const int* x, int* y) {
 def test_a_missing_barrier_between_write_and_read() -> None:
     simulate(REVERSE, _ints(64), _ints(64), block=64)
     without = REVERSE.replace("    __syncthreads();\n", "\n")
-    with pytest.raises(HazardError) as caught:
-        simulate(without, _ints(64), _ints(64), block=64)
     # The warp that runs first reads what nobody wrote yet: either name is true of this bug.
-    assert (caught.value.hazard.kind, caught.value.hazard.line) in {("uninitialised", 6), ("race", 6)}
+    with meets(("uninitialised", "race"), 6):
+        simulate(without, _ints(64), _ints(64), block=64)
 
 
 @pytest.mark.parametrize(("drop", "line"), [(0, 8), (1, 5)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import on_threads, simulate
+from tests.simulator.kernels import meets, on_threads, simulate
 from tilewise import Kernel
 from tilewise.simulator import HazardError, Run
 
@@ -191,10 +191,8 @@ def test_an_address_of_null_says_so() -> None:
         assert np.array_equal(y, x + added)
     wrong.simulate(x, bias, y, grid=1, block=32)
     assert np.array_equal(y, x + 0.5)
-    with pytest.raises(HazardError) as caught:
+    with meets("null", 3, "reads byte 0 from a null pointer, and bias was passed as None"):
         wrong.simulate(x, None, y, grid=1, block=32)
-    assert (caught.value.hazard.kind, caught.value.hazard.line) == ("null", 3)
-    assert "reads byte 0 from a null pointer, and bias was passed as None" in str(caught.value)
 
 
 def test_a_test_of_a_pointer_behind_its_use_stays() -> None:
@@ -221,10 +219,8 @@ def test_a_view_begins_where_it_begins() -> None:
     for first in (0, 4, 8):
         _twice(x[first : first + 32], y)
         assert np.array_equal(y, 2 * x[first : first + 32])
-    with pytest.raises(HazardError) as caught:
+    with meets("misaligned", 2, "x was passed as a part of an array, 4 bytes past a multiple of 16"):
         _twice(x[1:33], y)
-    assert (caught.value.hazard.kind, caught.value.hazard.line) == ("misaligned", 2)
-    assert "x was passed as a part of an array, 4 bytes past a multiple of 16" in str(caught.value)
     with pytest.raises(HazardError, match=r"writes 16 bytes .* y was passed as a part"):
         _twice(x[:32], np.zeros(64, np.float32)[2:34])
 
