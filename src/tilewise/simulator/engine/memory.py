@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import KernelError
@@ -23,10 +24,6 @@ from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYT
 from tilewise.simulator.engine.state import State
 from tilewise.simulator.engine.trace import GLOBAL, SHARED, Accesses, Watched
 from tilewise.simulator.ptx.ptx import Variable, type_bytes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _WITHIN_BLOCK = np.uint64((1 << 24) - 1)
 """Bits of an address of shared memory that say where in its block; those above say which of the cluster."""

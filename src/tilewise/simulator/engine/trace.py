@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewise.simulator.engine.shared import numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 GLOBAL, SHARED = numbers("SPACE")["GLOBAL"], numbers("SPACE")["SHARED"]
 WATCH = numbers("KIND")["WATCH"]
