@@ -7,8 +7,7 @@ its text or what makes pages has changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -128,12 +127,12 @@ def serious_faults(page: Page, axe: str, only: list[str] | None = None) -> list[
 
 @pytest.mark.parametrize(("address", "size"), list(pages()))
 def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
-    open_context: Callable[..., BrowserContext],
-    site: str,
-    axe: str,
-    address: str,
-    size: str,
-) -> None:
+    open_context,
+    site,
+    axe,
+    address,
+    size,
+):
     width, height = SIZES[size]
     context = open_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
     page, faults = watched(context, site)
@@ -155,7 +154,7 @@ def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
     assert found == {scheme: [] for scheme in SCHEMES}
 
 
-def test_these_are_all_pages(built: Path) -> None:
+def test_these_are_all_pages(built):
     made = {path.relative_to(built).as_posix() for path in built.rglob("*.html")}
     beside = {name for name in made if re.search(r"(^|/)(folded|rows-[0-9a-f]+)\.html$", name)}
     assert {address.removesuffix("index.html") for address in made - beside} == set(SOURCES)

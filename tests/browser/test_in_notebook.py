@@ -71,7 +71,7 @@ def fits(page: Page) -> None:
     page.wait_for_function(f"() => ({is_so})(document.querySelector('iframe'))")
 
 
-def test_it_runs_again_with_sizes_of_the_readers_own(cell: Callable[..., Page]) -> None:
+def test_it_runs_again_with_sizes_of_the_readers_own(cell):
     page = cell(
         lambda n, block: case(x=normal(n), y=output(n), n=n, grid=ceil_div(n, block), block=block),
         Kernel(SCALE),
@@ -86,7 +86,7 @@ def test_it_runs_again_with_sizes_of_the_readers_own(cell: Callable[..., Page]) 
     fits(page)
 
 
-def test_it_is_stepped_flat_and_without_an_address(cell: Callable[..., Page]) -> None:
+def test_it_is_stepped_flat_and_without_an_address(cell):
     page = cell(
         lambda width, height: case(
             x=normal(width * height),

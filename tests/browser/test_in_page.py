@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.sweeps import SIMULATOR
 from tilewise.puzzles.catalogue import named
 from tilewise.site.in_page.files import BACKEND
 
-from .conftest import FIGURES, ROOT, Faults, must_pass_axe
+from .conftest import FIGURES, ROOT, must_pass_axe
 from .test_play import PASTED, QUIETLY, editor, paste, title, write_course
 
 pytestmark = [
@@ -69,9 +69,7 @@ def course(chromium: str, served: Callable[[Path], str], tmp_path_factory: pytes
     return served(folder / "site")
 
 
-def test_the_compiler_is_loaded_when_asked_for_and_works_offline(
-    open_at: Callable[..., Page], faults: Faults, course: str, axe: str
-) -> None:
+def test_the_compiler_is_loaded_when_asked_for_and_works_offline(open_at, faults, course, axe):
     page = open_at(f"{course}lessons/part_1/lesson_01/", 390)
     panel = page.locator(".tw-try")
     panel.get_by_role("button", name="Edit").click()

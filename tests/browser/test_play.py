@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ from tilewise.site.frontend import build_assets
 from tilewise.site.play.examples import examples
 from tilewise.site.play.server import PlayServer
 
-from .conftest import FIGURES, ROOT, Faults, axe_faults, must_pass_axe, policy
+from .conftest import FIGURES, ROOT, axe_faults, must_pass_axe, policy
 from .test_try import drag, totals, wanted
 
 pytestmark = [
@@ -109,7 +109,7 @@ def title(page: Page) -> Locator:
     return page.locator(".tw-run-title")
 
 
-def test_a_kernel_is_pasted_picked_and_run(open_page: Callable[..., Page]) -> None:
+def test_a_kernel_is_pasted_picked_and_run(open_page):
     page = open_page()
     paste(page, PASTED)
     page.get_by_label("kernel", exact=True).select_option("scale")
@@ -130,7 +130,7 @@ def test_a_kernel_is_pasted_picked_and_run(open_page: Callable[..., Page]) -> No
     expect(page.locator(".tw-try-array")).to_contain_text("0  2  4  6  8")
 
 
-def test_without_its_guard_a_kernel_meets_a_hazard_at_a_thread(open_page: Callable[..., Page]) -> None:
+def test_without_its_guard_a_kernel_meets_a_hazard_at_a_thread(open_page):
     page = open_page(390)
     guarded = """\
 __global__ void more(const float* a, float* c, int n) {
@@ -160,8 +160,8 @@ __global__ void more(const float* a, float* c, int n) {
 
 
 def test_a_pasted_kernel_is_stepped_through_and_the_steps_follow_the_launch(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page(390, has_touch=True)
     paste(page, PASTED)
     page.get_by_label("kernel", exact=True).select_option("scale")
@@ -182,7 +182,7 @@ def test_a_pasted_kernel_is_stepped_through_and_the_steps_follow_the_launch(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_errors_stand_at_their_lines_and_go_when_repaired(open_page: Callable[..., Page]) -> None:
+def test_errors_stand_at_their_lines_and_go_when_repaired(open_page):
     page = open_page()
     paste(page, "\n__global__ void k(int* a) {\n    a[0] = bb;\n    cc = 1;\n}\n")
     faults = page.locator(".tw-play-faults li")
@@ -208,7 +208,7 @@ def test_errors_stand_at_their_lines_and_go_when_repaired(open_page: Callable[..
     expect(page.locator(".cm-lint-marker-error")).to_have_count(0)
 
 
-def test_the_keyboard_leaves_the_editor(open_page: Callable[..., Page]) -> None:
+def test_the_keyboard_leaves_the_editor(open_page):
     page = open_page()
     expect(title(page)).to_be_visible()
     editor(page).focus()
@@ -217,7 +217,7 @@ def test_the_keyboard_leaves_the_editor(open_page: Callable[..., Page]) -> None:
     assert "\t" not in editor(page).inner_text()
 
 
-def test_a_link_brings_text_kernel_and_launch(open_page: Callable[..., Page]) -> None:
+def test_a_link_brings_text_kernel_and_launch(open_page):
     page = open_page()
     paste(page, PASTED)
     page.get_by_label("kernel", exact=True).select_option("scale")
@@ -244,7 +244,7 @@ def test_a_link_brings_text_kernel_and_launch(open_page: Callable[..., Page]) ->
     expect(title(strange)).to_contain_text("add<<<4, 256>>>")
 
 
-def test_fields_say_what_is_wrong_with_them(open_page: Callable[..., Page]) -> None:
+def test_fields_say_what_is_wrong_with_them(open_page):
     page = open_page()
     expect(title(page)).to_be_visible()
     refused = page.locator(".tw-try-refused")
@@ -266,7 +266,7 @@ def test_fields_say_what_is_wrong_with_them(open_page: Callable[..., Page]) -> N
         expect(title(page)).to_be_visible()
 
 
-def test_a_launch_that_the_text_rules_out_is_refused(open_page: Callable[..., Page]) -> None:
+def test_a_launch_that_the_text_rules_out_is_refused(open_page):
     page = open_page()
     text = "__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) both(int* a) {\n"
     paste(page, text + "    if (threadIdx.x == 0) a[blockIdx.x] = 1;\n}\n")
@@ -280,7 +280,7 @@ def test_a_launch_that_the_text_rules_out_is_refused(open_page: Callable[..., Pa
     expect(refused).to_contain_text("A grid of 3 × 1 × 1 is not a whole number of clusters of 2 × 1 × 1")
 
 
-def test_the_command_opens_a_file(open_at: Callable[..., Page], tmp_path: Path) -> None:
+def test_the_command_opens_a_file(open_at, tmp_path):
     (tmp_path / "mine.cu").write_text(PASTED.replace("fill", "fill_mine"), encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "tilewise", "play", "mine.cu", "--no-browser"],
@@ -303,7 +303,7 @@ def test_the_command_opens_a_file(open_at: Callable[..., Page], tmp_path: Path) 
     assert (tmp_path / "mine.cu").read_text(encoding="utf-8") == PASTED.replace("fill", "fill_mine")
 
 
-def test_an_endless_kernel_is_stopped(open_page: Callable[..., Page]) -> None:
+def test_an_endless_kernel_is_stopped(open_page):
     page = open_page()
     paste(page, ENDLESS)
     page.get_by_label("x begins with").select_option("ones")
@@ -314,7 +314,7 @@ def test_an_endless_kernel_is_stopped(open_page: Callable[..., Page]) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_playground_passes_axe(open_page: Callable[..., Page], axe: str, scheme: str) -> None:
+def test_the_playground_passes_axe(open_page, axe, scheme):
     page = open_page(360, color_scheme=scheme)
     expect(page.locator(".tw-hazard")).to_be_visible()
     shown = page.evaluate("document.documentElement.dataset.mdColorScheme")
@@ -337,8 +337,8 @@ SITE_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">{polic
 
 
 def test_without_a_compiler_examples_run_and_the_page_says_how_to_edit(
-    open_at: Callable[..., Page], faults: Faults, served: Callable[[Path], str], tmp_path: Path, axe: str
-) -> None:
+    open_at, faults, served, tmp_path, axe
+):
     (tmp_path / "tilewise").symlink_to(build_assets(ROOT))
     (tmp_path / "examples.json").write_bytes(examples())
     (tmp_path / "index.html").write_text(SITE_PAGE.format(policy=policy()), encoding="utf-8")
@@ -432,16 +432,14 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     out.close()
 
 
-def test_under_make_serve_the_playground_compiles(open_at: Callable[..., Page], course: str) -> None:
+def test_under_make_serve_the_playground_compiles(open_at, course):
     page = open_at(f"{course}playground/")
     expect(title(page)).to_contain_text("add<<<4, 256>>>")
     paste(page, PASTED)
     expect(title(page)).to_contain_text("fill<<<1, 32>>>")
 
 
-def test_under_make_serve_a_panels_kernel_is_edited_in_place(
-    open_at: Callable[..., Page], faults: Faults, course: str, axe: str
-) -> None:
+def test_under_make_serve_a_panels_kernel_is_edited_in_place(open_at, faults, course, axe):
     page = open_at(f"{course}lessons/part_1/lesson_01/", 390)
     panel = page.locator(".tw-try")
     expect(panel).to_be_visible(timeout=60_000)

@@ -13,7 +13,7 @@ def kept(page: Page) -> object:
     return page.evaluate("JSON.parse(localStorage.getItem('tilewise:read'))")
 
 
-def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page: Page, site: str) -> None:
+def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page, site):
     page.goto(site + GRIDS)
     button = page.locator(".tw-finish button")
     assert kept(page) is None
@@ -30,7 +30,7 @@ def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page: Page, s
     assert kept(page) is None
 
 
-def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page: Page, site: str) -> None:
+def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page, site):
     page.goto(site + GRIDS)
     button = page.locator(".tw-finish button")
     button.click()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.sweeps import SIMULATOR
 from tilewise.__main__ import main
@@ -28,9 +27,7 @@ extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
 
 
 @pytest.mark.parametrize(("first", "said"), [(3, None), (2, "reads x[-3]; x has 40 elements, from -2 to 37")])
-def test_a_pointer_into_an_array_is_one_in_the_browser_too(
-    open_at: Callable[..., Page], tmp_path: Path, first: int, said: str | None
-) -> None:
+def test_a_pointer_into_an_array_is_one_in_the_browser_too(open_at, tmp_path, first, said):
     (tmp_path / "shift.cu").write_text(SHIFTED, encoding="utf-8")
     out = tmp_path / "shift.html"
     command = ["trace", str(tmp_path / "shift.cu"), "--grid", "1", "--block", "32", "--out", str(out)]
@@ -57,9 +54,7 @@ def written(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 360])
-def test_it_opens_from_a_folder_and_asks_nobody(
-    open_at: Callable[..., Page], written: Path, width: int, scheme: str
-) -> None:
+def test_it_opens_from_a_folder_and_asks_nobody(open_at, written, width, scheme):
     page = open_at(f"{written.as_uri()}?steps=step3-thread100-2d#steps", width, color_scheme=scheme)
     figure = page.locator("#steps")
     expect(figure).to_have_attribute("data-state", "drawn")
@@ -78,7 +73,7 @@ def test_it_opens_from_a_folder_and_asks_nobody(
     )
 
 
-def test_its_launch_is_changed_and_run_again_offline(open_at: Callable[..., Page], written: Path) -> None:
+def test_its_launch_is_changed_and_run_again_offline(open_at, written):
     page = open_at(written.as_uri(), 390, has_touch=True, offline=True)
     run = page.locator("#tw-again")
     run.get_by_role("button", name="Run", exact=True).tap()

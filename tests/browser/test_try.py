@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.sweeps import SIMULATOR
 from tilewise import HazardError, Kernel, Trace, case, ceil_div, integers, normal, output, try_it
@@ -20,7 +20,7 @@ from tilewise.outputs.try_it import TryOutput
 from tilewise.simulator import Run
 from tilewise.site.frontend import build_assets
 
-from .conftest import FIGURES, ROOT, Faults, must_pass_axe, policy
+from .conftest import FIGURES, ROOT, must_pass_axe, policy
 
 pytestmark = [
     FIGURES,
@@ -171,9 +171,7 @@ def wanted(run: Run) -> list[str]:
     return [str(cell.text) for cell in run.as_output().total.cells]
 
 
-def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
-    open_page: Callable[..., Page], faults: Faults
-) -> None:
+def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(open_page, faults):
     page = open_page(390)
     page.wait_for_timeout(300)
     late = ("run.js", "run_worker.js", "machine.wasm", "offer-0.json")
@@ -203,7 +201,7 @@ def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
     expect(run.locator(".tw-try-status")).to_contain_text(hazard.message)
 
 
-def test_a_hazards_sentence_has_code_in_it(open_page: Callable[..., Page]) -> None:
+def test_a_hazards_sentence_has_code_in_it(open_page):
     page = open_page()
     run = page.locator("#try-4")
     run.get_by_label("stride").press("ArrowRight")
@@ -217,9 +215,7 @@ def test_a_hazards_sentence_has_code_in_it(open_page: Callable[..., Page]) -> No
 
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_steps_beyond_a_hazard_say_that_the_counts_end_there(
-    open_page: Callable[..., Page], scheme: str
-) -> None:
+def test_steps_beyond_a_hazard_say_that_the_counts_end_there(open_page, scheme):
     page = open_page()
     page.evaluate("(scheme) => (document.body.dataset.mdColorScheme = scheme)", scheme)
     run = page.locator("#try-1")
@@ -240,7 +236,7 @@ def test_steps_beyond_a_hazard_say_that_the_counts_end_there(
     assert ground not in ("rgb(0, 0, 0)", "rgba(0, 0, 0, 0)")
 
 
-def test_the_source_gives_way_to_the_counts(open_page: Callable[..., Page]) -> None:
+def test_the_source_gives_way_to_the_counts(open_page):
     page = open_page()
     run = page.locator("#try-1")
     run.evaluate("(one) => { one.style.width = '560px'; }")
@@ -255,8 +251,8 @@ def test_the_source_gives_way_to_the_counts(open_page: Callable[..., Page]) -> N
 
 
 def test_the_table_stays_where_it_is_scrolled_while_a_slider_moves(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page(800)
     run = page.locator("#try-2")
     slider = run.get_by_label("stride")
@@ -271,8 +267,8 @@ def test_the_table_stays_where_it_is_scrolled_while_a_slider_moves(
 
 
 def test_each_count_says_what_it_is_where_there_is_no_room_for_columns(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page(390)
     run = page.locator("#try-1")
     run.get_by_label("block", exact=True).press("ArrowRight")
@@ -286,7 +282,7 @@ def test_each_count_says_what_it_is_where_there_is_no_room_for_columns(
     assert shown[:4] == ["issued", "lanes", "global loads: requests", "sectors"]
 
 
-def test_arrays_are_what_python_makes_of_the_same_inputs(open_page: Callable[..., Page]) -> None:
+def test_arrays_are_what_python_makes_of_the_same_inputs(open_page):
     page = open_page()
     run = page.locator("#try-1")
     inputs = run.get_by_label("n", exact=True)
@@ -304,7 +300,7 @@ def test_arrays_are_what_python_makes_of_the_same_inputs(open_page: Callable[...
     expect(run.locator(".tw-try-array")).to_contain_text("2  5  2  5  2")
 
 
-def test_a_number_that_is_typed_first_is_not_lost(open_page: Callable[..., Page]) -> None:
+def test_a_number_that_is_typed_first_is_not_lost(open_page):
     page = open_page()
     run = page.locator("#try-1")
     run.get_by_label("block as a number").fill("16")
@@ -313,8 +309,8 @@ def test_a_number_that_is_typed_first_is_not_lost(open_page: Callable[..., Page]
 
 
 def test_a_link_keeps_the_choice_and_reset_leaves_it(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page()
     stride = page.locator("#try-2").get_by_label("stride")
     stride.focus()
@@ -340,7 +336,7 @@ def test_a_link_keeps_the_choice_and_reset_leaves_it(
     expect(strange.locator("#try-1 .tw-run-title")).to_contain_text("vec_add<<<3, 8>>> in your browser")
 
 
-def test_a_reader_steps_through_their_own_run(open_page: Callable[..., Page]) -> None:
+def test_a_reader_steps_through_their_own_run(open_page):
     page = open_page(390)
     run = page.locator("#try-1")
     run.get_by_label("block as a number").fill("16")
@@ -368,8 +364,8 @@ def test_a_reader_steps_through_their_own_run(open_page: Callable[..., Page]) ->
 
 
 def test_of_a_large_run_a_part_is_stepped_and_the_figure_says_which(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page()
     run = page.locator("#try-3")
     run.get_by_label("n", exact=True).press("End")
@@ -380,9 +376,7 @@ def test_of_a_large_run_a_part_is_stepped_and_the_figure_says_which(
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(
-    open_page: Callable[..., Page], width: int
-) -> None:
+def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(open_page, width):
     page = open_page(width)
     run = page.locator("#try-2")
     run.get_by_label("stride", exact=True).press("ArrowRight")
@@ -404,8 +398,8 @@ def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(
 
 
 def test_a_page_that_is_opened_anew_has_each_control_once(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page()
     run = page.locator("#try-1")
     mounted = """async () => {
@@ -422,9 +416,7 @@ def test_a_page_that_is_opened_anew_has_each_control_once(
     expect(run.locator(".tw-run-title")).to_contain_text("vec_add<<<2, 16>>>")
 
 
-def test_without_script_the_pages_own_run_stands_and_the_page_hardly_grows(
-    open_page: Callable[..., Page], tmp_path: Path
-) -> None:
+def test_without_script_the_pages_own_run_stands_and_the_page_hardly_grows(open_page, tmp_path):
     page = open_page(java_script_enabled=False)
     assert totals(page.locator("#try-1")) == wanted(native(20, 8))
     expect(page.locator("#try-1 form")).to_be_hidden()
@@ -433,9 +425,7 @@ def test_without_script_the_pages_own_run_stands_and_the_page_hardly_grows(
         assert len(gzip.compress(shown.encode())) < MOST_GROWN
 
 
-def test_an_endless_run_says_so_and_can_be_stopped(
-    open_context: Callable[..., BrowserContext], served: Callable[[Path], str], tmp_path: Path
-) -> None:
+def test_an_endless_run_says_so_and_can_be_stopped(open_context, served, tmp_path):
     offer = offers()[1]
     from tilewise.simulator.browser.program import program_data
 
@@ -472,7 +462,7 @@ def test_an_endless_run_says_so_and_can_be_stopped(
     )
 
 
-def test_the_panel_passes_axe(open_page: Callable[..., Page], axe: str) -> None:
+def test_the_panel_passes_axe(open_page, axe):
     page = open_page(360)
     run = page.locator("#try-1")
     run.get_by_label("kernel").select_option("without")

@@ -42,7 +42,7 @@ SPECIMENS = {
 
 
 @pytest.mark.parametrize("name", SPECIMENS)
-def test_the_least_capability_is_the_first_that_the_compiler_takes(name: str) -> None:
+def test_the_least_capability_is_the_first_that_the_compiler_takes(name):
     if reason := nvrtc.available():
         pytest.skip(reason)
     body, least = SPECIMENS[name]
@@ -56,7 +56,7 @@ def test_the_least_capability_is_the_first_that_the_compiler_takes(name: str) ->
             compile_kernel(kernel, [target])
 
 
-def test_an_architecture_of_its_own_decides() -> None:
+def test_an_architecture_of_its_own_decides():
     assert needed("", ("-arch=sm_90a",)) == (9, 0)
     assert needed("", ("-arch=sm_100a",)) == (10, 0)
     assert named((9, 0)) == "compute capability 9.0 (Hopper)"

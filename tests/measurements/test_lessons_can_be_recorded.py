@@ -27,7 +27,7 @@ def _sweep(name: str) -> object:
     packages=["numpy"],
 )
 @pytest.mark.parametrize("name", [_sweep(name) for name in project_lessons(ROOT)])
-def test_no_experiment_waits_for_the_simulator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_experiment_waits_for_the_simulator(name, monkeypatch):
     def missing(*_: object, **__: object) -> None:
         raise ToolchainError("there is no clang here")
 

@@ -88,7 +88,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("which", OTHERS)
-def test_another_right_answer_is_taken(which: str) -> None:
+def test_another_right_answer_is_taken(which):
     name, edits = OTHERS[which]
     found = named(name)
     text = found.solution

@@ -39,7 +39,7 @@ def _pipeline(source: str = PIPELINE) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def test_a_pipeline_of_three_stages() -> None:
+def test_a_pipeline_of_three_stages():
     x, y = _pipeline()
     assert np.array_equal(y, x.sum(axis=(0, 2))[::-1])
 
@@ -57,7 +57,7 @@ def test_a_pipeline_of_three_stages() -> None:
         ("&x[(t + 2) * 64 + i]", "(const float*)&x[(t + 2) * 64 + i] - 1", "misaligned", 10),
     ],
 )
-def test_planted_bugs(find: str, put: str, kind: str | tuple[str, ...] | None, line: int | None) -> None:
+def test_planted_bugs(find, put, kind, line):
     assert find in PIPELINE
     source = PIPELINE.replace(find, put)
     if kind is None:
@@ -67,7 +67,7 @@ def test_planted_bugs(find: str, put: str, kind: str | tuple[str, ...] | None, l
         _pipeline(source)
 
 
-def test_others_need_a_barrier_after_the_wait() -> None:
+def test_others_need_a_barrier_after_the_wait():
     source = COPY + on_threads(
         "__shared__ float4 s[64]; copy16(&s[i], &x[i]); COMMIT; WAIT(0);\n{barrier}\ny[i] = s[63 - i].x;",
         "const float4* x, float* y",
@@ -80,7 +80,7 @@ def test_others_need_a_barrier_after_the_wait() -> None:
 
 
 @pytest.mark.parametrize(("how", "size"), [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)])
-def test_sizes_and_filling_with_zeros(how: str, size: int) -> None:
+def test_sizes_and_filling_with_zeros(how, size):
     words = size // 4
     text = (
         f"__shared__ __align__(16) int s[{32 * words}];\n"

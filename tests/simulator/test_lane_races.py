@@ -27,7 +27,7 @@ RACES = {
 
 @pytest.mark.parametrize("name", RACES)
 @pytest.mark.parametrize("block", [32, 96])
-def test_lanes_of_a_warp_race(name: str, block: int) -> None:
+def test_lanes_of_a_warp_race(name, block):
     body, line, first = RACES[name]
     source = on_threads(SHARED.replace("64", "256") + body, "const int* x, int* y").replace(
         "blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x % 32"
@@ -63,7 +63,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_no_race_raises_no_alarm(name: str) -> None:
+def test_what_is_no_race_raises_no_alarm(name):
     simulate(
         on_threads(SHARED + RIGHT[name], "const int* x, int* y"),
         np.arange(32, dtype=np.int32),

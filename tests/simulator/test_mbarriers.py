@@ -47,7 +47,7 @@ def run(body: str, block: int = 64, shared: str = "__shared__ u64 bar;") -> Any:
 SET_UP = "if (i == 0) { init(&bar, COUNT); fence_init(); }\n__syncthreads();\n"
 
 
-def test_a_producer_warp_and_a_consumer_warp_pass_words_on() -> None:
+def test_a_producer_warp_and_a_consumer_warp_pass_words_on():
     body = (
         "__shared__ u64 full, empty; __shared__ int s[32];\n"
         "if (i == 0) { init(&full, 32); init(&empty, 32); }\n__syncthreads();\n"
@@ -71,7 +71,7 @@ def test_a_producer_warp_and_a_consumer_warp_pass_words_on() -> None:
         ("(t & 1) ^ 1", "1", "deadlock"),
     ],
 )
-def test_without_a_wait_words_race_or_phases_are_missed(find: str, put: str, kind: str) -> None:
+def test_without_a_wait_words_race_or_phases_are_missed(find, put, kind):
     body = (
         "__shared__ u64 full, empty; __shared__ int s[32];\n"
         "if (i == 0) { init(&full, 32); init(&empty, 32); }\n__syncthreads();\n"
@@ -84,7 +84,7 @@ def test_without_a_wait_words_race_or_phases_are_missed(find: str, put: str, kin
         run(body.replace(find, put))
 
 
-def test_parities_of_a_fresh_barrier_and_of_its_phases() -> None:
+def test_parities_of_a_fresh_barrier_and_of_its_phases():
     body = SET_UP.replace("COUNT", "1") + (
         "if (i == 0) { y[0] = test(&bar, 1); y[1] = test(&bar, 0); arrive(&bar); y[2] = test(&bar, 0);\n"
         "y[3] = test(&bar, 1); arrive(&bar); y[4] = test(&bar, 1); y[5] = test(&bar, 0); }"
@@ -92,7 +92,7 @@ def test_parities_of_a_fresh_barrier_and_of_its_phases() -> None:
     assert run(body)[:6].tolist() == [1, 0, 1, 0, 1, 0]
 
 
-def test_bytes_hold_a_phase_open() -> None:
+def test_bytes_hold_a_phase_open():
     body = SET_UP.replace("COUNT", "1") + (
         "if (i == 0) { expect_only(&bar, 48); arrive(&bar); y[0] = test(&bar, 0); complete(&bar, 32);\n"
         "y[1] = test(&bar, 0); complete(&bar, 16); y[2] = test(&bar, 0); }"
@@ -100,7 +100,7 @@ def test_bytes_hold_a_phase_open() -> None:
     assert run(body)[:3].tolist() == [0, 0, 1]
 
 
-def test_a_wait_counts_once_however_long_it_takes() -> None:
+def test_a_wait_counts_once_however_long_it_takes():
     body = SET_UP.replace("COUNT", "32") + "if (i < 32) { wait(&bar, 0); y[i] = 1; } else arrive(&bar);"
     y = np.zeros(64, np.int32)
     counts = simulate(source_of(body), y, block=64, options=OPTIONS).counts
@@ -160,14 +160,14 @@ def test_a_wait_counts_once_however_long_it_takes() -> None:
         ("if (i == 0)\ninit((u64*)((char*)&bar + 4), 1);", "misaligned", "init((u64*)", "no multiple of 8"),
     ],
 )
-def test_misuse_is_named(body: str, kind: str, line_with: str, match: str) -> None:
+def test_misuse_is_named(body, kind, line_with, match):
     source = source_of(body)
     number = len([line for line in source.split("\n") if line_with in line]) - 1
     with meets(kind, line_of(source, line_with, number), match):
         run(body)
 
 
-def test_cp_async_may_arrive_at_a_barrier() -> None:
+def test_cp_async_may_arrive_at_a_barrier():
     source = DEVICE + (
         'extern "C" __global__ void kernel(const int4* x, int* y) {\n'
         "__shared__ u64 bar; __shared__ int4 s[32]; int i = threadIdx.x;\n"

@@ -221,5 +221,5 @@ ROWS = PARTS + _to_integer() + _from_integer() + _between_floats() + _between_in
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
-def test_conversion(number: int) -> None:
+def test_conversion(number):
     check(ROWS, number)

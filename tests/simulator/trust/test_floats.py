@@ -293,5 +293,5 @@ ROWS = _arithmetic() + _directed() + _nan_wins() + _classes() + _ends() + _selec
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
-def test_float_instruction(number: int) -> None:
+def test_float_instruction(number):
     check(ROWS, number)

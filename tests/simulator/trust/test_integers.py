@@ -227,5 +227,5 @@ ROWS = _arithmetic() + _bits() + C_ROWS
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
-def test_integer_instruction(number: int) -> None:
+def test_integer_instruction(number):
     check(ROWS, number)
