@@ -1,7 +1,5 @@
 """Lessons that run behind a reader's back: in which order, what stands meanwhile, and what an edit stops."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

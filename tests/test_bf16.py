@@ -1,7 +1,5 @@
 """BF16 in arrays of uint16: rounding, recipes, and that comparisons see numbers and not bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

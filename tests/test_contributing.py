@@ -1,7 +1,5 @@
 """The lesson that CONTRIBUTING.md shows is whole: in a copy of the project it passes what lessons must."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

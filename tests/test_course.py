@@ -1,7 +1,5 @@
 """The course: order, needs, terms across lessons."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ A case is a folder with `<name>.lesson` files, which become `lessons/part/<name>
 `nav.txt` (where it matters), and `expected.txt`.
 """
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Values that are kept in a folder from one build to the next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

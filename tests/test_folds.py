@@ -1,7 +1,5 @@
 """Folds: one line under each output, and one badge for the checks of a page."""
 
-from __future__ import annotations
-
 import re
 
 from tilewise.build.page.folds import gather

@@ -1,7 +1,5 @@
 """Numba, Triton and PyTorch as lessons import them: made ready for this machine, or stood in for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a Further page takes over from its lesson."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

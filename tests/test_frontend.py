@@ -1,7 +1,5 @@
 """The build of the site's assets, and what their sources promise."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Modules that the architecture page names are there, and imports go one way, between files and packages."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

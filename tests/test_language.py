@@ -1,7 +1,5 @@
 """The rule "language": words, clauses as headings, sentences without a verb; few false alarms."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parsing: the percent format as jupytext reads it, headers, prose facts, and speed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

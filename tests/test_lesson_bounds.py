@@ -4,8 +4,6 @@ The bound of the tables is held by ``measurements/test_bounds.py``. What a recor
 a lesson calls it one, and it has no line here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

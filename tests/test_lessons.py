@@ -1,7 +1,5 @@
 """The course's own lessons: every check in them is a test, named by its cell's place in the lesson's file."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

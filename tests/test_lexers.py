@@ -1,7 +1,5 @@
 """The lexers of compiled code: no word of the course's kernels is an error, and kinds are told apart."""
 
-from __future__ import annotations
-
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, Number
 

@@ -1,7 +1,5 @@
 """Listings on a page: the fences they become, folded where long, and their way through the cache."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.outputs import Context, decode, encode

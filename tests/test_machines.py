@@ -1,7 +1,5 @@
 """Further machines: what a lesson shows with each machine's records, found without running it whole again."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

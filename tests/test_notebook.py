@@ -1,7 +1,5 @@
 """Notebooks: valid, the same bytes every time, and they run."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Numbers in prose: found by path, formatted, and traced to where they come from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of LLVM are compiled together only where neither has a name for itself that occurs in the other."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("ziglang")

@@ -1,7 +1,5 @@
 """Outputs: text for a terminal, Markdown for a page, JSON between processes, and the sink they go to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

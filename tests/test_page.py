@@ -1,7 +1,5 @@
 """Pages: golden Markdown for whole lessons, and what Markdown makes of it."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What lasts is mentioned on the terminal again and again; what is short, or rests, is not."""
 
-from __future__ import annotations
-
 import time
 
 from tilewise.build.progress import Progress, lessons_text

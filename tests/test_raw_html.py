@@ -1,7 +1,5 @@
 """Blocks of HTML that are put aside before Markdown reads them: the page stays the same."""
 
-from __future__ import annotations
-
 import pytest
 from markdown import Markdown
 

@@ -1,7 +1,5 @@
 """Rules for lessons: each accepts one example and rejects the other, and the course keeps them all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Running: order of outputs, namespaces of tabs, what is kept, what is said when a lesson goes wrong."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

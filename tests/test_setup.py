@@ -1,7 +1,5 @@
 """Setting up: on machines that lack something there is a clear line, and nothing half made is left behind."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

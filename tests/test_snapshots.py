@@ -1,7 +1,5 @@
 """Snapshots of a lesson's process: after an edit only what follows runs, and gives what a whole run gives."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

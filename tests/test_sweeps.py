@@ -1,7 +1,5 @@
 """Sweeps: a case runs when something that it covers has changed since it passed, and not before."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -5,8 +5,6 @@ two lessons need stands in both, and one that is changed in a single place would
 what the other page says.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Numbers about performance that are typed by hand: found wherever a page shows prose, and nowhere else."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 Where no Chromium is installed, each test is skipped and says so.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

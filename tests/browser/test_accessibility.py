@@ -1,7 +1,5 @@
 """axe-core finds nothing serious in what opens on a page; every page as it is has its own test."""
 
-from __future__ import annotations
-
 from .conftest import laid_out, search_for
 from .test_every_page import read_through, serious_faults
 from .test_pages import LESSONS

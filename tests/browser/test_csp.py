@@ -3,8 +3,6 @@
 No request leaves the host, from the root of a host, from a folder on it, and as a folder that was downloaded.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Five pages are always looked at, on a screen and on a phone; each other page on 
 its text or what makes pages has changed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What a page says when something cannot be fetched, and how it goes on."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

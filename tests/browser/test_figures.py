@@ -3,8 +3,6 @@
 The page here holds only figures; stepped figures have a page of their own.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Guess first: what was recorded waits for the reader's guess, the miss is told; elsewhere it is there."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """A kernel of ``try_it`` in the frame that a notebook shows, without a server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A static site compiles too: a reader loads the compiler once, edits, solves a puzzle, works offline."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

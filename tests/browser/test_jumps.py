@@ -1,7 +1,5 @@
 """Jumps within a page leave it as the reader has set it, and the way back works."""
 
-from __future__ import annotations
-
 from playwright.sync_api import expect
 
 FIRST = "lessons/kernels/first_kernel/"

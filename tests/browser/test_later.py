@@ -1,7 +1,5 @@
 """What is folded is fetched when it is wanted: opened, linked to, searched or printed."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Locator, Page, expect
 
 from .conftest import Faults

@@ -4,8 +4,6 @@ Its score for performance follows the machine's load: ``benchmarks/pages.py`` ta
 Here stand what it depends on: the bytes and the elements that each page is sent with.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 

@@ -1,7 +1,5 @@
 """The choice of a machine: tables, figures and numbers that change together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Recorded numbers and where they were taken, by mouse, keyboard and touch; tables that sort and filter."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from playwright.sync_api import Locator, Page, expect

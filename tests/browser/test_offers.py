@@ -1,7 +1,5 @@
 """Every run that a built lesson offers: at its start, least and most sizes, with each kernel, and stepped."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every page opens cleanly: no error, no other host, nothing wider than a phone, little to fetch."""
 
-from __future__ import annotations
-
 import gzip
 
 from playwright.sync_api import Response, expect

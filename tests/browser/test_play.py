@@ -1,7 +1,5 @@
 """The Playground: a reader pastes a kernel, edits it, changes its launch and shares it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Paper, and a browser without script: nothing is folded away, no figure is an empty box, nothing is lost."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import BrowserContext, Page
 

@@ -1,7 +1,5 @@
 """Progress through the course: marked by the reader, shown where lessons are listed, cleared by a click."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import Page, expect

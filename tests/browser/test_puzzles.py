@@ -1,7 +1,5 @@
 """Pages of puzzles: hints and solutions stay folded, without scripts too."""
 
-from __future__ import annotations
-
 PUZZLES = "lessons/memory/puzzles/"
 
 

@@ -1,7 +1,5 @@
 """What a reader does on a page: tabs, folds, copying, notes, themes, print; also without script."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

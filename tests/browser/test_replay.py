@@ -1,7 +1,5 @@
 """The machine in WebAssembly gives what the native one gives: outputs, counts, hazards, steps, accesses."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Rows of records: searched, chosen by lesson, reachable without a script; points that say their names."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import expect

@@ -1,7 +1,5 @@
 """A puzzle is solved where it stands: chosen or written, judged as the command judges, and kept."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

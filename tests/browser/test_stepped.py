@@ -1,7 +1,5 @@
 """Stepped figures as a reader meets them: one slider for all panels, play and pause, keys, links."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page that ``tilewise trace`` writes, opened from a folder without a server or a network."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

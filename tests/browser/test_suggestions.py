@@ -1,7 +1,5 @@
 """Suggesting a change: from a selection or the box at a page's end, by hand and key, nothing unasked."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """Terms: a note on each use by hover, focus and tap; the list at a lesson's end; the glossary."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Locator, Page, expect
 
 from .conftest import search_for

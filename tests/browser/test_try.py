@@ -1,7 +1,5 @@
 """A kernel that a reader runs on the page: sizes are dragged, counts and hazards follow, links keep them."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``tilewise doctor``: one finding a part, whether it is there or not."""
 
-from __future__ import annotations
-
 import json
 
 import fake_gpu

@@ -1,7 +1,5 @@
 """A lesson run on a GPU beside the record of another one: both columns, and a sentence on why they differ."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

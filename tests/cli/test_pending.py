@@ -1,7 +1,5 @@
 """What has no current record: refused unless it is listed, marked where it is, and never in a release."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``tilewise record``, ``table`` and ``check`` on a project of one lesson and a fake GPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

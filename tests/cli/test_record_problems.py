@@ -1,7 +1,5 @@
 """Recording on a GPU in trouble: said with a repair, the old record kept, no partial one written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """``tilewise record --pending``: a key that proves a row renews the other and the label, and no figure."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

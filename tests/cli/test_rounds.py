@@ -1,7 +1,5 @@
 """``tilewise record`` in rounds: children of their own, what they meet, and rounds that are added."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

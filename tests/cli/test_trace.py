@@ -1,7 +1,5 @@
 """``tilewise trace`` on a file that knows nothing of lessons."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """What a kernel's text says of the GPU it needs is what NVRTC says: not less, and not more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise import Kernel

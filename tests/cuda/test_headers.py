@@ -1,7 +1,5 @@
 """The course's own headers: put in place for both backends, with true lines, and part of every key."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

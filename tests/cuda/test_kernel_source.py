@@ -1,7 +1,5 @@
 """Reading CUDA C: kernels, parameters, regions, tokens, defines."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.cuda.c_types import c_type

@@ -1,7 +1,5 @@
 """What a file's text says of its own launches: template arguments, extents, arrays, made small together."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.cuda.host_values import _MOST_EVALUATIONS, Scope, scope_of

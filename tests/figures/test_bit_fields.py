@@ -1,7 +1,5 @@
 """Bit fields: bits as given, their texts, and what does not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Calculators: every answer is there, and only answers that fit."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

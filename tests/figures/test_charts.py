@@ -1,7 +1,5 @@
 """Charts: what Plotly is given, that it takes it, and what the text alternative says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

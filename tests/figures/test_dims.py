@@ -1,7 +1,5 @@
 """Sizes of a launch, and the script's index arithmetic against six loops."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

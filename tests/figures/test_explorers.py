@@ -1,7 +1,5 @@
 """The explorers' specifications and texts: block grid, timeline."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.figures import Span, block_grid, timeline

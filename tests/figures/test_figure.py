@@ -1,7 +1,5 @@
 """A figure travels as JSON and stands on a page as one block of HTML."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Floor plans: parts where they lie, and stops that light what exists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

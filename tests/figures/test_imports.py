@@ -1,7 +1,5 @@
 """A lesson loads the figures that it draws, and no others."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

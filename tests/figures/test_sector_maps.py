@@ -1,7 +1,5 @@
 """Sector maps: the element of every lane, what a request fetches, and what does not fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.figures import Figure, sector_map

@@ -1,7 +1,5 @@
 """Stepped figures: a run's own trace and a model's states become moments, and no file is too large."""
 
-from __future__ import annotations
-
 import gzip
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The palette: complete in both schemes, readable, and told apart by people who see few colours."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

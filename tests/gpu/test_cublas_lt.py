@@ -1,7 +1,5 @@
 """The library contender cuBLASLt: which algorithm it takes, and what is said where there is none."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Kernels with an edited text, and launches that follow each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tensor maps on the host: what is refused, what reaches driver and simulator, and cases with maps."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Notes of the kernels that a lesson makes and launches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

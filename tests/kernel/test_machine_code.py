@@ -1,7 +1,5 @@
 """Machine code read without a GPU: lines, loops, spills, and what is said where a tool is missing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A first launch: as the file makes it, else one that keeps what the kernel promises."""
 
-from __future__ import annotations
-
 from math import prod
 
 import pytest

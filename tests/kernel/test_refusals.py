@@ -1,7 +1,5 @@
 """What the simulator does not take: each says what it is, where, and what one can do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

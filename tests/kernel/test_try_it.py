@@ -1,7 +1,5 @@
 """What a lesson offers to try: formulas of sizes, arrays as the page makes them, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

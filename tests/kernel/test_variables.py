@@ -1,7 +1,5 @@
 """Variables of a source: they keep their values between launches, and are read and set by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

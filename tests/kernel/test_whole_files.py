@@ -1,7 +1,5 @@
 """Whole CUDA files: kernels by their own names, host code left out, refusals that name every line."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The archive: which record is found, and how its values are spelt."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """References for attention agree with the definition, and with each other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewise.cuda.cases import case

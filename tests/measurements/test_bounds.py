@@ -1,7 +1,5 @@
 """No bound is beaten: every row of every record, on every device, takes as long as its table's bound says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

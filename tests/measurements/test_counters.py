@@ -1,7 +1,5 @@
 """Nsight Compute's command and table, and how launches are given back to variants."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

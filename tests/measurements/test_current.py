@@ -1,7 +1,5 @@
 """Which rows of a record hold after an edit of the lesson, and what renews their keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

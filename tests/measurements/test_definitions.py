@@ -1,7 +1,5 @@
 """What a text record rests on: the definitions that its cell comes to, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.measurements.definitions import uses_key

@@ -1,7 +1,5 @@
 """The GPU's state as ``nvidia-smi`` says it, what is odd about it, and what a record keeps of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """All kernels on one roofline: which rows have a place, and where."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``measure`` in a lesson without a GPU: what it checks, what it shows, what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

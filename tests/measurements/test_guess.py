@@ -1,7 +1,5 @@
 """A guess before a table: the answer is looked up, never given, and the key does not notice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

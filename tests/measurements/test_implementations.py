@@ -1,7 +1,5 @@
 """What implementations are given: variants that name the same input share it, others do not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The key: what has to change it, and what must not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 from typing import Any

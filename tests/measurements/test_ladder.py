@@ -1,7 +1,5 @@
 """The ladder of attention kernels: computed from the records, linked to the lessons."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

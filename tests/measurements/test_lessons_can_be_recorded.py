@@ -1,7 +1,5 @@
 """Every experiment of the course is reached where there is a GPU and no compiler for the simulator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

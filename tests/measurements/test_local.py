@@ -1,7 +1,5 @@
 """Whether times of the reader's GPU agree with the recorded ones."""
 
-from __future__ import annotations
-
 from tilewise.measurements.local import agreement
 from tilewise.measurements.record import Row
 

@@ -1,7 +1,5 @@
 """The machines of a project under the names that readers choose them by."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

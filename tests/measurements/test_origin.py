@@ -1,7 +1,5 @@
 """Recorded numbers that lessons put into tables of their own carry their provenance there."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

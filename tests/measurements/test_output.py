@@ -1,7 +1,5 @@
 """The table of a measurement: its columns, its units, what is left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of all measurements: every row with its prediction, and another device beside the course's own."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The kernels are those of lessons, as they were when this was written: wgmma and 
 shuffles, cache operators, halves, templates, lambdas, macros and conditions.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """What is said of a GPU in problem, and what is refused because of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.gpu.device import POWER_CAP, State

@@ -1,7 +1,5 @@
 """Recorded numbers as lessons compute with them; NaN where nobody has recorded them."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

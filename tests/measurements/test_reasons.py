@@ -1,7 +1,5 @@
 """A prediction that missed by more than its tolerance needs a reason, and the reason a heading."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Records: written whole, read with suspicion."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Right answers that several lessons compare with."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewise import bf16

@@ -1,7 +1,5 @@
 """Rounds: their samples pooled, what another run should take, and which rows differ."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sampling: what NVML is asked, which readings belong to a launch, and a thread that ends with its block."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Timing's arithmetic, and its order of events on a fake GPU."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import fake_gpu

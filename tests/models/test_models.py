@@ -1,7 +1,5 @@
 """The models against figures that the makers state and counts that can be made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The occupancy model against the driver's own answer, for every kernel of the course that was recorded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

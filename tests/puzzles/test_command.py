@@ -1,7 +1,5 @@
 """``tilewise puzzle``: a file to edit that is never written over, hints in stages, and a verdict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Right answers that are not the solution: the judge takes whatever is right and within the budget."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.puzzles.catalogue import named

@@ -1,7 +1,5 @@
 """Each puzzle is whole: one text for gaps and solution, and a budget that a solution needs."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

@@ -4,8 +4,6 @@ The answers stand in ``wrong/<puzzle>.txt`` as edits of the solution. What is sa
 ``.said.txt``, and changes only with ``pytest --update``.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

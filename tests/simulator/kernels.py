@@ -1,7 +1,5 @@
 """Kernels and launches that the simulator's tests share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Atomics of every type and scope against NumPy, on global and on shared memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The order of basic blocks: lanes that leave a loop wait behind it, wherever clang has put that code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

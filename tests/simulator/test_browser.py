@@ -1,7 +1,5 @@
 """What Python hands to the browser's side of the simulator; `tests/browser/test_replay.py` runs it there."""
 
-from __future__ import annotations
-
 import ast
 import json
 

@@ -1,7 +1,5 @@
 """The engine that a wheel carries: taken where it fits, else one is compiled here."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

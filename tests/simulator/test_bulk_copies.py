@@ -1,7 +1,5 @@
 """Bulk and tensor copies: what arrives where, what is counted, and what goes wrong."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

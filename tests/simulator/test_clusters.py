@@ -1,7 +1,5 @@
 """Clusters: who is in which, shared memory of other blocks, barriers, multicast, and what goes wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """cp.async: what it brings, when, and what goes wrong with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Counts that can be worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

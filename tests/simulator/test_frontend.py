@@ -1,7 +1,5 @@
 """Compiling: messages at the lesson's own line, the cache, and machines without a compiler."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

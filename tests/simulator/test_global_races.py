@@ -1,7 +1,5 @@
 """Races through global memory in one launch; and right kernels that look like one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

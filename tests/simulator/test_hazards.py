@@ -1,7 +1,5 @@
 """Every hazard with its line; and right kernels that look like one, which must pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

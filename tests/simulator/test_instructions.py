@@ -1,7 +1,5 @@
 """What CUDA C makes of instructions: contraction, matches, 16-bit atomics, cache operators, fast math."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Functions that few kernels use, against NumPy and the standard library."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """Lanes of one warp that race through shared memory, which lockstep hides; and what is no race."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

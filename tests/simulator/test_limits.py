@@ -1,7 +1,5 @@
 """Endless kernels and interrupted ones: both end, say so, and leave the arrays alone."""
 
-from __future__ import annotations
-
 import threading
 from _thread import interrupt_main
 

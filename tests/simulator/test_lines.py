@@ -1,7 +1,5 @@
 """Lines of accesses that the compiler moves: near ones, and said to be so; files keep the lines they have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """mma.sync, ldmatrix and stmatrix against NumPy, and their fragments one element at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

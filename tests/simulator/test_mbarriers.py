@@ -1,7 +1,5 @@
 """mbarriers: phases, parities, counts and bytes, what they order, and what is wrong with their use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """printf and assert in a kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

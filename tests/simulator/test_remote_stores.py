@@ -1,7 +1,5 @@
 """st.async: a number into another block's shared memory, told to the mbarrier beside it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Kernels of the kind that lessons hold, against NumPy, at sizes that do not divide."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.simulator.kernels import VEC_ADD, on_threads, simulate

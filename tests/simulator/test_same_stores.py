@@ -1,7 +1,5 @@
 """Stores to shared memory by several warps that nothing orders: no race where all store the same value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

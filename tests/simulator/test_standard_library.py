@@ -1,7 +1,5 @@
 """What device code names of C++'s own library, against NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewise import Kernel

@@ -1,7 +1,5 @@
 """Values that nobody made are a hazard where they are used, not where they are read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

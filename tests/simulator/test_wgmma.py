@@ -1,7 +1,5 @@
 """wgmma: shapes, types, layouts in shared memory, registers, signs, and when its results may be touched."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is wrong with a lesson is said once, with its place, and the last good site stays."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A page that documents modules is converted once, and registers the same names each time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

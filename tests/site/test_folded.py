@@ -1,7 +1,5 @@
 """What is folded stands in a file beside the page: what goes there, and what the page keeps."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

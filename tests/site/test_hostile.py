@@ -1,7 +1,5 @@
 """Hostile texts in what a lesson shows, records and asks stay texts: nothing runs, even without a policy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compiling in the page: with the committed backend, in Node, programs are those of the installed clang."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the site says of measurements: typed numbers, stale records and missing reasons, with their line."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The Playground's compiler: whom it answers, what hostile texts learn, and when it stops."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

@@ -1,7 +1,5 @@
 """What a published site has and ``mkdocs serve`` leaves out: policy, one stylesheet, previews, licences."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """After any edit, what is served is what a server that starts from nothing shows, messages included."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path

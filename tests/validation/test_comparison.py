@@ -3,8 +3,6 @@
 Counts of both are read from the committed records; a sample of the specimens is simulated again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bulk copies and wgmma: what the simulator counts of the lessons' kernels, beside a GPU's counters."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

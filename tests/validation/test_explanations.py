@@ -1,7 +1,5 @@
 """The reasons given for differences, where they can be computed: each gives the hardware's numbers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache

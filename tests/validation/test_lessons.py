@@ -1,7 +1,5 @@
 """The course's kernels come under the comparison by being launched in a lesson, and by nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.kernel.kernel import Kernel

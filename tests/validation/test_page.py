@@ -1,7 +1,5 @@
 """The parts of the pages "What the simulator counts" and "What the kernels take"."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

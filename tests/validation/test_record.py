@@ -1,7 +1,5 @@
 """The file of counters, and the way from Nsight Compute's table to it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`make records`: what it computes again, what it leaves behind, and that it comes to the same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

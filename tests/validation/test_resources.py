@@ -1,7 +1,5 @@
 """What NVRTC reports for the kernels of the course: the record, when it is current, and its page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What compute-sanitizer said of the lessons' kernels: how it is asked, kept and shown."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence

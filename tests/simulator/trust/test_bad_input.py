@@ -1,7 +1,5 @@
 """What cannot run is refused in one clear line, and no array is written, not even in part."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a missing, broken or unwritable installation says, and that no array is written then."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

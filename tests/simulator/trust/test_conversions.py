@@ -1,7 +1,5 @@
 """Conversions against exact fractions: every rounding, saturation, NaN, ties, and what does not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, floor, isfinite, isnan, trunc

@@ -1,7 +1,5 @@
 """Float and double instructions against exact fractions, on edge values: roundings, subnormals, NaN, -0."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

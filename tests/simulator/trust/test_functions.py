@@ -4,8 +4,6 @@
 times smaller than a unit of float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import erf, erfc, exp, lgamma

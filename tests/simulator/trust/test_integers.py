@@ -1,7 +1,5 @@
 """Integer instructions against Python's own integers: wrapping, ends of ranges, wide shifts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bugs planted into the kernels of the lessons: 60 % of each lesson's sample are caught, and 90 % of all."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Half precision and bfloat16: one rounding, to even, for each instruction; pairs go like two alone."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Instructions that need other lanes, atomics, and loads and stores of every width, against NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
