@@ -21,8 +21,6 @@ Arguments of the marker:
   `record_property("tally", "79/81")`: those that run now, and the others as they were recorded.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping

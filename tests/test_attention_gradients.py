@@ -1,7 +1,5 @@
 """The forward and the backward kernel for attention on Hopper, one after the other: both mean the same L."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lessons that run behind a reader's back: in which order, what stands meanwhile, and what an edit stops."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -71,7 +69,7 @@ def go(course: Course) -> None:
     (course.project.root / "go").touch()
 
 
-def test_lessons_run_in_order_and_the_open_one_first(course: Course) -> None:
+def test_lessons_run_in_order_and_the_open_one_first(course):
     for name in ("first", "second", "third"):
         course.write(name, logging_cell(course, name))
     course.runs.open("part/third")
@@ -82,7 +80,7 @@ def test_lessons_run_in_order_and_the_open_one_first(course: Course) -> None:
     assert course.runs.progress() == (3, 3, ())
 
 
-def test_what_has_ended_is_there_while_the_rest_runs(course: Course) -> None:
+def test_what_has_ended_is_there_while_the_rest_runs(course):
     course.write("one", f"{PRINTS.format(word='early')}\n\n{logging_cell(course, 'late', waits=True)}")
     course.runs.open("part/one")
     course.update()
@@ -95,7 +93,7 @@ def test_what_has_ended_is_there_while_the_rest_runs(course: Course) -> None:
     assert not course.run("one").pending
 
 
-def test_an_edit_of_code_shows_what_was_there_until_it_has_run(course: Course) -> None:
+def test_an_edit_of_code_shows_what_was_there_until_it_has_run(course):
     course.write("one", PRINTS.format(word="kept") + "\n\n" + PRINTS.format(word="old"))
     course.update()
     settled(course)
@@ -108,7 +106,7 @@ def test_an_edit_of_code_shows_what_was_there_until_it_has_run(course: Course) -
     assert course.shown("one") == ["kept", "new"]
 
 
-def test_an_edit_of_prose_neither_stops_a_run_nor_starts_one(course: Course) -> None:
+def test_an_edit_of_prose_neither_stops_a_run_nor_starts_one(course):
     cell = logging_cell(course, "once", waits=True)
     course.write("one", cell)
     course.update()
@@ -121,7 +119,7 @@ def test_an_edit_of_prose_neither_stops_a_run_nor_starts_one(course: Course) -> 
     assert log_of(course) == ["once"]
 
 
-def test_an_edit_of_code_stops_the_run_of_the_old_code(course: Course) -> None:
+def test_an_edit_of_code_stops_the_run_of_the_old_code(course):
     course.write("one", "# %%\nwhile True:\n    pass\n")
     course.update()
     until(lambda: course.runs.progress()[2] == ("part/one",))
@@ -132,7 +130,7 @@ def test_an_edit_of_code_stops_the_run_of_the_old_code(course: Course) -> None:
     assert course.shown("one") == ["new"]
 
 
-def test_a_failure_keeps_what_ended_before_it_and_goes_with_its_cause(course: Course) -> None:
+def test_a_failure_keeps_what_ended_before_it_and_goes_with_its_cause(course):
     course.project.write("lessons/part/_own.py", "raise ValueError('not yet')\n")
     module = course.project.root.resolve() / "lessons/part/_own.py"
     course.write("one", f"{PRINTS.format(word='early')}\n\n# %%\nimport _own\nprint('late')\n")
@@ -148,7 +146,7 @@ def test_a_failure_keeps_what_ended_before_it_and_goes_with_its_cause(course: Co
     assert course.shown("one") == ["early", "late"]
 
 
-def test_a_changed_file_runs_the_lessons_that_read_it_and_no_other(course: Course) -> None:
+def test_a_changed_file_runs_the_lessons_that_read_it_and_no_other(course):
     course.project.write("lessons/part/_own.py", "WORD = 'before'\n")
     module = course.project.root.resolve() / "lessons/part/_own.py"
     course.write("reads", f"{logging_cell(course, 'reads')}from _own import WORD\nprint(WORD)\n")

@@ -1,7 +1,5 @@
 """BF16 in arrays of uint16: rounding, recipes, and that comparisons see numbers and not bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ def halving(n: int) -> Any:
     return case(x=normal(n, dtype="bfloat16"), y=output(n, dtype="bfloat16"), n=n, grid=-(-n // 32), block=32)
 
 
-def test_floats_are_rounded_to_the_nearest_and_ties_to_even() -> None:
+def test_floats_are_rounded_to_the_nearest_and_ties_to_even():
     one = 0x3F80
     ties = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -(1 + 2**-9)], np.float32)
     assert bf16.bits(ties).tolist() == [one, one + 2, one + 1, one | 0x8000]
@@ -46,20 +44,20 @@ def test_floats_are_rounded_to_the_nearest_and_ties_to_even() -> None:
     ],
     ids=lambda recipe: recipe.kind,
 )
-def test_a_recipe_makes_bits_and_is_written_down_whole(recipe: Any) -> None:
+def test_a_recipe_makes_bits_and_is_written_down_whole(recipe):
     made = recipe.make(11)
     assert made.dtype == np.uint16
     assert _read(_value(recipe)) == recipe
     assert "bfloat16" in str(recipe)
 
 
-def test_an_output_starts_as_nan_and_the_key_knows_the_type() -> None:
+def test_an_output_starts_as_nan_and_the_key_knows_the_type():
     assert np.isnan(bf16.values(output(3, dtype="bfloat16").make())).all()
     raw = case(x=output(3, dtype="uint16")).fingerprint()
     assert case(x=output(3, dtype="bfloat16")).fingerprint() != raw
 
 
-def test_pseudocode_gets_numbers_and_its_result_is_compared_as_numbers() -> None:
+def test_pseudocode_gets_numbers_and_its_result_is_compared_as_numbers():
     def halved(x: Any, y: Any, n: int) -> None:
         assert x.dtype == np.float32
         y[:n] = 0.5 * x[:n]
@@ -72,7 +70,7 @@ def test_pseudocode_gets_numbers_and_its_result_is_compared_as_numbers() -> None
         agree(doubled, HALVE, [halving(45), halving(70)], rtol=1e-2)
 
 
-def test_a_reference_gets_numbers_and_a_map_s_array_counts_as_written() -> None:
+def test_a_reference_gets_numbers_and_a_map_s_array_counts_as_written():
     launch = HALVE.on(halving(45))
     arrays = launch.case.make()
     assert np.array_equal(numbers([launch], arrays)["x"], bf16.values(arrays["x"]))

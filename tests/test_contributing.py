@@ -1,7 +1,5 @@
 """The lesson that CONTRIBUTING.md shows is whole: in a copy of the project it passes what lessons must."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -58,22 +56,22 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_first_lesson_runs_as_a_script(copied: Path) -> None:
+def test_the_first_lesson_runs_as_a_script(copied):
     assert "pseudocode saxpy and kernel saxpy" in run(copied, f"lessons/{NAME}.py")
 
 
-def test_the_check_finds_no_fault_in_the_first_lesson(copied: Path) -> None:
+def test_the_check_finds_no_fault_in_the_first_lesson(copied):
     assert re.search(r"^1 of \d+ lessons, 0 faults$", run(copied, "-m", "tilewise", "check", NAME), re.M)
 
 
-def test_the_first_lesson_passes_the_tests_that_hold_every_lesson(copied: Path) -> None:
+def test_the_first_lesson_passes_the_tests_that_hold_every_lesson(copied):
     files = [f"tests/{name}" for name in HELD]
     said = run(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "saxpy", *files)
     assert int(re.findall(r"^(\d+) passed", said, re.MULTILINE)[0]) > len(HELD)
     assert "skipped" not in said
 
 
-def test_what_it_names_is_there() -> None:
+def test_what_it_names_is_there():
     paths = re.findall(r"`((?:src|tests|docs|lessons)/[\w./-]+)`", TEXT)
     assert len(set(paths)) > 8
     assert not [path for path in paths if not (ROOT / path).exists()]

@@ -1,7 +1,5 @@
 """The course: order, needs, terms across lessons."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +24,7 @@ def chain(project: Any) -> list[Lesson]:
     ]
 
 
-def test_order_and_needs_can_be_asked_for(project: Any) -> None:
+def test_order_and_needs_can_be_asked_for(project):
     course = Course.of(chain(project))
     assert [course.number(name) for name in ("part/a", "part/b", "part/c")] == [1, 2, 3]
     assert course.needs("part/c") == ("part/b",)
@@ -35,7 +33,7 @@ def test_order_and_needs_can_be_asked_for(project: Any) -> None:
     assert course.lesson("part/b").header.title == "Title of part/b"
 
 
-def test_further_pages_share_the_number_of_their_lesson(project: Any) -> None:
+def test_further_pages_share_the_number_of_their_lesson(project):
     lessons = chain(project)
     page = project.lesson(PROSE + "# More.\n", "part/a_more", "part/a")
     page = replace(page, header=replace(page.header, further="part/a"))
@@ -45,7 +43,7 @@ def test_further_pages_share_the_number_of_their_lesson(project: Any) -> None:
     assert course.further("part/a") == ("part/a_more",)
 
 
-def test_a_term_reaches_through_needs_of_needs(project: Any) -> None:
+def test_a_term_reaches_through_needs_of_needs(project):
     course = Course.of(chain(project))
     (use,) = course.uses("part/c")
     assert (use.term.title, use.term.lesson_id) == ("Warp", "part/a")
@@ -77,11 +75,11 @@ def used(project: Any, names: str, text: str) -> list[str]:
         ("Größe", "die größe zählt", ["größe"]),
     ],
 )
-def test_whole_words_are_uses(project: Any, names: str, text: str, found: list[str]) -> None:
+def test_whole_words_are_uses(project, names, text, found):
     assert used(project, names, text) == found
 
 
-def test_a_part_of_a_longer_term_is_no_use(project: Any) -> None:
+def test_a_part_of_a_longer_term_is_no_use(project):
     lesson = project.lesson(
         PROSE
         + '# ??? definition "Memory"\n#     Text.\n#\n# ??? definition "Shared memory"\n#     Text.\n#\n'
@@ -93,7 +91,7 @@ def test_a_part_of_a_longer_term_is_no_use(project: Any) -> None:
     assert cell[terms.uses(lesson)[1].start - 3 : terms.uses(lesson)[1].start] == "in "
 
 
-def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(project: Any) -> None:
+def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(project):
     first, *others = chain(project)
     signature = Course.of([first, *others]).signature
 
@@ -108,7 +106,7 @@ def test_the_signature_changes_with_what_other_pages_show_and_with_nothing_else(
 
 
 @pytest.mark.parametrize("name", ["top", "part/inner/one"])
-def test_a_lesson_lies_in_a_part_and_nowhere_else(name: str) -> None:
+def test_a_lesson_lies_in_a_part_and_nowhere_else(name):
     with pytest.raises(LessonError, match="lessons lie in lessons/<part>") as caught:
         raise_all(navigation_faults(Navigation([name], lines={name: 7}), {}))
     assert (caught.value.path, caught.value.line) == ("mkdocs.yml", 7)

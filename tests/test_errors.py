@@ -4,12 +4,8 @@ A case is a folder with `<name>.lesson` files, which become `lessons/part/<name>
 `nav.txt` (where it matters), and `expected.txt`.
 """
 
-from __future__ import annotations
-
 import pickle
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,9 +15,7 @@ CASES = sorted(path for path in (Path(__file__).parent / "errors").iterdir() if 
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_wrong_lesson_gives_its_one_line(
-    case: Path, project: Any, golden: Callable[[Path, str], None]
-) -> None:
+def test_a_wrong_lesson_gives_its_one_line(case, project, golden):
     for file in sorted(case.glob("*.lesson")):
         project.write(f"lessons/part/{file.stem}.py", file.read_bytes())
     navigation = case / "nav.txt"
@@ -34,7 +28,7 @@ def test_a_wrong_lesson_gives_its_one_line(
     golden(case / "expected.txt", text + "\n")
 
 
-def test_errors_travel_between_processes() -> None:
+def test_errors_travel_between_processes():
     one, two = LessonError("a.py", 1, "x.", "y.", "long"), LessonError("b.py", 2, "z.")
     again = pickle.loads(pickle.dumps(LessonErrors([one, two])))
     assert str(again) == "a.py:1: x. y.\nb.py:2: z."

@@ -1,7 +1,5 @@
 """Folds: one line under each output, and one badge for the checks of a page."""
 
-from __future__ import annotations
-
 import re
 
 from tilewise.build.page.folds import gather
@@ -24,20 +22,20 @@ def lines(html: str) -> list[list[str]]:
     ]
 
 
-def test_the_code_of_a_figure_joins_the_line_under_it() -> None:
+def test_the_code_of_a_figure_joins_the_line_under_it():
     made = gather(f"<p>Before.</p>\n{FIGURE}\n{CODE.format(1)}\n<p>After.</p>")
     assert lines(made) == [["Text version", "Show code"]]
     assert made.index("x = 1") < made.index("</figure>") < made.index("After.")
 
 
-def test_neighbouring_code_without_a_title_of_its_own_is_one_entry() -> None:
+def test_neighbouring_code_without_a_title_of_its_own_is_one_entry():
     own = CODE.replace("Code of the figure", "The kernel with stamps")
     made = gather("\n".join([CODE.format(1), CODE.format(2), own.format(3)]))
     assert lines(made) == [["Show code", "The kernel with stamps"]]
     assert made.index("x = 1") < made.index("x = 2") < made.index("The kernel with stamps")
 
 
-def test_what_stands_between_separates_two_lines() -> None:
+def test_what_stands_between_separates_two_lines():
     made = gather(f"{CODE.format(1)}\n<p>Between.</p>\n{CODE.format(2)}\n<h2>Next</h2>\n{CODE.format(3)}")
     assert lines(made) == [["Show code"]] * 3
     assert [made.index(text) for text in ("x = 1", "Between.", "x = 2", "Next", "x = 3")] == sorted(
@@ -45,7 +43,7 @@ def test_what_stands_between_separates_two_lines() -> None:
     )
 
 
-def test_definitions_share_a_line_and_one_alone_stays_a_block() -> None:
+def test_definitions_share_a_line_and_one_alone_stays_a_block():
     one = '<details class="definition"><summary><em id="term-{0}">{0}</em></summary><p>It is.</p></details>'
     alone = one.format("warp")
     assert gather(alone) == alone
@@ -53,12 +51,12 @@ def test_definitions_share_a_line_and_one_alone_stays_a_block() -> None:
     assert made.count("tw-folds") == 1 and made.count("<details") == 2
 
 
-def test_folds_that_a_reader_asks_by_question_stay_blocks() -> None:
+def test_folds_that_a_reader_asks_by_question_stay_blocks():
     question = '<details class="question"><summary>Why?</summary><p>So.</p></details>'
     assert gather(question) == question
 
 
-def test_code_shared_by_all_machines_is_marked_and_other_machines_outputs_stay_as_they_are() -> None:
+def test_code_shared_by_all_machines_is_marked_and_other_machines_outputs_stay_as_they_are():
     other = f'<template data-machine="nvidia-h200">\n{FIGURE}\n</template>'
     block = f'<div class="tw-machines" data-shown="nvidia-h100">\n{FIGURE}\n{other}\n</div>'
     made = gather(f"{block}\n{CODE.format(1)}")
@@ -70,7 +68,7 @@ def test_code_shared_by_all_machines_is_marked_and_other_machines_outputs_stay_a
 CHECK = '<div class="tw-check" data-kind="check"><span aria-hidden="true">✓</span> out: {} values</div>'
 
 
-def test_the_checks_are_listed_in_the_head_with_their_sections() -> None:
+def test_the_checks_are_listed_in_the_head_with_their_sections():
     page = "\n".join(
         [
             '<h1 id="one">One</h1>\n<div class="tw-lesson">\n<p>How?</p>\n</div>',
@@ -91,5 +89,5 @@ def test_the_checks_are_listed_in_the_head_with_their_sections() -> None:
     assert rest.lstrip().startswith("</div>"), "the badge ends the head"
 
 
-def test_checks_of_a_page_without_a_head_stay_where_they_are() -> None:
+def test_checks_of_a_page_without_a_head_stay_where_they_are():
     assert gather(CHECK.format(1)) == CHECK.format(1)

@@ -1,7 +1,5 @@
 """Numba, Triton and PyTorch as lessons import them: made ready for this machine, or stood in for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -28,7 +26,7 @@ def printed(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_tilewise_and_comparing_with_pseudocode_imports_no_framework() -> None:
+def test_importing_tilewise_and_comparing_with_pseudocode_imports_no_framework():
     code = "import sys, tilewise, tilewise.frameworks; tilewise.agree; tilewise.Kernel\n"
     code += "print(sorted({'numba', 'torch', 'triton', 'cupy'} & set(sys.modules)))"
     assert printed(code) == "[]"
@@ -50,13 +48,13 @@ print(x.tolist(), is_numba_kernel(double), cuda.__name__)
 
 
 @pytest.mark.parametrize("before", ["", "import numba"], ids=["by itself", "after Numba"])
-def test_without_a_gpu_numbas_own_simulator_runs_a_kernel(before: str) -> None:
+def test_without_a_gpu_numbas_own_simulator_runs_a_kernel(before):
     pytest.importorskip("numba")
     code = LAUNCH.format(before=before)
     assert printed(code, TILEWISE_BACKEND="simulator") == "[0.0, 2.0, 4.0, 6.0] True numba.cuda"
 
 
-def test_a_stand_in_lends_names_and_decorates_and_refuses_to_run() -> None:
+def test_a_stand_in_lends_names_and_decorates_and_refuses_to_run():
     absent = Absent(("torch", "triton"))
     assert str(absent) == "needs PyTorch and Triton"
 
@@ -74,7 +72,7 @@ def test_a_stand_in_lends_names_and_decorates_and_refuses_to_run() -> None:
     assert not is_numba_kernel(absent) and not hasattr(absent, "__wrapped__")
 
 
-def test_what_is_not_installed_is_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_stood_in_for(monkeypatch):
     monkeypatch.setattr(frameworks, "find_spec", lambda name: None if name == "triton" else object())
     frameworks._loaded.cache_clear()
     try:
@@ -92,7 +90,7 @@ def test_what_is_not_installed_is_stood_in_for(monkeypatch: pytest.MonkeyPatch) 
         (("gpu", "torch"), "Needs a GPU and PyTorch</summary>"),
     ],
 )
-def test_a_tab_that_was_left_out_is_shown_with_what_it_needs(missing: tuple[str, ...], said: str) -> None:
+def test_a_tab_that_was_left_out_is_shown_with_what_it_needs(missing, said):
     cell = Cell("lessons/part/one.py", 1, 2, "code", "import torch", 2, tab="PyTorch", needs=missing)
     context = Context("part/one", 7, lambda suffix, content: f"x{suffix}", lambda wanted: wanted, False)
     text = code_cell(cell, (), {}, missing, context)
@@ -119,7 +117,7 @@ assert str(fill_numba) == "needs Numba", fill_numba
 """
 
 
-def test_recording_leaves_other_front_ends_out(tmp_path: Path) -> None:
+def test_recording_leaves_other_front_ends_out(tmp_path):
     from tilewise.build.playback import find_lesson, play
 
     (tmp_path / "lessons/part").mkdir(parents=True)
@@ -145,9 +143,7 @@ def test_one(reason):
         (["needs torch"], 1),
     ],
 )
-def test_only_listed_cells_may_be_skipped_where_frameworks_are_there(
-    reasons: list[str], status: int, tmp_path: Path
-) -> None:
+def test_only_listed_cells_may_be_skipped_where_frameworks_are_there(reasons, status, tmp_path):
     (tmp_path / "test_skips.py").write_text(SKIPS.format(reasons=reasons), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "--rootdir", str(tmp_path)]
     done = subprocess.run(

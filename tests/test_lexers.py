@@ -1,7 +1,5 @@
 """The lexers of compiled code: no word of the course's kernels is an error, and kinds are told apart."""
 
-from __future__ import annotations
-
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, Number
 
@@ -31,7 +29,7 @@ def kinds(lexer: str, text: str) -> dict[str, object]:
     return {word: kind for kind, word in get_lexer_by_name(lexer).get_tokens(text) if word.strip()}
 
 
-def test_words_of_machine_code_have_their_kinds() -> None:
+def test_words_of_machine_code_have_their_kinds():
     found = kinds("nvidia-sass", SASS)
     assert Error not in found.values()
     assert found[".L_x_1"] is Name.Label
@@ -45,7 +43,7 @@ def test_words_of_machine_code_have_their_kinds() -> None:
     assert found["// a comment"] is Comment.Single
 
 
-def test_words_of_ptx_have_their_kinds() -> None:
+def test_words_of_ptx_have_their_kinds():
     found = kinds("nvidia-ptx", PTX)
     assert Error not in found.values()
     assert found["$L__BB0_2"] is Name.Label
@@ -58,7 +56,7 @@ def test_words_of_ptx_have_their_kinds() -> None:
     assert found["// a comment"] is Comment.Single
 
 
-def test_a_kernel_in_a_string_has_the_kinds_of_cuda_and_no_character_is_lost() -> None:
+def test_a_kernel_in_a_string_has_the_kinds_of_cuda_and_no_character_is_lost():
     kernel = "__global__ void f(int* x) { x[threadIdx.x] = 1; }"
     text = f'n = 8\nSOURCE = r"""\n{kernel}\n"""\ndoc = r"""int"""\ndef g(): pass\n'
     found = kinds("python-cuda", text)

@@ -1,7 +1,5 @@
 """Listings on a page: the fences they become, folded where long, and their way through the cache."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.outputs import Context, decode, encode
@@ -18,19 +16,19 @@ BESIDE = Beside(
 )
 
 
-def test_a_short_listing_is_a_fence_with_its_title() -> None:
+def test_a_short_listing_is_a_fence_with_its_title():
     assert SHORT.markdown(CONTEXT) == (
         '``` { .nvidia-sass .tw-listing title="the end" }\nFFMA R0, R1, R2, R0\nEXIT\n```'
     )
     assert SHORT.text() == "the end\nFFMA R0, R1, R2, R0\nEXIT"
 
 
-def test_a_long_listing_is_folded() -> None:
+def test_a_long_listing_is_folded():
     text = Listing("NOP\n" * 31, "long").markdown(CONTEXT)
     assert text.startswith('??? code "long: 31 lines"\n\n    ``` { .nvidia-sass .tw-listing }')
 
 
-def test_each_line_has_its_ptx_and_its_machine_code_below_it() -> None:
+def test_each_line_has_its_ptx_and_its_machine_code_below_it():
     text = BESIDE.markdown(CONTEXT)
     assert text.startswith('///// html | div.tw-translated\n\n``` { .cuda .no-copy linenums="3" }')
     assert '``` { .nvidia-ptx .no-copy title="PTX" }\nmov.u32 %r1, %tid.x;\n```' in text
@@ -40,5 +38,5 @@ def test_each_line_has_its_ptx_and_its_machine_code_below_it() -> None:
 
 
 @pytest.mark.parametrize("output", [SHORT, Pair(SHORT, Listing("NOP")), BESIDE], ids=lambda one: one.kind)
-def test_each_travels_through_the_cache(output: Listing | Pair | Beside) -> None:
+def test_each_travels_through_the_cache(output):
     assert decode(encode(output)) == output

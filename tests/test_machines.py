@@ -1,7 +1,5 @@
 """Further machines: what a lesson shows with each machine's records, found without running it whole again."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -96,8 +94,8 @@ def texts(run: LessonRun) -> list[list[str]]:
 
 
 def test_what_rests_on_a_record_is_shown_for_each_machine_and_nothing_else_runs_again(
-    made: tuple[Any, Any],
-) -> None:
+    made,
+):
     project, lesson = made
     run = project.run(lesson)
     assert (run.machine, run.machines) == (HOME, (OTHER,))
@@ -110,7 +108,7 @@ def test_what_rests_on_a_record_is_shown_for_each_machine_and_nothing_else_runs_
     assert texts(run.on(OTHER).on(HOME)) == texts(run)
 
 
-def test_a_page_holds_the_other_machines_outputs_and_numbers(made: tuple[Any, Any]) -> None:
+def test_a_page_holds_the_other_machines_outputs_and_numbers(made):
     project, lesson = made
     page = render(lesson, project.run(lesson), Course.of([lesson])).markdown
     block = page[page.index('<div class="tw-machines" data-shown="nvidia-h100-80gb-hbm3">') :]
@@ -128,7 +126,7 @@ def test_a_page_holds_the_other_machines_outputs_and_numbers(made: tuple[Any, An
     assert mixed.count("data-on=") == 1
 
 
-def test_a_claim_that_fails_with_another_machines_records_says_whose(made: tuple[Any, Any]) -> None:
+def test_a_claim_that_fails_with_another_machines_records_says_whose(made):
     project, _ = made
     lesson = project.lesson(
         LESSON + '\n# %%\nassert times(1) < 3 + value or value == 0, "no"\nassert rows == [25], "slower"\n'
@@ -137,7 +135,7 @@ def test_a_claim_that_fails_with_another_machines_records_says_whose(made: tuple
         project.run(lesson)
 
 
-def test_a_claim_that_fails_on_a_readers_own_machine_stops_nothing(made: tuple[Any, Any]) -> None:
+def test_a_claim_that_fails_on_a_readers_own_machine_stops_nothing(made):
     project, _ = made
     archive = Archive(project.root / "lessons")
     born = {**BORN, "device": "NVIDIA GeForce RTX 4090"}
@@ -158,9 +156,7 @@ def test_a_claim_that_fails_on_a_readers_own_machine_stops_nothing(made: tuple[A
         for name in project_lessons(ROOT / "lessons")
     ],
 )
-def test_a_lesson_shows_what_it_shows_when_it_runs_with_that_machines_records_alone(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lesson_shows_what_it_shows_when_it_runs_with_that_machines_records_alone(name, monkeypatch):
     lesson = read(ROOT / "lessons" / f"{name}.py", ROOT)
     with Runner(ROOT, ROOT / ".cache/tilewise") as runner:
         beside = runner.run(lesson)

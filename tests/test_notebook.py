@@ -1,7 +1,5 @@
 """Notebooks: valid, the same bytes every time, and they run."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
@@ -42,7 +40,7 @@ y = 1
 
 
 @pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
-def test_a_notebook_runs_and_prints_the_pages_tables() -> None:
+def test_a_notebook_runs_and_prints_the_pages_tables():
     notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a")).decode(), as_version=4)
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     printed = "".join(output.text for output in notebook.cells[2].outputs if output.output_type == "stream")
@@ -63,7 +61,7 @@ show(bars({"a": 1.0, "b": 2.0}, title="Two", caption="Two bars.", x="bars"))
 
 
 @pytest.mark.filterwarnings("ignore")  # the kernel's own libraries warn
-def test_with_the_extension_a_notebook_has_charts_and_texts_in_their_order() -> None:
+def test_with_the_extension_a_notebook_has_charts_and_texts_in_their_order():
     cells = [nbformat.v4.new_code_cell(one) for one in SHOWING.split("# %%\n")[1:]]
     notebook = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
@@ -76,7 +74,7 @@ def test_with_the_extension_a_notebook_has_charts_and_texts_in_their_order() -> 
 PACKAGE = Package("https://host.example/owner/name", "v1.2.0")
 
 
-def test_the_first_cell_installs_the_package_at_its_revision() -> None:
+def test_the_first_cell_installs_the_package_at_its_revision():
     notebook = nbformat.reads(to_notebook(parse(TEXT, "a.py", "a"), package=PACKAGE).decode(), as_version=4)
     nbformat.validate(notebook)
     first = notebook.cells[0]
@@ -88,7 +86,7 @@ def test_the_first_cell_installs_the_package_at_its_revision() -> None:
     assert [cell.source for cell in notebook.cells[1:]] == [cell.source for cell in plain.cells]
 
 
-def test_the_first_cell_installs_once_and_again_after_a_broken_try(tmp_path: Path) -> None:
+def test_the_first_cell_installs_once_and_again_after_a_broken_try(tmp_path):
     """Run with a stand-in for git, pip and cd."""
     cell = PACKAGE.installation()
     for magic in ("!", "%"):
@@ -122,7 +120,7 @@ def test_the_first_cell_installs_once_and_again_after_a_broken_try(tmp_path: Pat
         os.chdir(here)
 
 
-def test_colab_opens_notebooks_of_repositories_on_github_only() -> None:
+def test_colab_opens_notebooks_of_repositories_on_github_only():
     for repository in ("https://github.com/owner/a.name", "https://github.com/owner/a.name.git"):
         address = Package(repository, "v1").colab("part/one")
         assert (
@@ -145,8 +143,6 @@ def test_colab_opens_notebooks_of_repositories_on_github_only() -> None:
         ("https://host.example/a", "v1; true"),
     ],
 )
-def test_a_repository_or_revision_that_a_shell_could_misread_is_refused(
-    repository: str, revision: str
-) -> None:
+def test_a_repository_or_revision_that_a_shell_could_misread_is_refused(repository, revision):
     with pytest.raises(ValueError, match="is no"):
         Package(repository, revision)

@@ -1,7 +1,5 @@
 """Numbers in prose: found by path, formatted, and traced to where they come from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -40,11 +38,11 @@ def quoted(text: str) -> Any:
         ("{{ devices.h100_sxm.peak_tflop_per_s.fp32 | .1f }}", "66.9"),
     ],
 )
-def test_a_number_is_looked_up_and_formatted(text: str, shown: str) -> None:
+def test_a_number_is_looked_up_and_formatted(text, shown):
     assert quoted(text).text == shown
 
 
-def test_a_number_says_where_it_comes_from() -> None:
+def test_a_number_says_where_it_comes_from():
     assert quoted("{{ n }}").source == "computed on this page"
     assert quoted("{{ add.median }}").source == "recorded on NVIDIA H100, 2026-11-21"
     assert quoted("{{ devices.t4.sms }}").source == "stated by the maker"
@@ -67,7 +65,7 @@ def test_a_number_says_where_it_comes_from() -> None:
         ("{{ devices.h100_sxn.sms }}", 'Did you mean "devices.h100_sxm.sms"'),
     ],
 )
-def test_an_unknown_path_is_named_with_the_nearest_names(text: str, said: str) -> None:
+def test_an_unknown_path_is_named_with_the_nearest_names(text, said):
     with pytest.raises(LessonError) as caught:
         quoted(text)
     assert said in str(caught.value)

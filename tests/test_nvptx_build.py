@@ -1,9 +1,5 @@
 """Files of LLVM are compiled together only where neither has a name for itself that occurs in the other."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("ziglang")
@@ -22,13 +18,13 @@ CALLS_ITS_OWN = 'int llvm::depth_of(int node) { return node; } // Verbose, Walk\
 NAMES_ANOTHER = "int llvm::use(int node) { return depth(node); }"
 
 
-def test_local_names_are_statics_counters_and_what_has_no_namespace() -> None:
+def test_local_names_are_statics_counters_and_what_has_no_namespace():
     found = local_names(FIRST)
     assert {"Verbose", "Walk", "depth", "Walked"} <= found
     assert "step" not in found
 
 
-def test_a_file_that_uses_the_name_is_compiled_apart(tmp_path: Path) -> None:
+def test_a_file_that_uses_the_name_is_compiled_apart(tmp_path):
     paths = []
     for name, text in (("first", FIRST), ("own", CALLS_ITS_OWN), ("another", NAMES_ANOTHER)):
         paths.append(tmp_path / f"{name}.cpp")

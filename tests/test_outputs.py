@@ -1,7 +1,5 @@
 """Outputs: text for a terminal, Markdown for a page, JSON between processes, and the sink they go to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -67,7 +65,7 @@ def context(nested: bool = False) -> Context:
 
 
 @pytest.mark.parametrize("output", EVERY, ids=lambda output: output.kind)
-def test_every_output_survives_json_and_has_a_text_and_a_page(output: Output) -> None:
+def test_every_output_survives_json_and_has_a_text_and_a_page(output):
     import json
 
     again = decode(json.loads(json.dumps(encode(output))))
@@ -76,18 +74,18 @@ def test_every_output_survives_json_and_has_a_text_and_a_page(output: Output) ->
     assert again.markdown(context()) == output.markdown(context()) != ""
 
 
-def test_only_outputs_of_tilewise_are_decoded() -> None:
+def test_only_outputs_of_tilewise_are_decoded():
     with pytest.raises(ValueError, match="no output of tilewise"):
         decode({"class": "os:environ", "data": {}})
     with pytest.raises(ValueError, match="no output of tilewise"):
         decode({"class": "tilewise.outputs.table:Column", "data": {"name": "a"}})
 
 
-def test_a_table_is_aligned_as_text() -> None:
+def test_a_table_is_aligned_as_text():
     assert TABLE.text() == ("name  time [µs]\n----  ---------\na          1.25\nb        20,000\nTwo rows.")
 
 
-def test_a_table_escapes_what_it_holds() -> None:
+def test_a_table_escapes_what_it_holds():
     html = Table(["a<b"], [[Cell("x & y", title='"quoted"', href="../z/?a=1&b=2", mark="best")]]).html()
     assert '<th scope="col" class="tw-left">a&lt;b</th>' in html
     assert (
@@ -96,7 +94,7 @@ def test_a_table_escapes_what_it_holds() -> None:
     )
 
 
-def test_a_column_of_numbers_written_out_is_aligned_right() -> None:
+def test_a_column_of_numbers_written_out_is_aligned_right():
     table = Table(
         ["of the peak", "gain", "kernel", "range"],
         [["73%", "1.3×", "2", "1 to 2"], ["−4.5 %", "–", "two", "3%"]],
@@ -109,7 +107,7 @@ def test_a_column_of_numbers_written_out_is_aligned_right() -> None:
     assert table.text().split("\n")[2] == "        73%  1.3×  2       1 to 2"
 
 
-def test_code_in_a_sentence_is_code_on_a_page() -> None:
+def test_code_in_a_sentence_is_code_on_a_page():
     said = "thread 1 reads what warp 0 wrote at line 3 (`a[i] = b < c;`)"
     shown = "wrote at line 3 (<code>a[i] = b &lt; c;</code>)"
     assert shown in Table(["hazard"], [[said]]).html()
@@ -117,7 +115,7 @@ def test_code_in_a_sentence_is_code_on_a_page() -> None:
     assert said in HazardOutput("race", said).text()
 
 
-def test_a_table_takes_numpy_values_and_refuses_ragged_rows() -> None:
+def test_a_table_takes_numpy_values_and_refuses_ragged_rows():
     table = Table(["n"], [[np.int64(3)], [np.float32(0.5)], [None]])
     assert [row[0].text for row in table.rows] == [3, 0.5, ""]
     assert table.numeric == (True,)
@@ -142,11 +140,11 @@ def test_a_table_takes_numpy_values_and_refuses_ragged_rows() -> None:
         (float("nan"), "NaN"),
     ],
 )
-def test_numbers_are_written_for_readers(value: float, shown: str) -> None:
+def test_numbers_are_written_for_readers(value, shown):
     assert number(value) == shown
 
 
-def test_show_takes_what_has_an_output_and_nothing_else() -> None:
+def test_show_takes_what_has_an_output_and_nothing_else():
     class Own:
         def as_output(self) -> Output:
             return Text("own")
@@ -160,7 +158,7 @@ def test_show_takes_what_has_an_output_and_nothing_else() -> None:
     assert as_output(Table) is None
 
 
-def test_publish_refuses_what_prose_cannot_quote() -> None:
+def test_publish_refuses_what_prose_cannot_quote():
     with installed(CollectingSink()) as sink:
         publish(a={"b": np.float64(0.5)})
         with pytest.raises(TypeError, match=r"x\.y is ndarray"):
@@ -178,7 +176,7 @@ def twice(x: float) -> float:
     return 2 * x
 
 
-def test_a_wrong_answer_is_an_edit_of_the_answer() -> None:
+def test_a_wrong_answer_is_an_edit_of_the_answer():
     def tests(answer: Callable[[float], float]) -> None:
         assert answer(2) == 4
 
@@ -193,7 +191,7 @@ def test_a_wrong_answer_is_an_edit_of_the_answer() -> None:
     ]
 
 
-def test_a_wrong_answer_of_a_kernel_keeps_its_defines() -> None:
+def test_a_wrong_answer_of_a_kernel_keeps_its_defines():
     fill = Kernel('extern "C" __global__ void fill(int* x) { x[0] = VALUE; }', defines={"VALUE": 7})
 
     def tests(kernel: Kernel) -> None:
@@ -208,12 +206,12 @@ def test_a_wrong_answer_of_a_kernel_keeps_its_defines() -> None:
     assert seen == [7, 8]
 
 
-def test_region_markers_stand_blank_or_go() -> None:
+def test_region_markers_stand_blank_or_go():
     assert without_markers(MARKED, 10) == ("a\n\nb\n\n\nc\n\nd", "load:12-12 sum:15-15", "11 13 14 16")
     assert without_markers(MARKED, blank=False) == ("a\nb\nc\nd", "load:2-2 sum:3-3", "2 4 5 7")
 
 
-def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line() -> None:
+def test_a_long_printed_text_is_folded_and_keeps_its_source_and_every_line():
     lines = [f"{n} {n}.5" for n in range(LONGEST_RECORDED + 1)]
     assert Text("\n".join([*lines, *lines][:LONGEST_TEXT])).markdown(context()).startswith("```")
     open_text = Text("\n".join(lines[:-1]), source="recorded on a machine").markdown(context())

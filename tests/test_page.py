@@ -1,10 +1,7 @@
 """Pages: golden Markdown for whole lessons, and what Markdown makes of it."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,15 +70,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, page.Page]:
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
-def test_a_lesson_becomes_its_golden_page(
-    file: Path, pages: dict[str, page.Page], golden: Callable[[Path, str], None]
-) -> None:
+def test_a_lesson_becomes_its_golden_page(file, pages, golden):
     golden(file.with_suffix(".md"), pages[file.stem].markdown)
 
 
 def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_mark(
-    pages: dict[str, page.Page],
-) -> None:
+    pages,
+):
     shown = html(pages["prose"].markdown)
     links = re.findall(r'<a class="tw-term" href="([^"]*)" title="([^"]*)">([^<]*)</a>', shown)
     assert [(target, word) for target, _, word in links] == [
@@ -106,7 +101,7 @@ def two_lessons(project: Any) -> list[Lesson]:
     return [first, second]
 
 
-def test_links_between_lessons_terms_and_pages_follow_the_layout(project: Any) -> None:
+def test_links_between_lessons_terms_and_pages_follow_the_layout(project):
     first, second = two_lessons(project)
     course = Course.of([first, second])
     text = page.render(second, project.run(second), course).markdown
@@ -115,7 +110,7 @@ def test_links_between_lessons_terms_and_pages_follow_the_layout(project: Any) -
     assert 'Prerequisites: <a href="../one/">Title of part/one</a>' in text
 
 
-def test_the_end_lists_the_terms_added(project: Any) -> None:
+def test_the_end_lists_the_terms_added(project):
     first, second = two_lessons(project)
     course = Course.of([first, second])
     added = page.render(first, project.run(first), course).markdown
@@ -128,7 +123,7 @@ def test_the_end_lists_the_terms_added(project: Any) -> None:
     assert "## Terms" not in later
 
 
-def test_the_glossary_holds_each_term_once_with_its_home_and_uses(project: Any) -> None:
+def test_the_glossary_holds_each_term_once_with_its_home_and_uses(project):
     course = Course.of(two_lessons(project))
     text = page.glossary(course)
     assert text.count('id="term-warp"') == 1
@@ -137,7 +132,7 @@ def test_the_glossary_holds_each_term_once_with_its_home_and_uses(project: Any) 
     assert "Used in [Title of part/two](lessons/part/two.py)." in text
 
 
-def test_notes_on_the_sources_stand_together_with_links_from_the_root(project: Any) -> None:
+def test_notes_on_the_sources_stand_together_with_links_from_the_root(project):
     lesson = project.lesson(
         "# %%\nfrom tilewise import publish\n\npublish(add={'median': 3.0})\n\n"
         "# %% [markdown]\n# ## How *many*\n#\n"
@@ -219,7 +214,7 @@ def parts_of(project: Any) -> tuple[Course, dict[str, str], list[Part]]:
     )
 
 
-def test_questions_stand_together_by_part_with_links_from_the_root(project: Any) -> None:
+def test_questions_stand_together_by_part_with_links_from_the_root(project):
     course, pages, parts = parts_of(project)
     first, before_code, second = questions(course, parts, pages).split("\n\n### ")[1:]
     assert first.startswith("Why `three`?\n\nIt is <span")
@@ -234,7 +229,7 @@ def test_questions_stand_together_by_part_with_links_from_the_root(project: Any)
     assert questions(course, parts[1:], pages) == "", "no part without a question has a heading"
 
 
-def test_takeaways_stand_together_by_part_below_the_lessons_that_showed_them(project: Any) -> None:
+def test_takeaways_stand_together_by_part_below_the_lessons_that_showed_them(project):
     course, pages, parts = parts_of(project)
     first, second = recap(course, parts, pages).split("## ")[1:]
     assert first.startswith("First\n\n**[Title of part/one](lessons/part/one.py)**\n\n- It is <span")
@@ -261,8 +256,8 @@ def with_further(project: Any) -> Course:
 
 
 def test_the_map_lists_each_lesson_once_below_its_part_and_further_pages_below_their_lesson(
-    project: Any,
-) -> None:
+    project,
+):
     parts = [Part("First & last", ("part/a", "part/b", "part/d"), "Where 1 < 2."), Part("Next", ("part/c",))]
     made = page.course_map(with_further(project), [*parts, Part("Empty", ("part/b",))])
     tree = ET.fromstring(made)
@@ -275,7 +270,7 @@ def test_the_map_lists_each_lesson_once_below_its_part_and_further_pages_below_t
     assert "\n\n" not in made
 
 
-def test_a_lesson_leads_to_its_further_pages_and_they_lead_back(project: Any) -> None:
+def test_a_lesson_leads_to_its_further_pages_and_they_lead_back(project):
     course = with_further(project)
     shown = {
         one.id: page.render(one, project.run(one), course).markdown
@@ -290,7 +285,7 @@ def test_a_lesson_leads_to_its_further_pages_and_they_lead_back(project: Any) ->
     assert leads and "part/c/" not in leads[1] and "../c/" in leads[1] and "../b/" not in leads[1]
 
 
-def test_the_front_page_shows_the_first_run_without_its_table(project: Any) -> None:
+def test_the_front_page_shows_the_first_run_without_its_table(project):
     course = Course.of([project.lesson("# %%\nx = 1\n")])
     run = (
         '<div class="tw-try" id="try-1" data-offer="{}assets/a.json">\n<form></form>'
@@ -309,7 +304,7 @@ def test_the_front_page_shows_the_first_run_without_its_table(project: Any) -> N
     assert first_run(course, {path: page.Page("None.", {})}) == first_run(course, {}) == ""
 
 
-def test_how_to_get_the_course_follows_the_repository(project: Any) -> None:
+def test_how_to_get_the_course_follows_the_repository(project):
     course = Course.of([project.lesson("# %%\nx = 1\n")])
     assert "you have the course already" in clone(None) and "git" not in clone(None)
     here = Package("https://github.com/owner/na-me", "v1")
@@ -346,7 +341,7 @@ show(K.region("outer"), K.region("all"))
 """
 
 
-def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project: Any) -> None:
+def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project):
     shown = html(project.page(project.lesson(REGIONS)).markdown)
     kernels = re.findall(r"<div [^>]*data-kernel=.*?</div>", shown, re.DOTALL)
     numbers = [[int(at) for at in re.findall(r'data-linenos=" *(\d+) "', one)] for one in kernels]
@@ -356,7 +351,7 @@ def test_markers_leave_no_line_and_every_other_line_keeps_its_number(project: An
     assert lines[1] == ["    int b = 1;", "", "    a[0] = b; // [no marker"]
 
 
-def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages: dict[str, page.Page]) -> None:
+def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages):
     for name in ("prose", "tabs"):
         source = (Path(__file__).parent / "pages" / f"{name}.py").read_text().split("\n")
         made = html(pages[name].markdown)
@@ -369,7 +364,7 @@ def test_blocks_and_code_are_told_their_line_of_the_lessons_file(pages: dict[str
             assert first in " ".join(source[at : at + 4]), (tag, number, first)
 
 
-def test_a_text_of_several_kernels_stands_once_as_cuda() -> None:
+def test_a_text_of_several_kernels_stands_once_as_cuda():
     kernel = 'extern "C" __global__ void {name}(float* out) {{ out[0] = T; }}'
     text = "\n".join(
         [
@@ -395,7 +390,7 @@ def test_a_text_of_several_kernels_stands_once_as_cuda() -> None:
     assert shown.index("FILL = ") > shown.index(AROUND) > shown.index("void other("), "Python in a fold below"
 
 
-def test_what_is_said_to_a_formatter_is_not_shown() -> None:
+def test_what_is_said_to_a_formatter_is_not_shown():
     head = '# ---\n# title: "One"\n# needs: []\n# summary: "Once?"\n# ---\n\n'
     text = f"{head}# %%\na = [1,\n     2]  # fmt: skip\nb = 3  # the rest\n"
     lesson = parse(text, "lessons/part/one.py", "part/one")
@@ -404,7 +399,7 @@ def test_what_is_said_to_a_formatter_is_not_shown() -> None:
     assert "a = [1,\n     2]\nb = 3  # the rest" in shown
 
 
-def test_reading_time_leaves_out_what_the_page_folds() -> None:
+def test_reading_time_leaves_out_what_the_page_folds():
     def lesson(cell: str) -> Any:
         head = '# ---\n# title: "One"\n# needs: []\n# summary: "How long?"\n# ---\n\n'
         return parse(head + cell, "lessons/part/one.py", "part/one")
@@ -419,7 +414,7 @@ def test_reading_time_leaves_out_what_the_page_folds() -> None:
     assert page.minutes(lesson('# %%\nFILL = Kernel(r"""\n' + lines[:600] + '""")')) == 2
 
 
-def test_working_time_stands_apart_and_counts_exercises_and_puzzles() -> None:
+def test_working_time_stands_apart_and_counts_exercises_and_puzzles():
     header = '# ---\n# title: "One"\n# needs: []\n# summary: "How long?"\n# ---\n\n'
     lesson = parse(header + "# %%\n" + "x = 1\n" * 180, "lessons/part/one.py", "part/one")
     exercise = ExerciseOutput(title="One", task="Do it.", answer="")
@@ -431,7 +426,7 @@ def test_working_time_stands_apart_and_counts_exercises_and_puzzles() -> None:
     assert reading_time(lesson, many).text == "10 min read · about 35 min with the exercises and puzzle"
 
 
-def test_how_to_read_says_how_times_are_estimated() -> None:
+def test_how_to_read_says_how_times_are_estimated():
     said = " ".join((Path(__file__).parents[1] / "docs" / "conventions.md").read_text().split())
     assert (
         f"{WORDS_A_MINUTE} words, or {CODE_LINES_A_MINUTE} lines of the code that isn't folded, per minute"
@@ -441,8 +436,8 @@ def test_how_to_read_says_how_times_are_estimated() -> None:
 
 
 def test_a_definition_keeps_the_commands_of_its_formulas_and_loses_the_marks_of_everyday_words(
-    project: Any,
-) -> None:
+    project,
+):
     lesson = project.lesson(
         "# %% [markdown]\n" + '# ??? definition "Warp"\n#     A \\lane of $P \\circ Q$.\n'
     )

@@ -1,7 +1,5 @@
 """Pseudocode's three words and the check against flat indices."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.errors import LessonError

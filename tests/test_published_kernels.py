@@ -1,7 +1,5 @@
 """The kernels that can be imported: equal to their lessons' text, right on the simulator, and documented."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Blocks of HTML that are put aside before Markdown reads them: the page stays the same."""
 
-from __future__ import annotations
-
 import pytest
 from markdown import Markdown
 
@@ -33,17 +31,17 @@ def _html(text: str, *more: RawHtml) -> str:
 
 @pytest.mark.parametrize("block", [*TAKEN.values(), *LEFT.values()], ids=[*TAKEN, *LEFT])
 @pytest.mark.parametrize("around", ["{}", "# Head\n\n{}\n\n*after* it\n", "word\n\n{}\n\n\n\n<p>x</p>\n"])
-def test_the_page_is_the_same(block: str, around: str) -> None:
+def test_the_page_is_the_same(block, around):
     text = around.format(block)
     assert _html(text, RawHtml()) == _html(text)
 
 
 @pytest.mark.parametrize("block", TAKEN.values(), ids=TAKEN)
-def test_what_is_put_aside_is_put_back_as_it_was(block: str) -> None:
+def test_what_is_put_aside_is_put_back_as_it_was(block):
     assert block in Markdown(extensions=[*EXTENSIONS, RawHtml()]).convert(f"a\n\n{block}\n\nb")
 
 
-def test_ids_in_it_stay_known() -> None:
+def test_ids_in_it_stay_known():
     raw = RawHtml()
     _html(f'{TAKEN["a table"]}\n\n<div><a name="spot"></a></div>', raw)
     assert raw.anchors == {"rows", "spot"}

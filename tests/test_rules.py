@@ -1,7 +1,5 @@
 """Rules for lessons: each accepts one example and rejects the other, and the course keeps them all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +54,8 @@ def faults(project: Any, rule: Rule, example: str) -> list[LessonError]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_accepts_one_example_and_rejects_the_other_with_its_line_and_a_repair(
-    rule: Rule, project: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    rule, project, monkeypatch
+):
     monkeypatch.setattr(running, "run_faults", lambda *_, **__: ())
     assert list(map(str, faults(project, rule, rule.accepts))) == []
     found = faults(project, rule, rule.rejects)
@@ -66,18 +64,18 @@ def test_a_rule_accepts_one_example_and_rejects_the_other_with_its_line_and_a_re
     assert rule.sentence.endswith(".")
 
 
-def test_no_two_rules_have_one_name() -> None:
+def test_no_two_rules_have_one_name():
     assert len({rule.name for rule in RULES}) == len(RULES) > 10
 
 
-def test_the_course_keeps_every_rule_that_can_be_seen_without_a_run() -> None:
+def test_the_course_keeps_every_rule_that_can_be_seen_without_a_run():
     with (ROOT / "mkdocs.yml").open("rb") as stream:
         nav = navigation.read(yaml_load(stream)["nav"], ROOT / "mkdocs.yml", "mkdocs.yml")
     course = checked_course(nav, {name: read(ROOT / f"lessons/{name}.py", ROOT) for name in nav.order})
     assert list(map(str, form_faults(nav, course))) == []
 
 
-def test_parts_are_the_sections_that_hold_lessons() -> None:
+def test_parts_are_the_sections_that_hold_lessons():
     nav = [
         "lessons/part/alone.py",
         {"Home": "index.md"},

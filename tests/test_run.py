@@ -1,7 +1,5 @@
 """Running: order of outputs, namespaces of tabs, what is kept, what is said when a lesson goes wrong."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
@@ -34,7 +32,7 @@ def count(project: Any) -> int:
     return len(file.read_text()) if file.exists() else 0
 
 
-def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project: Any) -> None:
+def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project):
     run = project.run(
         project.lesson(
             "# %%\nscale = 2\n\n# %% tab='A'\n".replace("'", '"')
@@ -45,13 +43,13 @@ def test_a_tab_sees_what_came_before_and_exports_what_it_defines(project: Any) -
     assert texts(run)[2:] == [["False"], ["8 3 2"]]
 
 
-def test_a_cell_whose_packages_are_absent_is_skipped(project: Any) -> None:
+def test_a_cell_whose_packages_are_absent_is_skipped(project):
     run = project.run(project.lesson('# %% needs="gpu"\nraise ValueError\n\n# %% needs="numba jax"\nx = 1\n'))
     assert run.skipped == {0: ("gpu",), 1: ("jax",)}
     assert run.outputs == ((), ())
 
 
-def test_a_skipped_tab_leaves_stand_ins_for_its_functions_to_the_cells_below(project: Any) -> None:
+def test_a_skipped_tab_leaves_stand_ins_for_its_functions_to_the_cells_below(project):
     run = project.run(
         project.lesson(
             '# %% tab="JAX" needs="jax"\nimport jax\n\n\ndef double(x):\n    return jax.double(x)\n\n'
@@ -62,7 +60,7 @@ def test_a_skipped_tab_leaves_stand_ins_for_its_functions_to_the_cells_below(pro
     assert texts(run)[2] == ["needs jax 3 False"]
 
 
-def test_prose_and_the_place_of_code_execute_nothing(project: Any) -> None:
+def test_prose_and_the_place_of_code_execute_nothing(project):
     runner = project.runner()
     lesson = project.lesson(COUNTING)
     first = runner.run(lesson)
@@ -77,7 +75,7 @@ def test_prose_and_the_place_of_code_execute_nothing(project: Any) -> None:
     assert first.digest == second.digest == again.digest
 
 
-def test_code_executes_again(project: Any) -> None:
+def test_code_executes_again(project):
     runner = project.runner()
     runner.run(project.lesson(COUNTING))
     runner.run(project.lesson(COUNTING.replace("'ran'", "'RAN'").replace('"ran"', '"RAN"')))
@@ -85,7 +83,7 @@ def test_code_executes_again(project: Any) -> None:
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_an_imported_module_executes_again(project: Any, warm: bool) -> None:
+def test_an_imported_module_executes_again(project, warm):
     project.write("lessons/part/sizes.py", "N = 1\n")
     lesson = project.lesson("# %%\nfrom sizes import N\nprint(N)\n")
     runner = project.runner(warm=warm)
@@ -95,7 +93,7 @@ def test_an_imported_module_executes_again(project: Any, warm: bool) -> None:
     assert not (project.root / "lessons/part/__pycache__").exists()
 
 
-def test_a_file_that_was_read_or_looked_for_executes_again(project: Any) -> None:
+def test_a_file_that_was_read_or_looked_for_executes_again(project):
     lesson = project.lesson(
         "# %%\ntry:\n    print(open('data.txt').read())\nexcept FileNotFoundError:\n    print('absent')\n"
     )
@@ -109,7 +107,7 @@ def test_a_file_that_was_read_or_looked_for_executes_again(project: Any) -> None
     assert texts(project.runner().run(lesson)) == [["there"]]
 
 
-def test_a_broken_cache_is_as_good_as_none(project: Any) -> None:
+def test_a_broken_cache_is_as_good_as_none(project):
     lesson = project.lesson("# %%\nprint(1)\n")
     project.run(lesson)
     (kept,) = (project.root / ".cache/runs").iterdir()
@@ -117,7 +115,7 @@ def test_a_broken_cache_is_as_good_as_none(project: Any) -> None:
     assert texts(project.run(lesson)) == [["1"]]
 
 
-def test_a_failure_is_not_kept(project: Any) -> None:
+def test_a_failure_is_not_kept(project):
     project.write("lessons/part/sizes.py", "N = 0\n")
     lesson = project.lesson("# %%\nfrom sizes import N\nassert N\n")
     runner = project.runner()
@@ -127,7 +125,7 @@ def test_a_failure_is_not_kept(project: Any) -> None:
     assert runner.run(lesson).executed
 
 
-def test_a_long_output_is_cut_and_said(project: Any) -> None:
+def test_a_long_output_is_cut_and_said(project):
     run = project.run(project.lesson("# %%\nprint('x' * 10_000_000)\n"), output_limit=1000)
     (output,) = run.outputs[0]
     assert isinstance(output, Text)
@@ -137,7 +135,7 @@ def test_a_long_output_is_cut_and_said(project: Any) -> None:
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_the_runner_goes_on_after_every_kind_of_failure(project: Any, warm: bool) -> None:
+def test_the_runner_goes_on_after_every_kind_of_failure(project, warm):
     runner = project.runner(warm=warm, time_limit_s=1)
     for code in ("1 / 0", "import sys; sys.exit(1)", "import os; os._exit(3)", "while True: pass"):
         with pytest.raises(LessonError):
@@ -145,7 +143,7 @@ def test_the_runner_goes_on_after_every_kind_of_failure(project: Any, warm: bool
     assert texts(runner.run(project.lesson("# %%\nprint(1)\n"))) == [["1"]]
 
 
-def test_an_environment_tells_lessons_that_they_are_built(project: Any) -> None:
+def test_an_environment_tells_lessons_that_they_are_built(project):
     lesson = project.lesson(
         "# %%\nfrom os import environ, getcwd\n"
         "print(environ['TILEWISE_BUILD'], environ['TILEWISE_BACKEND'], getcwd())\n"
@@ -171,9 +169,7 @@ def test_an_environment_tells_lessons_that_they_are_built(project: Any) -> None:
     ids=["while it loads", "in its syntax", "in its function"],
 )
 @pytest.mark.parametrize("warm", [False, True])
-def test_a_fault_in_a_module_of_the_project_is_said_with_its_line(
-    project: Any, warm: bool, module: str, code: str, said: str
-) -> None:
+def test_a_fault_in_a_module_of_the_project_is_said_with_its_line(project, warm, module, code, said):
     project.write("lessons/part/broken.py", module)
     lesson = project.lesson(f"# %%\n{code}\n")
     last = len(lesson.text.rstrip("\n").split("\n"))
@@ -183,7 +179,7 @@ def test_a_fault_in_a_module_of_the_project_is_said_with_its_line(
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_what_a_lesson_does_to_its_process_does_no_harm(project: Any, warm: bool) -> None:
+def test_what_a_lesson_does_to_its_process_does_no_harm(project, warm):
     project.write("lessons/part/speaking.py", "print('loaded')\n")
     lesson = project.lesson(
         "# %%\nimport os, socket, sys, threading, time\n\nimport speaking\n\n"
@@ -195,7 +191,7 @@ def test_what_a_lesson_does_to_its_process_does_no_harm(project: Any, warm: bool
     assert texts(project.run(lesson, warm=warm)) == [["loaded\nno line end"], ["parent"], ["\ufffd"]]
 
 
-def test_two_runs_of_a_lesson_are_equal_bytes(project: Any) -> None:
+def test_two_runs_of_a_lesson_are_equal_bytes(project):
     from tilewise.build.page import render
     from tilewise.course.order import Course
 
@@ -214,7 +210,7 @@ def test_two_runs_of_a_lesson_are_equal_bytes(project: Any) -> None:
     assert made[0] == made[1]
 
 
-def test_printed_text_is_what_a_terminal_would_leave(project: Any) -> None:
+def test_printed_text_is_what_a_terminal_would_leave(project):
     lesson = project.lesson(
         "# %%\nprint('10%\\r20%\\n\\x1b[31mred\\x1b[0m \\x00\\x07\\tend\\x1b]0;title\\x07')\n"
     )

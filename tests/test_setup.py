@@ -1,7 +1,5 @@
 """Setting up: on machines that lack something there is a clear line, and nothing half made is left behind."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -51,7 +49,7 @@ def make(machine: Path, target: str, python: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("target", ["serve", "test"])
-def test_an_old_python_is_named_with_what_is_needed(machine: Path, target: str) -> None:
+def test_an_old_python_is_named_with_what_is_needed(machine, target):
     done = make(machine, target, OLD)
     assert done.returncode != 0
     assert "tilewise needs Python 3.11.5 or newer" in done.stderr
@@ -60,7 +58,7 @@ def test_an_old_python_is_named_with_what_is_needed(machine: Path, target: str) 
     assert not (machine / "project" / ".venv").exists()
 
 
-def test_help_lists_every_target(machine: Path) -> None:
+def test_help_lists_every_target(machine):
     done = make(machine, "help", OLD)
     assert done.returncode == 0
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
@@ -72,7 +70,7 @@ def test_help_lists_every_target(machine: Path) -> None:
 @pytest.mark.parametrize(
     "file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda file: file.stem
 )
-def test_a_workflow_has_least_rights_an_end_and_no_credentials(file: Path) -> None:
+def test_a_workflow_has_least_rights_an_end_and_no_credentials(file):
     workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
@@ -83,7 +81,7 @@ def test_a_workflow_has_least_rights_an_end_and_no_credentials(file: Path) -> No
                 assert step["with"]["persist-credentials"] is False
 
 
-def test_records_are_taken_of_what_a_maintainer_has_labelled_alone() -> None:
+def test_records_are_taken_of_what_a_maintainer_has_labelled_alone():
     workflow = yaml.safe_load((ROOT / ".github/workflows/record.yml").read_text(encoding="utf-8"))
     assert workflow[True] == {"pull_request": {"types": ["labeled"]}, "workflow_dispatch": None}
     (job,) = workflow["jobs"].values()
@@ -92,7 +90,7 @@ def test_records_are_taken_of_what_a_maintainer_has_labelled_alone() -> None:
     assert "secrets" not in str(workflow)
 
 
-def test_the_first_target_installs_what_reading_needs_and_no_other_does() -> None:
+def test_the_first_target_installs_what_reading_needs_and_no_other_does():
     """No reader waits for Numba, NVIDIA's compiler or a browser's driver."""
     import tomllib
 
@@ -127,15 +125,13 @@ def pip_that(says: str, status: int) -> list[str]:
         ("something else", "pip could not install the packages; what it says is above."),
     ],
 )
-def test_a_failure_says_what_to_do(says: str, told: str) -> None:
+def test_a_failure_says_what_to_do(says, told):
     status, said = install.run(pip_that(says, 1))
     assert status == 1
     assert install.remedy("\n".join(said)).startswith(told)
 
 
-def test_an_environment_that_cannot_be_made_names_the_package_that_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_environment_that_cannot_be_made_names_the_package_that_is_missing(tmp_path, monkeypatch, capsys):
     without_venv = tmp_path / "python3"
     without_venv.write_text("#!/bin/sh\necho 'ensurepip is not available'\nexit 1\n")
     without_venv.chmod(0o755)
@@ -146,7 +142,7 @@ def test_an_environment_that_cannot_be_made_names_the_package_that_is_missing(
     assert "install its venv package (python3-venv)" in capsys.readouterr().err
 
 
-def test_an_interrupted_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_environment_is_made_anew(tmp_path, monkeypatch):
     """One with a Python but without pip, as an interrupt leaves it."""
     monkeypatch.setattr(install, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(install, "PYTHON", tmp_path / ".venv" / "bin" / "python")

@@ -1,7 +1,5 @@
 """Snapshots of a lesson's process: after an edit only what follows runs, and gives what a whole run gives."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -64,7 +62,7 @@ def warm(project: Any) -> Iterator[Warm]:
     yield Warm(project)
 
 
-def test_an_edit_runs_only_what_follows_it(warm: Warm) -> None:
+def test_an_edit_runs_only_what_follows_it(warm):
     assert warm.run(QUICK, LAST) == ["slow", "quick", "last"]
     assert warm.run(QUICK, LAST + "print('more')\n") == ["quick", "last"]
     assert warm.run(QUICK, LAST, "note('new')\nprint(value * 2)\n") == ["quick", "last", "new"]
@@ -72,7 +70,7 @@ def test_an_edit_runs_only_what_follows_it(warm: Warm) -> None:
     assert warm.run(QUICK, LAST, first="other = 1\n") == ["slow", "quick", "last"]
 
 
-def test_a_lesson_that_was_never_run_so_here_begins_at_the_top(warm: Warm) -> None:
+def test_a_lesson_that_was_never_run_so_here_begins_at_the_top(warm):
     """What the disk keeps has no process."""
     warm.run(QUICK, LAST)
     warm.runner.close()
@@ -84,7 +82,7 @@ def test_a_lesson_that_was_never_run_so_here_begins_at_the_top(warm: Warm) -> No
     assert again.run(QUICK, LAST + "print('more')\n") == ["quick", "last"]
 
 
-def test_a_changed_module_begins_at_the_top(warm: Warm) -> None:
+def test_a_changed_module_begins_at_the_top(warm):
     warm.project.write("lessons/part/_own.py", "NUMBER = 1\n")
     own = "import _own\nprint(_own.NUMBER)\n"
     assert warm.run(own, LAST) == ["slow", "last"]
@@ -93,7 +91,7 @@ def test_a_changed_module_begins_at_the_top(warm: Warm) -> None:
     assert warm.run(own, LAST) == ["slow", "last"]
 
 
-def test_a_failure_and_its_repair_run_only_what_follows_the_edit(warm: Warm) -> None:
+def test_a_failure_and_its_repair_run_only_what_follows_the_edit(warm):
     warm.run(QUICK, LAST)
     for _ in range(2):
         with pytest.raises(LessonError, match="ZeroDivisionError"):
@@ -102,14 +100,14 @@ def test_a_failure_and_its_repair_run_only_what_follows_the_edit(warm: Warm) -> 
     assert warm.run(QUICK, LAST + "print('repaired')\n") == ["quick", "last"]
 
 
-def test_a_cell_that_leaves_a_thread_is_in_no_snapshot(warm: Warm) -> None:
+def test_a_cell_that_leaves_a_thread_is_in_no_snapshot(warm):
     """A fork has only the thread that forks."""
     thread = "import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
     assert warm.run(thread + "time.sleep(0.15)\n", QUICK, LAST) == ["slow", "quick", "last"]
     assert warm.run(thread + "time.sleep(0.15)\n", QUICK, LAST + "print('more')\n") == ["quick", "last"]
 
 
-def test_a_run_stops_in_the_middle_of_a_cell_and_the_next_goes_on(warm: Warm) -> None:
+def test_a_run_stops_in_the_middle_of_a_cell_and_the_next_goes_on(warm):
     warm.run(QUICK, LAST)
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
@@ -118,7 +116,7 @@ def test_a_run_stops_in_the_middle_of_a_cell_and_the_next_goes_on(warm: Warm) ->
     assert warm.run(QUICK, LAST + "print('more')\n") == ["quick", "last"]
 
 
-def test_snapshots_end_with_whoever_took_them(warm: Warm) -> None:
+def test_snapshots_end_with_whoever_took_them(warm):
     """Also where a runner is killed and closes nothing: their pipe ends."""
     warm.run(QUICK, LAST)
     pids = warm.pids()

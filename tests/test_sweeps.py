@@ -1,7 +1,5 @@
 """Sweeps: a case runs when something that it covers has changed since it passed, and not before."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -74,7 +72,7 @@ def run(project: Project, *options: str, status: int = 0) -> tuple[set[str], str
     return set(re.findall(r"^(?:PASSED|FAILED) tests/test_it.py::test_(\S+)", done.stdout, re.M)), done.stdout
 
 
-def test_what_passed_runs_again_when_it_has_changed_or_is_asked_for(swept: Project) -> None:
+def test_what_passed_runs_again_when_it_has_changed_or_is_asked_for(swept):
     ran, said = run(swept)
     assert ran == EVERY
     assert "Sweeps: all run, because swept.txt is missing." in said
@@ -112,7 +110,7 @@ def test_what_passed_runs_again_when_it_has_changed_or_is_asked_for(swept: Proje
         ("lessons/other.py", GOOD, False),
     ],
 )
-def test_a_key_changes_with_what_is_covered(swept: Project, file: str, content: str, changed: bool) -> None:
+def test_a_key_changes_with_what_is_covered(swept, file, content, changed):
     marks = [pytest.mark.sweep("src", packages=["ziglang"]).mark, pytest.mark.sweep("lessons/warps.py").mark]
     test = swept.root / "tests/test_it.py"
     before = Keys(swept.root).key(test, marks)
@@ -120,7 +118,7 @@ def test_a_key_changes_with_what_is_covered(swept: Project, file: str, content: 
     assert (Keys(swept.root).key(test, marks) != before) is changed
 
 
-def test_a_new_file_of_the_simulator_is_covered_or_named_here() -> None:
+def test_a_new_file_of_the_simulator_is_covered_or_named_here():
     """SIMULATOR names what lessons' kernels need: nothing is left out because nobody thought of it."""
 
     def files(*patterns: str) -> set[str]:
@@ -143,7 +141,7 @@ def test_a_new_file_of_the_simulator_is_covered_or_named_here() -> None:
     }
 
 
-def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept: Project) -> None:
+def test_a_case_that_fails_is_not_recorded_and_counts_as_passed_no_longer(swept):
     swept.write("lessons/warps.py", GOOD.replace("good", "bad"))
     run(swept, "--update", status=1)
     assert list(read(swept.root / RECORDED)) == [GRIDS]
@@ -165,7 +163,7 @@ def many(project: Project, *, good: int, more: str = "") -> None:
     )
 
 
-def test_of_many_cases_that_are_due_a_sample_runs_another_for_each_change(swept: Project) -> None:
+def test_of_many_cases_that_are_due_a_sample_runs_another_for_each_change(swept):
     many(swept, good=8)
     run(swept, "--update")  # a file that is missing leaves nothing out
     (swept.root / KEPT).unlink()
@@ -181,7 +179,7 @@ def test_of_many_cases_that_are_due_a_sample_runs_another_for_each_change(swept:
     assert run(swept)[0] != first
 
 
-def test_too_little_that_is_good_in_all_fails_although_each_case_passes(swept: Project) -> None:
+def test_too_little_that_is_good_in_all_fails_although_each_case_passes(swept):
     run(swept, "--update")
     swept.write("lessons/grids.py", GOOD.replace("good", "bad", 3))
     said = "test_lesson 75.0% of 20 are good; 80% must be."
@@ -193,7 +191,7 @@ def test_too_little_that_is_good_in_all_fails_although_each_case_passes(swept: P
 
 
 @pytest.mark.parametrize("line", ["<<<<<<< ours", f"{GRIDS} 123"])
-def test_a_damaged_file_leaves_nothing_out(swept: Project, line: str) -> None:
+def test_a_damaged_file_leaves_nothing_out(swept, line):
     run(swept, "--update")
     with (swept.root / RECORDED).open("a") as file:
         file.write(f"{line}\n")
@@ -202,6 +200,6 @@ def test_a_damaged_file_leaves_nothing_out(swept: Project, line: str) -> None:
     assert "line 3 of swept.txt cannot be read" in said
 
 
-def test_the_projects_own_file_can_be_read_and_is_in_order() -> None:
+def test_the_projects_own_file_can_be_read_and_is_in_order():
     cases = list(read(ROOT / RECORDED))
     assert cases == sorted(cases)

@@ -5,8 +5,6 @@ two lessons need stands in both, and one that is changed in a single place would
 what the other page says.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -44,9 +42,7 @@ def _text(lesson: str, pattern: str) -> str:
 @pytest.mark.parametrize(
     ("one", "other", "changes"), TWINS, ids=lambda given: given[0] if isinstance(given, tuple) else ""
 )
-def test_what_two_lessons_show_is_the_same(
-    one: tuple[str, str], other: tuple[str, str], changes: dict[str, str]
-) -> None:
+def test_what_two_lessons_show_is_the_same(one, other, changes):
     text = _text(*one)
     for before, after in changes.items():
         assert before in text

@@ -1,7 +1,5 @@
 """Numbers about performance that are typed by hand: found wherever a page shows prose, and nowhere else."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from tilewise.build.page.prose import edited
 from tilewise.course.lesson import Lesson, parse
 from tilewise.course.rules import lesson_faults
 from tilewise.course.rules.typed_numbers import page_faults
-from tilewise.course.typed_numbers import FORMS, Form, faults, sourced, spelt_out, stray_marks, typed_numbers
+from tilewise.course.typed_numbers import FORMS, faults, sourced, spelt_out, stray_marks, typed_numbers
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,23 +52,23 @@ INNOCENT = (
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_each_form_finds_its_example_and_passes_what_looks_like_it(form: Form) -> None:
+def test_each_form_finds_its_example_and_passes_what_looks_like_it(form):
     assert re.search(form.pattern, form.found, re.VERBOSE | re.IGNORECASE)
     assert typed_numbers(form.found)
     assert typed_numbers(form.passed) == ()
 
 
 @pytest.mark.parametrize("sentence", DRESSED)
-def test_emphasis_formulas_links_and_line_ends_do_not_hide_a_number(sentence: str) -> None:
+def test_emphasis_formulas_links_and_line_ends_do_not_hide_a_number(sentence):
     assert typed_numbers(sentence), sentence
 
 
 @pytest.mark.parametrize("sentence", INNOCENT)
-def test_an_innocent_sentence_passes(sentence: str) -> None:
+def test_an_innocent_sentence_passes(sentence):
     assert list(faults(sentence)) == [], sentence
 
 
-def test_a_source_behind_the_number_makes_it_welcome() -> None:
+def test_a_source_behind_the_number_makes_it_welcome():
     text = "It has 3.35 TB/s{from: NVIDIA H100 data sheet}, three times{from:\nthe sizes} as much."
     assert list(faults(text)) == []
     assert [(one.text, " ".join((one.source or "").split())) for one in typed_numbers(text)] == [
@@ -85,7 +83,7 @@ def test_a_source_behind_the_number_makes_it_welcome() -> None:
     )
 
 
-def test_marks_that_follow_no_number_or_name_nothing_are_faults() -> None:
+def test_marks_that_follow_no_number_or_name_nothing_are_faults():
     assert list(stray_marks("Some words{from: a book}. 3 ms{from: }. 3 ms {from: afar}. `{from: code}`")) == [
         10, 30, 45,
     ]  # fmt: skip
@@ -112,7 +110,7 @@ def lesson(words: dict[str, str]) -> Lesson:
 
 
 @pytest.mark.parametrize(("place", "line"), [("summary", 4), ("prose", 9), ("caption", 12), ("exercise", 13)])
-def test_a_lesson_that_types_one_is_at_fault_with_its_line(place: str, line: int) -> None:
+def test_a_lesson_that_types_one_is_at_fault_with_its_line(place, line):
     words = dict.fromkeys(("summary", "prose", "caption", "exercise"), "Nothing.")
     assert list(lesson_faults(lesson(words))) == []
     (fault,) = lesson_faults(lesson(words | {place: "It takes 3 ms."}))
@@ -121,11 +119,11 @@ def test_a_lesson_that_types_one_is_at_fault_with_its_line(place: str, line: int
     )
 
 
-def test_a_page_that_types_one_is_at_fault_with_its_line() -> None:
+def test_a_page_that_types_one_is_at_fault_with_its_line():
     (fault,) = page_faults("docs/speed.md", "---\ntitle: Speed\n---\n\n# Speed\n\nIt takes 3 ms.\n")
     assert (fault.path, fault.line) == ("docs/speed.md", 7)
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
-def test_no_page_types_one(page: Path) -> None:
+def test_no_page_types_one(page):
     assert [str(fault) for fault in page_faults(page.name, page.read_text(encoding="utf-8"))] == []

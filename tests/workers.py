@@ -3,8 +3,6 @@
 In: the names of tests. Out: what one process does in a row, what begins first, and what is made once.
 """
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 Rounding toward zero, down and up, of single and double precision; functions of single precision; ``printf``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewise import Kernel

@@ -4,8 +4,6 @@
 Where no Chromium is installed, each test is skipped and says so.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -44,23 +42,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass
 class Faults:
-    """What a page must not do: errors in its console, and requests to other hosts."""
+    """What pages must not do: errors in their console, and requests to other hosts."""
 
-    host: str
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
 
-    def watch(self, page: Page) -> None:
+    def watch(self, page: Page, host: str) -> None:
         page.on(
             "console", lambda message: self.console.append(message.text) if message.type == "error" else None
         )
         page.on("pageerror", lambda error: self.console.append(str(error)))
-        page.on("request", lambda request: self._seen(request.url))
+        page.on("request", lambda request: self._seen(request.url, host))
 
-    def _seen(self, url: str) -> None:
+    def _seen(self, url: str, host: str) -> None:
         self.requests.append(url)
-        if not url.startswith((self.host, "data:", "blob:", "about:")):
+        if not url.startswith((host, "data:", "blob:", "about:")):
             self.elsewhere.append(url)
 
 
@@ -146,6 +143,27 @@ def axe() -> str:
     return (folder / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
+def axe_faults(page: Page, axe: str, inside: str = "html") -> list[tuple[str, list[str]]]:
+    """What axe finds in a part of a page: its rules, with the elements that break them."""
+    page.evaluate(axe)  # a script of the test's own, which the page's policy would refuse
+    found = page.evaluate("(inside) => axe.run(inside)", inside)["violations"]
+    return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+
+
+def must_pass_axe(page: Page, axe: str, inside: str) -> None:
+    """In both themes, as the site switches them."""
+    for scheme in ("default", "slate"):
+        page.evaluate("(scheme) => (document.body.dataset.mdColorScheme = scheme)", scheme)
+        page.wait_for_timeout(500)  # colours fade into each other
+        assert axe_faults(page, axe, inside) == []
+
+
+def policy() -> str:
+    """The site's policy, as its pages state it."""
+    main = (ROOT / "src/tilewise/site/web/overrides/main.html").read_text(encoding="utf-8")
+    return re.search(r'<meta http-equiv="Content-Security-Policy".*?>', main)[0]
+
+
 @pytest.fixture
 def open_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
     """``open_context(**options)`` is a fresh context, closed after the test."""
@@ -162,19 +180,35 @@ def open_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
 
 
 @pytest.fixture
-def faults(site: str) -> Faults:
-    """What went wrong in ``page``: a test may look into it."""
-    return Faults(site)
+def faults() -> Iterator[Faults]:
+    """What the pages of a test do wrong, for which it fails; it may look into what they request."""
+    found = Faults()
+    yield found
+    assert found.console == []
+    assert found.elsewhere == []
 
 
 @pytest.fixture
-def page(open_context: Callable[..., BrowserContext], faults: Faults) -> Iterator[Page]:
+def page(open_context: Callable[..., BrowserContext], site: str, faults: Faults) -> Page:
     """A page of 1440 by 900 pixels; the test fails if it logs an error or asks another host for anything."""
     page = open_context().new_page()
-    faults.watch(page)
-    yield page
-    assert faults.console == []
-    assert faults.elsewhere == []
+    faults.watch(page, site)
+    return page
+
+
+@pytest.fixture
+def open_at(open_context: Callable[..., BrowserContext], faults: Faults) -> Callable[..., Page]:
+    """``open_at(address, width, height, **options)`` is a page there; the test fails for its faults."""
+
+    def open_one(address: str, width: int = 1440, height: int = 900, **options: Any) -> Page:
+        context = open_context(viewport={"width": width, "height": height}, **options)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        faults.watch(page, re.match(r"file:|\w+://[^/]*/", address)[0])
+        page.goto(address)
+        return page
+
+    return open_one
 
 
 FIGURES_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
@@ -196,19 +230,9 @@ def write_figures(folder: Path, figures: Mapping[str, Figure]) -> Path:
 
 
 @pytest.fixture
-def open_page(open_context: Callable[..., BrowserContext], address: str) -> Iterator[Callable[..., Page]]:
-    """``open_page(width, at)`` is the module's page of figures; a fault of its own fails the test."""
-    faults = Faults(address)
-
-    def open_one(width: int = 1440, at: str = "", **options: Any) -> Page:
-        page = open_context(viewport={"width": width, "height": 900}, **options).new_page()
-        faults.watch(page)
-        page.goto(address + at)
-        return page
-
-    yield open_one
-    assert faults.console == []
-    assert faults.elsewhere == []
+def open_page(open_at: Callable[..., Page], address: str) -> Callable[..., Page]:
+    """``open_page(width, at)`` is the page at the module's address; a fault of its own fails the test."""
+    return lambda width=1440, at="", **options: open_at(address + at, width, **options)
 
 
 def drawn(page: Page, name: str) -> Locator:

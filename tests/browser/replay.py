@@ -4,8 +4,6 @@
 launch that is not too large is written once: the program, what it got, and what the machine made of it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json

@@ -1,19 +1,11 @@
 """axe-core finds nothing serious in what opens on a page; every page as it is has its own test."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from playwright.sync_api import BrowserContext
-
 from .conftest import laid_out, search_for
 from .test_every_page import read_through, serious_faults
 from .test_pages import LESSONS
 
 
-def test_open_search_and_open_drawer_have_no_serious_fault(
-    open_context: Callable[..., BrowserContext], site: str, axe: str
-) -> None:
+def test_open_search_and_open_drawer_have_no_serious_fault(open_context, site, axe):
     page = open_context(reduced_motion="reduce").new_page()
     page.goto(site + LESSONS[0])
     search_for(page, "thread")
@@ -27,9 +19,7 @@ def test_open_search_and_open_drawer_have_no_serious_fault(
     assert serious_faults(page, axe) == []
 
 
-def test_what_opens_on_a_lesson_has_no_serious_fault(
-    open_context: Callable[..., BrowserContext], site: str, axe: str
-) -> None:
+def test_what_opens_on_a_lesson_has_no_serious_fault(open_context, site, axe):
     """A guess before and after, the facts of a number, a fold, a stepped figure on its way, the dialog."""
     page = open_context(reduced_motion="reduce").new_page()
     page.goto(site + LESSONS[1])

@@ -3,20 +3,17 @@
 No request leaves the host, from the root of a host, from a folder on it, and as a folder that was downloaded.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import synthetic
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 from static_host import host
 
-from .conftest import ROOT, Faults, search_for
+from .conftest import ROOT, search_for
 from .test_every_page import must_be_clean, read_through, watched
 from .test_pages import LESSONS
 
@@ -51,10 +48,8 @@ def tour(page: Page, site: str, lesson: str, title: str) -> None:
     page.locator(".md-search-result__item").first.wait_for()
 
 
-def test_the_policy_holds_through_instant_navigation_figures_and_search(
-    open_context: Callable[..., BrowserContext], site: str, faults: Faults
-) -> None:
-    page = watched(open_context(), faults)
+def test_the_policy_holds_through_instant_navigation_figures_and_search(open_context, site):
+    page, faults = watched(open_context(), site)
     tour(page, site, LESSONS[1], "Puzzles")
     assert page.evaluate("window.loadedOnce") is True, "the next page was loaded, not swapped in"
     assert page.evaluate("document.querySelectorAll('meta[http-equiv]').length") == 1
@@ -84,11 +79,8 @@ def published(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("folder", [FOLDER, "/"], ids=["in a folder of its host", "as a downloaded folder"])
-def test_the_site_works_wherever_it_lies(
-    open_context: Callable[..., BrowserContext], published: Path, folder: str
-) -> None:
+def test_the_site_works_wherever_it_lies(open_context, published, folder):
     with host(published, folder) as address:
-        faults = Faults(address)
-        page = watched(open_context(), faults)
+        page, faults = watched(open_context(), address)
         tour(page, address, *SMALL)
         must_be_clean(page, faults)

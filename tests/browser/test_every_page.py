@@ -4,11 +4,8 @@ Five pages are always looked at, on a screen and on a phone; each other page on 
 its text or what makes pages has changed.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -65,12 +62,12 @@ COLLECT = """
 """
 
 
-def watched(context: BrowserContext, faults: Faults) -> Page:
-    """A page that keeps what its policy stopped, and whose faults are noted."""
-    page = context.new_page()
+def watched(context: BrowserContext, host: str) -> tuple[Page, Faults]:
+    """A page that keeps what its policy stopped, and its faults."""
+    page, faults = context.new_page(), Faults()
     page.add_init_script(COLLECT)
-    faults.watch(page)
-    return page
+    faults.watch(page, host)
+    return page, faults
 
 
 def must_be_clean(page: Page, faults: Faults) -> None:
@@ -128,15 +125,15 @@ def serious_faults(page: Page, axe: str, only: list[str] | None = None) -> list[
 
 @pytest.mark.parametrize(("address", "size"), list(pages()))
 def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
-    open_context: Callable[..., BrowserContext],
-    site: str,
-    axe: str,
-    faults: Faults,
-    address: str,
-    size: str,
-) -> None:
+    open_context,
+    site,
+    axe,
+    address,
+    size,
+):
     width, height = SIZES[size]
-    page = watched(open_context(viewport={"width": width, "height": height}, reduced_motion="reduce"), faults)
+    context = open_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+    page, faults = watched(context, site)
     page.goto(site + address)
     hidden = "(headings) => headings.filter((one) => !one.checkVisibility()).map((one) => one.id)"
     assert page.locator("article h2").evaluate_all(hidden) == []
@@ -155,7 +152,7 @@ def test_a_page_fits_obeys_the_policy_and_has_no_serious_fault(
     assert found == {scheme: [] for scheme in SCHEMES}
 
 
-def test_these_are_all_pages(built: Path) -> None:
+def test_these_are_all_pages(built):
     made = {path.relative_to(built).as_posix() for path in built.rglob("*.html")}
     beside = {name for name in made if re.search(r"(^|/)(folded|rows-[0-9a-f]+)\.html$", name)}
     assert {address.removesuffix("index.html") for address in made - beside} == set(SOURCES)

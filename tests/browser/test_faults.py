@@ -1,11 +1,7 @@
 """What a page says when something cannot be fetched, and how it goes on."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
-from playwright.sync_api import BrowserContext, Route, expect
+from playwright.sync_api import expect
 
 GRIDS = "lessons/kernels/grids/"
 
@@ -25,9 +21,7 @@ GRIDS = "lessons/kernels/grids/"
     ],
     ids=["no answer", "not there", "cut short"],
 )
-def test_a_figure_whose_data_fail_says_why_and_tries_again(
-    open_context: Callable[..., BrowserContext], site: str, fault: Callable[[Route], None], said: str
-) -> None:
+def test_a_figure_whose_data_fail_says_why_and_tries_again(open_context, site, fault, said):
     page = open_context().new_page()
     page.route("**/assets/figures/*.json", fault)
     page.goto(site + GRIDS)
@@ -40,9 +34,7 @@ def test_a_figure_whose_data_fail_says_why_and_tries_again(
     expect(figure).to_have_attribute("data-state", "drawn")
 
 
-def test_a_dialog_that_cannot_be_fetched_says_so_and_loses_nothing(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_a_dialog_that_cannot_be_fetched_says_so_and_loses_nothing(open_context, site):
     page = open_context().new_page()
     page.route("**/feedback.js", lambda route: route.abort())
     page.goto(site + GRIDS)

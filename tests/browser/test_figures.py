@@ -3,8 +3,6 @@
 The page here holds only figures; stepped figures have a page of their own.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
 from tilewise.figures import (
     Answer,
@@ -247,7 +245,7 @@ def blue_pixels(place: Locator) -> int:
     )
 
 
-def test_plotly_is_fetched_only_for_what_needs_it(open_page: Callable[..., Page]) -> None:
+def test_plotly_is_fetched_only_for_what_needs_it(open_page):
     page = open_page()
     asked = "performance.getEntriesByType('resource').map((one) => one.name.split('/').pop())"
     drawn(page, "grid")
@@ -258,7 +256,7 @@ def test_plotly_is_fetched_only_for_what_needs_it(open_page: Callable[..., Page]
     assert page.evaluate(asked).count("plotly.js") == 1
 
 
-def test_a_cell_a_thread_and_idle_ones_are_hatched(open_page: Callable[..., Page]) -> None:
+def test_a_cell_a_thread_and_idle_ones_are_hatched(open_page):
     grid = drawn(open_page(), "grid")
     expect(grid.locator(".tw-cell")).to_have_count(70)
     expect(grid.locator(".tw-idle")).to_have_count(26)
@@ -269,7 +267,7 @@ def test_a_cell_a_thread_and_idle_ones_are_hatched(open_page: Callable[..., Page
     expect(grid).to_contain_text("6 blocks, 96 threads, 26 of them idle (hatched).")
 
 
-def test_a_thread_is_previewed_and_selected_with_its_arithmetic(open_page: Callable[..., Page]) -> None:
+def test_a_thread_is_previewed_and_selected_with_its_arithmetic(open_page):
     grid = drawn(open_page(), "grid")
     readout = grid.locator(".tw-readout")
     grid.locator('[data-k="22"]').click()
@@ -284,7 +282,7 @@ def test_a_thread_is_previewed_and_selected_with_its_arithmetic(open_page: Calla
     expect(grid.locator(".tw-stepper output")).to_have_text("24 of 96")
 
 
-def test_arrow_keys_walk_over_the_grid_and_across_blocks(open_page: Callable[..., Page]) -> None:
+def test_arrow_keys_walk_over_the_grid_and_across_blocks(open_page):
     page = open_page()
     grid = drawn(page, "grid")
     grid.locator(".tw-flat").focus()
@@ -294,7 +292,7 @@ def test_arrow_keys_walk_over_the_grid_and_across_blocks(open_page: Callable[...
     assert grid.locator(".tw-flat").evaluate("(root) => getComputedStyle(root).outlineStyle") == "solid"
 
 
-def test_sliders_change_the_launch(open_page: Callable[..., Page]) -> None:
+def test_sliders_change_the_launch(open_page):
     grid = drawn(open_page(), "grid")
     set_slider(grid, "gridDim.x", 2)
     set_slider(grid, "blockDim.z", 2)
@@ -308,7 +306,7 @@ def test_sliders_change_the_launch(open_page: Callable[..., Page]) -> None:
     expect(grid.locator(".tw-readout")).to_contain_text("Idle: z = 1 is not below 1.")
 
 
-def test_a_launch_that_is_large_or_refused_says_so(open_page: Callable[..., Page]) -> None:
+def test_a_launch_that_is_large_or_refused_says_so(open_page):
     large = drawn(open_page(), "large")
     expect(large.locator("[data-k]")).to_have_count(1024)
     expect(large).to_contain_text("The first 1,024 of 8,192 threads are drawn.")
@@ -317,7 +315,7 @@ def test_a_launch_that_is_large_or_refused_says_so(open_page: Callable[..., Page
     expect(large).to_contain_text("CUDA refuses this launch: 128 · 8 · 4 = 4,096 threads")
 
 
-def test_selection_launch_and_height_outlive_the_switch(open_page: Callable[..., Page]) -> None:
+def test_selection_launch_and_height_outlive_the_switch(open_page):
     grid = drawn(open_page(), "space")
     switch(grid, "2-D")
     set_slider(grid, "gridDim.x", 1)
@@ -333,7 +331,7 @@ def test_selection_launch_and_height_outlive_the_switch(open_page: Callable[...,
     expect(grid.locator(".tw-launch")).to_have_text("<<<(1, 2, 2), (2, 2, 2)>>>")
 
 
-def test_a_launch_without_a_third_axis_is_flat(open_page: Callable[..., Page]) -> None:
+def test_a_launch_without_a_third_axis_is_flat(open_page):
     page = open_page()
     for name in ("grid", "large"):
         figure = drawn(page, name)
@@ -341,7 +339,7 @@ def test_a_launch_without_a_third_axis_is_flat(open_page: Callable[..., Page]) -
         expect(figure.locator('input[value="3d"]')).to_have_count(0)
 
 
-def test_a_click_in_space_selects_the_cube_under_it(open_page: Callable[..., Page]) -> None:
+def test_a_click_in_space_selects_the_cube_under_it(open_page):
     space = drawn(open_page(), "space")
     wait_for_cubes(space)
     chosen = set()
@@ -365,9 +363,7 @@ LESSONS_IN_SPACE = [  # not those that only step through a list of charts
 @pytest.mark.parametrize(
     "lesson", [pytest.param(one, marks=pytest.mark.sweep(f"{one}.py")) for one in LESSONS_IN_SPACE]
 )
-def test_a_click_on_any_figure_of_a_lesson_in_space_is_answered_within_a_second(
-    lesson: str, open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_a_click_on_any_figure_of_a_lesson_in_space_is_answered_within_a_second(lesson, open_context, site):
     page = open_context(viewport={"width": 1440, "height": 900}).new_page()
     page.goto(f"{site}{lesson}/")
     figures = page.locator(", ".join(f".tw-figure[data-kind={kind}]" for kind in IN_SPACE))
@@ -422,7 +418,7 @@ def must_answer_a_click(figure: Locator, name: str) -> None:
     assert is_plan, f"{name}: no click selects anything"
 
 
-def test_without_webgl_the_flat_view_says_why(open_page: Callable[..., Page], address: str) -> None:
+def test_without_webgl_the_flat_view_says_why(open_page, address):
     page = open_page()
     page.add_init_script(
         "const real = HTMLCanvasElement.prototype.getContext;"
@@ -436,7 +432,7 @@ def test_without_webgl_the_flat_view_says_why(open_page: Callable[..., Page], ad
     expect(space.locator('input[value="3d"]')).to_be_disabled()
 
 
-def test_a_floor_plan_lights_what_its_stop_names_in_both_views(open_page: Callable[..., Page]) -> None:
+def test_a_floor_plan_lights_what_its_stop_names_in_both_views(open_page):
     plan = drawn(open_page(), "plan")
     assert plan.locator(".tw-plan-lit title").all_text_contents() == ["SM 3"]
     expect(plan.locator(".tw-readout")).to_have_text("One SM holds it.")
@@ -453,14 +449,14 @@ def test_a_floor_plan_lights_what_its_stop_names_in_both_views(open_page: Callab
     assert before["height"] == after["height"]
 
 
-def test_the_timeline_says_who_is_busy(open_page: Callable[..., Page]) -> None:
+def test_the_timeline_says_who_is_busy(open_page):
     line = drawn(open_page(), "timeline")
     set_slider(line, "step", 2)
     expect(line.locator(".tw-readout")).to_have_text("From 2 µs on, host: wait; device: kernel.")
     expect(line.locator(".tw-stepper output")).to_have_text("2 µs")
 
 
-def test_no_name_of_a_timeline_stands_on_another(open_page: Callable[..., Page]) -> None:
+def test_no_name_of_a_timeline_stands_on_another(open_page):
     line = drawn(open_page(360), "crowded")
     names = line.locator(".tw-span-label")
     boxes = [box for box in (name.bounding_box() for name in names.all()) if box]
@@ -475,7 +471,7 @@ def test_no_name_of_a_timeline_stands_on_another(open_page: Callable[..., Page])
     assert max(box["x"] + box["width"] for box in boxes) <= room["x"] + room["width"]
 
 
-def test_names_that_a_phone_has_no_room_for_are_numbers_or_a_key(open_page: Callable[..., Page]) -> None:
+def test_names_that_a_phone_has_no_room_for_are_numbers_or_a_key(open_page):
     page = open_page(360)
     names = drawn(page, "copies").locator(".tw-span-label")
     assert names.all_text_contents() == [str(at) for at in range(1, 9)]
@@ -487,7 +483,7 @@ def test_names_that_a_phone_has_no_room_for_are_numbers_or_a_key(open_page: Call
     expect(drawn(wide, "roles").locator(".tw-key")).to_be_hidden()
 
 
-def test_no_two_entries_of_a_phones_key_look_alike(open_page: Callable[..., Page]) -> None:
+def test_no_two_entries_of_a_phones_key_look_alike(open_page):
     key = drawn(open_page(360), "key").locator(".tw-key")
     expect(key.locator("svg")).to_have_count(6)
     assert key.locator("> span").last.text_content() == " model"
@@ -496,7 +492,7 @@ def test_no_two_entries_of_a_phones_key_look_alike(open_page: Callable[..., Page
     assert "undefined" not in "".join(signs)
 
 
-def test_a_stepped_chart_shows_the_data_of_its_step(open_page: Callable[..., Page]) -> None:
+def test_a_stepped_chart_shows_the_data_of_its_step(open_page):
     steps = drawn(open_page(), "steps")
     expect(steps.locator(".bartext").first).to_have_text("\u00a00.20")
     steps.get_by_role("radio", name="high").check()
@@ -504,12 +500,12 @@ def test_a_stepped_chart_shows_the_data_of_its_step(open_page: Callable[..., Pag
     expect(steps.get_by_role("radio", name="high")).to_be_checked()
 
 
-def test_a_heat_map_with_empty_cells_is_drawn(open_page: Callable[..., Page]) -> None:
+def test_a_heat_map_with_empty_cells_is_drawn(open_page):
     gaps = drawn(open_page(), "gaps")
     expect(gaps.locator(".heatmap-label")).to_have_count(3)
 
 
-def test_charts_follow_the_theme_and_offer_to_send_nothing_away(open_page: Callable[..., Page]) -> None:
+def test_charts_follow_the_theme_and_offer_to_send_nothing_away(open_page):
     page = open_page()
     lines = drawn(page, "lines")
     lines.hover()
@@ -521,13 +517,13 @@ def test_charts_follow_the_theme_and_offer_to_send_nothing_away(open_page: Calla
 
 
 @pytest.mark.parametrize("width", [1440, 360])
-def test_every_figure_fits_and_can_be_read(open_page: Callable[..., Page], width: int) -> None:
+def test_every_figure_fits_and_can_be_read(open_page, width):
     must_fit(open_page(width), figures())
 
 
 def test_a_calculators_sliders_move_bars_verdict_and_point_and_stay_after_a_reload(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page()
     figure = drawn(page, "roof")
     verdict, point = figure.locator(".tw-calculator-verdict"), figure.locator(".tw-point")
@@ -544,7 +540,7 @@ def test_a_calculators_sliders_move_bars_verdict_and_point_and_stay_after_a_relo
     expect(drawn(page, "roof").locator(".tw-calculator-verdict")).to_have_text("Compute-bound.")
 
 
-def test_sliders_set_the_sectors_that_lanes_touch(open_page: Callable[..., Page]) -> None:
+def test_sliders_set_the_sectors_that_lanes_touch(open_page):
     sectors = drawn(open_page(), "sectors")
     used, fetched = (
         sectors.locator(f".tw-sector-memory {name}")
@@ -559,9 +555,7 @@ def test_sliders_set_the_sectors_that_lanes_touch(open_page: Callable[..., Page]
 
 
 @pytest.mark.parametrize("width", [1440, 360])
-def test_names_are_chosen_by_buttons_and_numbers_by_a_slider(
-    open_page: Callable[..., Page], width: int
-) -> None:
+def test_names_are_chosen_by_buttons_and_numbers_by_a_slider(open_page, width):
     page = open_page(width)
     figure = drawn(page, "chosen")
     verdict = figure.locator(".tw-calculator-verdict")
@@ -580,7 +574,7 @@ def test_names_are_chosen_by_buttons_and_numbers_by_a_slider(
     expect(drawn(page, "chosen").get_by_role("radio", name="H200")).to_be_checked()
 
 
-def test_a_slider_sets_the_bits_of_every_format(open_page: Callable[..., Page]) -> None:
+def test_a_slider_sets_the_bits_of_every_format(open_page):
     bits = drawn(open_page(), "bits")
     bits.locator("input[type=range]").press("ArrowRight")
     expect(bits.locator(".tw-bit-said").first).to_have_text("0.3333333")
@@ -589,7 +583,7 @@ def test_a_slider_sets_the_bits_of_every_format(open_page: Callable[..., Page]) 
     assert row.get_attribute("aria-label") == "FP8 E4M3: 0 0101 011"
 
 
-def test_a_reload_keeps_step_view_and_sizes(open_page: Callable[..., Page]) -> None:
+def test_a_reload_keeps_step_view_and_sizes(open_page):
     page = open_page()
     grid = drawn(page, "grid")
     set_slider(grid, "blockDim.x", 3)
@@ -600,7 +594,7 @@ def test_a_reload_keeps_step_view_and_sizes(open_page: Callable[..., Page]) -> N
     expect(grid.locator(".tw-stepper output")).to_have_text("18 of 72")
 
 
-def test_a_swapped_page_lets_go_of_old_figures_and_draws_new_ones(open_page: Callable[..., Page]) -> None:
+def test_a_swapped_page_lets_go_of_old_figures_and_draws_new_ones(open_page):
     page = open_page()
     lines = drawn(page, "lines")
     lines.locator(".main-svg").first.wait_for()
@@ -621,7 +615,7 @@ def test_a_swapped_page_lets_go_of_old_figures_and_draws_new_ones(open_page: Cal
     assert page.evaluate("document.getElementById('plotly.js-style-global').parentElement.tagName") == "BODY"
 
 
-def test_without_a_script_the_words_remain(open_page: Callable[..., Page]) -> None:
+def test_without_a_script_the_words_remain(open_page):
     page = open_page(java_script_enabled=False)
     grid = page.locator("#grid")
     expect(grid.locator(".tw-figure-title")).to_have_text("A statement")

@@ -1,15 +1,12 @@
 """Guess first: what was recorded waits for the reader's guess, the miss is told; elsewhere it is there."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .conftest import laid_out
 
@@ -52,7 +49,7 @@ def said(table: Locator) -> str:
     return table.aria_snapshot()
 
 
-def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(page: Page, site: str) -> None:
+def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(page, site):
     page.goto(site + OPEN)
     panel = page.locator(".tw-guess")
     expect_covered(page, True)
@@ -75,7 +72,7 @@ def test_the_table_is_covered_until_the_guess_is_compared_and_the_miss_is_told(p
     assert told.endswith(panel.get_attribute("data-because") or "-")
 
 
-def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
+def test_the_table_can_be_seen_without_guessing(page, site):
     page.goto(site + OPEN)
     page.get_by_role("button", name="Skip the guess").click()
     expect_covered(page, False)
@@ -83,7 +80,7 @@ def test_the_table_can_be_seen_without_guessing(page: Page, site: str) -> None:
     assert "off by" not in page.locator(".tw-guess-score").inner_text()
 
 
-def test_a_chart_after_the_guess_waits_for_it(page: Page, site: str) -> None:
+def test_a_chart_after_the_guess_waits_for_it(page, site):
     page.goto(site + FIRST)
     panel = page.locator(".tw-guess").first
     chart = page.locator(".tw-figure[data-kind=chart].tw-waits").first
@@ -95,7 +92,7 @@ def test_a_chart_after_the_guess_waits_for_it(page: Page, site: str) -> None:
     expect(page.locator(".tw-figure-title", has_text=title)).to_be_visible()
 
 
-def test_a_table_below_the_guess_waits_for_it(page: Page, site: str) -> None:
+def test_a_table_below_the_guess_waits_for_it(page, site):
     page.goto(site + TABLE)
     caption = page.locator("caption", has_text="ReLU of")
     expect(caption).to_be_hidden()
@@ -103,7 +100,7 @@ def test_a_table_below_the_guess_waits_for_it(page: Page, site: str) -> None:
     expect(caption).to_be_visible()
 
 
-def test_no_figure_in_view_tells_the_answer_before_the_guess(page: Page, site: str, built: Path) -> None:
+def test_no_figure_in_view_tells_the_answer_before_the_guess(page, site, built):
     """Of any kind, before a guess or beside it: by its recorded values, its values, or its words."""
     asked = [file.parent for file in built.rglob("index.html") if 'class="tw-guess"' in file.read_text()]
     assert len(asked) > 20
@@ -176,7 +173,7 @@ def says(answer: float, unit: str, words: str) -> str:
     return ""
 
 
-def test_a_chart_that_gives_the_answer_is_found() -> None:
+def test_a_chart_that_gives_the_answer_is_found():
     spec = {"data": [{"x": ["a", "b"], "y": [226.4, 1555.6]}]}
     assert tells(1555.6 / 226.4, spec) and not tells(7.0, spec)
     assert tells(0.6871, {"data": [{"x": [68.71, None], "y": ["a", "b"]}]})
@@ -185,7 +182,7 @@ def test_a_chart_that_gives_the_answer_is_found() -> None:
     assert not says(6.8711, "×", "Rows are 7× faster") and not says(278.0, " µs", "278 tasks, 27 µs")
 
 
-def test_nothing_moves_when_the_table_appears(open_context: Callable[..., BrowserContext], site: str) -> None:
+def test_nothing_moves_when_the_table_appears(open_context, site):
     page = open_context(viewport={"width": 360, "height": 800}).new_page()
     page.goto(site + OPEN)
     page.wait_for_load_state("networkidle")
@@ -203,9 +200,7 @@ def test_nothing_moves_when_the_table_appears(open_context: Callable[..., Browse
     assert max(moved) <= 24
 
 
-def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
-    page: Page, site: str
-) -> None:
+def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(page, site):
     page.goto(site + OPEN)
     page.locator(".tw-guess [data-value]").first.click()
     assert kept(page) is None, "something was stored before the guess was compared"
@@ -223,7 +218,7 @@ def test_a_guess_is_remembered_and_scored_over_pages_and_cleared_with_one_click(
     expect_covered(page, True)
 
 
-def test_in_print_the_table_is_there_without_the_question(page: Page, site: str) -> None:
+def test_in_print_the_table_is_there_without_the_question(page, site):
     page.goto(site + OPEN)
     expect_covered(page, True)
     page.emulate_media(media="print")
@@ -231,9 +226,7 @@ def test_in_print_the_table_is_there_without_the_question(page: Page, site: str)
     expect(page.locator(".tw-guess")).to_be_hidden()
 
 
-def test_without_script_the_table_is_there_without_the_question(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_without_script_the_table_is_there_without_the_question(open_context, site):
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + OPEN)
     expect_covered(page, False)

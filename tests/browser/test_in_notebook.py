@@ -1,13 +1,11 @@
 """A kernel of ``try_it`` in the frame that a notebook shows, without a server."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.sweeps import SIMULATOR
 from tilewise import Kernel, case, ceil_div, normal, output, try_it
@@ -48,9 +46,8 @@ extern "C" __global__ void flip(const float* x, float* y, int width, int height)
 
 
 @pytest.fixture
-def cell(open_context: Callable[..., BrowserContext], tmp_path: Path) -> Iterator[Callable[..., Page]]:
+def cell(open_at: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
     """Opens a notebook's cell with what `try_it` shows there, offline; no fault is met."""
-    faults: list[str] = []
 
     def opened(*given: Any, **sizes: Any) -> Page:
         shown: list[dict[str, str]] = []
@@ -61,15 +58,9 @@ def cell(open_context: Callable[..., BrowserContext], tmp_path: Path) -> Iterato
         cells = tmp_path / "cells.html"
         html = f"<!doctype html>{STRICTEST}<p>A cell</p>{data['text/html']}<p>The next</p>"
         cells.write_text(html, encoding="utf-8")
-        page = open_context(viewport={"width": 700, "height": 900}, offline=True).new_page()
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: faults.append(request.url) if request.url[:4] == "http" else None)
-        page.goto(cells.as_uri())
-        return page
+        return open_at(cells.as_uri(), 700, offline=True)
 
-    yield opened
-    assert faults == []
+    return opened
 
 
 def fits(page: Page) -> None:
@@ -78,7 +69,7 @@ def fits(page: Page) -> None:
     page.wait_for_function(f"() => ({is_so})(document.querySelector('iframe'))")
 
 
-def test_it_runs_again_with_sizes_of_the_readers_own(cell: Callable[..., Page]) -> None:
+def test_it_runs_again_with_sizes_of_the_readers_own(cell):
     page = cell(
         lambda n, block: case(x=normal(n), y=output(n), n=n, grid=ceil_div(n, block), block=block),
         Kernel(SCALE),
@@ -93,7 +84,7 @@ def test_it_runs_again_with_sizes_of_the_readers_own(cell: Callable[..., Page]) 
     fits(page)
 
 
-def test_it_is_stepped_flat_and_without_an_address(cell: Callable[..., Page]) -> None:
+def test_it_is_stepped_flat_and_without_an_address(cell):
     page = cell(
         lambda width, height: case(
             x=normal(width * height),

@@ -1,7 +1,5 @@
 """A static site compiles too: a reader loads the compiler once, edits, solves a puzzle, works offline."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -9,14 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import expect
 
 from tests.sweeps import SIMULATOR
 from tilewise.puzzles.catalogue import named
 from tilewise.site.in_page.files import BACKEND
 
-from .conftest import FIGURES, ROOT, Faults
-from .test_play import PASTED, QUIETLY, editor, must_pass_axe, paste, title, write_course
+from .conftest import FIGURES, ROOT, must_pass_axe
+from .test_play import PASTED, QUIETLY, editor, paste, title, write_course
 
 pytestmark = [
     FIGURES,
@@ -69,15 +67,8 @@ def course(chromium: str, served: Callable[[Path], str], tmp_path_factory: pytes
     return served(folder / "site")
 
 
-def test_the_compiler_is_loaded_when_asked_for_and_works_offline(
-    open_context: Callable[..., BrowserContext], course: str, axe: str
-) -> None:
-    context = open_context(viewport={"width": 390, "height": 900})
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    faults = Faults(course)
-    faults.watch(page)
-    page.goto(f"{course}lessons/part_1/lesson_01/")
+def test_the_compiler_is_loaded_when_asked_for_and_works_offline(open_at, faults, course, axe):
+    page = open_at(f"{course}lessons/part_1/lesson_01/", 390)
     panel = page.locator(".tw-try")
     panel.get_by_role("button", name="Edit").click()
     expect(panel.locator(".tw-load")).to_have_text(re.compile(r"needs a compiler: \d+ MB, fetched once"))
@@ -113,8 +104,7 @@ def test_the_compiler_is_loaded_when_asked_for_and_works_offline(
     page.goto(f"{course}playground/")
     expect(editor(page)).to_be_visible()
     assert page.evaluate("globalThis.tilewiseCompiler === undefined")  # it starts once a text is changed
-    context.set_offline(True)
+    page.context.set_offline(True)
     page.reload()
     paste(page, PASTED)
     expect(title(page)).to_contain_text("fill<<<1, 32>>>", timeout=120_000)
-    assert faults.console == faults.elsewhere == []

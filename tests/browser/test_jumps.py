@@ -1,17 +1,11 @@
 """Jumps within a page leave it as the reader has set it, and the way back works."""
 
-from __future__ import annotations
-
-from playwright.sync_api import Page, expect
-
-from .conftest import Faults
+from playwright.sync_api import expect
 
 FIRST = "lessons/kernels/first_kernel/"
 
 
-def test_the_first_jump_within_a_page_neither_fetches_it_again_nor_closes_folds(
-    page: Page, site: str, faults: Faults
-) -> None:
+def test_the_first_jump_within_a_page_neither_fetches_it_again_nor_closes_folds(page, site, faults):
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
     fold = page.locator("article details.definition").first
@@ -29,7 +23,7 @@ def test_the_first_jump_within_a_page_neither_fetches_it_again_nor_closes_folds(
     assert asked == []
 
 
-def test_after_a_jump_other_pages_still_open_at_once_and_back_returns(page: Page, site: str) -> None:
+def test_after_a_jump_other_pages_still_open_at_once_and_back_returns(page, site):
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
     page.evaluate("window.stillHere = true")
@@ -41,9 +35,7 @@ def test_after_a_jump_other_pages_still_open_at_once_and_back_returns(page: Page
     assert page.evaluate("window.stillHere"), "the page was loaded anew"
 
 
-def test_the_next_page_has_an_address_of_its_own_without_a_heading_of_the_page_before(
-    page: Page, site: str
-) -> None:
+def test_the_next_page_has_an_address_of_its_own_without_a_heading_of_the_page_before(page, site):
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
     page.locator(".md-footer__link--next").scroll_into_view_if_needed()

@@ -1,10 +1,6 @@
 """What is folded is fetched when it is wanted: opened, linked to, searched or printed."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .conftest import Faults
 
@@ -25,13 +21,9 @@ def asked(faults: Faults) -> int:
 
 
 def test_a_fold_is_fetched_when_it_is_opened_once_for_the_page_and_its_code_can_be_copied(
-    open_context: Callable[..., BrowserContext], site: str, faults: Faults
-) -> None:
-    context = open_context()
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    faults.watch(page)
-    page.goto(site + LESSON)
+    open_at, site, faults
+):
+    page = open_at(site + LESSON)
     page.wait_for_load_state("networkidle")
     assert asked(faults) == 0
     fold = code_fold(page).element_handle()
@@ -52,10 +44,9 @@ def test_a_fold_is_fetched_when_it_is_opened_once_for_the_page_and_its_code_can_
     page.keyboard.press("Enter")
     expect(page.locator("article details:has(> .tw-later)")).to_have_count(before - 1)
     assert asked(faults) == 1
-    assert faults.console == []
 
 
-def test_a_link_into_a_fold_fetches_and_shows_its_target(page: Page, site: str) -> None:
+def test_a_link_into_a_fold_fetches_and_shows_its_target(page, site):
     page.goto(site + LINKED)
     place = page.locator(".tw-later > span[id^=kernel-]").first
     name = place.get_attribute("id")
@@ -73,7 +64,7 @@ def test_a_link_into_a_fold_fetches_and_shows_its_target(page: Page, site: str) 
     expect(page.locator("[data-closed]")).to_have_js_property("open", False)
 
 
-def test_search_in_the_page_and_print_find_everything(page: Page, site: str, faults: Faults) -> None:
+def test_search_in_the_page_and_print_find_everything(page, site, faults):
     page.goto(site + LESSON)
     assert page.locator("article .tw-later").count() > 5
     page.keyboard.press("Control+f")
@@ -84,9 +75,7 @@ def test_search_in_the_page_and_print_find_everything(page: Page, site: str, fau
     assert page.locator("article tr[data-lesson]").count() > 1000
 
 
-def test_measured_rows_that_are_fetched_stay_covered_until_the_reader_has_guessed(
-    page: Page, site: str
-) -> None:
+def test_measured_rows_that_are_fetched_stay_covered_until_the_reader_has_guessed(page, site):
     page.goto(site + MEASURED)
     panel = page.locator(".tw-guess").first
     slider = panel.locator("input")
@@ -103,9 +92,7 @@ def test_measured_rows_that_are_fetched_stay_covered_until_the_reader_has_guesse
     assert fold.locator("[data-mark=measured]").evaluate_all("all => all.every((one) => !one.inert)")
 
 
-def test_without_script_or_where_the_file_is_missing_a_link_leads_to_it(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_without_script_or_where_the_file_is_missing_a_link_leads_to_it(open_context, site):
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + LESSON)
     fold = page.locator("article details.code:has(> .tw-later)").first
@@ -130,7 +117,7 @@ def test_without_script_or_where_the_file_is_missing_a_link_leads_to_it(
     expect(page.locator("article details.code[open] pre").first).to_be_visible()
 
 
-def test_the_stylesheet_is_applied_once_also_after_instant_navigation(page: Page, site: str) -> None:
+def test_the_stylesheet_is_applied_once_also_after_instant_navigation(page, site):
     page.goto(site + LESSON)
     page.wait_for_load_state("networkidle")
     sheet = page.locator("head link[rel=stylesheet]")

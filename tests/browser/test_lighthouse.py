@@ -4,11 +4,8 @@ Its score for performance follows the machine's load: ``benchmarks/pages.py`` ta
 Here stand what it depends on: the bytes and the elements that each page is sent with.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
-from pathlib import Path
 
 import pytest
 from lighthouse import audit, losses, score
@@ -27,7 +24,7 @@ TABLES = {"what-the-kernels-take/index.html"}
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, marks=when_changed(path)) for path in PAGES])
-def test_lighthouse_finds_nothing_to_better(built: Path, chromium: str, path: str) -> None:
+def test_lighthouse_finds_nothing_to_better(built, chromium, path):
     with host(built) as address:
         report = audit(address + path, CATEGORIES, chromium)
     assert report["finalDisplayedUrl"].endswith(path)
@@ -35,7 +32,7 @@ def test_lighthouse_finds_nothing_to_better(built: Path, chromium: str, path: st
     assert lost == {}
 
 
-def test_no_page_is_sent_with_more_than_it_shows(built: Path) -> None:
+def test_no_page_is_sent_with_more_than_it_shows(built):
     heavy = {}
     for file in sorted(built.rglob("index.html")):
         text = file.read_text(encoding="utf-8")

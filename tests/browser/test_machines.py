@@ -1,17 +1,14 @@
 """The choice of a machine: tables, figures and numbers that change together."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tilewise.build.numbers import _time
 from tilewise.measurements.archive import Archive
 
-from .conftest import ROOT
+from .conftest import ROOT, axe_faults
 
 H100, H200 = "nvidia-h100-80gb-hbm3", "nvidia-h200"
 HERE = "lessons/kernels/first_kernel/"
@@ -59,7 +56,7 @@ def number(page: Page) -> Locator:
     return page.locator(f"a.tw-number[data-on*='{time(H200)}']").first
 
 
-def test_tables_figures_and_numbers_change_together_and_back(page: Page) -> None:
+def test_tables_figures_and_numbers_change_together_and_back(page):
     page.get_by_role("button", name="Skip the guess").click()  # the chart waits for it
     drawn: dict[str, str] = {}
     for name, device in (("H200", H200), ("H100", H100), ("H200", H200)):
@@ -83,7 +80,7 @@ def test_tables_figures_and_numbers_change_together_and_back(page: Page) -> None
     assert drawn["H100"] != drawn["H200"]
 
 
-def test_the_choice_lasts_over_pages_and_visits(page: Page) -> None:
+def test_the_choice_lasts_over_pages_and_visits(page):
     choose(page, "H200")
     page.locator(".md-footer__link--next").click()
     expect(page.locator("article h1")).to_contain_text("Grids")
@@ -94,7 +91,7 @@ def test_the_choice_lasts_over_pages_and_visits(page: Page) -> None:
     expect(number(page)).to_have_text(time(H200))
 
 
-def test_the_menu_works_by_keyboard(page: Page) -> None:
+def test_the_menu_works_by_keyboard(page):
     button = page.locator(".tw-machine-button")
     button.focus()
     page.keyboard.press("Enter")
@@ -113,27 +110,25 @@ def test_the_menu_works_by_keyboard(page: Page) -> None:
     expect(number(page)).to_have_text(time(H200))
 
 
-def test_paper_shows_what_was_chosen_and_no_button(page: Page) -> None:
+def test_paper_shows_what_was_chosen_and_no_button(page):
     choose(page, "H200")
     page.emulate_media(media="print")
     expect(page.locator(".tw-machine-button")).to_be_hidden()
     expect(cell(page, "recorded")).to_have_text(f"{values(H200)['median']:.4g}")
 
 
-def test_without_script_the_default_stands(open_context: Callable[..., BrowserContext], site: str) -> None:
+def test_without_script_the_default_stands(open_context, site):
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + HERE)
     expect(page.locator(".tw-machine")).to_be_hidden()
     expect(number(page)).to_have_text(time(H100))
 
 
-def test_on_a_phone_the_menu_fits(open_context: Callable[..., BrowserContext], site: str, axe: str) -> None:
+def test_on_a_phone_the_menu_fits(open_context, site, axe):
     page = open_context(viewport={"width": 360, "height": 740}, color_scheme="dark").new_page()
     page.goto(site + HERE)
     page.locator(".tw-machine-button").click()
     for part in (page.locator(".tw-machine-button"), page.get_by_role("menu")):
         box = part.bounding_box()
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
-    page.evaluate(axe)
-    check = "part => axe.run(part).then((found) => found.violations.map((one) => one.id + one.help))"
-    assert page.evaluate(check, ".tw-machine") == []
+    assert axe_faults(page, axe, ".tw-machine") == []

@@ -1,11 +1,8 @@
 """Recorded numbers and where they were taken, by mouse, keyboard and touch; tables that sort and filter."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from itertools import pairwise
 
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .conftest import laid_out
 
@@ -43,7 +40,7 @@ def provenance_box(page: Page) -> None:
     expect(box.locator("a[data-record-file]")).to_be_visible()
 
 
-def test_pointing_at_a_number_in_a_sentence_shows_where_it_was_born(page: Page, site: str) -> None:
+def test_pointing_at_a_number_in_a_sentence_shows_where_it_was_born(page, site):
     page.goto(site + LESSON)
     number = page.locator("p a[data-provenance][data-spread]").first
     number.scroll_into_view_if_needed()
@@ -56,9 +53,7 @@ def test_pointing_at_a_number_in_a_sentence_shows_where_it_was_born(page: Page, 
     expect(page.locator(".tw-provenance-box")).to_be_hidden()
 
 
-def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
-    page: Page, site: str
-) -> None:
+def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(page, site):
     page.goto(site + LESSON)
     number = page.locator("p a[data-provenance][data-spread]").first
     number.scroll_into_view_if_needed()
@@ -78,9 +73,7 @@ def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
     expect(number).to_be_focused()
 
 
-def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(open_context, site):
     page = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     page.goto(site + LESSON)
     laid_out(page)
@@ -97,9 +90,7 @@ def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(
     expect(page.locator(".tw-provenance-box")).to_be_hidden()
 
 
-def test_without_scripts_a_number_leads_to_the_list_of_its_facts(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_without_scripts_a_number_leads_to_the_list_of_its_facts(open_context, site):
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + LESSON)
     for target in set(attributes(page.locator("a[data-provenance]"), "href")):
@@ -121,7 +112,7 @@ def test_without_scripts_a_number_leads_to_the_list_of_its_facts(
     page.wait_for_url(site + ALL)
 
 
-def test_headings_sort_by_number_with_empty_cells_last(page: Page, site: str) -> None:
+def test_headings_sort_by_number_with_empty_cells_last(page, site):
     page.goto(site + ALL)
     table = page.locator("table.tw-sortable").first
     expect(page.locator(LESSONS).first).not_to_have_value("")
@@ -164,7 +155,7 @@ def test_headings_sort_by_number_with_empty_cells_last(page: Page, site: str) ->
     assert len([1 for one, other in pairwise(order) if one != other]) == len(set(order)) - 1
 
 
-def test_a_heading_sorts_all_lessons_also_those_that_were_not_fetched(page: Page, site: str) -> None:
+def test_a_heading_sorts_all_lessons_also_those_that_were_not_fetched(page, site):
     page.goto(site + ALL)
     table = page.locator("table.tw-sortable").first
     every_lesson(page)
@@ -177,7 +168,7 @@ def test_a_heading_sorts_all_lessons_also_those_that_were_not_fetched(page: Page
     assert len(set(attributes(table.locator(SHOWN), "data-lesson"))) > 20
 
 
-def test_rows_can_be_chosen_by_lesson_and_device(page: Page, site: str) -> None:
+def test_rows_can_be_chosen_by_lesson_and_device(page, site):
     page.goto(site + ALL)
     filters = page.locator(".tw-filters:not(.tw-search)").first
     every_lesson(page)
@@ -206,7 +197,7 @@ def test_rows_can_be_chosen_by_lesson_and_device(page: Page, site: str) -> None:
     expect(filters.get_by_role("status")).to_have_text(f"{every} rows")
 
 
-def test_on_paper_no_lesson_is_folded(page: Page, site: str) -> None:
+def test_on_paper_no_lesson_is_folded(page, site):
     page.goto(site + ALL)
     table = page.locator("table.tw-sortable").first
     every_lesson(page)
@@ -216,7 +207,7 @@ def test_on_paper_no_lesson_is_folded(page: Page, site: str) -> None:
     assert page.locator(".tw-all-rows").first.evaluate("it => it.scrollHeight - it.clientHeight") <= 1
 
 
-def test_an_address_opens_the_lesson_of_its_experiment(page: Page, site: str) -> None:
+def test_an_address_opens_the_lesson_of_its_experiment(page, site):
     wanted = "two_ways"
     page.goto(f"{site}{ALL}#{wanted}")
     row = page.locator(f"tr#{wanted}")
@@ -229,9 +220,7 @@ def test_an_address_opens_the_lesson_of_its_experiment(page: Page, site: str) ->
     expect(row).to_be_visible()
 
 
-def test_on_a_phone_name_and_time_are_in_sight_and_names_stay_when_the_table_is_scrolled(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_on_a_phone_name_and_time_are_in_sight_and_names_stay_when_the_table_is_scrolled(open_context, site):
     page = open_context(viewport={"width": 360, "height": 900}).new_page()
     page.goto(site + ALL)
     box = page.locator(".tw-all-rows").first
@@ -251,7 +240,7 @@ def test_on_a_phone_name_and_time_are_in_sight_and_names_stay_when_the_table_is_
     assert abs(head["y"] - place["y"]) <= 1
 
 
-def test_a_row_opens_its_facts_by_keyboard_and_leads_to_its_record(page: Page, site: str) -> None:
+def test_a_row_opens_its_facts_by_keyboard_and_leads_to_its_record(page, site):
     page.goto(site + ALL)
     row = page.locator(SHOWN).first
     row.locator("summary").focus()

@@ -1,13 +1,10 @@
 """Every run that a built lesson offers: at its start, least and most sizes, with each kernel, and stepped."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Page
 
 from tests.sweeps import SIMULATOR
 
@@ -85,9 +82,7 @@ def runs(page: Page) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "lesson", [pytest.param(one, marks=pytest.mark.sweep(f"{one}.py")) for one in LESSONS]
 )
-def test_every_run_of_a_lesson_answers_at_all_ends_and_is_stepped(
-    lesson: str, site: str, open_context: Callable[..., BrowserContext]
-) -> None:
+def test_every_run_of_a_lesson_answers_at_all_ends_and_is_stepped(lesson, site, open_context):
     page = open_context(viewport={"width": 390, "height": 844}).new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))

@@ -1,21 +1,17 @@
 """Every page opens cleanly: no error, no other host, nothing wider than a phone, little to fetch."""
 
-from __future__ import annotations
-
 import gzip
-from collections.abc import Callable
-from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Page, Response, expect
+from playwright.sync_api import Response, expect
 
-from .conftest import Faults, search_for
+from .conftest import search_for
 
 LESSONS = ["lessons/kernels/first_kernel/", "lessons/kernels/grids/", "lessons/kernels/serial_attention/"]
 FIRST_VISIT_BYTES = 180_000
 """What it takes and a fifth more: the one budget of bytes, for page, styles, scripts and fonts."""
 
 
-def test_a_first_visit_fetches_little_before_a_figure_comes_near(page: Page, site: str) -> None:
+def test_a_first_visit_fetches_little_before_a_figure_comes_near(page, site):
     answers: list[Response] = []
     page.on("response", lambda answer: answers.append(answer))  # noqa: PLW0108 - Playwright marks what it is given
     page.goto(site + LESSONS[1])
@@ -28,9 +24,7 @@ def test_a_first_visit_fetches_little_before_a_figure_comes_near(page: Page, sit
     assert not [name for name in sizes if "search" in name]
 
 
-def test_search_is_fetched_when_the_field_is_used_and_then_finds(
-    page: Page, site: str, faults: Faults
-) -> None:
+def test_search_is_fetched_when_the_field_is_used_and_then_finds(page, site, faults):
     page.goto(site + LESSONS[0])
     page.wait_for_load_state("networkidle")
     assert not [url for url in faults.requests if "search_index" in url or "workers/search" in url]
@@ -40,14 +34,14 @@ def test_search_is_fetched_when_the_field_is_used_and_then_finds(
     assert page.locator(".md-search-result__item").count() >= 2
 
 
-def test_a_missing_page_shows_the_way(built: Path, page: Page, site: str) -> None:
+def test_a_missing_page_shows_the_way(built, page, site):
     assert (built / "404.html").is_file()
     page.goto(site + "404.html")
     assert page.locator("article h1").inner_text() == "No page here"
     assert page.locator("article a").first.is_visible()
 
 
-def test_back_to_top_covers_no_link_of_the_footer(page: Page, site: str) -> None:
+def test_back_to_top_covers_no_link_of_the_footer(page, site):
     page.goto(site + LESSONS[1])
     page.evaluate("window.scrollTo({ top: document.documentElement.scrollHeight, behavior: 'instant' })")
     page.mouse.move(720, 400)
@@ -64,7 +58,7 @@ def test_back_to_top_covers_no_link_of_the_footer(page: Page, site: str) -> None
     page.wait_for_function("scrollY === 0")
 
 
-def test_contents_follow_and_fold_also_by_keyboard(page: Page, site: str) -> None:
+def test_contents_follow_and_fold_also_by_keyboard(page, site):
     page.goto(site + LESSONS[0])
     contents = page.locator(".md-sidebar--primary .tw-contents")
     links = contents.get_by_role("link")
@@ -81,9 +75,7 @@ def test_contents_follow_and_fold_also_by_keyboard(page: Page, site: str) -> Non
     expect(links.first).to_be_visible()
 
 
-def test_in_a_phones_drawer_the_contents_are_whole(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_in_a_phones_drawer_the_contents_are_whole(open_context, site):
     page = open_context(viewport={"width": 360, "height": 500}, reduced_motion="reduce").new_page()
     page.goto(site + LESSONS[0])
     page.locator("label[for=__drawer].md-header__button").click()
@@ -96,7 +88,7 @@ def test_in_a_phones_drawer_the_contents_are_whole(
     expect(last).to_have_count(0)  # nobody steps through what is closed
 
 
-def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_runs(page: Page, site: str) -> None:
+def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_runs(page, site):
     page.goto(site)
     run = page.locator(".tw-hero-figure .tw-try")
     expect(run.get_by_label("block", exact=True)).to_be_in_viewport(ratio=1)
@@ -105,9 +97,7 @@ def test_the_front_pages_first_screen_has_the_ladder_and_a_kernel_that_runs(page
     expect(page.locator(".tw-ladder-library b")).to_be_in_viewport(ratio=1)
 
 
-def test_a_phones_first_screen_has_a_kernel_whose_sectors_and_hazard_move(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_a_phones_first_screen_has_a_kernel_whose_sectors_and_hazard_move(open_context, site):
     page = open_context(viewport={"width": 390, "height": 844}).new_page()
     page.goto(site)
     run = page.locator(".tw-hero-figure .tw-try")
@@ -125,9 +115,7 @@ def test_a_phones_first_screen_has_a_kernel_whose_sectors_and_hazard_move(
     expect(run.locator(".tw-run")).to_be_hidden()
 
 
-def test_a_phones_visitor_finds_the_ladders_shape_below(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_a_phones_visitor_finds_the_ladders_shape_below(open_context, site):
     page = open_context(viewport={"width": 390, "height": 844}).new_page()
     page.goto(site)
     sketch = page.locator(".tw-ladder-sketch").first
@@ -140,7 +128,7 @@ def test_a_phones_visitor_finds_the_ladders_shape_below(
     expect(page.locator(".tw-ladder .tw-figure-title").first).to_be_in_viewport()
 
 
-def test_the_front_page_has_margins_and_no_scrolling_sideways_at_any_width(page: Page, site: str) -> None:
+def test_the_front_page_has_margins_and_no_scrolling_sideways_at_any_width(page, site):
     page.goto(site)
     for width in (360, 390, 800, 1100, 1240, 1440, 1920):
         page.set_viewport_size({"width": width, "height": 900})
@@ -161,7 +149,7 @@ def test_the_front_page_has_margins_and_no_scrolling_sideways_at_any_width(page:
         assert max(rates) <= (figure["x"] if figure["x"] > 100 else width), width
 
 
-def test_pages_about_the_course_are_folded_in_the_navigation(page: Page, site: str) -> None:
+def test_pages_about_the_course_are_folded_in_the_navigation(page, site):
     page.goto(site + LESSONS[0])
     links = page.locator(".md-sidebar--primary a:visible")
     for name in ("How we measure", "Questions", "Licences"):

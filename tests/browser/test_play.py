@@ -1,7 +1,5 @@
 """The Playground: a reader pastes a kernel, edits it, changes its launch and shares it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -13,12 +11,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import synthetic
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.sweeps import SIMULATOR
 from tilewise import HazardError, Kernel
@@ -29,8 +27,8 @@ from tilewise.site.frontend import build_assets
 from tilewise.site.play.examples import examples
 from tilewise.site.play.server import PlayServer
 
-from .conftest import FIGURES, ROOT, Faults
-from .test_try import drag
+from .conftest import FIGURES, ROOT, axe_faults, must_pass_axe, policy
+from .test_try import drag, totals, wanted
 
 pytestmark = [
     FIGURES,
@@ -69,32 +67,14 @@ __global__ void endless(int* x) {
 
 
 @pytest.fixture(scope="module")
-def server(chromium: str) -> Iterator[PlayServer]:
+def address(chromium: str) -> Iterator[str]:
+    """The Playground of ``tilewise play``."""
     made = PlayServer(build_assets(ROOT), 0)
     examples()
     threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
+    yield made.address
     made.shutdown()
     made.server_close()
-
-
-@pytest.fixture
-def opened(open_context: Callable[..., BrowserContext], server: PlayServer) -> Iterator[Callable[..., Page]]:
-    """``opened(width, at)`` is the Playground of ``tilewise play``; a fault of its own fails the test."""
-    faults = Faults(server.address)
-
-    def open_one(width: int = 1440, at: str = "", **options: object) -> Page:
-        context = open_context(viewport={"width": width, "height": 900}, **options)
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page = context.new_page()
-        faults.watch(page)
-        page.goto(server.address + at)
-        expect(page.locator(".tw-play-panel")).to_be_visible()
-        return page
-
-    yield open_one
-    assert faults.console == []
-    assert faults.elsewhere == []
 
 
 def editor(page: Page, name: str = "CUDA text") -> Locator:
@@ -107,14 +87,6 @@ def paste(page: Page, text: str, name: str = "CUDA text") -> None:
     page.keyboard.press("Control+A")
     page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
     page.keyboard.press("Control+V")
-
-
-def totals(page: Page) -> list[str]:
-    return page.locator(".tw-run tfoot tr").first.locator("td.tw-right").all_inner_texts()
-
-
-def wanted(run: Run) -> list[str]:
-    return [str(cell.text) for cell in run.as_output().total.cells]
 
 
 def native(text: str, name: str, sizes: dict[str, float], grid: int, block: int) -> Run:
@@ -135,13 +107,13 @@ def title(page: Page) -> Locator:
     return page.locator(".tw-run-title")
 
 
-def test_a_kernel_is_pasted_picked_and_run(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_a_kernel_is_pasted_picked_and_run(open_page):
+    page = open_page()
     paste(page, PASTED)
     page.get_by_label("kernel", exact=True).select_option("scale")
     expect(title(page)).to_contain_text("scale<<<4, 256>>> in your browser")
     sizes = {"x.length": 1024, "y.length": 1024, "n": 1024, "by": 0.5}
-    assert totals(page) == wanted(native(PASTED, "scale", sizes, 4, 256))
+    assert totals(page.locator(".tw-run")) == wanted(native(PASTED, "scale", sizes, 4, 256))
     expect(page.locator(".tw-output")).to_contain_text("three: 1024")
     expect(page.get_by_label("Example")).to_have_value("")
 
@@ -156,8 +128,8 @@ def test_a_kernel_is_pasted_picked_and_run(opened: Callable[..., Page]) -> None:
     expect(page.locator(".tw-try-array")).to_contain_text("0  2  4  6  8")
 
 
-def test_without_its_guard_a_kernel_meets_a_hazard_at_a_thread(opened: Callable[..., Page]) -> None:
-    page = opened(390)
+def test_without_its_guard_a_kernel_meets_a_hazard_at_a_thread(open_page):
+    page = open_page(390)
     guarded = """\
 __global__ void more(const float* a, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -186,9 +158,9 @@ __global__ void more(const float* a, float* c, int n) {
 
 
 def test_a_pasted_kernel_is_stepped_through_and_the_steps_follow_the_launch(
-    opened: Callable[..., Page],
-) -> None:
-    page = opened(390, has_touch=True)
+    open_page,
+):
+    page = open_page(390, has_touch=True)
     paste(page, PASTED)
     page.get_by_label("kernel", exact=True).select_option("scale")
     expect(title(page)).to_contain_text("scale<<<")  # before that, the fields are those of the first kernel
@@ -208,8 +180,8 @@ def test_a_pasted_kernel_is_stepped_through_and_the_steps_follow_the_launch(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_errors_stand_at_their_lines_and_go_when_repaired(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_errors_stand_at_their_lines_and_go_when_repaired(open_page):
+    page = open_page()
     paste(page, "\n__global__ void k(int* a) {\n    a[0] = bb;\n    cc = 1;\n}\n")
     faults = page.locator(".tw-play-faults li")
     expect(faults).to_have_text(
@@ -234,8 +206,8 @@ def test_errors_stand_at_their_lines_and_go_when_repaired(opened: Callable[..., 
     expect(page.locator(".cm-lint-marker-error")).to_have_count(0)
 
 
-def test_the_keyboard_leaves_the_editor(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_the_keyboard_leaves_the_editor(open_page):
+    page = open_page()
     expect(title(page)).to_be_visible()
     editor(page).focus()
     page.keyboard.press("Tab")
@@ -243,8 +215,8 @@ def test_the_keyboard_leaves_the_editor(opened: Callable[..., Page]) -> None:
     assert "\t" not in editor(page).inner_text()
 
 
-def test_a_link_brings_text_kernel_and_launch(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_a_link_brings_text_kernel_and_launch(open_page):
+    page = open_page()
     paste(page, PASTED)
     page.get_by_label("kernel", exact=True).select_option("scale")
     expect(title(page)).to_contain_text("scale<<<")
@@ -260,18 +232,18 @@ def test_a_link_brings_text_kernel_and_launch(opened: Callable[..., Page]) -> No
     assert "#code=" in address
     assert "scale" not in address
 
-    other = opened(at=address.partition("/#")[2] and "#" + address.partition("#")[2])
+    other = open_page(at=address.partition("/#")[2] and "#" + address.partition("#")[2])
     expect(title(other)).to_contain_text("scale<<<4, 32>>>")
     expect(other.locator(".tw-try-array")).to_contain_text("1.5  2  1.5  2")
     assert other.get_by_label("n as a number").input_value() == "100"
     expect(editor(other)).to_contain_text("by * x[i]")
 
-    strange = opened(at="#code=not-a-link")
+    strange = open_page(at="#code=not-a-link")
     expect(title(strange)).to_contain_text("add<<<4, 256>>>")
 
 
-def test_fields_say_what_is_wrong_with_them(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_fields_say_what_is_wrong_with_them(open_page):
+    page = open_page()
     expect(title(page)).to_be_visible()
     refused = page.locator(".tw-try-refused")
     for label, text, said in (
@@ -292,8 +264,8 @@ def test_fields_say_what_is_wrong_with_them(opened: Callable[..., Page]) -> None
         expect(title(page)).to_be_visible()
 
 
-def test_a_launch_that_the_text_rules_out_is_refused(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_a_launch_that_the_text_rules_out_is_refused(open_page):
+    page = open_page()
     text = "__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) both(int* a) {\n"
     paste(page, text + "    if (threadIdx.x == 0) a[blockIdx.x] = 1;\n}\n")
     expect(title(page)).to_contain_text("both<<<8, 128>>>")
@@ -306,7 +278,7 @@ def test_a_launch_that_the_text_rules_out_is_refused(opened: Callable[..., Page]
     expect(refused).to_contain_text("A grid of 3 × 1 × 1 is not a whole number of clusters of 2 × 1 × 1")
 
 
-def test_the_command_opens_a_file(open_context: Callable[..., BrowserContext], tmp_path: Path) -> None:
+def test_the_command_opens_a_file(open_at, tmp_path):
     (tmp_path / "mine.cu").write_text(PASTED.replace("fill", "fill_mine"), encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "tilewise", "play", "mine.cu", "--no-browser"],
@@ -318,14 +290,10 @@ def test_the_command_opens_a_file(open_context: Callable[..., BrowserContext], t
     try:
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
         assert address
-        page = open_context().new_page()
-        faults = Faults(address[0])
-        faults.watch(page)
-        page.goto(address[0])
+        page = open_at(address[0])
         expect(page).to_have_title("mine.cu · Playground")
         expect(title(page)).to_contain_text("fill_mine<<<1, 32>>>")
         expect(editor(page)).to_contain_text("fill_mine<<<1, 32>>>(nullptr, 5);")
-        assert faults.console == faults.elsewhere == []
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
@@ -333,8 +301,8 @@ def test_the_command_opens_a_file(open_context: Callable[..., BrowserContext], t
     assert (tmp_path / "mine.cu").read_text(encoding="utf-8") == PASTED.replace("fill", "fill_mine")
 
 
-def test_an_endless_kernel_is_stopped(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_an_endless_kernel_is_stopped(open_page):
+    page = open_page()
     paste(page, ENDLESS)
     page.get_by_label("x begins with").select_option("ones")
     progress = page.locator(".tw-try-progress")
@@ -344,16 +312,13 @@ def test_an_endless_kernel_is_stopped(opened: Callable[..., Page]) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_playground_passes_axe(opened: Callable[..., Page], axe: str, scheme: str) -> None:
-    page = opened(360, color_scheme=scheme)
+def test_the_playground_passes_axe(open_page, axe, scheme):
+    page = open_page(360, color_scheme=scheme)
     expect(page.locator(".tw-hazard")).to_be_visible()
     shown = page.evaluate("document.documentElement.dataset.mdColorScheme")
     assert shown == {"light": "default", "dark": "slate"}[scheme]
-    # axe is a script of the test's own, which the page's policy would refuse
-    page.evaluate(axe)
     for _ in range(2):
-        found = page.evaluate("axe.run(document)")["violations"]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+        assert axe_faults(page, axe) == []
         paste(page, "__global__ void k(int* a) { a[0] = bb; }\n")
         expect(page.locator(".tw-play-faults")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -369,30 +334,13 @@ SITE_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">{polic
 <script src="tilewise/tilewise.js"></script></body></html>"""
 
 
-def must_pass_axe(page: Page, axe: str, inside: str) -> None:
-    """In both themes, as the site switches them."""
-    page.evaluate(axe)
-    for scheme in ("default", "slate"):
-        page.evaluate("(scheme) => (document.body.dataset.mdColorScheme = scheme)", scheme)
-        page.wait_for_timeout(500)  # colours fade into each other
-        found = page.evaluate("(inside) => axe.run(inside)", inside)["violations"]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
-
-
 def test_without_a_compiler_examples_run_and_the_page_says_how_to_edit(
-    open_context: Callable[..., BrowserContext], served: Callable[[Path], str], tmp_path: Path, axe: str
-) -> None:
-    main = (ROOT / "src/tilewise/site/web/overrides/main.html").read_text(encoding="utf-8")
-    policy = re.search(r'<meta http-equiv="Content-Security-Policy".*?>', main)
-    assert policy
+    open_at, faults, served, tmp_path, axe
+):
     (tmp_path / "tilewise").symlink_to(build_assets(ROOT))
     (tmp_path / "examples.json").write_bytes(examples())
-    (tmp_path / "index.html").write_text(SITE_PAGE.format(policy=policy[0]), encoding="utf-8")
-    address = served(tmp_path)
-    faults = Faults(address)
-    page = open_context(viewport={"width": 390, "height": 800}).new_page()
-    faults.watch(page)
-    page.goto(address)
+    (tmp_path / "index.html").write_text(SITE_PAGE.format(policy=policy()), encoding="utf-8")
+    page = open_at(served(tmp_path), 390)
     expect(page.locator(".tw-play-panel")).to_contain_text("tilewise play mine.cu")
     expect(title(page)).to_contain_text("add<<<4, 256>>>")
     expect(page.locator(".tw-hazard")).to_contain_text("thread 232 of block 3")
@@ -405,7 +353,6 @@ def test_without_a_compiler_examples_run_and_the_page_says_how_to_edit(
     expect(editor(page)).to_have_count(0)
     assert not [url for url in faults.requests if url.endswith("editor.js")]
     must_pass_axe(page, axe, ".tw-play")
-    assert faults.console == faults.elsewhere == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -483,28 +430,15 @@ def course(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     out.close()
 
 
-def test_under_make_serve_the_playground_compiles(
-    open_context: Callable[..., BrowserContext], course: str
-) -> None:
-    context = open_context()
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    faults = Faults(course)
-    faults.watch(page)
-    page.goto(f"{course}playground/")
+def test_under_make_serve_the_playground_compiles(open_at, course):
+    page = open_at(f"{course}playground/")
     expect(title(page)).to_contain_text("add<<<4, 256>>>")
     paste(page, PASTED)
     expect(title(page)).to_contain_text("fill<<<1, 32>>>")
-    assert faults.console == faults.elsewhere == []
 
 
-def test_under_make_serve_a_panels_kernel_is_edited_in_place(
-    open_context: Callable[..., BrowserContext], course: str, axe: str
-) -> None:
-    page = open_context(viewport={"width": 390, "height": 900}).new_page()
-    faults = Faults(course)
-    faults.watch(page)
-    page.goto(f"{course}lessons/part_1/lesson_01/")
+def test_under_make_serve_a_panels_kernel_is_edited_in_place(open_at, faults, course, axe):
+    page = open_at(f"{course}lessons/part_1/lesson_01/", 390)
     panel = page.locator(".tw-try")
     expect(panel).to_be_visible(timeout=60_000)
     assert not [url for url in faults.requests if url.endswith(("editor.js", "edit.js"))]
@@ -533,5 +467,4 @@ def test_under_make_serve_a_panels_kernel_is_edited_in_place(
     expect(panel.locator(".tw-play-faults")).to_contain_text("This panel passes a, c, n to add_one.")
     panel.get_by_role("button", name="Edit").click()
     expect(text).to_be_hidden()
-    assert faults.console == faults.elsewhere == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

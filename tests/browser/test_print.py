@@ -1,9 +1,5 @@
 """Paper, and a browser without script: nothing is folded away, no figure is an empty box, nothing is lost."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
@@ -25,9 +21,7 @@ def unprinted(page: Page) -> list[str]:
     return [text[:60] for box, text in boxes if text.strip() and (box is None or box["height"] < 1)]
 
 
-def test_without_script_paper_has_every_fold_every_tab_and_figures_as_text(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_without_script_paper_has_every_fold_every_tab_and_figures_as_text(open_context, site):
     page = on_paper(open_context(java_script_enabled=False), site + LESSONS[1])
     assert page.locator("article details").count() >= 3
     assert unprinted(page) == []
@@ -41,9 +35,7 @@ def test_without_script_paper_has_every_fold_every_tab_and_figures_as_text(
 
 
 @pytest.mark.parametrize("path", [LESSONS[1], "", "reference/"])
-def test_without_script_every_page_can_be_read_and_left(
-    open_context: Callable[..., BrowserContext], site: str, path: str
-) -> None:
+def test_without_script_every_page_can_be_read_and_left(open_context, site, path):
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + path)
     assert page.locator("article h1").is_visible()
@@ -53,9 +45,7 @@ def test_without_script_every_page_can_be_read_and_left(
     assert page.locator(".tw-feedback textarea:visible").count() == 0, "a box that does nothing"
 
 
-def test_paper_leaves_out_what_only_works_on_a_screen(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_paper_leaves_out_what_only_works_on_a_screen(open_context, site):
     page = on_paper(open_context(), site + LESSONS[0])
     for part in (".md-header", ".md-sidebar", ".md-search", ".tw-downloads", ".md-clipboard"):
         assert all(not one.is_visible() for one in page.locator(part).all()), part

@@ -1,7 +1,5 @@
 """Progress through the course: marked by the reader, shown where lessons are listed, cleared by a click."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import Page, expect
@@ -13,7 +11,7 @@ def kept(page: Page) -> object:
     return page.evaluate("JSON.parse(localStorage.getItem('tilewise:read'))")
 
 
-def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page: Page, site: str) -> None:
+def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page, site):
     page.goto(site + GRIDS)
     button = page.locator(".tw-finish button")
     assert kept(page) is None
@@ -30,7 +28,7 @@ def test_a_lesson_is_marked_at_its_end_and_shown_on_the_front_page(page: Page, s
     assert kept(page) is None
 
 
-def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page: Page, site: str) -> None:
+def test_the_mark_can_be_taken_back_and_follows_instant_navigation(page, site):
     page.goto(site + GRIDS)
     button = page.locator(".tw-finish button")
     button.click()

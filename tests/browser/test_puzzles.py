@@ -1,17 +1,9 @@
 """Pages of puzzles: hints and solutions stay folded, without scripts too."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from playwright.sync_api import BrowserContext
-
 PUZZLES = "lessons/memory/puzzles/"
 
 
-def test_hints_and_solutions_are_folded_without_scripts(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_hints_and_solutions_are_folded_without_scripts(open_context, site):
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + PUZZLES)
     for puzzle in page.locator(".exercise.puzzle").all():

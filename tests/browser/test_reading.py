@@ -1,13 +1,10 @@
 """What a reader does on a page: tabs, folds, copying, notes, themes, print; also without script."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 ROOT = Path(__file__).parent.parent.parent
 FIRST, GRIDS, SERIAL = (f"lessons/kernels/{name}/" for name in ("first_kernel", "grids", "serial_attention"))
@@ -32,7 +29,7 @@ def tab(page: Page, name: str) -> Locator:
     return page.locator(".tabbed-labels > label", has_text=re.compile(f"^{re.escape(name)}$")).first
 
 
-def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -> None:
+def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page, site):
     page.goto(site + FIRST)
     assert chosen_tabs(page) == {"CUDA C"}
     tab(page, "Pseudocode").click()
@@ -43,9 +40,7 @@ def test_a_chosen_tab_is_chosen_on_every_page_and_visit(page: Page, site: str) -
     assert chosen_tabs(page) == {"Pseudocode"}
 
 
-def test_the_kernel_and_its_pseudocode_stand_beside_each_other_where_there_is_room(
-    page: Page, site: str
-) -> None:
+def test_the_kernel_and_its_pseudocode_stand_beside_each_other_where_there_is_room(page, site):
     page.goto(site + FIRST)
     blocks = page.locator(".tabbed-set").first.locator(".tabbed-content > .tabbed-block")
     expect(blocks.nth(1)).to_be_visible()
@@ -63,7 +58,7 @@ def test_the_kernel_and_its_pseudocode_stand_beside_each_other_where_there_is_ro
 
 
 @pytest.mark.parametrize("width", [1440, 1240, 1024])
-def test_no_name_of_a_tab_is_cut_on_a_screen(page: Page, site: str, width: int) -> None:
+def test_no_name_of_a_tab_is_cut_on_a_screen(page, site, width):
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(site + "lessons/toolbox/front_ends/")
     names = page.locator(".tabbed-labels")
@@ -72,7 +67,7 @@ def test_no_name_of_a_tab_is_cut_on_a_screen(page: Page, site: str, width: int) 
     assert names.evaluate_all("all => all.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
 
 
-def test_the_folds_under_an_output_are_one_line_and_open_in_place(page: Page, site: str) -> None:
+def test_the_folds_under_an_output_are_one_line_and_open_in_place(page, site):
     page.goto(site + FIRST)
     line = page.locator("article .tw-measurement > .tw-folds:has(> details:nth-child(3))").first
     summaries = line.locator("> details > summary")
@@ -92,7 +87,7 @@ def test_the_folds_under_an_output_are_one_line_and_open_in_place(page: Page, si
     assert inside and inside["y"] > tops()[0]
 
 
-def test_the_checks_of_a_page_are_one_badge_that_opens_their_list(page: Page, site: str) -> None:
+def test_the_checks_of_a_page_are_one_badge_that_opens_their_list(page, site):
     page.goto(site + FIRST)
     badge = page.locator("article details.tw-checks")
     checks = badge.locator("ul").first.locator("li")
@@ -106,7 +101,7 @@ def test_the_checks_of_a_page_are_one_badge_that_opens_their_list(page: Page, si
     page.wait_for_function("location.hash && document.querySelector(location.hash).matches('h2, h3')")
 
 
-def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str) -> None:
+def test_folds_are_closed_and_open_by_click_and_by_key(page, site):
     page.goto(site + FIRST)
     folds = page.locator("article details.code")
     assert folds.count() >= 3
@@ -118,7 +113,7 @@ def test_folds_are_closed_and_open_by_click_and_by_key(page: Page, site: str) ->
     expect(folds.nth(1)).to_have_js_property("open", True)
 
 
-def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
+def test_a_link_to_a_term_opens_its_definition(page, site):
     page.goto(site + FIRST)
     link = page.locator("article a.tw-term").first
     target = link.get_attribute("href").partition("#")[2]
@@ -129,7 +124,7 @@ def test_a_link_to_a_term_opens_its_definition(page: Page, site: str) -> None:
     expect(page.locator(f'[id="{target}"]')).to_be_in_viewport()
 
 
-def test_an_address_that_points_into_a_fold_opens_it(page: Page, site: str) -> None:
+def test_an_address_that_points_into_a_fold_opens_it(page, site):
     page.goto(site + FIRST)
     target = page.locator("article details.tw-provenance dl.tw-provenance-list").last.get_attribute("id")
     page.goto("about:blank")
@@ -139,7 +134,7 @@ def test_an_address_that_points_into_a_fold_opens_it(page: Page, site: str) -> N
     expect(page.locator(f'[id="{target}"]')).to_be_in_viewport()
 
 
-def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext], site: str) -> None:
+def test_copy_takes_the_source_alone(open_context, site):
     context = open_context(permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
     page.goto(site + FIRST)
@@ -156,9 +151,7 @@ def test_copy_takes_the_source_alone(open_context: Callable[..., BrowserContext]
     assert copied.rstrip().endswith("}")
 
 
-def test_copied_formulas_are_the_tex_that_was_written(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_copied_formulas_are_the_tex_that_was_written(open_context, site):
     page = open_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
     page.goto(site + SERIAL)
     lesson = (ROOT / "lessons" / "kernels" / "serial_attention.py").read_text()
@@ -182,9 +175,7 @@ def test_copied_formulas_are_the_tex_that_was_written(
     assert words[:60] in re.sub(r"\s*\n# ", " ", lesson)
 
 
-def test_light_and_dark_differ_and_the_choice_lasts(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_light_and_dark_differ_and_the_choice_lasts(open_context, site):
     page = open_context(color_scheme="light").new_page()
     page.goto(site + FIRST)
     paper = "getComputedStyle(document.body).backgroundColor"
@@ -212,7 +203,7 @@ def boxes(page: Page) -> list[dict[str, float]]:
     )
 
 
-def test_notes_stand_in_the_margin_of_a_wide_screen(page: Page, site: str) -> None:
+def test_notes_stand_in_the_margin_of_a_wide_screen(page, site):
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(300)
@@ -227,9 +218,7 @@ def test_notes_stand_in_the_margin_of_a_wide_screen(page: Page, site: str) -> No
         free = note["bottom"]
 
 
-def test_note_and_mark_lead_to_each_other_by_keyboard(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_note_and_mark_lead_to_each_other_by_keyboard(open_context, site):
     page = open_context(viewport={"width": 400, "height": 900}).new_page()
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
@@ -250,7 +239,7 @@ def test_note_and_mark_lead_to_each_other_by_keyboard(
     page.wait_for_function("location.hash.startsWith('#fnref')")
 
 
-def test_print_opens_folds_and_shows_every_tab(page: Page, site: str) -> None:
+def test_print_opens_folds_and_shows_every_tab(page, site):
     page.goto(site + FIRST)
     page.wait_for_load_state("networkidle")
     page.locator("article details.code summary").first.click()
@@ -287,9 +276,7 @@ SOFTMAX = {
 }
 
 
-def test_a_region_is_reached_by_key_and_enter_turns_to_its_lines_in_the_other_tab(
-    page: Page, site: str
-) -> None:
+def test_a_region_is_reached_by_key_and_enter_turns_to_its_lines_in_the_other_tab(page, site):
     page.set_viewport_size({"width": 1000, "height": 900})  # too narrow for both tabs at once
     page.goto(site + SERIAL)
     page.wait_for_load_state("networkidle")

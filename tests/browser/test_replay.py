@@ -1,7 +1,5 @@
 """The machine in WebAssembly gives what the native one gives: outputs, counts, hazards, steps, accesses."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -74,12 +72,12 @@ def replayed(
     [pytest.param(one, marks=pytest.mark.sweep(one), id=one.removeprefix("lessons/")) for one in LESSONS],
 )
 def test_a_lessons_launches_are_the_same_in_the_browser(
-    browser: Browser,
-    served: Callable[[Path], str],
-    tmp_path: Path,
-    lesson: str,
-    record_property: Callable[[str, object], None],
-) -> None:
+    browser,
+    served,
+    tmp_path,
+    lesson,
+    record_property,
+):
     found = replayed(browser, served, tmp_path, lesson)
     record_property("launches", len(found))
     print(f"{lesson}: {len(found)} launches, {sum(bool(one['stepped']) for one in found)} stepped")
@@ -89,25 +87,19 @@ def test_a_lessons_launches_are_the_same_in_the_browser(
 @pytest.mark.parametrize(
     "tests", [pytest.param(one, marks=pytest.mark.sweep(one), id=Path(one).stem) for one in TESTS]
 )
-def test_the_launches_of_the_simulators_tests_are_the_same_in_the_browser(
-    browser: Browser, served: Callable[[Path], str], tmp_path: Path, tests: str
-) -> None:
+def test_the_launches_of_the_simulators_tests_are_the_same_in_the_browser(browser, served, tmp_path, tests):
     found = replayed(browser, served, tmp_path, "pytest", tests, "-q", "--all")
     print(f"{tests}: {len(found)} launches, {sum(bool(one['stepped']) for one in found)} stepped")
     assert [one for one in found if one["faults"]] == []
 
 
-def test_stepped_figures_of_all_kinds_of_accesses_are_the_same_in_the_browser(
-    browser: Browser, served: Callable[[Path], str], tmp_path: Path
-) -> None:
+def test_stepped_figures_of_all_kinds_of_accesses_are_the_same_in_the_browser(browser, served, tmp_path):
     found = replayed(browser, served, tmp_path, "tests/browser/traced.py")
     assert [one["stepped"] for one in found] == [True] * 22
     assert [one for one in found if one["faults"]] == []
 
 
-def test_arithmetic_is_the_same_in_the_browser(
-    browser: Browser, served: Callable[[Path], str], tmp_path: Path
-) -> None:
+def test_arithmetic_is_the_same_in_the_browser(browser, served, tmp_path):
     found = replayed(browser, served, tmp_path, "tests/browser/arithmetic.py")
     assert [one["kernel"] for one in found] == ["directed"] * 6 + ["functions", "say"]
     assert [one for one in found if one["faults"]] == []

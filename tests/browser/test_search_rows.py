@@ -1,11 +1,8 @@
 """Rows of records: searched, chosen by lesson, reachable without a script; points that say their names."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import expect
 
 KERNELS = "what-the-kernels-take/"
 ALL = "measurements/"
@@ -13,9 +10,7 @@ ROOFLINE = "all-kernels/"
 ROWS = "tbody tr:visible:not(.tw-group)"
 
 
-def test_typing_leaves_the_kernels_that_have_every_word_and_clearing_brings_back_what_was_open(
-    page: Page, site: str
-) -> None:
+def test_typing_leaves_the_kernels_that_have_every_word_and_clearing_brings_back_what_was_open(page, site):
     page.goto(site + KERNELS)
     place = page.locator("[data-search=kernels]")
     field = place.get_by_role("searchbox", name="Search kernels")
@@ -38,7 +33,7 @@ def test_typing_leaves_the_kernels_that_have_every_word_and_clearing_brings_back
     assert place.locator("details").first.get_attribute("open") is not None
 
 
-def test_a_lesson_can_be_chosen_by_keyboard_and_narrows_the_search(page: Page, site: str) -> None:
+def test_a_lesson_can_be_chosen_by_keyboard_and_narrows_the_search(page, site):
     page.goto(site + KERNELS)
     place = page.locator("[data-search=kernels]")
     select = place.get_by_label("Rows by lesson")
@@ -54,7 +49,7 @@ def test_a_lesson_can_be_chosen_by_keyboard_and_narrows_the_search(page: Page, s
     assert page.evaluate("document.documentElement.scrollHeight") < 8000
 
 
-def test_the_measurements_show_one_lesson_until_a_search_goes_through_all(page: Page, site: str) -> None:
+def test_the_measurements_show_one_lesson_until_a_search_goes_through_all(page, site):
     page.goto(site + ALL)
     place = page.locator("[data-search=measurements]")
     select = place.get_by_label("Rows by lesson")
@@ -73,9 +68,7 @@ def test_the_measurements_show_one_lesson_until_a_search_goes_through_all(page: 
     assert place.locator("tbody[data-group]:visible").count() == 1
 
 
-def test_without_a_script_every_kernel_is_a_fold_away(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_without_a_script_every_kernel_is_a_fold_away(open_context, site):
     page = open_context(java_script_enabled=False).new_page()
     page.goto(site + KERNELS)
     place = page.locator("[data-search=kernels]")
@@ -93,7 +86,7 @@ def test_without_a_script_every_kernel_is_a_fold_away(
     assert folds.filter(has=page.locator("tbody tr, .tw-later a[href]")).count() == folds.count()
 
 
-def test_on_a_phone_field_and_choice_fit(open_context: Callable[..., BrowserContext], site: str) -> None:
+def test_on_a_phone_field_and_choice_fit(open_context, site):
     page = open_context(viewport={"width": 360, "height": 740}).new_page()
     for where in (KERNELS, ALL):
         page.goto(site + where)
@@ -104,9 +97,7 @@ def test_on_a_phone_field_and_choice_fit(open_context: Callable[..., BrowserCont
             assert box["x"] + box["width"] <= 360
 
 
-def test_a_point_under_the_roof_says_which_kernel_it_is_by_mouse_and_by_tap(
-    open_context: Callable[..., BrowserContext], page: Page, site: str
-) -> None:
+def test_a_point_under_the_roof_says_which_kernel_it_is_by_mouse_and_by_tap(open_context, page, site):
     phone = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     for one in (page, phone):
         one.goto(site + ROOFLINE)

@@ -1,7 +1,5 @@
 """A puzzle is solved where it stands: chosen or written, judged as the command judges, and kept."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -11,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.puzzles.test_puzzles import shown
 from tests.puzzles.test_wrong_answers import HERE as WRONG
@@ -32,7 +30,7 @@ from tilewise.site.frontend import build_assets
 from tilewise.site.play.page import compiler_meta
 from tilewise.site.play.server import PlayServer
 
-from .conftest import ROOT, Faults
+from .conftest import ROOT
 from .test_play import paste
 
 PAGE = """<!doctype html><title>…</title><link rel="icon" href="data:,">
@@ -94,9 +92,7 @@ def judging_page(served: Callable[[Path], str], tmp_path_factory: pytest.TempPat
         for name in NAMES
     ],
 )
-def test_the_page_says_of_every_answer_what_the_command_says(
-    browser: Browser, judging_page: str, name: str
-) -> None:
+def test_the_page_says_of_every_answer_what_the_command_says(browser, judging_page, name):
     puzzle, told = named(name), said(name)
     data = page_data(puzzle)
     wanted, answers = {}, []
@@ -183,25 +179,16 @@ def compiling_server(
 
 
 @pytest.fixture
-def opened(open_context: Callable[..., BrowserContext]) -> Iterator[Callable[..., Page]]:
+def opened(open_at: Callable[..., Page]) -> Callable[..., Page]:
     """``opened(address, width)`` is a page with its puzzle open; a fault of its own fails the test."""
-    found: list[Faults] = []
 
     def open_one(address: str, width: int = 1440, **options: object) -> Page:
-        context = open_context(viewport={"width": width, "height": 844}, **options)
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page = context.new_page()
-        found.append(Faults(address))
-        found[-1].watch(page)
-        page.goto(address)
+        page = open_at(address, width, **options)
         page.get_by_role("button", name="Solve it here").click()
         expect(page.get_by_role("button", name="Check")).to_be_visible(timeout=20_000)
         return page
 
-    yield open_one
-    for faults in found:
-        assert faults.console == []
-        assert faults.elsewhere == []
+    return open_one
 
 
 def choose(page: Page, *texts: str) -> None:
@@ -218,13 +205,8 @@ def verdict(page: Page) -> Locator:
 INDEX, FORMULA = "blockIdx.x * blockDim.x + threadIdx.x", "2.0f * a[i] + b[i]"
 
 
-def test_nothing_of_a_puzzle_is_fetched_before_it_is_opened(
-    open_context: Callable[..., BrowserContext], static_site: str
-) -> None:
-    page = open_context().new_page()
-    faults = Faults(static_site)
-    faults.watch(page)
-    page.goto(static_site)
+def test_nothing_of_a_puzzle_is_fetched_before_it_is_opened(open_at, faults, static_site):
+    page = open_at(static_site)
     expect(page.get_by_role("button", name="Solve it here")).to_be_visible()
     page.wait_for_timeout(500)
     assert not [
@@ -232,9 +214,7 @@ def test_nothing_of_a_puzzle_is_fetched_before_it_is_opened(
     ]
 
 
-def test_a_puzzle_is_solved_wrong_and_then_right_on_a_phone(
-    opened: Callable[..., Page], static_site: str
-) -> None:
+def test_a_puzzle_is_solved_wrong_and_then_right_on_a_phone(opened, static_site):
     page = opened(static_site, 390, has_touch=True)
     check = page.get_by_role("button", name="Check")
     check.tap()
@@ -265,9 +245,7 @@ def test_a_puzzle_is_solved_wrong_and_then_right_on_a_phone(
     expect(chosen).to_have_text([INDEX, "i < n", FORMULA])
 
 
-def test_a_puzzle_is_solved_by_keyboard_and_hints_open_one_by_one(
-    opened: Callable[..., Page], static_site: str
-) -> None:
+def test_a_puzzle_is_solved_by_keyboard_and_hints_open_one_by_one(opened, static_site):
     page = opened(static_site)
     page.get_by_role("combobox", name="Blank 1 of 3").focus()
     for text in (INDEX, "i < n", FORMULA):
@@ -286,9 +264,7 @@ def test_a_puzzle_is_solved_by_keyboard_and_hints_open_one_by_one(
     expect(page.locator(".tw-solve-code select option:checked")).to_have_text(["choose …"] * 3)
 
 
-def test_a_wrong_answer_is_stepped_through_at_the_size_that_fails(
-    opened: Callable[..., Page], static_site: str
-) -> None:
+def test_a_wrong_answer_is_stepped_through_at_the_size_that_fails(opened, static_site):
     page = opened(static_site)
     choose(page, INDEX, "threadIdx.x < n", FORMULA)
     page.get_by_role("button", name="Check").click()
@@ -299,7 +275,7 @@ def test_a_wrong_answer_is_stepped_through_at_the_size_that_fails(
     expect(page.locator(".tw-figure")).to_have_count(0)
 
 
-def test_judging_can_be_stopped(opened: Callable[..., Page], static_site: str) -> None:
+def test_judging_can_be_stopped(opened, static_site):
     page = opened(static_site, 390, has_touch=True)
     held: list[Route] = []
     page.route("**/machine.wasm", lambda route: held.insert(0, route))  # so judging does not end
@@ -314,15 +290,13 @@ def test_judging_can_be_stopped(opened: Callable[..., Page], static_site: str) -
     expect(verdict(page)).to_contain_text(SOLVED)
 
 
-def test_without_a_compiler_there_is_no_editor(opened: Callable[..., Page], static_site: str) -> None:
+def test_without_a_compiler_there_is_no_editor(opened, static_site):
     page = opened(static_site)
     expect(page.locator(".tw-solve-code")).to_be_visible()
     expect(page.get_by_role("button", name="Write it")).to_have_count(0)
 
 
-def test_a_puzzle_is_written_wrong_then_right_and_the_text_is_kept(
-    opened: Callable[..., Page], compiling_server: str, guard: PuzzleOutput
-) -> None:
+def test_a_puzzle_is_written_wrong_then_right_and_the_text_is_kept(opened, compiling_server, guard):
     page = opened(compiling_server)
     text = page.get_by_role("textbox", name="CUDA text of twice_and_add")
     expect(text).to_contain_text("Your code:")
@@ -352,9 +326,7 @@ def test_a_puzzle_is_written_wrong_then_right_and_the_text_is_kept(
     expect(text).not_to_be_visible()
 
 
-def test_a_text_that_is_changed_or_stopped_while_it_compiles_is_not_judged(
-    opened: Callable[..., Page], compiling_server: str, guard: PuzzleOutput
-) -> None:
+def test_a_text_that_is_changed_or_stopped_while_it_compiles_is_not_judged(opened, compiling_server, guard):
     page = opened(compiling_server)
     held: list[Route] = []
     page.route("**/compile", lambda route: held.insert(0, route))
@@ -375,7 +347,7 @@ def test_a_text_that_is_changed_or_stopped_while_it_compiles_is_not_judged(
     expect(verdict(page)).to_contain_text(SOLVED)
 
 
-def test_a_hostile_text_is_data(opened: Callable[..., Page], compiling_server: str) -> None:
+def test_a_hostile_text_is_data(opened, compiling_server):
     page = opened(compiling_server)
     hostile = """#include "/etc/passwd"
 extern "C" __global__ void twice_and_add(const float* a, const float* b, float* out, int n) {
@@ -393,9 +365,7 @@ extern "C" __global__ void twice_and_add(const float* a, const float* b, float* 
     expect(verdict(page)).to_contain_text(re.compile("race|steps"), timeout=60_000)
 
 
-def test_a_browser_that_holds_nonsense_still_opens_the_puzzle(
-    open_context: Callable[..., BrowserContext], static_site: str
-) -> None:
+def test_a_browser_that_holds_nonsense_still_opens_the_puzzle(open_context, static_site):
     page = open_context().new_page()
     page.goto(static_site)
     for kept in (
@@ -411,9 +381,7 @@ def test_a_browser_that_holds_nonsense_still_opens_the_puzzle(
         expect(verdict(page)).to_contain_text(SOLVED)
 
 
-def test_a_puzzle_that_cannot_be_fetched_says_so(
-    open_context: Callable[..., BrowserContext], static_site: str
-) -> None:
+def test_a_puzzle_that_cannot_be_fetched_says_so(open_context, static_site):
     page = open_context().new_page()
     page.route("**/puzzle.json", lambda route: route.abort())
     page.goto(static_site)

@@ -1,14 +1,12 @@
 """Stepped figures as a reader meets them: one slider for all panels, play and pause, keys, links."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
 from tests.sweeps import SIMULATOR
 from tilewise import Kernel, Trace, case, normal, output
@@ -107,7 +105,7 @@ def line(figure: Locator) -> str:
     return figure.locator(".tw-line[aria-current=step]").get_attribute("data-line") or ""
 
 
-def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Callable[..., Page]) -> None:
+def test_one_slider_moves_threads_line_memory_variables_and_words(open_page):
     tree = drawn(open_page(), "tree")
     said = tree.locator(".tw-step-said")
     assert line(tree) == "4"
@@ -135,9 +133,7 @@ def test_one_slider_moves_threads_line_memory_variables_and_words(open_page: Cal
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_wide_blocks_are_folded_so_that_their_threads_are_seen(
-    open_page: Callable[..., Page], width: int
-) -> None:
+def test_wide_blocks_are_folded_so_that_their_threads_are_seen(open_page, width):
     page = open_page(width)
     for name, least, lines in (("wide", 4, 32), ("row", 8, 8)):
         figure = drawn(page, name)
@@ -154,7 +150,7 @@ def test_wide_blocks_are_folded_so_that_their_threads_are_seen(
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_name_of_the_last_layer_is_whole(open_page: Callable[..., Page], width: int) -> None:
+def test_the_name_of_the_last_layer_is_whole(open_page, width):
     deep = drawn(open_page(width), "deep")
     name = deep.locator(".tw-flat .tw-layer").last
     expect(name).to_have_text("z = 15")
@@ -163,7 +159,7 @@ def test_the_name_of_the_last_layer_is_whole(open_page: Callable[..., Page], wid
     )
 
 
-def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> None:
+def test_bank_conflicts_are_counted_by_bank(open_page):
     banks = drawn(open_page(), "banks")
     go(banks, 18)
     expect(banks.locator(".tw-bank-box p")).to_have_text(
@@ -176,8 +172,8 @@ def test_bank_conflicts_are_counted_by_bank(open_page: Callable[..., Page]) -> N
 
 
 def test_play_begins_when_asked_goes_on_until_a_pause_or_the_end_and_begins_anew(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page()
     tree = drawn(page, "tree")
     spoken = tree.locator(".tw-step-said")
@@ -197,14 +193,14 @@ def test_play_begins_when_asked_goes_on_until_a_pause_or_the_end_and_begins_anew
     expect(at(model)).to_have_text("1 of 3")
 
 
-def test_who_asks_for_less_motion_steps_by_hand(open_page: Callable[..., Page]) -> None:
+def test_who_asks_for_less_motion_steps_by_hand(open_page):
     tree = drawn(open_page(reduced_motion="reduce"), "tree")
     expect(tree.get_by_role("button", name="play")).to_have_count(0)
     tree.get_by_role("button", name="next step").click()
     expect(at(tree)).to_have_text("2 of 30")
 
 
-def test_keys_step_jump_and_play(open_page: Callable[..., Page]) -> None:
+def test_keys_step_jump_and_play(open_page):
     page = open_page()
     tree = drawn(page, "tree")
     tree.locator('input[data-control="step"]').focus()
@@ -228,9 +224,8 @@ def test_keys_step_jump_and_play(open_page: Callable[..., Page]) -> None:
     expect(at(tree)).to_have_text("30 of 30")
 
 
-def test_a_moment_is_linked_with_its_view_and_thread(open_page: Callable[..., Page], address: str) -> None:
+def test_a_moment_is_linked_with_its_view_and_thread(open_page, address):
     page = open_page()
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tree = drawn(page, "tree")
     go(tree, 7)
     tree.locator('.tw-flat [data-k="64"]').click()
@@ -248,9 +243,7 @@ def test_a_moment_is_linked_with_its_view_and_thread(open_page: Callable[..., Pa
     expect(at(drawn(fresh, "twin"))).to_have_text("1 of 30")
 
 
-def test_without_a_clipboard_the_link_is_shown_and_nonsense_in_an_address_is_let_be(
-    open_page: Callable[..., Page], address: str
-) -> None:
+def test_without_a_clipboard_the_link_is_shown_and_nonsense_in_an_address_is_let_be(open_page, address):
     page = open_page(at="?model=step999&tree=<script>")
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     expect(at(drawn(page, "model"))).to_have_text("1 of 3")
@@ -261,9 +254,7 @@ def test_without_a_clipboard_the_link_is_shown_and_nonsense_in_an_address_is_let
     expect(field).to_be_focused()
 
 
-def test_the_address_follows_the_reader_and_not_the_page(
-    open_page: Callable[..., Page], address: str
-) -> None:
+def test_the_address_follows_the_reader_and_not_the_page(open_page, address):
     page = open_page(at="?q=kept")
     drawn(page, "tree")
     page.wait_for_timeout(800)
@@ -277,8 +268,8 @@ def test_the_address_follows_the_reader_and_not_the_page(
 
 
 def test_its_script_is_fetched_where_a_figure_needs_it_and_plotly_is_not(
-    open_page: Callable[..., Page],
-) -> None:
+    open_page,
+):
     page = open_page()
     drawn(page, "tree")
     drawn(page, "twin")
@@ -286,7 +277,7 @@ def test_its_script_is_fetched_where_a_figure_needs_it_and_plotly_is_not(
     assert asked.count("stepped.js") == 1 and "plotly.js" not in asked
 
 
-def test_without_a_script_every_step_is_a_line(open_page: Callable[..., Page]) -> None:
+def test_without_a_script_every_step_is_a_line(open_page):
     page = open_page(java_script_enabled=False)
     tree = page.locator("#tree")
     tree.locator("summary").click()
@@ -296,7 +287,7 @@ def test_without_a_script_every_step_is_a_line(open_page: Callable[..., Page]) -
     )
 
 
-def test_the_controls_stay_in_view_while_the_figure_is(open_page: Callable[..., Page]) -> None:
+def test_the_controls_stay_in_view_while_the_figure_is(open_page):
     page = open_page(360)
     tree = drawn(page, "tree")
     for part in (".tw-code", ".tw-stage", ".tw-memory-box"):
@@ -304,7 +295,7 @@ def test_the_controls_stay_in_view_while_the_figure_is(open_page: Callable[..., 
         expect(tree.locator(".tw-player")).to_be_in_viewport(ratio=1)
 
 
-def test_no_step_moves_what_stands_below(open_page: Callable[..., Page]) -> None:
+def test_no_step_moves_what_stands_below(open_page):
     places = (
         "(figure) => [...figure.querySelectorAll('.tw-array, .tw-code, .tw-watch, .tw-player')]"
         ".map((one) => [one.offsetLeft, one.offsetTop, one.offsetWidth])"
@@ -317,5 +308,5 @@ def test_no_step_moves_what_stands_below(open_page: Callable[..., Page]) -> None
 
 
 @pytest.mark.parametrize("width", [1440, 360])
-def test_every_figure_fits_and_can_be_read(open_page: Callable[..., Page], width: int) -> None:
+def test_every_figure_fits_and_can_be_read(open_page, width):
     must_fit(open_page(width), figures())

@@ -1,13 +1,10 @@
 """The page that ``tilewise trace`` writes, opened from a folder without a server or a network."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import expect
 
 from tests.sweeps import SIMULATOR
 from tilewise.__main__ import main
@@ -28,15 +25,12 @@ extern "C" __global__ void scale(const float* x, float* y, int n, float by) {
 
 
 @pytest.mark.parametrize(("first", "said"), [(3, None), (2, "reads x[-3]; x has 40 elements, from -2 to 37")])
-def test_a_pointer_into_an_array_is_one_in_the_browser_too(
-    open_context: Callable[..., BrowserContext], tmp_path: Path, first: int, said: str | None
-) -> None:
+def test_a_pointer_into_an_array_is_one_in_the_browser_too(open_at, tmp_path, first, said):
     (tmp_path / "shift.cu").write_text(SHIFTED, encoding="utf-8")
     out = tmp_path / "shift.html"
     command = ["trace", str(tmp_path / "shift.cu"), "--grid", "1", "--block", "32", "--out", str(out)]
     assert main([*command, "--arg", f"x=f32[40]+{first}", "--arg", "y=out:f32[32]"]) == (said is not None)
-    page = open_context().new_page()
-    page.goto(out.as_uri())
+    page = open_at(out.as_uri())
     run = page.locator("#tw-again")
     run.get_by_role("button", name="Run", exact=True).click()
     expect(run.locator(".tw-run-title")).to_contain_text("shift<<<1, 32>>> in your browser")
@@ -58,15 +52,8 @@ def written(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 360])
-def test_it_opens_from_a_folder_and_asks_nobody(
-    open_context: Callable[..., BrowserContext], written: Path, width: int, scheme: str
-) -> None:
-    faults: list[str] = []
-    page = open_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("request", lambda request: faults.append(request.url) if request.url[:4] == "http" else None)
-    page.goto(f"{written.as_uri()}?steps=step3-thread100-2d#steps")
+def test_it_opens_from_a_folder_and_asks_nobody(open_at, written, width, scheme):
+    page = open_at(f"{written.as_uri()}?steps=step3-thread100-2d#steps", width, color_scheme=scheme)
     figure = page.locator("#steps")
     expect(figure).to_have_attribute("data-state", "drawn")
     expect(figure.locator(".tw-player output")).to_have_text("3 of 3")
@@ -82,18 +69,10 @@ def test_it_opens_from_a_folder_and_asks_nobody(
     assert (
         page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
     )
-    assert faults == []
 
 
-def test_its_launch_is_changed_and_run_again_offline(
-    open_context: Callable[..., BrowserContext], written: Path
-) -> None:
-    faults: list[str] = []
-    page = open_context(viewport={"width": 390, "height": 844}, has_touch=True, offline=True).new_page()
-    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("request", lambda request: faults.append(request.url) if request.url[:4] == "http" else None)
-    page.goto(written.as_uri())
+def test_its_launch_is_changed_and_run_again_offline(open_at, written):
+    page = open_at(written.as_uri(), 390, has_touch=True, offline=True)
     run = page.locator("#tw-again")
     run.get_by_role("button", name="Run", exact=True).tap()
     expect(run.locator(".tw-run-title")).to_contain_text("scale<<<4, 32>>> in your browser")
@@ -114,4 +93,3 @@ def test_its_launch_is_changed_and_run_again_offline(
     run.get_by_label("blocks along x").fill("nonsense")
     expect(run.locator(".tw-try-refused").first).to_contain_text("There is no nonsense")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert faults == []

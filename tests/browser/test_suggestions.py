@@ -1,14 +1,10 @@
 """Suggesting a change: from a selection or the box at a page's end, by hand and key, nothing unasked."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
-
-from .conftest import Faults
 
 ROOT = Path(__file__).parent.parent.parent
 SERIAL = "lessons/kernels/serial_attention/"
@@ -54,9 +50,7 @@ def kept(page: Page) -> list[str]:
     return list(page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('tilewise:'))"))
 
 
-def test_a_selection_offers_a_suggestion_that_names_page_heading_quote_file_and_line(
-    page: Page, site: str
-) -> None:
+def test_a_selection_offers_a_suggestion_that_names_page_heading_quote_file_and_line(page, site):
     page.goto(site + SERIAL)
     paragraph = page.locator("article > p", has_text=QUOTE)
     quote = select(page, paragraph, 0, len(QUOTE))
@@ -82,7 +76,7 @@ def test_a_selection_offers_a_suggestion_that_names_page_heading_quote_file_and_
     ]
 
 
-def test_everything_goes_by_keyboard_and_the_focus_comes_back(page: Page, site: str) -> None:
+def test_everything_goes_by_keyboard_and_the_focus_comes_back(page, site):
     page.goto(site + SERIAL)
     quote = select(page, page.locator("article > p", has_text=QUOTE), 0, len(QUOTE))
     expect(page.locator(".tw-suggest")).to_be_visible()
@@ -105,7 +99,7 @@ def test_everything_goes_by_keyboard_and_the_focus_comes_back(page: Page, site: 
     expect(page.locator(".tw-feedback [data-do=open]")).to_be_focused()
 
 
-def test_hostile_text_stays_text_on_the_page_and_in_the_issue(page: Page, site: str) -> None:
+def test_hostile_text_stays_text_on_the_page_and_in_the_issue(page, site):
     page.goto(site + SERIAL)
     evil = '<img src=x onerror="window.owned = 1">```\n````<script>window.owned = 1</script>\n&amp;\ud800'
     page.evaluate(
@@ -130,9 +124,7 @@ def test_hostile_text_stays_text_on_the_page_and_in_the_issue(page: Page, site: 
     assert fenced and len(fenced[1]) == 5 and "<script>" in fenced[2] and "�" in fenced[2]
 
 
-def test_the_link_opens_a_prefilled_issue_and_nothing_is_sent_before(
-    page: Page, site: str, faults: Faults
-) -> None:
+def test_the_link_opens_a_prefilled_issue_and_nothing_is_sent_before(page, site, faults):
     page.goto(site + SERIAL)
     page.wait_for_load_state("networkidle")
     with_repository(page)
@@ -148,9 +140,7 @@ def test_the_link_opens_a_prefilled_issue_and_nothing_is_sent_before(
     assert kept(page) == []
 
 
-def test_a_draft_survives_a_reload_once_the_reader_keeps_it_and_is_forgotten_on_request(
-    page: Page, site: str
-) -> None:
+def test_a_draft_survives_a_reload_once_the_reader_keeps_it_and_is_forgotten_on_request(page, site):
     page.goto(site + SERIAL)
     quote = select(page, page.locator("article > p", has_text=QUOTE), 0, len(QUOTE))
     page.locator(".tw-suggest").click()
@@ -168,7 +158,7 @@ def test_a_draft_survives_a_reload_once_the_reader_keeps_it_and_is_forgotten_on_
     assert kept(page) == []
 
 
-def test_words_that_are_not_kept_are_not_lost_without_a_question(page: Page, site: str) -> None:
+def test_words_that_are_not_kept_are_not_lost_without_a_question(page, site):
     page.goto(site + SERIAL)
     page.locator(".tw-feedback textarea").click()
     page.keyboard.type("Not kept")

@@ -1,10 +1,6 @@
 """Terms: a note on each use by hover, focus and tap; the list at a lesson's end; the glossary."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .conftest import search_for
 
@@ -16,9 +12,7 @@ def thread(page: Page) -> Locator:
     return page.locator("article p a.tw-term", has_text="thread").first
 
 
-def test_a_note_says_what_a_term_means_on_hover_can_be_pointed_at_and_goes_on_escape(
-    page: Page, site: str
-) -> None:
+def test_a_note_says_what_a_term_means_on_hover_can_be_pointed_at_and_goes_on_escape(page, site):
     page.goto(site + SERIAL)
     note = page.locator(".tw-tip")
     term = thread(page)
@@ -39,7 +33,7 @@ def test_a_note_says_what_a_term_means_on_hover_can_be_pointed_at_and_goes_on_es
     expect(note).to_be_hidden()
 
 
-def test_a_note_opens_on_focus_and_belongs_to_the_term(page: Page, site: str) -> None:
+def test_a_note_opens_on_focus_and_belongs_to_the_term(page, site):
     page.goto(site + SERIAL)
     page.locator("article .tw-meta a").first.focus()
     for _ in range(60):
@@ -56,9 +50,7 @@ def test_a_note_opens_on_focus_and_belongs_to_the_term(page: Page, site: str) ->
     assert described <= 1
 
 
-def test_a_first_tap_shows_the_note_and_a_second_follows_the_link(
-    open_context: Callable[..., BrowserContext], site: str
-) -> None:
+def test_a_first_tap_shows_the_note_and_a_second_follows_the_link(open_context, site):
     page = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     page.goto(site + SERIAL)
     page.wait_for_load_state("networkidle")
@@ -76,7 +68,7 @@ def test_a_first_tap_shows_the_note_and_a_second_follows_the_link(
     expect(page.locator("details:has(#term-thread)")).to_have_js_property("open", True)
 
 
-def test_a_search_hit_inside_a_fold_opens_it(page: Page, site: str) -> None:
+def test_a_search_hit_inside_a_fold_opens_it(page, site):
     page.goto(site + GRIDS)
     search_for(page, "row-major")
     page.locator(".md-search-result__link[href*='grids']").first.wait_for()

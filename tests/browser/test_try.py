@@ -1,14 +1,12 @@
 """A kernel that a reader runs on the page: sizes are dragged, counts and hazards follow, links keep them."""
 
-from __future__ import annotations
-
 import gzip
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.sweeps import SIMULATOR
 from tilewise import HazardError, Kernel, Trace, case, ceil_div, integers, normal, output, try_it
@@ -20,7 +18,7 @@ from tilewise.outputs.try_it import TryOutput
 from tilewise.simulator import Run
 from tilewise.site.frontend import build_assets
 
-from .conftest import FIGURES, ROOT, Faults
+from .conftest import FIGURES, ROOT, must_pass_axe, policy
 
 pytestmark = [
     FIGURES,
@@ -111,10 +109,7 @@ def write(folder: Path, outputs: list[TryOutput]) -> str:
         return f"{wanted}-{len(ids)}"
 
     shown = "\n".join(one.markdown(Context("kernels/first_kernel", 1, add, unique)) for one in outputs)
-    main = (ROOT / "src/tilewise/site/web/overrides/main.html").read_text(encoding="utf-8")
-    policy = re.search(r'<meta http-equiv="Content-Security-Policy".*?>', main)
-    assert policy
-    (folder / "index.html").write_text(PAGE.format(policy=policy[0], shown=shown), encoding="utf-8")
+    (folder / "index.html").write_text(PAGE.format(policy=policy(), shown=shown), encoding="utf-8")
     return shown
 
 
@@ -128,24 +123,6 @@ def folder(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(folder: Path, served: Callable[[Path], str]) -> str:
     return served(folder)
-
-
-@pytest.fixture
-def opened(
-    open_context: Callable[..., BrowserContext], address: str
-) -> Iterator[Callable[..., tuple[Page, Faults]]]:
-    """``opened(width, at)`` is the page of runs, and what it asks for; a fault of its own fails the test."""
-    faults = Faults(address)
-
-    def open_one(width: int = 1440, at: str = "", **options: object) -> tuple[Page, Faults]:
-        page = open_context(viewport={"width": width, "height": 900}, **options).new_page()
-        faults.watch(page)
-        page.goto(address + at)
-        return page, faults
-
-    yield open_one
-    assert faults.console == []
-    assert faults.elsewhere == []
 
 
 def drag(page: Page, slider: Locator, value: int) -> None:
@@ -192,13 +169,11 @@ def wanted(run: Run) -> list[str]:
     return [str(cell.text) for cell in run.as_output().total.cells]
 
 
-def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
-    opened: Callable[..., tuple[Page, Faults]],
-) -> None:
-    page, asked = opened(390)
+def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(open_page, faults):
+    page = open_page(390)
     page.wait_for_timeout(300)
     late = ("run.js", "run_worker.js", "machine.wasm", "offer-0.json")
-    assert not [url for url in asked.requests if url.endswith(late)], "fetched before it was touched"
+    assert not [url for url in faults.requests if url.endswith(late)], "fetched before it was touched"
     run = page.locator("#try-1")
     assert totals(run) == wanted(native(20, 8))
 
@@ -224,8 +199,8 @@ def test_a_phone_reader_drags_the_block_size_and_sees_the_counts_move(
     expect(run.locator(".tw-try-status")).to_contain_text(hazard.message)
 
 
-def test_a_hazards_sentence_has_code_in_it(opened: Callable[..., tuple[Page, Faults]]) -> None:
-    page, _ = opened()
+def test_a_hazards_sentence_has_code_in_it(open_page):
+    page = open_page()
     run = page.locator("#try-4")
     run.get_by_label("stride").press("ArrowRight")
     hazard = run.locator(".tw-hazard")
@@ -238,10 +213,8 @@ def test_a_hazards_sentence_has_code_in_it(opened: Callable[..., tuple[Page, Fau
 
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_steps_beyond_a_hazard_say_that_the_counts_end_there(
-    opened: Callable[..., tuple[Page, Faults]], scheme: str
-) -> None:
-    page, _ = opened()
+def test_steps_beyond_a_hazard_say_that_the_counts_end_there(open_page, scheme):
+    page = open_page()
     page.evaluate("(scheme) => (document.body.dataset.mdColorScheme = scheme)", scheme)
     run = page.locator("#try-1")
     ends = "The counts below end at the hazard; the steps go on past it."
@@ -261,8 +234,8 @@ def test_steps_beyond_a_hazard_say_that_the_counts_end_there(
     assert ground not in ("rgb(0, 0, 0)", "rgba(0, 0, 0, 0)")
 
 
-def test_the_source_gives_way_to_the_counts(opened: Callable[..., tuple[Page, Faults]]) -> None:
-    page, _ = opened()
+def test_the_source_gives_way_to_the_counts(open_page):
+    page = open_page()
     run = page.locator("#try-1")
     run.evaluate("(one) => { one.style.width = '560px'; }")
     run.get_by_label("block", exact=True).press("ArrowRight")
@@ -276,9 +249,9 @@ def test_the_source_gives_way_to_the_counts(opened: Callable[..., tuple[Page, Fa
 
 
 def test_the_table_stays_where_it_is_scrolled_while_a_slider_moves(
-    opened: Callable[..., tuple[Page, Faults]],
-) -> None:
-    page, _ = opened(800)
+    open_page,
+):
+    page = open_page(800)
     run = page.locator("#try-2")
     slider = run.get_by_label("stride")
     slider.press("ArrowRight")
@@ -292,9 +265,9 @@ def test_the_table_stays_where_it_is_scrolled_while_a_slider_moves(
 
 
 def test_each_count_says_what_it_is_where_there_is_no_room_for_columns(
-    opened: Callable[..., tuple[Page, Faults]],
-) -> None:
-    page, _ = opened(390)
+    open_page,
+):
+    page = open_page(390)
     run = page.locator("#try-1")
     run.get_by_label("block", exact=True).press("ArrowRight")
     expect(run.locator(".tw-run-title code")).to_have_text("vec_add<<<3, 9>>>")
@@ -307,8 +280,8 @@ def test_each_count_says_what_it_is_where_there_is_no_room_for_columns(
     assert shown[:4] == ["issued", "lanes", "global loads: requests", "sectors"]
 
 
-def test_arrays_are_what_python_makes_of_the_same_inputs(opened: Callable[..., tuple[Page, Faults]]) -> None:
-    page, _ = opened()
+def test_arrays_are_what_python_makes_of_the_same_inputs(open_page):
+    page = open_page()
     run = page.locator("#try-1")
     inputs = run.get_by_label("n", exact=True)
     inputs.focus()
@@ -325,8 +298,8 @@ def test_arrays_are_what_python_makes_of_the_same_inputs(opened: Callable[..., t
     expect(run.locator(".tw-try-array")).to_contain_text("2  5  2  5  2")
 
 
-def test_a_number_that_is_typed_first_is_not_lost(opened: Callable[..., tuple[Page, Faults]]) -> None:
-    page, _ = opened()
+def test_a_number_that_is_typed_first_is_not_lost(open_page):
+    page = open_page()
     run = page.locator("#try-1")
     run.get_by_label("block as a number").fill("16")
     expect(run.locator(".tw-run-title")).to_contain_text("vec_add<<<2, 16>>> in your browser")
@@ -334,9 +307,9 @@ def test_a_number_that_is_typed_first_is_not_lost(opened: Callable[..., tuple[Pa
 
 
 def test_a_link_keeps_the_choice_and_reset_leaves_it(
-    opened: Callable[..., tuple[Page, Faults]],
-) -> None:
-    page, _ = opened()
+    open_page,
+):
+    page = open_page()
     stride = page.locator("#try-2").get_by_label("stride")
     stride.focus()
     for _ in range(4):
@@ -350,19 +323,19 @@ def test_a_link_keeps_the_choice_and_reset_leaves_it(
     )
     page.wait_for_url(re.compile(r"try-2=stride\.16"))
 
-    other, _ = opened(at="?" + page.url.partition("?")[2])
+    other = open_page(at="?" + page.url.partition("?")[2])
     expect(other.locator("#try-2 output")).to_have_text("16")
     expect(other.locator("#try-2 .tw-try-counts")).to_contain_text("16 wavefronts of shared loads")
     other.locator("#try-2").get_by_role("button", name="Reset").click()
     expect(other.locator("#try-2 .tw-try-counts")).not_to_contain_text("on the page")
     other.wait_for_url(lambda url: "try-2" not in url)
 
-    strange, _ = opened(at="?try-1=n.9999~block.<b>~kernel.7~fill.own.x_1e999~n.-3&try-2=")
+    strange = open_page(at="?try-1=n.9999~block.<b>~kernel.7~fill.own.x_1e999~n.-3&try-2=")
     expect(strange.locator("#try-1 .tw-run-title")).to_contain_text("vec_add<<<3, 8>>> in your browser")
 
 
-def test_a_reader_steps_through_their_own_run(opened: Callable[..., tuple[Page, Faults]]) -> None:
-    page, _ = opened(390)
+def test_a_reader_steps_through_their_own_run(open_page):
+    page = open_page(390)
     run = page.locator("#try-1")
     run.get_by_label("block as a number").fill("16")
     run.get_by_role("button", name="Step through it").click()
@@ -381,7 +354,7 @@ def test_a_reader_steps_through_their_own_run(opened: Callable[..., tuple[Page, 
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     page.wait_for_url(re.compile(r"kernel\.1"))
-    other, _ = opened(at="?" + page.url.partition("?")[2])
+    other = open_page(at="?" + page.url.partition("?")[2])
     expect(other.locator("#try-1 .tw-step-said")).to_have_text(steps(20, 16, NO_GUARD)[1])
     other.locator("#try-1").get_by_role("button", name="Close the steps").click()
     expect(other.locator("#try-1 .tw-figure")).to_have_count(0)
@@ -389,9 +362,9 @@ def test_a_reader_steps_through_their_own_run(opened: Callable[..., tuple[Page, 
 
 
 def test_of_a_large_run_a_part_is_stepped_and_the_figure_says_which(
-    opened: Callable[..., tuple[Page, Faults]],
-) -> None:
-    page, _ = opened()
+    open_page,
+):
+    page = open_page()
     run = page.locator("#try-3")
     run.get_by_label("n", exact=True).press("End")
     run.get_by_role("button", name="Step through it").click()
@@ -401,10 +374,8 @@ def test_of_a_large_run_a_part_is_stepped_and_the_figure_says_which(
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(
-    opened: Callable[..., tuple[Page, Faults]], width: int
-) -> None:
-    page, _ = opened(width)
+def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(open_page, width):
+    page = open_page(width)
     run = page.locator("#try-2")
     run.get_by_label("stride", exact=True).press("ArrowRight")
     expect(run.locator(".tw-run-title")).to_contain_text("in your browser")
@@ -425,9 +396,9 @@ def test_a_step_shows_its_words_whole_and_an_array_that_it_touches(
 
 
 def test_a_page_that_is_opened_anew_has_each_control_once(
-    opened: Callable[..., tuple[Page, Faults]],
-) -> None:
-    page, _ = opened()
+    open_page,
+):
+    page = open_page()
     run = page.locator("#try-1")
     mounted = """async () => {
         const { mount } = await import("./tilewise/run.js");
@@ -443,10 +414,8 @@ def test_a_page_that_is_opened_anew_has_each_control_once(
     expect(run.locator(".tw-run-title")).to_contain_text("vec_add<<<2, 16>>>")
 
 
-def test_without_script_the_pages_own_run_stands_and_the_page_hardly_grows(
-    opened: Callable[..., tuple[Page, Faults]], tmp_path: Path
-) -> None:
-    page, _ = opened(java_script_enabled=False)
+def test_without_script_the_pages_own_run_stands_and_the_page_hardly_grows(open_page, tmp_path):
+    page = open_page(java_script_enabled=False)
     assert totals(page.locator("#try-1")) == wanted(native(20, 8))
     expect(page.locator("#try-1 form")).to_be_hidden()
     for one in offers():
@@ -454,9 +423,7 @@ def test_without_script_the_pages_own_run_stands_and_the_page_hardly_grows(
         assert len(gzip.compress(shown.encode())) < MOST_GROWN
 
 
-def test_an_endless_run_says_so_and_can_be_stopped(
-    open_context: Callable[..., BrowserContext], served: Callable[[Path], str], tmp_path: Path
-) -> None:
+def test_an_endless_run_says_so_and_can_be_stopped(open_context, served, tmp_path):
     offer = offers()[1]
     from tilewise.simulator.browser.program import program_data
 
@@ -493,14 +460,10 @@ def test_an_endless_run_says_so_and_can_be_stopped(
     )
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_the_panel_passes_axe(opened: Callable[..., tuple[Page, Faults]], axe: str, scheme: str) -> None:
-    page, _ = opened(360)
-    page.evaluate("(scheme) => (document.body.dataset.mdColorScheme = scheme)", scheme)
+def test_the_panel_passes_axe(open_page, axe):
+    page = open_page(360)
     run = page.locator("#try-1")
     run.get_by_label("kernel").select_option("without")
     expect(run.locator(".tw-hazard")).to_be_visible()
-    page.evaluate(axe)
-    found = page.evaluate("axe.run('#try-1')")["violations"]
-    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+    must_pass_axe(page, axe, "#try-1")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

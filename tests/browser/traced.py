@@ -1,7 +1,5 @@
 """Traced launches of all kinds, which ``test_replay.py`` repeats in a browser with their stepped figures."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewise import Kernel, Trace

@@ -1,7 +1,5 @@
 """What the tests of functions share: arrays in awkward memory, element types, and how many examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -1,7 +1,5 @@
 """`kernels.attention` and its gradients on every length, width, layout and mask."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

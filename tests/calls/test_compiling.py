@@ -1,7 +1,5 @@
 """NVIDIA's compiler takes every kernel that functions launch, with the settings that they choose."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.calls.test_attentions import problem

@@ -1,7 +1,5 @@
 """Functions on arrays of CuPy: results stay on the GPU, on the caller's stream; only where there is one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

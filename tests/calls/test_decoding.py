@@ -1,7 +1,5 @@
 """`kernels.attention_decode` on caches of every length, layout and page size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """`kernels.explain`: the kernel that is launched, with its lesson, bound and nearest record."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Steps are checked before the first runs, and arrays are copied between any two layouts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

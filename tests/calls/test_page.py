@@ -1,7 +1,5 @@
 """The page *Use the kernels*: its examples run, in order, and its table names what the functions choose."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

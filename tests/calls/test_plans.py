@@ -1,7 +1,5 @@
 """A call's launches are kept: the next that looks the same fills in its own addresses, and nothing else."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.machinery
 import itertools

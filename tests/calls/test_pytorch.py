@@ -1,7 +1,5 @@
 """Functions on tensors of PyTorch, wherever they are, and attention with gradients in a model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

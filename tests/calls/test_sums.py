@@ -1,7 +1,5 @@
 """`kernels.sum` on every length, layout and element type."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

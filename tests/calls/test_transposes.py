@@ -1,7 +1,5 @@
 """`kernels.transpose` on every shape, layout and element size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A project of one lesson and a fake GPU, which the measurements' tests have."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

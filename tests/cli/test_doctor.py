@@ -1,18 +1,14 @@
 """``tilewise doctor``: one finding a part, whether it is there or not."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import fake_gpu
-import pytest
 
 from tilewise.__main__ import main
 from tilewise.cli import doctor
 
 
-def test_every_part_says_what_it_gives_and_how_to_get_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_part_says_what_it_gives_and_how_to_get_it(capsys):
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
     for finding in doctor.findings():
@@ -23,9 +19,7 @@ def test_every_part_says_what_it_gives_and_how_to_get_it(capsys: pytest.CaptureF
     }
 
 
-def test_a_broken_set_up_says_what_make_serve_would_say(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_set_up_says_what_make_serve_would_say(monkeypatch, tmp_path, capsys):
     (tmp_path / "taken").write_text("no folder")
     monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path / "taken"))
     assert main(["doctor"]) == 0
@@ -33,9 +27,7 @@ def test_a_broken_set_up_says_what_make_serve_would_say(
     assert "no   cache           missing; the cache cannot be written: File exists." in said
 
 
-def test_probing_prints_what_the_gpu_reaches(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_probing_prints_what_the_gpu_reaches(monkeypatch, capsys):
     fake_gpu.install(monkeypatch, fake_gpu.FakeGpu())
     assert main(["doctor", "--probe"]) == 0
     said = capsys.readouterr().out

@@ -1,7 +1,5 @@
 """A lesson run on a GPU beside the record of another one: both columns, and a sentence on why they differ."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -35,7 +33,7 @@ def recorded(project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Simpl
     return project
 
 
-def test_an_h200_stands_beside_the_record_of_an_h100(recorded: SimpleNamespace) -> None:
+def test_an_h200_stands_beside_the_record_of_an_h100(recorded):
     recorded.gpu.name = "NVIDIA H200"
     made = shown(recorded)
     heads = [column.name for column in made.table().columns]
@@ -50,7 +48,7 @@ def test_an_h200_stands_beside_the_record_of_an_h100(recorded: SimpleNamespace) 
     assert made.notes[0] in made.text()
 
 
-def test_a_record_of_this_device_is_taken_before_the_courses_own(recorded: SimpleNamespace) -> None:
+def test_a_record_of_this_device_is_taken_before_the_courses_own(recorded):
     recorded.gpu.name = "NVIDIA H200"
     assert main(["record", "kernels/adding"]) == 0
     assert shown(recorded).rows[0]["device"] == "NVIDIA H200"

@@ -1,7 +1,5 @@
 """What has no current record: refused unless it is listed, marked where it is, and never in a release."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable
@@ -162,8 +160,8 @@ def page(run: LessonRun) -> str:
 
 
 def test_a_changed_kernel_is_refused_until_it_is_listed_and_then_marked_with_its_commit(
-    archive: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    archive, capsys, monkeypatch
+):
     version = commit()
     edit(*EDIT)
     with pytest.raises(LessonError, match="The record of twice from 2026-11-21 is stale for product"):
@@ -201,9 +199,7 @@ def test_a_changed_kernel_is_refused_until_it_is_listed_and_then_marked_with_its
     assert refused in capsys.readouterr().err
 
 
-def test_what_is_listed_and_current_is_refused_until_it_is_taken_out(
-    archive: Archive, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_listed_and_current_is_refused_until_it_is_taken_out(archive, capsys):
     edit(*EDIT)
     assert main(["record", "--pending"]) == 0
     assert read_pending(archive)["twice"].commit == "", "this is no git checkout"
@@ -221,9 +217,7 @@ def test_what_is_listed_and_current_is_refused_until_it_is_taken_out(
     assert main(["check"]) == 0
 
 
-def test_the_list_counts_among_what_a_lesson_has_read_also_where_there_is_none(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_counts_among_what_a_lesson_has_read_also_where_there_is_none(archive, monkeypatch):
     monkeypatch.delenv("TILEWISE_STALE")
     edit(*EDIT)
     runner = Runner(Path(), Path(".cache"))
@@ -242,8 +236,8 @@ def test_the_list_counts_among_what_a_lesson_has_read_also_where_there_is_none(
 
 
 def test_another_machines_current_record_stands_in_and_its_stale_one_stops_nothing(
-    archive: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    archive, capsys, monkeypatch
+):
     edit(*EDIT)
     record_on(H200)
     run, faults = strict()
@@ -267,9 +261,7 @@ def test_another_machines_current_record_stands_in_and_its_stale_one_stops_nothi
     assert strict()[0].measurements[0].elsewhere == ""
 
 
-def test_what_was_never_measured_and_what_was_printed_may_be_listed_too(
-    archive: Archive, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_never_measured_and_what_was_printed_may_be_listed_too(archive, capsys):
     archive.path("twice", H100).unlink()
     edit("It takes {{ twice.product.median | us }}, or {{ twice.sum.median | us }}.", "Nobody knows.")
     edit('print("on"', 'print("at"')
@@ -316,9 +308,7 @@ def sealed(change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
         ),
     ],
 )
-def test_a_list_that_cannot_be_believed_is_refused_and_written_anew(
-    archive: Archive, capsys: pytest.CaptureFixture[str], damage: Callable[[str], str], said: str
-) -> None:
+def test_a_list_that_cannot_be_believed_is_refused_and_written_anew(archive, capsys, damage, said):
     edit(*EDIT)
     assert main(["record", "--pending"]) == 0
     path = pending_path(archive)
@@ -337,7 +327,7 @@ def test_a_list_that_cannot_be_believed_is_refused_and_written_anew(
     assert path.read_text(encoding="utf-8") == good
 
 
-def test_a_lesson_that_fails_keeps_its_entries(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lesson_that_fails_keeps_its_entries(archive, capsys):
     edit(*EDIT)
     assert main(["record", "--pending"]) == 0
     before = read_pending(archive)

@@ -1,11 +1,8 @@
 """``tilewise record``, ``table`` and ``check`` on a project of one lesson and a fake GPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +14,7 @@ from tilewise.measurements import archive
 from tilewise.measurements.definitions import uses_key
 
 
-def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
-    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(project, capfd):
     assert main(["record", "kernels/adding"]) == 0
     path = project.folder / "adding.json"
     written = json.loads(path.read_text())
@@ -41,7 +36,7 @@ def test_record_writes_what_it_timed_and_a_second_call_leaves_it_alone(
     assert path.read_bytes() == before
 
 
-def test_text_records_hold_what_a_gpu_cell_printed(project: SimpleNamespace) -> None:
+def test_text_records_hold_what_a_gpu_cell_printed(project):
     main(["record", "kernels/adding"])
     source = 'print("hello from", "the GPU")'
     cells = find_lesson("kernels/adding", project.root).cells
@@ -55,9 +50,7 @@ def test_text_records_hold_what_a_gpu_cell_printed(project: SimpleNamespace) -> 
     assert changed.stale
 
 
-def test_a_wrong_answer_is_not_timed_and_keeps_the_old_record(
-    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_answer_is_not_timed_and_keeps_the_old_record(project, capfd):
     main(["record", "kernels/adding"])
     before = (project.folder / "adding.json").read_bytes()
 
@@ -75,9 +68,7 @@ def test_a_wrong_answer_is_not_timed_and_keeps_the_old_record(
     assert (project.folder / "adding.json").read_bytes() == before
 
 
-def test_an_interrupted_recording_leaves_no_half_written_file(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_recording_leaves_no_half_written_file(project, monkeypatch):
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -94,7 +85,7 @@ def test_an_interrupted_recording_leaves_no_half_written_file(
         ('"the GPU")', "shared_state.GPU.name)", "kernels.adding.raw.txt.json"),
     ],
 )
-def test_only_what_is_stale_is_recorded(project: SimpleNamespace, old: str, new: str, renewed: str) -> None:
+def test_only_what_is_stale_is_recorded(project, old, new, renewed):
     assert main(["record", "--rounds", "1"]) == 0
     before = {path.name: path.read_bytes() for path in project.folder.iterdir()}
     project.lesson.write_text(project.text.replace(old, new), encoding="utf-8")
@@ -110,9 +101,7 @@ shared_state.library.played = True
 """
 
 
-def test_only_what_is_named_is_recorded_and_other_texts_are_not_even_run(
-    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_only_what_is_named_is_recorded_and_other_texts_are_not_even_run(project, capfd):
     project.lesson.write_text(project.text + TWO_TEXTS)
     assert main(["record", "kernels/adding", "--only", "raw"]) == 0, "what is not wanted is not missed"
     assert [path.name for path in project.folder.iterdir()] == ["kernels.adding.raw.txt.json"]
@@ -130,17 +119,13 @@ def test_only_what_is_named_is_recorded_and_other_texts_are_not_even_run(
     )
 
 
-def test_without_a_gpu_recording_says_what_it_needs(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gpu_recording_says_what_it_needs(project, monkeypatch, capsys):
     monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
     assert main(["record", "kernels/adding"]) == 1
     assert capsys.readouterr().err.startswith("tilewise record: there is no GPU to record on.")
 
 
-def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counters_are_summed_by_variant_and_kept_with_the_count_case(project, monkeypatch):
     def ncu(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         assert main(command[command.index("tilewise") + 1 :]) == 0
         metric = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
@@ -165,9 +150,7 @@ def test_counters_are_summed_by_variant_and_kept_with_the_count_case(
     ]
 
 
-def test_check_names_a_stale_record_with_the_command_that_repairs_it(
-    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_names_a_stale_record_with_the_command_that_repairs_it(project, capsys):
     main(["record", "kernels/adding"])
     capsys.readouterr()
     assert main(["check"]) == 0
@@ -177,9 +160,7 @@ def test_check_names_a_stale_record_with_the_command_that_repairs_it(
     assert "tilewise record kernels/adding" in said
 
 
-def test_check_runs_one_lesson_alone_and_orders_all(
-    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_runs_one_lesson_alone_and_orders_all(project, capsys):
     project.lesson.with_name("broken.py").write_text(
         "# ---\n# title: Broken\n# needs: []\n# ---\n\n# %%\nraise ValueError\n",
         encoding="utf-8",
@@ -199,9 +180,7 @@ def test_check_runs_one_lesson_alone_and_orders_all(
     )
 
 
-def test_check_asks_why_a_prediction_missed(
-    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_asks_why_a_prediction_missed(project, capsys):
     assert main(["record", "kernels/adding"]) == 0
     capsys.readouterr()
     assert main(["check"]) == 0, capsys.readouterr().err

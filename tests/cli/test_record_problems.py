@@ -1,7 +1,5 @@
 """Recording on a GPU in trouble: said with a repair, the old record kept, no partial one written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +10,7 @@ import pytest
 from tilewise.__main__ import main
 from tilewise.gpu.device import State
 from tilewise.measurements import experiment_timing
-from tilewise.measurements.record import Row, read_record, write_record
+from tilewise.measurements.record import read_record, write_record
 
 TWO_CASES = ('cases=[{"n": 4096}],', 'cases=[{"n": 4096}, {"n": 8192}],')
 
@@ -52,9 +50,7 @@ def add_lesson(project: SimpleNamespace, name: str) -> None:
     project.lesson.with_name(f"{name}.py").write_text(text)
 
 
-def test_a_gpu_that_disappears_stops_the_run_and_the_next_one_goes_on(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gpu_that_disappears_stops_the_run_and_the_next_one_goes_on(project, monkeypatch, capfd):
     path, before = kept_record(project)
     add_lesson(project, "later")
     with monkeypatch.context() as context:
@@ -72,9 +68,7 @@ def test_a_gpu_that_disappears_stops_the_run_and_the_next_one_goes_on(
     assert (project.folder / "later.json").is_file()
 
 
-def test_times_beside_other_processes_are_refused(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_times_beside_other_processes_are_refused(project, monkeypatch, capfd):
     path, before = kept_record(project)
     monkeypatch.setattr(experiment_timing, "others_computing", lambda identity: 1)
     assert main(["record", "kernels/adding", "--force"]) == 1
@@ -82,9 +76,7 @@ def test_times_beside_other_processes_are_refused(
     assert path.read_bytes() == before
 
 
-def test_times_at_a_clock_that_was_held_down_are_refused(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_times_at_a_clock_that_was_held_down_are_refused(project, monkeypatch, capfd):
     path, before = kept_record(project)
     hot = State(1200.0, throttled_by=("its temperature (hardware)",))
     states = [*[State(1980.0)] * 2, hot]  # the text's, before the timing, after it
@@ -95,9 +87,7 @@ def test_times_at_a_clock_that_was_held_down_are_refused(
     assert path.read_bytes() == before
 
 
-def test_without_nsight_compute_counters_are_refused_before_anything_is_timed(
-    project: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_nsight_compute_counters_are_refused_before_anything_is_timed(project, capsys):
     assert main(["record", "kernels/adding", "--counters"]) == 1
     said = capsys.readouterr().err
     assert "Nsight Compute (ncu) is not here" in said
@@ -106,7 +96,7 @@ def test_without_nsight_compute_counters_are_refused_before_anything_is_timed(
     assert project.gpu.launched == []
 
 
-def test_recording_again_keeps_counters_that_still_hold(project: SimpleNamespace, counted: Row) -> None:
+def test_recording_again_keeps_counters_that_still_hold(project, counted):
     path, _ = kept_record(project)
     made = read_record(path)
     write_record(replace(made, rows=(*made.rows, counted)), path)

@@ -1,7 +1,5 @@
 """``tilewise record --pending``: a key that proves a row renews the other and the label, and no figure."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -104,9 +102,7 @@ def edit(lesson: Path, old: str, new: str) -> None:
     lesson.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_a_rename_is_current_at_once_and_its_keys_are_renewed_on_every_device(
-    lesson: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rename_is_current_at_once_and_its_keys_are_renewed_on_every_device(lesson, capsys):
     before, keys = figures(), {row["tokens"] for body in bodies()[:2] for row in body["rows"]}
     edit(lesson, "i = blockIdx", "col = blockIdx")
     edit(lesson, "if (i < n) y[i] = 2.0f * x[i]", "if (col < n) y[col] = 2.0f * x[col]")
@@ -131,9 +127,7 @@ def test_a_rename_is_current_at_once_and_its_keys_are_renewed_on_every_device(
     assert "--pending" not in capsys.readouterr().out
 
 
-def test_an_experiment_that_moves_to_another_lesson_takes_its_records_along(
-    lesson: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_that_moves_to_another_lesson_takes_its_records_along(lesson, capsys):
     before = figures()
     lesson.rename(lesson.with_name("moved.py"))
     main(["check"])
@@ -144,9 +138,7 @@ def test_an_experiment_that_moves_to_another_lesson_takes_its_records_along(
     assert [{**row, "lesson": ""} for row in figures()] == [{**row, "lesson": ""} for row in before]
 
 
-def test_a_cell_that_moves_to_another_lesson_takes_what_it_printed_along(
-    lesson: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cell_that_moves_to_another_lesson_takes_what_it_printed_along(lesson, capsys):
     cell = '\n# %% needs="gpu" record="raw"\nprint("on", "a GPU")\n'
     archive, devices = Archive(lesson.parents[1]), (H100["device"], "NVIDIA H200")
     for device in devices:
@@ -179,7 +171,7 @@ def test_a_cell_that_moves_to_another_lesson_takes_what_it_printed_along(
     assert "no longer pending: kernels.further.raw" in capsys.readouterr().out
 
 
-def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edit_is_not_renewed(lesson, capsys):
     before = bodies()
     edit(lesson, "2.0f * x[i]", "x[i] + x[i]")
     assert main(["record", "--pending"]) == 0
@@ -189,9 +181,7 @@ def test_an_edit_is_not_renewed(lesson: Path, capsys: pytest.CaptureFixture[str]
     assert said.out.count("is stale: the code has changed since then") == 2, "pending, and the other's"
 
 
-def test_check_lists_what_clang_refuses_or_would_not_pass_on(
-    lesson: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_lists_what_clang_refuses_or_would_not_pass_on(lesson, capsys):
     edit(lesson, "    int i = ", "    // a copy\n    const float* __restrict__ from = x;\n    int i = ")
     path = Archive(Path("lessons")).path("twice", "NVIDIA H200")
     kept = read_record(path)

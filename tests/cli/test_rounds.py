@@ -1,7 +1,5 @@
 """``tilewise record`` in rounds: children of their own, what they meet, and rounds that are added."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -61,9 +59,7 @@ def children(
 RUN_CHILD = round_process.run_child
 
 
-def test_a_record_has_three_rounds_each_further_one_in_a_process_of_its_own(
-    project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_record_has_three_rounds_each_further_one_in_a_process_of_its_own(project, children, capfd):
     assert main(["record", "kernels/adding"]) == 0, capfd.readouterr()
     body = taken(project)
     jsonschema.validate(body, SCHEMA)
@@ -77,9 +73,7 @@ def test_a_record_has_three_rounds_each_further_one_in_a_process_of_its_own(
     assert "200 samples in 3 rounds" in said
 
 
-def test_a_child_that_dies_is_told_and_the_old_record_stands(
-    project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_child_that_dies_is_told_and_the_old_record_stands(project, children, capfd):
     assert main(["record", "kernels/adding"]) == 0
     before = (project.folder / "adding.json").read_bytes()
     (children / "shared_state.py").write_text("import os\nos.write(2, b'no such state')\nos._exit(7)\n")
@@ -91,9 +85,7 @@ def test_a_child_that_dies_is_told_and_the_old_record_stands(
     assert (project.folder / "adding.json").read_bytes() == before
 
 
-def test_a_wrong_answer_in_a_child_is_an_error_at_the_lessons_line(
-    project: SimpleNamespace, children: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_answer_in_a_child_is_an_error_at_the_lessons_line(project, children, capfd):
     wrong = STUBS["shared_state"].replace("BODY = fake_gpu.CLOCK[0], None", "BODY = fake_gpu.CLOCK[0], idle")
     (children / "shared_state.py").write_text(f"def idle(a, b, c, n): pass\n{wrong}")
     assert main(["record", "kernels/adding"]) == 1
@@ -103,9 +95,7 @@ def test_a_wrong_answer_in_a_child_is_an_error_at_the_lessons_line(
 
 
 @pytest.mark.parametrize("others", [1, 2])
-def test_other_processes_are_told_apart_from_the_process_that_waits(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], others: int
-) -> None:
+def test_other_processes_are_told_apart_from_the_process_that_waits(project, monkeypatch, capfd, others):
     seen = iter([0, others, others])  # the first round alone; then this process and its child
     monkeypatch.setattr(experiment_timing, "others_computing", lambda identity: next(seen))
     assert main(["record", "kernels/adding"]) == others - 1
@@ -114,18 +104,14 @@ def test_other_processes_are_told_apart_from_the_process_that_waits(
     assert (project.folder / "adding.json").exists() == (others == 1)
 
 
-def test_a_lesson_that_measures_something_else_the_second_time_is_refused(
-    project: SimpleNamespace, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lesson_that_measures_something_else_the_second_time_is_refused(project, capfd):
     project.state.SIZES = iter([4096, 8192])
     project.lesson.write_text(project.text.replace('{"n": 4096}', '{"n": next(shared_state.SIZES)}'))
     assert main(["record", "kernels/adding"]) == 1
     assert "its keys change between processes" in capfd.readouterr().out
 
 
-def test_an_experiment_whose_first_round_is_long_has_that_one_alone(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_whose_first_round_is_long_has_that_one_alone(project, monkeypatch, capfd):
     monkeypatch.setattr(round_process, "LONG_S", 0.0)
     assert main(["record", "kernels/adding"]) == 0
     assert "stays alone" in capfd.readouterr().out
@@ -134,9 +120,7 @@ def test_an_experiment_whose_first_round_is_long_has_that_one_alone(
     assert taken(project)["rows"][0]["rounds"] == [100, 100], "who asks for rounds has them"
 
 
-def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_taken(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_taken(project, monkeypatch):
     assert main(["record", "kernels/adding"]) == 0
     monkeypatch.setenv("TILEWISE_BACKEND", "simulator")
     edited = project.text.replace("c[i] = a[i] + b[i]", "c[i] = b[i] + a[i]")
@@ -153,9 +137,7 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_tak
         assert "another run 120 to 120 µs" in (cell.title or "")
 
 
-def test_every_round_samples_clock_and_power_and_the_record_has_all_readings(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_round_samples_clock_and_power_and_the_record_has_all_readings(project, monkeypatch, capsys):
     closed: list[str] = []
     meter = SimpleNamespace(
         sensor="now", sm_clock_mhz=lambda: None, power_w=lambda: None, close=lambda: closed.append("closed")
@@ -174,9 +156,7 @@ def test_every_round_samples_clock_and_power_and_the_record_has_all_readings(
     assert body["method"]["sampling"].startswith("SM clock and GPU power (now) through NVML every 5 ms")
 
 
-def test_without_nvml_and_where_the_host_is_timed_nothing_is_sampled(
-    project: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_nvml_and_where_the_host_is_timed_nothing_is_sampled(project, monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr(experiment_timing, "nvml", asked.append)
     assert main(["record", "kernels/adding", "--rounds", "1"]) == 0

@@ -1,7 +1,5 @@
 """``tilewise trace`` on a file that knows nothing of lessons."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -49,13 +47,13 @@ def arguments(n: object, x: str = "f32[100]") -> list[str]:
     return ["--grid", "4", "--block", "32", *(part for pair in pairs for part in ("--arg", pair))]
 
 
-def test_a_hazard_is_named_with_its_line_and_fails(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hazard_is_named_with_its_line_and_fails(file, capsys):
     assert main(["trace", file, *arguments(101)]) == 1
     assert "out of bounds" in (said := capsys.readouterr().err)
     assert "3" in said
 
 
-def test_a_hazard_in_a_header_is_named_with_the_header(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hazard_in_a_header_is_named_with_the_header(file, capsys):
     Path("scale.cuh").write_text(f"\n\n{SOURCE}")
     Path(file).write_text('#include "scale.cuh"\n')
     assert main(["trace", file, *arguments(101)]) == 1
@@ -84,9 +82,7 @@ def test_a_hazard_in_a_header_is_named_with_the_header(file: str, capsys: pytest
         (["scale.cu", *arguments(1), "--out", "no/such/page.html"], "there is no such folder."),
     ],
 )  # fmt: skip
-def test_wrong_arguments_are_one_line(
-    file: str, given: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_arguments_are_one_line(file, given, said, capsys):
     assert main(["trace", *given]) == 1
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert said in error
@@ -106,7 +102,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("text", ARRAYS)
-def test_arrays_of_every_kind_are_read(text: str) -> None:
+def test_arrays_of_every_kind_are_read(text):
     value = value_of("mine.cu", "x", text)
     made = value if isinstance(value, np.ndarray) else value.make(1)  # type: ignore[union-attr]
     assert (made.dtype.name, made.shape) == ARRAYS[text]
@@ -125,7 +121,7 @@ def test_arrays_of_every_kind_are_read(text: str) -> None:
     ("text", "number"),
     [("5", 5), ("-3", -3), ("0x10", 16), ("0.5", 0.5), ("1e-3", 0.001), ("true", 1), ("False", 0)],
 )
-def test_scalars_are_read(text: str, number: float) -> None:
+def test_scalars_are_read(text, number):
     assert value_of("mine.cu", "n", text) == number
 
 
@@ -141,7 +137,7 @@ def test_scalars_are_read(text: str, number: float) -> None:
         ("f32[-1]", "is neither a number nor an array"),
     ],
 )
-def test_arguments_that_cannot_be_read_are_said(text: str, said: str) -> None:
+def test_arguments_that_cannot_be_read_are_said(text, said):
     with pytest.raises(LessonError, match=said):
         value_of("mine.cu", "x", text)
 
@@ -154,7 +150,7 @@ def page_of(path: str) -> tuple[str, dict[str, object]]:
     return text, json.loads(found[1])
 
 
-def test_a_page_is_written_that_holds_all_it_needs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_is_written_that_holds_all_it_needs(file, capsys):
     assert main(["trace", file, *arguments(100)]) == 0
     assert re.search(r"wrote scale.trace.html \(\d\.\d MB\): open it in a browser", capsys.readouterr().out)
     text, figure = page_of("scale.trace.html")
@@ -169,7 +165,7 @@ def test_a_page_is_written_that_holds_all_it_needs(file: str, capsys: pytest.Cap
     )  # type: ignore[index]
 
 
-def test_hazards_are_marked_on_their_lines_of_the_page(file: str) -> None:
+def test_hazards_are_marked_on_their_lines_of_the_page(file):
     assert main(["trace", file, *arguments(101), "--out", "found.html"]) == 1
     text, figure = page_of("found.html")
     assert "<strong>out of bounds.</strong>" in text
@@ -177,9 +173,7 @@ def test_hazards_are_marked_on_their_lines_of_the_page(file: str) -> None:
     assert {hazard["line"] for hazard in figure["spec"]["hazards"]} == {3}  # type: ignore[index]
 
 
-def test_a_large_launch_is_shown_in_part_and_counted_whole(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_large_launch_is_shown_in_part_and_counted_whole(file, capsys):
     given = ["x=f32[100000]", "y=out:f32[100000]", "n=100000", "by=2.0"]
     sizes = ["--grid", "400", "--block", "256"]
     assert main(["trace", file, *sizes, *(part for one in given for part in ("--arg", one))]) == 0
@@ -202,9 +196,7 @@ int main() { spread<32><<<1, 32>>>(nullptr, nullptr, 5); }
 """
 
 
-def test_without_a_launch_the_kernels_of_a_file_are_listed(
-    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_without_a_launch_the_kernels_of_a_file_are_listed(file, capsys, tmp_path):
     (tmp_path / "host.cu").write_text(HOST, encoding="utf-8")
     assert main(["trace", "host.cu"]) == 0
     said = capsys.readouterr().out
@@ -245,9 +237,7 @@ int main() {
 """
 
 
-def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(
-    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_launches_that_a_file_makes_are_proposed_and_run_without_hazards(file, capsys, tmp_path):
     (tmp_path / "sites.cu").write_text(SITES, encoding="utf-8")
     assert main(["trace", "sites.cu"]) == 0
     said = capsys.readouterr().out
@@ -278,9 +268,7 @@ int main() {
 """
 
 
-def test_a_pointer_into_an_array_is_proposed_where_the_file_passes_one(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pointer_into_an_array_is_proposed_where_the_file_passes_one(file, capsys):
     Path("stencil.cu").write_text(STENCIL, encoding="utf-8")
     assert main(["trace", "stencil.cu"]) == 0
     (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("  tilewise trace")]
@@ -303,9 +291,7 @@ __global__ void looked_up(float* y) { y[threadIdx.x] = table[threadIdx.x]; }
 """
 
 
-def test_a_struct_in_constant_memory_is_proposed_and_a_reference_is_not(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_struct_in_constant_memory_is_proposed_and_a_reference_is_not(file, capsys):
     Path("structs.cu").write_text(STRUCTS, encoding="utf-8")
     assert main(["trace", "structs.cu"]) == 0
     said = capsys.readouterr().out
@@ -353,9 +339,7 @@ int main(int argc, char** argv) {
         ("other", "f", "No others were tried. "),
     ],
 )
-def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
-    file: str, capsys: pytest.CaptureFixture[str], name: str, assumed: str, said: str
-) -> None:
+def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(file, capsys, name, assumed, said):
     Path("places.cu").write_text(PLACES, encoding="utf-8")
     assert main(["trace", "places.cu"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -384,17 +368,13 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
         ("__global__ void k(float** y) { y[0][0] = 1; }\n", "a pointer to pointers"),
     ],
 )
-def test_a_file_without_a_kernel_that_can_be_launched_is_refused(
-    text: str, said: str, file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_file_without_a_kernel_that_can_be_launched_is_refused(text, said, file, capsys, tmp_path):
     (tmp_path / "none.cu").write_text(text, encoding="utf-8")
     assert main(["trace", "none.cu"]) == 1
     assert said in capsys.readouterr().err
 
 
-def test_of_many_launches_of_a_template_some_are_proposed_and_all_are_named(
-    file: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_of_many_launches_of_a_template_some_are_proposed_and_all_are_named(file, capsys, tmp_path):
     launches = " ".join(f"k<{n}><<<1, 32>>>(text);" for n in range(1, 7))
     kernel = "template <int N> __global__ void k(char* text) { text[threadIdx.x] = N; }\n"
     (tmp_path / "many.cu").write_text(f"{kernel}void all(char* text) {{ {launches} }}", encoding="utf-8")
@@ -405,7 +385,7 @@ def test_of_many_launches_of_a_template_some_are_proposed_and_all_are_named(
     assert said.count("--arg 'text=letters:i8[1024]'") == 4
 
 
-def test_macros_and_saved_arrays_are_taken(file: str, tmp_path: Path) -> None:
+def test_macros_and_saved_arrays_are_taken(file, tmp_path):
     (tmp_path / "host.cu").write_text(HOST, encoding="utf-8")
     np.save(tmp_path / "x.npy", np.ones(40, np.float32))
     given = ["--kernel", "spread<32>", "--grid", "1", "--block", "32", "--define", "BY=0.5f"]

@@ -1,7 +1,5 @@
 """What a launch may be given: every check and its one line, the same before both backends."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

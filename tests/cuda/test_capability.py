@@ -1,7 +1,5 @@
 """What a kernel's text says of the GPU it needs is what NVRTC says: not less, and not more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise import Kernel
@@ -42,7 +40,7 @@ SPECIMENS = {
 
 
 @pytest.mark.parametrize("name", SPECIMENS)
-def test_the_least_capability_is_the_first_that_the_compiler_takes(name: str) -> None:
+def test_the_least_capability_is_the_first_that_the_compiler_takes(name):
     if reason := nvrtc.available():
         pytest.skip(reason)
     body, least = SPECIMENS[name]
@@ -56,7 +54,7 @@ def test_the_least_capability_is_the_first_that_the_compiler_takes(name: str) ->
             compile_kernel(kernel, [target])
 
 
-def test_an_architecture_of_its_own_decides() -> None:
+def test_an_architecture_of_its_own_decides():
     assert needed("", ("-arch=sm_90a",)) == (9, 0)
     assert needed("", ("-arch=sm_100a",)) == (10, 0)
     assert named((9, 0)) == "compute capability 9.0 (Hopper)"

@@ -1,7 +1,5 @@
 """Cases: declarative inputs, fresh arrays, stable fingerprints."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

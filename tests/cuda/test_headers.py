@@ -1,7 +1,5 @@
 """The course's own headers: put in place for both backends, with true lines, and part of every key."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -41,11 +39,11 @@ def launch(source: str) -> np.ndarray:
     return out
 
 
-def test_a_kernel_with_a_header_runs() -> None:
+def test_a_kernel_with_a_header_runs():
     launch(SOURCE)
 
 
-def test_in_place_and_back_again() -> None:
+def test_in_place_and_back_again():
     whole = with_headers(SOURCE)
     assert whole.count("static __device__ void mbarrier_init(") == 1
     assert '#line 2 "kernel.cu"\n#define ROWS 8' in whole
@@ -56,7 +54,7 @@ def test_in_place_and_back_again() -> None:
     launch(whole_text(SOURCE))
 
 
-def test_hazards_in_a_header_name_the_line_that_called_it() -> None:
+def test_hazards_in_a_header_name_the_line_that_called_it():
     with pytest.raises(HazardError) as caught:
         launch(SOURCE.replace("        mbarrier_init_fence();\n", ""))
     line = next(at for at, text in enumerate(SOURCE.split("\n"), 1) if "tma_load_2d" in text) - 1
@@ -66,7 +64,7 @@ def test_hazards_in_a_header_name_the_line_that_called_it() -> None:
     assert caught.value.hazard.kind == "undelivered"
 
 
-def test_the_header_counts_in_tokens_and_lines_stay() -> None:
+def test_the_header_counts_in_tokens_and_lines_stay():
     kernel = Kernel(SOURCE, options=OPTIONS)
     assert {"mbarrier_arrive_expect_tx", "cvt"} - set(kernel.tokens) == {"cvt"}
     assert kernel.function.line == 5
@@ -75,13 +73,13 @@ def test_the_header_counts_in_tokens_and_lines_stay() -> None:
 
 
 @pytest.mark.parametrize("file", ['"missing.cuh"', '"../secret.cuh"', '"/etc/passwd"', "<../kernel.py>"])
-def test_other_files_are_not_read(file: str) -> None:
+def test_other_files_are_not_read(file):
     kernel = Kernel(f"#include {file}\n{SOURCE}", options=OPTIONS)
     assert [(one.line, one.what) for one in kernel.left_out] == [(1, f"#include {file}")]
     assert "root" not in kernel.whole
 
 
-def test_every_function_of_the_header_compiles() -> None:
+def test_every_function_of_the_header_compiles():
     """Each is called once, so that none is only parsed."""
     source = """#include "hopper.cuh"
     extern "C" __global__ void all(const __grid_constant__ TensorMap map, float* out, int n) {
@@ -128,7 +126,7 @@ def test_every_function_of_the_header_compiles() -> None:
     assert "all" in module.kernels
 
 
-def test_regions_of_a_header() -> None:
+def test_regions_of_a_header():
     shown = Header("hopper.cuh").region("mbarrier")
     assert "mbarrier_wait" in shown.source
     first = header("hopper.cuh").split("\n")[shown.first_line - 1]

@@ -1,7 +1,5 @@
 """Reading CUDA C: kernels, parameters, regions, tokens, defines."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.cuda.c_types import c_type
@@ -190,7 +188,7 @@ def test_a_define_that_is_no_define_is_refused(defines):
         '#embed "x.bin"',
     ],
 )
-def test_only_the_two_headers_of_both_backends_are_included(line: str) -> None:
+def test_only_the_two_headers_of_both_backends_are_included(line):
     check_includes("// #include <stdio.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h> // halves\n")
     with pytest.raises(KernelError, match="line 2: a kernel may include <cuda_fp16"):
         check_includes(f"\n{line}\n")

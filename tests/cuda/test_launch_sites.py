@@ -1,7 +1,5 @@
 """What a file's text says of its own launches: template arguments, extents, arrays, made small together."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.cuda.host_values import _MOST_EVALUATIONS, Scope, scope_of
@@ -49,7 +47,7 @@ int main() {
 """
 
 
-def test_every_launch_of_a_file_with_what_the_text_says() -> None:
+def test_every_launch_of_a_file_with_what_the_text_says():
     found = {one.kernel + one.template: one for one in launch_sites(FILE)}
     assert [*found] == ["rows", "rows<4, float>", "rows<8, int>", "add", "blur"]
     rows = found["rows<8, int>"]
@@ -60,7 +58,7 @@ def test_every_launch_of_a_file_with_what_the_text_says() -> None:
     assert [blur.passed(at, blur.scope) for at in range(4)] == [None, None, 640, 480]
 
 
-def test_sizes_become_small_together_and_the_block_stays() -> None:
+def test_sizes_become_small_together_and_the_block_stays():
     (add,) = [one for one in launch_sites(FILE) if one.kernel == "add"]
     assert add.extents(add.scope) == ((16384,), (256,), 0)
     small = add.small()
@@ -79,7 +77,7 @@ def test_sizes_become_small_together_and_the_block_stays() -> None:
     assert moved.bytes_of(0, moved.scope) == 4 << 22
 
 
-def test_a_size_becomes_smaller_where_the_kernel_loops_to_it_but_not_below_a_block_at_once() -> None:
+def test_a_size_becomes_smaller_where_the_kernel_loops_to_it_but_not_below_a_block_at_once():
     source = """__global__ void k(float* y, int bodies, int rows) {}
 int main() { int n = 1 << 13, rows = 300; float* y; cudaMalloc(&y, n * 4); k<<<n / 256, 256>>>(y, n, rows); }
 """
@@ -88,7 +86,7 @@ int main() { int n = 1 << 13, rows = 300; float* y; cudaMalloc(&y, n * 4); k<<<n
     assert values == [[1 << 13, 300], [1 << 11, 300], [256, 300]]
 
 
-def test_three_sizes_of_a_volume_become_smaller_than_those_of_a_plane() -> None:
+def test_three_sizes_of_a_volume_become_smaller_than_those_of_a_plane():
     source = """namespace config { constexpr int EDGE { 8 }; }
 __global__ void k(float* y, int d, int h, int w) {}
 void go(int d, int h, int w) {
@@ -105,7 +103,7 @@ void go(int d, int h, int w) {
     assert site.bytes_of(0, small) == 4 * 16**3
 
 
-def test_a_size_that_the_kernel_has_in_its_text_stays() -> None:
+def test_a_size_that_the_kernel_has_in_its_text_stays():
     source = """const int N = 1 << 20;
 __global__ void k(float* y) { if (threadIdx.x < N) y[threadIdx.x] = N; }
 int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y); }
@@ -114,7 +112,7 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 256, 256>>>(y)
     assert site.bytes_of(0, site.small()) == 4 << 20
 
 
-def test_a_macro_stands_for_what_it_does_at_the_launch_and_commas_in_a_call_end_no_value() -> None:
+def test_a_macro_stands_for_what_it_does_at_the_launch_and_commas_in_a_call_end_no_value():
     source = """#define LEAST(a, b) (a < b) ? a : b
 __global__ void k(float* y, int n) {}
 #define WIDE 512
@@ -132,7 +130,7 @@ void second(float* y, i32 n) { int threads = LEAST(WIDE, n); k<<<1, threads>>>(y
     assert not first.says(1, first.scope)
 
 
-def test_extents_that_nothing_passes_a_function_are_assumed() -> None:
+def test_extents_that_nothing_passes_a_function_are_assumed():
     source = """__global__ void k(float* y, int width, int height) {}
 void go(const dim3& size) {
     float* y;
@@ -149,7 +147,7 @@ void go(const dim3& size) {
     assert not any(site.says(at, small) for at in range(3))
 
 
-def test_sizes_that_one_statement_sets_together_are_all_known() -> None:
+def test_sizes_that_one_statement_sets_together_are_all_known():
     source = """__global__ void k(float* y, int n, int m, int k) {}
 int main() {
     int n, m, k;
@@ -168,7 +166,7 @@ int main() {
     assert site.extents(small)[0] == (rows // 32,)
 
 
-def test_an_array_whose_size_is_related_to_the_launch_in_a_comment_only_stays_large_enough() -> None:
+def test_an_array_whose_size_is_related_to_the_launch_in_a_comment_only_stays_large_enough():
     source = """#define N 1000000
 __global__ void k(float* y, int nx, int ny) {}
 int main() {
@@ -196,7 +194,7 @@ int main() {
         "switch (edge) {\n case 8: k<8><<<4, block>>>(y); break;\n case 16: k<16><<<4, block>>>(y); break; }",
     ],
 )
-def test_a_launch_under_a_condition_has_the_value_that_the_condition_says(host: str) -> None:
+def test_a_launch_under_a_condition_has_the_value_that_the_condition_says(host):
     source = f"""template <int EDGE> __global__ void k(float* y) {{}}
 int main() {{
     int edge = 16;
@@ -208,7 +206,7 @@ int main() {{
     assert found == {"<8>": (8, 8), "<16>": (16, 16)}
 
 
-def test_a_size_becomes_small_though_a_parameter_of_the_kernel_has_its_name() -> None:
+def test_a_size_becomes_small_though_a_parameter_of_the_kernel_has_its_name():
     source = """const int N = 1 << 20;
 __global__ void __launch_bounds__(32) k(float* y, const int N) { if (threadIdx.x < N) y[threadIdx.x] = N; }
 int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 32, 32>>>(y, N); }
@@ -230,7 +228,7 @@ int main() { float* y; cudaMalloc(&y, N * sizeof(float)); k<<<N / 32, 32>>>(y, N
         ("int size = 1; while (size > 0) size++;", None),  # as long as an int has room
     ],
 )
-def test_a_loop_that_only_calculates_has_a_value(loop: str, value: int | None) -> None:
+def test_a_loop_that_only_calculates_has_a_value(loop, value):
     scope = scope_of("#define N 1000", loop)
     assert scope.value("size") == value
     assert scope.having({"N": 3}).value("N") == 3
@@ -238,7 +236,7 @@ def test_a_loop_that_only_calculates_has_a_value(loop: str, value: int | None) -
 
 
 @pytest.mark.parametrize("size", ["sizeof(d[0])", "sizeof(*d)", "sizeof *d", "sizeof(h[0])"])
-def test_bytes_by_the_size_of_an_element(size: str) -> None:
+def test_bytes_by_the_size_of_an_element(size):
     source = f"""__global__ void k(double* y, size_t n) {{}}
 int main() {{
     size_t n = 8ULL * 1024UL * 1024;
@@ -283,7 +281,7 @@ void run(int N, int threads) {
         ("", 1024, 256),
     ],
 )
-def test_sizes_pass_through_the_calls_of_host_functions(host: str, n: int, threads: int) -> None:
+def test_sizes_pass_through_the_calls_of_host_functions(host, n, threads):
     (site,) = launch_sites(CALLED + host)
     assert site.kernel == "add"
     assert site.extents(site.scope) == ((-(-n // threads),), (threads,), 0)
@@ -291,7 +289,7 @@ def test_sizes_pass_through_the_calls_of_host_functions(host: str, n: int, threa
     assert [site.bytes_of(at, site.scope) for at in (0, 1)] == [4 * n * n, 4 * n]
 
 
-def test_a_size_that_a_call_passes_becomes_small_though_the_kernel_has_its_name() -> None:
+def test_a_size_that_a_call_passes_becomes_small_though_the_kernel_has_its_name():
     source = """__global__ void k(float* y, int n) { y[threadIdx.x] = n; }
 void run(int n) { float* y; cudaMalloc(&y, n * n * sizeof(float)); k<<<n / 32, 32>>>(y, n); }
 int main() { run(4096); }
@@ -300,7 +298,7 @@ int main() { run(4096); }
     assert (site.passed(1, site.scope), site.passed(1, site.small())) == (4096, 512)
 
 
-def test_sizes_stay_where_the_launch_is_large_without_them() -> None:
+def test_sizes_stay_where_the_launch_is_large_without_them():
     source = """__global__ void k(float* y) { y[threadIdx.x] = 1; }
 int main() { int n = 36 * 128; float* y; cudaMalloc(&y, n * sizeof(float)); k<<<64, 1024>>>(y); }
 """
@@ -308,7 +306,7 @@ int main() { int n = 36 * 128; float* y; cudaMalloc(&y, n * sizeof(float)); k<<<
     assert site.bytes_of(0, site.small()) == 4 * 36 * 128
 
 
-def test_a_size_that_template_arguments_follow_from_stays() -> None:
+def test_a_size_that_template_arguments_follow_from_stays():
     source = """template <int PER> __global__ void k(float* y, int n) {}
 int main() {
     const int n = 1 << 22; float* y; cudaMalloc(&y, n * 4); const int per = n / 1024;
@@ -338,7 +336,7 @@ int main() {
         ("self", None),
     ],
 )
-def test_values_of_expressions(text: str, value: object) -> None:
+def test_values_of_expressions(text, value):
     assert (
         scope_of("#define N 100\n#define self self + 1\n#define DATA real\ntypedef double real;\n").value(
             text
@@ -347,7 +345,7 @@ def test_values_of_expressions(text: str, value: object) -> None:
     )
 
 
-def test_what_a_function_defines_hides_what_is_outside() -> None:
+def test_what_a_function_defines_hides_what_is_outside():
     scope = scope_of("const int n = 1;\n#define M 8\n", "int n = M * 4, m = n / 2;")
     assert (scope.value("n"), scope.value("m")) == (32, 16)
     assert scope.having({"n": 10}).value("m") == 5
@@ -365,7 +363,7 @@ def test_what_a_function_defines_hides_what_is_outside() -> None:
         ("\n".join(f"#define f{i}(x) (f{i - 1}(x) + f{i - 1}(x))" for i in range(1, 24)), "", "f22(1)"),
     ],
 )
-def test_values_that_would_not_end_are_given_up(outside: str, function: str, text: str) -> None:
+def test_values_that_would_not_end_are_given_up(outside, function, text):
     scope = scope_of("#define f0(x) x\n" + outside, function)
     assert scope.value(text) is None
     assert scope._spent[0] <= _MOST_EVALUATIONS + 1
@@ -380,5 +378,5 @@ def test_values_that_would_not_end_are_given_up(outside: str, function: str, tex
         ("int blocks = 2; blocks = 3;", 2),
     ],
 )
-def test_a_number_that_is_declared_with_zero_is_what_it_is_given_first(host: str, blocks: int) -> None:
+def test_a_number_that_is_declared_with_zero_is_what_it_is_given_first(host, blocks):
     assert scope_of("", host).value("blocks") == blocks

@@ -1,7 +1,5 @@
 """Bit fields: bits as given, their texts, and what does not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -19,7 +17,7 @@ def made(numbers: Mapping[str, Sequence[Held]] = NUMBERS, start: str = "9") -> F
     return bit_fields([SMALL, LARGE], numbers, start=start, title="Few bits hold little", caption="c")
 
 
-def test_it_says_every_number_with_its_fields_apart() -> None:
+def test_it_says_every_number_with_its_fields_apart():
     figure = made()
     assert figure.steps == (
         "number 1: E2M1 0 01 0, 1, exactly; E4M3 0 0111 000, 1, exactly.",
@@ -37,6 +35,6 @@ def test_it_says_every_number_with_its_fields_apart() -> None:
         ({"9": [Held("01x1", ""), NUMBERS["9"][1]]}, "9", "9 in E2M1 is '01x1'"),
     ],
 )
-def test_what_does_not_fit_is_refused(numbers: Mapping[str, Sequence[Held]], start: str, said: str) -> None:
+def test_what_does_not_fit_is_refused(numbers, start, said):
     with pytest.raises(ValueError, match=said):
         made(numbers, start)

@@ -1,7 +1,5 @@
 """Calculators: every answer is there, and only answers that fit."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest
@@ -24,7 +22,7 @@ def made(**changes: object) -> Figure:
     return calculator([WIDTHS, LOADS], pipe, **given)  # type: ignore[arg-type]
 
 
-def test_each_position_of_the_sliders_has_the_models_answer() -> None:
+def test_each_position_of_the_sliders_has_the_models_answer():
     spec = made().spec
     assert [one["start"] for one in spec["sliders"]] == [1, 1]
     assert spec["sliders"][0]["said"] == ["1 B/s", "2 B/s", "5 B/s"]
@@ -37,7 +35,7 @@ def test_each_position_of_the_sliders_has_the_models_answer() -> None:
         assert spec["limits"][state] == (0b10 if answer.limits else 0)
 
 
-def test_text_and_notebook_show_the_start() -> None:
+def test_text_and_notebook_show_the_start():
     figure = made()
     assert figure.steps[0] == "pipe width 2 B/s, load heavy: busy 100%, time 50 s. 100 bytes."
     assert any(
@@ -61,7 +59,7 @@ def test_text_and_notebook_show_the_start() -> None:
         ({"meters": [BUSY, Meter("time", 1.0, role="purple")]}, "no role 'purple'"),
     ],
 )
-def test_what_does_not_fit_is_refused(wrong: dict[str, object], message: str) -> None:
+def test_what_does_not_fit_is_refused(wrong, message):
     given: dict[str, object] = {"sliders": [WIDTHS, LOADS], "model": pipe, "meters": [BUSY, TIME]} | wrong
     sliders, model = given.pop("sliders"), given.pop("model")
     with pytest.raises(ValueError, match=message):

@@ -1,10 +1,7 @@
 """Charts: what Plotly is given, that it takes it, and what the text alternative says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +48,7 @@ KINDS: dict[str, Callable[[], Figure]] = {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_plotly_takes_every_chart(kind: str, scheme: Any) -> None:
+def test_plotly_takes_every_chart(kind, scheme):
     from plotly.graph_objects import Figure as PlotlyFigure
 
     given = KINDS[kind]().plotly(scheme)
@@ -61,7 +58,7 @@ def test_plotly_takes_every_chart(kind: str, scheme: Any) -> None:
     assert len(drawn.data) >= 1
 
 
-def test_predictions_are_dashed_with_open_marks_and_measurements_solid() -> None:
+def test_predictions_are_dashed_with_open_marks_and_measurements_solid():
     drawn = {trace["name"]: trace for trace in lines().spec["data"] if "name" in trace}
     assert (drawn["measured"]["line"]["dash"], drawn["measured"]["marker"]["symbol"]) == ("solid", "circle")
     assert (drawn["model"]["line"]["dash"], drawn["model"]["marker"]["symbol"]) == ("dash", "circle-open")
@@ -79,16 +76,14 @@ def test_predictions_are_dashed_with_open_marks_and_measurements_solid() -> None
         ([1.1, 1.1, 1], [[1, 1], [0.95, 0.95], [1.05, 1.05]], ("right", 42)),
     ],
 )
-def test_a_label_that_another_line_would_cross_stands_elsewhere(
-    own: list[float], others: list[list[float]], place: tuple[str, int | None]
-) -> None:
+def test_a_label_that_another_line_would_cross_stands_elsewhere(own, others, place):
     series = [Series("ends early", [1, 45, 50], own)]
     series += [Series(str(at), [51, 100], one) for at, one in enumerate(others)]
     note = line_chart(series, x="n", y="t", **WORDS).spec["layout"]["annotations"][0]
     assert (note["text"], note["xanchor"], note.get("yshift")) == ("ends early", *place)
 
 
-def test_steps_share_their_axes() -> None:
+def test_steps_share_their_axes():
     charts = [line_chart([Series("a", [0, 1], [1, top])], x="n", y="t", **WORDS) for top in (2, 8)]
     figure = stepped(charts, ["low", "high"], step_name="load", start=1, **WORDS)
     assert figure.spec["layout"]["yaxis"]["range"] == [0, 8.48]
@@ -97,7 +92,7 @@ def test_steps_share_their_axes() -> None:
     assert figure.steps == ("load low: a: 0: 1; 1: 2", "load high: a: 0: 1; 1: 8")
 
 
-def test_a_heat_map_keeps_one_scale_over_all_steps() -> None:
+def test_a_heat_map_keeps_one_scale_over_all_steps():
     figure = heat_map(
         {"S": Z}, steps=["cold", "warm"], step_name="temperature", start=1, x="j", y="i", **WORDS
     )
@@ -108,7 +103,7 @@ def test_a_heat_map_keeps_one_scale_over_all_steps() -> None:
     assert figure.steps[0] == "temperature cold: S = 0.00 1.00 2.00 / 3.00 4.00 5.00"
 
 
-def test_heat_maps_stand_below_each_other_on_a_narrow_screen() -> None:
+def test_heat_maps_stand_below_each_other_on_a_narrow_screen():
     figure = heat_map({"S": Z[0], "P": Z[1]}, x="j", y={"S": "i", "P": "i"}, **WORDS)
     wide, narrow = figure.spec["layout"], figure.spec["layout"]["meta"]["narrow"]["layout"]
     assert wide["xaxis"]["domain"][1] < wide["xaxis2"]["domain"][0]
@@ -138,19 +133,19 @@ def test_heat_maps_stand_below_each_other_on_a_narrow_screen() -> None:
         (lambda: stepped([block_grid(9, 4, **WORDS)], [1], **WORDS), "charts without steps"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(make: Callable[[], Figure], why: str) -> None:
+def test_what_cannot_be_drawn_is_refused(make, why):
     with pytest.raises(ValueError, match=why):
         make()
 
 
-def test_a_gap_in_a_line_is_no_point_in_words() -> None:
+def test_a_gap_in_a_line_is_no_point_in_words():
     gap = line_chart(
         [Series("a", [1, np.nan, 2], [3, np.nan, 4])], x="x", y="y", title="One is one", caption="Two."
     )
     assert gap.steps == ("a: 1: 3; 2: 4",)
 
 
-def test_a_label_is_at_the_last_point_even_if_a_gap_follows_it() -> None:
+def test_a_label_is_at_the_last_point_even_if_a_gap_follows_it():
     broken = Series("a", [1, 2, np.nan], [3, 4, np.nan])
     spec = line_chart([broken], x="x", y="y", title="One is one", caption="Two.").to_dict()["spec"]
     (note,) = spec["layout"]["annotations"]

@@ -1,7 +1,5 @@
 """Sizes of a launch, and the script's index arithmetic against six loops."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
@@ -15,7 +13,7 @@ WEB = Path(__file__).parent.parent.parent / "src" / "tilewise" / "site" / "web" 
 
 
 @pytest.mark.parametrize("value", [0, (2, 0), (1, 2, 3, 4), (), 2.5, (1, "2")])
-def test_what_is_no_size_is_refused(value: object) -> None:
+def test_what_is_no_size_is_refused(value):
     with pytest.raises(ValueError, match="grid is a whole number or up to three of them"):
         dims.dims(value, "grid")  # type: ignore[arg-type]
 
@@ -23,7 +21,7 @@ def test_what_is_no_size_is_refused(value: object) -> None:
 @pytest.mark.parametrize(
     ("grid", "block"), [((3, 1, 1), (64, 1, 1)), ((2, 3, 2), (5, 3, 2)), ((2, 1, 3), (1, 7, 5))]
 )
-def test_the_script_counts_as_six_loops_do(grid: dims.Dims, block: dims.Dims) -> None:
+def test_the_script_counts_as_six_loops_do(grid, block):
     extent = [max(1, g * b - 2) for g, b in zip(grid, block, strict=True)]
     program = f"""
         import {{ threadAt, threadOf, total, works, working }} from "{(WEB / "launch.js").as_uri()}";

@@ -1,7 +1,5 @@
 """The explorers' specifications and texts: block grid, timeline."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.figures import Span, block_grid, timeline
@@ -9,7 +7,7 @@ from tilewise.figures import Span, block_grid, timeline
 WORDS = {"title": "A statement", "caption": "What it shows."}
 
 
-def test_the_block_grid_of_a_small_launch() -> None:
+def test_the_block_grid_of_a_small_launch():
     figure = block_grid((2, 1), (2, 2), extent=(3, 2), axes=("col", "row"), **WORDS)
     assert figure.to_dict() == {
         "kind": "block_grid",
@@ -35,17 +33,17 @@ def test_the_block_grid_of_a_small_launch() -> None:
     }
 
 
-def test_a_block_of_too_many_threads_is_refused() -> None:
+def test_a_block_of_too_many_threads_is_refused():
     with pytest.raises(ValueError, match="at most 1024 threads"):
         block_grid(1, (64, 32), **WORDS)
 
 
-def test_a_large_grid_says_its_first_blocks() -> None:
+def test_a_large_grid_says_its_first_blocks():
     figure = block_grid(1000, 32, **WORDS)
     assert figure.steps[63:] == ("Block (63): x 2016 to 2047.", "936 more blocks follow in the same order.")
 
 
-def test_a_timeline_orders_its_text_by_start() -> None:
+def test_a_timeline_orders_its_text_by_start():
     figure = timeline(
         [("device", 1.5, 3.0, "kernel", "measured"), Span("host", 0, 1, "launch")], unit="µs", **WORDS
     )
@@ -57,6 +55,6 @@ def test_a_timeline_orders_its_text_by_start() -> None:
     assert figure.spec["moments"] == [0, 1, 1.5, 3]
 
 
-def test_a_span_that_ends_before_it_starts_is_refused() -> None:
+def test_a_span_that_ends_before_it_starts_is_refused():
     with pytest.raises(ValueError, match="'launch' ends at 1, before it starts at 2"):
         timeline([("host", 2, 1, "launch")], unit="µs", **WORDS)

@@ -1,7 +1,5 @@
 """A figure travels as JSON and stands on a page as one block of HTML."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -24,14 +22,14 @@ def small(**changes: object) -> Figure:
     return Figure(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_a_figure_comes_back_from_its_file() -> None:
+def test_a_figure_comes_back_from_its_file():
     figure = bars({"one": 1.0, "two": 2.0}, title="t", caption="c", x="n")
     again = Figure.from_dict(json.loads(figure.json_bytes()))
     assert again == figure
     assert again.json_bytes() == figure.json_bytes()
 
 
-def test_its_html_holds_what_must_be_there_without_a_script() -> None:
+def test_its_html_holds_what_must_be_there_without_a_script():
     html = small(title='a < b & "c"').html("assets/x.json", "figure-1")
     assert html == (
         '<figure class="tw-figure" id="figure-1" data-figure="assets/x.json" data-kind="chart" '
@@ -48,12 +46,12 @@ def test_its_html_holds_what_must_be_there_without_a_script() -> None:
 
 
 @pytest.mark.parametrize("name", ["title", "caption", "alt"])
-def test_a_figure_without_words_is_refused(name: str) -> None:
+def test_a_figure_without_words_is_refused(name):
     with pytest.raises(ValueError, match=f"a figure needs a {name}"):
         small(**{name: " "})
 
 
-def test_what_no_figure_can_hold_is_refused() -> None:
+def test_what_no_figure_can_hold_is_refused():
     with pytest.raises(TypeError, match="cannot hold a set"):
         plain({"a": {1, 2}})
 
@@ -71,5 +69,5 @@ def test_what_no_figure_can_hold_is_refused() -> None:
         (1.5e-7, "1.500e-07"),
     ],
 )
-def test_numbers_are_written_for_readers(value: float, written: str) -> None:
+def test_numbers_are_written_for_readers(value, written):
     assert number(value) == written

@@ -1,8 +1,5 @@
 """Floor plans: parts where they lie, and stops that light what exists."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,7 +23,7 @@ def made(parts: Any = PARTS, stops: Any = STOPS, **changes: Any) -> Figure:
     return floor_plan(parts, stops, **given | changes)
 
 
-def test_a_plan_keeps_places_sizes_and_what_each_stop_lights() -> None:
+def test_a_plan_keeps_places_sizes_and_what_each_stop_lights():
     spec = made(start=1).spec
     assert spec["extent"] == [4.5, 3]
     assert spec["parts"][2] == {
@@ -36,7 +33,7 @@ def test_a_plan_keeps_places_sizes_and_what_each_stop_lights() -> None:
     assert (spec["start"], spec["levels"][0]) == (1, {"name": "processor", "role": "block"})
 
 
-def test_a_plan_says_its_parts_and_its_stops() -> None:
+def test_a_plan_says_its_parts_and_its_stops():
     figure = made()
     assert figure.alt == "Floor plan with 3 parts: 2 × processor, 1 × memory."
     assert figure.steps == ("working set 4 KB: Near.", "working set 1 GB: Far.")
@@ -54,7 +51,7 @@ def test_a_plan_says_its_parts_and_its_stops() -> None:
         (lambda: made([Part("P0", "processor", (0, 0), (40, 40))]), "has 1,600 cubes in 3-D"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(make: Callable[[], Figure], why: str) -> None:
+def test_what_cannot_be_drawn_is_refused(make, why):
     with pytest.raises(ValueError) as caught:
         make()
     assert why in str(caught.value)

@@ -1,7 +1,5 @@
 """A lesson loads the figures that it draws, and no others."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -23,7 +21,7 @@ def loaded_by(code: str) -> set[str]:
     }
 
 
-def test_one_kind_of_figure_loads_its_own_modules_only() -> None:
+def test_one_kind_of_figure_loads_its_own_modules_only():
     assert loaded_by("from tilewise.figures import bars") == {
         "tilewise.figures",
         "axes",
@@ -44,6 +42,6 @@ def test_one_kind_of_figure_loads_its_own_modules_only() -> None:
     }
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(AttributeError, match=r"no public name 'pie'; it has .*Figure, Held, .*timeline"):
         getattr(tilewise.figures, "pie")  # noqa: B009 - the error of an attribute is asked for

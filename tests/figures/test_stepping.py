@@ -1,7 +1,5 @@
 """Stepped figures: a run's own trace and a model's states become moments, and no file is too large."""
 
-from __future__ import annotations
-
 import gzip
 from functools import cache
 from typing import Any
@@ -63,7 +61,7 @@ def moments(run: Any, *names: str) -> list[Moment]:
     return moments_of(traced.rows, traced.watched, numbers, None, total(run.block), [])
 
 
-def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
+def test_the_steps_of_a_tree_reduction_read_as_sentences():
     _, run = tree()
     texts = stepped(run, **WORDS).steps
     assert texts[:9] == (
@@ -98,9 +96,7 @@ def test_the_steps_of_a_tree_reduction_read_as_sentences() -> None:
         ([0, 1, 4], [0, 1, 0], "threads 0 to 1, 4 write s[0 to 1]"),
     ],
 )
-def test_shared_memory_is_said_by_block_where_blocks_do_the_same(
-    threads: list[int], elements: list[int], said: str
-) -> None:
+def test_shared_memory_is_said_by_block_where_blocks_do_the_same(threads, elements, said):
     moment = Moment(3, [Touch(0, "write", elements, None, threads, 1)])
     in_shared = texts_of([moment], [Buffer("s", [8], "shared")], [], 4)
     assert in_shared == [f"Step 1, line 3: {said}."]
@@ -109,7 +105,7 @@ def test_shared_memory_is_said_by_block_where_blocks_do_the_same(
     assert "block" not in of_all[0]
 
 
-def test_sectors_and_passes_of_all_steps_add_up_to_what_the_run_counted() -> None:
+def test_sectors_and_passes_of_all_steps_add_up_to_what_the_run_counted():
     for run in (tree()[1], strided(1), strided(8), strided(3)):
         every = [touch for moment in moments(run, "x", "out", "s") for touch in moment.touches]
         total = {"read": 0, "write": 0}
@@ -122,7 +118,7 @@ def test_sectors_and_passes_of_all_steps_add_up_to_what_the_run_counted() -> Non
         assert passes == {"read": counts.shared_load.wavefronts, "write": counts.shared_store.wavefronts}
 
 
-def test_every_access_stands_in_one_moment_and_in_the_order_that_barriers_give() -> None:
+def test_every_access_stands_in_one_moment_and_in_the_order_that_barriers_give():
     run = tree()[1]
     every = moments(run, "x", "out", "s")
     assert sum(len(t.elements) for m in every for t in m.touches) == len(run.accesses)
@@ -138,13 +134,13 @@ def test_every_access_stands_in_one_moment_and_in_the_order_that_barriers_give()
                     assert written[thread // 64, element] == value
 
 
-def test_a_bank_conflict_is_said() -> None:
+def test_a_bank_conflict_is_said():
     said = stepped(strided(8), **WORDS).steps[17]
     assert said.startswith("Step 18, line 6: threads 0 to 31 read s[0, 8, 16, 24 and 28 more]")
     assert said.endswith(" in 8 wavefronts instead of 1.")
 
 
-def test_short_values_stand_32_to_a_row_and_unused_shared_memory_is_left_out() -> None:
+def test_short_values_stand_32_to_a_row_and_unused_shared_memory_is_left_out():
     large = Kernel(TREE.replace("s[64]", "s[256]"))
     ones = case(x=np.ones(64, np.float32), out=output(1), n=64, grid=1, block=64)
     figure = stepped(large.on(ones).simulate(trace=Trace()), **WORDS)
@@ -155,14 +151,14 @@ def test_short_values_stand_32_to_a_row_and_unused_shared_memory_is_left_out() -
     assert "wide" not in fractions and "used" not in fractions
 
 
-def test_a_wide_matrix_of_short_values_is_tight_on_a_narrow_page() -> None:
+def test_a_wide_matrix_of_short_values_is_tight_on_a_narrow_page():
     for shape, scale, tight in (((16, 16), 1, True), ((4, 4), 1, False), ((16, 16), 0.3, False)):
         lanes = scale * np.arange(shape[0] * shape[1]).reshape(shape)
         figure = stepped([State("Lane 0.", arrays={"A": lanes}, reads={"A": np.array([0])})], **WORDS)
         assert ("tight" in figure.spec["arrays"][0]) is tight
 
 
-def test_shapes_come_from_launch_and_source() -> None:
+def test_shapes_come_from_launch_and_source():
     source = r"""
 extern "C" __global__ void tile(const float* A, float* B) {
     __shared__ float a[T][T + 1], b[2];
@@ -183,7 +179,7 @@ extern "C" __global__ void tile(const float* A, float* B) {
     ]
 
 
-def test_an_access_to_several_elements_is_drawn_as_all_of_them() -> None:
+def test_an_access_to_several_elements_is_drawn_as_all_of_them():
     source = r"""
 #include <cuda_fp16.h>
 extern "C" __global__ void pairs(const void* x, void* y) {
@@ -214,7 +210,7 @@ extern "C" __global__ void pairs(const void* x, void* y) {
             assert touch.values == (np.array(touch.elements) / 4).tolist()
 
 
-def test_bf16_is_drawn_as_numbers() -> None:
+def test_bf16_is_drawn_as_numbers():
     source = """
 extern "C" __global__ void copy(const void* x, unsigned* y) {
     y[threadIdx.x] = ((const unsigned*)x)[threadIdx.x];
@@ -229,7 +225,7 @@ extern "C" __global__ void copy(const void* x, unsigned* y) {
     assert traced_of(run).rows.value[:2] == [0, 0x3E80]
 
 
-def test_declarations_are_read_as_far_as_they_can_be() -> None:
+def test_declarations_are_read_as_far_as_they_can_be():
     found = shared_arrays(
         "#define N 8\n// __shared__ int no[1];\nconstexpr int M = N * 2;\n"
         "__shared__ float a[M][N + 1];\nextern __shared__ float dynamic[];\n__shared__ int flag;\n"
@@ -255,7 +251,7 @@ def states() -> list[State]:
     ]
 
 
-def test_a_model_steps_through_its_states() -> None:
+def test_a_model_steps_through_its_states():
     figure = stepped(states(), source="m = -inf\nfor v in x: ...", **WORDS)
     assert figure.steps == (
         "Step 1, line 1: Nothing is read yet. m = -inf.",
@@ -274,7 +270,7 @@ def test_a_model_steps_through_its_states() -> None:
     }
 
 
-def test_matrices_of_short_values_stand_side_by_side() -> None:
+def test_matrices_of_short_values_stand_side_by_side():
     def rooms(scale: float) -> Any:
         shapes = {"array": np.arange(60).reshape(6, 10) / scale, "tile": np.arange(32).reshape(4, 8) / scale}
         return stepped([State("Both.", arrays=shapes)], **WORDS).spec
@@ -285,14 +281,14 @@ def test_matrices_of_short_values_stand_side_by_side() -> None:
     assert short["rooms"]["wide"]["memory"] <= long["rooms"]["wide"]["memory"] < 220  # one line of both
 
 
-def test_a_model_says_whether_nan_is_an_empty_place() -> None:
+def test_a_model_says_whether_nan_is_an_empty_place():
     states = [State("Nothing is there.", arrays={"y": [np.nan]}), State("It is made.", arrays={"y": [1.0]})]
     drawn = stepped(states, blanks=True, **WORDS).spec
     assert drawn["blanks"] is True and drawn["arrays"][0]["start"] == ["nan"]
     assert "blanks" not in stepped(states, **WORDS).spec
 
 
-def test_cells_of_a_model_that_are_no_threads_are_called_by_their_name() -> None:
+def test_cells_of_a_model_that_are_no_threads_are_called_by_their_name():
     figure = stepped([State("Two of them.", threads=[0, 1])], grid=2, block=2, cell="multiply-add", **WORDS)
     assert figure.spec["cell"] == "multiply-add"
     assert "Each of 4 cells is a multiply-add." in figure.alt
@@ -316,7 +312,7 @@ def test_cells_of_a_model_that_are_no_threads_are_called_by_their_name() -> None
         (lambda: stepped([State("a")] * 601, **WORDS), "would have 601 steps.*Trace less"),
     ],
 )
-def test_what_cannot_be_stepped_is_said(make: Any, said: str) -> None:
+def test_what_cannot_be_stepped_is_said(make, said):
     with pytest.raises(ValueError, match=said):
         make()
 
@@ -329,7 +325,7 @@ extern "C" __global__ void wide(const float* x, float* y, int n) {
 """
 
 
-def test_a_figure_is_at_most_200_kb_and_the_error_says_how_to_trace_less() -> None:
+def test_a_figure_is_at_most_200_kb_and_the_error_says_how_to_trace_less():
     launch = Kernel(WIDE).on(case(x=normal(32, 2048), y=output(2048), n=32, grid=8, block=256))
     run = launch.simulate(trace=Trace())
     with pytest.raises(ValueError, match=r"KB when it is sent, and at most 200 KB.*Trace\(blocks=\[0\]"):

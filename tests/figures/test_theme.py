@@ -1,7 +1,5 @@
 """The palette: complete in both schemes, readable, and told apart by people who see few colours."""
 
-from __future__ import annotations
-
 import itertools
 import re
 
@@ -55,7 +53,7 @@ def lab(colour: str, sight: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_marks_stand_out_from_the_ground(scheme: theme.Scheme) -> None:
+def test_marks_stand_out_from_the_ground(scheme):
     ground = theme.colour("surface", scheme)
     faint = {
         role.name: round(contrast(getattr(role, scheme), ground), 2)
@@ -68,13 +66,13 @@ def test_marks_stand_out_from_the_ground(scheme: theme.Scheme) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["ink", "muted"])
 @pytest.mark.parametrize("ground", ["surface", "panel"])
-def test_text_has_the_contrast_of_text(scheme: theme.Scheme, name: str, ground: str) -> None:
+def test_text_has_the_contrast_of_text(scheme, name, ground):
     assert contrast(theme.colour(name, scheme), theme.colour(ground, scheme)) >= 4.5
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("sight", SIGHT)
-def test_roles_that_meet_in_a_figure_are_told_apart(scheme: theme.Scheme, sight: str) -> None:
+def test_roles_that_meet_in_a_figure_are_told_apart(scheme, sight):
     close = {
         (one, other): round(distance)
         for group in TOGETHER
@@ -92,14 +90,14 @@ def test_roles_that_meet_in_a_figure_are_told_apart(scheme: theme.Scheme, sight:
     assert close == {}
 
 
-def test_css_names_every_role_once_a_scheme_and_once_for_paper() -> None:
+def test_css_names_every_role_once_a_scheme_and_once_for_paper():
     written = re.findall(r"--tw-([a-z0-9]+): (#[0-9a-f]{6});", theme.css())
     light = [(role.name, role.light) for role in theme.ROLES]
     dark = [(role.name, role.dark) for role in theme.ROLES]
     assert written == light + dark + light
 
 
-def test_a_token_becomes_the_role_s_colour() -> None:
+def test_a_token_becomes_the_role_s_colour():
     spec = {"a": theme.token("read"), "b": [theme.token("write", 0.25), "role of a"], "c": 3}
     assert theme.resolve(spec) == {"a": "#0b7a94", "b": ["rgba(184,83,12,0.25)", "role of a"], "c": 3}
     assert theme.resolve(spec, "dark")["a"] == "#4cc0db"

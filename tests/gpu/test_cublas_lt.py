@@ -1,7 +1,5 @@
 """The library contender cuBLASLt: which algorithm it takes, and what is said where there is none."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +8,7 @@ from tilewise.gpu import cublas_lt
 from tilewise.gpu.timing import Timing
 
 
-def test_the_algorithm_with_the_least_median_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_algorithm_with_the_least_median_is_taken(monkeypatch):
     calls = [lambda at=at: at for at in range(3)]
     medians = {"0": 7.0, "1": 5.0, "2": 6.0}
     monkeypatch.setattr(cublas_lt, "algorithms", lambda a, b, out: calls)
@@ -23,8 +21,8 @@ def test_the_algorithm_with_the_least_median_is_taken(monkeypatch: pytest.Monkey
 
 
 def test_a_missing_library_is_an_import_error_so_that_the_row_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     def missing(path: str, mode: int = 0) -> None:
         raise OSError(path)
 
@@ -35,7 +33,7 @@ def test_a_missing_library_is_an_import_error_so_that_the_row_is_left_out(
         cublas_lt._library()
 
 
-def test_the_version_of_a_loaded_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_of_a_loaded_library(monkeypatch):
     loaded = SimpleNamespace(cublasLtGetVersion=lambda: 130201)
     monkeypatch.setattr(cublas_lt.ctypes, "CDLL", lambda path, mode: loaded)
     assert cublas_lt.version() == "13.2.1"

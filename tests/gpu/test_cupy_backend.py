@@ -1,7 +1,5 @@
 """The way to a GPU, against a stand-in that records what CuPy would be asked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 Everything here is skipped, and counted as skipped, where CuPy finds no GPU.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The quick way to a launch: taken for plain arguments, left for all others, with the same result."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import weakref

@@ -1,7 +1,5 @@
 """Tensor maps on the host: what is refused, what reaches driver and simulator, and cases with maps."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 
@@ -41,7 +39,7 @@ A = np.zeros((64, 32), np.float32)
         (([1, 2], (8,)), "list is no array"),
     ],
 )
-def test_what_the_copy_unit_cannot_do_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+def test_what_the_copy_unit_cannot_do_is_refused(arguments, message):
     with pytest.raises(KernelError, match=message):
         make(*arguments)
 
@@ -63,7 +61,7 @@ class Driver:
         return self.status
 
 
-def test_what_reaches_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_reaches_the_driver(monkeypatch):
     driver = Driver()
     monkeypatch.setattr(tensor_map, "_driver", lambda: driver)
     array = np.zeros((4, 64, 72), np.uint16)
@@ -111,13 +109,13 @@ def given(**more: Any) -> Any:
     return case(**{"x": normal(21, 36), "y": output(21, 36), "grid": (3, 3), "block": 32} | maps | more)
 
 
-def test_a_case_names_the_arrays_of_its_maps() -> None:
+def test_a_case_names_the_arrays_of_its_maps():
     values = TWICE.on(given()).run()
     assert np.array_equal(values["y"], 2 * values["x"])
     assert isinstance(values["X"], TensorMap)
 
 
-def test_maps_go_where_maps_are_declared_only() -> None:
+def test_maps_go_where_maps_are_declared_only():
     x = np.zeros((8, 16), np.float32)
     with pytest.raises(KernelError, match='"X" names the array "x", as in a case'):
         TWICE(make("x", (8, 16)), make(x, (8, 16)), grid=1, block=32)
@@ -140,7 +138,7 @@ class Memory:
         out[...] = self.host + 1
 
 
-def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(monkeypatch):
     driver, launched = Driver(), []
     monkeypatch.setattr(tensor_map, "_driver", lambda: driver)
     fault = type("Fault", (Exception,), {})
@@ -188,7 +186,7 @@ def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(monkeypatch: pyt
     assert attributes == [(42, 14, 1)]
 
 
-def test_agree_compares_the_outputs_that_maps_name() -> None:
+def test_agree_compares_the_outputs_that_maps_name():
     def twice(x: Any, y: Any) -> None:
         for row in parallel(x.shape[0]):
             for column in range(x.shape[1]):

@@ -1,7 +1,5 @@
 """`check` and `agree`: what they accept, what they refuse and in which words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`agree(..., by=...)`: kernels as Numba, Triton and PyTorch write them, compared with CUDA C."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`Kernel`: definition, regions, origin, cases, and a launch without a GPU."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

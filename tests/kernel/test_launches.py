@@ -1,11 +1,8 @@
 """Notes of the kernels that a lesson makes and launches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from tests.conftest import Project
 from tilewise.cuda.cases import case, normal, output
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernel.launches import AT_MOST, LaunchLog, logging_launches
@@ -29,7 +26,7 @@ def _only(log: LaunchLog) -> tuple[object, ...]:
     return tuple((one.case.values["n"], one.block[0]) for one in logged.launches)
 
 
-def test_ragged_and_large_launches_come_first_and_those_with_other_blocks() -> None:
+def test_ragged_and_large_launches_come_first_and_those_with_other_blocks():
     with logging_launches() as log:
         kernel = Kernel(DOUBLE)
         for n, block in ((64, 32), (76, 32), (75, 32), (20_000, 32), (40, 32), (41, 64), (76, 32)):
@@ -38,7 +35,7 @@ def test_ragged_and_large_launches_come_first_and_those_with_other_blocks() -> N
     assert len(_only(log)) == AT_MOST
 
 
-def test_arrays_of_no_recipe_are_copied_before_the_kernel_writes_and_give_way_to_recipes() -> None:
+def test_arrays_of_no_recipe_are_copied_before_the_kernel_writes_and_give_way_to_recipes():
     with logging_launches() as log:
         kernel = Kernel(DOUBLE)
         y = np.full(40, 7, np.float32)
@@ -52,7 +49,7 @@ def test_arrays_of_no_recipe_are_copied_before_the_kernel_writes_and_give_way_to
 
 @pytest.mark.parametrize("hazards", ["raise", "collect"])
 @pytest.mark.parametrize("by_case", [True, False])
-def test_a_kernel_that_had_a_hazard_keeps_no_launch(hazards: str, by_case: bool) -> None:
+def test_a_kernel_that_had_a_hazard_keeps_no_launch(hazards, by_case):
     with logging_launches() as log:
         kernel = Kernel(DOUBLE.replace("i < n", "i <= n"))
         made = _case(40, 32)
@@ -68,7 +65,7 @@ def test_a_kernel_that_had_a_hazard_keeps_no_launch(hazards: str, by_case: bool)
     assert logged.kernel is kernel and logged.launches == ()
 
 
-def test_what_is_noted_comes_back_from_json() -> None:
+def test_what_is_noted_comes_back_from_json():
     import json
 
     with logging_launches() as log:
@@ -84,7 +81,7 @@ def test_what_is_noted_comes_back_from_json() -> None:
     assert again.kernel.fingerprint() == kernel.fingerprint()
 
 
-def test_a_build_hands_on_the_kernels_of_a_lesson_also_from_the_cache(project: Project) -> None:
+def test_a_build_hands_on_the_kernels_of_a_lesson_also_from_the_cache(project):
     lesson = project.lesson(
         "# %%\nfrom tilewise import Kernel, case, normal, output\n\n"
         f'TWICE = Kernel(r"""{DOUBLE}""")\n'

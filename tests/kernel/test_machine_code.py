@@ -1,8 +1,5 @@
 """Machine code read without a GPU: lines, loops, spills, and what is said where a tool is missing."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,7 +49,7 @@ def names(instructions: Any) -> list[str]:
 
 
 @both
-def test_each_instruction_comes_from_its_line_of_the_source() -> None:
+def test_each_instruction_comes_from_its_line_of_the_source():
     made = machine_code(SCALE)
     assert "FFMA" in names(made.from_line(7))
     assert "FFMA" not in names(made.from_line(4))
@@ -64,14 +61,14 @@ def test_each_instruction_comes_from_its_line_of_the_source() -> None:
 
 
 @both
-def test_what_follows_the_last_instruction_and_other_kernels_are_left_out() -> None:
+def test_what_follows_the_last_instruction_and_other_kernels_are_left_out():
     made = machine_code(SCALE.named("other"))
     assert names(made.instructions)[-2:] == ["STG", "EXIT"]
     assert len(made.instructions) < 12
 
 
 @both
-def test_the_longest_loop_without_another_is_found() -> None:
+def test_the_longest_loop_without_another_is_found():
     made = machine_code(LOOPS)
     loop = made.loop()
     assert loop[-1].target in loop[0].labels
@@ -80,13 +77,13 @@ def test_the_longest_loop_without_another_is_found() -> None:
 
 
 @both
-def test_a_kernels_own_architecture_goes_before() -> None:
+def test_a_kernels_own_architecture_goes_before():
     made = machine_code(kernels.matmul_bf16, "sm_90")
     assert made.resources.architecture == "sm_90a"
     assert "HGMMA" in names(made.loop())
 
 
-def test_without_nvdisasm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvdisasm_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(module, "nvdisasm", lambda: None)
     assert available() == "nvdisasm is not here. Install it: pip install nvidia-cuda-nvdisasm."
     with pytest.raises(CompileGateError, match="pip install nvidia-cuda-nvdisasm"):
@@ -97,9 +94,7 @@ def test_without_nvdisasm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("says", "why"), [("release 9.1, V9", "nvdisasm 9.1 is older than"), ("", "no known")]
 )
-def test_a_tool_older_than_the_compiler_is_not_trusted(
-    says: str, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_tool_older_than_the_compiler_is_not_trusted(says, why, monkeypatch, tmp_path):
     tool = tmp_path / "nvdisasm"
     tool.write_text(f"#!/bin/sh\necho Cuda compilation tools, {says}\n")
     tool.chmod(0o755)

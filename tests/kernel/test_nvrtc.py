@@ -1,7 +1,5 @@
 """The compile gate: NVRTC without a GPU. The lessons' kernels go through it in hardware/test_resources."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.kernel import nvrtc

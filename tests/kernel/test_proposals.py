@@ -1,7 +1,5 @@
 """A first launch: as the file makes it, else one that keeps what the kernel promises."""
 
-from __future__ import annotations
-
 from math import prod
 
 import pytest
@@ -13,7 +11,7 @@ from tilewise.kernel.proposals import ProposedArray, ProposedNumber, proposal
 
 @pytest.mark.parametrize("most", [8, 32, 128, 1024])
 @pytest.mark.parametrize("axis", ["x", "y"])
-def test_a_block_keeps_what_the_kernel_promises(most: int, axis: str) -> None:
+def test_a_block_keeps_what_the_kernel_promises(most, axis):
     source = f"""extern "C" __global__ __launch_bounds__({most})
 void k(float* y, int width, int height) {{ y[threadIdx.{axis}] = width * height; }}"""
     made = proposal(Kernel(source).function, source)
@@ -35,7 +33,7 @@ KERNEL = """__global__ void k(const float* x, float* y, int n) {
 }"""
 
 
-def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can() -> None:
+def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can():
     text = KERNEL + HOST
     made = proposal(Kernel(text, "k").function, text)
     x, y, n = made.arguments
@@ -57,12 +55,12 @@ def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can
         (HOST.replace(", 128>>>", ", tuned()>>>"), ("block",)),
     ],
 )
-def test_what_the_text_does_not_say_is_known_to_be_assumed(host: str, assumed: tuple[str, ...]) -> None:
+def test_what_the_text_does_not_say_is_known_to_be_assumed(host, assumed):
     text = KERNEL + host
     assert proposal(Kernel(text, "k").function, text).assumed == assumed
 
 
-def test_places_and_dynamic_shared_memory_of_an_unknown_size_are_assumed() -> None:
+def test_places_and_dynamic_shared_memory_of_an_unknown_size_are_assumed():
     text = """__global__ void k(const int* at, float* y) {
     extern __shared__ float held[];
     y[threadIdx.x] = held[at[threadIdx.x]];
@@ -75,7 +73,7 @@ int main() {
     assert proposal(Kernel(text, "k").function, text).assumed == ("shared", "at")
 
 
-def test_an_array_that_a_size_is_multiplied_into_has_its_square() -> None:
+def test_an_array_that_a_size_is_multiplied_into_has_its_square():
     text = """__global__ void sums(const float* a, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) for (int j = 0; j < n; j++) y[i] += a[i * n + j];
@@ -119,7 +117,7 @@ __global__ void k(float* y, int n) { LOOP(i, n) y[i] = 1; }"""
     [(PAIRS, 1, 2 * 256), (HALVES, 4, 0), (LOOP, 4, 1024)],
     ids=["pairs", "halves", "loop"],
 )
-def test_a_block_whose_threads_take_two_elements_each_has_them(text: str, grid: int, number: int) -> None:
+def test_a_block_whose_threads_take_two_elements_each_has_them(text, grid, number):
     kernel = Kernel(text)
     made = proposal(kernel.function, text)
     (passed,) = [one.value for one in made.arguments if isinstance(one, ProposedNumber)]
@@ -132,7 +130,7 @@ def test_a_block_whose_threads_take_two_elements_each_has_them(text: str, grid: 
 
 
 @pytest.mark.parametrize("index", ["i * 3", "i << 2", "i + STEP"])
-def test_an_array_that_a_kernel_indexes_by_products_and_constants_is_large(index: str) -> None:
+def test_an_array_that_a_kernel_indexes_by_products_and_constants_is_large(index):
     text = f"""#define STEP 20000
 __global__ void k(float* y) {{ int i = threadIdx.x; y[{index}] = 1; }}"""
     (y,) = proposal(Kernel(text).function, text).arguments
@@ -140,7 +138,7 @@ __global__ void k(float* y) {{ int i = threadIdx.x; y[{index}] = 1; }}"""
     assert prod(y.shape) == 1 << 16
 
 
-def test_an_array_of_a_plane_has_as_many_elements_for_each_thread_as_an_index_says() -> None:
+def test_an_array_of_a_plane_has_as_many_elements_for_each_thread_as_an_index_says():
     text = """__global__ void k(unsigned char* image, float* depth) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     int at = x + y * blockDim.x * gridDim.x;
@@ -155,7 +153,7 @@ def test_an_array_of_a_plane_has_as_many_elements_for_each_thread_as_an_index_sa
     assert (prod(image.shape), prod(depth.shape)) == (4 * threads, threads)
 
 
-def test_an_array_of_a_plane_whose_width_is_a_constant_of_the_file_is_large() -> None:
+def test_an_array_of_a_plane_whose_width_is_a_constant_of_the_file_is_large():
     text = """const int width = 640;
 __global__ void turned(const float* x, float* y) {
     int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
@@ -167,7 +165,7 @@ __global__ void turned(const float* x, float* y) {
 
 
 @pytest.mark.parametrize(("copied", "fill"), [("", "zeros"), ("cudaMemcpy(seen, host, 4 * n, kind);", "")])
-def test_an_array_that_the_host_fills_with_zeros_holds_zeros(copied: str, fill: str) -> None:
+def test_an_array_that_the_host_fills_with_zeros_holds_zeros(copied, fill):
     text = f"""__global__ void k(const float* x, int* seen) {{ atomicAdd(&seen[int(x[threadIdx.x])], 1); }}
 int main() {{
     const int n = 256;
@@ -184,7 +182,7 @@ int main() {{
     assert made.assumed == (("seen",) if copied else ())
 
 
-def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for() -> None:
+def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for():
     text = """__global__ void k(float* y) { extern __shared__ float s[]; s[threadIdx.x] = 1; y[0] = s[0]; }
 int main(int argc, char** argv) {
     cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, wanted());
@@ -201,13 +199,13 @@ int main(int argc, char** argv) {
         ("__shared__ float s[32];", False),
     ],
 )
-def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(declared: str, asked: bool) -> None:
+def test_shared_memory_of_a_function_or_of_the_whole_file_is_proposed(declared, asked):
     text = f"""{declared}
 __global__ void k(float* y) {{ s[threadIdx.x] = 1; y[threadIdx.x] = s[threadIdx.x]; }}"""
     assert proposal(Kernel(text).function, text).shared_bytes == (16_384 if asked else 0)
 
 
-def test_a_size_of_which_nothing_is_known_does_not_follow_from_a_grid_that_is_not_taken() -> None:
+def test_a_size_of_which_nothing_is_known_does_not_follow_from_a_grid_that_is_not_taken():
     text = """#define BLOCKS 4000
 __global__ void k(float* y, int n) { for (int i = threadIdx.x; i < n; i += BLOCKS) y[i % 8] = n; }
 int main() { k<<<BLOCKS, 256>>>(y, lengths[0]); }"""
@@ -231,7 +229,7 @@ int main() {
 }"""
 
 
-def test_arrays_of_places_hold_places_that_there_are() -> None:
+def test_arrays_of_places_hold_places_that_there_are():
     made = proposal(Kernel(INDEXED, "k").function, INDEXED)
     fills = {one.name: one.fill for one in made.arguments if isinstance(one, ProposedArray)}
     assert fills == {"first": "arange", "item": "", "label": "0..7", "key": "0..5", "count": "", "y": ""}
@@ -241,7 +239,7 @@ def test_arrays_of_places_hold_places_that_there_are() -> None:
     ] == [""]
 
 
-def test_structs_hold_zeros_and_a_row_of_threads_has_as_many_as_are_promised() -> None:
+def test_structs_hold_zeros_and_a_row_of_threads_has_as_many_as_are_promised():
     text = """struct Node { int next; float x; };
 __global__ void __launch_bounds__(96) k(Node* p, float* y) {
     int i = blockIdx.y * 96 + threadIdx.x; y[i] = p[p[i].next].x;
@@ -251,7 +249,7 @@ __global__ void __launch_bounds__(96) k(Node* p, float* y) {
     assert [one.is_struct for one in made.arguments if isinstance(one, ProposedArray)] == [True, False]
 
 
-def test_a_kernel_with_tiles_in_its_template_has_room_for_them() -> None:
+def test_a_kernel_with_tiles_in_its_template_has_room_for_them():
     text = """template <int TILE> __global__ void k(float* y, int rows, int cols) {
     y[(blockIdx.y * TILE + threadIdx.x) * cols] = rows;
 }"""
@@ -272,9 +270,7 @@ def test_a_kernel_with_tiles_in_its_template_has_room_for_them() -> None:
         ("", "float* x", "x[0]", ""),
     ],
 )
-def test_a_pointer_in_a_structure_is_named_where_a_kernel_follows_it(
-    types: str, parameter: str, use: str, said: str
-) -> None:
+def test_a_pointer_in_a_structure_is_named_where_a_kernel_follows_it(types, parameter, use, said):
     text = (
         f"{types}\n__global__ void k({parameter}, float* y) {{ y[threadIdx.x] = {use}; }}\nint main() {{}}\n"
     )

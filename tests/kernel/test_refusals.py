@@ -1,7 +1,5 @@
 """What the simulator does not take: each says what it is, where, and what one can do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -123,7 +121,7 @@ REFUSED: dict[str, tuple[str, list[Any], int, str, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_is_named_with_a_repair(what: str) -> None:
+def test_what_is_refused_is_named_with_a_repair(what):
     source, arguments, line, says, repair = REFUSED[what]
     with pytest.raises(LessonError) as caught:
         kernel = Kernel(source, name="k", origin=("file.cu", 1))
@@ -133,7 +131,7 @@ def test_what_is_refused_is_named_with_a_repair(what: str) -> None:
     assert says in str(error) and repair in str(error)
 
 
-def test_a_kernel_runs_whose_functions_return_on_some_paths_or_that_calls_none_without_a_return() -> None:
+def test_a_kernel_runs_whose_functions_return_on_some_paths_or_that_calls_none_without_a_return():
     source = """__device__ float halved(float x) { }
 __device__ float sign(float x) {
     if (x > 0) return 1;
@@ -160,13 +158,13 @@ int main() { k<<<1, 1>>>(nullptr); }"""
         ),
     ],
 )
-def test_what_a_launch_cannot_pass(source: str, says: str) -> None:
+def test_what_a_launch_cannot_pass(source, says):
     with pytest.raises(KernelError) as caught:
         Kernel(source, name="k").simulate(1.0, FLOATS, grid=1, block=1)
     assert says in str(caught.value)
 
 
-def test_a_variable_may_begin_with_the_address_of_another() -> None:
+def test_a_variable_may_begin_with_the_address_of_another():
     kernel = Kernel(
         "__device__ float values[4] = {1, 2, 3, 4};\n__device__ float* inner = values + 1;\n"
         'extern "C" __global__ void look(float* y) { y[0] = inner[1]; inner[2] = 9; y[1] = values[3]; }'

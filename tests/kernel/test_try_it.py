@@ -1,9 +1,6 @@
 """What a lesson offers to try: formulas of sizes, arrays as the page makes them, and what is refused."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,7 +49,7 @@ def offered(*given: Any, **sizes: Any) -> TryOutput:
     return made
 
 
-def test_sizes_write_down_what_is_computed_from_them() -> None:
+def test_sizes_write_down_what_is_computed_from_them():
     n, block = Size(20, "n"), Size(8, "block")
     for made, worth in (
         (ceil_div(n, block), lambda n, block: -(-n // block)),
@@ -65,7 +62,7 @@ def test_sizes_write_down_what_is_computed_from_them() -> None:
             assert value_of(made.formula, dict(zip(("n", "block"), values, strict=True))) == worth(*values)
 
 
-def test_an_offer_holds_the_launch_in_formulas_and_travels_as_json() -> None:
+def test_an_offer_holds_the_launch_in_formulas_and_travels_as_json():
     made = offered(scaling, SCALE, n=(1, 20, 100), block=[8, 32, 4])
     offer = made.offer
     sizes = {"n": 33, "block": 32}
@@ -93,20 +90,18 @@ def test_an_offer_holds_the_launch_in_formulas_and_travels_as_json() -> None:
         (lambda n: case(x=normal(n), y=output(n), factor=1.0, n=n, block=32), {"n": (1, 2, 3)}, "no grid"),
     ],
 )
-def test_what_the_page_could_not_follow_is_refused(
-    make: Callable[..., Case], sizes: dict[str, Any], message: str
-) -> None:
+def test_what_the_page_could_not_follow_is_refused(make, sizes, message):
     with pytest.raises(KernelError, match=message):
         offered(make, SCALE, **sizes)
 
 
-def test_kernels_side_by_side_take_the_same() -> None:
+def test_kernels_side_by_side_take_the_same():
     other = Kernel('extern "C" __global__ void other(float* y, int n) { y[0] = n; }')
     with pytest.raises(KernelError, match='"b" takes other parameters than "a"'):
         offered(scaling, {"a": SCALE, "b": other}, n=(1, 20, 100), block=(1, 8, 32))
 
 
-def test_kernels_may_have_a_launch_of_their_own() -> None:
+def test_kernels_may_have_a_launch_of_their_own():
     other = Kernel('extern "C" __global__ void other(float* y, int n) { y[blockIdx.x] = n; }')
 
     def others(n: int, block: int) -> Case:
@@ -120,7 +115,7 @@ def test_kernels_may_have_a_launch_of_their_own() -> None:
         offered({"a": scaling}, {"a": SCALE, "b": other}, n=(1, 20, 100), block=(1, 8, 32))
 
 
-def test_a_tensor_map_travels_with_its_array() -> None:
+def test_a_tensor_map_travels_with_its_array():
     copy = Kernel(
         "struct __align__(128) TensorMap { unsigned long long opaque[16]; };"
         'extern "C" __global__ void copy(const __grid_constant__ TensorMap map, int* y, int n) { y[0] = n; }'
@@ -136,7 +131,7 @@ def test_a_tensor_map_travels_with_its_array() -> None:
         offered(lambda n: mapped(n, n), copy, n=(1, 2, 3))
 
 
-def test_the_pages_numbers_are_spread_as_the_recipes_say() -> None:
+def test_the_pages_numbers_are_spread_as_the_recipes_say():
     def made(recipe: Any, size: int) -> Any:
         kernel = Kernel('extern "C" __global__ void k(const float* x) {}')
         if recipe.dtype != np.float32:
@@ -156,14 +151,14 @@ def test_the_pages_numbers_are_spread_as_the_recipes_say() -> None:
     assert abs(bf16.values(made(normal(5, dtype="bfloat16"), 1000)).mean()) < 0.2
 
 
-def test_the_run_at_the_start_is_not_logged_as_one_of_the_lessons_launches() -> None:
+def test_the_run_at_the_start_is_not_logged_as_one_of_the_lessons_launches():
     with logging_launches() as log:
         kernel = Kernel(SCALE.source)
         offered(scaling, kernel, n=(1, 20, 100), block=(1, 8, 32))
     assert [one.launches for one in log.kernels()] == [()]
 
 
-def test_launches_alone_are_offered_by_their_labels() -> None:
+def test_launches_alone_are_offered_by_their_labels():
     small, large = (SCALE.on(scaling(n, 8)) for n in (8, 20))
     offer = offered({"small": small, "large": large}).offer
     assert [one["label"] for one in offer["kernels"]] == ["small", "large"]
@@ -173,7 +168,7 @@ def test_launches_alone_are_offered_by_their_labels() -> None:
         offered(scaling, n=(1, 20, 100))
 
 
-def test_a_page_has_the_lines_with_the_most_traffic_until_it_is_touched() -> None:
+def test_a_page_has_the_lines_with_the_most_traffic_until_it_is_touched():
     stores = "\n".join(f"    y[32 * {k} + i] = {k}.0f;" for k in range(MOST_LINES + 4))
     many = Kernel(f"""
 extern "C" __global__
@@ -191,7 +186,7 @@ void many(const float* x, float* y) {{
     assert "y[i] = x[i];" in page  # the only load, at the end
 
 
-def test_a_bulk_copy_is_counted_and_not_drawn() -> None:
+def test_a_bulk_copy_is_counted_and_not_drawn():
     copies = Kernel(
         r"""
 #include "hopper.cuh"
@@ -219,7 +214,7 @@ void tile(const __grid_constant__ TensorMap map, float* out) {
 
 
 @pytest.mark.parametrize(("size", "words"), [(4, "1 word"), (16, "4 words")])
-def test_of_copies_that_arrive_together_the_first_is_drawn(size: int, words: str) -> None:
+def test_of_copies_that_arrive_together_the_first_is_drawn(size, words):
     copies = Kernel(
         r"""
 extern "C" __global__

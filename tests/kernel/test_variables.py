@@ -1,7 +1,5 @@
 """Variables of a source: they keep their values between launches, and are read and set by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +44,7 @@ def keep() -> Kernel:
     return kernel
 
 
-def test_what_one_kernel_leaves_the_next_one_finds(keep: Kernel) -> None:
+def test_what_one_kernel_leaves_the_next_one_finds(keep):
     x = np.random.default_rng(0).standard_normal(300).astype(np.float32)
     y = np.zeros(6, np.float32)
     for _ in range(3):
@@ -59,7 +57,7 @@ def test_what_one_kernel_leaves_the_next_one_finds(keep: Kernel) -> None:
     assert np.array_equal(keep.variables["history"], [1, 5, 9, 13])
 
 
-def test_a_variable_can_be_set_and_reset(keep: Kernel) -> None:
+def test_a_variable_can_be_set_and_reset(keep):
     y = np.zeros(9, np.float32)
     weights = np.arange(9, dtype=np.float32).reshape(3, 3)
     keep.variables["weights"] = weights
@@ -74,7 +72,7 @@ def test_a_variable_can_be_set_and_reset(keep: Kernel) -> None:
     assert keep.variables["passed"] == 0 and not keep.variables["pair"].any()
 
 
-def test_a_constant_that_nobody_set_is_a_hazard_by_name(keep: Kernel) -> None:
+def test_a_constant_that_nobody_set_is_a_hazard_by_name(keep):
     y = np.zeros(9, np.float32)
     with pytest.raises(HazardError) as caught:
         keep.named("weigh").simulate(y, grid=1, block=9)
@@ -85,13 +83,13 @@ def test_a_constant_that_nobody_set_is_a_hazard_by_name(keep: Kernel) -> None:
     assert not y.any()
 
 
-def test_zero_is_what_cxx_says_of_other_variables(keep: Kernel) -> None:
+def test_zero_is_what_cxx_says_of_other_variables(keep):
     y = np.ones(6, np.float32)
     assert keep.named("share").simulate(y, 6, grid=1, block=32).hazards == ()
     assert np.array_equal(y, [1, 2, 3, 4, 2.5, 2.5])
 
 
-def test_a_variable_that_host_code_fills_is_missed(keep: Kernel) -> None:
+def test_a_variable_that_host_code_fills_is_missed(keep):
     source = r"""
 __device__ float table[4];
 __device__ float scratch[4];
@@ -106,7 +104,7 @@ int main() { float host[4]; cudaMemcpyToSymbol(table, host, sizeof host); look<<
     assert np.array_equal(y, [1.5, 2.5, 3.5, 4.5])
 
 
-def test_kernels_of_a_whole_file_share_variables_templates_too() -> None:
+def test_kernels_of_a_whole_file_share_variables_templates_too():
     source = r"""
 #include <cstdio>
 __device__ int total;
@@ -123,7 +121,7 @@ int main() { add<3><<<1, 1>>>(); add<4><<<1, 1>>>(); }
     assert (y[0], take.variables["total"]) == (7, 7)
 
 
-def test_a_static_variable_is_no_constant_of_the_compiler() -> None:
+def test_a_static_variable_is_no_constant_of_the_compiler():
     kernel = Kernel(
         "static __constant__ float taps[4];\nstatic __device__ int /* set from outside */ shift[2];\n"
         "__constant__ static const float fixed[2] = {0.5f, 0.25f};\n"
@@ -137,7 +135,7 @@ def test_a_static_variable_is_no_constant_of_the_compiler() -> None:
     assert y[0] == 22.25
 
 
-def test_a_launch_that_ends_in_a_hazard_leaves_no_trace_in_them(keep: Kernel) -> None:
+def test_a_launch_that_ends_in_a_hazard_leaves_no_trace_in_them(keep):
     x = np.ones(8, np.float32)
     with pytest.raises(HazardError):
         keep.simulate(x, 9, grid=1, block=32)
@@ -156,12 +154,12 @@ def test_a_launch_that_ends_in_a_hazard_leaves_no_trace_in_them(keep: Kernel) ->
         ("weights", np.zeros(8, np.float32), "holds 9 elements of float32, and the value has 8"),
     ],
 )
-def test_a_value_that_does_not_fit(keep: Kernel, name: str, value: object, says: str) -> None:
+def test_a_value_that_does_not_fit(keep, name, value, says):
     with pytest.raises(KernelError, match=says):
         keep.variables[name] = value
 
 
-def test_declarations_are_read_from_the_text() -> None:
+def test_declarations_are_read_from_the_text():
     found = device_variables(
         "#define N 4\n__device__ int a, b[2][N] = {1};\nstruct S { int k; };\n"
         "static __constant__ const S held[3];\n"
@@ -185,9 +183,7 @@ def test_declarations_are_read_from_the_text() -> None:
     assert shown_name("_ZZ4tileE1s") == "_ZZ4tileE1s"
 
 
-def test_tracing_a_file_gives_them_values(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tracing_a_file_gives_them_values(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("blur.cu").write_text(
         "__constant__ float taps[4];\n"

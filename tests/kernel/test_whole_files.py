@@ -1,9 +1,5 @@
 """Whole CUDA files: kernels by their own names, host code left out, refusals that name every line."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -74,7 +70,7 @@ def line_of(text: str) -> int:
     return 1 + FILE.split("\n").index(next(one for one in FILE.split("\n") if text in one))
 
 
-def test_a_template_of_a_namespace_by_its_own_name() -> None:
+def test_a_template_of_a_namespace_by_its_own_name():
     kernel, y = Kernel(FILE, name="math::scale<3, float>"), np.zeros(40, np.float32)
     run = kernel.simulate(X, y, 40, grid=2, block=32)
     assert (y == 3 * X).all()
@@ -91,7 +87,7 @@ def test_a_template_of_a_namespace_by_its_own_name() -> None:
         kernel.simulate(X, y, 40, grid=1, block=65)
 
 
-def test_default_template_arguments_and_other_types() -> None:
+def test_default_template_arguments_and_other_types():
     y = np.zeros(40, np.float32)
     Kernel(FILE, name="math::scale<5>").simulate(X, y, 40, grid=2, block=32)
     assert (y == 5 * X).all()
@@ -101,19 +97,19 @@ def test_default_template_arguments_and_other_types() -> None:
 
 
 @pytest.mark.parametrize(("name", "sign"), [("negate", -1), ("same", 1)])
-def test_kernels_that_macros_make(name: str, sign: int) -> None:
+def test_kernels_that_macros_make(name, sign):
     y = np.zeros(40, np.float32)
     Kernel(FILE, name=name).simulate(X, y, grid=1, block=40)
     assert (y == sign * X).all()
 
 
-def test_hazards_name_the_line_of_the_file() -> None:
+def test_hazards_name_the_line_of_the_file():
     with pytest.raises(HazardError) as caught:
         Kernel(FILE, name="guarded").simulate(np.zeros(5, np.float32), 5, grid=1, block=32)
     assert caught.value.hazard.line == line_of("y[threadIdx.x] = n;")
 
 
-def test_what_is_left_out_is_listed_and_what_is_asked_for_is_refused() -> None:
+def test_what_is_left_out_is_listed_and_what_is_asked_for_is_refused():
     left = Kernel(FILE, name="guarded").left_out
     assert [(one.line, one.what.split("(")[0]) for one in left] == [
         (line_of("nowhere.h"), '#include "nowhere.h"'),
@@ -123,7 +119,7 @@ def test_what_is_left_out_is_listed_and_what_is_asked_for_is_refused() -> None:
         Kernel(FILE, name="textured")
 
 
-def test_the_kernels_of_a_file() -> None:
+def test_the_kernels_of_a_file():
     part = device_part(FILE, None)
     assert [*part.kernels] == ["negate", "same", "guarded"]
     assert part.templates == {"scale": ("scale<3, float>",)}
@@ -133,7 +129,7 @@ def test_the_kernels_of_a_file() -> None:
         Kernel(FILE, name="dead")
 
 
-def test_everything_that_is_refused_is_said_at_once() -> None:
+def test_everything_that_is_refused_is_said_at_once():
     body = "".join(f"    y[{at}] = {name};\n" for at, name in enumerate(("one", "two", "three")))
     source = f"__global__ void k(float* y) {{\n{body}}}\nint main() {{}}\n"
     with pytest.raises(CompileError) as caught:
@@ -141,7 +137,7 @@ def test_everything_that_is_refused_is_said_at_once() -> None:
     assert all(one in str(caught.value) for one in ("'one'", "line 3", "'two'", "line 4", "'three'"))
 
 
-def test_its_own_headers_are_found_beside_the_file(tmp_path: Path) -> None:
+def test_its_own_headers_are_found_beside_the_file(tmp_path):
     (tmp_path / "include").mkdir()
     half = "#pragma once\n#include <string>\nstd::string host();\n#define HALF 0.5f\n"
     (tmp_path / "include" / "half.h").write_text(half)
@@ -157,7 +153,7 @@ def test_its_own_headers_are_found_beside_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["shift", None])
-def test_a_hazard_in_a_header_has_the_headers_name_and_text(tmp_path: Path, name: str | None) -> None:
+def test_a_hazard_in_a_header_has_the_headers_name_and_text(tmp_path, name):
     header = "// one\n// two\n__global__ void shift(float* y) {\n    y[threadIdx.x + 1] = 1;\n}\n"
     (tmp_path / "declared.cuh").write_text("__global__ void shift(float* y);\n")
     (tmp_path / "shift.cuh").write_text(header)
@@ -170,7 +166,7 @@ def test_a_hazard_in_a_header_has_the_headers_name_and_text(tmp_path: Path, name
     assert caught.value.run.source == header
 
 
-def test_lines_stay_true_behind_a_header_that_a_condition_leaves_out(tmp_path: Path) -> None:
+def test_lines_stay_true_behind_a_header_that_a_condition_leaves_out(tmp_path):
     (tmp_path / "timing.h").write_text("struct clock_of_hosts {};\n" * 9)
     source = """#ifdef TIMING
 #include "timing.h"
@@ -191,7 +187,7 @@ int main() { return load("x"); }
     assert y.tolist() == [0] + [1] * 31
 
 
-def test_a_part_of_a_file_compiles_in_the_file_that_includes_it(tmp_path: Path) -> None:
+def test_a_part_of_a_file_compiles_in_the_file_that_includes_it(tmp_path):
     (tmp_path / "part.cu").write_text("__global__ void k(real* y) { y[threadIdx.x] = 2; }\n")
     part, whole = tmp_path / "part.cu", tmp_path / "main.cu"
     with pytest.raises(CompileError, match="unknown type name 'real'"):
@@ -216,7 +212,7 @@ def test_a_part_of_a_file_compiles_in_the_file_that_includes_it(tmp_path: Path) 
     assert [*device_part(guarded, None, folder=tmp_path, origin=(str(part), 1)).kernels] == ["k"]
 
 
-def test_a_file_without_launches_has_those_of_a_file_nearby(tmp_path: Path) -> None:
+def test_a_file_without_launches_has_those_of_a_file_nearby(tmp_path):
     (tmp_path / "kernels").mkdir()
     part = tmp_path / "kernels" / "part.cu"
     part.write_text("template <int N, bool B> __global__ void k(float* y) { y[threadIdx.x] = N + B; }\n")
@@ -226,13 +222,13 @@ def test_a_file_without_launches_has_those_of_a_file_nearby(tmp_path: Path) -> N
     assert [one.config for one in launch_sites(made.whole)] == [("3", "64")]
 
 
-def test_arguments_of_a_template_that_takes_types_and_truth_values() -> None:
+def test_arguments_of_a_template_that_takes_types_and_truth_values():
     source = "template <class T, bool B> __global__ void k(T* y) { y[threadIdx.x] = B; }\n"
     assert device_part(source, None).templates == {"k": ("k<float, true>",)}
     assert device_part(source.replace("bool", "int"), None).templates == {"k": ()}
 
 
-def test_launch_bounds_are_those_of_the_template_arguments() -> None:
+def test_launch_bounds_are_those_of_the_template_arguments():
     source = """#define WARP 32
 template <int A, int B> __global__ void __launch_bounds__(WARP * A * (B + 1), 1) k(float* y) {
     y[threadIdx.x] = A;
@@ -245,7 +241,7 @@ template <int A, int B> __global__ void __launch_bounds__(WARP * A * (B + 1), 1)
 
 
 @pytest.mark.parametrize(("prelude", "n"), [("", 64), ("#define LARGE\n", 512)])
-def test_sizes_that_conditions_decide_are_those_that_are_compiled(prelude: str, n: int) -> None:
+def test_sizes_that_conditions_decide_are_those_that_are_compiled(prelude, n):
     source = """#ifdef LARGE
 #define N 512
 #else
@@ -258,12 +254,12 @@ int main() { int n = N; float* y; cudaMalloc(&y, N * sizeof(float)); k<<<1, N>>>
     assert (site.passed(1, site.scope), site.bytes_of(0, site.scope)) == (n, 4 * n)
 
 
-def test_a_pointer_to_pointers_says_what_to_do() -> None:
+def test_a_pointer_to_pointers_says_what_to_do():
     with pytest.raises(KernelError, match=r"a pointer to pointers.*Take one array"):
         Kernel("__global__ void k(float** y) { y[0][0] = 1; }\nint main() {}\n")
 
 
-def test_a_pointer_to_pointers_refuses_only_its_own_kernel() -> None:
+def test_a_pointer_to_pointers_refuses_only_its_own_kernel():
     nested = """__global__ void rows(const float* const* __restrict__ x,
                      float* y) { y[0] = x[0][0]; }
 """
@@ -282,7 +278,7 @@ def test_a_pointer_to_pointers_refuses_only_its_own_kernel() -> None:
         Kernel(FILE + nested, name="rows")
 
 
-def test_line_ends_and_marks_of_other_editors() -> None:
+def test_line_ends_and_marks_of_other_editors():
     source = "\ufeff" + FILE.replace("\n", "\r\n")
     y = np.zeros(40, np.float32)
     Kernel(source, name="guarded").simulate(y, 7, grid=1, block=40)
@@ -306,7 +302,7 @@ int main() { Lock lock; lock.report("all"); total<<<4, 32>>>(lock, nullptr, null
 """
 
 
-def test_host_members_and_the_host_functions_that_they_call(tmp_path: Path) -> None:
+def test_host_members_and_the_host_functions_that_they_call(tmp_path):
     (tmp_path / "checks.h").write_text(
         "#include <pthread.h>\n"
         "static void check(cudaError_t error, int line) { if (error != cudaSuccess) exit(line); }\n"
@@ -322,7 +318,7 @@ def test_host_members_and_the_host_functions_that_they_call(tmp_path: Path) -> N
     assert run.lines[3].global_store.requests == 1, "the line of its own header"
 
 
-def test_a_header_that_is_not_here_is_named_where_it_is_missed() -> None:
+def test_a_header_that_is_not_here_is_named_where_it_is_missed():
     source = '#include "sizes.h"\n__global__ void k(float* y) { y[threadIdx.x] = SCALE; }\nint main() {}\n'
     with pytest.raises(
         CompileError, match=r"'SCALE'.*includes \"sizes.h\", not found: put it beside the file"
@@ -334,14 +330,14 @@ def test_a_header_that_is_not_here_is_named_where_it_is_missed() -> None:
 
 
 @pytest.mark.parametrize("host", ["", "int main() {}\n"])
-def test_a_linkage_that_is_glued_to_the_next_word(host: str) -> None:
+def test_a_linkage_that_is_glued_to_the_next_word(host):
     y = np.zeros(32, np.float32)
     source = f'{host}extern "C"__global__ void k(float* y) {{ y[threadIdx.x] = 3; }}\n'
     Kernel(source).simulate(y, grid=1, block=32)
     assert (y == 3).all()
 
 
-def test_types_by_the_short_names_of_the_c_library() -> None:
+def test_types_by_the_short_names_of_the_c_library():
     source = """int main() {}
 __global__ void k(ulong* y, const uint n, ushort m, uchar b) { if (threadIdx.x < n) y[threadIdx.x] = m + b; }
 """
@@ -352,13 +348,13 @@ __global__ void k(ulong* y, const uint n, ushort m, uchar b) { if (threadIdx.x <
     assert y.tolist() == [77] * 20 + [0] * 12
 
 
-def test_a_file_that_only_declares_a_kernel_has_none() -> None:
+def test_a_file_that_only_declares_a_kernel_has_none():
     source = "#include <iostream>\n__global__ void k(float* y);\nint main() { std::cout << 1; }\n"
     with pytest.raises(KernelError, match="the source has no kernel"):
         Kernel(source)
 
 
-def test_template_arguments_that_only_the_host_names() -> None:
+def test_template_arguments_that_only_the_host_names():
     source = """template <int N, typename T> __global__ void k(T* y) { y[threadIdx.x] = N; }
 template <int ROWS> void run(float* y) { const int SIZE = ROWS * 16; k<SIZE, float><<<1, 32>>>(y); }
 template <typename U> void any(U* y) { k<1, U><<<1, 32>>>(y); }
@@ -368,7 +364,7 @@ int main() { run<2>(nullptr); run<4>(nullptr); }
 
 
 @pytest.mark.parametrize(("wide", "dtype"), [(0, "float32"), (1, "float64")])
-def test_a_type_by_another_name_is_that_of_the_branch_compiled(wide: int, dtype: str) -> None:
+def test_a_type_by_another_name_is_that_of_the_branch_compiled(wide, dtype):
     source = """#if WIDE
 typedef double real;
 #else
@@ -415,7 +411,7 @@ auto lambda = [](int x) { return x; };
 """
 
 
-def test_pieces_have_their_lines() -> None:
+def test_pieces_have_their_lines():
     found = {(one.first, one.last) for one in pieces(TOP_LEVEL)}
     assert found == {
         *((2, 2), (3, 3), (4, 8), (9, 9), (10, 10), (11, 11), (13, 13), (16, 21), (22, 22), (23, 23)),

@@ -4,8 +4,6 @@ Arrays are NumPy's with CuPy's interface on top; a "kernel" is a Python function
 kernel advances by what it says it costs.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec

@@ -1,7 +1,5 @@
 """The archive: which record is found, and how its values are spelt."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -23,9 +21,7 @@ def archive(tmp_path: Path) -> Archive:
     return made
 
 
-def test_the_first_device_by_name_is_shown_unless_another_is_asked_for(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_device_by_name_is_shown_unless_another_is_asked_for(archive, monkeypatch):
     def device(name: str | None = None) -> str:
         found = archive.record("vector_add", name)
         assert found is not None
@@ -38,7 +34,7 @@ def test_the_first_device_by_name_is_shown_unless_another_is_asked_for(
     assert device() == "NVIDIA H200"
 
 
-def test_on_a_gpu_its_own_records_come_first(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_its_own_records_come_first(archive, monkeypatch):
     home, other = archive.devices[:2]
     monkeypatch.setattr("tilewise.measurements.archive.gpu_here", lambda: True)
     for name, expected in ((other, other), ("NVIDIA A10", home)):
@@ -49,14 +45,14 @@ def test_on_a_gpu_its_own_records_come_first(archive: Archive, monkeypatch: pyte
     assert Archive(archive.root).wanted == home
 
 
-def test_an_experiment_without_a_record_is_none(archive: Archive) -> None:
+def test_an_experiment_without_a_record_is_none(archive):
     assert archive.record("other") is None
     assert archive.lookup("other") is None
     assert archive.text_record("kernels/first_kernel", "raw", "print(1)") is None
     assert Archive(archive.root / "nowhere").devices == ()
 
 
-def test_who_only_reads_a_text_record_needs_no_cell(archive: Archive) -> None:
+def test_who_only_reads_a_text_record_needs_no_cell(archive):
     made = TextRecord("kernels/first_kernel", "printed", "a" * 64, PROVENANCE, "one line")
     write_record(made, archive.text_path("kernels/first_kernel", "printed", PROVENANCE["device"]))
     read = archive.text_record("kernels/first_kernel", "printed")
@@ -66,7 +62,7 @@ def test_who_only_reads_a_text_record_needs_no_cell(archive: Archive) -> None:
     assert (read.text, read.stale, judged.stale) == ("one line", False, True)
 
 
-def test_a_text_record_is_stale_where_what_its_cell_uses_has_changed(archive: Archive) -> None:
+def test_a_text_record_is_stale_where_what_its_cell_uses_has_changed(archive):
     cell, before = "print(n)", ["n = 1"]
     path = archive.text_path("kernels/first_kernel", "counted", PROVENANCE["device"])
     for uses, stale in ((uses_key(cell, before), True), ("", False)):
@@ -82,7 +78,7 @@ def test_a_text_record_is_stale_where_what_its_cell_uses_has_changed(archive: Ar
         assert (now.uses, now.stale, later.stale) == (uses, False, stale)
 
 
-def test_of_several_machines_texts_the_first_current_one_is_found(archive: Archive) -> None:
+def test_of_several_machines_texts_the_first_current_one_is_found(archive):
     at = ("kernels/first_kernel", "counted")
     for device, cell in (
         (PROVENANCE["device"], "print(1)"),
@@ -103,14 +99,14 @@ def test_of_several_machines_texts_the_first_current_one_is_found(archive: Archi
     assert found("print(3)") == ("NVIDIA H100 80GB HBM3", True)
 
 
-def test_every_record_is_listed(archive: Archive) -> None:
+def test_every_record_is_listed(archive):
     assert [found.provenance["device"] for found in archive.records()] == [
         "NVIDIA H100 80GB HBM3",
         "NVIDIA H200",
     ]
 
 
-def test_values_are_looked_up_by_variant_case_and_name(archive: Archive) -> None:
+def test_values_are_looked_up_by_variant_case_and_name(archive):
     values = archive.lookup("vector_add")
     assert values is not None
     assert values["device"] == "NVIDIA H100 80GB HBM3"
@@ -126,7 +122,7 @@ def test_values_are_looked_up_by_variant_case_and_name(archive: Archive) -> None
     assert values["one_float"]["n_64"]["counters"] == {"instructions": 7.0}
 
 
-def test_no_factor_is_given_where_the_spread_is_larger_than_the_difference(tmp_path: Path) -> None:
+def test_no_factor_is_given_where_the_spread_is_larger_than_the_difference(tmp_path):
     archive = Archive(tmp_path / "lessons")
     rows = (
         Row("slow", "variant", {"n": 1}, (9.0, 10.0, 11.0), 9.0, 10.0, 11.0, None),
@@ -140,7 +136,7 @@ def test_no_factor_is_given_where_the_spread_is_larger_than_the_difference(tmp_p
     assert values["fast"]["times_first"] == 2.0
 
 
-def test_names_are_spelt_for_files_and_look_ups() -> None:
+def test_names_are_spelt_for_files_and_look_ups():
     assert device_slug("NVIDIA H100 80GB HBM3") == "nvidia-h100-80gb-hbm3"
     assert name_slug("Kernel 2: three kernels") == "kernel_2_three_kernels"
     assert name_slug("16 x 16") == "_16_x_16"
@@ -149,7 +145,7 @@ def test_names_are_spelt_for_files_and_look_ups() -> None:
     assert case_text({"n": 2**20, "m": 1_000_000, "d": 64}) == "n = 2²⁰, m = 1,000,000, d = 64"
 
 
-def test_a_lesson_finds_its_folder_and_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lesson_finds_its_folder_and_its_id(tmp_path, monkeypatch):
     file = tmp_path / "lessons" / "memory" / "coalescing.py"
     assert lesson_root(file) == tmp_path / "lessons"
     assert lesson_id(file, tmp_path / "lessons") == "memory/coalescing"

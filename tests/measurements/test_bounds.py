@@ -1,7 +1,5 @@
 """No bound is beaten: every row of every record, on every device, takes as long as its table's bound says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ ARCHIVE = Archive(Path(__file__).resolve().parents[2] / "lessons")
 
 
 @pytest.mark.parametrize("device", ARCHIVE.devices)
-def test_no_recorded_row_is_faster_than_its_bound(device: str) -> None:
+def test_no_recorded_row_is_faster_than_its_bound(device):
     beaten = [each for record in ARCHIVE.records(device) for each in faster_than_bound(record)]
     assert not beaten, "\n".join(beaten)
 
@@ -29,7 +27,7 @@ def faster_than_bound(record: Record) -> list[str]:
     return found
 
 
-def test_no_kernel_is_above_the_roof() -> None:
+def test_no_kernel_is_above_the_roof():
     titles = {record.lesson: record.lesson for record in ARCHIVE.records()}
     found = points(ARCHIVE, titles)
     assert len(found) == len(ARCHIVE.devices) and all(found.values())

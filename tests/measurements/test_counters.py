@@ -1,7 +1,5 @@
 """Nsight Compute's command and table, and how launches are given back to variants."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -18,19 +16,19 @@ TABLE = """==PROF== Connected to process 17
 """
 
 
-def test_a_table_is_read_launch_by_launch() -> None:
+def test_a_table_is_read_launch_by_launch():
     assert parse_counters(TABLE) == [
         ("add(const float *, int)", {"global_load_requests": 1250.0, "instructions": 12556.0}),
         ("sum, twice", {"instructions": 7.0}),
     ]
 
 
-def test_a_log_without_a_table_says_what_the_tool_said() -> None:
+def test_a_log_without_a_table_says_what_the_tool_said():
     with pytest.raises(ValueError, match=r"printed no table\. ==ERROR== ERR_NVGPUCTRPERM"):
         parse_counters("==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - no permission\n")
 
 
-def test_the_command_counts_only_inside_the_profilers_range() -> None:
+def test_the_command_counts_only_inside_the_profilers_range():
     command = ncu_command("ncu", Path("x.csv"), ["python", "-m", "tilewise"])
     assert command[-3:] == ["python", "-m", "tilewise"]
     assert command[command.index("--profile-from-start") + 1] == "off"
@@ -38,9 +36,7 @@ def test_the_command_counts_only_inside_the_profilers_range() -> None:
     assert command[command.index("--metrics") + 1].split(",") == list(METRICS.values())
 
 
-def test_the_newest_nsight_compute_is_found_off_the_path(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_newest_nsight_compute_is_found_off_the_path(monkeypatch, tmp_path):
     for version in ("2024.3.2", "2025.10.1", "2025.3.1"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "ncu").touch()
@@ -51,7 +47,7 @@ def test_the_newest_nsight_compute_is_found_off_the_path(
     assert find_ncu() is None
 
 
-def test_a_variants_launches_are_summed() -> None:
+def test_a_variants_launches_are_summed():
     manifest = [
         {"experiment": "attention", "variant": "one kernel", "launches": 1},
         {"experiment": "attention", "variant": "two kernels", "launches": 2},

@@ -1,7 +1,5 @@
 """Which rows of a record hold after an edit of the lesson, and what renews their keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +73,7 @@ def stale(now: Experiment, kept: Record) -> set[tuple[str, int]]:
     return {(label, dict(of)["n"]) for label, of in current(now, kept).stale}
 
 
-def test_both_keys_and_the_compiler_are_in_the_record(kept: Record) -> None:
+def test_both_keys_and_the_compiler_are_in_the_record(kept):
     assert kept.compiler == kernel_code.release()
     assert all(row.tokens and bool(row.compiled) == (row.role == "variant") for row in kept.rows)
     assert len({row.tokens for row in kept.rows}) == len(kept.rows)
@@ -83,7 +81,7 @@ def test_both_keys_and_the_compiler_are_in_the_record(kept: Record) -> None:
     assert stale(BEFORE, AFTER) == {(row.variant, row.case["n"]) for row in AFTER.rows}, "rows without keys"
 
 
-def test_a_rename_holds_by_the_code_and_renews_the_tokens(kept: Record) -> None:
+def test_a_rename_holds_by_the_code_and_renews_the_tokens(kept):
     now = experiment({"small": variant(RENAMED, 64), "large": variant(TWICE, 128)})
     assert stale(now, kept) == set()
     again = renewed(now, kept)
@@ -91,7 +89,7 @@ def test_a_rename_holds_by_the_code_and_renews_the_tokens(kept: Record) -> None:
     assert [replace(row, tokens="") for row in again.rows] == [replace(row, tokens="") for row in kept.rows]
 
 
-def test_an_edited_kernel_leaves_its_siblings_current(kept: Record) -> None:
+def test_an_edited_kernel_leaves_its_siblings_current(kept):
     now = experiment({"small": variant(EDITED, 64), "large": variant(TWICE, 128)})
     assert stale(now, kept) == {("small", 64), ("small", 100)}
     said = staleness(now, kept)
@@ -100,7 +98,7 @@ def test_an_edited_kernel_leaves_its_siblings_current(kept: Record) -> None:
     assert renewed(now, kept) == kept, "the figures of another version keep its keys"
 
 
-def test_after_another_clang_the_tokens_prove_the_code(kept: Record) -> None:
+def test_after_another_clang_the_tokens_prove_the_code(kept):
     rows = tuple(replace(row, compiled=row.compiled and "f" * 64) for row in kept.rows)
     older = replace(kept, rows=rows, compiler="an older clang")
     assert stale(BEFORE, older) == set()
@@ -110,7 +108,7 @@ def test_after_another_clang_the_tokens_prove_the_code(kept: Record) -> None:
     }, "of a rename and another clang at once neither proves the other"  # fmt: skip
 
 
-def test_without_clang_the_tokens_are_asked_alone(kept: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_clang_the_tokens_are_asked_alone(kept, monkeypatch):
     def nothing(*_: object) -> str:
         raise ToolchainError("there is no clang")
 
@@ -122,7 +120,7 @@ def test_without_clang_the_tokens_are_asked_alone(kept: Record, monkeypatch: pyt
     assert len(stale(experiment({"small": variant(RENAMED, 64), "large": variant(TWICE, 128)}), kept)) == 2
 
 
-def test_a_library_has_a_key_of_its_own_function_and_of_its_inputs(kept: Record) -> None:
+def test_a_library_has_a_key_of_its_own_function_and_of_its_inputs(kept):
     variants = {"small": variant(TWICE, 64), "large": variant(TWICE, 128)}
     assert stale(experiment(variants, library={"numbers": library}), kept) == set()
     other = experiment(variants, library={"cupy": lambda arrays: lambda: arrays["x"] + arrays["x"]})
@@ -133,7 +131,7 @@ def test_a_library_has_a_key_of_its_own_function_and_of_its_inputs(kept: Record)
     assert ("small", 64) in stale(experiment(seeded), kept)
 
 
-def test_what_the_lesson_has_no_longer_is_left_out_once_all_else_holds(kept: Record) -> None:
+def test_what_the_lesson_has_no_longer_is_left_out_once_all_else_holds(kept):
     fewer = experiment({"large": variant(TWICE, 128)})
     assert stale(fewer, kept) == set()
     assert [row.variant for row in renewed(fewer, kept).rows] == ["large", "cupy"] * 2
@@ -141,7 +139,7 @@ def test_what_the_lesson_has_no_longer_is_left_out_once_all_else_holds(kept: Rec
     assert len(renewed(edited, kept).rows) == len(kept.rows)
 
 
-def test_a_text_does_not_change_with_the_module_that_a_name_comes_from() -> None:
+def test_a_text_does_not_change_with_the_module_that_a_name_comes_from():
     cell = "from tilewise.gpu.timing import Plan, Contender\nprint(Plan)"
     assert text_key(cell) == text_key(
         "from tilewise.measure import Contender\nfrom tilewise import Plan\nprint(Plan)"
@@ -150,7 +148,7 @@ def test_a_text_does_not_change_with_the_module_that_a_name_comes_from() -> None
     assert text_key(cell) != text_key("from torch.timing import Plan, Contender\nprint(Plan)")
 
 
-def test_the_records_of_the_course_have_both_keys_by_the_compiler_of_now() -> None:
+def test_the_records_of_the_course_have_both_keys_by_the_compiler_of_now():
     archive = Archive(Path(__file__).parents[2] / "lessons")
     rows = [(record, row) for record in archive.records() for row in record.rows]
     renew = "run tilewise record --pending"
@@ -201,9 +199,7 @@ PRINTING = 'from tilewise.kernel.machine_code import machine_code\nprint("scale"
         ([("machine_code", "ptx")], False),
     ],
 )
-def test_what_a_cell_printed_holds_after_a_rename_in_the_kernels_that_it_uses(
-    edits: list[tuple[str, str]], holds: bool
-) -> None:
+def test_what_a_cell_printed_holds_after_a_rename_in_the_kernels_that_it_uses(edits, holds):
     made = TextRecord("a/b", "sass", text_key(PRINTING), {}, "MOV", uses_key(PRINTING, [HELPER]))
     made = renewed_text(made, PRINTING, [HELPER])
     assert made.nameless
@@ -229,13 +225,13 @@ MADE = HELPER.replace('"1.0f"', "str(1.0)")
 """No literal: what its text is, only a run says."""
 
 
-def test_names_that_macros_put_together_are_not_renamed() -> None:
+def test_names_that_macros_put_together_are_not_renamed():
     pasted = MADE.replace("#pragma", "#define JOIN(a, b) a##b\n    #pragma")
     assert text_record(pasted).nameless == ""
 
 
 @pytest.mark.parametrize("text", [HELPER, MADE])
-def test_where_a_helper_stands_does_not_count_where_the_kernel_is_literal(text: str) -> None:
+def test_where_a_helper_stands_does_not_count_where_the_kernel_is_literal(text):
     own = text.replace("HELPERS + r", "r").replace('"""\nextern', '"""\n' + text.split('"""')[1] + "\nextern")
     assert own.count("twice(float") == 2
     held = text_record(text)
@@ -246,7 +242,7 @@ def test_where_a_helper_stands_does_not_count_where_the_kernel_is_literal(text: 
     assert not text_holds(held, PRINTING, [own + "\nKERNEL = changed(KERNEL)"])
 
 
-def test_a_text_record_rests_on_the_header_that_its_kernel_includes() -> None:
+def test_a_text_record_rests_on_the_header_that_its_kernel_includes():
     body = """extern "C" __global__ void at(unsigned* out) { __shared__ int x; *out = smem_addr(&x); }"""
     helper = (
         "static __device__ unsigned smem_addr(const void* p) {return (unsigned)__cvta_generic_to_shared(p);}"

@@ -1,7 +1,5 @@
 """What a text record rests on: the definitions that its cell comes to, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.measurements.definitions import uses_key
@@ -35,7 +33,7 @@ def changed(old: str, new: str) -> bool:
         ("return launched(size)", "return launched(size), 1"),
     ],
 )
-def test_what_a_cell_uses_counts_at_second_hand_too(old: str, new: str) -> None:
+def test_what_a_cell_uses_counts_at_second_hand_too(old, new):
     assert changed(old, new)
 
 
@@ -49,7 +47,7 @@ def test_what_a_cell_uses_counts_at_second_hand_too(old: str, new: str) -> None:
         ("def timed(size):", "def timed(size):  # in us"),
     ],
 )
-def test_what_it_does_not_use_and_how_it_is_written_does_not_count(old: str, new: str) -> None:
+def test_what_it_does_not_use_and_how_it_is_written_does_not_count(old, new):
     assert not changed(old, new)
 
 
@@ -67,12 +65,12 @@ def test_what_it_does_not_use_and_how_it_is_written_does_not_count(old: str, new
         "(n := 2)",
     ],
 )
-def test_whatever_binds_a_name_counts(binding: str) -> None:
+def test_whatever_binds_a_name_counts(binding):
     assert uses_key("print(n)", [binding]) != uses_key("print(n)", [])
     assert uses_key("print(m)", [binding]) == uses_key("print(m)", [])
 
 
-def test_names_that_a_comprehension_binds_stay_within_it() -> None:
+def test_names_that_a_comprehension_binds_stay_within_it():
     assert uses_key("print(n)", ["squares = [n * n for n in (1, 2)]"]) == uses_key("print(n)", [])
 
 
@@ -91,11 +89,11 @@ def test_names_that_a_comprehension_binds_stay_within_it() -> None:
         ("print([m for m in n])", True),
     ],
 )
-def test_a_name_counts_where_it_is_loaded_before_it_is_bound(cell: str, counts: bool) -> None:
+def test_a_name_counts_where_it_is_loaded_before_it_is_bound(cell, counts):
     assert (uses_key(cell, ["n = 2"]) != uses_key(cell, [])) is counts
 
 
-def test_what_a_definition_has_for_itself_leads_nowhere() -> None:
+def test_what_a_definition_has_for_itself_leads_nowhere():
     before = ["def double(d):\n    return 2 * d", "if shown:\n    for d in (64, 128):\n        show(d)"]
     changed = [before[0], before[1].replace("show(d)", "show(d, 'a caption')")]
     assert uses_key("print(double(3))", before) == uses_key("print(double(3))", changed)

@@ -1,7 +1,5 @@
 """The GPU's state as ``nvidia-smi`` says it, what is odd about it, and what a record keeps of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -43,14 +41,14 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "answer"
 
 
-def test_clocks_power_and_heat_are_read(nvidia_smi: Path) -> None:
+def test_clocks_power_and_heat_are_read(nvidia_smi):
     nvidia_smi.write_text("1755, 2619, 700.00, 51, 580.159.04, 0x0000000000000024\n")
     assert state() == State(
         1755.0, 2619.0, 700.0, 51.0, "580.159.04", ("the power cap", "its temperature (software)")
     )
 
 
-def test_what_the_driver_does_not_say_is_none(nvidia_smi: Path) -> None:
+def test_what_the_driver_does_not_say_is_none(nvidia_smi):
     nvidia_smi.write_text("1755, [N/A], [Not Supported], 51, 580.159.04, 0x0000000000000001\n")
     assert state() == State(1755.0, None, None, 51.0, "580.159.04", ())
     nvidia_smi.unlink()
@@ -58,7 +56,7 @@ def test_what_the_driver_does_not_say_is_none(nvidia_smi: Path) -> None:
     assert others_computing() is None
 
 
-def test_other_processes_on_the_gpu_are_counted(nvidia_smi: Path) -> None:
+def test_other_processes_on_the_gpu_are_counted(nvidia_smi):
     for listed, others in ((f"{os.getpid()}\n4242\n", 1), (f"{os.getpid()}\n", 0), ("", 0), ("[N/A]\n", 0)):
         nvidia_smi.write_text(listed)
         assert others_computing("0000:00:00.0") == others
@@ -66,7 +64,7 @@ def test_other_processes_on_the_gpu_are_counted(nvidia_smi: Path) -> None:
     assert others_computing() == 0, "one that is listed under another number is this one"
 
 
-def test_without_cupy_there_is_no_gpu_and_a_build_never_uses_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cupy_there_is_no_gpu_and_a_build_never_uses_one(monkeypatch):
     monkeypatch.setattr("tilewise.gpu.device.find_spec", lambda name: None)
     assert gpu_fault() == "CuPy is not installed."
     monkeypatch.undo()
@@ -76,7 +74,7 @@ def test_without_cupy_there_is_no_gpu_and_a_build_never_uses_one(monkeypatch: py
     assert not gpu_here()
 
 
-def test_a_clock_that_falls_is_noted() -> None:
+def test_a_clock_that_falls_is_noted():
     notes = _oddities("n = 8", State(sm_clock_mhz=1980.0), State(1200.0, throttled_by=("the power cap",)))
     assert notes == [
         "At n = 8 the SM clock fell from 1980 to 1200 MHz.",
@@ -95,7 +93,7 @@ def ceilings(**more: float) -> Ceilings:
     return ceilings_from(timings, flop)
 
 
-def test_ceilings_are_what_the_probes_reach() -> None:
+def test_ceilings_are_what_the_probes_reach():
     found = ceilings(bf16_matrix=2000.0, wgmma_bf16=1500.0)
     assert found.memory_gb_per_s == round(PROBE_BYTES / 330.0 / 1e3, 2)
     assert found.tflop_per_s["bf16_matrix"] == found.probes["bf16_matrix_tflop_per_s"]
@@ -110,7 +108,7 @@ def test_ceilings_are_what_the_probes_reach() -> None:
     }
 
 
-def test_what_a_device_cannot_do_is_not_probed() -> None:
+def test_what_a_device_cannot_do_is_not_probed():
     assert ceilings().tflop_per_s == {"fp32": 60.0}
     assert (matrix_kinds(9), matrix_kinds(7), matrix_kinds(6)) == (("fp16", "bf16"), ("fp16",), ())
 
@@ -125,7 +123,7 @@ def probe_operand(rows: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("columns", "chains"), [(256, 1), (64, 2)])
-def test_the_probe_of_wgmma_multiplies_its_operands_in_every_step(columns: int, chains: int) -> None:
+def test_the_probe_of_wgmma_multiplies_its_operands_in_every_step(columns, chains):
     probe = Kernel(wgmma_source(columns, chains), options=OPTIONS)
     out = np.zeros(256, np.float32)
     probe.simulate(out, 3, grid=1, block=256)
@@ -136,7 +134,7 @@ def test_the_probe_of_wgmma_multiplies_its_operands_in_every_step(columns: int, 
 
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])
-def test_a_matrix_probe_does_all_of_its_products(kind: str) -> None:
+def test_a_matrix_probe_does_all_of_its_products(kind):
     probe = Kernel(MATRIX_SOURCE, defines=MATRIX_DEFINES[kind])
     sums = {}
     for steps in (1, 5):
@@ -147,7 +145,7 @@ def test_a_matrix_probe_does_all_of_its_products(kind: str) -> None:
 
 
 @pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
-def test_the_probes_compile_without_spills_wherever_they_run() -> None:
+def test_the_probes_compile_without_spills_wherever_they_run():
     for name in ("copy_words", "read_words", "fma_chains", "nothing"):
         assert not any(one.spills for one in nvrtc.compile_kernel(Kernel(PROBES, name=name)))
     for kind, defines in MATRIX_DEFINES.items():
@@ -158,7 +156,7 @@ def test_the_probes_compile_without_spills_wherever_they_run() -> None:
     assert not found.spills
 
 
-def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_says_nothing_about_whose_machine_it_was(monkeypatch):
     fake_gpu.install(monkeypatch, fake_gpu.FakeGpu())
     monkeypatch.setattr(cublas_lt, "version", lambda: "13.2.1")
     cub = SimpleNamespace(get_build_version=lambda: 300102)

@@ -1,7 +1,5 @@
 """All kernels on one roofline: which rows have a place, and where."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +36,7 @@ def archive(tmp_path: Path) -> Archive:
     return made
 
 
-def test_rows_with_bytes_operations_and_a_time_of_the_device_alone_have_a_place(archive: Archive) -> None:
+def test_rows_with_bytes_operations_and_a_time_of_the_device_alone_have_a_place(archive):
     found = every_kernel.points(archive, TITLES)[OWN]
     assert [(one.label, one.role, one.intensity) for one in found] == [
         ("slow", "variant", 100.0), ("dense", "library", 200_000.0),
@@ -48,7 +46,7 @@ def test_rows_with_bytes_operations_and_a_time_of_the_device_alone_have_a_place(
     assert found[1].share == pytest.approx(60.0 / 66.9)
 
 
-def test_the_page_has_the_figure_its_data_and_a_link_to_each_experiment(archive: Archive) -> None:
+def test_the_page_has_the_figure_its_data_and_a_link_to_each_experiment(archive):
     page, other = every_kernel.fragment(archive, TITLES, URLS).split('<template data-machine="nvidia-h200"')
     files = every_kernel.data_files(archive, TITLES)
     assert len(files) == 2
@@ -64,12 +62,12 @@ def test_the_page_has_the_figure_its_data_and_a_link_to_each_experiment(archive:
     assert "The first &lt;kernel&gt;" in page
 
 
-def test_the_best_of_a_lesson_is_a_kernel_of_its_own(archive: Archive) -> None:
+def test_the_best_of_a_lesson_is_a_kernel_of_its_own(archive):
     best = every_kernel.best_of_lessons(every_kernel.points(archive, TITLES)[OWN])
     assert [one.label for one in best] == ["slow"], "the library is closer to the roof"
 
 
-def test_each_point_has_its_name_and_markup_in_a_name_stays_text(archive: Archive) -> None:
+def test_each_point_has_its_name_and_markup_in_a_name_stays_text(archive):
     made = every_kernel.figure(archive, TITLES, every_kernel.points(archive, TITLES)[OWN])
     named = {trace["name"]: trace["text"] for trace in made.spec["data"] if "text" in trace}
     assert named == {
@@ -78,7 +76,7 @@ def test_each_point_has_its_name_and_markup_in_a_name_stays_text(archive: Archiv
     }
 
 
-def test_rows_that_no_longer_hold_are_left_out(archive: Archive) -> None:
+def test_rows_that_no_longer_hold_are_left_out(archive):
     def now(*outdated: tuple[str, str]) -> dict[str, list[Measurement]]:
         rows = ({"variant": "slow"}, {"variant": "dense"})
         made = Measurement("vector_add", "kernels/first_kernel", None, (), rows, None, None, "", (), ())
@@ -92,6 +90,6 @@ def test_rows_that_no_longer_hold_are_left_out(archive: Archive) -> None:
     assert every_kernel.points(archive, TITLES, {}) == {}
 
 
-def test_lessons_that_the_course_does_not_have_are_left_out(archive: Archive) -> None:
+def test_lessons_that_the_course_does_not_have_are_left_out(archive):
     assert every_kernel.data_files(archive, {"other/lesson": "Other"}) == {}
     assert every_kernel.fragment(archive, {"other/lesson": "Other"}, URLS) == ""

@@ -1,7 +1,5 @@
 """``measure`` in a lesson without a GPU: what it checks, what it shows, what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -87,8 +85,8 @@ def experiment_of(run: Callable[..., Measurement], **changes: str) -> Experiment
 
 
 def test_without_a_gpu_the_count_case_is_simulated_and_the_bound_predicted(
-    run: Callable[..., Measurement],
-) -> None:
+    run,
+):
     made = run()
     [row] = made.rows
     assert row["simulated"] == {
@@ -107,9 +105,7 @@ def test_without_a_gpu_the_count_case_is_simulated_and_the_bound_predicted(
     assert made.notes == ("The bound uses the peaks of an H100 SXM (data sheet).",)
 
 
-def test_a_record_of_the_same_key_is_shown_and_another_is_stale(
-    run: Callable[..., Measurement], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_of_the_same_key_is_shown_and_another_is_stale(run, tmp_path, monkeypatch):
     rows = (
         replace(TIMED, tokens=experiment_of(run).tokens("blocks of 64", TIMED.case)),
         replace(TIMED, variant="cuBLAS", role="library"),
@@ -136,7 +132,7 @@ def test_a_record_of_the_same_key_is_shown_and_another_is_stale(
     )
 
 
-def test_a_wrong_answer_names_variant_element_and_both_values(run: Callable[..., Measurement]) -> None:
+def test_a_wrong_answer_names_variant_element_and_both_values(run):
     with pytest.raises(LessonError) as caught:
         run(reference="2 * x + (x.size == 100),")
     said = str(caught.value)
@@ -146,7 +142,7 @@ def test_a_wrong_answer_names_variant_element_and_both_values(run: Callable[...,
     assert "100 of 100 elements are off by more than 1e-05. Nothing was timed." in said
 
 
-def test_an_element_that_was_never_written_is_wrong(run: Callable[..., Measurement]) -> None:
+def test_an_element_that_was_never_written_is_wrong(run):
     with pytest.raises(LessonError, match=r"y\[99\] is nan, right: "):
         run(**{"i < n)": "i < n - 1)"})
 
@@ -167,23 +163,19 @@ def test_an_element_that_was_never_written_is_wrong(run: Callable[..., Measureme
         ({"reference": "2 * x, flop=lambda n: n, arithmetic='fp4'"}, "no ceiling is known for 'fp4'"),
     ],
 )  # fmt: skip
-def test_a_wrong_experiment_is_refused_at_the_lessons_line(
-    run: Callable[..., Measurement], changes: dict[str, str], said: str
-) -> None:
+def test_a_wrong_experiment_is_refused_at_the_lessons_line(run, changes, said):
     with pytest.raises(LessonError) as caught:
         run(**changes)
     assert f'lessons/kernels/twice.py:{LINE}: measure("' in str(caught.value)
     assert said in str(caught.value)
 
 
-def test_variants_of_several_launches_are_counted_together(run: Callable[..., Measurement]) -> None:
+def test_variants_of_several_launches_are_counted_together(run):
     made = run(**{"lambda n: TWICE.on(vector(n))": "lambda n: [TWICE.on(vector(n)), TWICE.on(vector(n))]"})
     assert made.rows[0]["simulated"]["global_load_sectors"] == 26.0
 
 
-def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(
-    run: Callable[..., Measurement], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(run, monkeypatch):
     monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: "There is no clang.")
     made = run()
     assert made.rows[0]["simulated"] is None
@@ -191,8 +183,8 @@ def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(
 
 
 def test_times_with_the_host_have_a_key_of_their_own_and_others_keep_theirs(
-    run: Callable[..., Measurement],
-) -> None:
+    run,
+):
     keys = [
         experiment_of(run, reference=f"2 * x, {added}").tokens("blocks of 64", TIMED.case)
         for added in ("", "with_host=False,", "with_host=True,")

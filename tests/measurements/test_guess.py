@@ -1,7 +1,5 @@
 """A guess before a table: the answer is looked up, never given, and the key does not notice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,21 +43,21 @@ def html(made: Asked) -> str:
     return replace(MADE, asked=made).markdown(context)
 
 
-def test_the_answer_is_a_ratio_of_recorded_times_or_a_recorded_time() -> None:
+def test_the_answer_is_a_ratio_of_recorded_times_or_a_recorded_time():
     assert asked(GUESS, EXPERIMENT, ROWS) == ASKED
     alone = asked(replace(GUESS, over="", models={}), EXPERIMENT, ROWS)
     assert alone is not None
     assert (alone.answer, alone.unit) == (2.5, " µs")
 
 
-def test_the_only_case_need_not_be_named() -> None:
+def test_the_only_case_need_not_be_named():
     guess = replace(GUESS, at=None)
     assert asked(guess, replace(EXPERIMENT, cases=({"n": 1000},)), ROWS) == ASKED
     with pytest.raises(LessonError, match="asks at None"):
         asked(guess, EXPERIMENT, ROWS)
 
 
-def test_nothing_is_asked_where_nothing_was_recorded() -> None:
+def test_nothing_is_asked_where_nothing_was_recorded():
     assert asked(GUESS, EXPERIMENT, [*ROWS[:1], row("wide", recorded=None)]) is None
     stale = replace(MADE, asked=ASKED, stale="old.")
     context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
@@ -77,15 +75,13 @@ def test_nothing_is_asked_where_nothing_was_recorded() -> None:
         ({"models": {"all": 200.0}}, "the guess runs from 1 to 100, and all says 200. Widen between=,"),
     ],
 )
-def test_a_guess_that_cannot_be_asked_is_an_error_at_the_lessons_line(
-    changes: dict[str, Any], said: str
-) -> None:
+def test_a_guess_that_cannot_be_asked_is_an_error_at_the_lessons_line(changes, said):
     with pytest.raises(LessonError) as caught:
         asked(replace(GUESS, **changes), EXPERIMENT, ROWS)
     assert str(caught.value).startswith(f'lessons/kernels/adding.py:7: measure("adding"): {said}')
 
 
-def test_the_panel_stands_before_the_table_with_the_answer_and_escapes_its_texts() -> None:
+def test_the_panel_stands_before_the_table_with_the_answer_and_escapes_its_texts():
     made = html(ASKED)
     assert made.index("tw-guess") < made.index("<table")
     assert 'data-answer="4.0" data-low="1.0" data-high="100.0" data-unit="×"' in made
@@ -93,7 +89,7 @@ def test_the_panel_stands_before_the_table_with_the_answer_and_escapes_its_texts
     assert "four words at once: 4×" in made
 
 
-def test_it_travels_between_processes_and_is_printed_before_the_table() -> None:
+def test_it_travels_between_processes_and_is_printed_before_the_table():
     made = replace(MADE, asked=ASKED)
     assert decode(encode(made)) == made
     assert decode(encode(MADE)) == MADE
@@ -102,7 +98,7 @@ def test_it_travels_between_processes_and_is_printed_before_the_table() -> None:
     )
 
 
-def test_the_key_of_an_experiment_knows_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_an_experiment_knows_no_guess(monkeypatch):
     import tilewise.measurements.experiment as module
 
     taken: list[Experiment] = []

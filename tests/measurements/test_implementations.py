@@ -1,7 +1,5 @@
 """What implementations are given: variants that name the same input share it, others do not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,7 @@ def made_of(name: str, variants: dict[str, Any], **more: Any) -> Experiment:
     )
 
 
-def test_arrays_that_differ_in_their_middle_only_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_that_differ_in_their_middle_only_are_not_shared(monkeypatch):
     gpu = fake_gpu.FakeGpu()
     fake_gpu.install(monkeypatch, gpu)
     kernel = fake_gpu.FakeKernel(gpu, "", _copy, PARAMETERS)
@@ -59,8 +57,8 @@ def _copy(start: Any, way: Any, end: Any) -> None:
 
 
 def test_arrays_of_bits_are_checked_as_the_numbers_that_they_stand_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     gpu = fake_gpu.FakeGpu()
     fake_gpu.install(monkeypatch, gpu)
     parameters = (fake_gpu.Parameter("start", True, True), fake_gpu.Parameter("end", True, False))

@@ -1,7 +1,5 @@
 """The ladder of attention kernels: computed from the records, linked to the lessons."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from tilewise.measurements.archive import Archive
 ROOT = Path(__file__).parents[2] / "lessons"
 
 
-def test_every_step_has_a_record_on_each_machine_and_leads_to_its_lesson() -> None:
+def test_every_step_has_a_record_on_each_machine_and_leads_to_its_lesson():
     archive = Archive(ROOT)
     lessons = {record.lesson for record in archive.records()}
     made = ladder.fragment(archive, {name: f"lessons/{name}/" for name in lessons})
@@ -27,7 +25,7 @@ def test_every_step_has_a_record_on_each_machine_and_leads_to_its_lesson() -> No
     assert "156 ms, N = 256" in pictures[0] and "on an H100" in pictures[0] and "on an H200" in pictures[1]
 
 
-def test_bars_grow_and_stand_on_the_axis() -> None:
+def test_bars_grow_and_stand_on_the_axis():
     made = ladder.fragment(Archive(ROOT), {})
     assert "<a " not in made, "a lesson that is not published is not linked"
     widths = [float(width) for width in re.findall(r'style="width:([\d.]+)%"', made)]
@@ -35,7 +33,7 @@ def test_bars_grow_and_stand_on_the_axis() -> None:
     assert own == sorted(own) and own[0] > 0 and own[-1] < 100
 
 
-def test_the_sketch_has_the_headline_and_a_bar_for_each_of_our_kernels() -> None:
+def test_the_sketch_has_the_headline_and_a_bar_for_each_of_our_kernels():
     made = ladder.sketch(Archive(ROOT))
     first = made.split("<template")[0]
     heights = [float(height) for height in re.findall(r'style="height:([\d.]+)%"', first)]
@@ -46,5 +44,5 @@ def test_the_sketch_has_the_headline_and_a_bar_for_each_of_our_kernels() -> None
     assert title[0] in first
 
 
-def test_without_the_records_there_is_no_picture(tmp_path: Path) -> None:
+def test_without_the_records_there_is_no_picture(tmp_path):
     assert ladder.fragment(Archive(tmp_path), {}) == ladder.sketch(Archive(tmp_path)) == ""

@@ -1,7 +1,5 @@
 """Every experiment of the course is reached where there is a GPU and no compiler for the simulator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -27,7 +25,7 @@ def _sweep(name: str) -> object:
     packages=["numpy"],
 )
 @pytest.mark.parametrize("name", [_sweep(name) for name in project_lessons(ROOT)])
-def test_no_experiment_waits_for_the_simulator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_experiment_waits_for_the_simulator(name, monkeypatch):
     def missing(*_: object, **__: object) -> None:
         raise ToolchainError("there is no clang here")
 

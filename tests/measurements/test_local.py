@@ -1,7 +1,5 @@
 """Whether times of the reader's GPU agree with the recorded ones."""
 
-from __future__ import annotations
-
 from tilewise.measurements.local import agreement
 from tilewise.measurements.record import Row
 
@@ -10,7 +8,7 @@ def row(variant: str, p20: float, median: float, p80: float) -> Row:
     return Row(variant, "variant", {"n": 8}, (median,), p20, median, p80, None)
 
 
-def test_rows_agree_where_their_spreads_overlap() -> None:
+def test_rows_agree_where_their_spreads_overlap():
     recorded = [row("plain", 9.0, 10.0, 11.0), row("wide", 4.9, 5.0, 5.1)]
     assert agreement([row("plain", 10.9, 11.5, 12.0)], recorded) == (
         "All 1 rows here agree with the recorded ones within their spreads."

@@ -1,9 +1,6 @@
 """The machines of a project under the names that readers choose them by."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +19,7 @@ from tilewise.measurements.slugs import device_slug
         ([], []),
     ],
 )
-def test_each_device_with_records_has_a_short_name(
-    tmp_path: Path, drivers: list[str], names: list[str]
-) -> None:
+def test_each_device_with_records_has_a_short_name(tmp_path, drivers, names):
     for driver in drivers:
         folder = tmp_path / "measurements" / device_slug(driver)
         folder.mkdir(parents=True)

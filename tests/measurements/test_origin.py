@@ -1,7 +1,5 @@
 """Recorded numbers that lessons put into tables of their own carry their provenance there."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path
@@ -18,7 +16,7 @@ LESSONS = Path(__file__).parents[2] / "lessons"
 TIME = Recorded(1500.0, "provenance-x-adding", "p20 1,400 µs", "measured")
 
 
-def test_a_table_shows_where_a_number_was_born() -> None:
+def test_a_table_shows_where_a_number_was_born():
     table = Table(["what", "recorded, µs"], [["adding", TIME], ["absent", None]])
     cell = table.rows[0][1]
     assert (cell.text, cell.origin, cell.title, cell.mark) == (
@@ -31,7 +29,7 @@ def test_a_table_shows_where_a_number_was_born() -> None:
 
 
 @pytest.mark.parametrize("in_ms", [TIME / 1000, TIME / 1e3, 1e-3 * TIME, TIME * 0.001])
-def test_in_another_unit_it_is_still_that_number(in_ms: float) -> None:
+def test_in_another_unit_it_is_still_that_number(in_ms):
     assert in_ms == pytest.approx(1.5)
     assert Table(["ms"], [[in_ms]]).rows[0][0].origin == "provenance-x-adding"
 
@@ -41,11 +39,11 @@ def test_in_another_unit_it_is_still_that_number(in_ms: float) -> None:
     [TIME / 3, TIME - 1, TIME + TIME, TIME * TIME, TIME / TIME, 1000 / TIME, np.diff([0.0, TIME])[0], -TIME,
      TIME * 0, TIME * float("inf"), TIME * np.float32(7)],
 )  # fmt: skip
-def test_what_is_reckoned_with_it_is_no_recorded_number(other: float) -> None:
+def test_what_is_reckoned_with_it_is_no_recorded_number(other):
     assert Table(["µs"], [[other]]).rows[0][0].origin is None
 
 
-def test_the_work_of_its_row_over_a_time_is_the_recorded_rate() -> None:
+def test_the_work_of_its_row_over_a_time_is_the_recorded_rate():
     time = Recorded(1500.0, "here", "", "measured", "adding", work=(6e6, 3e6))
     rate = 6_000_000 / time / 1e3
     assert (rate, rate.origin, rate.experiment) == (4.0, "here", "adding")
@@ -55,7 +53,7 @@ def test_the_work_of_its_row_over_a_time_is_the_recorded_rate() -> None:
     assert type(6e6 / time * 3) is float
 
 
-def test_it_is_a_float_everywhere_else() -> None:
+def test_it_is_a_float_everywhere_else():
     assert json.dumps({"median": TIME}) == '{"median": 1500.0}'
     assert f"{TIME:,.0f} {TIME!r}" == "1,500 1500.0"
     again = pickle.loads(pickle.dumps(TIME))
@@ -64,7 +62,7 @@ def test_it_is_a_float_everywhere_else() -> None:
         TIME * "a"
 
 
-def test_a_chart_names_the_experiments_whose_records_it_draws() -> None:
+def test_a_chart_names_the_experiments_whose_records_it_draws():
     times = [Recorded(1500.0, "here", "", "measured", "adding") for _ in range(2)]
     drawn = line_chart(
         [Series("recorded", [8, 64], [time / 1e3 for time in times]), Series("model", [8, 64], [1, 2])],
@@ -77,7 +75,7 @@ def test_a_chart_names_the_experiments_whose_records_it_draws() -> None:
     assert " data-recorded" not in mixed.html("a.json")
 
 
-def test_what_lessons_look_up_of_a_record_knows_its_experiment_and_shows_no_provenance() -> None:
+def test_what_lessons_look_up_of_a_record_knows_its_experiment_and_shows_no_provenance():
     found = lookup("vec_add", LESSONS)
     assert found is not None
     time = found["blocks_of_256"]["n_20000"]["median"]

@@ -1,7 +1,5 @@
 """The table of a measurement: its columns, its units, what is left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +27,7 @@ MADE = Measurement(
 )  # fmt: skip
 
 
-def test_a_table_has_units_and_no_empty_column() -> None:
+def test_a_table_has_units_and_no_empty_column():
     heads = [(column.name, column.unit) for column in MADE.table().columns]
     assert heads == [
         ("variant", ""), ("bound", "µs"), ("recorded", "µs"), ("bound / recorded", "%"), ("rate", "GB/s"),
@@ -37,7 +35,7 @@ def test_a_table_has_units_and_no_empty_column() -> None:
     assert [cell.text for cell in MADE.table().rows[0]] == ["plain", 3.0, 10.0, 30.0, 1.235]
 
 
-def test_a_parameter_that_is_the_same_in_all_rows_is_in_the_caption_alone() -> None:
+def test_a_parameter_that_is_the_same_in_all_rows_is_in_the_caption_alone():
     assert MADE.table().caption == "All rows: n = 1,000."
     large = {"n": 2**26, "d": 64}
     made = replace(MADE, rows=(row("a", parameters=large), row("b", parameters=large | {"d": 128}))).table()
@@ -47,7 +45,7 @@ def test_a_parameter_that_is_the_same_in_all_rows_is_in_the_caption_alone() -> N
     assert alone.caption is None and [column.name for column in alone.columns][:2] == ["variant", "n"]
 
 
-def test_here_and_counted_stand_where_there_is_something_to_say() -> None:
+def test_here_and_counted_stand_where_there_is_something_to_say():
     times = {"median": 12_000.0, "p20": 11_000.0, "p80": 13_000.0}
     counted = {"global_load_sectors": 16.0, "global_store_sectors": 9.0}
     made = replace(MADE, rows=(row("plain", here=times, counted=counted),))
@@ -61,7 +59,7 @@ def test_here_and_counted_stand_where_there_is_something_to_say() -> None:
     assert [cell.text for cell in apart.rows[0]] == ["plain", 24, 25]
 
 
-def test_counts_stand_apart_with_their_size_and_one_row_a_variant() -> None:
+def test_counts_stand_apart_with_their_size_and_one_row_a_variant():
     rows = (row("plain"), row("plain", parameters={"n": 2000}), row("wide"), row("lib", simulated=None))
     made = replace(MADE, rows=rows)
     apart = made.counted()
@@ -73,7 +71,7 @@ def test_counts_stand_apart_with_their_size_and_one_row_a_variant() -> None:
     assert replace(MADE, counts=()).counted() is None
 
 
-def test_the_columns_are_explained_at_the_first_table_of_a_page_alone() -> None:
+def test_the_columns_are_explained_at_the_first_table_of_a_page_alone():
     taken: list[str] = []
 
     def unique(wanted: str) -> str:
@@ -86,7 +84,7 @@ def test_the_columns_are_explained_at_the_first_table_of_a_page_alone() -> None:
     assert "conventions" not in second
 
 
-def test_times_that_scatter_are_told_in_words_beside_where_they_were_taken() -> None:
+def test_times_that_scatter_are_told_in_words_beside_where_they_were_taken():
     notes = ("plain at n = 8: p20 and p80 lie 25% of the median apart.", "Odd.")
     context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
     shown = replace(MADE, notes=notes).markdown(context)
@@ -98,7 +96,7 @@ def test_times_that_scatter_are_told_in_words_beside_where_they_were_taken() -> 
     assert "span 25 % of the median" in stale, "it is told where nothing was recorded, too"
 
 
-def test_an_experiment_without_a_record_says_how_to_get_one() -> None:
+def test_an_experiment_without_a_record_says_how_to_get_one():
     stale = "adding has no record yet. Record it on a GPU: tilewise record kernels/adding"
     rows = (row("plain", recorded=None, share=None, gb_per_s=None),)
     made = replace(MADE, rows=rows, provenance=None, record=None, stale=stale)
@@ -107,7 +105,7 @@ def test_an_experiment_without_a_record_says_how_to_get_one() -> None:
     assert made.repair == "tilewise record kernels/adding"
 
 
-def test_a_page_shows_table_notes_and_where_the_figures_come_from() -> None:
+def test_a_page_shows_table_notes_and_where_the_figures_come_from():
     context = Context(
         "kernels/adding", 7, lambda suffix, content: "unused", lambda wanted: wanted, False,
         lambda path: f"/site/{path}",
@@ -129,7 +127,7 @@ def test_a_page_shows_table_notes_and_where_the_figures_come_from() -> None:
     assert 'data-mark="stale"' in replace(MADE, stale="The record is stale.").markdown(context)
 
 
-def test_it_survives_the_way_through_json() -> None:
+def test_it_survives_the_way_through_json():
     import json
 
     again = decode(json.loads(json.dumps(encode(MADE))))
@@ -138,13 +136,13 @@ def test_it_survives_the_way_through_json() -> None:
     assert again.text() == MADE.text()
 
 
-def test_a_terminal_shows_the_spread_too() -> None:
+def test_a_terminal_shows_the_spread_too():
     lines = MADE.text().splitlines()
     assert "recorded [µs]  spread [%]" in lines[1]
     assert lines[3].split() == ["plain", "3", "10", "20", "30", "1.235"]
 
 
-def test_a_long_table_is_folded_under_its_words_on_a_page_and_printed_whole() -> None:
+def test_a_long_table_is_folded_under_its_words_on_a_page_and_printed_whole():
     context = Context("kernels/adding", 1, lambda suffix, content: "", lambda wanted: wanted)
     shown = replace(MADE, fold="All 2 rows").markdown(context)
     assert '<details class="tw-rows"><summary>All 2 rows</summary>' in shown

@@ -1,7 +1,5 @@
 """The page of all measurements: every row with its prediction, and another device beside the course's own."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +85,7 @@ def on_an_h200(archive: Archive, factor: float, **keys: str) -> None:
     vars(archive).pop("devices", None)
 
 
-def test_every_row_is_there_with_what_was_predicted_simulated_counted_and_measured(archive: Archive) -> None:
+def test_every_row_is_there_with_what_was_predicted_simulated_counted_and_measured(archive):
     found = [
         (one.variant, one.case["n"], one.predicted_us and round(one.predicted_us), one.simulated, one.counted,
          one.row and one.row.median)
@@ -99,7 +97,7 @@ def test_every_row_is_there_with_what_was_predicted_simulated_counted_and_measur
     ]  # fmt: skip
 
 
-def test_the_table_leads_to_lesson_record_and_provenance_and_can_be_sorted(archive: Archive) -> None:
+def test_the_table_leads_to_lesson_record_and_provenance_and_can_be_sorted(archive):
     html = fragment("all", LESSONS, archive)
     assert '<a href="../lessons/kernels/adding/#adding">adding</a>' in html
     assert '<a href="nvidia-h100-80gb-hbm3/adding.json" data-record-file>adding.json</a>' in html
@@ -116,7 +114,7 @@ def test_the_table_leads_to_lesson_record_and_provenance_and_can_be_sorted(archi
     assert "\n\n" not in "".join(fragment(name, LESSONS, archive) for name in FRAGMENTS)
 
 
-def test_a_row_is_named_by_variant_experiment_and_size_and_keeps_the_rest_in_a_fold(archive: Archive) -> None:
+def test_a_row_is_named_by_variant_experiment_and_size_and_keeps_the_rest_in_a_fold(archive):
     first, _, library, counted = re.findall(r"<tr[^>]*data-lesson.*</tr>", fragment("all", LESSONS, archive))
     name, fold = re.search(r"<summary>(.*)</summary>(.*)</details>", first).groups()
     assert name == "<b>wide</b><small>adding, n = 8</small>"
@@ -126,7 +124,7 @@ def test_a_row_is_named_by_variant_experiment_and_size_and_keeps_the_rest_in_a_f
     assert 'data-value="3">3<small>sectors</small>' in counted
 
 
-def test_the_first_count_that_the_lesson_asks_for_is_shown_and_the_others_open(tmp_path: Path) -> None:
+def test_the_first_count_that_the_lesson_asks_for_is_shown_and_the_others_open(tmp_path):
     counts = {"global_load_sectors": 2.0, "global_store_sectors": 1.0, "instructions": 40.0}
     (only,) = MADE.rows
     made = replace(MADE, counts=("instructions", "sectors"), rows=({**only, "simulated": counts},))
@@ -136,7 +134,7 @@ def test_the_first_count_that_the_lesson_asks_for_is_shown_and_the_others_open(t
     assert "<small>sectors" not in html
 
 
-def test_rows_stand_under_their_lesson_and_those_of_another_device_say_so(archive: Archive) -> None:
+def test_rows_stand_under_their_lesson_and_those_of_another_device_say_so(archive):
     on_an_h200(archive, 1.0)
     html = fragment("all", LESSONS, archive)
     (title,) = re.findall(r'<tr class="tw-group"><th colspan="7" scope="rowgroup">(.*?)</th>', html)
@@ -147,20 +145,20 @@ def test_rows_stand_under_their_lesson_and_those_of_another_device_say_so(archiv
     assert rows.count("NVIDIA H100 80GB HBM3") == 4
 
 
-def test_an_experiment_without_a_record_is_there_all_the_same(tmp_path: Path) -> None:
+def test_an_experiment_without_a_record_is_there_all_the_same(tmp_path):
     (only,) = lines(LESSONS, Archive(tmp_path))
     assert (only.variant, only.simulated, only.row) == ("wide", 3.0, None)
     assert "not recorded" in fragment("all", LESSONS, Archive(tmp_path))
 
 
-def test_a_stale_record_is_struck_through(archive: Archive) -> None:
+def test_a_stale_record_is_struck_through(archive):
     stale = replace(
         LESSONS, measured={"kernels/adding": (replace(MADE, outdated=((BORN["device"], "wide"),)),)}
     )
     assert 'class="tw-number tw-stale"' in fragment("all", stale, archive)
 
 
-def test_before_the_other_device_is_recorded_the_prediction_stands_alone(archive: Archive) -> None:
+def test_before_the_other_device_is_recorded_the_prediction_stands_alone(archive):
     html = fragment("comparison", LESSONS, archive)
     assert "2 of 3 rows change by more than 5% on an H200" in html
     assert "No H200 has been recorded since" in html
@@ -169,7 +167,7 @@ def test_before_the_other_device_is_recorded_the_prediction_stands_alone(archive
     assert len(re.findall(r'<td class="tw-right"></td><td class="tw-right"></td></tr>', rows)) == 3
 
 
-def test_a_recorded_row_stands_beside_its_prediction_with_the_residual(archive: Archive) -> None:
+def test_a_recorded_row_stands_beside_its_prediction_with_the_residual(archive):
     on_an_h200(archive, 1.05)
     (made,) = comparison.predictions(archive)
     found = comparison.compare(made, archive)
@@ -181,7 +179,7 @@ def test_a_recorded_row_stands_beside_its_prediction_with_the_residual(archive: 
     assert html.count(">+5.0</td>") == 3 + 1, "three rows, and the largest of their experiment"
 
 
-def test_experiments_are_sorted_by_how_wrong_the_prediction_was(archive: Archive) -> None:
+def test_experiments_are_sorted_by_how_wrong_the_prediction_was(archive):
     on_an_h200(archive, 1.3)
     (made,) = comparison.predictions(archive)
     found = comparison.compare(made, archive)
@@ -197,33 +195,33 @@ def test_experiments_are_sorted_by_how_wrong_the_prediction_was(archive: Archive
     ]  # fmt: skip
 
 
-def test_a_sentence_says_what_became_of_an_experiment(archive: Archive) -> None:
+def test_a_sentence_says_what_became_of_an_experiment(archive):
     with pytest.raises(KeyError):
         fragment("miss_adding", LESSONS, archive)
     on_an_h200(archive, 1.3)
     assert fragment("miss_adding", LESSONS, archive).endswith("the median error of 3 rows is 30%.")
 
 
-def test_rows_of_something_else_are_not_compared(archive: Archive) -> None:
+def test_rows_of_something_else_are_not_compared(archive):
     on_an_h200(archive, 1.0, tokens="f" * 64)
     assert "No H200 has been recorded since" in fragment("comparison", LESSONS, archive)
 
 
-def test_every_device_of_the_table_is_there_with_its_source(archive: Archive) -> None:
+def test_every_device_of_the_table_is_there_with_its_source(archive):
     html = fragment("devices", LESSONS, archive)
     for name in ("H100 SXM", "H200", "B200", "L4"):
         assert f">{name}</td>" in html
     assert html.count("NVIDIA") >= 12
 
 
-def test_records_and_predictions_are_files_of_the_site(archive: Archive) -> None:
+def test_records_and_predictions_are_files_of_the_site(archive):
     assert [name for name, _ in record_files(archive.root)] == [
         "measurements/nvidia-h100-80gb-hbm3/adding.json", "measurements/predictions/h200.json",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", ["truncate", "edit", "foreign"])
-def test_a_prediction_that_was_touched_is_not_believed(archive: Archive, damage: str) -> None:
+def test_a_prediction_that_was_touched_is_not_believed(archive, damage):
     path = archive.root / "predictions" / "h200.json"
     text = path.read_text(encoding="utf-8")
     changed = {"truncate": text[:300], "edit": text.replace("187.6", "186.0"), "foreign": '{"schema": 1}'}
@@ -232,7 +230,7 @@ def test_a_prediction_that_was_touched_is_not_believed(archive: Archive, damage:
         read_prediction(path)
 
 
-def test_the_page_explains_the_ten_worst_predictions_each_cause_in_their_order() -> None:
+def test_the_page_explains_the_ten_worst_predictions_each_cause_in_their_order():
     root = Path(__file__).parents[2]
     archive = Archive(root / "lessons")
     (made,) = comparison.predictions(archive)

@@ -4,8 +4,6 @@ The kernels are those of lessons, as they were when this was written: wgmma and 
 shuffles, cache operators, halves, templates, lambdas, macros and conditions.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -286,12 +284,12 @@ OTHER = [
 
 
 @pytest.mark.parametrize("edit", SAME, ids=str)
-def test_an_edit_that_changes_no_code_leaves_the_key(edit: Edit) -> None:
+def test_an_edit_that_changes_no_code_leaves_the_key(edit):
     assert code_of(edit) == key_of(edit.kernel)
 
 
 @pytest.mark.parametrize("edit", OTHER, ids=str)
-def test_an_edit_that_changes_code_options_or_launch_changes_the_key(edit: Edit) -> None:
+def test_an_edit_that_changes_code_options_or_launch_changes_the_key(edit):
     assert code_of(edit) != key_of(edit.kernel)
 
 
@@ -306,7 +304,7 @@ def test_an_edit_that_changes_code_options_or_launch_changes_the_key(edit: Edit)
         ("wmma_load(x); {}", "use of undeclared identifier 'wmma_load'"),
     ],
 )
-def test_what_clang_would_not_pass_on_has_no_key_of_its_code(source: str, said: str) -> None:
+def test_what_clang_would_not_pass_on_has_no_key_of_its_code(source, said):
     body = source.format("x[0] = 1.0f;")
     with pytest.raises(CompileError, match=re.escape(said)) as caught:
         code_hash(f'extern "C" __global__ void one(float* x) {{\n{body}\n}}\n', "one", (), ("lesson.py", 11))
@@ -320,7 +318,7 @@ def test_what_clang_would_not_pass_on_has_no_key_of_its_code(source: str, said: 
 )
 @pytest.mark.skipif(machine_code.available() is not None, reason=machine_code.available() or "")
 @pytest.mark.parametrize("kernel", PLANTED)
-def test_of_what_has_one_key_nvrtc_makes_one_machine_code(kernel: str) -> None:
+def test_of_what_has_one_key_nvrtc_makes_one_machine_code(kernel):
     def made(edit: Edit) -> Any:
         code = machine_code.machine_code(edited(edit)[0])
         return code.resources.registers, code.resources.shared_bytes, [str(one) for one in code.instructions]

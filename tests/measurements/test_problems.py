@@ -1,7 +1,5 @@
 """What is said of a GPU in problem, and what is refused because of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.gpu.device import POWER_CAP, State
@@ -22,7 +20,7 @@ from tilewise.measurements.problems import clock_problem, explain
         ("something nobody has seen", "recording failed: RuntimeError: something", False),
     ],
 )
-def test_an_error_of_cuda_is_explained(said: str, message: str, stop: bool) -> None:
+def test_an_error_of_cuda_is_explained(said, message, stop):
     problem = explain(RuntimeError(said))
     assert problem.message.startswith(message)
     assert problem.message.endswith("The old record is kept.")
@@ -41,7 +39,7 @@ def test_an_error_of_cuda_is_explained(said: str, message: str, stop: bool) -> N
         (State(None), ""),
     ],
 )
-def test_a_clock_that_is_held_down_is_refused_unless_by_the_power_cap(during: State, refused: str) -> None:
+def test_a_clock_that_is_held_down_is_refused_unless_by_the_power_cap(during, refused):
     problem = clock_problem(State(1980.0), during, "n = 8")
     assert (problem is not None) == bool(refused)
     if problem is not None:

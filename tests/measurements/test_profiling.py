@@ -30,7 +30,7 @@ TIME = "gpu__time_duration.sum"
 BYTES = "dram__bytes_read.sum"
 
 
-def test_a_call_is_the_kernel_that_took_longest_in_it() -> None:
+def test_a_call_is_the_kernel_that_took_longest_in_it():
     launches = [
         (MARKER, {}),
         ("fill", {TIME: 5.0, BYTES: 1.0}),
@@ -48,14 +48,14 @@ def test_a_call_is_the_kernel_that_took_longest_in_it() -> None:
     assert math.isnan(kept["cuDNN: theirs"][BYTES])
 
 
-def test_calls_that_do_not_fit_the_labels_are_refused() -> None:
+def test_calls_that_do_not_fit_the_labels_are_refused():
     with pytest.raises(ValueError, match="2 calls were to be profiled and Nsight Compute saw 1"):
         by_call(["a", "b"], [(MARKER, {}), ("k", {TIME: 1.0})], [TIME])
     with pytest.raises(ValueError, match='the call "a" launched no kernel'):
         by_call(["a"], [(MARKER, {})], [TIME])
 
 
-def test_stalls_are_fractions_of_a_warps_cycles() -> None:
+def test_stalls_are_fractions_of_a_warps_cycles():
     values = {STALLED.format("wait"): 1.0, STALLED.format("selected"): 1.0, STALLED.format("barrier"): 2.0}
     fractions = stall_fractions({**values, STALLED.format("gmma"): math.nan})
     assert fractions == {"wait": 0.25, "selected": 0.25, "barrier": 0.5}
@@ -63,7 +63,7 @@ def test_stalls_are_fractions_of_a_warps_cycles() -> None:
     assert math.isnan(stall_fractions({})["wait"])
 
 
-def test_recorded_profiles_are_nan_where_nothing_is_recorded(monkeypatch) -> None:
+def test_recorded_profiles_are_nan_where_nothing_is_recorded(monkeypatch):
     text = f"profile of a: 1 kernels, longest k\nmetric | a, b | c\n{TIME} | 3 | nan"
     monkeypatch.setattr(
         profiling, "printed", lambda lesson, name: text if (lesson, name) == ("p/l", "x") else ""
@@ -76,7 +76,7 @@ def test_recorded_profiles_are_nan_where_nothing_is_recorded(monkeypatch) -> Non
     assert printed_profiles("p/l", "y") == {}
 
 
-def test_a_summary_names_the_two_most_frequent_stalls() -> None:
+def test_a_summary_names_the_two_most_frequent_stalls():
     values = {
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": 61.75,
         "smsp__issue_active.avg.pct_of_peak_sustained_active": 33.09,
@@ -93,7 +93,7 @@ def test_a_summary_names_the_two_most_frequent_stalls() -> None:
     assert len(SUMMARY) == len(row)
 
 
-def test_the_child_launches_each_call_twice_and_ends(tmp_path, monkeypatch) -> None:
+def test_the_child_launches_each_call_twice_and_ends(tmp_path, monkeypatch):
     seen: list[str] = []
     runtime = SimpleNamespace(
         deviceSynchronize=lambda: None,
@@ -113,7 +113,7 @@ def test_the_child_launches_each_call_twice_and_ends(tmp_path, monkeypatch) -> N
     assert seen == [x for one in "ab" for x in (one, "start", MARKER, one, "stop")]
 
 
-def test_the_parent_reads_what_the_tool_wrote(tmp_path, monkeypatch) -> None:
+def test_the_parent_reads_what_the_tool_wrote(tmp_path, monkeypatch):
     tool = tmp_path / "ncu"
     tool.write_text(
         f"""#!{sys.executable}
@@ -139,7 +139,7 @@ open(given[given.index("--log-file") + 1], "w").write('''==PROF== Connected
     assert one.values == {BYTES: 1234567.0}
 
 
-def test_a_child_that_did_not_come_to_the_cell_is_said(tmp_path, monkeypatch) -> None:
+def test_a_child_that_did_not_come_to_the_cell_is_said(tmp_path, monkeypatch):
     tool = tmp_path / "ncu"
     tool.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('no such lesson')\n", encoding="utf-8")
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
@@ -148,7 +148,7 @@ def test_a_child_that_did_not_come_to_the_cell_is_said(tmp_path, monkeypatch) ->
         profiled("p/l", "x", dict, [BYTES])
 
 
-def test_metrics_that_the_tool_refuses_are_left_out_the_second_time(tmp_path, monkeypatch) -> None:
+def test_metrics_that_the_tool_refuses_are_left_out_the_second_time(tmp_path, monkeypatch):
     tool = tmp_path / "ncu"
     listed = "".join(f"{name.split('.')[0]}  Counter\n" for name in (BYTES, TIME))
     table = f'"ID","Kernel Name","{TIME}","{BYTES}"\n"0","{MARKER}","1","0"\n"1","k","2","64"\n'
@@ -173,12 +173,12 @@ open(given[given.index("--log-file") + 1], "w").write({table!r})
     assert math.isnan(one.values["smsp__nonsense.sum"])
 
 
-def test_times_are_read_back_by_what_and_label() -> None:
+def test_times_are_read_back_by_what_and_label():
     text = "N=4096, causal: Kernel 7: 32 queries: 12.30 us; rounds 1.0, 2.0\nN=1: FIX: 3.00 us; rounds 3.0"
     assert read_times(text) == {("N=4096, causal", "Kernel 7: 32 queries"): 12.3, ("N=1", "FIX"): 3.0}
 
 
-def test_recorded_times_are_nan_where_nothing_is_recorded(monkeypatch) -> None:
+def test_recorded_times_are_nan_where_nothing_is_recorded(monkeypatch):
     monkeypatch.setattr(side_by_side, "printed", lambda lesson, name: "N=1: FIX: 3.00 us; rounds 3.0")
     times = side_by_side.printed_times("p/l", "x")
     assert times["N=1", "FIX"] == 3.0

@@ -1,9 +1,6 @@
 """Recorded numbers as lessons compute with them; NaN where nobody has recorded them."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,20 +20,20 @@ MEASURED: Any = SimpleNamespace(rows=ROWS)
 PRINTED = "small: off by 1e-6, torch by 2e-6\nlarge: off by 4e-6, torch by 1e-6\n64, eager: 1.5 us\n"
 
 
-def test_medians_are_recorded_else_timed_here_else_missing() -> None:
+def test_medians_are_recorded_else_timed_here_else_missing():
     medians = readings.medians_us(MEASURED, "N", "d")
     assert (medians["a", 2, 8], medians["a", 3, 8]) == (4.0, 5.0)
     assert math.isnan(medians["b", 2, 8]) and math.isnan(medians["c", 2, 8])
     assert readings.medians_us(MEASURED)["a"] == 5.0
 
 
-def test_rates_are_operations_by_medians() -> None:
+def test_rates_are_operations_by_medians():
     rates = readings.rates(MEASURED, lambda **sizes: 1e6 * sizes["N"] * sizes["d"])
     assert rates["a", 2, 8] == 4.0
     assert math.isnan(rates["b", 2, 8])
 
 
-def test_a_recorded_value_is_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_value_is_found_by_its_path(tmp_path, monkeypatch):
     archive = Archive(tmp_path / "lessons")
     write_record(record(), archive.path("vector_add", "NVIDIA H100 80GB HBM3"))
     monkeypatch.setenv("TILEWISE_LESSONS", str(archive.root))
@@ -47,7 +44,7 @@ def test_a_recorded_value_is_found_by_its_path(tmp_path: Path, monkeypatch: pyte
     assert readings.recorded("vector_add.one_float.n_1000.median", device="NVIDIA H100 80GB HBM3") == 10.0
 
 
-def test_a_step_takes_what_its_run_takes_longer_than_the_one_before() -> None:
+def test_a_step_takes_what_its_run_takes_longer_than_the_one_before():
     rows = [
         {"variant": name, "recorded": {"median": us}, "here": None}
         for name, us in (("a", 4.0), ("a, b", 9.0))
@@ -60,15 +57,15 @@ def test_a_step_takes_what_its_run_takes_longer_than_the_one_before() -> None:
     assert all(math.isnan(us) for us in readings.step_times(("a", "b"), "no_such_experiment").values())
 
 
-def test_two_digits_are_kept() -> None:
+def test_two_digits_are_kept():
     assert [readings.two_digits(one) for one in (1234.5, 0.0678)] == [1200.0, 0.068]
 
 
-def test_a_load_of_device_memory_takes_hundreds_of_nanoseconds() -> None:
+def test_a_load_of_device_memory_takes_hundreds_of_nanoseconds():
     assert 100 < readings.memory_latency_ns() < 1000
 
 
-def test_what_a_cell_printed_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_cell_printed_is_taken_apart(monkeypatch):
     monkeypatch.setattr(readings, "text_record", lambda *_, **__: SimpleNamespace(text=PRINTED))
     rows = readings.printed_rows("a/lesson", "errors", r"^(\w+): off by (\S+),")
     assert rows == [("small", 1e-6), ("large", 4e-6)]
@@ -78,20 +75,20 @@ def test_what_a_cell_printed_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert readings.printed_errors("a/lesson", "torch") == errors
 
 
-def test_another_gpu_is_asked_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_gpu_is_asked_by_its_name(monkeypatch):
     monkeypatch.setattr(readings, "text_record", lambda *_, device: SimpleNamespace(text=f"on {device}"))
     assert readings.printed("a/lesson", "c", "NVIDIA H200") == "on NVIDIA H200"
     assert readings.printed_rows("a/lesson", "c", "(H[0-9]+)", "NVIDIA H200") == [("H200",)]
 
 
-def test_without_a_record_nothing_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_record_nothing_was_printed(monkeypatch):
     monkeypatch.setattr(readings, "text_record", lambda *_, **__: None)
     assert readings.printed("a/lesson", "c") == ""
     assert not readings.complete(readings.printed_numbers("a/lesson", "c", r"(\w+): (\d+)"))
     assert all(map(math.isnan, readings.printed_errors("a/lesson", "torch").values()))
 
 
-def test_numbers_are_complete_if_none_is_missing() -> None:
+def test_numbers_are_complete_if_none_is_missing():
     assert readings.complete(1.0, {"a": 2.0})
     assert not readings.complete(1.0, math.nan)
     assert not readings.complete({"a": math.nan})

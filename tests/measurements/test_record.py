@@ -1,7 +1,5 @@
 """Records: written whole, read with suspicion."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -51,7 +49,7 @@ def edit(path: Path, change: Any, seal: bool = True) -> None:
     path.write_text(json.dumps(body))
 
 
-def test_what_was_written_is_read_back(path: Path) -> None:
+def test_what_was_written_is_read_back(path):
     write_record(record(), path)
     found = read_record(path)
     assert found.rows == record().rows
@@ -60,14 +58,14 @@ def test_what_was_written_is_read_back(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["vector_add.json"]
 
 
-def test_a_text_record_fits_the_schema(tmp_path: Path) -> None:
+def test_a_text_record_fits_the_schema(tmp_path):
     made = TextRecord("kernels/first_kernel", "raw", "a" * 64, PROVENANCE, "hello\nworld")
     write_record(made, tmp_path / "raw.txt.json")
     jsonschema.validate(json.loads((tmp_path / "raw.txt.json").read_text()), SCHEMA)
     assert records.read_text_record(tmp_path / "raw.txt.json") == made
 
 
-def test_a_record_edited_by_hand_is_refused_with_the_command_that_repairs_it(path: Path) -> None:
+def test_a_record_edited_by_hand_is_refused_with_the_command_that_repairs_it(path):
     write_record(record(), path)
     edit(path, lambda body: body["rows"][0].update(median=9.5), seal=False)
     with pytest.raises(RecordError) as caught:
@@ -89,7 +87,7 @@ def test_a_record_edited_by_hand_is_refused_with_the_command_that_repairs_it(pat
         (lambda body: body["provenance"].update(device="\x1b[2J"), "was taken on '\\x1b[2J' and lies in"),
     ],
 )
-def test_a_record_of_another_form_is_refused(path: Path, change: Any, fault: str) -> None:
+def test_a_record_of_another_form_is_refused(path, change, fault):
     write_record(record(), path)
     edit(path, change)
     with pytest.raises(RecordError) as caught:
@@ -97,7 +95,7 @@ def test_a_record_of_another_form_is_refused(path: Path, change: Any, fault: str
     assert fault in str(caught.value)
 
 
-def test_every_record_of_the_course_fits_the_schema() -> None:
+def test_every_record_of_the_course_fits_the_schema():
     validator = jsonschema.Draft202012Validator(SCHEMA)
     files = sorted((Path(__file__).parents[2] / "lessons" / "measurements").glob("*/*.json"))
     assert len(files) > 100
@@ -109,7 +107,7 @@ def test_every_record_of_the_course_fits_the_schema() -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"schema": 2', "[]", "[" * 100_000, '"\\ud800"'])
-def test_what_is_no_object_is_refused_with_the_files_name(path: Path, text: str) -> None:
+def test_what_is_no_object_is_refused_with_the_files_name(path, text):
     path.parent.mkdir()
     path.write_text(text)
     for read in (read_record, records.read_text_record):
@@ -126,9 +124,7 @@ def test_what_is_no_object_is_refused_with_the_files_name(path: Path, text: str)
         (lambda body: body.update(extra=1), True, "is malformed"),
     ],
 )
-def test_a_text_record_of_another_form_is_refused(
-    tmp_path: Path, change: Any, seal: bool, fault: str
-) -> None:
+def test_a_text_record_of_another_form_is_refused(tmp_path, change, seal, fault):
     path = tmp_path / "raw.txt.json"
     write_record(TextRecord("kernels/first_kernel", "raw", "a" * 64, PROVENANCE, "hello"), path)
     edit(path, change, seal)
@@ -136,7 +132,7 @@ def test_a_text_record_of_another_form_is_refused(
         records.read_text_record(path, "there.json")
 
 
-def test_a_failed_write_leaves_the_old_record(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_record(path, monkeypatch):
     write_record(record(), path)
     before = path.read_bytes()
 
@@ -150,6 +146,6 @@ def test_a_failed_write_leaves_the_old_record(path: Path, monkeypatch: pytest.Mo
     assert [entry.name for entry in path.parent.iterdir()] == ["vector_add.json"]
 
 
-def test_samples_stand_on_one_line(path: Path) -> None:
+def test_samples_stand_on_one_line(path):
     write_record(record(), path)
     assert '   "samples_us": [9.0, 10.0, 11.0],' in path.read_text().splitlines()

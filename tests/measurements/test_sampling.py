@@ -1,7 +1,5 @@
 """Sampling: what NVML is asked, which readings belong to a launch, and a thread that ends with its block."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys
@@ -67,7 +65,7 @@ def opened(library: FakeNvml, identity: str = GPU) -> Any:
     return nvml(identity, load)
 
 
-def test_clock_and_power_of_the_moment_are_read() -> None:
+def test_clock_and_power_of_the_moment_are_read():
     library = FakeNvml()
     meter = opened(library)
     assert (meter.sm_clock_mhz(), meter.power_w(), meter.sensor) == (1755.0, 698.3, "now")
@@ -75,20 +73,20 @@ def test_clock_and_power_of_the_moment_are_read() -> None:
     assert library.sessions == 0
 
 
-def test_where_the_driver_knows_only_an_average_that_is_read_and_said() -> None:
+def test_where_the_driver_knows_only_an_average_that_is_read_and_said():
     meter = opened(FakeNvml(instant_mw=None))
     assert meter.power_w() == 512.0
     assert meter.sensor.startswith("as averaged by NVML")
 
 
-def test_what_nvml_cannot_read_is_none() -> None:
+def test_what_nvml_cannot_read_is_none():
     library = FakeNvml()
     meter = opened(library)
     library.broken = 3
     assert (meter.sm_clock_mhz(), meter.power_w()) == (None, None)
 
 
-def test_without_nvml_or_the_gpu_in_it_there_is_no_meter() -> None:
+def test_without_nvml_or_the_gpu_in_it_there_is_no_meter():
     library = FakeNvml()
     assert opened(library, "0000:18:00.0") is None
     assert library.sessions == 0
@@ -101,7 +99,7 @@ def test_without_nvml_or_the_gpu_in_it_there_is_no_meter() -> None:
     assert nvml(GPU, lambda name: SimpleNamespace(nvmlInit_v2=lambda: 9)) is None
 
 
-def test_nothing_is_loaded_on_import() -> None:
+def test_nothing_is_loaded_on_import():
     code = (
         "import ctypes, sys\n"
         "def refuse(*_, **__): raise SystemExit('loaded a library')\n"
@@ -112,7 +110,7 @@ def test_nothing_is_loaded_on_import() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_reading_belongs_to_the_launch_that_it_began_and_ended_in() -> None:
+def test_a_reading_belongs_to_the_launch_that_it_began_and_ended_in():
     sampler = Sampler(opened(FakeNvml()))
     sampler.clocks += [(0.5, 0.9, 1.0), (1.0, 1.5, 2.0), (1.9, 2.1, 3.0), (3.2, 3.3, 4.0), (5.0, 5.1, 5.0)]
     sampler.powers += [(3.9, 4.0, 6.0)]
@@ -122,7 +120,7 @@ def test_a_reading_belongs_to_the_launch_that_it_began_and_ended_in() -> None:
     assert sampler.during([]).sm_clock_mhz == ()
 
 
-def test_the_thread_reads_until_its_block_is_over_and_gives_nvml_back() -> None:
+def test_the_thread_reads_until_its_block_is_over_and_gives_nvml_back():
     library = FakeNvml()
     before = threading.active_count()
     with Sampler(opened(library), interval_s=0.001) as sampler:
@@ -136,7 +134,7 @@ def test_the_thread_reads_until_its_block_is_over_and_gives_nvml_back() -> None:
     assert all(began <= ended for began, ended, _ in sampler.powers)
 
 
-def test_the_thread_ends_where_the_block_fails() -> None:
+def test_the_thread_ends_where_the_block_fails():
     before = threading.active_count()
     with pytest.raises(ValueError, match="a wrong answer"), Sampler(opened(FakeNvml())):
         raise ValueError("a wrong answer")

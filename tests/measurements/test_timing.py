@@ -1,7 +1,5 @@
 """Timing's arithmetic, and its order of events on a fake GPU."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import fake_gpu
@@ -27,7 +25,7 @@ class NoMeter:
         pass
 
 
-def test_percentiles_of_samples() -> None:
+def test_percentiles_of_samples():
     found = summary("x", [5.0, 1.0, 2.0, 3.0, 4.0, 6.0])
     assert (found.p20, found.median, found.p80) == (2.0, 3.5, 5.0)
     assert found.samples_us == (5.0, 1.0, 2.0, 3.0, 4.0, 6.0)
@@ -38,18 +36,18 @@ def test_percentiles_of_samples() -> None:
     ("estimate_us", "times"),
     [(0.0, 200), (10.0, 200), (1e5, 200), (2e5, 100), (5e6, 4), (9e6, 3), (1.9e7, 3), (2.1e7, 1)],
 )
-def test_slow_contenders_get_few_repetitions(estimate_us: float, times: int) -> None:
+def test_slow_contenders_get_few_repetitions(estimate_us, times):
     assert repetitions(estimate_us, Plan(budget_s=20.0, repetitions=200)) == times
 
 
-def test_fewer_repetitions_are_spread_over_the_rounds() -> None:
+def test_fewer_repetitions_are_spread_over_the_rounds():
     rounds = [at for at in range(10) if takes_part(at, 3, 10)]
     assert len(rounds) == 3
     assert rounds == [3, 6, 9]
     assert all(takes_part(at, 10, 10) for at in range(10))
 
 
-def test_contenders_take_turns_behind_a_flush_a_spin_and_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contenders_take_turns_behind_a_flush_a_spin_and_a_restore(monkeypatch):
     gpu = fake_gpu.FakeGpu()
     fake_gpu.install(monkeypatch, gpu)
     contenders = [
@@ -68,8 +66,8 @@ def test_contenders_take_turns_behind_a_flush_a_spin_and_a_restore(monkeypatch: 
 
 
 def test_a_repetition_that_the_host_enqueued_too_slowly_is_done_again_behind_a_longer_spin(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     gpu = fake_gpu.FakeGpu()
     fake_gpu.install(monkeypatch, gpu)
     now = [0.0]
@@ -98,8 +96,8 @@ def test_a_repetition_that_the_host_enqueued_too_slowly_is_done_again_behind_a_l
 
 
 def test_a_sampler_gives_each_contender_what_was_read_inside_its_launches(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     gpu = fake_gpu.FakeGpu()
     fake_gpu.install(monkeypatch, gpu)
     sampler = Sampler(NoMeter(), now=lambda: gpu.now_us / 1e6)
@@ -124,8 +122,8 @@ def test_a_sampler_gives_each_contender_what_was_read_inside_its_launches(
 
 
 def test_with_the_host_in_the_time_the_gpu_is_idle_at_the_first_event_and_nothing_spins(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     gpu = fake_gpu.FakeGpu()
     fake_gpu.install(monkeypatch, gpu)
     monkeypatch.setattr(Stage, "synchronize", lambda self: gpu.launched.append("wait"))

@@ -1,16 +1,12 @@
 """The models against figures that the makers state and counts that can be made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tilewise.models import (
     DEVICES,
     Ceilings,
-    Device,
     attainable_tflop_per_s,
     bound,
     bytes_in_flight,
@@ -29,7 +25,7 @@ LOWER_CLOCKS = {"H100 PCIe": 1620, "H100 SXM": 1830, "H200": 1830, "B200": 1855}
 
 
 @pytest.mark.parametrize("entry", DEVICES, ids=lambda entry: entry.name)
-def test_every_peak_is_units_times_the_clock_that_its_data_sheet_assumes(entry: Device) -> None:
+def test_every_peak_is_units_times_the_clock_that_its_data_sheet_assumes(entry):
     for arithmetic, peak in entry.peak_tflop_per_s.items():
         clock = LOWER_CLOCKS.get(entry.name) if arithmetic.endswith("_matrix") else None
         assert entry.units_tflop_per_s(arithmetic, clock) == pytest.approx(peak, rel=0.012), arithmetic
@@ -52,13 +48,13 @@ DRIVER_NAMES = (
 
 
 @pytest.mark.parametrize(("driver_name", "entry"), DRIVER_NAMES)
-def test_devices_are_found_by_the_drivers_name(driver_name: str, entry: str) -> None:
+def test_devices_are_found_by_the_drivers_name(driver_name, entry):
     found = device(driver_name)
     assert found is not None
     assert found.name == entry
 
 
-def test_every_device_is_looked_up_here_by_its_drivers_name_and_has_the_limits_of_its_sms() -> None:
+def test_every_device_is_looked_up_here_by_its_drivers_name_and_has_the_limits_of_its_sms():
     assert {entry for _, entry in DRIVER_NAMES} == {entry.name for entry in DEVICES}
     assert {entry.compute_capability for entry in DEVICES} <= set(LIMITS)
 
@@ -76,16 +72,14 @@ def test_every_device_is_looked_up_here_by_its_drivers_name_and_has_the_limits_o
         ({"pattern": "H100 ("}, r"the pattern 'H100 \(' is no regular expression: .* Put a backslash before"),
     ],
 )
-def test_a_figure_in_another_unit_or_without_a_source_is_turned_down(
-    changed: dict[str, Any], said: str
-) -> None:
+def test_a_figure_in_another_unit_or_without_a_source_is_turned_down(changed, said):
     h100 = device("H100 SXM")
     assert h100 is not None
     with pytest.raises(ValueError, match=said):
         replace(h100, **changed)
 
 
-def test_every_device_names_its_source_and_bf16_or_fp16_matrix_units() -> None:
+def test_every_device_names_its_source_and_bf16_or_fp16_matrix_units():
     for entry in DEVICES:
         assert "NVIDIA" in entry.source
         assert "fp16_matrix" in entry.peak_tflop_per_s
@@ -94,7 +88,7 @@ def test_every_device_names_its_source_and_bf16_or_fp16_matrix_units() -> None:
 TOY = Ceilings(memory_gb_per_s=100e-9, tflop_per_s={"fp32": 400e-12}, launch_us=0.5)
 
 
-def test_the_toy_machine_of_100_bytes_and_400_operations_a_second() -> None:
+def test_the_toy_machine_of_100_bytes_and_400_operations_a_second():
     assert TOY.ridge_flop_per_byte() == pytest.approx(4)
     memory = bound(TOY, bytes_moved=100, flop=200)
     assert (memory.limited_by, memory.time_us, memory.arithmetic_us) == ("memory", 1e6, pytest.approx(0.5e6))
@@ -104,19 +98,19 @@ def test_the_toy_machine_of_100_bytes_and_400_operations_a_second() -> None:
     assert attainable_tflop_per_s(TOY, 16) == pytest.approx(400e-12)
 
 
-def test_little_work_is_bounded_by_its_launches() -> None:
+def test_little_work_is_bounded_by_its_launches():
     assert bound(TOY, launches=3).time_us == 1.5
     assert bound(TOY).limited_by == "launch"
 
 
-def test_a_bound_refuses_what_it_cannot_know() -> None:
+def test_a_bound_refuses_what_it_cannot_know():
     with pytest.raises(KeyError, match="no ceiling is known for 'fp8_matrix' arithmetic; known: fp32"):
         bound(TOY, flop=1, arithmetic="fp8_matrix")
     with pytest.raises(ValueError, match="cannot be negative"):
         bound(TOY, bytes_moved=-1)
 
 
-def test_adding_vectors_on_an_h100_as_stated() -> None:
+def test_adding_vectors_on_an_h100_as_stated():
     h100 = device("H100 SXM")
     assert h100 is not None
     least = bound(stated(h100), bytes_moved=12 * 2**27, flop=2**27)
@@ -125,7 +119,7 @@ def test_adding_vectors_on_an_h100_as_stated() -> None:
     assert intensity_flop_per_byte(2**27, 12 * 2**27) == pytest.approx(1 / 12)
 
 
-def test_ninety_eight_tiles_fit_in_a_wave_and_a_hundred_and_twenty_need_two() -> None:
+def test_ninety_eight_tiles_fit_in_a_wave_and_a_hundred_and_twenty_need_two():
     assert (waves(98, 108).waves, waves(98, 108).busy_share) == (1, pytest.approx(0.907, abs=1e-3))
     assert (waves(120, 108).waves, waves(120, 108).last) == (2, 12)
     assert waves(120, 108).busy_share == pytest.approx(0.556, abs=1e-3)
@@ -146,26 +140,24 @@ def test_ninety_eight_tiles_fit_in_a_wave_and_a_hundred_and_twenty_need_two() ->
         (1024, 65, 0, 0, 0, "registers"),
     ],
 )
-def test_what_fits_on_one_sm_of_an_h100(
-    threads: int, registers: int, shared_bytes: int, blocks: int, warps: int, limited_by: str
-) -> None:
+def test_what_fits_on_one_sm_of_an_h100(threads, registers, shared_bytes, blocks, warps, limited_by):
     found = occupancy(threads, registers, shared_bytes)
     assert (found.blocks_per_sm, found.warps_per_sm, found.limited_by) == (blocks, warps, limited_by)
     assert found.share == warps / 64
 
 
 @pytest.mark.parametrize("wrong", [(0, 32, 0), (1025, 32, 0), (32, 256, 0), (32, 0, 0), (32, 32, 233_000)])
-def test_a_block_that_cannot_be_launched_is_refused(wrong: tuple[int, int, int]) -> None:
+def test_a_block_that_cannot_be_launched_is_refused(wrong):
     with pytest.raises(ValueError, match=r"a (block|thread) has"):
         occupancy(*wrong)
 
 
-def test_a_warps_sectors_by_stride() -> None:
+def test_a_warps_sectors_by_stride():
     assert [sectors_of_stride(stride) for stride in (1, 2, 4, 8, 16, 32)] == [4, 8, 16, 32, 32, 32]
     assert sectors_of_stride(1, offset=4) == 5, "a start inside a sector costs one more"
     assert sectors_of_stride(0) == 1, "all lanes read one element"
     assert sectors([30], bytes_each=4) == 2, "an element across two sectors"
 
 
-def test_bytes_in_flight_follow_littles_law() -> None:
+def test_bytes_in_flight_follow_littles_law():
     assert bytes_in_flight(3350, 600 / 1.98) == pytest.approx(1.015e6, rel=1e-3)

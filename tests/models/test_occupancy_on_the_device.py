@@ -1,7 +1,5 @@
 """The occupancy model against the driver's own answer, for every kernel of the course that was recorded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ def modelled(taken: dict[str, Any], record: Record, carveout: int | None) -> int
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda one: f"{one.provenance['device']}: {one.experiment}")
-def test_as_many_blocks_fit_as_the_driver_says(record: Record) -> None:
+def test_as_many_blocks_fit_as_the_driver_says(record):
     taken = record.method.get("resources")
     assert taken, f"record {record.lesson} again: {record.experiment} says nothing of its launches' resources"
     for one in taken:
@@ -37,7 +35,7 @@ def test_as_many_blocks_fit_as_the_driver_says(record: Record) -> None:
             assert one["blocks_per_sm"] in possible, one
 
 
-def test_a_small_carveout_leaves_room_for_few_blocks() -> None:
+def test_a_small_carveout_leaves_room_for_few_blocks():
     assert [occupancy(1, 22, 0, (9, 0), percent).blocks_per_sm for percent in (None, 100, 14, 3, 0)] == [
         32, 32, 32, 8, 8,
     ]  # fmt: skip

@@ -1,7 +1,5 @@
 """``tilewise puzzle``: a file to edit that is never written over, hints in stages, and a verdict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -16,9 +14,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_list_names_every_puzzle_and_says_which_are_begun(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_list_names_every_puzzle_and_says_which_are_begun(folder, capsys):
     assert main(["puzzle"]) == 0
     listed = capsys.readouterr().out
     assert [name for name in NAMES if f"{name} " in listed] == list(NAMES)
@@ -31,9 +27,7 @@ def test_the_list_names_every_puzzle_and_says_which_are_begun(
     assert "puzzles/memory/tree.cu" in listed
 
 
-def test_a_file_is_begun_once_and_what_the_reader_wrote_is_kept(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_begun_once_and_what_the_reader_wrote_is_kept(folder, capsys):
     assert main(["puzzle", "start", "kernels/guard"]) == 0
     file = folder / "puzzles/kernels/guard.cu"
     assert file.read_text() == named("kernels/guard").start
@@ -45,7 +39,7 @@ def test_a_file_is_begun_once_and_what_the_reader_wrote_is_kept(
     assert sorted(path.name for path in folder.rglob("*")) == ["guard.cu", "kernels", "puzzles"]
 
 
-def test_an_answer_is_checked_until_it_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_is_checked_until_it_is_right(folder, capsys):
     found = named("kernels/guard")
     assert main(["puzzle", "kernels/guard"]) == 1
     assert (
@@ -71,7 +65,7 @@ def test_an_answer_is_checked_until_it_is_right(folder: Path, capsys: pytest.Cap
     assert "elsewhere.cu: solved." in capsys.readouterr().out
 
 
-def test_hints_come_one_after_the_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hints_come_one_after_the_other(folder, capsys):
     assert main(["puzzle", "kernels/guard", "--hint"]) == 0
     first = capsys.readouterr().out
     assert first.startswith("Hint 1 of 3: ")
@@ -91,9 +85,7 @@ def test_hints_come_one_after_the_other(folder: Path, capsys: pytest.CaptureFixt
     "words",
     [["start"], ["kernels/map", "kernels/guard"], ["start", "kernels/map", "--hint"], ["--hint"]],
 )
-def test_more_or_less_than_one_puzzle_is_refused(
-    words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_more_or_less_than_one_puzzle_is_refused(words, folder, capsys):
     assert main(["puzzle", *words]) == 1
     assert "the command takes one puzzle at a time. Name one" in capsys.readouterr().err
     assert not list(folder.iterdir())

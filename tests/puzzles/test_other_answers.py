@@ -1,7 +1,5 @@
 """Right answers that are not the solution: the judge takes whatever is right and within the budget."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewise.puzzles.catalogue import named
@@ -88,7 +86,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("which", OTHERS)
-def test_another_right_answer_is_taken(which: str) -> None:
+def test_another_right_answer_is_taken(which):
     name, edits = OTHERS[which]
     found = named(name)
     text = found.solution

@@ -1,7 +1,5 @@
 """Each puzzle is whole: one text for gaps and solution, and a budget that a solution needs."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace
@@ -32,7 +30,7 @@ def shown(name: str) -> PuzzleOutput:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_solution_is_right_at_every_size_and_within_the_budget(name: str) -> None:
+def test_the_solution_is_right_at_every_size_and_within_the_budget(name):
     found = named(name)
     verdict = judge(found, found.solution, found.file)
     assert found.name == name
@@ -41,14 +39,14 @@ def test_the_solution_is_right_at_every_size_and_within_the_budget(name: str) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_budget_is_looser_than_a_half_above_what_the_solution_needs(name: str) -> None:
+def test_no_budget_is_looser_than_a_half_above_what_the_solution_needs(name):
     found = named(name)
     for one in judge(found, found.solution, found.file).spent:
         assert one.most <= 1.5 * one.counted, one
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_readers_file_lacks_the_solution_and_is_told_so(name: str) -> None:
+def test_the_readers_file_lacks_the_solution_and_is_told_so(name):
     found = named(name)
     assert "gap" not in found.start
     assert "Your code: " in found.start
@@ -66,7 +64,7 @@ def test_the_readers_file_lacks_the_solution_and_is_told_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if named(name).plain])
-def test_the_plain_kernel_is_right_and_over_budget(name: str) -> None:
+def test_the_plain_kernel_is_right_and_over_budget(name):
     found = named(name)
     with pytest.raises(LessonError, match="over budget by"):
         judge(found, found.plain, found.file)
@@ -75,7 +73,7 @@ def test_the_plain_kernel_is_right_and_over_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_some_size_does_not_divide_and_one_is_small(name: str) -> None:
+def test_some_size_does_not_divide_and_one_is_small(name):
     threads, elements = [], []
     for trial in named(name).trials:
         assert trial.case.grid and trial.case.block
@@ -90,7 +88,7 @@ def test_some_size_does_not_divide_and_one_is_small(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_page_shows_the_puzzle_and_folds_hints_and_solution(name: str) -> None:
+def test_a_page_shows_the_puzzle_and_folds_hints_and_solution(name):
     output = shown(name)
     assert decode(encode(output)) == output
     assert output.with_texts(output.texts()) == output
@@ -108,12 +106,12 @@ def test_a_page_shows_the_puzzle_and_folds_hints_and_solution(name: str) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_text_of_a_puzzle_types_a_measured_number(name: str) -> None:
+def test_no_text_of_a_puzzle_types_a_measured_number(name):
     output = shown(name)
     assert [list(faults(text)) for text in output.texts()] == [[] for _ in output.texts()]
 
 
-def test_a_solution_over_its_budget_stops_the_page() -> None:
+def test_a_solution_over_its_budget_stops_the_page():
     found = named("kernels/guard")
     mean = replace(found, limits=(Limit("global_load.sectors", lambda v: 1, "of this test"),))
     with pytest.raises(
@@ -122,7 +120,7 @@ def test_a_solution_over_its_budget_stops_the_page() -> None:
         judge(mean, found.solution, found.file)
 
 
-def test_names_lead_to_puzzles_and_a_wrong_one_is_told_the_nearest() -> None:
+def test_names_lead_to_puzzles_and_a_wrong_one_is_told_the_nearest():
     assert all(isinstance(named(name), Puzzle) and named(name).part in name for name in NAMES)
     titles = Counter(named(name).title for name in NAMES)
     assert not [title for title, count in titles.items() if count > 1], "two puzzles have one title"
@@ -131,7 +129,7 @@ def test_names_lead_to_puzzles_and_a_wrong_one_is_told_the_nearest() -> None:
         named("kernels/gard")
 
 
-def test_every_puzzle_stands_on_its_parts_page_in_the_catalogues_order() -> None:
+def test_every_puzzle_stands_on_its_parts_page_in_the_catalogues_order():
     parts = dict.fromkeys(name.split("/")[0] for name in NAMES)
     pages = [(LESSONS / part / "puzzles.py").read_text(encoding="utf-8") for part in parts]
     shown_there = [
@@ -140,7 +138,7 @@ def test_every_puzzle_stands_on_its_parts_page_in_the_catalogues_order() -> None
     assert shown_there == list(NAMES)
 
 
-def test_an_answer_may_be_written_anew_around_the_same_kernel() -> None:
+def test_an_answer_may_be_written_anew_around_the_same_kernel():
     found = named("kernels/guard")
     text = f"\n\n// mine\n__device__ float twice(float x) {{ return x + x; }}\n{found.solution}"
     text = text.replace("2.0f * a[i]", "twice(a[i])")

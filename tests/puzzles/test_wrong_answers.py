@@ -4,10 +4,7 @@ The answers stand in ``wrong/<puzzle>.txt`` as edits of the solution. What is sa
 ``.said.txt``, and changes only with ``pytest --update``.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,9 +104,7 @@ def _sweep(name: str) -> object:
     *SIMULATOR, "src/tilewise/errors.py", "src/tilewise/puzzles/*.py", packages=["numpy", "ziglang"]
 )
 @pytest.mark.parametrize("name", [_sweep(name) for name in NAMES])
-def test_each_wrong_answer_is_turned_down_with_its_reason(
-    name: str, golden: Callable[[Path, str], None]
-) -> None:
+def test_each_wrong_answer_is_turned_down_with_its_reason(name, golden):
     found = said(name)
     assert len(found) >= 10
     assert not [title for title, message in found.items() if message == "SOLVED"]
@@ -120,7 +115,7 @@ def test_each_wrong_answer_is_turned_down_with_its_reason(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_said_names_a_line_or_an_element_and_a_size(name: str) -> None:
+def test_what_is_said_names_a_line_or_an_element_and_a_size(name):
     for entry in re.split(
         r"^=== ", (HERE / f"{name}.said.txt").read_text(encoding="utf-8"), flags=re.MULTILINE
     )[1:]:
@@ -134,7 +129,7 @@ def test_what_is_said_names_a_line_or_an_element_and_a_size(name: str) -> None:
         assert not message.endswith("…"), message
 
 
-def test_there_are_wrong_answers_for_every_puzzle_and_for_no_other() -> None:
+def test_there_are_wrong_answers_for_every_puzzle_and_for_no_other():
     files = {file.relative_to(HERE).with_suffix("").as_posix() for file in HERE.glob("*/*.txt")}
     assert {name for name in files if not name.endswith(".said")} == set(NAMES)
     assert {name.removesuffix(".said") for name in files if name.endswith(".said")} == set(NAMES)

@@ -1,7 +1,5 @@
 """Hopper's instructions as device functions, and a matrix product that uses most of them, for the tests."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

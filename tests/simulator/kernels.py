@@ -1,11 +1,12 @@
 """Kernels and launches that the simulator's tests share."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from tilewise.simulator import Run, Trace, compile_kernel, launch
+import pytest
+
+from tilewise.simulator import HazardError, Run, Trace, compile_kernel, launch
 
 ORIGIN = ("lessons/part/lesson.py", 10)
 
@@ -40,6 +41,20 @@ def _dims(extent: int | Sequence[int]) -> tuple[int, int, int]:
     given = (extent,) if isinstance(extent, int) else tuple(extent)
     x, y, z = (*given, 1, 1, 1)[:3]
     return x, y, z
+
+
+@contextmanager
+def meets(
+    kind: str | tuple[str, ...], line: int | tuple[int, ...] | None = None, match: str | None = None
+) -> Iterator[pytest.ExceptionInfo[HazardError]]:
+    """What runs inside meets a hazard of this kind, or of one of several, at this line of the kernel."""
+    with pytest.raises(HazardError, match=match) as caught:
+        yield caught
+    hazard = caught.value.hazard
+    assert hazard.kind in ((kind,) if isinstance(kind, str) else kind), str(caught.value)
+    if line is not None:
+        lines = (line,) if isinstance(line, int) else line
+        assert (hazard.caller or hazard.line) in lines, str(caught.value)
 
 
 def on_threads(body: str, parameters: str) -> str:

@@ -1,7 +1,5 @@
 """Atomics of every type and scope against NumPy, on global and on shared memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -31,7 +29,7 @@ def _values(dtype: type[np.generic]) -> np.ndarray:
     ("ctype", "name"),
     [(ctype, name) for ctype in TYPES for name in FOLDS if ctype != "long long" or name in ("Min", "Max")],
 )
-def test_folds_of_every_scope(ctype: str, name: str) -> None:
+def test_folds_of_every_scope(ctype, name):
     dtype = TYPES[ctype]
     x, first = _values(dtype), _values(dtype)[5:6] // dtype(2)
     y = np.repeat(first, 6)

@@ -1,7 +1,5 @@
 """The order of basic blocks: lanes that leave a loop wait behind it, wherever clang has put that code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -39,14 +37,14 @@ def _lines(function: Function) -> list[str]:
     return found
 
 
-def test_code_behind_a_loop_moves_behind_it() -> None:
+def test_code_behind_a_loop_moves_behind_it():
     function = _function(
         "start", "bra.uni loop", "done:", "store", "ret", "loop:", "turn", "@p bra loop", "bra.uni done"
     )
     assert _lines(in_order(function)) == ["start", "loop:", "turn", "@p bra loop", "done:", "store", "ret"]
 
 
-def test_the_code_behind_an_inner_loop_stays_in_the_outer_one() -> None:
+def test_the_code_behind_an_inner_loop_stays_in_the_outer_one():
     function = _function(
         "outer:", "a", "bra.uni inner", "last:", "ret", "behind:", "b", "@p bra outer", "bra.uni last",
         "inner:", "c", "@q bra inner", "bra.uni behind",
@@ -56,7 +54,7 @@ def test_the_code_behind_an_inner_loop_stays_in_the_outer_one() -> None:
     ]  # fmt: skip
 
 
-def test_branch_tables_lead_to_where_their_blocks_went() -> None:
+def test_branch_tables_lead_to_where_their_blocks_went():
     function = _function(
         "brx.idx i, ways", "end:", "ret", "one:", "a", "bra.uni end", "two:", "b", "bra.uni end",
         targets={"ways": ("one", "two")},
@@ -67,7 +65,7 @@ def test_branch_tables_lead_to_where_their_blocks_went() -> None:
 
 
 @pytest.mark.parametrize("store", ["y[i] = n;", "if (n & 1) y[i] = n; else y[i] = n;"])
-def test_lanes_that_leave_a_loop_at_different_times_store_together(store: str) -> None:
+def test_lanes_that_leave_a_loop_at_different_times_store_together(store):
     body = f"long long v = x[i]; int n = 0; while (v != 1) {{ v = v % 2 ? 3 * v + 1 : v / 2; ++n; }} {store}"
     x = np.arange(1, 65, dtype=np.int32)
     y = np.zeros(64, np.int32)

@@ -1,7 +1,5 @@
 """What Python hands to the browser's side of the simulator; `tests/browser/test_replay.py` runs it there."""
 
-from __future__ import annotations
-
 import ast
 import json
 
@@ -34,7 +32,7 @@ extern "C" __global__ void choose(const int* x, double* y, long long far, int n)
 """)
 
 
-def test_a_program_travels_as_json_with_tables_by_number_and_wide_numbers_as_text() -> None:
+def test_a_program_travels_as_json_with_tables_by_number_and_wide_numbers_as_text():
     program = SWITCH.entry.program
     data = json.loads(json.dumps(program_data(SWITCH.entry)))
     assert len(data["code"]["op"]) == len(program.code)
@@ -56,7 +54,7 @@ def test_a_program_travels_as_json_with_tables_by_number_and_wide_numbers_as_tex
     assert data["read_only"] == [True, False, False, False]
 
 
-def test_structures_are_laid_out_for_pointers_of_32_bits() -> None:
+def test_structures_are_laid_out_for_pointers_of_32_bits():
     structures = layout()["structures"]
     assert structures["Buffer"]["fields"] == {
         "size": [0, "u64", 1],
@@ -73,7 +71,7 @@ def test_structures_are_laid_out_for_pointers_of_32_bits() -> None:
     assert structures["Launch"]["size"] % 8 == 0
 
 
-def test_every_column_names_the_counters_that_its_cell_takes() -> None:
+def test_every_column_names_the_counters_that_its_cell_takes():
     columns = {(one["group"], one["name"]): one for one in table.columns()}
     taken = columns["shared loads", "wavefronts"]
     assert [COUNTERS[at] for at in taken["takes"]] == ["sl_wavefronts", "sl_requests", "sl_useful"]
@@ -81,13 +79,13 @@ def test_every_column_names_the_counters_that_its_cell_takes() -> None:
 
 
 @pytest.mark.parametrize("code", ["while x: pass", "y = x @ 2", "return {**x}", "return f'{x!r}'", "x @= 1"])
-def test_python_without_a_translation_stops_with_its_line(code: str) -> None:
+def test_python_without_a_translation_stops_with_its_line(code):
     [function] = ast.parse(f"def f(x):\n    {code}").body
     with pytest.raises(NotImplementedError, match="line 2"):
         Translation(big=True).function(function)
 
 
-def test_whole_numbers_are_of_one_kind_and_modules_take_names_from_each_other() -> None:
+def test_whole_numbers_are_of_one_kind_and_modules_take_names_from_each_other():
     [function] = ast.parse("def f(x):\n    x += 1\n    return x // 2").body
     assert "x += 1n; return floorDiv(x, 2n)" in Translation(big=True).function(function).replace("\n", " ")
     assert "x += 1; return floorDiv(x, 2)" in Translation(big=False).function(function).replace("\n", " ")

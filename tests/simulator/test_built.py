@@ -1,7 +1,5 @@
 """The engine that a wheel carries: taken where it fits, else one is compiled here."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 
@@ -22,15 +20,13 @@ def here() -> Path:
     return built._path(built.PLATFORMS[platform.system(), platform.machine()])
 
 
-def test_a_checkout_has_none(carried: Path) -> None:
+def test_a_checkout_has_none(carried):
     assert built.library() is None
     assert machine.prepare() == machine._compiled()
 
 
 @pytest.mark.parametrize("name", ["other sources", "an unknown platform", "an old processor"])
-def test_one_that_does_not_fit_is_not_taken(
-    name: str, carried: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_does_not_fit_is_not_taken(name, carried, monkeypatch):
     here().write_bytes(b"")
     assert built.library() == (here() if built._has_avx2() else None)
     if name == "other sources":
@@ -44,21 +40,21 @@ def test_one_that_does_not_fit_is_not_taken(
 
 
 @pytest.mark.sweep("src/tilewise/simulator/engine", packages=["ziglang"])
-def test_the_one_for_this_platform_loads(carried: Path) -> None:
+def test_the_one_for_this_platform_loads(carried):
     target = built.PLATFORMS[platform.system(), platform.machine()]
     done = built.compile_engine(zig(), here(), *built.LIBRARY, "-target", target)
     assert done.returncode == 0, done.stderr
     assert machine._loaded()._name == str(built.library() or machine._compiled())
 
 
-def test_one_that_does_not_load_gives_way(carried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_does_not_load_gives_way(carried, monkeypatch):
     here().write_bytes(b"cut short")
     monkeypatch.setattr(built, "_has_avx2", lambda: True)
     assert machine._loaded()._name == str(machine._compiled())
     assert here().is_file()
 
 
-def test_compiling_is_announced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compiling_is_announced(tmp_path, capsys):
     compiler = tmp_path / "zig"
     compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo > "$2"\n')
     compiler.chmod(0o755)

@@ -1,7 +1,5 @@
 """Counts that can be worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -31,14 +29,14 @@ def _loads(index: str, count: int) -> GlobalCounts:
         ("i % 2 * 64", 2, 2),
     ],
 )
-def test_sectors_and_lines_of_one_load(index: str, sectors: int, lines: int) -> None:
+def test_sectors_and_lines_of_one_load(index, sectors, lines):
     counts = _loads(index, 1024)
     assert (counts.requests, counts.sectors, counts.lines, counts.lane_accesses) == (1, sectors, lines, 32)
     assert counts.useful_bytes == 128
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 8, 16, 32, 33])
-def test_bank_conflicts_by_stride(stride: int) -> None:
+def test_bank_conflicts_by_stride(stride):
     source = on_threads(
         "__shared__ float s[34 * 32]; for (int k = i; k < 34 * 32; k += 32) s[k] = k; __syncthreads();\n"
         f"y[i] = x[i] * s[i * {stride}];",
@@ -49,7 +47,7 @@ def test_bank_conflicts_by_stride(stride: int) -> None:
     assert run.lines[4].shared_load.wavefronts == np.gcd(stride, 32)
 
 
-def test_lanes_that_want_one_word_share_it() -> None:
+def test_lanes_that_want_one_word_share_it():
     source = on_threads(
         "__shared__ float s[32]; s[i] = x[i];\n__syncthreads();\ny[i] = s[5];\ny[i] += s[i % 2 * 8];",
         "const float* x, volatile float* y",
@@ -62,7 +60,7 @@ def test_lanes_that_want_one_word_share_it() -> None:
 @pytest.mark.parametrize(
     ("ctype", "words", "wavefronts"), [("float2", 2, 2), ("float4", 4, 4), ("double", 2, 2)]
 )
-def test_wide_shared_accesses_go_by_parts_of_a_warp(ctype: str, words: int, wavefronts: int) -> None:
+def test_wide_shared_accesses_go_by_parts_of_a_warp(ctype, words, wavefronts):
     source = on_threads(
         f"__shared__ {ctype} s[32]; s[i] = x[i]; __syncwarp();\ny[i] = s[31 - i];",
         f"const {ctype}* x, {ctype}* y",
@@ -76,7 +74,7 @@ def test_wide_shared_accesses_go_by_parts_of_a_warp(ctype: str, words: int, wave
     assert run.counts.shared_load.wavefronts == wavefronts == run.counts.shared_store.wavefronts
 
 
-def test_lines_of_inlined_functions_are_the_functions_own() -> None:
+def test_lines_of_inlined_functions_are_the_functions_own():
     source = """\
 __device__ float twice(float v) {
     return 2.0f * v;
@@ -91,7 +89,7 @@ extern "C" __global__ void k(const float* x, float* y) {
     assert lines[2].issued == 1
 
 
-def test_branches_that_part_a_warp_are_counted() -> None:
+def test_branches_that_part_a_warp_are_counted():
     source = on_threads("if (i < 16) atomicAdd(y, 1); else atomicSub(y + 1, 1);", "int* y")
     assert simulate(source, np.zeros(2, np.int32)).counts.divergent_branches == 1
     assert simulate(source, np.zeros(2, np.int32), block=16).counts.divergent_branches == 0

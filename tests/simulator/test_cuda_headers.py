@@ -1,7 +1,5 @@
 """The headers that CUDA files include, against NumPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ Array = np.ndarray[Any, Any]
 GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
 
 
-def test_a_block_as_a_group() -> None:
+def test_a_block_as_a_group():
     source = f"""{GROUPS}
 extern "C" __global__ void kernel(const int* x, int* y) {{
     __shared__ int s[96];
@@ -39,7 +37,7 @@ extern "C" __global__ void kernel(const int* x, int* y) {{
     assert (y.reshape(2, 96) == np.roll(held, -1, axis=1) + 192 + 2).all()
 
 
-def test_tiles_of_a_block() -> None:
+def test_tiles_of_a_block():
     source = f"""{GROUPS}
 extern "C" __global__ void kernel(const int* x, int* y) {{
     cg::thread_block block = cg::this_thread_block();
@@ -80,7 +78,7 @@ extern "C" __global__ void kernel(const int* x, int* y) {{
 @pytest.mark.parametrize(
     ("ctype", "dtype"), [("int", np.int32), ("unsigned", np.uint32), ("double", np.float64)]
 )
-def test_reductions_of_tiles_and_of_coalesced_threads(ctype: str, dtype: type[np.generic]) -> None:
+def test_reductions_of_tiles_and_of_coalesced_threads(ctype, dtype):
     source = f"""#include <cooperative_groups/reduce.h>
 {GROUPS}
 extern "C" __global__ void kernel(const {ctype}* x, {ctype}* y) {{
@@ -111,7 +109,7 @@ extern "C" __global__ void kernel(const {ctype}* x, {ctype}* y) {{
         ).all()
 
 
-def test_scans_and_partitions_by_value() -> None:
+def test_scans_and_partitions_by_value():
     source = f"""#include <cooperative_groups/scan.h>
 {GROUPS}
 extern "C" __global__ void kernel(const float* x, float* y) {{
@@ -144,7 +142,7 @@ extern "C" __global__ void kernel(const float* x, float* y) {{
     assert (y[4] == [(x % 3 == v % 3).sum() for v in x]).all()
 
 
-def test_a_group_copies_and_waits() -> None:
+def test_a_group_copies_and_waits():
     source = f"""#include <cooperative_groups/memcpy_async.h>
 {GROUPS}
 extern "C" __global__ void kernel(const float* x, float* y, int waits) {{
@@ -166,7 +164,7 @@ extern "C" __global__ void kernel(const float* x, float* y, int waits) {{
         simulate(source, x, y, np.int32(0), block=100)
 
 
-def test_a_cluster_as_a_group() -> None:
+def test_a_cluster_as_a_group():
     source = f"""{GROUPS}
 extern "C" __global__ void __cluster_dims__(4, 1, 1) kernel(const int* x, int* y) {{
     __shared__ int s[32];
@@ -219,7 +217,7 @@ FLOATS = {"half": np.float16, "float": np.float32, "signed char": np.int8, "int"
         ((8, 32, 16), "signed char", "int", "int", "row row"),
     ],
 )
-def test_warp_matrices(shape: tuple[int, int, int], kind: str, c: str, d: str, layouts: str) -> None:
+def test_warp_matrices(shape, kind, c, d, layouts):
     (m, n, k), (la, lb) = shape, layouts.split()
     random = np.random.Generator(np.random.PCG64(4))
     a, b = random.integers(-8, 9, (m, k)), random.integers(-8, 9, (k, n))
@@ -243,7 +241,7 @@ def test_warp_matrices(shape: tuple[int, int, int], kind: str, c: str, d: str, l
     assert np.array_equal(result.T, expected)
 
 
-def test_wmma_over_tiles_in_shared_memory() -> None:
+def test_wmma_over_tiles_in_shared_memory():
     source = """#include <mma.h>
 using namespace nvcuda::wmma;
 extern "C" __global__ void kernel(const half* A, const half* B, float* C, int K) {
@@ -287,7 +285,7 @@ def _fp8_values(fraction: int, bias: int, special: int) -> Array:
 @pytest.mark.parametrize(("name", "kind", "fraction", "bias", "special"), [
     ("e4m3", "__NV_E4M3", 3, 7, 127), ("e5m2", "__NV_E5M2", 2, 15, 124),
 ])  # fmt: skip
-def test_floats_of_eight_bits(name: str, kind: str, fraction: int, bias: int, special: int) -> None:
+def test_floats_of_eight_bits(name, kind, fraction, bias, special):
     source = f"""#include <cuda_fp8.h>
 extern "C" __global__ void kernel(const float* x, unsigned char* y, float* back, float* all, int n) {{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -329,7 +327,7 @@ extern "C" __global__ void kernel(const float* x, unsigned char* y, float* back,
 
 
 @pytest.mark.parametrize(("header", "t"), [("cuda_fp16.h", "__half"), ("cuda_bf16.h", "__nv_bfloat16")])
-def test_more_functions_of_halves(header: str, t: str) -> None:
+def test_more_functions_of_halves(header, t):
     name = "half" if t == "__half" else "bfloat16"
     two = "__half2" if t == "__half" else "__nv_bfloat162"
     source = f"""#include <{header}>
@@ -371,7 +369,7 @@ extern "C" __global__ void kernel(const float* x, const float* z, float* y) {{
         assert (y[:, column] == np.asarray(values).astype(np.float32)).all(), column
 
 
-def test_a_barrier_with_copies() -> None:
+def test_a_barrier_with_copies():
     source = f"""#include <cuda/barrier>
 {GROUPS}
 using barrier = cuda::barrier<cuda::thread_scope_block>;
@@ -400,7 +398,7 @@ extern "C" __global__ void kernel(const float* x, float* y, int waits) {{
 
 
 @pytest.mark.parametrize("kind", ["thread", "block", "primitives", "roles"])
-def test_pipelines(kind: str) -> None:
+def test_pipelines(kind):
     copy = (
         "cuda::memcpy_async(s[j % 2] + threadIdx.x * 4, x + j * 256 + threadIdx.x * 4, sizeof(float4), pipe)"
     )
@@ -456,7 +454,7 @@ extern "C" __global__ void kernel(const float* x, float* y, int n) {{
     assert (y == 2 * x).all()
 
 
-def test_atomics_as_objects() -> None:
+def test_atomics_as_objects():
     source = """#include <cuda/atomic>
 #include <cuda/std/type_traits>
 extern "C" __global__ void kernel(unsigned* y, int* order) {
@@ -473,7 +471,7 @@ extern "C" __global__ void kernel(unsigned* y, int* order) {
 
 
 @pytest.mark.parametrize("block", [32, 100, 128, 256])
-def test_block_reductions_and_scans(block: int) -> None:
+def test_block_reductions_and_scans(block):
     source = f"""#include <cub/cub.cuh>
 struct Running {{
     int total;
@@ -523,7 +521,7 @@ extern "C" __global__ void kernel(const int* x, const float* z, int* y, float* m
     assert (rows[5] == up + 3 * np.arange(block) + 1).all()
 
 
-def test_warp_reductions_and_scans_and_block_copies() -> None:
+def test_warp_reductions_and_scans_and_block_copies():
     source = """#include <cub/block/block_load.cuh>
 extern "C" __global__ void kernel(const int* x, int* y, int n) {
     typedef cub::WarpReduce<int, 8> Reduce;
@@ -566,7 +564,7 @@ def _philox(counter: tuple[int, ...], key: tuple[int, int]) -> list[int]:
     return [a, b, c, d]
 
 
-def test_philox_is_the_published_one() -> None:
+def test_philox_is_the_published_one():
     assert _philox((0, 0, 0, 0), (0, 0)) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     source = """#include <curand_kernel.h>
 extern "C" __global__ void kernel(unsigned* y, float* u, float* v, double* d, unsigned long long seed) {
@@ -598,7 +596,7 @@ extern "C" __global__ void kernel(unsigned* y, float* u, float* v, double* d, un
         assert d[i] == (whole[12] ^ whole[13] << 21) * 2.0**-53 + 2.0**-54
 
 
-def test_a_state_that_is_kept_and_its_distributions() -> None:
+def test_a_state_that_is_kept_and_its_distributions():
     source = """#include <curand_kernel.h>
 extern "C" __global__ void start(curandState* states, unsigned long long seed) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -628,7 +626,7 @@ extern "C" __global__ void kernel(curandState* states, float* u, float* v, float
     assert not np.isin(drawn[0], drawn[1]).mean() > 0.01
 
 
-def test_a_grid_that_waits_for_itself() -> None:
+def test_a_grid_that_waits_for_itself():
     source = f"""{GROUPS}
 extern "C" __global__ void kernel(const int* x, int* sums, int* y, int waits) {{
     __shared__ int s[64];
@@ -658,7 +656,7 @@ extern "C" __global__ void kernel(const int* x, int* sums, int* y, int waits) {{
         simulate(source, x, sums, y, np.int32(1), grid=129, block=64)
 
 
-def test_a_block_sorts_and_exchanges() -> None:
+def test_a_block_sorts_and_exchanges():
     source = """#include <cub/block/block_radix_sort.cuh>
 extern "C" __global__ void kernel(const int* x, int* y) {
     typedef cub::BlockRadixSort<int, 64, 4, int> Sort;
@@ -679,7 +677,7 @@ extern "C" __global__ void kernel(const int* x, int* y) {
     assert (y[0] == np.sort(x)).all() and (y[1] == np.argsort(x, kind="stable")).all()
 
 
-def test_complex_numbers() -> None:
+def test_complex_numbers():
     source = """#include <cuComplex.h>
 #include <math_constants.h>
 extern "C" __global__ void kernel(const float* x, float* y) {

@@ -1,7 +1,5 @@
 """Compiling: messages at the lesson's own line, the cache, and machines without a compiler."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -51,7 +49,7 @@ def _fresh_process(cache: Path, source: str = VEC_ADD, before: str = "") -> dict
     return result
 
 
-def test_an_error_of_the_compiler_names_the_lessons_line() -> None:
+def test_an_error_of_the_compiler_names_the_lessons_line():
     source = '#define N 4\n#line 1\nextern "C" __global__ void k(float* y) {\n    y[0] = missing;\n}\n'
     with pytest.raises(CompileError) as caught:
         compile_kernel(source, origin=ORIGIN)
@@ -60,7 +58,7 @@ def test_an_error_of_the_compiler_names_the_lessons_line() -> None:
     assert "y[0] = missing;" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_kernel_without_the_header_of_its_types_is_told_of_it() -> None:
+def test_a_kernel_without_the_header_of_its_types_is_told_of_it():
     source = 'extern "C" __global__ void k(const __grid_constant__ TensorMap map) { __shared__ u64 full; }'
     with pytest.raises(CompileError, match=r'Begin the source with #include "hopper\.cuh"\.'):
         compile_kernel(source)
@@ -78,9 +76,7 @@ def _ptx(cache: Path) -> str:
     return re.sub(r'"[^"]*kernel\.cu"', "", text)
 
 
-def test_headers_that_were_compiled_before_make_the_same_ptx(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_that_were_compiled_before_make_the_same_ptx(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path))
     compiled = _ptx(tmp_path)
     (headers,) = (tmp_path / "headers").iterdir()
@@ -90,7 +86,7 @@ def test_headers_that_were_compiled_before_make_the_same_ptx(
     assert _ptx(tmp_path) == compiled
 
 
-def test_several_kernels_of_one_source_share_a_module() -> None:
+def test_several_kernels_of_one_source_share_a_module():
     source = VEC_ADD + VEC_ADD.replace("vec_add", "vec_sub").replace("a[i] + b[i]", "a[i] - b[i]")
     module = compile_kernel(source)
     assert set(module.kernels) == {"vec_add", "vec_sub"}
@@ -98,7 +94,7 @@ def test_several_kernels_of_one_source_share_a_module() -> None:
     assert compile_kernel(source) is module
 
 
-def test_watch_comments_become_calls_with_the_same_lines() -> None:
+def test_watch_comments_become_calls_with_the_same_lines():
     text, names = watching("int a = 1;  // watch: a\nint b = a;\nb += a;  // watch: b, a\n")
     assert names == ("a", "b")
     assert text == (
@@ -128,7 +124,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @machine_is_built
-def test_a_carried_cache_works_without_the_compiler(built: Path, tmp_path: Path) -> None:
+def test_a_carried_cache_works_without_the_compiler(built, tmp_path):
     shutil.copytree(built, tmp_path, dirs_exist_ok=True)
     made = _fresh_process(tmp_path)
     assert made == {"c": [2.0 * i for i in range(64)]}
@@ -139,15 +135,13 @@ def test_a_carried_cache_works_without_the_compiler(built: Path, tmp_path: Path)
 
 
 @machine_is_built
-def test_processes_that_start_together_build_once(built: Path) -> None:
+def test_processes_that_start_together_build_once(built):
     assert len(list(built.glob("machine-*.so"))) == 1
     assert not list(built.glob("tmp*"))
 
 
 @machine_is_built
-def test_a_machine_that_does_not_load_is_built_anew(
-    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_does_not_load_is_built_anew(built, tmp_path, monkeypatch):
     good = next(built.glob("machine-*.so"))
     damaged = tmp_path / "machine.so"
     damaged.write_bytes(good.read_bytes()[:300])
@@ -171,7 +165,7 @@ def test_a_machine_that_does_not_load_is_built_anew(
     ["for (int k = 0; k < 4; ++n) {}", "int i = 3 % i;\n    out[i] = n;"],
     ids=["an endless loop that does nothing", "a variable used before it has a value"],
 )
-def test_a_kernel_of_which_the_compiler_leaves_nothing_says_why(body: str) -> None:
+def test_a_kernel_of_which_the_compiler_leaves_nothing_says_why(body):
     source = f'\nextern "C" __global__ void gone(int* out, int n) {{\n    {body}\n}}\n'
     with pytest.raises(LessonError, match="the compiler left nothing of the kernel") as caught:
         simulate(source, np.zeros(4, np.int32), np.int32(4))

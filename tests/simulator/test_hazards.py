@@ -1,13 +1,11 @@
 """Every hazard with its line; and right kernels that look like one, which must pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import ORIGIN, TILED, VEC_ADD, on_threads, simulate
+from tests.simulator.kernels import ORIGIN, TILED, VEC_ADD, meets, on_threads, simulate
 from tilewise.simulator import ExpectationError, HazardError, Run, expect_hazard
 
 
@@ -28,7 +26,7 @@ def _ints(count: int) -> np.ndarray:
     return np.arange(count, dtype=np.int32)
 
 
-def test_a_read_beyond_the_array_passed() -> None:
+def test_a_read_beyond_the_array_passed():
     a, b, c = np.zeros((3, 40), np.float32)
     _hazard(
         lambda: simulate(VEC_ADD, a, b, c, np.int32(41), grid=2),
@@ -41,19 +39,19 @@ def test_a_read_beyond_the_array_passed() -> None:
 
 
 @pytest.mark.parametrize(("index", "named"), [("-1", "y[-1]"), ("n", "y[32]"), ("1 << 29", "y[536870912]")])
-def test_an_index_off_either_end_names_the_array(index: str, named: str) -> None:
+def test_an_index_off_either_end_names_the_array(index, named):
     source = on_threads(f"x[i] = i;\nif (i == 7) y[{index}] = 1;", "int* x, int* y, int n")
     _hazard(lambda: simulate(source, _ints(32), _ints(32), np.int32(32)), "out of bounds", 4, "writes", named)
 
 
-def test_a_wide_access_that_begins_in_the_array_and_ends_outside() -> None:
+def test_a_wide_access_that_begins_in_the_array_and_ends_outside():
     source = on_threads("y[i] = ((const int*)x)[i];", "int* y, const short* x")
     said = "thread 31 of block 0 reads 4 bytes from x[62] on; x has 63 elements"
     _hazard(lambda: simulate(source, _ints(32), np.zeros(63, np.int16)), "out of bounds", 3, said)
     _hazard(lambda: simulate(source, _ints(32), np.zeros(62, np.int16)), "out of bounds", 3, "reads x[62]; x")
 
 
-def test_beyond_a_shared_array_into_the_next_one() -> None:
+def test_beyond_a_shared_array_into_the_next_one():
     source = on_threads(
         "__shared__ int a[32], b[32]; b[i] = 0;\na[i + 1] = i;\n__syncthreads();\ny[i] = a[i] + b[i];",
         "int* y",
@@ -61,14 +59,14 @@ def test_beyond_a_shared_array_into_the_next_one() -> None:
     _hazard(lambda: simulate(source, _ints(32)), "out of bounds", 4, "a[32]")
 
 
-def test_beyond_dynamic_shared_memory() -> None:
+def test_beyond_dynamic_shared_memory():
     source = on_threads("extern __shared__ int s[];\ns[i] = i;\ny[i] = s[i];", "int* y")
     simulate(source, _ints(32), shared_bytes=128)
     more = "launch with more dynamic shared memory: shared_bytes="
     _hazard(lambda: simulate(source, _ints(32), shared_bytes=124), "out of bounds", 4, "s[31]", more)
 
 
-def test_an_access_wider_than_an_element_is_named_by_its_first_byte() -> None:
+def test_an_access_wider_than_an_element_is_named_by_its_first_byte():
     source = on_threads(
         "__shared__ __align__(16) float s[32]; s[i] = i;\n__syncthreads();\n"
         "((float4*)y)[i] = ((float4*)s)[i];",
@@ -78,14 +76,14 @@ def test_an_access_wider_than_an_element_is_named_by_its_first_byte() -> None:
     _hazard(lambda: simulate(source, np.zeros(128, np.float32)), "out of bounds", 5, said)
 
 
-def test_a_message_counts_the_lines_of_the_file_but_not_in_code_that_it_quotes() -> None:
+def test_a_message_counts_the_lines_of_the_file_but_not_in_code_that_it_quotes():
     source = on_threads("__shared__ int s[64];\ns[i] = i;  // not line 1\ny[i] = s[i & 31];", "int* y")
     error = _hazard(lambda: simulate(source, _ints(64), block=64), "race", 5, "warp 0 touched at line 4 (`")
     assert f"warp 0 touched at line {error.line - 1} (`s[i] = i; // not line 1`)" in str(error)
 
 
 @pytest.mark.parametrize("place", [64, -1])
-def test_a_local_array_overrun(place: int) -> None:
+def test_a_local_array_overrun(place):
     source = on_threads(
         "int a[4]; for (int k = 0; k < 4; ++k) a[k] = y[k];\na[y[i]] = 5;\nint s = 0;"
         " for (int k = 0; k < 4; ++k) s += a[k] * y[k + 1]; y[i] = s;",
@@ -94,20 +92,20 @@ def test_a_local_array_overrun(place: int) -> None:
     _hazard(lambda: simulate(source, np.full(32, place, np.int32)), "out of bounds", 4)
 
 
-def test_writing_a_read_only_array() -> None:
+def test_writing_a_read_only_array():
     y = _ints(32)
     y.flags.writeable = False
     _hazard(lambda: simulate(on_threads("y[i] = 1;", "int* y"), y), "read-only", 3)
 
 
-def test_a_barrier_that_some_lanes_skip() -> None:
+def test_a_barrier_that_some_lanes_skip():
     source = on_threads("if (i < 20)\n__syncthreads();\ny[i] = i;", "int* y")
     _hazard(
         lambda: simulate(source, _ints(32)), "barrier", 4, "thread 20 of the same warp skips this barrier"
     )
 
 
-def test_threads_that_returned_early_are_not_waited_for() -> None:
+def test_threads_that_returned_early_are_not_waited_for():
     source = on_threads("if (i >= 300) return;\n__syncthreads();\ny[i] = i + 1;", "int* y")
     y = _ints(512)
     run = simulate(source, y, grid=2, block=256)
@@ -130,7 +128,7 @@ def test_threads_that_returned_early_are_not_waited_for() -> None:
         "if (i >= 64) return;\n__syncthreads();\nif (i >= 40) return;\n__syncthreads();\ny[i] = 1;",
     ],
 )
-def test_early_returns_of_many_forms_are_none_of_a_barriers_hazards(body: str) -> None:
+def test_early_returns_of_many_forms_are_none_of_a_barriers_hazards(body):
     run = simulate(on_threads(body, "int* y"), _ints(96), grid=1, block=96)
     assert run.notes
 
@@ -143,12 +141,12 @@ def test_early_returns_of_many_forms_are_none_of_a_barriers_hazards(body: str) -
         ("if (i < 40) {\n__syncthreads(); }\ny[i] += 1;", 4, "thread 40 of the same warp"),
     ],
 )
-def test_lanes_of_a_warp_that_part_at_a_barrier(body: str, line: int, words: str) -> None:
+def test_lanes_of_a_warp_that_part_at_a_barrier(body, line, words):
     source = on_threads(body, "int* y")
     _hazard(lambda: simulate(source, _ints(64), grid=1, block=64), "barrier", line, words)
 
 
-def test_a_barrier_that_live_threads_never_reach() -> None:
+def test_a_barrier_that_live_threads_never_reach():
     source = on_threads(
         "if (i >= 96) return;\nif (i < 32)\n__syncthreads();\n"
         'else asm volatile("bar.sync 1, 96;" ::: "memory");\ny[i] = 1;',
@@ -158,7 +156,7 @@ def test_a_barrier_that_live_threads_never_reach() -> None:
     _hazard(lambda: simulate(source, _ints(128), grid=1, block=128), "barrier", 5, words)
 
 
-def test_a_barrier_with_a_count_is_not_released_by_exits() -> None:
+def test_a_barrier_with_a_count_is_not_released_by_exits():
     source = on_threads(
         'if (i >= 64) return;\nasm volatile("bar.sync 1, 96;" ::: "memory");\ny[i] = 1;', "int* y"
     )
@@ -166,7 +164,7 @@ def test_a_barrier_with_a_count_is_not_released_by_exits() -> None:
     _hazard(lambda: simulate(source, _ints(96), grid=1, block=96), "barrier", 4, words)
 
 
-def test_a_barrier_with_a_count_counts_by_warps() -> None:
+def test_a_barrier_with_a_count_counts_by_warps():
     source = on_threads(
         'if (i >= 50) return;\nasm volatile("bar.sync 1, 64;" ::: "memory");\ny[i] = 1;', "int* y"
     )
@@ -175,14 +173,14 @@ def test_a_barrier_with_a_count_counts_by_warps() -> None:
     assert (y[:50] == 1).all()
 
 
-def test_barriers_in_both_branches_are_not_one_barrier() -> None:
+def test_barriers_in_both_branches_are_not_one_barrier():
     source = on_threads(
         "if (i < 16) {\n__syncthreads(); y[i] = 1;\n} else {\n__syncthreads(); y[i] = 2; }", "int* y"
     )
     _hazard(lambda: simulate(source, _ints(32)), "barrier", 4, "line 6")
 
 
-def test_a_syncwarp_that_named_lanes_never_reach() -> None:
+def test_a_syncwarp_that_named_lanes_never_reach():
     source = on_threads("if (i < 5) {\n__syncwarp(); y[i] = 1; }\ny[i] += y[31 - i];", "int* y")
     _hazard(lambda: simulate(source, _ints(32)), "shuffle", 4)
 
@@ -198,17 +196,16 @@ extern "C" __global__ void reverse(const int* x, int* y) {
 """
 
 
-def test_a_missing_barrier_between_write_and_read() -> None:
+def test_a_missing_barrier_between_write_and_read():
     simulate(REVERSE, _ints(64), _ints(64), block=64)
     without = REVERSE.replace("    __syncthreads();\n", "\n")
-    with pytest.raises(HazardError) as caught:
-        simulate(without, _ints(64), _ints(64), block=64)
     # The warp that runs first reads what nobody wrote yet: either name is true of this bug.
-    assert (caught.value.hazard.kind, caught.value.hazard.line) in {("uninitialised", 6), ("race", 6)}
+    with meets(("uninitialised", "race"), 6):
+        simulate(without, _ints(64), _ints(64), block=64)
 
 
 @pytest.mark.parametrize(("drop", "line"), [(0, 8), (1, 5)])
-def test_each_barrier_of_a_tiled_product_is_needed(drop: int, line: int) -> None:
+def test_each_barrier_of_a_tiled_product_is_needed(drop, line):
     parts = TILED.split("        __syncthreads();\n")
     source = (
         parts[0] + "\n" + parts[1] + "        __syncthreads();\n" + parts[2]
@@ -222,7 +219,7 @@ def test_each_barrier_of_a_tiled_product_is_needed(drop: int, line: int) -> None
     assert caught.value.hazard.line >= line
 
 
-def test_a_write_after_a_read_of_another_warp() -> None:
+def test_a_write_after_a_read_of_another_warp():
     source = on_threads(
         "__shared__ int s[64]; s[i] = i; __syncthreads();\ny[i] = s[(i + 32) % 64];\ns[i] = y[i] * 3;\n"
         "__syncthreads(); y[i] += s[i];",
@@ -231,7 +228,7 @@ def test_a_write_after_a_read_of_another_warp() -> None:
     _hazard(lambda: simulate(source, _ints(64), block=64), "race", 4, "warp 0 touched at line 5")
 
 
-def test_an_atomic_races_with_a_plain_access_but_not_with_atomics() -> None:
+def test_an_atomic_races_with_a_plain_access_but_not_with_atomics():
     right = (
         "__shared__ int s[1]; if (i == 0) s[0] = 0;\n__syncthreads();\natomicAdd(s, 1);\n"
         "__syncthreads();\ny[i] = s[0];"
@@ -243,7 +240,7 @@ def test_an_atomic_races_with_a_plain_access_but_not_with_atomics() -> None:
     _hazard(lambda: simulate(on_threads(wrong, "int* y"), _ints(96), block=96), "race", 5)
 
 
-def test_shared_memory_that_nobody_wrote() -> None:
+def test_shared_memory_that_nobody_wrote():
     source = on_threads(
         "__shared__ float s[64]; if (i < 30) s[i] = 1;\n__syncthreads();\ny[i] = s[i];", "float* y"
     )
@@ -253,7 +250,7 @@ def test_shared_memory_that_nobody_wrote() -> None:
 # ---- what must not be reported
 
 
-def test_neighbouring_bytes_of_one_word_belong_to_different_warps() -> None:
+def test_neighbouring_bytes_of_one_word_belong_to_different_warps():
     source = on_threads(
         "__shared__ unsigned char s[128]; s[(i % 32) * 4 + i / 32] = i;\n__syncthreads(); y[i] = s[i];",
         "unsigned char* y",
@@ -261,21 +258,21 @@ def test_neighbouring_bytes_of_one_word_belong_to_different_warps() -> None:
     simulate(source, np.zeros(128, np.uint8), block=128)
 
 
-def test_a_warp_may_read_what_it_wrote_itself() -> None:
+def test_a_warp_may_read_what_it_wrote_itself():
     source = on_threads("__shared__ int s[128]; s[i] = i; __syncwarp();\ny[i] = s[i ^ 1];", "int* y")
     y = _ints(128)
     simulate(source, y, block=128)
     assert np.array_equal(y, np.arange(128) ^ 1)
 
 
-def test_a_shuffle_after_lanes_have_left() -> None:
+def test_a_shuffle_after_lanes_have_left():
     source = on_threads("if (i >= 16) return;\ny[i] = __shfl_xor_sync(0xffffffff, i, 1);", "int* y")
     y = _ints(32)
     simulate(source, y)
     assert np.array_equal(y[:16], np.arange(16) ^ 1)
 
 
-def test_a_full_mask_in_a_partial_warp() -> None:
+def test_a_full_mask_in_a_partial_warp():
     source = on_threads(
         "y[i] = __any_sync(0xffffffff, i == 3) + 2 * __shfl_sync(0xffffffff, i, 0);", "int* y"
     )
@@ -284,7 +281,7 @@ def test_a_full_mask_in_a_partial_warp() -> None:
     assert set(y) == {1}
 
 
-def test_a_producer_arrives_and_a_consumer_waits() -> None:
+def test_a_producer_arrives_and_a_consumer_waits():
     source = on_threads(
         "__shared__ int s[32]; if (i < 32) { s[i] = 7 * i;"
         'asm volatile("bar.arrive 1, 64;" ::: "memory"); }\n'
@@ -299,14 +296,14 @@ def test_a_producer_arrives_and_a_consumer_waits() -> None:
 # ---- collecting, and the lesson's form
 
 
-def test_collecting_runs_on_and_counts_each_fault() -> None:
+def test_collecting_runs_on_and_counts_each_fault():
     y = _ints(16)
     run = simulate(on_threads("y[i] = x[i];", "const int* x, int* y"), _ints(20) + 1, y, collect=True)
     assert np.array_equal(y, np.arange(16) + 1)
     assert [(hazard.kind, hazard.line, hazard.count) for hazard in run.hazards] == [("out of bounds", 3, 28)]
 
 
-def test_expect_hazard_shows_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+def test_expect_hazard_shows_what_happened(capsys):
     hazard = expect_hazard(
         lambda: simulate(on_threads("y[i] = 1;", "int* y"), _ints(16)), "out of bounds", line_with="y[i] = 1"
     )
@@ -314,7 +311,7 @@ def test_expect_hazard_shows_what_happened(capsys: pytest.CaptureFixture[str]) -
     assert "out of bounds" in capsys.readouterr().out
 
 
-def test_expect_hazard_shows_the_call_of_a_function_of_assembly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_expect_hazard_shows_the_call_of_a_function_of_assembly(capsys):
     source = """
 static __device__ void store(int* p) {
     asm volatile("st.global.u32 [%0], 1;" :: "l"(p) : "memory");
@@ -328,7 +325,7 @@ extern "C" __global__ void kernel(int* y) {
     assert "6: store(y + threadIdx.x);" in capsys.readouterr().out
 
 
-def test_expect_hazard_fails_where_nothing_or_something_else_happens() -> None:
+def test_expect_hazard_fails_where_nothing_or_something_else_happens():
     def right() -> Run:
         return simulate(on_threads("y[i] = 1;", "int* y"), _ints(32))
 

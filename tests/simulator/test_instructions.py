@@ -1,7 +1,5 @@
 """What CUDA C makes of instructions: contraction, matches, 16-bit atomics, cache operators, fast math."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 
@@ -12,7 +10,7 @@ from tests.simulator.kernels import on_threads, simulate
 from tilewise.simulator.engine.shared import ENGINE, numbers
 
 
-def test_each_operation_has_its_case_where_the_machine_looks_for_it() -> None:
+def test_each_operation_has_its_case_where_the_machine_looks_for_it():
     cases = {
         name: re.findall(r"\bcase OP_(\w+):", (ENGINE / name).read_text(encoding="utf-8"))
         for name in ("float_cases.h", "half_cases.h", "integer_cases.h", "warp.h")
@@ -24,7 +22,7 @@ def test_each_operation_has_its_case_where_the_machine_looks_for_it() -> None:
     assert set(cases["integer_cases.h"]) == set(operations[first : first + len(cases["integer_cases.h"])])
 
 
-def test_rounding_does_not_leak_into_the_host() -> None:
+def test_rounding_does_not_leak_into_the_host():
     simulate(
         on_threads("y[i] = __fadd_ru(y[i], __fdiv_ru(1.0f, 3.0f));", "float* y"), np.ones(32, np.float32)
     )
@@ -35,7 +33,7 @@ def test_rounding_does_not_leak_into_the_host() -> None:
 @pytest.mark.parametrize(
     ("ctype", "dtype"), [("int", np.int32), ("long long", np.int64), ("double", np.float64)]
 )
-def test_matches(ctype: str, dtype: type) -> None:
+def test_matches(ctype, dtype):
     x = (np.arange(32) % 5 * 2**20).astype(dtype) * (2**20 if dtype is not np.int32 else 1)
     y = np.zeros((4, 32), np.uint32)
     body = (
@@ -54,7 +52,7 @@ def test_matches(ctype: str, dtype: type) -> None:
     ("include", "ctype", "pair"),
     [("cuda_fp16.h", "__half", "__half2"), ("cuda_bf16.h", "__nv_bfloat16", "__nv_bfloat162")],
 )
-def test_sixteen_bit_atomics(include: str, ctype: str, pair: str) -> None:
+def test_sixteen_bit_atomics(include, ctype, pair):
     y = np.zeros(4, np.uint16)
     old = np.zeros(64, np.float32)
     body = (
@@ -70,7 +68,7 @@ def test_sixteen_bit_atomics(include: str, ctype: str, pair: str) -> None:
     assert run.counts.global_atomic.requests == 4
 
 
-def test_cache_operators_are_loads_and_stores() -> None:
+def test_cache_operators_are_loads_and_stores():
     loads = ["__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv", "__ldg"]
     stores = ["__stwb", "__stcg", "__stcs", "__stwt"]
     body = "float v = " + " + ".join(f"{name}(&x[{32 * k} + i])" for k, name in enumerate(loads)) + ";\n"
@@ -82,7 +80,7 @@ def test_cache_operators_are_loads_and_stores() -> None:
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "log2", "log10", "sin", "cos", "tan", "exp10"])
-def test_fast_math_takes_the_fast_forms(name: str) -> None:
+def test_fast_math_takes_the_fast_forms(name):
     x = np.linspace(0.1, 30, 32, dtype=np.float32)
     results = []
     for call, options in ((f"{name}f", ()), (f"__{name}f", ()), (f"{name}f", ("--use_fast_math",))):
@@ -107,13 +105,13 @@ def _apply(expression: str, a: np.ndarray, b: np.ndarray, *options: str) -> set[
     return set(out.tolist())
 
 
-def test_multiply_and_add_contract_to_one_rounding_unless_told_not_to() -> None:
+def test_multiply_and_add_contract_to_one_rounding_unless_told_not_to():
     a, b = np.full(32, 1 + 2**-12, np.float32), np.full(32, -(1 + 2**-11), np.float32)
     assert _apply("a * a + b", a, b) == {2.0**-24}
     assert _apply("a * a + b", a, b, "-fmad=false") == {0.0}
 
 
-def test_denormal_floats_are_flushed_and_doubles_are_not() -> None:
+def test_denormal_floats_are_flushed_and_doubles_are_not():
     a, b = np.full(32, 2.0**-100, np.float32), np.full(32, 2.0**-30, np.float32)
     assert _apply("a * b", a, b) == {0.0}
     assert _apply("a * b", np.full(32, 2.0**-1060), np.ones(32)) == {2.0**-1060}

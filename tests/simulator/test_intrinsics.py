@@ -1,7 +1,5 @@
 """Functions that few kernels use, against NumPy and the standard library."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 
@@ -12,7 +10,7 @@ from tests.simulator.kernels import simulate
 RANDOM = np.random.Generator(np.random.PCG64(7))
 
 
-def test_votes_and_shuffles_from_before_volta() -> None:
+def test_votes_and_shuffles_from_before_volta():
     source = """extern "C" __global__ void kernel(const float* x, float* y, unsigned* v) {
     int t = threadIdx.x;
     float s = x[t];
@@ -32,7 +30,7 @@ def test_votes_and_shuffles_from_before_volta() -> None:
     assert (v[32:] == 3).all()
 
 
-def test_narrowing_rounds_in_the_direction_asked_for() -> None:
+def test_narrowing_rounds_in_the_direction_asked_for():
     source = """extern "C" __global__ void kernel(const double* x, const int* n, float* y) {
     int t = threadIdx.x, k = blockDim.x;
     y[t] = __double2float_rd(x[t]); y[k + t] = __double2float_ru(x[t]);
@@ -51,7 +49,7 @@ def test_narrowing_rounds_in_the_direction_asked_for() -> None:
             assert (y[64 * (at + step) : 64 * (at + step + 1)] == wanted).all()
 
 
-def test_special_functions() -> None:
+def test_special_functions():
     names = {
         "asinh(x)": math.asinh,
         "acosh(1 + fabs(x))": lambda one: math.acosh(1 + abs(one)),
@@ -80,7 +78,7 @@ def test_special_functions() -> None:
         assert np.allclose(got, wanted, rtol=1e-12, atol=1e-13), name
 
 
-def test_sums_of_bytes_and_halves() -> None:
+def test_sums_of_bytes_and_halves():
     source = """extern "C" __global__ void kernel(const int* x, int* y) {
     int t = threadIdx.x, a = x[t], b = x[t + 32];
     char4 p = make_char4(a, a >> 8, a >> 16, a >> 24), q = make_char4(b, b >> 8, b >> 16, b >> 24);

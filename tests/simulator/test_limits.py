@@ -1,7 +1,5 @@
 """Endless kernels and interrupted ones: both end, say so, and leave the arrays alone."""
 
-from __future__ import annotations
-
 import threading
 from _thread import interrupt_main
 
@@ -16,7 +14,7 @@ from tilewise.simulator.engine import machine
 ENDLESS = on_threads("while (go[0] > 0)\n  y[i] += 1;", "int* y, volatile int* go")
 
 
-def test_an_endless_kernel_stops_by_itself_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_kernel_stops_by_itself_and_says_where(monkeypatch):
     fewer = MAX_STEPS // 256
     monkeypatch.setattr("tilewise.simulator.MAX_STEPS", fewer)  # what Kernel.simulate takes
     y = np.zeros(32, np.int32)
@@ -27,7 +25,7 @@ def test_an_endless_kernel_stops_by_itself_and_says_where(monkeypatch: pytest.Mo
     assert not y.any()
 
 
-def test_a_launch_can_be_interrupted() -> None:
+def test_a_launch_can_be_interrupted():
     y = np.zeros(32, np.int32)
     timer = threading.Timer(0.3, interrupt_main)
     timer.start()
@@ -38,7 +36,7 @@ def test_a_launch_can_be_interrupted() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_slices_change_nothing(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_change_nothing(size, monkeypatch):
     source = on_threads(
         "__shared__ int s[96]; s[threadIdx.x] = x[i]; __syncthreads();\n"
         "int t = 0; for (int k = 0; k <= (i & 7); ++k) t += s[(threadIdx.x + k * 5) % 96];\n"

@@ -1,7 +1,5 @@
 """Lines of accesses that the compiler moves: near ones, and said to be so; files keep the lines they have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +37,7 @@ def _inputs(of_b: int = 41, of_y: int = 32) -> tuple[np.ndarray, np.ndarray, np.
     return x, np.linspace(1, 2, of_b, dtype=np.float32), np.zeros(of_y, np.float32), np.int32(3)
 
 
-def test_a_load_that_left_a_loop_is_near_its_use() -> None:
+def test_a_load_that_left_a_loop_is_near_its_use():
     with pytest.raises(HazardError) as caught:
         simulate(MOVED, *_inputs(of_b=30))
     hazard = caught.value.hazard
@@ -49,7 +47,7 @@ def test_a_load_that_left_a_loop_is_near_its_use() -> None:
     assert f"near line {caught.value.line}, `s += v * w;`" in str(caught.value)
 
 
-def test_a_store_of_two_branches_is_near_one_of_them() -> None:
+def test_a_store_of_two_branches_is_near_one_of_them():
     with pytest.raises(HazardError) as caught:
         simulate(MOVED, *_inputs(of_y=31))
     hazard = caught.value.hazard
@@ -86,7 +84,7 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
 }"""
 
 
-def test_what_two_branches_of_an_inlined_function_share_is_near_a_line_of_that_function() -> None:
+def test_what_two_branches_of_an_inlined_function_share_is_near_a_line_of_that_function():
     x, y = np.zeros((2, 32), np.float32)
     run = simulate(INLINED, x, y, np.int32(32), collect=True)
     read, shared, last = run.hazards
@@ -98,7 +96,7 @@ def test_what_two_branches_of_an_inlined_function_share_is_near_a_line_of_that_f
     assert {*run.lines} >= {read.line, shared.line, 18, 25}
 
 
-def test_every_access_has_a_line_within_reach_of_its_own() -> None:
+def test_every_access_has_a_line_within_reach_of_its_own():
     x, b, y, n = _inputs()
     run = simulate(MOVED, x, b, y, n, trace=Trace())
     s = sum(x[32 * j : 32 * j + 32] * b[:32] for j in range(3))
@@ -112,7 +110,7 @@ def test_every_access_has_a_line_within_reach_of_its_own() -> None:
     assert list(lines.values()) in ([[6, 11], [8, 12], [14]], [[6, 11], [8, 12], [16]])
 
 
-def test_an_exact_line_is_not_called_near() -> None:
+def test_an_exact_line_is_not_called_near():
     with pytest.raises(HazardError) as caught:
         x, b, y, _ = _inputs()
         simulate(MOVED, x[:90].copy(), b, y, np.int32(3))
@@ -120,9 +118,7 @@ def test_an_exact_line_is_not_called_near() -> None:
     assert ", in `float v = x[j * 32 + i];`" in str(caught.value)
 
 
-def test_a_file_keeps_its_lines_and_a_hazard_says_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_keeps_its_lines_and_a_hazard_says_its_own(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("late.cu").write_text(
         "\n\n\n#include <cstdio>\n\n__global__ void late(float* y, int n) {\n    int i = threadIdx.x;\n"
@@ -137,9 +133,7 @@ def test_a_file_keeps_its_lines_and_a_hazard_says_its_own(
     assert "   8" in out and "if (i <= n) y[i] = 1.0f;" in out
 
 
-def test_a_hazard_in_a_header_says_its_line_there_and_the_call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hazard_in_a_header_says_its_line_there_and_the_call(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("helper.cuh").write_text(
         "// Moves.\n__device__ float at(const float* x, int i) {\n    return x[i];\n}\n"

@@ -1,11 +1,9 @@
 """printf and assert in a kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import ORIGIN, on_threads, simulate
+from tests.simulator.kernels import ORIGIN, meets, on_threads, simulate
 from tilewise.simulator import HazardError
 
 
@@ -33,28 +31,27 @@ def _said(body: str, capsys: pytest.CaptureFixture[str], *, grid: int = 1, block
         ('"%hd %hhd", (short)-3, (char)-4', "-3 -4"),
     ],
 )
-def test_formats(call: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats(call, text, capsys):
     assert _said(f"printf({call});", capsys) == text
 
 
-def test_what_was_printed_before_a_fault_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_printed_before_a_fault_is_shown(capsys):
     source = on_threads('printf("at %d\\n", i); y[1 << 20] = 1;', "int* y")
     with pytest.raises(HazardError) as caught:
         simulate(source, np.zeros(1, np.int32), block=1)
     assert capsys.readouterr().out == caught.value.run.printed == "at 0\n"
 
 
-def test_endless_printing_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
+def test_endless_printing_is_cut_off(capsys):
     text = _said('for (int k = 0; k < 300000; ++k) printf("%d\\n", k);', capsys)
     assert text.startswith("0\n1\n")
     assert 2**20 - 10 < len(text) <= 2**20
 
 
-def test_assert_names_condition_thread_and_line() -> None:
+def test_assert_names_condition_thread_and_line():
     source = on_threads("int v = y[i];\nassert(v < 40);\ny[i] = v;", "int* y")
     y = np.arange(64, dtype=np.int32)
-    with pytest.raises(HazardError, match=r"`v < 40` does not hold for thread 8 of block 1") as caught:
+    with meets("assert", 4, r"`v < 40` does not hold for thread 8 of block 1") as caught:
         simulate(source, y, grid=2)
-    assert (caught.value.hazard.kind, caught.value.hazard.line) == ("assert", 4)
     assert (caught.value.path, caught.value.line) == (ORIGIN[0], ORIGIN[1] + 3)
     simulate(source.replace("40", "64"), y, grid=2)

@@ -1,14 +1,12 @@
 """st.async: a number into another block's shared memory, told to the mbarrier beside it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from tests.simulator.hopper import DEVICE, OPTIONS, line_of
+from tests.simulator.kernels import meets
 from tilewise.errors import LessonError
 from tilewise.kernel.kernel import Kernel
-from tilewise.simulator import HazardError
 
 SEND = (
     "DEVICE void send(void* to, u64 value, u64* bar, int block) {\n"
@@ -38,7 +36,7 @@ def rounds(body: str = ROUNDS) -> Kernel:
     return Kernel(f"{DEVICE}{SEND}{head}{body}\n}}\n", options=OPTIONS)
 
 
-def test_every_block_hears_every_block_again_and_again() -> None:
+def test_every_block_hears_every_block_again_and_again():
     y = np.zeros((5, 4, 64), np.int32)
     run = rounds().simulate(y.reshape(-1), 5, grid=4, block=64)
     assert np.array_equal(y, np.broadcast_to(400 * np.arange(5)[:, None, None] + 6, y.shape))
@@ -61,18 +59,14 @@ def test_every_block_hears_every_block_again_and_again() -> None:
         ("bar, i);", "bar, i + 1);", ("cluster",), "send(&box"),
     ],
 )
-def test_planted_bugs(find: str, put: str, kinds: tuple[str, ...], line_with: str) -> None:
+def test_planted_bugs(find, put, kinds, line_with):
     assert find in ROUNDS
     made = rounds(ROUNDS.replace(find, put))
-    with pytest.raises(HazardError) as caught:
+    with meets(kinds, line_of(made.source, line_with) if line_with else None):
         made.simulate(np.zeros(5 * 4 * 64, np.int32), 5, grid=4, block=64)
-    hazard = caught.value.hazard
-    assert hazard.kind in kinds, str(caught.value)
-    if line_with:
-        assert (hazard.caller or hazard.line) == line_of(made.source, line_with), str(caught.value)
 
 
-def test_the_simulator_says_which_forms_it_does_not_carry_out() -> None:
+def test_the_simulator_says_which_forms_it_does_not_carry_out():
     made = rounds(ROUNDS)
     text = made.source.replace(".b64 [%0], %1, [%2]", ".v2.b64 [%0], {%1, %1}, [%2]")
     with pytest.raises(LessonError, match="does not carry out"):

@@ -1,7 +1,5 @@
 """Kernels of the kind that lessons hold, against NumPy, at sizes that do not divide."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.simulator.kernels import VEC_ADD, on_threads, simulate
@@ -10,7 +8,7 @@ from tilewise.simulator import Trace
 RNG = np.random.Generator(np.random.PCG64(7))
 
 
-def test_switch_reaches_each_case() -> None:
+def test_switch_reaches_each_case():
     source = on_threads(
         "switch (i % 7) { case 0: y[i] = 5; break; case 1: y[i] = i * 3; break; case 2: y[i] = -i; break;"
         " case 3: y[i] = i * i; break; case 4: y[i] = 8 ^ i; break; case 5: y[i] = i << 2; break;"
@@ -24,7 +22,7 @@ def test_switch_reaches_each_case() -> None:
     assert np.array_equal(y, expected)
 
 
-def test_functions_that_are_not_inlined_are_called_from_divergent_lanes() -> None:
+def test_functions_that_are_not_inlined_are_called_from_divergent_lanes():
     source = """
 struct Pair { int a; float b[2]; };
 __device__ __noinline__ float scaled(float x, const Pair p) { return x * p.b[1] + p.a; }
@@ -39,7 +37,7 @@ extern "C" __global__ void calls(const float* x, float* y) {
     assert np.array_equal(y, np.where(np.arange(64) % 3, x * 2 + 1, x).astype(np.float32))
 
 
-def test_local_arrays_belong_to_their_thread() -> None:
+def test_local_arrays_belong_to_their_thread():
     source = on_threads(
         "int a[8]; for (int k = 0; k < 8; ++k) a[k] = i * 8 + k; int s = 0;"
         " for (int k = 0; k < 8; ++k) s = s * 3 + a[(k * p[i]) % 8]; y[i] = s;",
@@ -57,7 +55,7 @@ def test_local_arrays_belong_to_their_thread() -> None:
     assert run.counts.global_load.requests == 2  # `.local` is no `.loc`, and no global memory
 
 
-def test_constant_and_device_variables_hold_their_values() -> None:
+def test_constant_and_device_variables_hold_their_values():
     source = """
 __constant__ float weights[3] = {1.0f, -2.0f, 0.5f};
 __device__ int counter = 5;
@@ -72,7 +70,7 @@ extern "C" __global__ void use(float* y, int* c) {
     assert c[0] == 36
 
 
-def test_structs_by_value_and_64_bit_scalars_arrive_whole() -> None:
+def test_structs_by_value_and_64_bit_scalars_arrive_whole():
     source = """
 struct Scale { int first; double by[2]; };
 extern "C" __global__ void scaled(double* y, Scale s, long long n, signed char small) {
@@ -85,7 +83,7 @@ extern "C" __global__ void scaled(double* y, Scale s, long long n, signed char s
     assert np.array_equal(y, np.array([1.5, -0.75] * 2) + (1 << 40) - 7)
 
 
-def test_lanes_that_loop_differently_meet_again() -> None:
+def test_lanes_that_loop_differently_meet_again():
     source = on_threads(
         "int s = 0; for (int k = 0; k < i; ++k) { if (k == 20) break; s += k; }\n y[i] = s;", "int* y"
     )
@@ -96,7 +94,7 @@ def test_lanes_that_loop_differently_meet_again() -> None:
     assert run.lines[4].global_store.requests == 1
 
 
-def test_the_same_array_twice_is_one_memory() -> None:
+def test_the_same_array_twice_is_one_memory():
     x = np.arange(32, dtype=np.int32)
     simulate(
         on_threads("y[i] = x[i] + 1; z[i] = y[i] * x[i];", "const int* x, int* y, int* z"),
@@ -108,7 +106,7 @@ def test_the_same_array_twice_is_one_memory() -> None:
     assert np.array_equal(z, x * x)
 
 
-def test_a_trace_holds_who_read_what() -> None:
+def test_a_trace_holds_who_read_what():
     a, b = np.arange(64, dtype=np.float32), np.ones(64, np.float32)
     run = simulate(VEC_ADD, a, b, np.zeros(64, np.float32), np.int32(60), grid=2, trace=Trace(blocks=[1]))
     seen = run.accesses
@@ -120,7 +118,7 @@ def test_a_trace_holds_who_read_what() -> None:
     assert np.array_equal(writes.value, np.arange(32, 60) + 1.0)
 
 
-def test_the_table_adds_up() -> None:
+def test_the_table_adds_up():
     run = simulate(VEC_ADD, *np.zeros((3, 64), np.float32), np.int32(64), grid=2)
     assert sum(line.issued for line in run.lines.values()) == run.counts.issued
     assert "c[i] = a[i] + b[i]" in run.text()
@@ -135,7 +133,7 @@ def test_the_table_adds_up() -> None:
     assert [row[0].text for row in run.table().rows] == [one.line for one in shown.lines] + [""]
 
 
-def test_the_table_marks_sectors_of_which_little_is_used_and_conflicts() -> None:
+def test_the_table_marks_sectors_of_which_little_is_used_and_conflicts():
     source = on_threads(
         "__shared__ float s[32 * 33];\ns[i * 32] = x[i * 8];\ns[i * 33 + 1] = x[i];\n"
         "__syncthreads(); y[i] = s[i * 32] + s[i * 33 + 1];",
@@ -166,7 +164,7 @@ extern "C" __global__ void sums(const float* x, float* y, int n) {
 """
 
 
-def test_watched_variables_come_with_a_trace_and_change_nothing() -> None:
+def test_watched_variables_come_with_a_trace_and_change_nothing():
     x, y, plain = np.arange(24, dtype=np.float32), np.zeros(8, np.float32), np.zeros(8, np.float32)
     run = simulate(WATCHED, x, y, np.int32(3), block=8, trace=Trace())
     bare = simulate(WATCHED.replace("  // watch: s, row", ""), x, plain, np.int32(3), block=8, trace=Trace())

@@ -1,13 +1,11 @@
 """What device code names of C++'s own library, against NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewise import Kernel
 
 
-def test_sequences_tuples_and_functions() -> None:
+def test_sequences_tuples_and_functions():
     source = """
 #include <tuple>
 #include <utility>
@@ -54,7 +52,7 @@ extern "C" __global__ void kernel(const int* x, int* y) {
     assert (y[:, 7] == 32 + np.searchsorted(x[32:], v)).all()
 
 
-def test_traits_choose_types_and_storage() -> None:
+def test_traits_choose_types_and_storage():
     source = """#include <type_traits>
 #include <cstdio>
 template <class T, int N> struct Pack {

@@ -1,11 +1,9 @@
 """Values that nobody made are a hazard where they are used, not where they are read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from tests.simulator.kernels import on_threads, simulate
+from tests.simulator.kernels import meets, on_threads, simulate
 from tilewise import Kernel
 from tilewise.simulator import HazardError, Run
 
@@ -22,7 +20,7 @@ def _fails(source: str, *arguments: object, block: int = 32, **options: object) 
     return caught.value
 
 
-def test_a_word_that_is_read_and_not_used_is_no_hazard() -> None:
+def test_a_word_that_is_read_and_not_used_is_no_hazard():
     source = on_threads(
         HALF_A_TILE.format(kind="float") + "float v = s[i] * 2 + 1;\nif (i < n) y[i] = v;", "float* y, int n"
     )
@@ -47,7 +45,7 @@ def test_a_word_that_is_read_and_not_used_is_no_hazard() -> None:
         ("v = __shfl_sync(0xffffffff, v, n - 1); if (i == 0) y[i] = v;", "a store of thread 0 at line 6"),
     ],
 )
-def test_where_a_value_is_used_it_is_one(use: str, where: str) -> None:
+def test_where_a_value_is_used_it_is_one(use, where):
     source = on_threads(HALF_A_TILE.format(kind="int") + f"int v = s[i];\n{use}", "float* y, int n")
     assert simulate(source, _floats(), np.int32(20)).hazards == ()
     if not where:
@@ -60,7 +58,7 @@ def test_where_a_value_is_used_it_is_one(use: str, where: str) -> None:
     )
 
 
-def test_a_choice_is_made_of_what_is_chosen() -> None:
+def test_a_choice_is_made_of_what_is_chosen():
     source = on_threads(
         HALF_A_TILE.format(kind="float") + "float v = s[i], w = i < n ? v : -1.0f;\ny[i] = fmaxf(w, 0.0f);",
         "float* y, int n",
@@ -71,7 +69,7 @@ def test_a_choice_is_made_of_what_is_chosen() -> None:
     assert "s[20]" in str(_fails(source, _floats(), np.int32(21)))
 
 
-def test_it_travels_through_local_memory() -> None:
+def test_it_travels_through_local_memory():
     source = on_threads(
         "__shared__ float s[32]; if (i < 3) s[i] = i + 1;\n__syncthreads(); float a[4];\n"
         "for (int k = 0; k < 4; ++k) a[k] = s[k + i % 2];\ny[i] = a[n] + a[0];",
@@ -83,7 +81,7 @@ def test_it_travels_through_local_memory() -> None:
     assert "thread 1 of block 0 reads s[3]" in str(_fails(source, _floats(), np.int32(2)))
 
 
-def test_vectors_and_halves_are_followed_by_their_parts() -> None:
+def test_vectors_and_halves_are_followed_by_their_parts():
     source = on_threads(
         "__shared__ __align__(16) float s[128]; s[4 * i] = i; s[4 * i + 1] = 2 * i; s[4 * i + n] = 5;\n"
         "__syncthreads();\nfloat4 v = *(float4*)(s + 4 * i); y[i] = v.x + v.y + v.z;",
@@ -121,7 +119,7 @@ extern "C" __global__ void product(const half* x, float* y, int rows) {
 """
 
 
-def test_rows_of_a_product_are_followed_apart() -> None:
+def test_rows_of_a_product_are_followed_apart():
     x = np.random.default_rng(1).standard_normal((2, 16, 16)).astype(np.float16)
     y = _floats(256)
     product = Kernel(WMMA)
@@ -139,7 +137,7 @@ WARP_SUM = on_threads(
 )
 
 
-def test_an_absent_source_lane_is_named_where_its_value_counts() -> None:
+def test_an_absent_source_lane_is_named_where_its_value_counts():
     x, y = np.arange(32, dtype=np.float32), _floats(1)
     assert simulate(WARP_SUM, x, y, np.int32(32)).hazards == ()
     assert y[0] == x.sum()
@@ -150,7 +148,7 @@ def test_an_absent_source_lane_is_named_where_its_value_counts() -> None:
     assert simulate(WARP_SUM.replace("i == 0", "n < 0"), x, y, np.int32(20)).hazards == ()
 
 
-def test_a_lane_that_the_mask_names_and_that_does_not_come() -> None:
+def test_a_lane_that_the_mask_names_and_that_does_not_come():
     source = on_threads(
         "int v = i;\nif (i < 16) v = __shfl_xor_sync(0xffffffff, v, 1);\ny[i] = v;", "float* y"
     )
@@ -163,7 +161,7 @@ def test_a_lane_that_the_mask_names_and_that_does_not_come() -> None:
     )
 
 
-def test_a_launch_may_pass_over_them() -> None:
+def test_a_launch_may_pass_over_them():
     kernel = Kernel(
         on_threads(HALF_A_TILE.format(kind="float") + "y[i] = s[i];", "float* y").replace("kernel(", "loose(")
     )
@@ -178,7 +176,7 @@ def test_a_launch_may_pass_over_them() -> None:
         kernel.simulate(y, grid=1, block=32, ignore="race")
 
 
-def test_an_address_of_null_says_so() -> None:
+def test_an_address_of_null_says_so():
     source = (
         'extern "C" __global__ void kernel(const float* x, const float* bias, float* y) {\n'
         "int i = threadIdx.x;\n"
@@ -191,13 +189,11 @@ def test_an_address_of_null_says_so() -> None:
         assert np.array_equal(y, x + added)
     wrong.simulate(x, bias, y, grid=1, block=32)
     assert np.array_equal(y, x + 0.5)
-    with pytest.raises(HazardError) as caught:
+    with meets("null", 3, "reads byte 0 from a null pointer, and bias was passed as None"):
         wrong.simulate(x, None, y, grid=1, block=32)
-    assert (caught.value.hazard.kind, caught.value.hazard.line) == ("null", 3)
-    assert "reads byte 0 from a null pointer, and bias was passed as None" in str(caught.value)
 
 
-def test_a_test_of_a_pointer_behind_its_use_stays() -> None:
+def test_a_test_of_a_pointer_behind_its_use_stays():
     kernel = Kernel(
         'extern "C" __global__ void late(const float* x, float* y) {\n'
         "float v = threadIdx.x < 16 ? x[threadIdx.x] : 0.0f;\n"
@@ -216,20 +212,18 @@ def _twice(x: np.ndarray, y: np.ndarray) -> Run:
     return kernel.simulate(x, y, grid=1, block=8)
 
 
-def test_a_view_begins_where_it_begins() -> None:
+def test_a_view_begins_where_it_begins():
     x, y = np.arange(64, dtype=np.float32), _floats(32)
     for first in (0, 4, 8):
         _twice(x[first : first + 32], y)
         assert np.array_equal(y, 2 * x[first : first + 32])
-    with pytest.raises(HazardError) as caught:
+    with meets("misaligned", 2, "x was passed as a part of an array, 4 bytes past a multiple of 16"):
         _twice(x[1:33], y)
-    assert (caught.value.hazard.kind, caught.value.hazard.line) == ("misaligned", 2)
-    assert "x was passed as a part of an array, 4 bytes past a multiple of 16" in str(caught.value)
     with pytest.raises(HazardError, match=r"writes 16 bytes .* y was passed as a part"):
         _twice(x[:32], np.zeros(64, np.float32)[2:34])
 
 
-def test_a_step_back_to_an_aligned_address_is_aligned() -> None:
+def test_a_step_back_to_an_aligned_address_is_aligned():
     kernel = Kernel(
         'extern "C" __global__ void back(const float* x, float4* y) {\n'
         "y[threadIdx.x] = *(const float4*)(x - 1 + 4 * (threadIdx.x + 1)); }"
@@ -239,7 +233,7 @@ def test_a_step_back_to_an_aligned_address_is_aligned() -> None:
     assert np.array_equal(y, x[4:20])
 
 
-def test_warps_may_meet_at_different_places() -> None:
+def test_warps_may_meet_at_different_places():
     source = on_threads(
         "__shared__ int s[64]; s[i] = i;\nif (i < 32) {\n__syncthreads(); y[i] = s[i + 32];\n} else {\n"
         "__syncthreads(); y[i] = s[i - 32]; }",
@@ -272,7 +266,7 @@ extern "C" __global__ void reduce(const float* x, float* y) {
 """
 
 
-def test_code_for_warps_in_lockstep_is_a_race() -> None:
+def test_code_for_warps_in_lockstep_is_a_race():
     x, y = np.arange(64, dtype=np.float32), _floats(1)
     assert simulate(WARP_SYNCHRONOUS.replace("SYNC", "__syncwarp();"), x, y, block=64).hazards == ()
     assert y[0] == x.sum()

@@ -1,7 +1,5 @@
 """Fixtures for tests of the site: a small project, and a process that serves it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

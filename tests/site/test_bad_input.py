@@ -1,7 +1,5 @@
 """What is wrong with a lesson is said once, with its place, and the last good site stays."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sites import Serving, edit, link_assets
+from sites import edit, link_assets
 
 LESSON = "lessons/part_1/lesson_02.py"
 MkDocs = Callable[..., subprocess.CompletedProcess[str]]
@@ -43,8 +41,8 @@ def last_line(project: Path) -> int:
 
 
 def test_a_strict_build_of_a_good_project_says_nothing_and_a_later_one_that_fails_leaves_its_site(
-    mkdocs: MkDocs, project: Path
-) -> None:
+    mkdocs, project
+):
     done = mkdocs("build", "--strict")
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
@@ -58,7 +56,7 @@ def test_a_strict_build_of_a_good_project_says_nothing_and_a_later_one_that_fail
     assert page.read_bytes() == before
 
 
-def test_a_link_to_no_anchor_fails_a_strict_build_that_is_quiet_too(mkdocs: MkDocs, project: Path) -> None:
+def test_a_link_to_no_anchor_fails_a_strict_build_that_is_quiet_too(mkdocs, project):
     path = project / LESSON
     text = path.read_text(encoding="utf-8")
     path.write_text(f"{text}\n\n# %% [markdown]\n# Read [on](lesson_01.py#nowhere).\n", encoding="utf-8")
@@ -68,9 +66,7 @@ def test_a_link_to_no_anchor_fails_a_strict_build_that_is_quiet_too(mkdocs: MkDo
     assert "Aborted with 1 warning" in done.stdout
 
 
-def test_every_broken_lesson_is_named_at_its_own_line_without_a_traceback(
-    mkdocs: MkDocs, project: Path
-) -> None:
+def test_every_broken_lesson_is_named_at_its_own_line_without_a_traceback(mkdocs, project):
     other = project / "lessons/part_1/lesson_03.py"
     append(project, "raise ValueError('wrong on purpose')")
     other.write_text(other.read_text(encoding="utf-8") + "\n\n# %%\nunknown_name\n", encoding="utf-8")
@@ -95,9 +91,7 @@ def test_every_broken_lesson_is_named_at_its_own_line_without_a_traceback(
     ],
     ids=["an unknown fragment", "an indented fragment", "a formula"],
 )
-def test_what_cannot_be_read_is_named_with_its_line(
-    mkdocs: MkDocs, project: Path, file: str, old: str, new: str, said: str
-) -> None:
+def test_what_cannot_be_read_is_named_with_its_line(mkdocs, project, file, old, new, said):
     edit(project / file, old, new)
     done = mkdocs("build")
     assert done.returncode != 0
@@ -143,9 +137,7 @@ def renamed(path: Path) -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_serving_outlives_bad_input(
-    serving: Serving, project: Path, spoil: Callable[[Path], None], said: str
-) -> None:
+def test_serving_outlives_bad_input(serving, project, spoil, said):
     edit(project / "mkdocs.yml", "  - tilewise\n", "  - tilewise:\n      time_limit_s: 3\n")
     path = project / LESSON
     good = serving.show()
@@ -168,9 +160,7 @@ def test_serving_outlives_bad_input(
 
 
 @pytest.mark.parametrize("spoil", [broken_yaml, leaves_python])
-def test_a_lesson_that_is_broken_from_the_start_keeps_no_other_page_away(
-    serving: Serving, project: Path, spoil: Callable[[Path], None]
-) -> None:
+def test_a_lesson_that_is_broken_from_the_start_keeps_no_other_page_away(serving, project, spoil):
     spoil(project / LESSON)
     shown = serving.show()
     assert all(text.startswith(f"{LESSON}:") for text in shown.problems.values()), shown.problems
@@ -179,7 +169,7 @@ def test_a_lesson_that_is_broken_from_the_start_keeps_no_other_page_away(
     assert b"<h1" in shown.files["lessons/part_1/lesson_02/index.html"]
 
 
-def test_what_a_failing_lesson_showed_before_its_fault_is_shown(serving: Serving, project: Path) -> None:
+def test_what_a_failing_lesson_showed_before_its_fault_is_shown(serving, project):
     append(project, "print('before the fault')")
     append(project, "1 / 0")
     append(project, "print('behind the fault')")

@@ -1,7 +1,5 @@
 """A page that documents modules is converted once, and registers the same names each time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -37,9 +35,7 @@ def converted(root: Path, modules: str) -> tuple[Page, MkDocsConfig]:
     return page, config
 
 
-def test_a_page_of_modules_is_converted_once_for_their_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_modules_is_converted_once_for_their_text(tmp_path, monkeypatch):
     for name, text in {
         "mkdocs.yml": CONFIG,
         "docs/page.md": "",
@@ -65,7 +61,7 @@ def test_a_page_of_modules_is_converted_once_for_their_text(
     assert list(later.plugins["mkdocstrings"].handlers.seen_handlers)
 
 
-def test_a_heading_does_not_break_at_a_hyphen() -> None:
+def test_a_heading_does_not_break_at_a_hyphen():
     link = '<a class="headerlink" href="#or-split-k" title="to-it">¶</a>'
     made = whole_words(f'<h2 id="or-split-k">Small or split-K{link}</h2>\n<p>No split-K.</p>')
     span = '<span class="tw-unbroken">split-K</span>'

@@ -1,7 +1,5 @@
 """What is folded stands in a file beside the page: what goes there, and what the page keeps."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -21,7 +19,7 @@ def fold(inside: str, kind: str = "code", more: str = "") -> str:
     return f'<details class="{kind}"{more}><summary>Show code</summary>{inside}</details>'
 
 
-def test_a_long_fold_is_a_link_and_its_file_has_the_rest() -> None:
+def test_a_long_fold_is_a_link_and_its_file_has_the_rest():
     inside = (
         f'<p id="here">{LONG} <a href="#here">a</a> <a href="#there">b</a></p><span id="__span-0-1"></span>'
     )
@@ -40,7 +38,7 @@ def test_a_long_fold_is_a_link_and_its_file_has_the_rest() -> None:
     assert '<meta name="robots" content="noindex">' in text
 
 
-def test_what_is_open_short_or_asked_stays() -> None:
+def test_what_is_open_short_or_asked_stays():
     for kept in (
         fold(LONG, more=' open=""'),
         fold(LONG[:-1]),
@@ -52,7 +50,7 @@ def test_what_is_open_short_or_asked_stays() -> None:
         assert lightened(page(kept)) == (page(kept), {}), kept
 
 
-def test_folds_in_folds_go_together_and_those_in_an_open_one_alone() -> None:
+def test_folds_in_folds_go_together_and_those_in_an_open_one_alone():
     light, files = lightened(page(fold(f"<p>a</p>{fold(LONG)}")))
     assert light.count("<details") == 1
     assert files[FILE].count("<section") == 1
@@ -61,7 +59,7 @@ def test_folds_in_folds_go_together_and_those_in_an_open_one_alone() -> None:
     assert "<p>a</p>" in light
 
 
-def test_what_another_machine_shows_repeats_no_id() -> None:
+def test_what_another_machine_shows_repeats_no_id():
     shown, other = f'<p id="a">{LONG}1</p>', f'<p id="a">{LONG}2</p>'
     light, files = lightened(page(f"{fold(shown)}<template>{fold(other)}{fold(shown)}</template>"))
     assert light.count(FILE) == 3
@@ -70,7 +68,7 @@ def test_what_another_machine_shows_repeats_no_id() -> None:
     assert re.sub(r"<template.*?</template>", "", text, flags=re.S).count('id="a"') == 1
 
 
-def test_rows_of_the_first_lesson_stay_and_those_of_others_are_counted() -> None:
+def test_rows_of_the_first_lesson_stay_and_those_of_others_are_counted():
     def group(name: str, devices: str) -> str:
         rows = "".join(
             f'<tr id="{name}-{one}" data-lesson="{name} &amp; b" data-device="{one}"></tr>' for one in devices

@@ -1,7 +1,5 @@
 """Hostile texts in what a lesson shows, records and asks stay texts: nothing runs, even without a policy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -166,7 +164,7 @@ def page(hostile: Path, browser: Any) -> Iterator[Any]:
         assert opened.evaluate("window.ran") is None
 
 
-def test_nothing_that_a_lesson_shows_can_run(hostile: Path, page: Any) -> None:
+def test_nothing_that_a_lesson_shows_can_run(hostile, page):
     lesson = "lessons/part_1/lesson_01/"
     for path in ("", "glossary/", lesson):
         assert "<script>hacked" not in (hostile / path / "index.html").read_text(encoding="utf-8")
@@ -190,7 +188,7 @@ def test_nothing_that_a_lesson_shows_can_run(hostile: Path, page: Any) -> None:
     page.wait_for_timeout(700)  # what the search shows, if anything, is there
 
 
-def test_hostile_records_and_guesses_stay_texts(page: Any) -> None:
+def test_hostile_records_and_guesses_stay_texts(page):
     page.goto("lessons/part_1/lesson_02/")
     page.wait_for_load_state("networkidle")
     guess = page.locator(".tw-guess")

@@ -1,7 +1,5 @@
 """Compiling in the page: with the committed backend, in Node, programs are those of the installed clang."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
@@ -99,19 +97,19 @@ def in_page(
     return made
 
 
-def test_the_backend_is_the_one_that_was_compared() -> None:
+def test_the_backend_is_the_one_that_was_compared():
     assert hashlib.sha256(gzip.decompress((ROOT / BACKEND).read_bytes())).hexdigest() == HASH
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_the_same(example: Path, in_page: Callable[[Callable[[], Any]], Any]) -> None:
+def test_an_example_is_the_same(example, in_page):
     given = {"text": example.read_text(encoding="utf-8")}
     here = in_page(lambda: answer(given))
     assert here["offer"]
     assert here == answer(given)
 
 
-def test_a_whole_file_is_the_same(in_page: Callable[[Callable[[], Any]], Any]) -> None:
+def test_a_whole_file_is_the_same(in_page):
     for kernel in ("shapes::scale<3, float>", "shapes::halves"):
         given = {"text": WHOLE, "kernel": kernel}
         here = in_page(lambda given=given: answer(given))
@@ -119,7 +117,7 @@ def test_a_whole_file_is_the_same(in_page: Callable[[Callable[[], Any]], Any]) -
         assert here == answer(given)
 
 
-def test_faults_are_the_same(in_page: Callable[[Callable[[], Any]], Any]) -> None:
+def test_faults_are_the_same(in_page):
     here = in_page(lambda: answer({"text": WRONG}))
     assert [fault["line"] for fault in here["faults"]] == [2, 3]
     assert here == answer({"text": WRONG})
@@ -134,9 +132,7 @@ def test_faults_are_the_same(in_page: Callable[[Callable[[], Any]], Any]) -> Non
     packages=["ziglang"],
 )
 @pytest.mark.parametrize("lesson", [pytest.param(one, marks=pytest.mark.sweep(one)) for one in LESSONS])
-def test_a_lessons_kernels_are_the_same_programs(
-    lesson: str, in_page: Callable[[Callable[[], Any]], Any], record_property: Callable[[str, str], None]
-) -> None:
+def test_a_lessons_kernels_are_the_same_programs(lesson, in_page, record_property):
     [(_, path, kept)] = launches(COURSE, [ROOT / lesson])
 
     def programs() -> list[Any]:

@@ -98,7 +98,7 @@ def says(page: Any, words: str) -> None:
     page.wait_for_function("(words) => document.body.textContent.includes(words)", arg=words, timeout=SOON_MS)
 
 
-def test_an_edit_of_prose_appears_and_keeps_what_the_reader_set(page: Any, served: tuple[Path, str]) -> None:
+def test_an_edit_of_prose_appears_and_keeps_what_the_reader_set(page, served):
     project, _ = served
     page.evaluate("document.querySelector('[data-figure]').scrollIntoView()")
     page.wait_for_timeout(800)
@@ -128,9 +128,7 @@ def test_an_edit_of_prose_appears_and_keeps_what_the_reader_set(page: Any, serve
     assert page.evaluate(heading) == pytest.approx(before, abs=2)
 
 
-def test_what_stands_above_the_window_may_grow_without_moving_what_is_read(
-    page: Any, served: tuple[Path, str]
-) -> None:
+def test_what_stands_above_the_window_may_grow_without_moving_what_is_read(page, served):
     project, _ = served
     page.evaluate("document.querySelector('#section-2').scrollIntoView()")
     page.wait_for_timeout(300)
@@ -141,9 +139,7 @@ def test_what_stands_above_the_window_may_grow_without_moving_what_is_read(
     assert page.evaluate(heading) == pytest.approx(before, abs=2)
 
 
-def test_a_broken_lesson_is_shown_over_the_last_good_page_until_it_is_repaired(
-    page: Any, served: tuple[Path, str]
-) -> None:
+def test_a_broken_lesson_is_shown_over_the_last_good_page_until_it_is_repaired(page, served):
     project, url = served
     path = project / LESSON
     good = path.read_text(encoding="utf-8")
@@ -161,7 +157,7 @@ def test_a_broken_lesson_is_shown_over_the_last_good_page_until_it_is_repaired(
     assert page.get_by_role("alert").count() == 0
 
 
-def test_a_lesson_deleted_while_open_is_named_and_comes_back(page: Any, served: tuple[Path, str]) -> None:
+def test_a_lesson_deleted_while_open_is_named_and_comes_back(page, served):
     project, _ = served
     path = project / "lessons/part_1/lesson_03.py"
     content = path.read_bytes()
@@ -174,7 +170,7 @@ def test_a_lesson_deleted_while_open_is_named_and_comes_back(page: Any, served: 
     page.wait_for_function("!document.querySelector('#tilewise-problem')", timeout=SOON_MS)
 
 
-def test_a_broken_configuration_is_shown_and_survived(page: Any, served: tuple[Path, str]) -> None:
+def test_a_broken_configuration_is_shown_and_survived(page, served):
     project, _ = served
     edit(project / "mkdocs.yml", "theme:\n", "theme: [\n")
     page.get_by_role("alert").wait_for(timeout=SOON_MS)

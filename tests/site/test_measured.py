@@ -1,13 +1,9 @@
 """What the site says of measurements: typed numbers, stale records and missing reasons, with their line."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace
 from pathlib import Path
-
-from sites import Serving
 
 from tilewise.measurements.record import Record, Row, write_record
 
@@ -45,15 +41,15 @@ def append(project: Path, path: str, text: str) -> int:
     return before.rstrip("\n").count("\n") + 1
 
 
-def test_a_page_that_types_a_number_fails_with_its_line(serving: Serving) -> None:
+def test_a_page_that_types_a_number_fails_with_its_line(serving):
     (serving.project / "docs" / "speed.md").write_text("# Speed\n\nIt takes 3 ms.\n", encoding="utf-8")
     said = 'docs/speed.md:3: "3 ms" is a number about performance, typed by hand.'
     assert said in serving.show().problems["speed/"]
 
 
 def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict_builds_count(
-    serving: Serving,
-) -> None:
+    serving,
+):
     project = serving.project
     lines = append(project, LESSON, MEASURE)
     (project / "docs" / "measurements.md").write_text(PAGE, encoding="utf-8")

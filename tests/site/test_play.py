@@ -1,7 +1,5 @@
 """The Playground's compiler: whom it answers, what hostile texts learn, and when it stops."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading
@@ -83,7 +81,7 @@ def body(text: Any = KERNEL, **more: Any) -> bytes:
     return json.dumps({"text": text, **more}).encode()
 
 
-def test_a_page_of_its_own_gets_a_program(server: PlayServer) -> None:
+def test_a_page_of_its_own_gets_a_program(server):
     status, content, headers = ask(server, "POST", "/compile", own_headers(server), body())
     assert status == 200
     made = json.loads(content)
@@ -112,9 +110,7 @@ def test_a_page_of_its_own_gets_a_program(server: PlayServer) -> None:
         ({"Content-Length": str(MOST_BYTES + 1)}, 413),
     ],
 )
-def test_others_are_refused_before_anything_is_compiled(
-    server: PlayServer, changed: dict[str, str], status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_are_refused_before_anything_is_compiled(server, changed, status, monkeypatch):
     monkeypatch.setattr(server.compiler, "compile", lambda _: pytest.fail("compiled"))
     found, content, _ = ask(server, "POST", "/compile", own_headers(server) | changed, body())
     assert found == status
@@ -138,13 +134,13 @@ def test_others_are_refused_before_anything_is_compiled(
         body("x" * 200_001),
     ],
 )
-def test_bodies_that_are_no_text_are_refused(server: PlayServer, content: bytes) -> None:
+def test_bodies_that_are_no_text_are_refused(server, content):
     status, said, _ = ask(server, "POST", "/compile", own_headers(server), content)
     assert status == 400
     assert json.loads(said)["refused"]
 
 
-def test_only_its_own_files_are_served_and_to_this_machine_alone(server: PlayServer) -> None:
+def test_only_its_own_files_are_served_and_to_this_machine_alone(server):
     own = {"Host": f"127.0.0.1:{server.server_port}"}
     status, page, headers = ask(server, "GET", "/", own)
     assert status == 200
@@ -187,7 +183,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("start", HOSTILE)
-def test_a_text_cannot_read_a_file_of_the_machine(compiler: Compiler, secret: Path, start: str) -> None:
+def test_a_text_cannot_read_a_file_of_the_machine(compiler, secret, start):
     """Neither its text nor whether it is there: a file that is not there gets the same answer."""
     answers = []
     for path in (str(secret), str(secret.with_name("absent.h"))):
@@ -201,13 +197,13 @@ def test_a_text_cannot_read_a_file_of_the_machine(compiler: Compiler, secret: Pa
 
 
 @pytest.mark.parametrize("asked", ["__has_include", "__has_embed"])
-def test_a_text_cannot_learn_whether_a_file_is_there(compiler: Compiler, secret: Path, asked: str) -> None:
+def test_a_text_cannot_learn_whether_a_file_is_there(compiler, secret, asked):
     made = compiler.compile({"text": f'#if {asked}("{secret}")\n#error it is there\n#endif\n{KERNEL}'})
     assert made is not None
     assert made["faults"] == []
 
 
-def test_inline_ptx_reads_no_file(compiler: Compiler, secret: Path) -> None:
+def test_inline_ptx_reads_no_file(compiler, secret):
     text = f'__global__ void k(int* a) {{ asm volatile(".incbin \\"{secret}\\";"); a[0] = 1; }}'
     made = compiler.compile({"text": text})
     assert made is not None
@@ -215,7 +211,7 @@ def test_inline_ptx_reads_no_file(compiler: Compiler, secret: Path) -> None:
     assert SECRET not in json.dumps(made)
 
 
-def test_own_headers_are_found(compiler: Compiler) -> None:
+def test_own_headers_are_found(compiler):
     text = '#include <cuda_fp16.h>\n#include "hopper.cuh"\n' + KERNEL.replace("float", "__half")
     made = compiler.compile({"text": text})
     assert made is not None
@@ -232,9 +228,7 @@ def test_own_headers_are_found(compiler: Compiler) -> None:
         "#define A B B B B B B B B\n#define B C C C C C C C C\n#include __FILE__\n",
     ],
 )
-def test_a_text_that_breaks_the_compiler_is_refused_and_the_next_compiles(
-    compiler: Compiler, start: str
-) -> None:
+def test_a_text_that_breaks_the_compiler_is_refused_and_the_next_compiles(compiler, start):
     made = compiler.compile({"text": start + KERNEL})
     assert made is not None
     assert made["faults"]
@@ -243,7 +237,7 @@ def test_a_text_that_breaks_the_compiler_is_refused_and_the_next_compiles(
     assert after["faults"] == []
 
 
-def test_a_text_that_compiles_for_ever_is_stopped() -> None:
+def test_a_text_that_compiles_for_ever_is_stopped():
     endless = "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; i++) s += i * s; return s; }\n"
     endless += "__device__ char big[3000000000] = {1};\n__device__ long held = f(1L << 40);\n"
     hurried = Compiler(time_limit_s=1.5)
@@ -256,7 +250,7 @@ def test_a_text_that_compiles_for_ever_is_stopped() -> None:
         hurried.close()
 
 
-def test_other_machines_are_not_answered() -> None:
+def test_other_machines_are_not_answered():
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
     assert not is_loopback("0.0.0.0")
@@ -277,7 +271,7 @@ def test_other_machines_are_not_answered() -> None:
     assert requests.refusal("GET", headers, "127.0.0.1") == (405, "Only POST is answered here.")
 
 
-def test_what_is_proposed_fits_the_signature() -> None:
+def test_what_is_proposed_fits_the_signature():
     text = """\
 struct Pair { int first; float second; };
 __constant__ float weights[4];
@@ -311,7 +305,7 @@ __global__ void row(float* a, int n) { if (threadIdx.x < n) a[threadIdx.x] = 1; 
     assert (row["block.x"], row["n"]) == ("256", "256")  # one block, as it never reads blockIdx
 
 
-def test_faults_have_the_lines_of_the_text() -> None:
+def test_faults_have_the_lines_of_the_text():
     faults = compiled("\n\n" + KERNEL.replace("= n", "= m") + "int x = y;\n")["faults"]
     assert [(one["line"], one["message"]) for one in faults] == [
         (3, "Use of undeclared identifier 'm'."),
@@ -341,7 +335,7 @@ __global__ void k(float* a, int n) {
         "static ",
     ],
 )
-def test_a_kernel_is_the_same_however_it_is_written(start: str) -> None:
+def test_a_kernel_is_the_same_however_it_is_written(start):
     """A text of kernels alone takes a shorter way than one that clang has to take apart."""
     wanted, found = (compiled(text)["offer"]["kernels"][0]["program"] for text in (ALIKE, start + ALIKE))
     moved = start.count("\n")
@@ -351,7 +345,7 @@ def test_a_kernel_is_the_same_however_it_is_written(start: str) -> None:
     assert found["parameters"] == wanted["parameters"]
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_is_wrong(tmp_path, capsys):
     assert main(["play", str(tmp_path / "none.cu"), "--no-browser"]) == 1
     assert "there is no such file." in capsys.readouterr().err
     (tmp_path / "long.cu").write_text("//" + "x" * 200_000, encoding="utf-8")

@@ -1,7 +1,5 @@
 """What a published site has and ``mkdocs serve`` leaves out: policy, one stylesheet, previews, licences."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -60,7 +58,7 @@ def pages(site: Path) -> dict[str, str]:
     return {name: text for name, text in found.items() if not name.endswith(FILE)}
 
 
-def test_every_page_is_described_and_addressed(published: Path) -> None:
+def test_every_page_is_described_and_addressed(published):
     for name, text in pages(published).items():
         if name == "404.html":
             assert '<meta name="robots" content="noindex">' in text
@@ -77,7 +75,7 @@ def test_every_page_is_described_and_addressed(published: Path) -> None:
     assert listed == made
 
 
-def test_a_page_has_one_stylesheet_that_keeps_what_the_page_uses(published: Path) -> None:
+def test_a_page_has_one_stylesheet_that_keeps_what_the_page_uses(published):
     for name, text in pages(published).items():
         (sheet,) = re.findall(r'<link rel="stylesheet" href="([^"]+)">', text)
         start = published if sheet.startswith("/") else (published / name).parent
@@ -96,7 +94,7 @@ def test_a_page_has_one_stylesheet_that_keeps_what_the_page_uses(published: Path
     assert all((published / "assets/tilewise" / font).is_file() for font in fonts), fonts
 
 
-def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_path: Path) -> None:
+def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_path):
     data = '<script type="application/json">"<table></table>"</script>'
     (tmp_path / "a.css").write_text("a{}")
     link = '<link rel="stylesheet" href="a.css">'
@@ -114,7 +112,7 @@ def test_plain_tables_stand_in_the_box_that_the_themes_script_would_make(tmp_pat
     assert text.endswith(f'{data}{"".join(plain)}<table class="b"></table>')
 
 
-def test_listings_and_many_rows_say_how_long_they_are(tmp_path: Path) -> None:
+def test_listings_and_many_rows_say_how_long_they_are(tmp_path):
     (tmp_path / "a.css").write_text("a{}")
     listing = "<pre><span></span><code><span>a\n</span><span>b\n</span></code></pre>"
     rows = "<tr></tr>" * 300
@@ -129,13 +127,13 @@ def test_listings_and_many_rows_say_how_long_they_are(tmp_path: Path) -> None:
     assert "--tw-rows:1" not in text
 
 
-def test_the_404_page_works_from_any_depth(published: Path) -> None:
+def test_the_404_page_works_from_any_depth(published):
     addresses = re.findall(r'(?:href|src)="([^"#]+)"', pages(published)["404.html"])
     assert addresses
     assert all(address.startswith(("/kernels/", "https://", "data:")) for address in addresses), addresses
 
 
-def test_notebooks_name_the_revision_that_is_checked_out(published: Path) -> None:
+def test_notebooks_name_the_revision_that_is_checked_out(published):
     notebook = next(published.rglob("*.ipynb")).read_text(encoding="utf-8")
     assert f"git clone --quiet --filter=blob:none {REPOSITORY} tilewise" in notebook
     assert "checkout --quiet v1" in notebook

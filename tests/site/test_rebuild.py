@@ -1,13 +1,11 @@
 """After any edit, what is served is what a server that starts from nothing shows, messages included."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 
 import synthetic
-from sites import Serving, Shown, cold, edit
+from sites import Shown, cold, edit
 
 FIRST, SECOND, LAST = (f"lessons/part_1/lesson_{number:02}.py" for number in (1, 2, 4))
 BROKEN = ("broken", "syntax")
@@ -120,9 +118,7 @@ def differences(kept: Shown, fresh: Shown) -> list[str]:
     return found
 
 
-def test_edits_leave_what_a_server_that_starts_from_nothing_shows(
-    serving: Serving, project: Path, tmp_path: Path, web_cache: Path
-) -> None:
+def test_edits_leave_what_a_server_that_starts_from_nothing_shows(serving, project, tmp_path, web_cache):
     editor = Editor(project)
     first = serving.show()
     assert (first.problems, first.warnings, first.logged) == ({}, [], [])
@@ -144,5 +140,5 @@ def test_edits_leave_what_a_server_that_starts_from_nothing_shows(
         assert differences(kept, fresh) == [], name
 
 
-def test_without_a_change_everything_stays_as_it_is(serving: Serving) -> None:
+def test_without_a_change_everything_stays_as_it_is(serving):
     assert serving.show() == serving.show()

@@ -1,7 +1,5 @@
 """Which rows of the records a run of the tests looks at."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 Counts of both are read from the committed records; a sample of the specimens is simulated again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -55,7 +53,7 @@ def record(counts: DeviceRecord[Counted]) -> Comparison:
     return load_comparison(PROJECT, file_name(counts.device))
 
 
-def test_the_record_of_the_comparison_is_current(record: Comparison, counts: DeviceRecord[Counted]) -> None:
+def test_the_record_of_the_comparison_is_current(record, counts):
     assert stale(record, counts, groups()) == [], "make records"
 
 
@@ -69,7 +67,7 @@ def differing(record: Comparison, counts: DeviceRecord[Counted], names: set[str]
     return [row.name for row, other in zip(rows, again, strict=True) if row != other]
 
 
-def test_a_sample_is_simulated_as_it_is_recorded(record: Comparison, counts: DeviceRecord[Counted]) -> None:
+def test_a_sample_is_simulated_as_it_is_recorded(record, counts):
     names = {row.name for row in record.rows}
     picked = {*sample(names, SAMPLED), *(names & {*KNOWN, *REWRITTEN})}
     assert differing(record, counts, picked) == [], "make records"
@@ -87,7 +85,7 @@ def own_text() -> str:
     return (PROJECT / FOLDER / file_name(RECORDS[0].device)).read_text(encoding="utf-8")
 
 
-def test_what_has_changed_since_the_record_was_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_changed_since_the_record_was_made_is_said(monkeypatch):
     own = OWN["Global memory"]
     counts = replace(RECORDS[0], rows=tuple(map(_row, (one.name for one in own))))
     rows = load_comparison(PROJECT).groups["Global memory"]
@@ -106,14 +104,14 @@ def test_what_has_changed_since_the_record_was_made_is_said(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("spoilt", ["", "{", '{"schema": 1}', '{"schema": 1, "kind": "resources"}'])
-def test_a_malformed_record_is_one_error_with_the_repair(tmp_path: Path, spoilt: str) -> None:
+def test_a_malformed_record_is_one_error_with_the_repair(tmp_path, spoilt):
     text = own_text()
     copy_of_record(tmp_path, spoilt or text[: len(text) // 2])
     with pytest.raises(LessonError, match=r"the record cannot be read: .*\. Run make records\.$"):
         load_comparison(tmp_path)
 
 
-def test_only_kernels_of_lessons_wait_for_their_counters(record: Comparison) -> None:
+def test_only_kernels_of_lessons_wait_for_their_counters(record):
     """A lesson may be newer than the record; our own specimens are counted as they are now."""
     waits = {*record.waiting(UNCOUNTED), *record.waiting(CHANGED)}
     assert waits <= record.keys(LESSONS).keys()
@@ -122,7 +120,7 @@ def test_only_kernels_of_lessons_wait_for_their_counters(record: Comparison) -> 
     assert len(record.rows) >= 150
 
 
-def test_every_residual_is_known_and_every_known_one_occurs(record: Comparison) -> None:
+def test_every_residual_is_known_and_every_known_one_occurs(record):
     found = {
         (row.name, name): pair.residual
         for row in record.rows
@@ -138,7 +136,7 @@ def test_every_residual_is_known_and_every_known_one_occurs(record: Comparison) 
     assert all(pair.why for row in record.rows for pair in row.counts.values() if pair.residual)
 
 
-def test_outputs_are_equal_bit_for_bit_or_within_their_bound(record: Comparison) -> None:
+def test_outputs_are_equal_bit_for_bit_or_within_their_bound(record):
     for row in record.rows:
         for name, distance in row.outputs.items():
             assert distance.allowed, f"{row.name}: {name} is off by {distance.largest}"
@@ -151,7 +149,7 @@ def test_outputs_are_equal_bit_for_bit_or_within_their_bound(record: Comparison)
     assert len(bound) * 20 < len(record.rows), f"too many specimens have a bound: {bound}"
 
 
-def test_only_the_exact_difference_that_is_known_is_explained(counts: DeviceRecord[Counted]) -> None:
+def test_only_the_exact_difference_that_is_known_is_explained(counts):
     name = "shared neighbours"
     assert KNOWN[name]["shared load requests"] == (-16, MERGED)
 
@@ -168,7 +166,7 @@ def _row(name: str) -> Counted:
     return next(row for row in RECORDS[0].rows if row.name == name)
 
 
-def test_other_bits_are_allowed_only_where_the_rewritten_source_leaves_the_hardwares() -> None:
+def test_other_bits_are_allowed_only_where_the_rewritten_source_leaves_the_hardwares():
     name = "machine/warps: many_ways, blocks of 256"
     specimen = as_counted(specimens()[name], _row(name).key)
     distance = simulate(specimen, _row(name)).outputs["end"]
@@ -177,7 +175,7 @@ def test_other_bits_are_allowed_only_where_the_rewritten_source_leaves_the_hardw
     assert not simulate(specimen, other).outputs["end"].allowed
 
 
-def test_what_has_no_row_of_today_is_named_and_not_compared() -> None:
+def test_what_has_no_row_of_today_is_named_and_not_compared():
     """Counters of one specimen as it is, of an older one, of no third one, and of a stranger."""
     names = [f"strided by {by}" for by in (1, 2, 3)]
     same, older, newer = map(_row, names)
@@ -192,7 +190,7 @@ def test_what_has_no_row_of_today_is_named_and_not_compared() -> None:
     assert record.gone == ("gone",)
 
 
-def test_a_kernel_or_a_launch_that_changes_has_another_key() -> None:
+def test_a_kernel_or_a_launch_that_changes_has_another_key():
     launch = specimens()["8-byte copy"].launch
     kernel = launch.kernel
     texts = Kernel(kernel.source.replace("blockIdx.x", "(blockIdx.x + 0)"), kernel.name, kernel.defines)

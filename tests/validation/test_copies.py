@@ -1,7 +1,5 @@
 """Bulk copies and wgmma: what the simulator counts of the lessons' kernels, beside a GPU's counters."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest
@@ -23,7 +21,7 @@ def current() -> dict[tuple[str, str], Specimen]:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.device)
-def test_copies_and_wgmma_are_counted_as_the_hardware_counts_them(record) -> None:
+def test_copies_and_wgmma_are_counted_as_the_hardware_counts_them(record):
     rows = {row.name: row for row in record.rows if (row.name, row.key) in current()}
     assert len(rows) >= 60, "most kernels have changed since: count them again on a GPU"
     seen: set[str] = set()

@@ -1,7 +1,5 @@
 """The reasons given for differences, where they can be computed: each gives the hardware's numbers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache
@@ -31,7 +29,7 @@ def specimens() -> dict[str, Specimen]:
 
 
 @pytest.mark.parametrize("name", ["histogram", "sums of four", "or of three", "add each", "swap each"])
-def test_the_hardware_counts_a_sector_once_for_each_turn_on_its_most_wanted_word(name: str) -> None:
+def test_the_hardware_counts_a_sector_once_for_each_turn_on_its_most_wanted_word(name):
     accesses = specimens()[name].launch.simulate(trace=Trace()).accesses
     requests: dict[tuple[int, int, int], list[int]] = {}
     for step, block, warp, kind, address in zip(
@@ -79,7 +77,7 @@ def _sectors(places: list[int]) -> int:
     return len({4 * place // 32 for place in places})
 
 
-def test_a_ragged_loop_is_unrolled_by_the_hardwares_compiler() -> None:
+def test_a_ragged_loop_is_unrolled_by_the_hardwares_compiler():
     specimen = specimens()["ragged rows"]
     start = np.asarray(specimen.launch.case.values["start"]).tolist()
     rows = len(start) - 1
@@ -123,7 +121,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_merged_by_hand_the_shared_loads_are_the_hardwares(name: str) -> None:
+def test_merged_by_hand_the_shared_loads_are_the_hardwares(name):
     """The same kernel, with the loads that the hardware's compiler merges merged in the source."""
     launch = specimens()[name].launch
     source = launch.kernel.source
@@ -149,7 +147,7 @@ IN_REGISTERS = [
 SPILLS = [name for name, known in KNOWN.items() if known.get("local requests", (0, None))[1] is SPILLED]
 
 
-def test_merged_by_hand_the_shared_stores_are_the_hardwares() -> None:
+def test_merged_by_hand_the_shared_stores_are_the_hardwares():
     name = "machine/chip_carveout: chase_shared with LINES=1024, blocks of 1"
     launch = as_counted(specimens()[name], KEYS.get(name)).launch
     narrow = """for (unsigned line = 0; line < LINES; ++line)
@@ -174,7 +172,7 @@ def test_merged_by_hand_the_shared_stores_are_the_hardwares() -> None:
 
 @pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 @pytest.mark.parametrize("name", SPILLS)
-def test_spilled_words_are_loaded_in_each_turn_of_the_loop(name: str) -> None:
+def test_spilled_words_are_loaded_in_each_turn_of_the_loop(name):
     launch = as_counted(specimens()[name], KEYS.get(name)).launch
     taken = examine(launch.kernel).taken["sm_90"]
     spilled = taken.spill_load_bytes // 4
@@ -187,7 +185,7 @@ def test_spilled_words_are_loaded_in_each_turn_of_the_loop(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IN_REGISTERS)
-def test_with_its_loops_unrolled_a_small_array_is_in_registers(name: str) -> None:
+def test_with_its_loops_unrolled_a_small_array_is_in_registers(name):
     launch = specimens()[name].launch
     short = re.compile(r"^( *)(for \(int i = 0; i < [24];)", re.MULTILINE)
     source, many = short.subn(r'\1_Pragma("unroll") \2', launch.kernel.source)
@@ -202,7 +200,7 @@ def test_with_its_loops_unrolled_a_small_array_is_in_registers(name: str) -> Non
         assert getattr(ours, space) == getattr(theirs, space)
 
 
-def test_a_copy_that_goes_through_a_register_is_counted_as_the_simulator_counts_it() -> None:
+def test_a_copy_that_goes_through_a_register_is_counted_as_the_simulator_counts_it():
     """The reads are the hardware's; the writes are those of the loop that stores what it loaded."""
     launch = specimens()["cp.async ca of 4 bytes"].launch
     source = launch.kernel.source

@@ -1,12 +1,7 @@
 """The course's kernels come under the comparison by being launched in a lesson, and by nothing else."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
-from tests.conftest import Project
 from tilewise.kernel.kernel import Kernel
 from validation.collection import COURSE, load_specimens, save_specimens, specimens
 from validation.specimen import inexact
@@ -37,7 +32,7 @@ expect_hazard(WRONG.on(lines(40, 32)), "out of bounds")
 '''
 
 
-def test_every_kernel_that_a_lesson_launches_rightly_is_a_specimen(project: Project) -> None:
+def test_every_kernel_that_a_lesson_launches_rightly_is_a_specimen(project):
     project.lesson(LESSON)
     found = specimens(project.root / "lessons")
     assert [(one.name, one.launch.case.values["n"]) for one in found] == [
@@ -49,7 +44,7 @@ def test_every_kernel_that_a_lesson_launches_rightly_is_a_specimen(project: Proj
     assert all(one.exact and one.launch.kernel.origin == ("lessons/part/one.py", 10) for one in found)
 
 
-def test_specimens_come_back_from_a_file(tmp_path: Path) -> None:
+def test_specimens_come_back_from_a_file(tmp_path):
     file = tmp_path / "list.json"
     some = [one for one in specimens(COURSE) if one.name.startswith(("machine/warps", "memory/precision"))]
     save_specimens(some, file)
@@ -72,7 +67,7 @@ def test_specimens_come_back_from_a_file(tmp_path: Path) -> None:
         ("atomicExch(y, x[i]);", False),
     ],
 )
-def test_what_need_not_give_the_same_bits(line: str, expected: bool) -> None:
+def test_what_need_not_give_the_same_bits(line, expected):
     kernel = Kernel(
         f'extern "C" __global__ void k(const float* x, float* y) {{ int i = threadIdx.x; {line} }}\n'
     )

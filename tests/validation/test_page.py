@@ -1,7 +1,5 @@
 """The parts of the pages "What the simulator counts" and "What the kernels take"."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -20,14 +18,14 @@ DOCS = PROJECT / "docs"
 PAGE = DOCS / "what-the-simulator-counts.md"
 
 
-def test_the_pages_use_every_part_and_no_other() -> None:
+def test_the_pages_use_every_part_and_no_other():
     text = PAGE.read_text(encoding="utf-8") + (DOCS / "what-the-kernels-take.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", text)) == {*page.FRAGMENTS, *page.PLAIN}
     nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     assert "what-the-kernels-take.md" in nav and PAGE.name in nav
 
 
-def test_the_course_fills_the_parts_in() -> None:
+def test_the_course_fills_the_parts_in():
     view = CourseView(Course.of([]), {}, {}, DOCS.parent / "lessons", ())
     text = "Of {{ hardware.counts }} counts, {{ hardware.equal }} are equal.\n\n{{ hardware.differences }}\n"
     filled = view.fill(text, "docs/page.md", text)
@@ -56,7 +54,7 @@ def _against(rows: list[Counted]) -> Comparison:
     return assemble({GROUP: group}, counts, "")
 
 
-def test_what_is_not_compared_is_named() -> None:
+def test_what_is_not_compared_is_named():
     names = list(RECORD.keys(GROUP))
     first, second, *others = [row for row in COUNTS.rows if row.name in names]
     whole, part = _against([first, second, *others]), _against([replace(second, key=""), *others])
@@ -71,7 +69,7 @@ def test_what_is_not_compared_is_named() -> None:
         assert f">{name}<" not in page.FRAGMENTS["table"](part)
 
 
-def test_a_difference_without_a_reason_stands_as_not_explained() -> None:
+def test_a_difference_without_a_reason_stands_as_not_explained():
     (row,) = [row for row in RECORD.groups[GROUP] if row.name == "strided by 3"]
     pair = row.counts["global load sectors"]
     wrong = replace(row, counts={"global load sectors": replace(pair, counted=pair.counted + 1)})

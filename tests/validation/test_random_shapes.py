@@ -1,7 +1,5 @@
 """The record of random shapes is of the shapes that its seed draws, and the page shows all, worst first."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,11 +1,8 @@
 """The file of counters, and the way from Nsight Compute's table to it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +21,13 @@ PROVENANCE = {"device": "NVIDIA H100 80GB HBM3", "date": "2026-11-21"}
 RECORD = DeviceRecord("counts", PROVENANCE, (ROW,), dict(METRICS))
 
 
-def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_record_comes_back_as_it_was_written(tmp_path):
     path = records.write(RECORD, tmp_path / FOLDER / "counters")
     assert path.name == "nvidia-h100-80gb-hbm3.json"
     assert records.counters(tmp_path) == (RECORD,)
 
 
-def test_an_edited_or_broken_record_is_an_error(tmp_path: Path) -> None:
+def test_an_edited_or_broken_record_is_an_error(tmp_path):
     path = records.write(RECORD, tmp_path / FOLDER / "counters")
     text = path.read_text(encoding="utf-8")
     for spoilt, message in (
@@ -50,7 +47,7 @@ def _launches(names: list[str]) -> list[tuple[str, dict[str, float]]]:
     return parse_counters(text, {"instructions": "smsp__inst_executed.sum"})
 
 
-def test_the_tools_table_is_matched_with_what_was_launched() -> None:
+def test_the_tools_table_is_matched_with_what_was_launched():
     specimens = collect()[:2]
     told: dict[str, Any] = {
         "provenance": {"device": "a device"},
@@ -64,7 +61,7 @@ def test_the_tools_table_is_matched_with_what_was_launched() -> None:
         matched(told, _launches(names[:1]), METRICS, specimens)
 
 
-def test_recording_without_a_gpu_says_what_is_missing() -> None:
+def test_recording_without_a_gpu_says_what_is_missing():
     if gpu_fault() is None:
         pytest.skip("there is a GPU")
     done = subprocess.run(
@@ -74,6 +71,6 @@ def test_recording_without_a_gpu_says_what_is_missing() -> None:
     assert done.stderr.startswith("No counters can be taken here.")
 
 
-def test_no_two_specimens_share_a_name_or_a_key() -> None:
+def test_no_two_specimens_share_a_name_or_a_key():
     specimens = collect()
     assert len({one.key for one in specimens}) == len({one.name for one in specimens}) == len(specimens)

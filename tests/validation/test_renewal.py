@@ -1,9 +1,6 @@
 """`make records`: what it computes again, what it leaves behind, and that it comes to the same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,7 +79,7 @@ def texts(course: Project) -> dict[str, str]:
 
 
 @nvrtc
-def test_only_what_has_changed_is_computed_again(course: Project) -> None:
+def test_only_what_has_changed_is_computed_again(course):
     renewed(course)
     assert Here.tasks == {"Running lessons": 1, "Compiling kernels": 2, "Simulating kernels": 3}
     before = texts(course)
@@ -102,7 +99,7 @@ def test_only_what_has_changed_is_computed_again(course: Project) -> None:
 
 
 @nvrtc
-def test_a_declaration_that_changes_is_taken_over_without_the_compiler(course: Project) -> None:
+def test_a_declaration_that_changes_is_taken_over_without_the_compiler(course):
     renewed(course)
     course.lesson(LESSON.replace("int n) {", "int n) {  // spills: to show it"))
     renewed(course)
@@ -112,7 +109,7 @@ def test_a_declaration_that_changes_is_taken_over_without_the_compiler(course: P
 
 
 @nvrtc
-def test_what_fails_is_said_and_the_rest_is_recorded(course: Project) -> None:
+def test_what_fails_is_said_and_the_rest_is_recorded(course):
     course.lesson(LESSON + "Kernel('extern \"C\" __global__ void wrong(int* x) { x[0] = missing; }')\n")
     (failure,) = renewed(course)
     assert failure.startswith("lessons/part/one.py:17: ") and "missing" in failure
@@ -120,7 +117,7 @@ def test_what_fails_is_said_and_the_rest_is_recorded(course: Project) -> None:
 
 
 @nvrtc
-def test_a_lesson_that_fails_stops_before_anything_is_written(course: Project) -> None:
+def test_a_lesson_that_fails_stops_before_anything_is_written(course):
     course.lesson(LESSON + "raise ValueError('no')\n")
     (failure,) = renewed(course)
     assert failure.startswith("lessons/part/one.py:17: ")
@@ -129,7 +126,7 @@ def test_a_lesson_that_fails_stops_before_anything_is_written(course: Project) -
 
 @nvrtc
 @pytest.mark.whole
-def test_every_record_is_what_it_would_be_if_it_were_made_today(tmp_path: Path) -> None:
+def test_every_record_is_what_it_would_be_if_it_were_made_today(tmp_path):
     (tmp_path / "lessons").symlink_to(PROJECT / "lessons")
     renew(print, tmp_path)
     for name in ("resources.json", COMPARISON):

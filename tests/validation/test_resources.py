@@ -1,7 +1,5 @@
 """What NVRTC reports for the kernels of the course: the record, when it is current, and its page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +66,7 @@ def differing(record: ResourceRecord, kernels: Mapping[str, Kernel]) -> list[str
     return [rows[key].title for key, kernel in kernels.items() if examine(kernel) != rows[key]]
 
 
-def test_the_record_has_every_kernel_of_the_lessons_as_it_is_now() -> None:
+def test_the_record_has_every_kernel_of_the_lessons_as_it_is_now():
     made = {
         lesson: [{**vars(one), "line": one.origin[1]} for one in kernels]
         for lesson, kernels in of_course().items()
@@ -78,7 +76,7 @@ def test_the_record_has_every_kernel_of_the_lessons_as_it_is_now() -> None:
 
 
 @nvrtc
-def test_the_record_is_what_the_compiler_reports_for_a_sample() -> None:
+def test_the_record_is_what_the_compiler_reports_for_a_sample():
     record = load_resources(PROJECT)
     assert record.nvrtc == compile_gate.nvrtc_version(), "the compiler has another version: make records"
     kernels = by_key([one for made in of_course().values() for one in made])
@@ -87,7 +85,7 @@ def test_the_record_is_what_the_compiler_reports_for_a_sample() -> None:
 
 
 @nvrtc
-def test_specimens_compile_for_what_has_their_instructions() -> None:
+def test_specimens_compile_for_what_has_their_instructions():
     titles = ("Arithmetic", "Warps and asynchronous copies", "Tensor cores")
     kernels = by_key([one.launch.kernel for title in titles for one in OWN[title]])
     stores = [key for key, kernel in kernels.items() if kernel.name == "store_matrices"]
@@ -99,7 +97,7 @@ def test_specimens_compile_for_what_has_their_instructions() -> None:
 
 
 @nvrtc
-def test_a_spill_must_be_declared_and_a_declared_one_must_be() -> None:
+def test_a_spill_must_be_declared_and_a_declared_one_must_be():
     message, repair = spill_fault(examine(Kernel(SPILLING, options=LEAN))) or ("", "")
     assert 'kernel "spilling" spills registers on sm_75, sm_80' in message and "// spills: why" in repair
     assert spill_fault(examine(Kernel(DECLARED, options=LEAN))) is None
@@ -107,7 +105,7 @@ def test_a_spill_must_be_declared_and_a_declared_one_must_be() -> None:
     assert message == 'kernel "spilling" declares "// spills: that is the point" and spills nothing.'
 
 
-def test_a_declared_spill_holds_for_all_sizes_of_a_text_but_not_for_another_kernel(course: Project) -> None:
+def test_a_declared_spill_holds_for_all_sizes_of_a_text_but_not_for_another_kernel(course):
     first, _ = load_resources(course.root).lessons["part/one"]
     spilled = {"sm_80": replace(first.taken["sm_80"], spill_load_bytes=8)}
     large = replace(first, title="f with N=9", spills="why", taken=spilled)
@@ -119,7 +117,7 @@ def test_a_declared_spill_holds_for_all_sizes_of_a_text_but_not_for_another_kern
     assert 'kernel "f with N=9" spills registers on sm_80' in message
 
 
-def test_the_key_is_of_what_the_compiler_is_given() -> None:
+def test_the_key_is_of_what_the_compiler_is_given():
     def key(source: str = SPILLING, options: Sequence[str] = (), **defines: int) -> str:
         return kernel_key(source, "spilling", defines, options)
 
@@ -178,14 +176,14 @@ def faults_of(course: Project) -> list[str]:
     return [str(fault) for fault in kernel_faults(course.root / "lessons", made)]
 
 
-def test_a_record_that_is_current_has_no_fault(course: Project) -> None:
+def test_a_record_that_is_current_has_no_fault(course):
     assert faults_of(course) == []
     course.lesson(LESSON.replace("# %%\n", "# %% [markdown]\n# A sentence.\n\n# %%\n"))
     course.lesson(LESSON.replace("x[threadIdx.x] *=", "/* in place */ x[threadIdx.x]  *="))
     assert faults_of(course) == []
 
 
-def test_a_changed_kernel_is_named_with_its_line_and_the_repair(course: Project) -> None:
+def test_a_changed_kernel_is_named_with_its_line_and_the_repair(course):
     course.lesson(LESSON.replace('"BY": 2', '"BY": 3').replace("x[0] = 1", "x[0] = 2"))
     assert faults_of(course) == [
         'lessons/part/one.py:9: the record of compiled kernels is older than "scale with BY=3" (line 9) and '
@@ -193,7 +191,7 @@ def test_a_changed_kernel_is_named_with_its_line_and_the_repair(course: Project)
     ]
 
 
-def test_a_lesson_that_is_new_or_gone_is_named(course: Project) -> None:
+def test_a_lesson_that_is_new_or_gone_is_named(course):
     course.lesson(LESSON + 'for n in (5, 6, 7): Kernel(SCALE.source, defines={"BY": n})\n', "part/two")
     (fault,) = faults_of(course)
     assert fault.startswith(
@@ -207,7 +205,7 @@ def test_a_lesson_that_is_new_or_gone_is_named(course: Project) -> None:
     )
 
 
-def test_an_undeclared_spill_is_a_fault_at_the_kernels_line(course: Project) -> None:
+def test_an_undeclared_spill_is_a_fault_at_the_kernels_line(course):
     first, second = load_resources(course.root).lessons["part/one"]
     spilled = {"sm_80": replace(first.taken["sm_80"], spill_load_bytes=8)}
     save_resources(ResourceRecord("13.5", {"part/one": (replace(first, taken=spilled), second)}), course.root)
@@ -217,9 +215,7 @@ def test_an_undeclared_spill_is_a_fault_at_the_kernels_line(course: Project) -> 
     )
 
 
-def test_a_build_warns_and_the_check_fails(
-    course: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_build_warns_and_the_check_fails(course, monkeypatch, capsys):
     course.lesson(LESSON.replace('"BY": 2', '"BY": 3') + WHOLE)
     said = 'lessons/part/one.py:9: the record of compiled kernels is older than "scale with BY=3" (line 9).'
     cache = course.root / ".cache"
@@ -245,7 +241,7 @@ def test_a_build_warns_and_the_check_fails(
         lambda text: text.replace("[16, ", "["),
     ],
 )
-def test_a_malformed_record_is_one_error_with_the_repair(course: Project, spoil: Any) -> None:
+def test_a_malformed_record_is_one_error_with_the_repair(course, spoil):
     text = file_of(course).read_text(encoding="utf-8")
     assert spoil(text) != text
     file_of(course).write_text(spoil(text), encoding="utf-8")

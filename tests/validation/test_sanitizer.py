@@ -1,7 +1,5 @@
 """What compute-sanitizer said of the lessons' kernels: how it is asked, kept and shown."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence
@@ -39,7 +37,7 @@ PROVENANCE = {
 }
 
 
-def test_only_a_specimen_with_a_finding_is_given_it() -> None:
+def test_only_a_specimen_with_a_finding_is_given_it():
     asked = []
 
     def look(tool: str, found: Sequence[Specimen]) -> str:
@@ -62,9 +60,7 @@ def test_only_a_specimen_with_a_finding_is_given_it() -> None:
         (FOUND, "", f"ended with {FOUND}: "),
     ],
 )
-def test_every_end_but_a_quiet_one_is_a_finding(
-    monkeypatch: pytest.MonkeyPatch, status: int, stdout: str, said: str
-) -> None:
+def test_every_end_but_a_quiet_one_is_a_finding(monkeypatch, status, stdout, said):
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> SimpleNamespace:
@@ -78,7 +74,7 @@ def test_every_end_but_a_quiet_one_is_a_finding(
     assert commands[0][-3:] == ["--child", "1", "2"]
 
 
-def test_kernels_that_do_not_run_at_all_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_do_not_run_at_all_are_an_error(monkeypatch):
     monkeypatch.setattr(sanitizer, "_looking", lambda *_: lambda tool, found: "" if tool else "ended with 1")
     with pytest.raises(LessonError, match="ended with 1"):
         examine("compute-sanitizer", FIVE, Path("listed.json"))
@@ -88,7 +84,7 @@ def recorded(*rows: Finding, **provenance: str) -> DeviceRecord[Finding]:
     return DeviceRecord("sanitizer", PROVENANCE | provenance, rows)
 
 
-def test_a_record_comes_back_and_an_edited_one_does_not(tmp_path: Path) -> None:
+def test_a_record_comes_back_and_an_edited_one_does_not(tmp_path):
     record = recorded(Finding("one", "k" * 64, NOTHING))
     path = write(record, tmp_path / FOLDER / "sanitizer")
     assert findings(tmp_path) == (record,)
@@ -97,15 +93,13 @@ def test_a_record_comes_back_and_an_edited_one_does_not(tmp_path: Path) -> None:
         findings(tmp_path)
 
 
-def test_clean_is_what_all_four_tools_looked_at() -> None:
+def test_clean_is_what_all_four_tools_looked_at():
     assert clean(Finding("one", "k", NOTHING))
     assert not clean(Finding("one", "k", NOTHING | {"racecheck": "a race"}))
     assert not clean(Finding("one", "k", {"memcheck": ""}))
 
 
-def test_the_page_counts_findings_and_kernels_that_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_counts_findings_and_kernels_that_changed(tmp_path, monkeypatch):
     keys = {f"part/one: scale with BY={by}": f"key {by}" for by in (2, 3, 4)}
     first, second, third = keys
     rows = tuple(Row(name, key) for name, key in keys.items())
@@ -122,7 +116,7 @@ def test_the_page_counts_findings_and_kernels_that_changed(
 
 
 @pytest.mark.parametrize("record", findings(), ids=lambda one: one.device)
-def test_every_kernel_that_was_looked_at_is_clean(record: DeviceRecord[Finding]) -> None:
+def test_every_kernel_that_was_looked_at_is_clean(record):
     assert {"device", "date", "driver", "versions", "sm_count", "compute_capability"} == set(
         record.provenance
     )

@@ -113,14 +113,19 @@ def state(identity: str = "0") -> State:
 
 
 def _query(tool: str, identity: str, fields: list[str]) -> list[str] | None:
-    command = [tool, f"--id={identity}", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    lines = _lines(tool, identity, f"--query-gpu={','.join(fields)}")
+    return [part.strip() for part in lines[0].split(",")] if lines else None
+
+
+def _lines(tool: str, identity: str, query: str) -> list[str] | None:
+    """What ``nvidia-smi`` answers for a GPU, or for all of them; None where it fails."""
+    one = [f"--id={identity}"] if identity else []
+    command = [tool, *one, query, "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if done.returncode or not done.stdout.strip():
-        return None
-    return [part.strip() for part in done.stdout.strip().splitlines()[0].split(",")]
+    return None if done.returncode else done.stdout.strip().splitlines()
 
 
 def _number(text: str) -> float | None:
@@ -150,13 +155,5 @@ def others_computing(identity: str = "") -> int | None:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
-    one = [f"--id={identity}"] if identity else []
-    command = [tool, *one, "--query-compute-apps=pid", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if done.returncode:
-        return None
-    listed = {line.strip() for line in done.stdout.splitlines() if line.strip().isdigit()}
-    return max(len(listed) - 1, 0)
+    lines = _lines(tool, identity, "--query-compute-apps=pid")
+    return None if lines is None else max(len({one.strip() for one in lines if one.strip().isdigit()}) - 1, 0)

@@ -154,8 +154,8 @@ def figure(archive: Archive, titles: Mapping[str, str], every: Sequence[Point]) 
     ceilings = _roof(next(archive.records(where)))
     for kind in sorted({one.arithmetic for one in every}):
         ridge = ceilings.ridge_flop_per_byte(kind)
-        heights = [attainable_tflop_per_s(ceilings, x, kind) for x in (low, ridge, max(high, ridge * 2))]
         ends = [low, ridge, max(high, ridge * 2)]
+        heights = [attainable_tflop_per_s(ceilings, x, kind) for x in ends]
         series.append(Series(_roof_name(kind), ends, heights, role="predicted", marks=False))
     best = best_of_lessons(every)
     others = [one for one in every if one.role == "variant" and one not in best]

@@ -40,14 +40,18 @@ class Lessons:
     urls: Mapping[str, str]
     """The URLs of their pages, relative to the site's root."""
 
+    def every(self) -> Iterator[tuple[str, Measurement]]:
+        """Each measurement after its lesson's id."""
+        return ((lesson, made) for lesson, several in self.measured.items() for made in several)
+
     def simulated(self) -> dict[tuple[str, str], tuple[Mapping[str, Any], Mapping[str, float] | None]]:
         """The size at which was counted and the counts, by experiment and variant."""
-        found: dict[tuple[str, str], tuple[Mapping[str, Any], Mapping[str, float] | None]] = {}
-        for made in (one for several in self.measured.values() for one in several):
-            for row in made.rows:
-                if made.count_case is not None and row.get("simulated"):
-                    found[made.name, row["variant"]] = (made.count_case, row["simulated"])
-        return found
+        return {
+            (made.name, row["variant"]): (made.count_case, row["simulated"])
+            for _, made in self.every()
+            for row in made.rows
+            if made.count_case is not None and row.get("simulated")
+        }
 
 
 @dataclass(frozen=True)
@@ -91,14 +95,9 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
     """
     simulated = lessons.simulated()
     records = list(archive.records())
-    stale = {
-        (made.name, *each)
-        for several in lessons.measured.values()
-        for made in several
-        for each in made.outdated
-    }
-    place = {made.name: lesson for lesson, several in lessons.measured.items() for made in several}
-    wanted = {made.name: made.counts for several in lessons.measured.values() for made in several}
+    stale = {(made.name, *each) for _, made in lessons.every() for each in made.outdated}
+    place = {made.name: lesson for lesson, made in lessons.every()}
+    wanted = {made.name: made.counts for _, made in lessons.every()}
     order = list(place)
     known = [record for record in records if record.experiment in place]
     known.sort(key=lambda record: order.index(record.experiment))
@@ -214,12 +213,7 @@ def _devices() -> str:
 
 def record_files(root: Path) -> Iterator[tuple[str, Path]]:
     """Records and predictions that the site publishes: path relative to its root, and file."""
-    for folder, records in (("measurements", "*/*.json"), ("predictions", "*.json")):
-        for path in sorted((root / folder).glob(records)):
-            inside = path.relative_to(root / folder).as_posix()
-            yield (
-                f"measurements/{inside}"
-                if folder == "measurements"
-                else f"measurements/predictions/{inside}",
-                path,
-            )
+    for path in sorted((root / "measurements").glob("*/*.json")):
+        yield path.relative_to(root).as_posix(), path
+    for path in sorted((root / "predictions").glob("*.json")):
+        yield f"measurements/{path.relative_to(root).as_posix()}", path

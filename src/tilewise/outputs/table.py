@@ -136,7 +136,10 @@ class Table(Output):
             classes: further classes of the box around the table.
         """
         box = f"tw-table {classes}".strip()
-        lines = [f'<div class="{box}" tabindex="0" role="group"><table>']
+        style = ""
+        if len(self.columns) > 3:  # styles/lesson.css: on a phone the first has a line of its own
+            box, style = f"{box} tw-many", f' style="--columns:{len(self.columns) - 1}"'
+        lines = [f'<div class="{box}"{style} tabindex="0" role="group"><table>']
         if self.caption:
             lines.append(f"<caption>{escape(self.caption, quote=False)}</caption>")
         heads = "".join(self._head(at, column) for at, column in enumerate(self.columns))

@@ -4,8 +4,6 @@ In: a puzzle's name, or a reader's file. Out: what a page shows of a puzzle, the
 module a puzzle, in a package a part; which there are, and in which order, says `catalogue`.
 """
 
-from __future__ import annotations
-
 from tilewise.puzzles.output import puzzle
 
 __all__ = ["puzzle"]

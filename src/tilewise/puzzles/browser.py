@@ -107,12 +107,10 @@ def texts(puzzle: Puzzle) -> list[str]:
 def _pieces(puzzle: Puzzle) -> tuple[str, ...]:
     """The solution between its blanks, each at its first place behind the one before."""
     pieces, rest = [], puzzle.solution
-    for blank in puzzle.blanks:
-        before, found, rest = rest.partition(blank.right)
-        if not found or "\n" in blank.right:
-            message = (
-                f"the blank `{blank.right}` is no part of a line of the solution behind the blank before."
-            )
+    for right, *_ in puzzle.blanks:
+        before, found, rest = rest.partition(right)
+        if not found or "\n" in right:
+            message = f"the blank `{right}` is no part of a line of the solution behind the blank before."
             raise LessonError(puzzle.file, 0, message)
         pieces.append(before)
     return (*pieces, rest)
@@ -120,8 +118,7 @@ def _pieces(puzzle: Puzzle) -> tuple[str, ...]:
 
 def _shuffled(puzzle: Puzzle, at: int) -> list[str]:
     """The texts of a blank in an order that gives nothing away."""
-    blank = puzzle.blanks[at]
-    return sorted((blank.right, *blank.others), key=lambda text: zlib.crc32(f"{puzzle.name} {text}".encode()))
+    return sorted(puzzle.blanks[at], key=lambda text: zlib.crc32(f"{puzzle.name} {text}".encode()))
 
 
 def _trial(puzzle: Puzzle, kernel: Kernel, trial: Trial) -> dict[str, Any]:

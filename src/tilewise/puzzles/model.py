@@ -121,16 +121,6 @@ class Trial:
     """Inputs, grid and block."""
 
 
-@dataclass(frozen=True)
-class Blank:
-    """A piece of the solution that a reader of the page chooses among others."""
-
-    right: str
-    """Part of a line of the solution, at its first place behind the blank before."""
-    others: tuple[str, ...]
-    """What may stand there instead; an empty text for nothing."""
-
-
 @dataclass(frozen=True, eq=False)
 class Puzzle:
     """A kernel to fill in."""
@@ -155,8 +145,9 @@ class Puzzle:
     """From a nudge to nearly the answer, in Markdown."""
     after: str
     """What stands beside the solution, in Markdown."""
-    blanks: tuple[Blank, ...]
-    """What the page asks for where nothing compiles, in the order of the solution."""
+    blanks: tuple[tuple[str, ...], ...]
+    """What the page asks for where nothing compiles, in the order of the solution. Of each the right text,
+    part of a line at its first place behind the blank before, then wrong ones; an empty text for nothing."""
     lesson: str
     """Where the page says how, in Markdown: a link with a few words."""
     plain: str = ""

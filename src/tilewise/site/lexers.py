@@ -26,7 +26,6 @@ class PtxLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
 
     name = "NVIDIA PTX"
     aliases: ClassVar[list[str]] = ["nvidia-ptx"]
-    filenames: ClassVar[list[str]] = []
     url = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 
     tokens: ClassVar[dict[str, list[object]]] = {
@@ -67,7 +66,6 @@ class SassLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
 
     name = "NVIDIA SASS"
     aliases: ClassVar[list[str]] = ["nvidia-sass"]
-    filenames: ClassVar[list[str]] = []
     url = "https://docs.nvidia.com/cuda/cuda-binary-utilities/"
 
     tokens: ClassVar[dict[str, list[object]]] = {

@@ -1,7 +1,5 @@
 """Values at which instructions go wrong: the ends of their ranges, zeros, subnormals, NaN, ties."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # fmt: off

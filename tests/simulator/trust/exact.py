@@ -4,8 +4,6 @@ In: NumPy values. Out: NumPy values, by way of Python's fractions, so that nothi
 that is tested, nor with the rounding of this computer. Only finite values come through here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -3,8 +3,6 @@
 In: a source. Out: mutants, each with the line it changed, the names that a hazard may have, and where.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

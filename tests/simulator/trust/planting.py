@@ -5,8 +5,6 @@ mutants, and of each whether a hazard or the output shows it. The truth is what 
 which its lesson has checked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -3,8 +3,6 @@
 In: rows. Out: the results of each, from one compilation of all. What is right is the rows' own business.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

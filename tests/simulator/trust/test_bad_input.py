@@ -1,7 +1,5 @@
 """What cannot run is refused in one clear line, and no array is written, not even in part."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -50,7 +48,7 @@ FAULTS: dict[str, tuple[str, str]] = {
     ("name", "block"),
     [(name, block) for name in FAULTS for block in (64, 16) if (name, block) != ("a race", 16)],
 )
-def test_a_kernel_that_fails_leaves_every_byte_as_it_was(name: str, block: int) -> None:
+def test_a_kernel_that_fails_leaves_every_byte_as_it_was(name, block):
     body, kind = FAULTS[name]
     source = (
         'extern "C" __global__ void fails(float* y, int* c, int n) {\n'
@@ -65,7 +63,7 @@ def test_a_kernel_that_fails_leaves_every_byte_as_it_was(name: str, block: int) 
     assert "\n" not in str(caught.value)
 
 
-def test_arrays_beyond_all_memory_are_refused() -> None:
+def test_arrays_beyond_all_memory_are_refused():
     source = "__device__ float all[1ull << 45];\n" + BOUNDED.replace("1.0f", "all[threadIdx.x]")
     y = _y()
     with pytest.raises(LessonError, match="not enough memory"):

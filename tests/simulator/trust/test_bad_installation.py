@@ -1,7 +1,5 @@
 """What a missing, broken or unwritable installation says, and that no array is written then."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -44,7 +42,7 @@ print("kept:", y.tobytes() == np.arange(32, dtype=np.float32).tobytes())
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_a_missing_clang_says_how_to_get_it(name: str, tmp_path: Path) -> None:
+def test_a_missing_clang_says_how_to_get_it(name, tmp_path):
     done = _without_clang(MISSING[name](tmp_path), tmp_path / "cache")
     assert done.returncode == 0, done.stderr
     assert "said:" in done.stdout and "pip install" in done.stdout and "kept: True" in done.stdout
@@ -59,9 +57,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_clang_that_breaks_is_the_installations_fault(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clang_that_breaks_is_the_installations_fault(name, tmp_path, monkeypatch):
     script, words = BROKEN[name]
     (tmp_path / "zig").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "zig").chmod(0o755)
@@ -72,7 +68,7 @@ def test_a_clang_that_breaks_is_the_installations_fault(
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xe7" * 200])
-def test_a_damaged_cache_is_made_anew(damage: bytes, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_made_anew(damage, tmp_path):
     environment = {**os.environ, "TILEWISE_CACHE": str(tmp_path)}
     shutil.copy(machine.prepare(), tmp_path)
     code = (
@@ -86,7 +82,7 @@ def test_a_damaged_cache_is_made_anew(damage: bytes, tmp_path: Path) -> None:
         kept[0].write_bytes(damage)
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TILEWISE_CACHE", str(tmp_path / "file"))
     with pytest.raises(ToolchainError, match=r"file.* cannot be written: .*TILEWISE_CACHE"):

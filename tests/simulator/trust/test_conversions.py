@@ -1,7 +1,5 @@
 """Conversions against exact fractions: every rounding, saturation, NaN, ties, and what does not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, floor, isfinite, isnan, trunc
@@ -221,5 +219,5 @@ ROWS = PARTS + _to_integer() + _from_integer() + _between_floats() + _between_in
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
-def test_conversion(number: int) -> None:
+def test_conversion(number):
     check(ROWS, number)

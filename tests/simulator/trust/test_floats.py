@@ -1,7 +1,5 @@
 """Float and double instructions against exact fractions, on edge values: roundings, subnormals, NaN, -0."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable
@@ -293,5 +291,5 @@ ROWS = _arithmetic() + _directed() + _nan_wins() + _classes() + _ends() + _selec
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
-def test_float_instruction(number: int) -> None:
+def test_float_instruction(number):
     check(ROWS, number)

@@ -4,8 +4,6 @@
 times smaller than a unit of float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import erf, erfc, exp, lgamma
@@ -125,7 +123,7 @@ NAMES = [f"{one.call} {one.low:g} to {one.high:g}" for one in TABLE]
 
 
 @pytest.mark.parametrize("number", range(len(TABLE)), ids=NAMES)
-def test_error_of_a_function(number: int) -> None:
+def test_error_of_a_function(number):
     error = largest_error(number)
     promised = TABLE[number].ulp
     assert error <= promised, f"{NAMES[number]}: {error:.3f} units, promised {promised}"
@@ -133,7 +131,7 @@ def test_error_of_a_function(number: int) -> None:
     assert promised <= max(0.501, 4 * error)
 
 
-def test_results_below_the_least_normal_float_are_flushed_as_cupy_compiles() -> None:
+def test_results_below_the_least_normal_float_are_flushed_as_cupy_compiles():
     a = np.array([-87.0, -88.0, -100.0], np.float32)
     row = [Row("expf", "r = expf(a);", (a,), "float32", lambda x: x)]
     assert run(row, 0).tolist() == [np.float32(exp(-87.0)), 0.0, 0.0]

@@ -1,7 +1,5 @@
 """Integer instructions against Python's own integers: wrapping, ends of ranges, wide shifts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -227,5 +225,5 @@ ROWS = _arithmetic() + _bits() + C_ROWS
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
-def test_integer_instruction(number: int) -> None:
+def test_integer_instruction(number):
     check(ROWS, number)

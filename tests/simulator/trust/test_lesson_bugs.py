@@ -1,9 +1,6 @@
 """Bugs planted into the kernels of the lessons: 60 % of each lesson's sample are caught, and 90 % of all."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
@@ -71,9 +68,7 @@ def _of_launches(subjects: tuple[Subject, ...], mutant: Mutant) -> Outcome | Non
 @SWEEP
 @pytest.mark.sweep(at_least=LEAST_OF_ALL)
 @pytest.mark.parametrize("lesson", LESSONS_WITH_KERNELS)
-def test_bugs_planted_into_the_kernels_of_a_lesson(
-    lesson: str, record_property: Callable[[str, str], None]
-) -> None:
+def test_bugs_planted_into_the_kernels_of_a_lesson(lesson, record_property):
     """Prints those that nothing shows, or that have an unexpected name or line: pytest --all -rP."""
     tally: Counter[str] = Counter()
     for name, variants in _by_text(lesson).items():

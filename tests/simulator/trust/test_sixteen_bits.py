@@ -1,7 +1,5 @@
 """Half precision and bfloat16: one rounding, to even, for each instruction; pairs go like two alone."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from fractions import Fraction
@@ -106,7 +104,7 @@ ROWS = _rows()
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])
-def test_instruction(number: int) -> None:
+def test_instruction(number):
     row = ROWS[number]
     if row.name.startswith(("neg", "abs", "setp")):
         check(ROWS, number)
@@ -128,8 +126,8 @@ CANONICAL = [_with_one_nan(row) for row in ROWS]
 
 @pytest.mark.parametrize("options", [(), ("--use_fast_math",)])
 def test_a_product_and_a_sum_of_halves_are_rounded_each_and_those_of_floats_once(
-    options: tuple[str, ...],
-) -> None:
+    options,
+):
     """As on an H100, whose bits stand in the record of the specimen "half2 products"."""
     a = np.random.default_rng(3).standard_normal(32).astype(np.float16)
     y, z, v = np.zeros(32, np.float16), np.zeros((32, 2), np.float16), np.zeros(32, np.float32)

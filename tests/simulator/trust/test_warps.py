@@ -1,7 +1,5 @@
 """Instructions that need other lanes, atomics, and loads and stores of every width, against NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -28,7 +26,7 @@ def _source(form: str, by: Array, width: int) -> Array:
 
 @pytest.mark.parametrize("form", ["idx", "up", "down", "xor"])
 @pytest.mark.parametrize("width", [32, 16, 8, 2, 1])
-def test_shuffles(form: str, width: int) -> None:
+def test_shuffles(form, width):
     name = "__shfl_sync" if form == "idx" else f"__shfl_{form}_sync"
     for amount in (0, 1, 3, 8, 16, 31):
         out = np.zeros(32, np.int32)
@@ -37,7 +35,7 @@ def test_shuffles(form: str, width: int) -> None:
         assert np.array_equal(out, VALUES[_source(form, np.full(32, amount), width)]), amount
 
 
-def test_shuffles_among_some_lanes() -> None:
+def test_shuffles_among_some_lanes():
     out = np.zeros(32, np.int32)
     source = on_threads(
         "if (i % 4 == 1) y[i] = __shfl_xor_sync(0x22222222, x[i], 4);", "const int* x, int* y"
@@ -48,7 +46,7 @@ def test_shuffles_among_some_lanes() -> None:
 
 @pytest.mark.parametrize("threshold", [-1, 0, 5, 31, 32])
 @pytest.mark.parametrize("mask", [0xFFFFFFFF, 0x0F0F0F0F, 0x80000000, 1])
-def test_votes(threshold: int, mask: int) -> None:
+def test_votes(threshold, mask):
     source = on_threads(
         "if (mask >> i & 1) { int p = i < least;"
         " y[i] = __ballot_sync(mask, p); z[i] = __any_sync(mask, p) + 2 * __all_sync(mask, p); }",
@@ -70,7 +68,7 @@ def test_votes(threshold: int, mask: int) -> None:
         *((op, "uint32") for op in ("and", "or", "xor")),
     ],
 )
-def test_reductions_of_a_warp(op: str, dtype: str) -> None:
+def test_reductions_of_a_warp(op, dtype):
     x = VALUES.view(dtype) | np.array(8, dtype)  # a bit that all have
     y = np.zeros(32, dtype)
     kind = C_TYPES[dtype]
@@ -107,7 +105,7 @@ ATOMICS: dict[str, tuple[tuple[str, ...], Callable[[int, int, str], int]]] = {
     ("call", "dtype"), [(call, dtype) for call, (dtypes, _) in ATOMICS.items() for dtype in dtypes]
 )
 @pytest.mark.parametrize("where", ["global", "shared"])
-def test_atomics_return_what_was_there_and_wrap(call: str, dtype: str, where: str) -> None:
+def test_atomics_return_what_was_there_and_wrap(call, dtype, where):
     edge = {"int32": S32, "uint32": U32, "uint64": U64}[dtype]
     x = np.resize(edge, 32)
     y, before = np.array([5], dtype), np.zeros(32, dtype)
@@ -128,7 +126,7 @@ def test_atomics_return_what_was_there_and_wrap(call: str, dtype: str, where: st
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_atomic_sums_of_floats(dtype: str) -> None:
+def test_atomic_sums_of_floats(dtype):
     x = (np.arange(64) * 0.25 - 3).astype(dtype)
     y, kind = np.zeros(1, dtype), C_TYPES[dtype]
     simulate(on_threads("atomicAdd(y, x[i]);", f"const {kind}* x, {kind}* y"), x, y, block=64)
@@ -140,7 +138,7 @@ WIDTHS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint6
 
 @pytest.mark.parametrize("dtype", WIDTHS)
 @pytest.mark.parametrize("where", ["global", "shared", "local"])
-def test_loads_and_stores_keep_every_bit(dtype: str, where: str) -> None:
+def test_loads_and_stores_keep_every_bit(dtype, where):
     bits = np.resize(F32.view(np.uint8), 32 * np.dtype(dtype).itemsize)
     x, kind = bits.view(dtype), C_TYPES[dtype]
     y = np.zeros(32, dtype)
@@ -173,7 +171,7 @@ def test_loads_and_stores_keep_every_bit(dtype: str, where: str) -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["global", "shared"])
-def test_vectors_keep_every_bit(ctype: str, dtype: str, width: int, where: str) -> None:
+def test_vectors_keep_every_bit(ctype, dtype, width, where):
     x = np.resize(F32.view(np.uint8), 32 * width * np.dtype(dtype).itemsize).view(dtype)
     y = np.zeros_like(x)
     body = "y[i] = x[i];"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 _HEAD = """
 #define D 16
@@ -131,10 +131,10 @@ PUZZLE = Puzzle(
         Limit("global_store.sectors", lambda v: 2 * v["N"], "the output is stored once, and nothing else is"),
     ),
     blanks=(
-        Blank("min(KEYS, N - j0)", ("KEYS",)),
-        Blank("__syncthreads();", ("",)),
-        Blank("alpha * o[c] + p * v[j][c]", ("o[c] + p * v[j][c]",)),
-        Blank("__syncthreads();", ("",)),
+        ("min(KEYS, N - j0)", "KEYS"),
+        ("__syncthreads();", ""),
+        ("alpha * o[c] + p * v[j][c]", "o[c] + p * v[j][c]"),
+        ("__syncthreads();", ""),
     ),
     lesson="[FlashAttention's forward pass](../attention/flash_forward.py)",
     hints=(

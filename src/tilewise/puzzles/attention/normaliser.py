@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import case, ceil_div, constant, normal, output
 from tilewise.puzzles.counting import row_sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 _HEAD = """
 extern "C" __global__
@@ -112,15 +112,13 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("new_max > -INFINITY", ("true",)),
-        Blank(
+        ("new_max > -INFINITY", "true"),
+        (
             "z * expf(m - new_max) + expf(s - new_max)",
-            (
-                "z + expf(s - new_max)",
-                "z * expf(new_max - m) + expf(s - new_max)",
-            ),
+            "z + expf(s - new_max)",
+            "z * expf(new_max - m) + expf(s - new_max)",
         ),
-        Blank("z2 * expf(m2 - new_max)", ("z2",)),
+        ("z2 * expf(m2 - new_max)", "z2"),
     ),
     lesson="[the online softmax](../attention/softmax.py)",
     hints=(

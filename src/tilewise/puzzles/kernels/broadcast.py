@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import runs, sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -62,21 +62,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("i >= rows * cols", ("i > rows * cols",)),
-        Blank(
-            "i / cols",
-            (
-                "i / rows",
-                "i % cols",
-            ),
-        ),
-        Blank(
-            "i % cols",
-            (
-                "i % rows",
-                "i / cols",
-            ),
-        ),
+        ("i >= rows * cols", "i > rows * cols"),
+        ("i / cols", "i / rows", "i % cols"),
+        ("i % cols", "i % rows", "i / cols"),
     ),
     lesson="[grids in two dimensions](../kernels/grids.py)",
     hints=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -49,15 +49,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("blockIdx.x * blockDim.x + threadIdx.x", ("threadIdx.x",)),
-        Blank(
-            "i < n",
-            (
-                "i <= n",
-                "threadIdx.x < n",
-            ),
-        ),
-        Blank("2.0f * a[i] + b[i]", ("2.0f * (a[i] + b[i])",)),
+        ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x"),
+        ("i < n", "i <= n", "threadIdx.x < n"),
+        ("2.0f * a[i] + b[i]", "2.0f * (a[i] + b[i])"),
     ),
     lesson="[your first CUDA kernel](../kernels/first_kernel.py)",
     hints=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, normal, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -55,21 +55,13 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
+        (
             "blockIdx.x * blockDim.x + threadIdx.x",
-            (
-                "threadIdx.x",
-                "blockIdx.x * gridDim.x + threadIdx.x",
-                "threadIdx.x * gridDim.x + blockIdx.x",
-            ),
+            "threadIdx.x",
+            "blockIdx.x * gridDim.x + threadIdx.x",
+            "threadIdx.x * gridDim.x + blockIdx.x",
         ),
-        Blank(
-            "a[i] * a[i]",
-            (
-                "a[i] + a[i]",
-                "a[i] * a[i ^ 1]",
-            ),
-        ),
+        ("a[i] * a[i]", "a[i] + a[i]", "a[i] * a[i ^ 1]"),
     ),
     lesson="[your first CUDA kernel](../kernels/first_kernel.py)",
     hints=(

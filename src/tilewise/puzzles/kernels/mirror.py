@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import row_sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -49,15 +49,9 @@ PUZZLE = Puzzle(
         Limit("global_store.sectors", lambda v: row_sectors(v["height"], v["width"]), _WHY),
     ),
     blanks=(
-        Blank(
-            "row < height && col < width",
-            (
-                "row < height || col < width",
-                "row * width + col < height * width",
-            ),
-        ),
-        Blank("width - 1 - col", ("width - col",)),
-        Blank("in[row * width + col]", ("in[col * height + row]",)),
+        ("row < height && col < width", "row < height || col < width", "row * width + col < height * width"),
+        ("width - 1 - col", "width - col"),
+        ("in[row * width + col]", "in[col * height + row]"),
     ),
     lesson="[grids in two dimensions](../kernels/grids.py)",
     hints=(

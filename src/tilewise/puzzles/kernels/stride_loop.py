@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, normal, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -64,15 +64,13 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
+        (
             "blockIdx.x * blockDim.x + threadIdx.x",
-            (
-                "threadIdx.x * gridDim.x + blockIdx.x",
-                "blockIdx.x * blockDim.x",
-            ),
+            "threadIdx.x * gridDim.x + blockIdx.x",
+            "blockIdx.x * blockDim.x",
         ),
-        Blank("gridDim.x * blockDim.x", ("blockDim.x",)),
-        Blank("i < n", ("i <= n",)),
+        ("gridDim.x * blockDim.x", "blockDim.x"),
+        ("i < n", "i <= n"),
     ),
     lesson="[grids, blocks and threads](../kernels/grids.py)",
     hints=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, normal, output
 from tilewise.puzzles.counting import row_sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 extern "C" __global__
@@ -67,14 +67,12 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("row >= rows || col >= cols", ("row >= rows && col >= cols",)),
-        Blank("row * cols + col", ("col * rows + row",)),
-        Blank(
+        ("row >= rows || col >= cols", "row >= rows && col >= cols"),
+        ("row * cols + col", "col * rows + row"),
+        (
             "row * row_stride + col * col_stride",
-            (
-                "row * col_stride + col * row_stride",
-                "row * row_stride + col",
-            ),
+            "row * col_stride + col * row_stride",
+            "row * row_stride + col",
         ),
     ),
     lesson="[grids in two dimensions](../kernels/grids.py)",

@@ -7,7 +7,7 @@ import numpy as np
 from tilewise import bf16
 from tilewise.cuda.cases import Array, case, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #include "hopper.cuh"
@@ -98,9 +98,9 @@ PUZZLE = Puzzle(
     expected=_masked,
     limits=(Limit("wgmma", lambda v: 8, "each of the two warpgroups takes four steps of 16 along K"),),
     blanks=(
-        Blank("64 * warpgroup + 16 * warp + lane / 4", ("16 * warp + lane / 4",)),
-        Blank("lane % 4 * 2 + i % 2", ("lane % 4 + i % 2 * 4",)),
-        Blank("col > row + shift", ("col >= row + shift",)),
+        ("64 * warpgroup + 16 * warp + lane / 4", "16 * warp + lane / 4"),
+        ("lane % 4 * 2 + i % 2", "lane % 4 + i % 2 * 4"),
+        ("col > row + shift", "col >= row + shift"),
     ),
     lesson="[wgmma and its accumulators](../matmul/wgmma.py)",
     hints=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 #include "hopper.cuh"
@@ -108,18 +108,12 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
-            "min(3, (rows - row0 + 31) / 32)",
-            (
-                "3",
-                "(rows - row0 + 31) / 32",
-            ),
-        ),
-        Blank(
+        ("min(3, (rows - row0 + 31) / 32)", "3", "(rows - row0 + 31) / 32"),
+        (
             "mbarrier_arrive_expect_tx(&full[stage], TILE_BYTES);",
-            ("mbarrier_arrive_expect_tx(&full[stage], 128 * min(96, rows - row0));",),
+            "mbarrier_arrive_expect_tx(&full[stage], 128 * min(96, rows - row0));",
         ),
-        Blank("if (lane == 0) mbarrier_arrive(&empty[stage]);", ("mbarrier_arrive(&empty[stage]);",)),
+        ("if (lane == 0) mbarrier_arrive(&empty[stage]);", "mbarrier_arrive(&empty[stage]);"),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
     hints=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewise import bf16
 from tilewise.cuda.cases import Array, case, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #include "hopper.cuh"
@@ -95,15 +95,9 @@ PUZZLE = Puzzle(
     expected=_product,
     limits=(Limit("wgmma", lambda v: 4, "K = 64 takes four steps of 16"),),
     blanks=(
-        Blank(
-            "a + 32 * k",
-            (
-                "a + 16 * k",
-                "a + 2048 * k",
-            ),
-        ),
-        Blank("8192 * (k / 2) + 2048 * (k % 2)", ("2048 * k",)),
-        Blank("4096, 1024)", ("1024, 4096)",)),
+        ("a + 32 * k", "a + 16 * k", "a + 2048 * k"),
+        ("8192 * (k / 2) + 2048 * (k % 2)", "2048 * k"),
+        ("4096, 1024)", "1024, 4096)"),
     ),
     lesson="[wgmma and its descriptors](../matmul/wgmma.py)",
     hints=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewise import bf16
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #include "hopper.cuh"
@@ -143,9 +143,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("use % 2 ^ 1", ("use % 2",)),
-        Blank("t > 0 || k > 0", ("k > 0",)),
-        Blank("&empty[(t - 1) % STAGES]", ("&empty[stage]",)),
+        ("use % 2 ^ 1", "use % 2"),
+        ("t > 0 || k > 0", "k > 0"),
+        ("&empty[(t - 1) % STAGES]", "&empty[stage]"),
     ),
     lesson="[GEMM on Hopper](../matmul/hopper.py)",
     hints=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 _HEAD = """
 #include "hopper.cuh"
@@ -118,14 +118,12 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("a + 16 * TILE * x", ("a + 16 * TILE * y",)),
-        Blank(
+        ("a + 16 * TILE * x", "a + 16 * TILE * y"),
+        (
             "3 << 2 * y, same_x = 5 << x",
-            (
-                "5 << x, same_x = 3 << 2 * y",
-                "15, same_x = 15",
-                "3 << y, same_x = 5 << 2 * x",
-            ),
+            "5 << x, same_x = 3 << 2 * y",
+            "15, same_x = 15",
+            "3 << y, same_x = 5 << 2 * x",
         ),
     ),
     lesson="[clusters](../matmul/clusters.py)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 #include "hopper.cuh"
@@ -85,15 +85,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("int phase = 0;", ("int phase = 1;",)),
-        Blank(
-            "mbarrier_wait(&full, phase);",
-            (
-                "mbarrier_wait(&full, t % 2);",
-                "mbarrier_wait(&full, 0);",
-            ),
-        ),
-        Blank("phase ^= 1;", ("if (lane == 0) phase ^= 1;",)),
+        ("int phase = 0;", "int phase = 1;"),
+        ("mbarrier_wait(&full, phase);", "mbarrier_wait(&full, t % 2);", "mbarrier_wait(&full, 0);"),
+        ("phase ^= 1;", "if (lane == 0) phase ^= 1;"),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
     hints=(

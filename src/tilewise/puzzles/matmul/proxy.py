@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #include "hopper.cuh"
@@ -86,15 +86,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
-            "fence_proxy_async();",
-            (
-                "",
-                "if (threadIdx.x == 0) fence_proxy_async();",
-            ),
-        ),
-        Blank("__syncthreads();", ("",)),
-        Blank("tma_store_wait_read();", ("",)),
+        ("fence_proxy_async();", "", "if (threadIdx.x == 0) fence_proxy_async();"),
+        ("__syncthreads();", ""),
+        ("tma_store_wait_read();", ""),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
     hints=(

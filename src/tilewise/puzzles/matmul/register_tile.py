@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 _HEAD = """
 #define SIDE 32
@@ -108,14 +108,12 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("&a[j][4 * y]", ("&a[j][4 * x]",)),
-        Blank("&b[j][4 * x]", ("&b[j][4 * y]",)),
-        Blank(
+        ("&a[j][4 * y]", "&a[j][4 * x]"),
+        ("&b[j][4 * x]", "&b[j][4 * y]"),
+        (
             "top + 4 * y + r, col = left + 4 * x + c",
-            (
-                "top + 4 * x + r, col = left + 4 * y + c",
-                "top + y + 8 * r, col = left + x + 8 * c",
-            ),
+            "top + 4 * x + r, col = left + 4 * y + c",
+            "top + y + 8 * r, col = left + x + 8 * c",
         ),
     ),
     lesson="[register tiling](../matmul/register_tiles.py)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 #include "hopper.cuh"
@@ -99,14 +99,12 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("use % 2 ^ 1", ("use % 2",)),
-        Blank("mbarrier_wait(&full[stage], use % 2);", ("mbarrier_wait(&full[stage], t % 2);",)),
-        Blank(
+        ("use % 2 ^ 1", "use % 2"),
+        ("mbarrier_wait(&full[stage], use % 2);", "mbarrier_wait(&full[stage], t % 2);"),
+        (
             "if (lane == 0) mbarrier_arrive(&empty[stage]);",
-            (
-                "mbarrier_arrive(&empty[stage]);",
-                "if (threadIdx.x == 32) mbarrier_arrive(&empty[stage]);",
-            ),
+            "mbarrier_arrive(&empty[stage]);",
+            "if (threadIdx.x == 32) mbarrier_arrive(&empty[stage]);",
         ),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 #include "hopper.cuh"
@@ -95,15 +95,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
-            "t < STAGES - 1 && t < tiles",
-            (
-                "t < STAGES && t < tiles",
-                "t < 1 && t < tiles",
-            ),
-        ),
-        Blank("lane == 0 && ahead < tiles", ("lane == 0",)),
-        Blank("t / STAGES % 2", ("t % 2",)),
+        ("t < STAGES - 1 && t < tiles", "t < STAGES && t < tiles", "t < 1 && t < tiles"),
+        ("lane == 0 && ahead < tiles", "lane == 0"),
+        ("t / STAGES % 2", "t % 2"),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
     hints=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #define T 16
@@ -84,10 +84,10 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("row < M && across < K", ("across < K",)),
-        Blank("__syncthreads();", ("",)),
-        Blank("a[y][j] * b[j][x]", ("a[j][y] * b[x][j]",)),
-        Blank("__syncthreads();", ("",)),
+        ("row < M && across < K", "across < K"),
+        ("__syncthreads();", ""),
+        ("a[y][j] * b[j][x]", "a[j][y] * b[x][j]"),
+        ("__syncthreads();", ""),
     ),
     lesson="[tiling in shared memory](../matmul/tiling.py)",
     hints=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, constant, integers
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #define MOST_BINS 256
@@ -85,15 +85,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("__syncthreads();", ("",)),
-        Blank("atomicAdd(&own[in[i]], 1)", ("own[in[i]] += 1",)),
-        Blank(
-            "atomicAdd(&counts[b], own[b])",
-            (
-                "counts[b] += own[b]",
-                "counts[b] = own[b]",
-            ),
-        ),
+        ("__syncthreads();", ""),
+        ("atomicAdd(&own[in[i]], 1)", "own[in[i]] += 1"),
+        ("atomicAdd(&counts[b], own[b])", "counts[b] += own[b]", "counts[b] = own[b]"),
     ),
     lesson="[atomics](../memory/reductions_atomics.py)",
     hints=(

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.puzzles.counting import row_sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -72,15 +72,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("col < cols", ("col + 32 <= cols",)),
-        Blank("col += 32", ("++col",)),
-        Blank(
-            "A[row * cols + col]",
-            (
-                "A[row * rows + col]",
-                "A[col * rows + row]",
-            ),
-        ),
+        ("col < cols", "col + 32 <= cols"),
+        ("col += 32", "++col"),
+        ("A[row * cols + col]", "A[row * rows + col]", "A[col * rows + row]"),
     ),
     lesson="[memory coalescing](../memory/coalescing.py)",
     hints=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 extern "C" __global__
@@ -70,15 +70,9 @@ PUZZLE = Puzzle(
         Limit("shared_store.requests", lambda v: 0, "a shuffle needs neither a barrier nor shared memory"),
     ),
     blanks=(
-        Blank(
-            "int d = 1; d < 32; d *= 2",
-            (
-                "int d = 16; d > 0; d /= 2",
-                "int d = 1; d < 32; ++d",
-            ),
-        ),
-        Blank("__shfl_up_sync", ("__shfl_down_sync",)),
-        Blank("lane >= d", ("lane > d",)),
+        ("int d = 1; d < 32; d *= 2", "int d = 16; d > 0; d /= 2", "int d = 1; d < 32; ++d"),
+        ("__shfl_up_sync", "__shfl_down_sync"),
+        ("lane >= d", "lane > d"),
     ),
     lesson="[warp shuffles](../memory/reductions.py)",
     hints=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import MOST_A_RUN
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #define THREADS 128
@@ -87,15 +87,13 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("first - REACH + j", ("first + j",)),
-        Blank(
+        ("first - REACH + j", "first + j"),
+        (
             "from >= 0 && from < n ? in[from] : 0.0f",
-            (
-                "from < n ? in[from] : 0.0f",
-                "in[min(max(from, 0), n - 1)]",
-            ),
+            "from < n ? in[from] : 0.0f",
+            "in[min(max(from, 0), n - 1)]",
         ),
-        Blank("__syncthreads();", ("",)),
+        ("__syncthreads();", ""),
     ),
     lesson="[shared memory and barriers](../memory/barriers.py)",
     hints=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import case, ceil_div, normal, output
 from tilewise.puzzles.counting import row_sectors, runs
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 #define TILE 32
@@ -82,18 +82,10 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
-            "[TILE + 1]",
-            (
-                "[TILE]",
-                "[TILE + 2]",
-            ),
-        ),
-        Blank("__syncthreads();", ("",)),
-        Blank(
-            "int row = top + threadIdx.x, col = left + c;", ("int row = top + c, col = left + threadIdx.x;",)
-        ),
-        Blank("tile[threadIdx.x][c]", ("tile[c][threadIdx.x]",)),
+        ("[TILE + 1]", "[TILE]", "[TILE + 2]"),
+        ("__syncthreads();", ""),
+        ("int row = top + threadIdx.x, col = left + c;", "int row = top + c, col = left + threadIdx.x;"),
+        ("tile[threadIdx.x][c]", "tile[c][threadIdx.x]"),
     ),
     lesson="[bank conflicts](../memory/banks.py)",
     hints=(

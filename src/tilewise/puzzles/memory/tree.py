@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #define THREADS 256
@@ -94,15 +94,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("int d = THREADS / 2", ("int d = THREADS / 4",)),
-        Blank(
-            "__syncthreads();",
-            (
-                "",
-                "if (d >= 32) __syncthreads();",
-            ),
-        ),
-        Blank("t < d", ("t <= d",)),
+        ("int d = THREADS / 2", "int d = THREADS / 4"),
+        ("__syncthreads();", "", "if (d >= 32) __syncthreads();"),
+        ("t < d", "t <= d"),
     ),
     lesson="[parallel reductions](../memory/reductions.py)",
     hints=(

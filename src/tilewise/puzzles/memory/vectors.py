@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewise.cuda.cases import case, ceil_div, integers, output
 from tilewise.puzzles.counting import runs
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial
+from tilewise.puzzles.model import Limit, Puzzle, Trial
 
 CODE = """
 extern "C" __global__
@@ -68,15 +68,9 @@ PUZZLE = Puzzle(
         Limit("global_store.requests", lambda v: _requests(v["n"]), _WHY),
     ),
     blanks=(
-        Blank(
-            "4 * q + 3 < n",
-            (
-                "4 * q < n",
-                "q < n",
-            ),
-        ),
-        Blank("in4[q]", ("in4[4 * q]",)),
-        Blank("int i = 4 * q; i < n", ("int i = 4 * q; i <= n",)),
+        ("4 * q + 3 < n", "4 * q < n", "q < n"),
+        ("in4[q]", "in4[4 * q]"),
+        ("int i = 4 * q; i < n", "int i = 4 * q; i <= n"),
     ),
     lesson="[memory coalescing](../memory/coalescing.py)",
     hints=(

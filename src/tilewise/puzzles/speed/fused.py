@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, normal, output, uniform
 from tilewise.puzzles.counting import runs, sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 extern "C" __global__
@@ -77,15 +77,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
-            "i % columns",
-            (
-                "i / columns",
-                "threadIdx.x % columns",
-            ),
-        ),
-        Blank("x[i] * gain[column] + shift[column]", ("(x[i] + shift[column]) * gain[column]",)),
-        Blank("fabsf(y)", ("y",)),
+        ("i % columns", "i / columns", "threadIdx.x % columns"),
+        ("x[i] * gain[column] + shift[column]", "(x[i] + shift[column]) * gain[column]"),
+        ("fabsf(y)", "y"),
     ),
     lesson="[arithmetic intensity](../speed/roofline.py)",
     hints=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import row_sectors, runs
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 extern "C" __global__
@@ -95,15 +95,9 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("A[row * cols + col]", ("A[col * rows + row]",)),
-        Blank("value > most", ("value >= most",)),
-        Blank(
-            "times = 1",
-            (
-                "++times",
-                "times = 0",
-            ),
-        ),
+        ("A[row * cols + col]", "A[col * rows + row]"),
+        ("value > most", "value >= most"),
+        ("times = 1", "++times", "times = 0"),
     ),
     lesson="[arithmetic intensity](../speed/roofline.py)",
     hints=(

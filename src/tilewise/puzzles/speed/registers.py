@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import runs
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 #define ITEMS 4
@@ -98,15 +98,13 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank("i < n ? x[i] : 0.0f", ("x[i]",)),
-        Blank(
+        ("i < n ? x[i] : 0.0f", "x[i]"),
+        (
             "int power = degree; power >= 0; --power",
-            (
-                "int power = 0; power <= degree; ++power",
-                "int power = degree; power > 0; --power",
-            ),
+            "int power = 0; power <= degree; ++power",
+            "int power = degree; power > 0; --power",
         ),
-        Blank("sum[k] * at[k] + c", ("(sum[k] + c) * at[k]",)),
+        ("sum[k] * at[k] + c", "(sum[k] + c) * at[k]"),
     ),
     lesson="[occupancy and latency hiding](../speed/occupancy.py)",
     hints=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewise.cuda.cases import Array, case, ceil_div, integers, output
 from tilewise.puzzles.counting import sectors
-from tilewise.puzzles.model import Blank, Limit, Puzzle, Trial, Values
+from tilewise.puzzles.model import Limit, Puzzle, Trial, Values
 
 CODE = """
 __device__ unsigned even_work(unsigned v, int steps) {
@@ -104,20 +104,8 @@ PUZZLE = Puzzle(
         ),
     ),
     blanks=(
-        Blank(
-            "threadIdx.x >= half",
-            (
-                "threadIdx.x % 2",
-                "threadIdx.x / 32 % 2",
-            ),
-        ),
-        Blank(
-            "2 * (threadIdx.x % half) + odd",
-            (
-                "threadIdx.x",
-                "threadIdx.x % half + half * odd",
-            ),
-        ),
+        ("threadIdx.x >= half", "threadIdx.x % 2", "threadIdx.x / 32 % 2"),
+        ("2 * (threadIdx.x % half) + odd", "threadIdx.x", "threadIdx.x % half + half * odd"),
     ),
     lesson="[warps and divergence](../machine/warps.py)",
     hints=(

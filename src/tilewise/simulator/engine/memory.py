@@ -10,9 +10,10 @@ import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import KernelError
@@ -24,10 +25,6 @@ from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYT
 from tilewise.simulator.engine.state import State
 from tilewise.simulator.engine.trace import GLOBAL, SHARED, Accesses, Watched
 from tilewise.simulator.ptx.ptx import Variable, type_bytes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _WITHIN_BLOCK = np.uint64((1 << 24) - 1)
 """Bits of an address of shared memory that say where in its block; those above say which of the cluster."""
@@ -213,7 +210,7 @@ class Memory:
             if here.any():
                 plain = np.dtype(dtype) if dtype is not None else np.dtype(np.float32)
                 index[here] //= plain.itemsize
-                value[here] = _values(rows["bits"][here], plain)
+                value[here] = Accesses.decoded(rows["bits"][here], plain)
         shared = rows["space"] == SHARED
         if shared.any():
             self._place_shared(rows, shared, buffer, index, value)
@@ -246,14 +243,7 @@ class Memory:
         for size, kind in ((1, "u1"), (2, "f2"), (4, "f4"), (8, "f8")):
             here = shared & (rows["size"] == size)
             if here.any():
-                value[here] = _values(rows["bits"][here], np.dtype(kind))
-
-
-def _values(bits: NDArray[np.uint64], dtype: np.dtype[Any]) -> NDArray[np.float64]:
-    whole = np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), 8)
-    if dtype.kind not in "fiub" or dtype.itemsize > 8:
-        return np.asarray(bits, np.float64)
-    return np.ascontiguousarray(whole[:, : dtype.itemsize]).view(dtype).reshape(-1).astype(np.float64)
+                value[here] = Accesses.decoded(rows["bits"][here], np.dtype(kind))
 
 
 def skew(array: Any) -> int:
@@ -326,7 +316,7 @@ def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence
         value = np.zeros(len(here))
         for kind in np.unique(here["index"]):
             of_kind = here["index"] == kind
-            value[of_kind] = _values(here["bits"][of_kind], np.dtype(NUMPY_TYPES[types[int(kind)]]))
+            value[of_kind] = Accesses.decoded(here["bits"][of_kind], np.dtype(NUMPY_TYPES[types[int(kind)]]))
         line = np.asarray(lines or [0], np.int32)[here["line"]]
         found[name] = Watched(
             here["step"], here["block"], here["warp"], here["lane"], line, value, here["interval"]

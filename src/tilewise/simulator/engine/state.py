@@ -7,16 +7,13 @@ source begins. One state belongs to one text with its options, as one module doe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.variables import DeviceVariable, device_variables, shown_name
 from tilewise.simulator.ptx.ptx import Variable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class State:

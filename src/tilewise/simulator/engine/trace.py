@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewise.simulator.engine.shared import numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 GLOBAL, SHARED = numbers("SPACE")["GLOBAL"], numbers("SPACE")["SHARED"]
 WATCH = numbers("KIND")["WATCH"]
@@ -93,3 +91,11 @@ class Accesses:
     def where(self, keep: NDArray[np.bool_]) -> Accesses:
         """The accesses for which ``keep`` is true."""
         return Accesses(*(getattr(self, field.name)[keep] for field in fields(self)))
+
+    @staticmethod
+    def decoded(bits: NDArray[np.uint64], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """What the lowest bytes stand for in an element type; the bits themselves where it is no number's."""
+        if dtype.kind not in "fiub" or dtype.itemsize > bits.itemsize:
+            return bits
+        low = np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), bits.itemsize)[:, : dtype.itemsize]
+        return np.ascontiguousarray(low).view(dtype).reshape(-1)

@@ -10,7 +10,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewise.bf16 import values as bf16_values
 from tilewise.figures.kinds.stepped.moments import SHARED, WORD_BYTES, Rows
@@ -47,12 +46,6 @@ def by_element(trace: Any, dtypes: Sequence[np.dtype[Any] | None], coded: Sequen
         here = columns["buffer"] == number
         here &= columns["size"] == known.itemsize if dtype is not None else parts[row] > 1
         if here.any() and known.kind in "fiub":
-            value[here] = _numbers(bits[here], known, is_bf16=coded[number])
+            numbers = trace.decoded(bits[here], known)
+            value[here] = bf16_values(numbers) if coded[number] else numbers
     return Rows(**{name: column.tolist() for name, column in columns.items()})
-
-
-def _numbers(bits: npt.NDArray[np.uint64], dtype: np.dtype[Any], *, is_bf16: bool) -> npt.NDArray[np.float64]:
-    """What the lowest bytes stand for."""
-    low = np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), 8)[:, : dtype.itemsize]
-    numbers = np.ascontiguousarray(low).view(dtype).reshape(-1)
-    return np.asarray(bf16_values(numbers) if is_bf16 else numbers).astype(np.float64)
