@@ -382,3 +382,57 @@ def test_values_that_would_not_end_are_given_up(outside: str, function: str, tex
 )
 def test_a_number_that_is_declared_with_zero_is_what_it_is_given_first(host: str, blocks: int) -> None:
     assert scope_of("", host).value("blocks") == blocks
+
+
+UNKNOWN = """
+struct Image { int width, height; float* pixels; };
+int total;
+__global__ void k(const float* x, float* y, int n) {}
+__global__ void blur(const float* x, float* y, int width, int height) {}
+int main() {
+    Image image = load();
+    total = read_all().size();
+    int rows = image_rows(image), sm_count;
+    ask(&sm_count);
+    float *d_x, *d_y[2];
+    cudaMalloc(&d_x, total * sizeof(float));
+    for (int i = 0; i < 2; i++) cudaMalloc(&d_y[i], 12);
+    k<<<sm_count, 128>>>(d_x, d_y[1], total);
+    cudaMalloc(&image.pixels, image.width * rows * sizeof(float));
+    blur<<<dim3((image.width + 15) / 16, rows / 16), dim3(16, 16)>>>(image.pixels, d_y[0], image.width, rows);
+}
+"""
+
+
+def test_whole_numbers_that_the_text_does_not_say_are_assumed_once_for_all_that_follows_from_them() -> None:
+    k, blur = launch_sites(UNKNOWN)
+    assert k.extents(k.scope) == ((8,), (128,), 0)
+    assert [k.passed(2, k.scope), k.bytes_of(0, k.scope), k.bytes_of(1, k.scope)] == [1024, 4096, 12]
+    assert [k.says(at, k.scope) for at in range(3)] == [False, True, False]
+    assert [k.says_length(at, k.scope) for at in range(2)] == [True, True]
+    assert blur.extents(blur.scope) == ((64, 64), (16, 16), 0)
+    assert [blur.passed(at, blur.scope) for at in (2, 3)] == [1024, 1024]
+    assert blur.bytes_of(0, blur.scope) == 4 << 20
+
+
+def test_a_length_that_follows_from_a_size_of_its_own_is_not_said() -> None:
+    text = UNKNOWN.replace("total * sizeof(float)", "capacity(4) * total + extra").replace(
+        "int total", "int total, extra"
+    )
+    k, _ = launch_sites(text.replace("capacity(4)", "4"))
+    assert k.bytes_of(0, k.scope) == 5 * 1024
+    assert not k.says_length(0, k.scope)
+
+
+def test_a_launch_made_small_keeps_its_blocks() -> None:
+    text = """
+const int ROWS = 1024, COLUMNS = 4096;
+__global__ void k(float* x) { x[blockIdx.y * COLUMNS] = 1; }
+int main() {
+    float* x;
+    cudaMalloc(&x, ROWS * COLUMNS * 4);
+    k<<<dim3(COLUMNS / 32, ROWS / 32), dim3(32, 32)>>>(x);
+}
+"""
+    (k,) = launch_sites(text)
+    assert k.extents(k.small()) == ((128, 1), (32, 32), 0)

@@ -51,9 +51,13 @@ def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can
     [
         (HOST, ()),
         ("", ("grid", "block", "x", "y", "n")),
-        (HOST.replace("n = 1 << 22", "n = atoi(argv[1])"), ("x", "n")),
+        (HOST.replace("n = 1 << 22", "n = atoi(argv[1])"), ("n",)),
+        (
+            HOST.replace("n * sizeof", "m * sizeof").replace("float *x", "int m = atoi(argv[2]); float *x"),
+            ("x",),
+        ),
         (HOST.replace("n = 1 << 22", "n = argc > 1 ? atoi(argv[1]) : 1024"), ()),
-        (HOST.replace("int main()", "void run(int n)").replace("const int n = 1 << 22;", ""), ("x", "n")),
+        (HOST.replace("int main()", "void run(int n)").replace("const int n = 1 << 22;", ""), ("n",)),
         (HOST.replace(", 128>>>", ", tuned()>>>"), ("block",)),
     ],
 )
@@ -72,7 +76,7 @@ int main() {
     cudaMalloc(&at, 256); cudaMalloc(&y, 256);
     k<<<1, 64, amount()>>>(at, y);
 }"""
-    assert proposal(Kernel(text, "k").function, text).assumed == ("shared", "at")
+    assert proposal(Kernel(text, "k").function, text).assumed == ("shared", "at.values")
 
 
 def test_an_array_that_a_size_is_multiplied_into_has_its_square() -> None:
@@ -181,7 +185,7 @@ int main() {{
     _, seen = made.arguments
     assert not isinstance(seen, ProposedNumber)
     assert seen.fill == fill
-    assert made.assumed == (("seen",) if copied else ())
+    assert made.assumed == (("seen.values",) if copied else ())
 
 
 def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for() -> None:

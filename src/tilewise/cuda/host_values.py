@@ -69,6 +69,8 @@ _DEEPEST = 24
 _MOST_EVALUATIONS = 1000
 """Of expressions for one value: a hostile file's would not end."""
 _LARGEST = 2**63
+INSIDE = "__of__"
+"""Between the names of a structure and of a number in it, which are one name here."""
 ASSUMED = re.compile(r"\(\(\d+\)\)")
 """A size that ``assumed_size`` gave: in two pairs of parentheses, so that it is known again."""
 
@@ -199,8 +201,9 @@ def scope_of(outside: str, function: str = "") -> Scope:
     for one in _RETURNS.finditer(outside):
         functions.setdefault(one["name"], (_names(one["taken"]), one["body"]))
     kinds = r"\bconst\w*\s|^(?:static\s+)?(?:int|unsigned|size_t|long)\s"
-    for one in re.finditer(rf"(?m:{kinds})[^;(){{}}]*?{_DEFINED.pattern}", outside):
-        values.setdefault(one["name"], one["body"])
+    for declared in re.finditer(rf"(?m:{kinds})[^;(){{}}=]*=[^;{{}}]*;", outside):
+        for one in _DEFINED.finditer(declared[0]):
+            values.setdefault(one["name"], one["body"])
     for one in _BRACED.finditer(outside):
         values.setdefault(one["name"], one["body"])
     for one in _ALIAS.finditer(outside + function):
@@ -255,6 +258,10 @@ def _becomes(step: re.Match[str]) -> str:
 
 def assumed_size(name: str) -> str:
     """A size of which the text does not say anything, by its name."""
+    if re.search(r"(?i)multi_?proc|num_?sms?\b|sm_?count", name):
+        return "((8))"
+    if re.search(r"(?i)warp_?size", name):
+        return "((32))"
     if re.search(r"(?i)radius|halo|repeat|iter", name):
         return "((2))"
     return "((256))" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "((1024))"
@@ -321,6 +328,7 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _CALLS: dict[str, Callable[..., int | float]] = {
-    "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "sqrt": math.sqrt, "log2": math.log2,
-    "pow": math.pow, "min": min, "max": max, "int": int, "abs": abs,
+    "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor, "sqrt": math.sqrt,
+    "sqrtf": math.sqrt, "log2": math.log2, "log2f": math.log2, "pow": math.pow, "powf": math.pow,
+    "exp": math.exp, "expf": math.exp, "min": min, "max": max, "int": int, "abs": abs,
 }  # fmt: skip

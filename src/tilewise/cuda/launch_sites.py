@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from tilewise.cuda.host_values import ASSUMED, Scope, Value, assumed_size, scope_of
+from tilewise.cuda.host_values import ASSUMED, INSIDE, Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
 from tilewise.cuda.top_level import Piece, device_macros, pieces
 
@@ -34,6 +34,8 @@ _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\(")
 _INNER = re.compile(r"(\w+)\s*\+\s*(.+)|&\s*(\w+)\s*\[([^][]+)\]", re.S)
 """A pointer into an array: ``x + 3``, ``&x[3]``."""
+_MEMBER = re.compile(r"\b([A-Za-z_]\w*)[ \t]*(?:\.|->)[ \t]*(?![xyz]\b)([A-Za-z_]\w*)(?:[ \t]*\([ \t]*\))?")
+"""``image.width``, ``image->width()``: one name for what is said of it."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 _NAMED = re.compile(r"(\w+)\s*\(")
@@ -43,6 +45,9 @@ _WHOLE = re.compile(
     r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t|[ius]\d+)\b[^*]*"
 )
 """A parameter that is a whole number."""
+_WHOLE_TYPE = r"\b(?:int|size_t|unsigned|long|auto|uint|u?int\d+_t)\s+"
+_INITIAL = r"(?:[^;,(){}]|\((?:[^(){};]|\([^(){};]*\))*\))*"
+"""What a declaration gives a name."""
 _LINE = 64
 """Bytes that a share of an array is a multiple of, whatever its elements are."""
 _UNDER = re.compile(
@@ -108,7 +113,10 @@ class LaunchSite:
                 return self.scope if is_wide and self._bytes(self.scope) <= 128 * MOST_BYTES else scope
             most = max(large.values())
             sizes.update({name: value // 2 for name, value in large.items() if value == most})
-            scope = self.scope.having(sizes)
+            smaller = self.scope.having(sizes)
+            if self.extents(smaller)[0] is None:  # it has no block any more
+                break
+            scope = smaller
         return scope
 
     def extents(self, scope: Scope) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, int | None]:
@@ -163,6 +171,19 @@ class LaunchSite:
         behind = _names_behind(written, self.scope)
         return not any(ASSUMED.fullmatch(self.scope.values[one]) for one in behind)
 
+    def says_length(self, at: int, scope: Scope) -> bool:
+        """Whether an array is as long as the text says: it has the length of what else the launch says.
+
+        A size that is assumed says nothing, unless grid or numbers follow from the same one.
+        """
+        if self.bytes_of(at, scope) is None:
+            return False
+        words = _WORD.findall(self.arguments[at])
+        behind = _names_behind([self.allocated[one] for one in words if one in self.allocated], self.scope)
+        numbers = [one for at, one in enumerate(self.arguments) if self.passed(at, scope) is not None]
+        rest = _names_behind([*self.config, *numbers], self.scope)
+        return not any(ASSUMED.fullmatch(self.scope.values[one]) for one in behind - rest)
+
     def random_below(self, at: int, text: str, scope: Scope) -> int | None:
         """The number that all elements of the array ``at`` are below, where the host draws them."""
         name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
@@ -205,7 +226,7 @@ class LaunchSite:
 @lru_cache(maxsize=16)
 def launch_sites(text: str) -> tuple[LaunchSite, ...]:
     """The launches of a file's text, its own headers in place."""
-    plain = _STRING.sub('""', without_comments(text))
+    plain = _MEMBER.sub(r"\1" + INSIDE + r"\2", _STRING.sub('""', without_comments(text)))
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)
@@ -283,9 +304,39 @@ def _site(
         kernel = _last_word(passed.get(match["name"], match["name"]))
         for bound in _instances(piece, plain):
             here = scope.having({**passed, **scope.own, **bound, **_under(before)})
+            here = _completed(here, [*config, *arguments, *allocated.values(), *sizes.values()], plain)
             template = _resolved(written, here, known)
             unchanged = (free - passed.keys()) | _names_behind([written], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
+
+
+def _completed(scope: Scope, texts: Sequence[str], plain: str) -> Scope:
+    """The scope with assumed sizes for whole numbers in some expressions of which the text says no value.
+
+    ``int n = count(file)`` is such a number, ``image.width`` is one, and ``int n;`` that a call sets.
+    """
+    for _ in range(_MOST_CALLS):
+        names = _names_behind(texts, scope)
+        words = {
+            word for one in (*texts, *map(scope.values.__getitem__, names)) for word in _WORD.findall(one)
+        }
+        free = words - scope.values.keys() - scope.functions.keys()
+        found = {one for one in free if INSIDE in one or _is_declared_whole(one, plain)}
+        unknown = {one for one in names if scope.value(one) is None and _is_declared_whole(one, plain)}
+        for one in unknown:
+            text = scope.values[one]
+            behind = {*_WORD.findall(text), *_names_behind([text], scope)}
+            if "sizeof" not in text and not behind & (found | unknown - {one}):
+                found.add(one)
+        if not found:
+            break
+        scope = scope.having({one: assumed_size(one) for one in found})
+    return scope
+
+
+def _is_declared_whole(name: str, plain: str) -> bool:
+    """Whether a text declares a name as a whole number somewhere."""
+    return bool(re.search(rf"{_WHOLE_TYPE}(?:\w+\s*(?:={_INITIAL})?,\s*)*{name}\b\s*[=;,)]", plain))
 
 
 def _defined_anew(plain: str, line: int) -> dict[str, str]:
@@ -393,7 +444,7 @@ def _allocations(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _last_word(text: str) -> str:
-    words = _WORD.findall(text)
+    words = _WORD.findall(re.sub(r"\[[^][]*\]", "", text))
     return words[-1] if words else ""
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ELEMENTS = 1024
 """Elements of an array of which nothing is known."""
 _MOST_ELEMENTS = 1 << 20
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 28
 _MOST_BLOCKS = 256
 _BLOCK = 256
 _EDGE = 16
@@ -96,7 +96,7 @@ class Proposal:
     assumed: tuple[str, ...]
     """What the text does not say: ``grid``, ``block``, ``shared``, and parameters by their names.
 
-    Also arrays of whole numbers that the host does not draw, as a kernel may take these for places.
+    ``x.values`` where it says how long ``x`` is, but not what it holds: a kernel may take these for places.
     """
 
 
@@ -140,11 +140,12 @@ def proposal(
         length = _at_least(_MOST_ELEMENTS, length)
     if is_far:
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
+    lengths = [(site.bytes_of(at, scope) or 0) if site else 0 for at in range(len(parameters))]
     arguments = [
         _array(
             one,
             length if is_far else _times(length, kernel.factor(one.name)),
-            site.bytes_of(at, scope) if site else None,
+            lengths[at],
             site.first(at, scope) if site else 0,
         )
         if one.is_pointer
@@ -156,9 +157,11 @@ def proposal(
     dynamic = shared or kernel.shared_bytes
     said = {"grid": given, "block": threads, "shared": shared or not dynamic}
     for at, one in enumerate(parameters):
+        says = site and (site.says_length if one.is_pointer else site.says)
+        said[one.name] = bool(says and says(at, scope)) and lengths[at] <= _MOST_BYTES
         is_float = one.dtype is not None and one.dtype.kind == "f"
-        is_known = not one.is_pointer or is_float or below[at] or zeroed[at]
-        said[one.name] = bool(site and site.says(at, scope) and is_known)
+        if said[one.name] and one.is_pointer and not (is_float or below[at] or zeroed[at]):
+            said[f"{one.name}.values"] = False
     values = tuple(made for one in variables if (made := _variable(one, bytes_of.get(one.name, 0))))
     smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
     return Proposal(
@@ -336,13 +339,13 @@ def _three(extents: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _array(one: Parameter, length: _Formula, bytes_: int | None, first: int) -> ProposedArray:
+def _array(one: Parameter, length: _Formula, bytes_: int, first: int) -> ProposedArray:
     """An array of a length; or of the bytes that the file's host code allocates, from an element on."""
     dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
     each = max(one.width, 1) if one.dtype is not None else _STRUCT_BYTES
     text, count = length
     elements, formula = each * count, text if each == 1 else f"{each} * {text}"
-    own, rest = divmod(bytes_ or 0, dtype.itemsize)
+    own, rest = divmod(bytes_, dtype.itemsize)
     if own not in (0, elements) and not rest and own * dtype.itemsize <= _MOST_BYTES:
         elements, formula = own, str(own)
     first *= one.width if 0 < first * one.width < own and one.dtype is not None else 0
