@@ -436,3 +436,38 @@ int main() {
 """
     (k,) = launch_sites(text)
     assert k.extents(k.small()) == ((128, 1), (32, 32), 0)
+
+
+VECTORS = """
+#include <thrust/device_vector.h>
+__global__ void k(const float* x, float* y, float* z, int n) {}
+int main() {
+    const int N = 1000;
+    float table[3][N], few[] = {1, 2, 3};
+    std::vector<float> h_x(2 * N), other(h_x.begin(), h_x.end());
+    thrust::device_vector<float> d_x = other, d_y(h_x.size() / 2);
+    float *d_z, *d_few;
+    cudaMalloc(&d_z, sizeof(table)); cudaMalloc(&d_few, sizeof(few) / sizeof(few[0]) * sizeof(float));
+    k<<<4, 256>>>(thrust::raw_pointer_cast(d_x.data()), thrust::raw_pointer_cast(&d_y[0]), d_z, other.size());
+    k<<<4, 256>>>(d_few, d_few, d_few, 3);
+}
+"""
+
+
+def test_vectors_and_arrays_say_how_much_they_hold() -> None:
+    vectors, few = launch_sites(VECTORS)
+    assert [vectors.bytes_of(at, vectors.scope) for at in range(3)] == [8000, 4000, 12000]
+    assert vectors.passed(3, vectors.scope) == 2000
+    assert few.bytes_of(0, few.scope) == 12
+
+
+def test_sizes_become_small_where_the_threads_are_said_to_be_many() -> None:
+    (k,) = launch_sites("""
+__global__ void k(float* x, size_t n) { for (size_t i = threadIdx.x; i < n; i += blockDim.x) x[i]++; }
+const size_t count = 1ULL << 28;
+int main() { float* x; cudaMalloc(&x, count * sizeof(float));
+    k<<<256, 256>>>(x, count);
+}""")
+    small = k.small()
+    assert k.extents(small) == ((256,), (256,), 0)
+    assert k.bytes_of(0, small) == 4 * k.passed(1, small) == 1 << 20

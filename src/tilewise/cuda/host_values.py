@@ -56,6 +56,19 @@ _SIZEOF_ELEMENT = re.compile(r"\bsizeof\s*(?:\(\s*(?:\*\s*(\w+)|(\w+)\s*\[\s*0\s
 _POINTERS = re.compile(
     r"\b(?P<type>[A-Za-z_]\w*)\s*(?P<names>(?:\*+\s*\w+\s*(?:=[^,;(){}]*)?,?\s*)+)(?=[;)])"
 )
+_INNER = r"(?:[^;,(){}]|\((?:[^(){};]|\([^(){};]*\))*\))+"
+_VECTORS = re.compile(r"vector\s*<\s*(?:unsigned\s+)?(?P<type>\w+)\s*>\s+(?P<names>[^;&]*);")
+_VECTOR = re.compile(
+    rf"\b(?P<name>\w+)\s*(?:[({{]\s*(?P<count>{_INNER})(?:,[^;]*?)?[)}}]|=\s*(?P<same>\w+)\s*(?=[,;]|\Z))"
+)
+"""``std::vector<float> x(n), y(x.begin(), x.end()), z = x;``"""
+_ARRAYS = re.compile(
+    r"\b(?!(?:return|else|new|delete)\b)(?P<type>[A-Za-z_]\w*)\s+(?P<names>\w+\s*\[[^;()]*);"
+)
+_ARRAY = re.compile(
+    r"\b(?P<name>\w+)\s*(?P<extents>(?:\[[^][]*\]\s*)+)(?:=\s*\{(?P<items>[^{}]*)\})?\s*(?=,|\Z)"
+)
+"""``float x[4][N], y[] = {1, 2, 3};``"""
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;|\btypedef\s+(?:unsigned\s+)?(\w+)\s+(\w+)\s*;")
 _WHILE = re.compile(
     r"\bwhile\s*\((?P<test>(?:[^(){};]|\([^(){};]*\))+)\)\s*(?:\{(?P<body>[^{}]*)\}|(?P<one>[^{};]+);)"
@@ -124,7 +137,7 @@ class Scope:
         self._spent[0] += 1
         if depth > _DEEPEST or self._spent[0] > _MOST_EVALUATIONS:
             raise ValueError(text)
-        text = _SIZEOF_ELEMENT.sub(lambda one: f"sizeof({self._type(one[1] or one[2] or one[3])})", text)
+        text = _SIZEOF_ELEMENT.sub(lambda one: f"sizeof({self._element(one[1] or one[2] or one[3])})", text)
         text = _SIZEOF.sub(lambda one: f"sizeof({self._type(one[1])}{one[2]})", text)
         tree = ast.parse(_as_python(text), mode="eval").body
         return self._node(tree, taken, depth)
@@ -134,6 +147,10 @@ class Scope:
         for _ in range(_DEEPEST):
             name = self.values.get(name, name)
         return name
+
+    def _element(self, name: str) -> str:
+        """The type of an array's or a pointer's elements."""
+        return self._type(self.values.get(f"{name}{INSIDE}element", name))
 
     def _node(self, node: ast.expr, taken: Mapping[str, Value], depth: int) -> Value:
         match node:
@@ -224,6 +241,7 @@ def scope_of(outside: str, function: str = "") -> Scope:
     for one in _POINTERS.finditer(function):
         for name in re.findall(r"(?<!\*)\*\s*(\w+)", one["names"]) if one["type"] in _SIZES else ():
             values.setdefault(name, one["type"])  # what its elements are, for sizeof alone
+    values |= _array_sizes(outside) | _array_sizes(function)
     axes: dict[str, dict[str, str]] = {}
     for one in _AXIS.finditer(function):
         axes.setdefault(one["name"], {})[one["axis"]] = one["body"]
@@ -232,6 +250,28 @@ def scope_of(outside: str, function: str = "") -> Scope:
     chained = {one["name"]: one["same"] for one in _CHAIN.finditer(function)}
     own = {**{name: assumed_size(name) for name in read}, **chained, **own}
     return Scope({**values, **own}, functions, own, _loops(function, own))
+
+
+def _array_sizes(text: str) -> dict[str, str]:
+    """How many elements vectors have, and bytes arrays, as far as their declarations say it."""
+    found = {}
+    for declared in _VECTORS.finditer(text):
+        for one in _VECTOR.finditer(declared["names"]):
+            begin = re.match(rf"(\w+){INSIDE}c?begin\b", one["count"] or "")
+            same = begin[1] if begin else one["same"]
+            found[f"{one['name']}{INSIDE}size"] = f"{same}{INSIDE}size" if same else one["count"]
+            found[f"{one['name']}{INSIDE}element"] = declared["type"]
+    for one in re.finditer(rf"\b(\w+){INSIDE}resize\s*\(\s*({_INNER})[,)]", text):
+        found[f"{one[1]}{INSIDE}size"] = one[2]
+    for declared in _ARRAYS.finditer(text):
+        for one in _ARRAY.finditer(declared["names"]):
+            extents = re.findall(r"\[([^][]*)\]", one["extents"])
+            if not extents[0].strip() and one["items"]:
+                extents[0] = str(len(one["items"].split(",")))
+            whole = [f"sizeof({declared['type']})", *(f"({extent})" for extent in extents)]
+            found[f"sizeof_{one['name']}"] = " * ".join(whole)
+            found[f"{one['name']}{INSIDE}element"] = declared["type"]
+    return found
 
 
 def _loops(function: str, own: Mapping[str, str]) -> dict[str, Loop]:

@@ -88,27 +88,30 @@ class LaunchSite:
     """Names that the device's code uses, too, and that the host's function does not define itself; and those
     that the template arguments follow from."""
 
-    def small(self, loops: int = 0) -> Scope:
+    def small(self, loops: int = 0, most_threads: int = MOST_THREADS) -> Scope:
         """The scope with its large sizes divided until the launch is one for a first look.
 
         Where even then its threads are too many, they stay as the file has them if its arrays are not huge.
 
         Args:
             loops: how many loops of the kernel, one inside another, run to a number that it is passed.
+            most_threads: of the launch; where no size changes them, they stay as many as they are.
         """
         scope, sizes = self.scope, dict(self.scope.roots)
         used, threads = self._used(), max(_product(self.extents(scope)[1] or (1,)), 64)
         for _ in range(64):
-            fits = self._fits(scope)
+            fits = self._threads(scope) <= most_threads and self._bytes(scope) <= MOST_BYTES
             if fits and self._is_quick(scope, used, loops):
                 break
-            is_wide = self._threads(scope) > MOST_THREADS
+            is_wide = self._threads(scope) > most_threads
             floors = [2 * threads, *[65] * (not fits), *[17] * is_wide]
             above = (
                 {name: value for name, value in sizes.items() if name in used and value >= one}
                 for one in floors
             )
             large = next(filter(None, above), None)
+            if not large and is_wide and self._threads(scope) == self._threads(self.scope):
+                return self.small(loops, self._threads(scope))
             if not large:
                 return self.scope if is_wide and self._bytes(self.scope) <= 128 * MOST_BYTES else scope
             most = max(large.values())
@@ -200,9 +203,6 @@ class LaunchSite:
         zeros = rf"\bcudaMemset(?:Async)?\s*\(\s*(?:\([\w\s*]+\)\s*)?{name}\s*,\s*0\s*,"
         copied = rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,"
         return bool(name and re.search(zeros, text) and not re.search(copied, text))
-
-    def _fits(self, scope: Scope) -> bool:
-        return self._threads(scope) <= MOST_THREADS and self._bytes(scope) <= MOST_BYTES
 
     def _bytes(self, scope: Scope) -> int:
         return max((self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))), default=0)
@@ -437,6 +437,12 @@ def _is_known(text: str, known: frozenset[str]) -> bool:
 
 
 def _allocations(text: str) -> Iterator[tuple[str, str]]:
+    """Names of arrays, and their bytes; what Thrust's vectors hold has the name of a pointer to it, too."""
+    for one in re.finditer(r"\bdevice_vector\s*<\s*(?:unsigned\s+)?(\w+)\s*>\s+([^;&]*);", text):
+        for name in re.findall(r"\b(\w+)\s*(?=[({=])", one[2]):
+            yield from (
+                (each, f"{name}{INSIDE}size * sizeof({one[1]})") for each in (name, f"{name}{INSIDE}data")
+            )
     for found in _ALLOCATION.finditer(text):
         parts, _ = _list(text, found.end(), ")")
         if len(parts) >= 2 and (name := _last_word(parts[0])):
