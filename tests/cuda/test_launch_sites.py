@@ -471,3 +471,24 @@ int main() { float* x; cudaMalloc(&x, count * sizeof(float));
     small = k.small()
     assert k.extents(small) == ((256,), (256,), 0)
     assert k.bytes_of(0, small) == 4 * k.passed(1, small) == 1 << 20
+
+
+HELPERS = """
+__global__ void k(int* x, double* y, int n) {}
+template <typename T> void get(T*& p, size_t count) {
+    const size_t bytes = count * sizeof(T);
+    cudaMalloc(&p, bytes);
+}
+void make(int** p, int rows, int columns = 4) { cudaMalloc((void**)p, rows * columns * sizeof(int)); }
+int main() {
+    int* d_x; double* d_y;
+    make(&d_x, 10 + 6, 8);
+    get(d_y, 50);
+    k<<<1, 50>>>(d_x, d_y, 50);
+}
+"""
+
+
+def test_a_function_that_allocates_for_a_pointer_says_how_long_its_array_is() -> None:
+    (k,) = launch_sites(HELPERS)
+    assert [k.bytes_of(at, k.scope) for at in range(2)] == [512, 400]

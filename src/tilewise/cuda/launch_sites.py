@@ -268,6 +268,18 @@ class _Functions:
         lines = plain.split("\n")
         self.sources = [(one, _source_of(lines, one)) for one in every if one.is_function]
         self._calls: dict[tuple[int, int], list[_Passed]] = {}
+        self._allocators = [one for piece, own in self.sources for one in _allocators(piece, own)]
+
+    def allocations(self, own: str) -> Iterator[tuple[str, str]]:
+        """The arrays that a function's text allocates, itself or by a function that it passes a pointer."""
+        yield from _allocations(own)
+        for called, taken, name, bytes_ in self._allocators:
+            for call in re.finditer(rf"\b{called}\s*(?:<[^;<>()]*>)?\s*\(", own) if called in own else ():
+                given, _ = _list(own, call.end(), ")")
+                passed = dict(zip(taken, given, strict=False))
+                if array := _last_word(passed.get(name, "")):
+                    of_type = re.sub(r"\bsizeof\s*\(\s*T\w*\s*\)", f"sizeof(*{array})", bytes_)
+                    yield array, _replaced(of_type, passed)
 
     def calls(self, piece: Piece, depth: int = 0) -> list[_Passed]:
         """What the calls of a function pass it, as ``_calls`` says."""
@@ -275,6 +287,23 @@ class _Functions:
         if key not in self._calls:
             self._calls[key] = [*_calls(piece, self, depth)]
         return self._calls[key]
+
+
+def _allocators(piece: Piece, own: str) -> Iterator[tuple[str, list[str], str, str]]:
+    """Of a function that allocates for a pointer that it takes: its name, parameters, this one, and bytes."""
+    found, named = _TAKEN.search(piece.head), _NAMED.search(piece.head)
+    taken = [_taken(one) for one in _split(found[1])] if found else []
+    for name, bytes_ in _allocations(own):
+        if named and name in taken:
+            whole = bytes_
+            for _ in range(_DEEPEST_CALL):
+                whole = _replaced(whole, scope_of("", own).own)
+            yield named[1], taken, name, whole
+
+
+def _replaced(text: str, values: Mapping[str, str]) -> str:
+    """An expression with others instead of some of its names."""
+    return re.sub(_WORD, lambda one: f"({values[one[0]]})" if one[0] in values else one[0], text)
 
 
 def _source_of(lines: Sequence[str], piece: Piece) -> str:
@@ -298,7 +327,7 @@ def _site(
     before = own[: match.start()]
     scope, free = scope_of(plain, before), fixed - scope_of("", before).values.keys()
     scope = replace(scope, values={**scope.values, **_defined_anew(plain, piece.first), **scope.own})
-    allocated = dict(_allocations(own) or _allocations(plain))
+    allocated = dict(functions.allocations(own)) or dict(functions.allocations(plain))
     written = " ".join((match["template"] or "").split())
     for passed, sizes in functions.calls(piece):
         kernel = _last_word(passed.get(match["name"], match["name"]))
@@ -375,7 +404,7 @@ def _calls(piece: Piece, functions: _Functions, depth: int) -> list[_Passed]:
             given, _ = _list(own, call.end(), ")")
             outer, bytes_ = functions.calls(caller, depth + 1)[0]
             values = {**outer, **scope_of("", own[: call.start()]).values}
-            bytes_ = {**bytes_, **dict(_allocations(own))}
+            bytes_ = {**bytes_, **dict(functions.allocations(own))}
             ending = "_" * 2 * (depth + 1)
             inner = {name + ending: _marked(text, values, ending) for name, text in values.items()}
             passed = dict(reversed([*zip(taken, given, strict=False)]))

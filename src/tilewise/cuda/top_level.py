@@ -47,7 +47,12 @@ class Piece:
     def is_function(self) -> bool:
         """Whether it defines a function."""
         head = re.sub(r"\b(?:__attribute__|alignas|decltype|__launch_bounds__)\s*\(", "", self.head)
-        return "{" in self.text and "(" in head and not _is_type(self.head) and "=" not in _outside(head)
+        return (
+            "{" in self.text
+            and "(" in head
+            and not _is_type(self.head)
+            and "=" not in _outside(head).split("(")[0]
+        )
 
     @property
     def is_variable(self) -> bool:
