@@ -185,7 +185,7 @@ int main() {{
     _, seen = made.arguments
     assert not isinstance(seen, ProposedNumber)
     assert seen.fill == fill
-    assert made.assumed == (("seen.values",) if copied else ())
+    assert made.assumed == ()
 
 
 def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for() -> None:
@@ -285,3 +285,36 @@ def test_a_pointer_in_a_structure_is_named_where_a_kernel_follows_it(
     found = inner_pointer(Kernel(text).function, text)
     assert found.startswith(said)
     assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("body", "leads"),
+    [
+        ("b[i] += a[i];", False),
+        ("atomicAdd(&b[i], a[i]);", False),
+        ("__shared__ int s[32]; s[i] = a[i]; __syncthreads(); if (i < 16) b[i] = s[i] + s[i + 16];", False),
+        ("for (int j = 0; j < n; j++) b[i] += a[j];", False),
+        ("b[a[i]] = 1;", True),
+        ("atomicAdd(&b[2 * a[i]], 1);", True),
+        ("int j = a[i]; b[2 * j] = 1;", True),
+        ("int end = a[i]; for (int j = 0; j < end; j++) b[i] += j;", True),
+        ("__shared__ int s[32]; s[i] = a[i]; if (s[0] > 3) b[i] = 1;", True),
+    ],
+)
+def test_what_an_array_holds_is_assumed_where_the_kernel_goes_by_it(body: str, leads: bool) -> None:
+    text = f"""__global__ void k(const int* a, int* b, int n) {{ int i = threadIdx.x; {body} }}
+int main() {{
+    int *a, *b;
+    cudaMalloc(&a, 256); cudaMalloc(&b, 256); cudaMemset(b, 0, 256);
+    k<<<1, 32>>>(a, b, 8);
+}}"""
+    assert proposal(Kernel(text, "k").function, text).assumed == (("a.values",) if leads else ())
+
+
+def test_a_number_named_after_the_block_is_its_threads() -> None:
+    text = (
+        "__global__ void k(float* x, int n, int BLOCK_SIZE) { x[blockIdx.x * BLOCK_SIZE + threadIdx.x] = n; }"
+    )
+    made = proposal(Kernel(text, "k").function, text)
+    values = {one.name: one.value for one in made.arguments if isinstance(one, ProposedNumber)}
+    assert values["BLOCK_SIZE"] == made.block[0] == 256

@@ -117,6 +117,20 @@ class KernelText:
         factors = [int(a or b) for one in found for a, b in re.findall(r"\*\s*(\d+)\b|\b(\d+)\s*\*", one)]
         return max((one for one in factors if one <= _EDGE), default=1)
 
+    def leads(self, array: str) -> bool:
+        """Whether what an array holds may say where the kernel goes or which elements it accesses."""
+        names, found = {array}, {array, ""}
+        while names != found:
+            names = found - {""}
+            held = rf"\b(?:{'|'.join(sorted(names))})\b"
+            copies = re.findall(
+                rf"\b(\w+)\s*(?:\[[^;=]*\]\s*)?(?:[-+*/%|&^]|<<|>>)?=(?!=)[^;=]*{held}", self.own
+            )
+            found = {*names, *copies}
+        inside = rf"\[[^][;]*{held}|[*&]\s*\([^();]*{held}"
+        tested = rf"\b(?:if|while|for|switch)\s*\((?:[^(){{}}]|\([^(){{}}]*\))*{held}"
+        return bool(re.search(f"{inside}|{tested}", self.own))
+
     def fill(self, array: str, is_text: bool, smallest: int, below: int | None) -> str:
         """What an array of whole numbers holds: as the host fills it, else places that the arrays have.
 

@@ -44,6 +44,8 @@ _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
     r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
 )
+_THREADS = re.compile(r"(?i)x?block(?:_?(?:size|dim|x))?|(?:num_?|n_?)?threads(?:_?per_?block)?")
+"""A number that is the threads of a block."""
 _Formula = tuple[str, int]
 """A formula of sizes, and what it comes to at first."""
 
@@ -131,7 +133,7 @@ def proposal(
     blocks = given or (None if kernel.is_for_several_blocks else (1,))
     threads_along = blocks[0] * block[0] if blocks and math.prod(blocks) <= 4 * _MOST_BLOCKS else 0
     elements = threads_along * (2 if kernel.has_pairs else 1)
-    numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled)
+    numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled, block[0])
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
     grid, formulas = _grid(blocks, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
@@ -160,7 +162,8 @@ def proposal(
         says = site and (site.says_length if one.is_pointer else site.says)
         said[one.name] = bool(says and says(at, scope)) and lengths[at] <= _MOST_BYTES
         is_float = one.dtype is not None and one.dtype.kind == "f"
-        if said[one.name] and one.is_pointer and not (is_float or below[at] or zeroed[at]):
+        is_filled = is_float or below[at] or zeroed[at]
+        if said[one.name] and one.is_pointer and not is_filled and kernel.leads(one.name):
             said[f"{one.name}.values"] = False
     values = tuple(made for one in variables if (made := _variable(one, bytes_of.get(one.name, 0))))
     smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
@@ -225,7 +228,8 @@ def _known(site: LaunchSite) -> int:
 
 def _is_size(one: Parameter) -> bool:
     whole = one.dtype is not None and one.dtype.kind in "iu" and one.width == 1
-    return whole and not one.is_pointer and bool(_SIZE.fullmatch(one.name))
+    is_named = _SIZE.fullmatch(one.name) and not _THREADS.fullmatch(one.name)
+    return whole and not one.is_pointer and bool(is_named)
 
 
 def _block(threads: Sequence[int] | None, promised: int | None, has_rows: bool) -> tuple[int, int, int]:
@@ -245,6 +249,7 @@ def _numbers(
     elements: int,
     is_square: bool,
     edge: int,
+    threads: int,
 ) -> dict[str, float]:
     """A value for each parameter that is one number; a multiple of an edge where nothing says it.
 
@@ -255,6 +260,7 @@ def _numbers(
         elements: how many a known grid's threads along x take; 0 where it is not known.
         is_square: whether a single size is that of two axes.
         edge: the threads of a block along an axis.
+        threads: of a block along x.
     """
     count = sum(map(_is_size, parameters))
     assumed = edge if count > 2 else 2 * edge if count == 2 or is_square else ELEMENTS
@@ -267,6 +273,8 @@ def _numbers(
             found[one.name] = passed
         elif _is_size(one):
             found[one.name] = assumed
+        elif _THREADS.fullmatch(one.name):
+            found[one.name] = threads
         else:
             is_float = one.dtype is not None and one.dtype.kind == "f"
             found[one.name] = 0.5 if is_float else 0 if _PLACE.fullmatch(one.name) else 1
