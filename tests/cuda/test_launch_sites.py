@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tilewise.cuda.host_values import _MOST_EVALUATIONS, Scope, scope_of
@@ -492,3 +494,47 @@ int main() {
 def test_a_function_that_allocates_for_a_pointer_says_how_long_its_array_is() -> None:
     (k,) = launch_sites(HELPERS)
     assert [k.bytes_of(at, k.scope) for at in range(2)] == [512, 400]
+
+
+def test_many_sizes_that_nothing_says_become_smaller_than_those_of_the_file() -> None:
+    file = """
+__global__ void k(float* x, int n, int c, int h, int w) {}
+int main(int argc, char** argv) {
+    int n = atoi(argv[1]), c = atoi(argv[2]), h = atoi(argv[3]), w = -1;
+    w = atoi(argv[4]);
+    float* x;
+    cudaMalloc(&x, n * c * h * w * sizeof(float));
+    k<<<n, 64>>>(x, n, c, h, w);
+}"""
+    (k,) = launch_sites(file)
+    assert k.passed(4, k.scope) == 1024
+    assert k.bytes_of(0, k.small()) <= 1 << 20
+    (k,) = launch_sites(re.sub(r"atoi\(argv\[.\]\)", "1024", file))
+    assert k.bytes_of(0, k.small()) > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("lines", "bytes_"),
+    [
+        ("", 400),
+        ("#define WIDE", 800),
+        ("#define WIDE\n#undef OTHER", 800),
+    ],
+)
+def test_a_condition_of_the_file_chooses_what_a_name_stands_for(lines: str, bytes_: int) -> None:
+    text = f"""{lines}
+#ifdef WIDE // as wide as can be
+typedef double real;
+#else
+typedef float real;
+#endif
+#if 0
+const int n = 1;
+#elif defined(WIDE) || 1
+const int n = 100;
+#endif
+__global__ void k(real* x) {{}}
+int main() {{ real* x; cudaMalloc(&x, n * sizeof(real)); k<<<1, 100>>>(x); }}
+"""
+    (k,) = launch_sites(text)
+    assert k.bytes_of(0, k.scope) == bytes_

@@ -46,7 +46,7 @@ _CAST = re.compile(
     r"(?:int|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
 )
 _LITERAL = re.compile(r"\(*\s*\d[\d\s*()<uUlL]*\)*")
-_ZERO = re.compile(r"\(*\s*0[uUlL]*\s*\)*")
+_EMPTY = re.compile(r"\(*\s*(?:0[uUlL]*|-\s*1)\s*\)*")
 _INPUT = re.compile(r"\bargv\b|\b(?:ato[il]+|std\s*::\s*sto\w+|strto\w+|getenv)\s*\(")
 """What only a run of the program knows."""
 _READ = re.compile(r"\bcin\s*>>\s*(\w+)|\bscanf\s*\([^;]*?&\s*(\w+)")
@@ -235,7 +235,7 @@ def scope_of(outside: str, function: str = "") -> Scope:
                 body = body.rpartition(":")[2].strip() if "?" in body else ""
             if body and not _INPUT.search(body):
                 text, name = form.format(body), one["name"]
-                is_empty = _ZERO.fullmatch(own.get(name, ""))  # declared with 0, and given its value later
+                is_empty = _EMPTY.fullmatch(own.get(name, ""))  # declared with 0, and given its value later
                 if name not in own or (is_empty and not re.search(rf"\b{name}\b", text)):
                     own[name] = text
     for one in _POINTERS.finditer(function):
@@ -247,6 +247,7 @@ def scope_of(outside: str, function: str = "") -> Scope:
         axes.setdefault(one["name"], {})[one["axis"]] = one["body"]
     for name, given in axes.items():
         own.setdefault(name, f"dim3({', '.join(given.get(axis, '1') for axis in 'xyz')})")
+    own = {name: text for name, text in own.items() if name not in read or not _EMPTY.fullmatch(text)}
     chained = {one["name"]: one["same"] for one in _CHAIN.finditer(function)}
     own = {**{name: assumed_size(name) for name in read}, **chained, **own}
     return Scope({**values, **own}, functions, own, _loops(function, own))

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from tilewise.cuda.host_values import ASSUMED, INSIDE, Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
-from tilewise.cuda.top_level import Piece, device_macros, pieces
+from tilewise.cuda.top_level import Piece, device_macros, pieces, without_inactive
 
 MOST_THREADS = 1 << 13
 MOST_BYTES = 1 << 20
@@ -98,16 +98,18 @@ class LaunchSite:
             most_threads: of the launch; where no size changes them, they stay as many as they are.
         """
         scope, sizes = self.scope, dict(self.scope.roots)
+        unknown = {name for name, one in self.scope.values.items() if ASSUMED.fullmatch(one)}
         used, threads = self._used(), max(_product(self.extents(scope)[1] or (1,)), 64)
         for _ in range(64):
             fits = self._threads(scope) <= most_threads and self._bytes(scope) <= MOST_BYTES
             if fits and self._is_quick(scope, used, loops):
                 break
             is_wide = self._threads(scope) > most_threads
-            floors = [2 * threads, *[65] * (not fits), *[17] * is_wide]
+            floors = [(used, 2 * threads), *[(used, 65)] * (not fits), *[(used, 17)] * is_wide]
+            floors += [(used & unknown, 5)] * (not fits)
             above = (
-                {name: value for name, value in sizes.items() if name in used and value >= one}
-                for one in floors
+                {name: sizes[name] for name in names & sizes.keys() if sizes[name] >= one}
+                for names, one in floors
             )
             large = next(filter(None, above), None)
             if not large and is_wide and self._threads(scope) == self._threads(self.scope):
@@ -226,6 +228,7 @@ class LaunchSite:
 @lru_cache(maxsize=16)
 def launch_sites(text: str) -> tuple[LaunchSite, ...]:
     """The launches of a file's text, its own headers in place."""
+    text = without_inactive(without_comments(text, in_columns=True))
     plain = _MEMBER.sub(r"\1" + INSIDE + r"\2", _STRING.sub('""', without_comments(text)))
     every = pieces(text)
     known = _top_level(plain, every)

@@ -197,6 +197,46 @@ def host_pieces(text: str, every: Iterable[Piece]) -> Iterator[Piece]:
             yield piece
 
 
+def without_inactive(text: str) -> str:
+    """The text with lines blank that conditions like ``#ifdef DOUBLE`` and ``#if 0`` leave out.
+
+    A name counts as defined where some line of the text defines it. Other conditions leave their lines as
+    they are.
+    """
+    defined = {one[1] for one in _MACRO.finditer(text)} | {"__CUDACC__"}
+    open_: list[
+        tuple[bool | None, bool]
+    ] = []  # whether the condition holds, and whether its branch is left out
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        word = re.match(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)", line)
+        if not word:
+            if any(is_out for _, is_out in open_):
+                lines[at] = ""
+        elif word[1] in ("ifdef", "ifndef", "if"):
+            open_.append(_branch(word[1], word[2].strip(), defined))
+        elif open_ and word[1] == "endif":
+            open_.pop()
+        elif open_:
+            holds = open_[-1][0]
+            open_[-1] = (holds, bool(holds)) if word[1] == "else" or holds else (None, False)
+    return "\n".join(lines)
+
+
+def _branch(word: str, condition: str, defined: Iterable[str]) -> tuple[bool | None, bool]:
+    """Whether a condition holds, None where that is not plain to see, and whether its branch is left out."""
+    name = re.fullmatch(r"(!?)\s*defined\s*\(?\s*(\w+)\s*\)?", condition)
+    if word != "if":
+        holds = (condition.split(" ", maxsplit=1)[0] in defined) == (word == "ifdef")
+    elif name:
+        holds = (name[2] in defined) != bool(name[1])
+    elif condition in ("0", "1"):
+        holds = condition == "1"
+    else:
+        return None, False
+    return holds, not holds
+
+
 def blanked(text: str, ranges: Iterable[tuple[int, int]]) -> str:
     """The text with lines blank, but for directives: conditions stay balanced and macros defined."""
     lines = text.split("\n")
