@@ -294,6 +294,7 @@ def test_a_pointer_in_a_structure_is_named_where_a_kernel_follows_it(
         ("atomicAdd(&b[i], a[i]);", False),
         ("__shared__ int s[32]; s[i] = a[i]; __syncthreads(); if (i < 16) b[i] = s[i] + s[i + 16];", False),
         ("for (int j = 0; j < n; j++) b[i] += a[j];", False),
+        ("for (int s = 16; s > 0; s /= 2) { if (i < s) b[i] += a[i + s]; }", False),
         ("b[a[i]] = 1;", True),
         ("atomicAdd(&b[2 * a[i]], 1);", True),
         ("int j = a[i]; b[2 * j] = 1;", True),

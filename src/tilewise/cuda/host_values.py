@@ -303,6 +303,8 @@ def assumed_size(name: str) -> str:
         return "((8))"
     if re.search(r"(?i)warp_?size", name):
         return "((32))"
+    if re.search(r"(?i)channel", name):
+        return "((3))"
     if re.search(r"(?i)radius|halo|repeat|iter", name):
         return "((2))"
     return "((256))" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "((1024))"
@@ -371,5 +373,6 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _CALLS: dict[str, Callable[..., int | float]] = {
     "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor, "sqrt": math.sqrt,
     "sqrtf": math.sqrt, "log2": math.log2, "log2f": math.log2, "pow": math.pow, "powf": math.pow,
-    "exp": math.exp, "expf": math.exp, "min": min, "max": max, "int": int, "abs": abs,
+    "exp": math.exp, "expf": math.exp, "min": min, "max": max, "abs": abs,
+    "int": int, "unsigned": int, "size_t": int, "uint32_t": int, "float": float, "double": float,
 }  # fmt: skip

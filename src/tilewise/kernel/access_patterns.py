@@ -28,6 +28,11 @@ _REACHES_FAR = re.compile(
     r"|\bblockDim\s*\.\s*x\s*(?:<<|\*\s*\d)|[\w)\]]\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)"
 )
 """Products and constants in an index, or in a number that may become one; several elements per thread."""
+_ASSIGNED = re.compile(
+    r"\b(\w+)\s*(?:\[[^;=]*\]\s*)?(?:[-+*/%|&^]|<<|>>)?=(?!=)"
+    r"((?:[^;={}()]|\((?:[^;={}()]|\((?:[^;={}()]|\([^;={}()]*\))*\))*\))*)"
+)
+"""What is given a value, and the value: ``sums[i] += x[i]``."""
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\\n|\\.)*", re.M)
 _SEVERAL_BLOCKS = re.compile(r"\b(?:blockIdx|gridDim\s*\.|this_grid|this_cluster|asm|thread_rank)\b")
 """What a kernel that several blocks run has somewhere."""
@@ -123,9 +128,8 @@ class KernelText:
         while names != found:
             names = found - {""}
             held = rf"\b(?:{'|'.join(sorted(names))})\b"
-            copies = re.findall(
-                rf"\b(\w+)\s*(?:\[[^;=]*\]\s*)?(?:[-+*/%|&^]|<<|>>)?=(?!=)[^;=]*{held}", self.own
-            )
+            given = _ASSIGNED.findall(self.own)
+            copies = [name for name, value in given if re.search(held, value)]
             found = {*names, *copies}
         inside = rf"\[[^][;]*{held}|[*&]\s*\([^();]*{held}"
         tested = rf"\b(?:if|while|for|switch)\s*\((?:[^(){{}}]|\([^(){{}}]*\))*{held}"
