@@ -54,9 +54,10 @@ def trace(
         name: the kernel, where the file has several: ``add``, ``sgemm<32, 64>``.
         shared_bytes: dynamic shared memory a block.
         out: where the page goes; by default beside the caller, named after the file.
-        max_steps: warp instructions after which the kernel counts as endless.
+        max_steps: warp instructions after which the run ends.
         defines: macros, as ``NAME=VALUE``.
-        assumed: ``grid``, ``block``, ``shared`` and arguments that were proposed without knowing them.
+        assumed: ``grid``, ``block``, ``shared`` and arguments that were proposed without knowing them;
+            ``x.values`` where only what ``x`` holds was.
 
     Returns:
         0 where no hazard was met, or kernels were listed; else 1.

@@ -1,7 +1,7 @@
-"""What the assumed values of a proposed launch have to do with a hazard, tried out.
+"""What is assumed of a proposed launch: arrays become long enough, and hazards are tried with other values.
 
-In: a launch that met a hazard, as text, and the names of what its file does not say. Out: a few sentences:
-with which other values there is none.
+In: a launch that met a hazard, as text, and the names of what its file does not say. Out: longer arrays, and
+a few sentences: what became longer, and with which other values there is no hazard.
 """
 
 from __future__ import annotations
