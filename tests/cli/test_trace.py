@@ -409,6 +409,11 @@ def test_what_is_assumed_of_lengths_grows_until_it_is_enough(
     assert "oneone" not in told.out
     assert main([*command[:-1], "grid"]) == 1, "lengths that are said stay"
     assert "x has " in capsys.readouterr().err
+    farther = [one.replace("n=64", "n=30000") for one in command]
+    assert main(farther) == 1
+    told = capsys.readouterr().err
+    assert "far.cu: the kernel uses element 900,000,000 of x, whose length is assumed" in told
+    assert "Launch with smaller values, or take x out of --assumed" in told
     shorter = [one.replace("y=f32[64]", "y=f32[63]") for one in command]
     assert main(shorter) == 1, "y's length is known"
     assert "writes y[63]; y has 63 elements" in capsys.readouterr().err

@@ -89,7 +89,7 @@ def trace(
     given |= {"--grid": grid, "--block": block, "--shared": str(shared_bytes)}
     values = dict(given)
     again, run = _simulated(file, launch, max_steps)
-    while longer := lengthened(values, assumed, run.hazards):
+    while longer := lengthened(file, values, assumed, run.hazards):
         values |= longer
         launch = _other(file, launch.kernel, values)
         again, run = _simulated(file, launch, max_steps)

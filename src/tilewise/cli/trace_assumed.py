@@ -33,15 +33,21 @@ VALUES = ".values"
 _WHOLE = re.compile(r"(?P<value>\d+)(?P<rest>(?:,\d+)*)")
 
 
-def lengthened(given: Mapping[str, str], assumed: Sequence[str], hazards: Sequence[Hazard]) -> dict[str, str]:
+def lengthened(
+    file: str, given: Mapping[str, str], assumed: Sequence[str], hazards: Sequence[Hazard]
+) -> dict[str, str]:
     """Longer arrays for those that a run reached past the end of and whose lengths are assumed.
 
     Such an access is no fault of the kernel's as far as the file says.
 
     Args:
+        file: the file as the reader named it.
         given: the launch as a command has it, by name.
         assumed: names among these.
         hazards: what the run met.
+
+    Raises:
+        LessonError: an array would have to be longer than is simulated.
     """
     found = {}
     shared = int(given["--shared"])
@@ -53,8 +59,14 @@ def lengthened(given: Mapping[str, str], assumed: Sequence[str], hazards: Sequen
         if past and array:
             needed = int(array["offset"] or 0) + int(past["index"]) + 1
             count = min(max(_TIMES * int(array["count"]), needed), _MOST_ELEMENTS)
-            if needed <= count:
-                found[past["name"]] = _written(array, count)
+            if needed > count:
+                name, index = past["name"], int(past["index"])
+                message = (
+                    f"the kernel uses element {index:,} of {name}, whose length is assumed: that is too long."
+                )
+                repair = f"Launch with smaller values, or take {name} out of --assumed if that is a fault."
+                raise LessonError(file, 0, message, repair)
+            found[past["name"]] = _written(array, count)
     return found
 
 
