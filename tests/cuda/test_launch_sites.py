@@ -538,3 +538,15 @@ int main() {{ real* x; cudaMalloc(&x, n * sizeof(real)); k<<<1, 100>>>(x); }}
 """
     (k,) = launch_sites(text)
     assert k.bytes_of(0, k.scope) == bytes_
+
+
+@pytest.mark.parametrize(("last", "n"), [("1", 512), ("bits", 1 << 29)])
+def test_a_power_of_two_becomes_small_unless_its_exponent_is_passed(last: str, n: int) -> None:
+    (k,) = launch_sites(f"""
+__global__ void k(float* x, size_t n, int bits) {{ for (size_t i = threadIdx.x; i < n; i++) x[i]++; }}
+int main() {{
+    int bits = 29;
+    size_t n = 1UL << bits;
+    k<<<64, 256>>>(allocated(n), n, {last});
+}}""")
+    assert k.passed(1, k.small(1)) == n

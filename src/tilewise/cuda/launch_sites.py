@@ -48,6 +48,7 @@ _WHOLE = re.compile(
 _WHOLE_TYPE = r"\b(?:int|size_t|unsigned|long|auto|uint|u?int\d+_t)\s+"
 _INITIAL = r"(?:[^;,(){}]|\((?:[^(){};]|\([^(){};]*\))*\))*"
 """What a declaration gives a name."""
+_POWER = re.compile(r"\(*\s*1[uUlL]*\s*<<\s*([A-Za-z_]\w*)\s*\)*")
 _LINE = 64
 """Bytes that a share of an array is a multiple of, whatever its elements are."""
 _UNDER = re.compile(
@@ -97,7 +98,7 @@ class LaunchSite:
             loops: how many loops of the kernel, one inside another, run to a number that it is passed.
             most_threads: of the launch; where no size changes them, they stay as many as they are.
         """
-        scope, sizes = self.scope, dict(self.scope.roots)
+        scope, sizes = self.scope, {**self.scope.roots, **self._powers()}
         unknown = {name for name, one in self.scope.values.items() if ASSUMED.fullmatch(one)}
         used, threads = self._used(), max(_product(self.extents(scope)[1] or (1,)), 64)
         for _ in range(64):
@@ -205,6 +206,13 @@ class LaunchSite:
         zeros = rf"\bcudaMemset(?:Async)?\s*\(\s*(?:\([\w\s*]+\)\s*)?{name}\s*,\s*0\s*,"
         copied = rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,"
         return bool(name and re.search(zeros, text) and not re.search(copied, text))
+
+    def _powers(self) -> dict[str, int]:
+        """Sizes like ``1 << bits``, where nothing else of the launch goes by the exponent."""
+        powers = {name: _POWER.fullmatch(one) for name, one in self.scope.values.items()}
+        words = {word for one in (*self.config, *self.arguments) for word in _WORD.findall(one)}
+        values = {name: self.scope.value(name) for name, one in powers.items() if one and one[1] not in words}
+        return {name: one for name, one in values.items() if isinstance(one, int)}
 
     def _bytes(self, scope: Scope) -> int:
         return max((self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))), default=0)
