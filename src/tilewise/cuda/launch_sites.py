@@ -278,6 +278,7 @@ class _Functions:
     def __init__(self, plain: str, every: Sequence[Piece]) -> None:
         lines = plain.split("\n")
         self.sources = [(one, _source_of(lines, one)) for one in every if one.is_function]
+        self.whole_numbers = _whole_numbers(plain)
         self._calls: dict[tuple[int, int], list[_Passed]] = {}
         self._allocators = [one for piece, own in self.sources for one in _allocators(piece, own)]
 
@@ -344,13 +345,15 @@ def _site(
         kernel = _last_word(passed.get(match["name"], match["name"]))
         for bound in _instances(piece, plain):
             here = scope.having({**passed, **scope.own, **bound, **_under(before)})
-            here = _completed(here, [*config, *arguments, *allocated.values(), *sizes.values()], plain)
+            here = _completed(
+                here, [*config, *arguments, *allocated.values(), *sizes.values()], functions.whole_numbers
+            )
             template = _resolved(written, here, known)
             unchanged = (free - passed.keys()) | _names_behind([written], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
 
 
-def _completed(scope: Scope, texts: Sequence[str], plain: str) -> Scope:
+def _completed(scope: Scope, texts: Sequence[str], whole: frozenset[str]) -> Scope:
     """The scope with assumed sizes for whole numbers in some expressions of which the text says no value.
 
     ``int n = count(file)`` is such a number, ``image.width`` is one, and ``int n;`` that a call sets.
@@ -361,8 +364,8 @@ def _completed(scope: Scope, texts: Sequence[str], plain: str) -> Scope:
             word for one in (*texts, *map(scope.values.__getitem__, names)) for word in _WORD.findall(one)
         }
         free = words - scope.values.keys() - scope.functions.keys()
-        found = {one for one in free if INSIDE in one or _is_declared_whole(one, plain)}
-        unknown = {one for one in names if scope.value(one) is None and _is_declared_whole(one, plain)}
+        found = {one for one in free if INSIDE in one or one in whole}
+        unknown = {one for one in names if one in whole and scope.value(one) is None}
         for one in unknown:
             text = scope.values[one]
             behind = {*_WORD.findall(text), *_names_behind([text], scope)}
@@ -374,9 +377,12 @@ def _completed(scope: Scope, texts: Sequence[str], plain: str) -> Scope:
     return scope
 
 
-def _is_declared_whole(name: str, plain: str) -> bool:
-    """Whether a text declares a name as a whole number somewhere."""
-    return bool(re.search(rf"{_WHOLE_TYPE}(?:\w+\s*(?:={_INITIAL})?,\s*)*{name}\b\s*[=;,)]", plain))
+def _whole_numbers(plain: str) -> frozenset[str]:
+    """The names that a text declares as whole numbers somewhere."""
+    each, found = rf"\w+\s*(?:={_INITIAL})?", set()
+    for several in re.finditer(rf"{_WHOLE_TYPE}((?:{each},\s*)*\w+)\s*[=;,)]", plain):
+        found |= {name[1] for name in re.finditer(rf"(\w+)\s*(?:={_INITIAL})?(?:,|\Z)", several[1])}
+    return frozenset(found)
 
 
 def _defined_anew(plain: str, line: int) -> dict[str, str]:
