@@ -271,6 +271,12 @@ def test_a_kernel_with_tiles_in_its_template_has_room_for_them() -> None:
         ("struct Grid { int width; float* cells; };", "Grid g", "g.cells[0]", "g is Grid, whose cells"),
         ("typedef struct { int width; float *cells; } Grid;", "Grid* g", "g->cells[0]", "g is Grid*, whose"),
         ("struct Node { int key; Node* next; };", "const Node* at", "at[1].next->key", "at is const Node*"),
+        (
+            "class Text { public: char* data; }; struct Item { int n; Text name; };",
+            "Item* one",
+            "one->name.data[0]",
+            "one is Item*, whose name holds a pointer",
+        ),
         ("struct Grid { int width; float* cells; };", "Grid g", "g.width", ""),  # the pointer is not followed
         ("struct Grid { int n; __device__ int* no(int* x) { return x; } };", "Grid g", "g.n", ""),
         ("", "float* x", "x[0]", ""),

@@ -7,19 +7,22 @@ what stands in the way of a kernel that follows a pointer. Nothing is compiled o
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tilewise.cuda.arguments import parameters_of
 from tilewise.cuda.host_values import scope_of
 from tilewise.cuda.kernel_source import GlobalFunction, without_comments
-from tilewise.cuda.top_level import pieces
+from tilewise.cuda.top_level import Piece, pieces
 
 _EDGE = 16
 """The largest factor that is a number of elements for each thread, and not the width of a tile."""
 _DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b|\b__shared__\s+extern\b")
 _SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
 """Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
+_DEEPEST = 4
+"""Structures inside structures."""
 _PLACES = 100
 """Whole numbers are below it, where nothing is known of them."""
 _OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
@@ -163,7 +166,7 @@ def inner_pointer(function: GlobalFunction, text: str) -> str:
 
     Nothing that a launch is given here says what such a pointer leads to. Empty where nothing does.
     """
-    own = KernelText.of(function.name, text).own
+    own, every = KernelText.of(function.name, text).own, pieces(text)
     for one in parameters_of(function):
         if one.ctype.endswith("&"):
             return (
@@ -173,27 +176,33 @@ def inner_pointer(function: GlobalFunction, text: str) -> str:
         if one.dtype is not None:
             continue
         kind = re.sub(r"\b(?:const|struct|volatile)\b|[*&]", "", one.ctype).split("<")[0].strip()
-        for member in _pointers_in(kind, text):
+        for member, is_or_holds in _pointers_in(kind, every).items():
             if re.search(rf"(?:\.|->)\s*{member}\b", own):
                 return (
-                    f"{one.name} is {one.ctype}, whose {member} is a pointer, and nothing here can say what "
-                    "it leads to. Have a kernel take each array as a parameter of its own, and fill the "
-                    "structure inside."
+                    f"{one.name} is {one.ctype}, whose {member} {is_or_holds} a pointer, and nothing here "
+                    "can say what it leads to. Have a kernel take each array as a parameter of its own, and "
+                    "fill the structure inside."
                 )
     return ""
 
 
-def _pointers_in(kind: str, text: str) -> list[str]:
-    """The members of a structure that are pointers."""
-    if not kind.isidentifier():
-        return []
+def _pointers_in(kind: str, every: Sequence[Piece], depth: int = 0) -> dict[str, str]:
+    """The members of a structure that are pointers, or structures that hold some: ``is`` or ``holds``."""
+    if not kind.isidentifier() or depth > _DEEPEST:
+        return {}
     named = re.compile(
         rf"\b(?:struct|class)\b[^{{}};()]*\b{kind}\s*(?::[^{{}}]*)?\{{|\}}\s*(?:\w+\s*,\s*)*{kind}\b"
     )
-    for piece in pieces(text):
+    for piece in every:
         if not piece.is_function and named.search(piece.text):
             body = piece.text.partition("{")[2].rpartition("}")[0]
             while re.search(r"\{[^{}]*\}", body):
                 body = re.sub(r"\([^()]*\)[^;{}]*\{[^{}]*\}|\{[^{}]*\}", ";", body)
-            return re.findall(r"\w\s*\*\s*(?:(?:const|__restrict__|__restrict)\s+)*(\w+)\s*(?=[;,=])", body)
-    return []
+            words = r"(?:(?:const|__restrict__|__restrict)\s+)*"
+            pointers = re.findall(rf"\w\s*\*\s*{words}(\w+)\s*(?=[;,=])", body)
+            members = re.findall(r"\b([A-Za-z_]\w*)\s+(\w+)\s*(?=[;,=])", body)
+            holders = [
+                name for other, name in members if other != kind and _pointers_in(other, every, depth + 1)
+            ]
+            return dict.fromkeys(holders, "holds") | dict.fromkeys(pointers, "is")
+    return {}
