@@ -518,7 +518,8 @@ int main(int argc, char** argv) {
     [
         ("", 400),
         ("#define WIDE", 800),
-        ("#define WIDE\n#undef OTHER", 800),
+        ("#ifndef GUARD_H\n#define GUARD_H\n#define WIDE\n#endif", 800),
+        ("#define WIDE\n#undef WIDE", 400),
     ],
 )
 def test_a_condition_of_the_file_chooses_what_a_name_stands_for(lines: str, bytes_: int) -> None:
@@ -550,3 +551,17 @@ int main() {{
     k<<<64, 256>>>(allocated(n), n, {last});
 }}""")
     assert k.passed(1, k.small(1)) == n
+
+
+def test_a_size_that_bounds_the_block_from_above_becomes_small_too() -> None:
+    (k,) = launch_sites("""
+__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+int main() {
+    int n = 1 << 24, most = 256;
+    int threads = std::max(std::min(most, n), 1), blocks = (n + threads - 1) / threads;
+    float* x;
+    cudaMalloc(&x, n * sizeof(float));
+    k<<<blocks, threads>>>(x, n);
+}""")
+    assert k.extents(k.small()) == ((32,), (256,), 0)
+    assert k.bytes_of(0, k.small()) == 4 << 13

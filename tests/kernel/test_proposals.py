@@ -7,6 +7,7 @@ from math import prod
 import pytest
 
 from tilewise import Kernel, case, normal
+from tilewise.cuda.kernel_source import global_functions
 from tilewise.kernel.access_patterns import inner_pointer
 from tilewise.kernel.proposals import ProposedArray, ProposedNumber, proposal
 
@@ -325,3 +326,32 @@ def test_a_number_named_after_the_block_is_its_threads() -> None:
     made = proposal(Kernel(text, "k").function, text)
     values = {one.name: one.value for one in made.arguments if isinstance(one, ProposedNumber)}
     assert values["BLOCK_SIZE"] == made.block[0] == 256
+
+
+@pytest.mark.parametrize(
+    ("declared", "body", "block"),
+    [
+        ("float s[EDGE][EDGE + 1]", "s[threadIdx.y][threadIdx.x] = x[0];", (32, 32)),
+        (
+            "float s[EDGE][EDGE + 1]",
+            "for (int j = 0; j < EDGE; j += ROWS) s[threadIdx.y + j][threadIdx.x] = x[j];",
+            (32, 8),
+        ),
+        ("float s[4][72]", "int c = threadIdx.x + 4, r = threadIdx.y; s[r][c] = x[0];", (64, 4)),
+        ("float s[2 * EDGE + 2]", "int t = threadIdx.x; s[t + 1] = x[0];", (64, 1)),
+        ("float s[128][8]", "int t = threadIdx.y; s[t / 8][t % 8] = x[0];", (16, 16)),
+        ("float s[n][8]", "s[threadIdx.y][threadIdx.x] = x[0];", (16, 16)),
+    ],
+)
+def test_a_block_that_nothing_says_fills_the_shared_array(
+    declared: str, body: str, block: tuple[int, int]
+) -> None:
+    text = f"""#define EDGE 32
+const int ROWS = 8;
+extern "C" __global__ void k(float* x) {{
+    __shared__ {declared};
+    {body}
+    x[threadIdx.x] = s[0];
+}}"""
+    (function,) = global_functions(text)
+    assert proposal(function, text).block[:2] == block

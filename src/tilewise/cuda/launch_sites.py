@@ -228,7 +228,11 @@ class LaunchSite:
 
     def _used(self) -> set[str]:
         """Every name that grid, arrays and numbers follow from, but not those that the block follows from."""
-        block = _names_behind(self.config[1:3], self.scope) | set(_WORD.findall(self.template))
+        behind, extents = _names_behind(self.config[1:3], self.scope), self.extents(self.scope)[1:]
+        smaller = {name: self.scope.having({name: one // 2}) for name, one in self.scope.roots.items()}
+        free = {name for name in behind & smaller.keys() if self.extents(smaller[name])[1:] == extents}
+        block = {name for name in behind if not _names_behind([name], self.scope) & free}  # not min(256, n)
+        block |= set(_WORD.findall(self.template))
         rest = (*self.config[:1], *self.arguments, *self.allocated.values())
         return _names_behind(rest, self.scope) - block - self.fixed
 

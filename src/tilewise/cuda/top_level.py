@@ -200,10 +200,9 @@ def host_pieces(text: str, every: Iterable[Piece]) -> Iterator[Piece]:
 def without_inactive(text: str) -> str:
     """The text with lines blank that conditions like ``#ifdef DOUBLE`` and ``#if 0`` leave out.
 
-    A name counts as defined where some line of the text defines it. Other conditions leave their lines as
-    they are.
+    A name counts as defined where a line above defines it. Other conditions leave their lines as they are.
     """
-    defined = {one[1] for one in _MACRO.finditer(text)} | {"__CUDACC__"}
+    defined = {"__CUDACC__"}
     open_: list[
         tuple[bool | None, bool]
     ] = []  # whether the condition holds, and whether its branch is left out
@@ -213,6 +212,8 @@ def without_inactive(text: str) -> str:
         if not word:
             if any(is_out for _, is_out in open_):
                 lines[at] = ""
+            elif macro := re.match(r"\s*#\s*(define|undef)\s+(\w+)", line):
+                (defined.add if macro[1] == "define" else defined.discard)(macro[2])
         elif word[1] in ("ifdef", "ifndef", "if"):
             open_.append(_branch(word[1], word[2].strip(), defined))
         elif open_ and word[1] == "endif":
@@ -223,7 +224,7 @@ def without_inactive(text: str) -> str:
     return "\n".join(lines)
 
 
-def _branch(word: str, condition: str, defined: Iterable[str]) -> tuple[bool | None, bool]:
+def _branch(word: str, condition: str, defined: set[str]) -> tuple[bool | None, bool]:
     """Whether a condition holds, None where that is not plain to see, and whether its branch is left out."""
     name = re.fullmatch(r"(!?)\s*defined\s*\(?\s*(\w+)\s*\)?", condition)
     if word != "if":

@@ -21,6 +21,7 @@ _EDGE = 16
 _DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b|\b__shared__\s+extern\b")
 _SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
 """Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
+_MOST_THREADS = 1024
 _DEEPEST = 4
 """Structures inside structures."""
 _PLACES = 100
@@ -90,6 +91,38 @@ class KernelText:
         thread = "|".join([r"threadIdx\s*\.\s*x", *named])
         twice = rf"2\s*\*\s*(?:{thread})\b|\b(?:{thread})\s*(?:\*\s*2|<<\s*1)\b"
         return bool(re.search(rf"{twice}|\b(?:{thread})\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)", self.own))
+
+    @cached_property
+    def tile(self) -> tuple[int, int] | None:
+        """Threads along x and y that fill a shared array, each its element, where the text says its extents.
+
+        ``tile[threadIdx.y + j][threadIdx.x]`` in a loop with ``j += ROWS`` has so many rows of threads.
+        """
+        scope = scope_of(without_comments(self.file))
+        threads = {
+            axis: "|".join(
+                [
+                    rf"threadIdx\s*\.\s*{axis}",
+                    *re.findall(rf"\b(\w+)\s*=\s*threadIdx\s*\.\s*{axis}\b\s*(?:\+\s*\w+\s*)?[;,]", self.own),
+                ]
+            )
+            for axis in "xy"
+        }
+        of_x, of_y = (rf"\[\s*(?:{threads[axis]})\b([^][]*)\]" for axis in "xy")
+        shared = r"__shared__\s+[\w\s:]*?\b(\w+)\s*\[([^][]+)\]\s*(?:\[([^][]+)\])?\s*[;,]"
+        for name, first, second in re.findall(shared, self.own):
+            index = re.search(rf"\b{name}\s*{of_y if second else ''}\s*{of_x}\s*=", self.own)
+            extents = [scope.value(one) for one in (first, second) if one]
+            if not index or not all(isinstance(one, int) and one > 0 for one in extents):
+                continue
+            rows, columns = [1, *(1 << int(str(one)).bit_length() - 1 for one in extents)][-2:]
+            steps = re.findall(r"\b(\w+)\s*\+=\s*(\w+)\s*\)", self.own)
+            turns = [scope.value(step) for loop, step in steps if re.search(rf"\+\s*{loop}\b", index[1])]
+            rows = min([rows, *(one for one in turns if isinstance(one, int) and one > 0)])
+            while rows > 1 and rows * columns > _MOST_THREADS:
+                rows //= 2
+            return (columns, rows) if rows * columns <= _MOST_THREADS else None
+        return None
 
     @property
     def reaches_far(self) -> bool:

@@ -126,7 +126,7 @@ def proposal(
     numeric = [one.name for one in parameters if one.dtype is not None and not one.is_pointer]
     scope = site.small(min(kernel.loops_over(numeric), 2)) if site else Scope()
     given, threads, shared = site.extents(scope) if site else (None, None, 0)
-    block = _block(threads, function.max_threads, kernel.has_rows)
+    block = _block(threads, function.max_threads, kernel)
     names = [one.name for one in parameters if _is_size(one)]
     is_square = is_plane or any(map(kernel.multiplies_by, names))
     is_tiled = bool(re.search(r"<.*\d", function.name))
@@ -232,12 +232,17 @@ def _is_size(one: Parameter) -> bool:
     return whole and not one.is_pointer and bool(is_named)
 
 
-def _block(threads: Sequence[int] | None, promised: int | None, has_rows: bool) -> tuple[int, int, int]:
-    """A block; a row of as many threads as are promised, since most kernels are launched with these."""
+def _block(threads: Sequence[int] | None, promised: int | None, kernel: KernelText) -> tuple[int, int, int]:
+    """A block; a row of as many threads as are promised, since most kernels are launched with these.
+
+    Else as many as fill a shared array of the kernel, each its element.
+    """
     most = promised or 1024
     if threads is not None and math.prod(threads) <= most:
         return _three(threads)
-    if has_rows:
+    if kernel.tile and not promised:
+        return (*kernel.tile, 1)
+    if kernel.has_rows:
         return min(_EDGE, most), max(min(_EDGE, most // _EDGE), 1), 1
     return promised or _BLOCK, 1, 1
 
