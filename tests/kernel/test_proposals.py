@@ -337,7 +337,7 @@ def test_a_number_named_after_the_block_is_its_threads() -> None:
             "for (int j = 0; j < EDGE; j += ROWS) s[threadIdx.y + j][threadIdx.x] = x[j];",
             (32, 8),
         ),
-        ("float s[4][72]", "int c = threadIdx.x + 4, r = threadIdx.y; s[r][c] = x[0];", (64, 4)),
+        ("float s[4][72]", "int i = threadIdx.x; int c = i + 4, r = threadIdx.y; s[r][c] = x[0];", (64, 4)),
         ("float s[2 * EDGE + 2]", "int t = threadIdx.x; s[t + 1] = x[0];", (64, 1)),
         ("float s[128][8]", "int t = threadIdx.y; s[t / 8][t % 8] = x[0];", (16, 16)),
         ("float s[n][8]", "s[threadIdx.y][threadIdx.x] = x[0];", (16, 16)),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tilewise.kernel.launch import Launch
     from tilewise.simulator import Run, Trace
 
+_FEW_STEPS = 4_000_000
+"""Warp instructions in which lengths that are assumed are tried first."""
 MOST_ACCESSES = 200_000
 """Accesses of a run that are traced whole; of a larger one its first block is, or its first warp."""
 
@@ -88,11 +90,16 @@ def trace(
     given = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
     given |= {"--grid": grid, "--block": block, "--shared": str(shared_bytes)}
     values = dict(given)
-    again, run = _simulated(file, launch, max_steps)
-    while longer := lengthened(file, values, assumed, run.hazards):
+    limit = _FEW_STEPS if assumed and max_steps is None else max_steps
+    while True:
+        again, run = _simulated(file, launch, limit)
+        longer = lengthened(file, values, assumed, run.hazards)
+        is_cut_off = limit != max_steps and any(one.kind == "steps" for one in run.hazards)
+        if not longer and not is_cut_off:
+            break
+        limit = limit if longer else max_steps
         values |= longer
         launch = _other(file, launch.kernel, values)
-        again, run = _simulated(file, launch, max_steps)
     run = _without_length(run, partial(_other, file, launch.kernel, values), max_steps)
     print(run.printed, end="")
     print(run.text())

@@ -99,15 +99,10 @@ class KernelText:
         ``tile[threadIdx.y + j][threadIdx.x]`` in a loop with ``j += ROWS`` has so many rows of threads.
         """
         scope = scope_of(without_comments(self.file))
-        threads = {
-            axis: "|".join(
-                [
-                    rf"threadIdx\s*\.\s*{axis}",
-                    *re.findall(rf"\b(\w+)\s*=\s*threadIdx\s*\.\s*{axis}\b\s*(?:\+\s*\w+\s*)?[;,]", self.own),
-                ]
-            )
-            for axis in "xy"
-        }
+        threads = {axis: rf"threadIdx\s*\.\s*{axis}" for axis in "xy"}
+        for axis in "xyxy":  # also of names of names: i = threadIdx.x, j = i + 1
+            given = re.findall(rf"\b(\w+)\s*=\s*(?:{threads[axis]})\b\s*(?:\+\s*\w+\s*)?[;,]", self.own)
+            threads[axis] = "|".join([threads[axis], *given])
         of_x, of_y = (rf"\[\s*(?:{threads[axis]})\b([^][]*)\]" for axis in "xy")
         shared = r"__shared__\s+[\w\s:]*?\b(\w+)\s*\[([^][]+)\]\s*(?:\[([^][]+)\])?\s*[;,]"
         for name, first, second in re.findall(shared, self.own):
