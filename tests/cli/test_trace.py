@@ -329,6 +329,7 @@ __global__ void gather(const int* at, const float* x, float* y, int n) {
 }
 __global__ void first(float* y) { y[threadIdx.x - 1] = 1; }
 __global__ void other(float* y, float f) { y[blockDim.x] = f; }
+__global__ void same(float* z) { z[0] = threadIdx.x; }
 __global__ void last(float* y, int n) { y[(int)threadIdx.x - n] = 1; }
 int main(int argc, char** argv) {
     int n = 64, m = atoi(argv[1]);
@@ -339,6 +340,7 @@ int main(int argc, char** argv) {
     gather<<<1, 32>>>(at, x, y, n);
     first<<<1, n>>>(x);
     last<<<1, 32>>>(z, m);
+    same<<<1, 32>>>(given());
     other<<<1, n>>>(x, given());
 }
 """
@@ -375,6 +377,15 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(
     if helps:
         name, value = helps[1].removeprefix("--arg ").split("=")
         assert main([f"{name}={value}" if one.startswith(f"{name}=") else one for one in command]) == 0
+
+
+def test_a_race_is_not_put_down_to_what_an_array_of_floats_holds(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("places.cu").write_text(PLACES, encoding="utf-8")
+    command = ["trace", "places.cu", "--kernel", "same", "--grid", "1", "--block", "32"]
+    assert main([*command, "--arg", "z=f32[1024]", "--assumed", "z"]) == 1
+    assert capsys.readouterr().err.startswith("places.cu:7: race: ")
 
 
 LENGTHS = """#include <cstdio>
@@ -426,18 +437,8 @@ def test_a_run_of_many_blocks_that_is_cut_off_has_no_hazard_and_an_endless_loop_
         "__global__ void k(float* y, int n) {\n"
         "    for (int i = 0; i != n; i++) y[32 * blockIdx.x + threadIdx.x] += 1;\n}\n"
     )
-    command = [
-        "trace",
-        "long.cu",
-        "--grid",
-        "8",
-        "--block",
-        "32",
-        "--max-steps",
-        "4000",
-        "--arg",
-        "y=f32[256]",
-    ]
+    shape = ["--grid", "8", "--block", "32", "--max-steps", "4000"]
+    command = ["trace", "long.cu", *shape, "--arg", "y=f32[256]"]
     assert main([*command, "--arg", "n=100"]) == 0
     assert re.search(
         r"Note: the run ends after 4,000 warp instructions, in block [1-7]: ", capsys.readouterr().out

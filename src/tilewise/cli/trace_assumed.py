@@ -97,6 +97,9 @@ def advice(
 ) -> str:
     """What was assumed, and what of it can be changed so that no hazard is met.
 
+    Empty where only arrays of floating-point numbers were: they are long enough, and a kernel rarely goes by
+    what they hold.
+
     Args:
         file: the file as the reader named it.
         given: the launch as a command has it, by name: ``--grid``, ``--block``, ``--shared`` and arguments.
@@ -105,7 +108,9 @@ def advice(
         launch: makes such a launch.
     """
     names = {one: f"--{one}" if one in _OPTIONS else one.removesuffix(VALUES) for one in assumed}
-    names = {one: name for one, name in names.items() if name in given}
+    names = {one: name for one, name in names.items() if name in given and not _is_floats(given[name])}
+    if not names:
+        return ""
     others = {name: [*_others(given[name])] for name in names.values()}
     if any(one.kind == "race" for one in hazards):  # two threads that write the same value are no race
         others = {name: found for name, found in others.items() if not _ARRAY.fullmatch(given[name])}
@@ -125,6 +130,11 @@ def advice(
         f"launch's fault, not the kernel's. {tried}"
         "Give the program's own values, and take their names out of --assumed."
     )
+
+
+def _is_floats(text: str) -> bool:
+    array = _ARRAY.fullmatch(text)
+    return bool(array and array["type"].startswith("f"))
 
 
 def _others(text: str) -> Iterator[str]:
