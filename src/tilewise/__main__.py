@@ -75,8 +75,8 @@ def parser() -> argparse.ArgumentParser:
         "--assumed",
         default="",
         metavar="NAME[,NAME]",
-        help="grid, block, shared and arguments that the file does not say, in a proposed launch: where it "
-        "meets a hazard, others are tried",
+        help="grid, block, shared and arguments that the file does not say, in a proposed launch: arrays "
+        "become as long as the kernel needs, and where it meets a hazard, others are tried",
     )
     trace.add_argument("--kernel", metavar="NAME", help="which kernel: add, ns::add or 'sgemm<32, 64>'")
     trace.add_argument(
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
         help="a macro, before the file's first line",
     )
     trace.add_argument(
-        "--max-steps", type=int, metavar="N", help="warp instructions after which a kernel counts as endless"
+        "--max-steps", type=int, metavar="N", help="warp instructions after which the run ends"
     )
     trace.add_argument(
         "--shared-bytes", "--shared", type=int, default=0, metavar="N", help="dynamic shared memory"

@@ -315,6 +315,7 @@ __global__ void gather(const int* at, const float* x, float* y, int n) {
 }
 __global__ void first(float* y) { y[threadIdx.x - 1] = 1; }
 __global__ void other(float* y, float f) { y[blockDim.x] = f; }
+__global__ void same(float* z) { z[0] = threadIdx.x; }
 __global__ void last(float* y, int n) { y[(int)threadIdx.x - n] = 1; }
 int main(int argc, char** argv) {
     int n = 64, m = atoi(argv[1]);
@@ -325,6 +326,7 @@ int main(int argc, char** argv) {
     gather<<<1, 32>>>(at, x, y, n);
     first<<<1, n>>>(x);
     last<<<1, 32>>>(z, m);
+    same<<<1, 32>>>(given());
     other<<<1, n>>>(x, given());
 }
 """
@@ -333,9 +335,9 @@ int main(int argc, char** argv) {
 @pytest.mark.parametrize(
     ("name", "assumed", "said"),
     [
-        ("gather", "at", "There is no hazard with --arg at=zeros:i32[64]. "),
+        ("gather", "at.values", "There is no hazard with --arg at=zeros:i32[64]. "),
         ("first", "", ""),  # as the file itself launches it
-        ("last", "y,n", "Others were tried for y, n, and none ran clean"),
+        ("last", "n", "Others were tried for n, and none ran clean"),
         ("other", "f", "No others were tried. "),
     ],
 )
@@ -359,6 +361,68 @@ def test_of_a_hazard_the_assumed_values_that_lead_to_it_are_named(file, capsys, 
     if helps:
         name, value = helps[1].removeprefix("--arg ").split("=")
         assert main([f"{name}={value}" if one.startswith(f"{name}=") else one for one in command]) == 0
+
+
+def test_a_race_is_not_put_down_to_what_an_array_of_floats_holds(file, capsys):
+    Path("places.cu").write_text(PLACES, encoding="utf-8")
+    command = ["trace", "places.cu", "--kernel", "same", "--grid", "1", "--block", "32"]
+    assert main([*command, "--arg", "z=f32[1024]", "--assumed", "z"]) == 1
+    assert capsys.readouterr().err.startswith("places.cu:7: race: ")
+
+
+LENGTHS = """#include <cstdio>
+__global__ void far(const float* x, float* y, int n) {
+    extern __shared__ float held[];
+    held[threadIdx.x + 5000] = x[n * n * threadIdx.x];
+    if (threadIdx.x == 0) printf("one");
+    y[threadIdx.x] = held[threadIdx.x + 5000];
+}
+int main() {
+    float *x, *y;
+    make(&x); cudaMalloc(&y, 64 * sizeof(float));
+    far<<<1, 64, much()>>>(x, y, 64);
+}
+"""
+
+
+def test_what_is_assumed_of_lengths_grows_until_it_is_enough(file, capsys):
+    Path("far.cu").write_text(LENGTHS, encoding="utf-8")
+    assert main(["trace", "far.cu"]) == 0
+    (command,) = [shlex.split(one)[1:] for one in capsys.readouterr().out.splitlines() if "--assumed" in one]
+    assert command[-1] == "shared,x"
+    assert main(command) == 0
+    told = capsys.readouterr()
+    assert re.match(
+        r"The length of x is assumed, and the kernel uses more than [\d,]+ elements of it", told.err
+    )
+    assert "The size of dynamic shared memory is assumed" in told.err
+    assert told.out.startswith("one")
+    assert "oneone" not in told.out
+    assert main([*command[:-1], "grid"]) == 1, "lengths that are said stay"
+    assert "x has " in capsys.readouterr().err
+    farther = [one.replace("n=64", "n=30000") for one in command]
+    assert main(farther) == 1
+    told = capsys.readouterr().err
+    assert "far.cu: the kernel uses element 900,000,000 of x, whose length is assumed" in told
+    assert "Launch with smaller values, or take x out of --assumed" in told
+    shorter = [one.replace("y=f32[64]", "y=f32[63]") for one in command]
+    assert main(shorter) == 1, "y's length is known"
+    assert "writes y[63]; y has 63 elements" in capsys.readouterr().err
+
+
+def test_a_run_of_many_blocks_that_is_cut_off_has_no_hazard_and_an_endless_loop_has(file, capsys):
+    Path("long.cu").write_text(
+        "__global__ void k(float* y, int n) {\n"
+        "    for (int i = 0; i != n; i++) y[32 * blockIdx.x + threadIdx.x] += 1;\n}\n"
+    )
+    shape = ["--grid", "8", "--block", "32", "--max-steps", "4000"]
+    command = ["trace", "long.cu", *shape, "--arg", "y=f32[256]"]
+    assert main([*command, "--arg", "n=100"]) == 0
+    assert re.search(
+        r"Note: the run ends after 4,000 warp instructions, in block [1-7]: ", capsys.readouterr().out
+    )
+    assert main([*command, "--arg", "n=-1"]) == 1
+    assert "block 0 is still running after 4,000 warp instructions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a file's text says of its own launches: template arguments, extents, arrays, made small together."""
 
+import re
+
 import pytest
 
 from tilewise.cuda.host_values import _MOST_EVALUATIONS, Scope, scope_of
@@ -380,3 +382,184 @@ def test_values_that_would_not_end_are_given_up(outside, function, text):
 )
 def test_a_number_that_is_declared_with_zero_is_what_it_is_given_first(host, blocks):
     assert scope_of("", host).value("blocks") == blocks
+
+
+UNKNOWN = """
+struct Image { int width, height; float* pixels; };
+int total;
+__global__ void k(const float* x, float* y, int n) {}
+__global__ void blur(const float* x, float* y, int width, int height) {}
+int main() {
+    Image image = load();
+    total = read_all().size();
+    int rows = image_rows(image), sm_count;
+    ask(&sm_count);
+    float *d_x, *d_y[2];
+    cudaMalloc(&d_x, total * sizeof(float));
+    for (int i = 0; i < 2; i++) cudaMalloc(&d_y[i], 12);
+    k<<<sm_count, 128>>>(d_x, d_y[1], total);
+    cudaMalloc(&image.pixels, image.width * rows * sizeof(float));
+    blur<<<dim3((image.width + 15) / 16, rows / 16), dim3(16, 16)>>>(image.pixels, d_y[0], image.width, rows);
+}
+"""
+
+
+def test_whole_numbers_that_the_text_does_not_say_are_assumed_once_for_all_that_follows_from_them():
+    k, blur = launch_sites(UNKNOWN)
+    assert k.extents(k.scope) == ((8,), (128,), 0)
+    assert [k.passed(2, k.scope), k.bytes_of(0, k.scope), k.bytes_of(1, k.scope)] == [1024, 4096, 12]
+    assert [k.says(at, k.scope) for at in range(3)] == [False, True, False]
+    assert [k.says_length(at, k.scope) for at in range(2)] == [True, True]
+    assert blur.extents(blur.scope) == ((64, 64), (16, 16), 0)
+    assert [blur.passed(at, blur.scope) for at in (2, 3)] == [1024, 1024]
+    assert blur.bytes_of(0, blur.scope) == 4 << 20
+
+
+def test_a_length_that_follows_from_a_size_of_its_own_is_not_said():
+    text = UNKNOWN.replace("total * sizeof(float)", "capacity(4) * total + extra").replace(
+        "int total", "int total, extra"
+    )
+    k, _ = launch_sites(text.replace("capacity(4)", "4"))
+    assert k.bytes_of(0, k.scope) == 5 * 1024
+    assert not k.says_length(0, k.scope)
+
+
+def test_a_launch_made_small_keeps_its_blocks():
+    text = """
+const int ROWS = 1024, COLUMNS = 4096;
+__global__ void k(float* x) { x[blockIdx.y * COLUMNS] = 1; }
+int main() {
+    float* x;
+    cudaMalloc(&x, ROWS * COLUMNS * 4);
+    k<<<dim3(COLUMNS / 32, ROWS / 32), dim3(32, 32)>>>(x);
+}
+"""
+    (k,) = launch_sites(text)
+    assert k.extents(k.small()) == ((128, 1), (32, 32), 0)
+
+
+VECTORS = """
+#include <thrust/device_vector.h>
+__global__ void k(const float* x, float* y, float* z, int n) {}
+int main() {
+    const int N = 1000;
+    float table[3][N], few[] = {1, 2, 3};
+    std::vector<float> h_x(2 * N), other(h_x.begin(), h_x.end());
+    thrust::device_vector<float> d_x = other, d_y(h_x.size() / 2);
+    float *d_z, *d_few;
+    cudaMalloc(&d_z, sizeof(table)); cudaMalloc(&d_few, sizeof(few) / sizeof(few[0]) * sizeof(float));
+    k<<<4, 256>>>(thrust::raw_pointer_cast(d_x.data()), thrust::raw_pointer_cast(&d_y[0]), d_z, other.size());
+    k<<<4, 256>>>(d_few, d_few, d_few, 3);
+}
+"""
+
+
+def test_vectors_and_arrays_say_how_much_they_hold():
+    vectors, few = launch_sites(VECTORS)
+    assert [vectors.bytes_of(at, vectors.scope) for at in range(3)] == [8000, 4000, 12000]
+    assert vectors.passed(3, vectors.scope) == 2000
+    assert few.bytes_of(0, few.scope) == 12
+
+
+def test_sizes_become_small_where_the_threads_are_said_to_be_many():
+    (k,) = launch_sites("""
+__global__ void k(float* x, size_t n) { for (size_t i = threadIdx.x; i < n; i += blockDim.x) x[i]++; }
+const size_t count = 1ULL << 28;
+int main() { float* x; cudaMalloc(&x, count * sizeof(float));
+    k<<<256, 256>>>(x, count);
+}""")
+    small = k.small()
+    assert k.extents(small) == ((256,), (256,), 0)
+    assert k.bytes_of(0, small) == 4 * k.passed(1, small) == 1 << 20
+
+
+HELPERS = """
+__global__ void k(int* x, double* y, int n) {}
+template <typename T> void get(T*& p, size_t count) {
+    const size_t bytes = count * sizeof(T);
+    cudaMalloc(&p, bytes);
+}
+void make(int** p, int rows, int columns = 4) { cudaMalloc((void**)p, rows * columns * sizeof(int)); }
+int main() {
+    int* d_x; double* d_y;
+    make(&d_x, 10 + 6, 8);
+    get(d_y, 50);
+    k<<<1, 50>>>(d_x, d_y, 50);
+}
+"""
+
+
+def test_a_function_that_allocates_for_a_pointer_says_how_long_its_array_is():
+    (k,) = launch_sites(HELPERS)
+    assert [k.bytes_of(at, k.scope) for at in range(2)] == [512, 400]
+
+
+def test_many_sizes_that_nothing_says_become_smaller_than_those_of_the_file():
+    file = """
+__global__ void k(float* x, int n, int c, int h, int w) {}
+int main(int argc, char** argv) {
+    int n = atoi(argv[1]), c = atoi(argv[2]), h = atoi(argv[3]), w = -1;
+    w = atoi(argv[4]);
+    float* x;
+    cudaMalloc(&x, n * c * h * w * sizeof(float));
+    k<<<n, 64>>>(x, n, c, h, w);
+}"""
+    (k,) = launch_sites(file)
+    assert k.passed(4, k.scope) == 1024
+    assert k.bytes_of(0, k.small()) <= 1 << 20
+    (k,) = launch_sites(re.sub(r"atoi\(argv\[.\]\)", "1024", file))
+    assert k.bytes_of(0, k.small()) > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("lines", "bytes_"),
+    [
+        ("", 400),
+        ("#define WIDE", 800),
+        ("#ifndef GUARD_H\n#define GUARD_H\n#define WIDE\n#endif", 800),
+        ("#define WIDE\n#undef WIDE", 400),
+    ],
+)
+def test_a_condition_of_the_file_chooses_what_a_name_stands_for(lines, bytes_):
+    text = f"""{lines}
+#ifdef WIDE // as wide as can be
+typedef double real;
+#else
+typedef float real;
+#endif
+#if 0
+const int n = 1;
+#elif defined(WIDE) || 1
+const int n = 100;
+#endif
+__global__ void k(real* x) {{}}
+int main() {{ real* x; cudaMalloc(&x, n * sizeof(real)); k<<<1, 100>>>(x); }}
+"""
+    (k,) = launch_sites(text)
+    assert k.bytes_of(0, k.scope) == bytes_
+
+
+@pytest.mark.parametrize(("last", "n"), [("1", 512), ("bits", 1 << 29)])
+def test_a_power_of_two_becomes_small_unless_its_exponent_is_passed(last, n):
+    (k,) = launch_sites(f"""
+__global__ void k(float* x, size_t n, int bits) {{ for (size_t i = threadIdx.x; i < n; i++) x[i]++; }}
+int main() {{
+    int bits = 29;
+    size_t n = 1UL << bits;
+    k<<<64, 256>>>(allocated(n), n, {last});
+}}""")
+    assert k.passed(1, k.small(1)) == n
+
+
+def test_a_size_that_bounds_the_block_from_above_becomes_small_too():
+    (k,) = launch_sites("""
+__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+int main() {
+    int n = 1 << 24, most = 256;
+    int threads = std::max(std::min(most, n), 1), blocks = (n + threads - 1) / threads;
+    float* x;
+    cudaMalloc(&x, n * sizeof(float));
+    k<<<blocks, threads>>>(x, n);
+}""")
+    assert k.extents(k.small()) == ((32,), (256,), 0)
+    assert k.bytes_of(0, k.small()) == 4 << 13

@@ -5,6 +5,7 @@ from math import prod
 import pytest
 
 from tilewise import Kernel, case, normal
+from tilewise.cuda.kernel_source import global_functions
 from tilewise.kernel.access_patterns import inner_pointer
 from tilewise.kernel.proposals import ProposedArray, ProposedNumber, proposal
 
@@ -49,9 +50,13 @@ def test_the_files_own_launch_is_made_smaller_and_follows_its_sizes_where_it_can
     [
         (HOST, ()),
         ("", ("grid", "block", "x", "y", "n")),
-        (HOST.replace("n = 1 << 22", "n = atoi(argv[1])"), ("x", "n")),
+        (HOST.replace("n = 1 << 22", "n = atoi(argv[1])"), ("n",)),
+        (
+            HOST.replace("n * sizeof", "m * sizeof").replace("float *x", "int m = atoi(argv[2]); float *x"),
+            ("x",),
+        ),
         (HOST.replace("n = 1 << 22", "n = argc > 1 ? atoi(argv[1]) : 1024"), ()),
-        (HOST.replace("int main()", "void run(int n)").replace("const int n = 1 << 22;", ""), ("x", "n")),
+        (HOST.replace("int main()", "void run(int n)").replace("const int n = 1 << 22;", ""), ("n",)),
         (HOST.replace(", 128>>>", ", tuned()>>>"), ("block",)),
     ],
 )
@@ -70,7 +75,7 @@ int main() {
     cudaMalloc(&at, 256); cudaMalloc(&y, 256);
     k<<<1, 64, amount()>>>(at, y);
 }"""
-    assert proposal(Kernel(text, "k").function, text).assumed == ("shared", "at")
+    assert proposal(Kernel(text, "k").function, text).assumed == ("shared", "at.values")
 
 
 def test_an_array_that_a_size_is_multiplied_into_has_its_square():
@@ -179,7 +184,7 @@ int main() {{
     _, seen = made.arguments
     assert not isinstance(seen, ProposedNumber)
     assert seen.fill == fill
-    assert made.assumed == (("seen",) if copied else ())
+    assert made.assumed == ()
 
 
 def test_shared_memory_that_the_host_computes_is_as_much_as_it_may_ask_for():
@@ -265,6 +270,12 @@ def test_a_kernel_with_tiles_in_its_template_has_room_for_them():
         ("struct Grid { int width; float* cells; };", "Grid g", "g.cells[0]", "g is Grid, whose cells"),
         ("typedef struct { int width; float *cells; } Grid;", "Grid* g", "g->cells[0]", "g is Grid*, whose"),
         ("struct Node { int key; Node* next; };", "const Node* at", "at[1].next->key", "at is const Node*"),
+        (
+            "class Text { public: char* data; }; struct Item { int n; Text name; };",
+            "Item* one",
+            "one->name.data[0]",
+            "one is Item*, whose name holds a pointer",
+        ),
         ("struct Grid { int width; float* cells; };", "Grid g", "g.width", ""),  # the pointer is not followed
         ("struct Grid { int n; __device__ int* no(int* x) { return x; } };", "Grid g", "g.n", ""),
         ("", "float* x", "x[0]", ""),
@@ -277,3 +288,66 @@ def test_a_pointer_in_a_structure_is_named_where_a_kernel_follows_it(types, para
     found = inner_pointer(Kernel(text).function, text)
     assert found.startswith(said)
     assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("body", "leads"),
+    [
+        ("b[i] += a[i];", False),
+        ("atomicAdd(&b[i], a[i]);", False),
+        ("__shared__ int s[32]; s[i] = a[i]; __syncthreads(); if (i < 16) b[i] = s[i] + s[i + 16];", False),
+        ("for (int j = 0; j < n; j++) b[i] += a[j];", False),
+        ("for (int s = 16; s > 0; s /= 2) { if (i < s) b[i] += a[i + s]; }", False),
+        ("b[a[i]] = 1;", True),
+        ("atomicAdd(&b[2 * a[i]], 1);", True),
+        ("int j = a[i]; b[2 * j] = 1;", True),
+        ("int end = a[i]; for (int j = 0; j < end; j++) b[i] += j;", True),
+        ("__shared__ int s[32]; s[i] = a[i]; if (s[0] > 3) b[i] = 1;", True),
+    ],
+)
+def test_what_an_array_holds_is_assumed_where_the_kernel_goes_by_it(body, leads):
+    text = f"""__global__ void k(const int* a, int* b, int n) {{ int i = threadIdx.x; {body} }}
+int main() {{
+    int *a, *b;
+    cudaMalloc(&a, 256); cudaMalloc(&b, 256); cudaMemset(b, 0, 256);
+    k<<<1, 32>>>(a, b, 8);
+}}"""
+    assert proposal(Kernel(text, "k").function, text).assumed == (("a.values",) if leads else ())
+
+
+def test_a_number_named_after_the_block_is_its_threads():
+    text = (
+        "__global__ void k(float* x, int n, int BLOCK_SIZE) { x[blockIdx.x * BLOCK_SIZE + threadIdx.x] = n; }"
+    )
+    made = proposal(Kernel(text, "k").function, text)
+    values = {one.name: one.value for one in made.arguments if isinstance(one, ProposedNumber)}
+    assert values["BLOCK_SIZE"] == made.block[0] == 256
+
+
+@pytest.mark.parametrize(
+    ("declared", "body", "block"),
+    [
+        ("float s[EDGE][EDGE + 1]", "s[threadIdx.y][threadIdx.x] = x[0];", (32, 32)),
+        (
+            "float s[EDGE][EDGE + 1]",
+            "for (int j = 0; j < EDGE; j += ROWS) s[threadIdx.y + j][threadIdx.x] = x[j];",
+            (32, 8),
+        ),
+        ("float s[4][72]", "int i = threadIdx.x; int c = i + 4, r = threadIdx.y; s[r][c] = x[0];", (64, 4)),
+        ("float s[2 * EDGE + 2]", "int t = threadIdx.x; s[t + 1] = x[0];", (64, 1)),
+        ("float s[128][8]", "int t = threadIdx.y; s[t / 8][t % 8] = x[0];", (16, 16)),
+        ("float s[n][8]", "s[threadIdx.y][threadIdx.x] = x[0];", (16, 16)),
+    ],
+)
+def test_a_block_that_nothing_says_fills_the_shared_array(
+    declared, body, block, int]
+):
+    text = f"""#define EDGE 32
+const int ROWS = 8;
+extern "C" __global__ void k(float* x) {{
+    __shared__ {declared};
+    {body}
+    x[threadIdx.x] = s[0];
+}}"""
+    (function,) = global_functions(text)
+    assert proposal(function, text).block[:2] == block

@@ -6,9 +6,11 @@ and one HTML file that opens without a server.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
     from tilewise.figures import Figure
     from tilewise.kernel.kernel import Kernel
     from tilewise.kernel.launch import Launch
-    from tilewise.simulator import Trace
+    from tilewise.simulator import Run, Trace
 
+_FEW_STEPS = 4_000_000
+"""Warp instructions in which lengths that are assumed are tried first."""
 MOST_ACCESSES = 200_000
 """Accesses of a run that are traced whole; of a larger one its first block is, or its first warp."""
 
@@ -52,9 +56,10 @@ def trace(
         name: the kernel, where the file has several: ``add``, ``sgemm<32, 64>``.
         shared_bytes: dynamic shared memory a block.
         out: where the page goes; by default beside the caller, named after the file.
-        max_steps: warp instructions after which the kernel counts as endless.
+        max_steps: warp instructions after which the run ends.
         defines: macros, as ``NAME=VALUE``.
-        assumed: ``grid``, ``block``, ``shared`` and arguments that were proposed without knowing them.
+        assumed: ``grid``, ``block``, ``shared`` and arguments that were proposed without knowing them;
+            ``x.values`` where only what ``x`` holds was.
 
     Returns:
         0 where no hazard was met, or kernels were listed; else 1.
@@ -79,28 +84,31 @@ def trace(
     target = Path(out) if out else Path(f"{path.stem}.trace.html")
     if not target.parent.is_dir():
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
-    from tilewise.cli.trace_page import relaunch
+    from tilewise.cli.trace_assumed import advice, growth, lengthened
 
     launch = _launch(file, text, path, arguments, grid, block, name, shared_bytes, macros)
-    try:
-        again = relaunch(launch)
-        run = launch.simulate(hazards="collect", max_steps=max_steps)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise _as_error(file, error) from None
-    except LessonError as error:
-        if not hasattr(error, "run"):
-            raise
-        run = error.run  # it ran into something that cannot be passed over; what it counted so far stands
+    given = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
+    given |= {"--grid": grid, "--block": block, "--shared": str(shared_bytes)}
+    values = dict(given)
+    limit = _FEW_STEPS if assumed and max_steps is None else max_steps
+    while True:
+        again, run = _simulated(file, launch, limit)
+        longer = lengthened(file, values, assumed, run.hazards)
+        is_cut_off = limit != max_steps and any(one.kind == "steps" for one in run.hazards)
+        if not longer and not is_cut_off:
+            break
+        limit = limit if longer else max_steps
+        values |= longer
+        launch = _other(file, launch.kernel, values)
+    run = _without_length(run, partial(_other, file, launch.kernel, values), max_steps)
+    print(run.printed, end="")
     print(run.text())
-    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *arguments])
+    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *_arguments_of(values)])
     drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
-    said = ""
+    said = growth(given, values)
     if run.hazards and assumed:
-        from tilewise.cli.trace_assumed import advice
-
-        values = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
-        values |= {"grid": grid, "block": block, "shared": str(shared_bytes)}
-        said = advice(file, values, assumed, partial(_other, file, launch.kernel))
+        said += advice(file, values, assumed, run.hazards, partial(_other, file, launch.kernel))
+    if said:
         print(said, file=sys.stderr)  # before the hazards, which may not be the kernel's fault
     place, _ = launch.kernel.entry.module.place(1)
     repairs = {""}
@@ -167,11 +175,62 @@ def _on(
     return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
 
 
+def _simulated(file: str, launch: Launch, max_steps: int | None) -> tuple[dict[str, Any], Run]:
+    """What a page needs to run a launch again, and its run, up to what cannot be passed over."""
+    from tilewise.cli.trace_page import relaunch
+    from tilewise.simulator import HazardError
+
+    try:
+        again = relaunch(launch)
+        with contextlib.redirect_stdout(io.StringIO()):  # what it prints is printed once, of the last run
+            return again, launch.simulate(hazards="collect", max_steps=max_steps)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise _as_error(file, error) from None
+    except HazardError as error:
+        return again, error.run
+
+
+def _without_length(run: Run, again: Callable[[], Launch], max_steps: int | None) -> Run:
+    """The run with a note instead of the hazard that it is long, where block after block came to its end.
+
+    Half as many instructions end in an earlier block of such a run; an endless loop keeps both in one.
+    """
+    from tilewise.simulator import MAX_STEPS, HazardError
+
+    long = next((one for one in run.hazards if one.kind == "steps"), None)
+    if not long:
+        return run
+    most = MAX_STEPS if max_steps is None else max_steps
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            half = again().simulate(hazards="collect", max_steps=max(most // 2, 1))
+    except HazardError as error:
+        half = error.run
+    block, other = (
+        next((one.message.partition(" is still")[0] for one in each if one.kind == "steps"), "")
+        for each in (run.hazards, half.hazards)
+    )
+    if block == other:
+        return run
+    note = (
+        f"the run ends after {most:,} warp instructions, in {block}: the blocks before it are complete. "
+        "Launch fewer blocks, or allow more with --max-steps."
+    )
+    return replace(
+        run, hazards=tuple(one for one in run.hazards if one is not long), notes=(*run.notes, note)
+    )
+
+
 def _other(file: str, kernel: Kernel, values: Mapping[str, str]) -> Launch:
     """A launch of a kernel whose variables are as at first, by names and texts."""
     kernel.state.reset()
-    arguments = [f"{name}={one}" for name, one in values.items() if name not in ("grid", "block", "shared")]
-    return _on(file, kernel, arguments, values["grid"], values["block"], int(values["shared"]))
+    return _on(
+        file, kernel, _arguments_of(values), values["--grid"], values["--block"], int(values["--shared"])
+    )
+
+
+def _arguments_of(values: Mapping[str, str]) -> list[str]:
+    return [f"{name}={one}" for name, one in values.items() if not name.startswith("--")]
 
 
 def _as_error(file: str, error: Exception) -> LessonError:

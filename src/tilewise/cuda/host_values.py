@@ -46,7 +46,7 @@ _CAST = re.compile(
     r"(?:int|size_t|unsigned|long|uint|u?int\d+_t)\s*\)"
 )
 _LITERAL = re.compile(r"\(*\s*\d[\d\s*()<uUlL]*\)*")
-_ZERO = re.compile(r"\(*\s*0[uUlL]*\s*\)*")
+_EMPTY = re.compile(r"\(*\s*(?:0[uUlL]*|-\s*1)\s*\)*")
 _INPUT = re.compile(r"\bargv\b|\b(?:ato[il]+|std\s*::\s*sto\w+|strto\w+|getenv)\s*\(")
 """What only a run of the program knows."""
 _READ = re.compile(r"\bcin\s*>>\s*(\w+)|\bscanf\s*\([^;]*?&\s*(\w+)")
@@ -56,6 +56,19 @@ _SIZEOF_ELEMENT = re.compile(r"\bsizeof\s*(?:\(\s*(?:\*\s*(\w+)|(\w+)\s*\[\s*0\s
 _POINTERS = re.compile(
     r"\b(?P<type>[A-Za-z_]\w*)\s*(?P<names>(?:\*+\s*\w+\s*(?:=[^,;(){}]*)?,?\s*)+)(?=[;)])"
 )
+_INNER = r"(?:[^;,(){}]|\((?:[^(){};]|\([^(){};]*\))*\))+"
+_VECTORS = re.compile(r"vector\s*<\s*(?:unsigned\s+)?(?P<type>\w+)\s*>\s+(?P<names>[^;&]*);")
+_VECTOR = re.compile(
+    rf"\b(?P<name>\w+)\s*(?:[({{]\s*(?P<count>{_INNER})(?:,[^;]*?)?[)}}]|=\s*(?P<same>\w+)\s*(?=[,;]|\Z))"
+)
+"""``std::vector<float> x(n), y(x.begin(), x.end()), z = x;``"""
+_ARRAYS = re.compile(
+    r"\b(?!(?:return|else|new|delete)\b)(?P<type>[A-Za-z_]\w*)\s+(?P<names>\w+\s*\[[^;()]*);"
+)
+_ARRAY = re.compile(
+    r"\b(?P<name>\w+)\s*(?P<extents>(?:\[[^][]*\]\s*)+)(?:=\s*\{(?P<items>[^{}]*)\})?\s*(?=,|\Z)"
+)
+"""``float x[4][N], y[] = {1, 2, 3};``"""
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;|\btypedef\s+(?:unsigned\s+)?(\w+)\s+(\w+)\s*;")
 _WHILE = re.compile(
     r"\bwhile\s*\((?P<test>(?:[^(){};]|\([^(){};]*\))+)\)\s*(?:\{(?P<body>[^{}]*)\}|(?P<one>[^{};]+);)"
@@ -69,6 +82,8 @@ _DEEPEST = 24
 _MOST_EVALUATIONS = 1000
 """Of expressions for one value: a hostile file's would not end."""
 _LARGEST = 2**63
+INSIDE = "__of__"
+"""Between the names of a structure and of a number in it, which are one name here."""
 ASSUMED = re.compile(r"\(\(\d+\)\)")
 """A size that ``assumed_size`` gave: in two pairs of parentheses, so that it is known again."""
 
@@ -122,7 +137,7 @@ class Scope:
         self._spent[0] += 1
         if depth > _DEEPEST or self._spent[0] > _MOST_EVALUATIONS:
             raise ValueError(text)
-        text = _SIZEOF_ELEMENT.sub(lambda one: f"sizeof({self._type(one[1] or one[2] or one[3])})", text)
+        text = _SIZEOF_ELEMENT.sub(lambda one: f"sizeof({self._element(one[1] or one[2] or one[3])})", text)
         text = _SIZEOF.sub(lambda one: f"sizeof({self._type(one[1])}{one[2]})", text)
         tree = ast.parse(_as_python(text), mode="eval").body
         return self._node(tree, taken, depth)
@@ -132,6 +147,10 @@ class Scope:
         for _ in range(_DEEPEST):
             name = self.values.get(name, name)
         return name
+
+    def _element(self, name: str) -> str:
+        """The type of an array's or a pointer's elements."""
+        return self._type(self.values.get(f"{name}{INSIDE}element", name))
 
     def _node(self, node: ast.expr, taken: Mapping[str, Value], depth: int) -> Value:
         match node:
@@ -199,8 +218,9 @@ def scope_of(outside: str, function: str = "") -> Scope:
     for one in _RETURNS.finditer(outside):
         functions.setdefault(one["name"], (_names(one["taken"]), one["body"]))
     kinds = r"\bconst\w*\s|^(?:static\s+)?(?:int|unsigned|size_t|long)\s"
-    for one in re.finditer(rf"(?m:{kinds})[^;(){{}}]*?{_DEFINED.pattern}", outside):
-        values.setdefault(one["name"], one["body"])
+    for declared in re.finditer(rf"(?m:{kinds})[^;(){{}}=]*=[^;{{}}]*;", outside):
+        for one in _DEFINED.finditer(declared[0]):
+            values.setdefault(one["name"], one["body"])
     for one in _BRACED.finditer(outside):
         values.setdefault(one["name"], one["body"])
     for one in _ALIAS.finditer(outside + function):
@@ -215,20 +235,44 @@ def scope_of(outside: str, function: str = "") -> Scope:
                 body = body.rpartition(":")[2].strip() if "?" in body else ""
             if body and not _INPUT.search(body):
                 text, name = form.format(body), one["name"]
-                is_empty = _ZERO.fullmatch(own.get(name, ""))  # declared with 0, and given its value later
+                is_empty = _EMPTY.fullmatch(own.get(name, ""))  # declared with 0, and given its value later
                 if name not in own or (is_empty and not re.search(rf"\b{name}\b", text)):
                     own[name] = text
     for one in _POINTERS.finditer(function):
         for name in re.findall(r"(?<!\*)\*\s*(\w+)", one["names"]) if one["type"] in _SIZES else ():
             values.setdefault(name, one["type"])  # what its elements are, for sizeof alone
+    values |= _array_sizes(outside) | _array_sizes(function)
     axes: dict[str, dict[str, str]] = {}
     for one in _AXIS.finditer(function):
         axes.setdefault(one["name"], {})[one["axis"]] = one["body"]
     for name, given in axes.items():
         own.setdefault(name, f"dim3({', '.join(given.get(axis, '1') for axis in 'xyz')})")
+    own = {name: text for name, text in own.items() if name not in read or not _EMPTY.fullmatch(text)}
     chained = {one["name"]: one["same"] for one in _CHAIN.finditer(function)}
     own = {**{name: assumed_size(name) for name in read}, **chained, **own}
     return Scope({**values, **own}, functions, own, _loops(function, own))
+
+
+def _array_sizes(text: str) -> dict[str, str]:
+    """How many elements vectors have, and bytes arrays, as far as their declarations say it."""
+    found = {}
+    for declared in _VECTORS.finditer(text):
+        for one in _VECTOR.finditer(declared["names"]):
+            begin = re.match(rf"(\w+){INSIDE}c?begin\b", one["count"] or "")
+            same = begin[1] if begin else one["same"]
+            found[f"{one['name']}{INSIDE}size"] = f"{same}{INSIDE}size" if same else one["count"]
+            found[f"{one['name']}{INSIDE}element"] = declared["type"]
+    for one in re.finditer(rf"\b(\w+){INSIDE}resize\s*\(\s*({_INNER})[,)]", text):
+        found[f"{one[1]}{INSIDE}size"] = one[2]
+    for declared in _ARRAYS.finditer(text):
+        for one in _ARRAY.finditer(declared["names"]):
+            extents = re.findall(r"\[([^][]*)\]", one["extents"])
+            if not extents[0].strip() and one["items"]:
+                extents[0] = str(len(one["items"].split(",")))
+            whole = [f"sizeof({declared['type']})", *(f"({extent})" for extent in extents)]
+            found[f"sizeof_{one['name']}"] = " * ".join(whole)
+            found[f"{one['name']}{INSIDE}element"] = declared["type"]
+    return found
 
 
 def _loops(function: str, own: Mapping[str, str]) -> dict[str, Loop]:
@@ -255,6 +299,12 @@ def _becomes(step: re.Match[str]) -> str:
 
 def assumed_size(name: str) -> str:
     """A size of which the text does not say anything, by its name."""
+    if re.search(r"(?i)multi_?proc|num_?sms?\b|sm_?count", name):
+        return "((8))"
+    if re.search(r"(?i)warp_?size", name):
+        return "((32))"
+    if re.search(r"(?i)channel", name):
+        return "((3))"
     if re.search(r"(?i)radius|halo|repeat|iter", name):
         return "((2))"
     return "((256))" if re.search(r"(?i)block|thread|tpb|wg|group", name) else "((1024))"
@@ -321,6 +371,8 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _CALLS: dict[str, Callable[..., int | float]] = {
-    "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "sqrt": math.sqrt, "log2": math.log2,
-    "pow": math.pow, "min": min, "max": max, "int": int, "abs": abs,
+    "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor, "sqrt": math.sqrt,
+    "sqrtf": math.sqrt, "log2": math.log2, "log2f": math.log2, "pow": math.pow, "powf": math.pow,
+    "exp": math.exp, "expf": math.exp, "min": min, "max": max, "abs": abs,
+    "int": int, "unsigned": int, "size_t": int, "uint32_t": int, "float": float, "double": float,
 }  # fmt: skip

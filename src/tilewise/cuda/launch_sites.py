@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from tilewise.cuda.host_values import ASSUMED, Scope, Value, assumed_size, scope_of
+from tilewise.cuda.host_values import ASSUMED, INSIDE, Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
-from tilewise.cuda.top_level import Piece, device_macros, pieces
+from tilewise.cuda.top_level import Piece, device_macros, pieces, without_inactive
 
 MOST_THREADS = 1 << 13
 MOST_BYTES = 1 << 20
@@ -34,6 +34,8 @@ _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\(")
 _INNER = re.compile(r"(\w+)\s*\+\s*(.+)|&\s*(\w+)\s*\[([^][]+)\]", re.S)
 """A pointer into an array: ``x + 3``, ``&x[3]``."""
+_MEMBER = re.compile(r"\b([A-Za-z_]\w*)[ \t]*(?:\.|->)[ \t]*(?![xyz]\b)([A-Za-z_]\w*)(?:[ \t]*\([ \t]*\))?")
+"""``image.width``, ``image->width()``: one name for what is said of it."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 _NAMED = re.compile(r"(\w+)\s*\(")
@@ -43,6 +45,10 @@ _WHOLE = re.compile(
     r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t|[ius]\d+)\b[^*]*"
 )
 """A parameter that is a whole number."""
+_WHOLE_TYPE = r"\b(?:int|size_t|unsigned|long|auto|uint|u?int\d+_t)\s+"
+_INITIAL = r"(?:[^;,(){}]|\((?:[^(){};]|\([^(){};]*\))*\))*"
+"""What a declaration gives a name."""
+_POWER = re.compile(r"\(*\s*1[uUlL]*\s*<<\s*([A-Za-z_]\w*)\s*\)*")
 _LINE = 64
 """Bytes that a share of an array is a multiple of, whatever its elements are."""
 _UNDER = re.compile(
@@ -83,32 +89,40 @@ class LaunchSite:
     """Names that the device's code uses, too, and that the host's function does not define itself; and those
     that the template arguments follow from."""
 
-    def small(self, loops: int = 0) -> Scope:
+    def small(self, loops: int = 0, most_threads: int = MOST_THREADS) -> Scope:
         """The scope with its large sizes divided until the launch is one for a first look.
 
         Where even then its threads are too many, they stay as the file has them if its arrays are not huge.
 
         Args:
             loops: how many loops of the kernel, one inside another, run to a number that it is passed.
+            most_threads: of the launch; where no size changes them, they stay as many as they are.
         """
-        scope, sizes = self.scope, dict(self.scope.roots)
+        scope, sizes = self.scope, {**self.scope.roots, **self._powers()}
+        unknown = {name for name, one in self.scope.values.items() if ASSUMED.fullmatch(one)}
         used, threads = self._used(), max(_product(self.extents(scope)[1] or (1,)), 64)
         for _ in range(64):
-            fits = self._fits(scope)
+            fits = self._threads(scope) <= most_threads and self._bytes(scope) <= MOST_BYTES
             if fits and self._is_quick(scope, used, loops):
                 break
-            is_wide = self._threads(scope) > MOST_THREADS
-            floors = [2 * threads, *[65] * (not fits), *[17] * is_wide]
+            is_wide = self._threads(scope) > most_threads
+            floors = [(used, 2 * threads), *[(used, 65)] * (not fits), *[(used, 17)] * is_wide]
+            floors += [(used & unknown, 5)] * (not fits)
             above = (
-                {name: value for name, value in sizes.items() if name in used and value >= one}
-                for one in floors
+                {name: sizes[name] for name in names & sizes.keys() if sizes[name] >= one}
+                for names, one in floors
             )
             large = next(filter(None, above), None)
+            if not large and is_wide and self._threads(scope) == self._threads(self.scope):
+                return self.small(loops, self._threads(scope))
             if not large:
                 return self.scope if is_wide and self._bytes(self.scope) <= 128 * MOST_BYTES else scope
             most = max(large.values())
             sizes.update({name: value // 2 for name, value in large.items() if value == most})
-            scope = self.scope.having(sizes)
+            smaller = self.scope.having(sizes)
+            if self.extents(smaller)[0] is None:  # it has no block any more
+                break
+            scope = smaller
         return scope
 
     def extents(self, scope: Scope) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, int | None]:
@@ -163,6 +177,19 @@ class LaunchSite:
         behind = _names_behind(written, self.scope)
         return not any(ASSUMED.fullmatch(self.scope.values[one]) for one in behind)
 
+    def says_length(self, at: int, scope: Scope) -> bool:
+        """Whether an array is as long as the text says: it has the length of what else the launch says.
+
+        A size that is assumed says nothing, unless grid or numbers follow from the same one.
+        """
+        if self.bytes_of(at, scope) is None:
+            return False
+        words = _WORD.findall(self.arguments[at])
+        behind = _names_behind([self.allocated[one] for one in words if one in self.allocated], self.scope)
+        numbers = [one for at, one in enumerate(self.arguments) if self.passed(at, scope) is not None]
+        rest = _names_behind([*self.config, *numbers], self.scope)
+        return not any(ASSUMED.fullmatch(self.scope.values[one]) for one in behind - rest)
+
     def random_below(self, at: int, text: str, scope: Scope) -> int | None:
         """The number that all elements of the array ``at`` are below, where the host draws them."""
         name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
@@ -180,8 +207,12 @@ class LaunchSite:
         copied = rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,"
         return bool(name and re.search(zeros, text) and not re.search(copied, text))
 
-    def _fits(self, scope: Scope) -> bool:
-        return self._threads(scope) <= MOST_THREADS and self._bytes(scope) <= MOST_BYTES
+    def _powers(self) -> dict[str, int]:
+        """Sizes like ``1 << bits``, where nothing else of the launch goes by the exponent."""
+        powers = {name: _POWER.fullmatch(one) for name, one in self.scope.values.items()}
+        words = {word for one in (*self.config, *self.arguments) for word in _WORD.findall(one)}
+        values = {name: self.scope.value(name) for name, one in powers.items() if one and one[1] not in words}
+        return {name: one for name, one in values.items() if isinstance(one, int)}
 
     def _bytes(self, scope: Scope) -> int:
         return max((self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))), default=0)
@@ -197,7 +228,11 @@ class LaunchSite:
 
     def _used(self) -> set[str]:
         """Every name that grid, arrays and numbers follow from, but not those that the block follows from."""
-        block = _names_behind(self.config[1:3], self.scope) | set(_WORD.findall(self.template))
+        behind, extents = _names_behind(self.config[1:3], self.scope), self.extents(self.scope)[1:]
+        smaller = {name: self.scope.having({name: one // 2}) for name, one in self.scope.roots.items()}
+        free = {name for name in behind & smaller.keys() if self.extents(smaller[name])[1:] == extents}
+        block = {name for name in behind if not _names_behind([name], self.scope) & free}  # not min(256, n)
+        block |= set(_WORD.findall(self.template))
         rest = (*self.config[:1], *self.arguments, *self.allocated.values())
         return _names_behind(rest, self.scope) - block - self.fixed
 
@@ -205,7 +240,8 @@ class LaunchSite:
 @lru_cache(maxsize=16)
 def launch_sites(text: str) -> tuple[LaunchSite, ...]:
     """The launches of a file's text, its own headers in place."""
-    plain = _STRING.sub('""', without_comments(text))
+    text = without_inactive(without_comments(text, in_columns=True))
+    plain = _MEMBER.sub(r"\1" + INSIDE + r"\2", _STRING.sub('""', without_comments(text)))
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)
@@ -246,7 +282,20 @@ class _Functions:
     def __init__(self, plain: str, every: Sequence[Piece]) -> None:
         lines = plain.split("\n")
         self.sources = [(one, _source_of(lines, one)) for one in every if one.is_function]
+        self.whole_numbers = _whole_numbers(plain)
         self._calls: dict[tuple[int, int], list[_Passed]] = {}
+        self._allocators = [one for piece, own in self.sources for one in _allocators(piece, own)]
+
+    def allocations(self, own: str) -> Iterator[tuple[str, str]]:
+        """The arrays that a function's text allocates, itself or by a function that it passes a pointer."""
+        yield from _allocations(own)
+        for called, taken, name, bytes_ in self._allocators:
+            for call in re.finditer(rf"\b{called}\s*(?:<[^;<>()]*>)?\s*\(", own) if called in own else ():
+                given, _ = _list(own, call.end(), ")")
+                passed = dict(zip(taken, given, strict=False))
+                if array := _last_word(passed.get(name, "")):
+                    of_type = re.sub(r"\bsizeof\s*\(\s*T\w*\s*\)", f"sizeof(*{array})", bytes_)
+                    yield array, _replaced(of_type, passed)
 
     def calls(self, piece: Piece, depth: int = 0) -> list[_Passed]:
         """What the calls of a function pass it, as ``_calls`` says."""
@@ -254,6 +303,23 @@ class _Functions:
         if key not in self._calls:
             self._calls[key] = [*_calls(piece, self, depth)]
         return self._calls[key]
+
+
+def _allocators(piece: Piece, own: str) -> Iterator[tuple[str, list[str], str, str]]:
+    """Of a function that allocates for a pointer that it takes: its name, parameters, this one, and bytes."""
+    found, named = _TAKEN.search(piece.head), _NAMED.search(piece.head)
+    taken = [_taken(one) for one in _split(found[1])] if found else []
+    for name, bytes_ in _allocations(own):
+        if named and name in taken:
+            whole = bytes_
+            for _ in range(_DEEPEST_CALL):
+                whole = _replaced(whole, scope_of("", own).own)
+            yield named[1], taken, name, whole
+
+
+def _replaced(text: str, values: Mapping[str, str]) -> str:
+    """An expression with others instead of some of its names."""
+    return re.sub(_WORD, lambda one: f"({values[one[0]]})" if one[0] in values else one[0], text)
 
 
 def _source_of(lines: Sequence[str], piece: Piece) -> str:
@@ -277,15 +343,50 @@ def _site(
     before = own[: match.start()]
     scope, free = scope_of(plain, before), fixed - scope_of("", before).values.keys()
     scope = replace(scope, values={**scope.values, **_defined_anew(plain, piece.first), **scope.own})
-    allocated = dict(_allocations(own) or _allocations(plain))
+    allocated = dict(functions.allocations(own)) or dict(functions.allocations(plain))
     written = " ".join((match["template"] or "").split())
     for passed, sizes in functions.calls(piece):
         kernel = _last_word(passed.get(match["name"], match["name"]))
         for bound in _instances(piece, plain):
             here = scope.having({**passed, **scope.own, **bound, **_under(before)})
+            here = _completed(
+                here, [*config, *arguments, *allocated.values(), *sizes.values()], functions.whole_numbers
+            )
             template = _resolved(written, here, known)
             unchanged = (free - passed.keys()) | _names_behind([written], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
+
+
+def _completed(scope: Scope, texts: Sequence[str], whole: frozenset[str]) -> Scope:
+    """The scope with assumed sizes for whole numbers in some expressions of which the text says no value.
+
+    ``int n = count(file)`` is such a number, ``image.width`` is one, and ``int n;`` that a call sets.
+    """
+    for _ in range(_MOST_CALLS):
+        names = _names_behind(texts, scope)
+        words = {
+            word for one in (*texts, *map(scope.values.__getitem__, names)) for word in _WORD.findall(one)
+        }
+        free = words - scope.values.keys() - scope.functions.keys()
+        found = {one for one in free if INSIDE in one or one in whole}
+        unknown = {one for one in names if one in whole and scope.value(one) is None}
+        for one in unknown:
+            text = scope.values[one]
+            behind = {*_WORD.findall(text), *_names_behind([text], scope)}
+            if "sizeof" not in text and not behind & (found | unknown - {one}):
+                found.add(one)
+        if not found:
+            break
+        scope = scope.having({one: assumed_size(one) for one in found})
+    return scope
+
+
+def _whole_numbers(plain: str) -> frozenset[str]:
+    """The names that a text declares as whole numbers somewhere."""
+    each, found = rf"\w+\s*(?:={_INITIAL})?", set()
+    for several in re.finditer(rf"{_WHOLE_TYPE}((?:{each},\s*)*\w+)\s*[=;,)]", plain):
+        found |= {name[1] for name in re.finditer(rf"(\w+)\s*(?:={_INITIAL})?(?:,|\Z)", several[1])}
+    return frozenset(found)
 
 
 def _defined_anew(plain: str, line: int) -> dict[str, str]:
@@ -324,7 +425,7 @@ def _calls(piece: Piece, functions: _Functions, depth: int) -> list[_Passed]:
             given, _ = _list(own, call.end(), ")")
             outer, bytes_ = functions.calls(caller, depth + 1)[0]
             values = {**outer, **scope_of("", own[: call.start()]).values}
-            bytes_ = {**bytes_, **dict(_allocations(own))}
+            bytes_ = {**bytes_, **dict(functions.allocations(own))}
             ending = "_" * 2 * (depth + 1)
             inner = {name + ending: _marked(text, values, ending) for name, text in values.items()}
             passed = dict(reversed([*zip(taken, given, strict=False)]))
@@ -386,6 +487,12 @@ def _is_known(text: str, known: frozenset[str]) -> bool:
 
 
 def _allocations(text: str) -> Iterator[tuple[str, str]]:
+    """Names of arrays, and their bytes; what Thrust's vectors hold has the name of a pointer to it, too."""
+    for one in re.finditer(r"\bdevice_vector\s*<\s*(?:unsigned\s+)?(\w+)\s*>\s+([^;&]*);", text):
+        for name in re.findall(r"\b(\w+)\s*(?=[({=])", one[2]):
+            yield from (
+                (each, f"{name}{INSIDE}size * sizeof({one[1]})") for each in (name, f"{name}{INSIDE}data")
+            )
     for found in _ALLOCATION.finditer(text):
         parts, _ = _list(text, found.end(), ")")
         if len(parts) >= 2 and (name := _last_word(parts[0])):
@@ -393,7 +500,7 @@ def _allocations(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _last_word(text: str) -> str:
-    words = _WORD.findall(text)
+    words = _WORD.findall(re.sub(r"\[[^][]*\]", "", text))
     return words[-1] if words else ""
 
 

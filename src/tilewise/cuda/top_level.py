@@ -47,7 +47,12 @@ class Piece:
     def is_function(self) -> bool:
         """Whether it defines a function."""
         head = re.sub(r"\b(?:__attribute__|alignas|decltype|__launch_bounds__)\s*\(", "", self.head)
-        return "{" in self.text and "(" in head and not _is_type(self.head) and "=" not in _outside(head)
+        return (
+            "{" in self.text
+            and "(" in head
+            and not _is_type(self.head)
+            and "=" not in _outside(head).split("(")[0]
+        )
 
     @property
     def is_variable(self) -> bool:
@@ -190,6 +195,47 @@ def host_pieces(text: str, every: Iterable[Piece]) -> Iterator[Piece]:
             continue
         if piece.is_function or (piece.is_variable and not re.search(r"\bconst\b", piece.head)):
             yield piece
+
+
+def without_inactive(text: str) -> str:
+    """The text with lines blank that conditions like ``#ifdef DOUBLE`` and ``#if 0`` leave out.
+
+    A name counts as defined where a line above defines it. Other conditions leave their lines as they are.
+    """
+    defined = {"__CUDACC__"}
+    open_: list[
+        tuple[bool | None, bool]
+    ] = []  # whether the condition holds, and whether its branch is left out
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        word = re.match(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)", line)
+        if not word:
+            if any(is_out for _, is_out in open_):
+                lines[at] = ""
+            elif macro := re.match(r"\s*#\s*(define|undef)\s+(\w+)", line):
+                (defined.add if macro[1] == "define" else defined.discard)(macro[2])
+        elif word[1] in ("ifdef", "ifndef", "if"):
+            open_.append(_branch(word[1], word[2].strip(), defined))
+        elif open_ and word[1] == "endif":
+            open_.pop()
+        elif open_:
+            holds = open_[-1][0]
+            open_[-1] = (holds, bool(holds)) if word[1] == "else" or holds else (None, False)
+    return "\n".join(lines)
+
+
+def _branch(word: str, condition: str, defined: set[str]) -> tuple[bool | None, bool]:
+    """Whether a condition holds, None where that is not plain to see, and whether its branch is left out."""
+    name = re.fullmatch(r"(!?)\s*defined\s*\(?\s*(\w+)\s*\)?", condition)
+    if word != "if":
+        holds = (condition.split(" ", maxsplit=1)[0] in defined) == (word == "ifdef")
+    elif name:
+        holds = (name[2] in defined) != bool(name[1])
+    elif condition in ("0", "1"):
+        holds = condition == "1"
+    else:
+        return None, False
+    return holds, not holds
 
 
 def blanked(text: str, ranges: Iterable[tuple[int, int]]) -> str:

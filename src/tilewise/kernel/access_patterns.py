@@ -7,19 +7,23 @@ what stands in the way of a kernel that follows a pointer. Nothing is compiled o
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tilewise.cuda.arguments import parameters_of
 from tilewise.cuda.host_values import scope_of
 from tilewise.cuda.kernel_source import GlobalFunction, without_comments
-from tilewise.cuda.top_level import pieces
+from tilewise.cuda.top_level import Piece, pieces
 
 _EDGE = 16
 """The largest factor that is a number of elements for each thread, and not the width of a tile."""
 _DYNAMIC = re.compile(r"\bextern\s+(?:\w+(?:\([^()]*\))?\s+)*__shared__\b|\b__shared__\s+extern\b")
 _SHARED_BYTES, _MOST_SHARED_BYTES = 16_384, 232_448
 """Of ``extern __shared__`` arrays, where nothing says how much; and where the host asks for much."""
+_MOST_THREADS = 1024
+_DEEPEST = 4
+"""Structures inside structures."""
 _PLACES = 100
 """Whole numbers are below it, where nothing is known of them."""
 _OWN_INDEX = r"block(?:Idx|Dim)\s*\.\s*[xyz]\s*\*\s*block(?:Idx|Dim)\s*\.\s*[xyz]"
@@ -28,6 +32,11 @@ _REACHES_FAR = re.compile(
     r"|\bblockDim\s*\.\s*x\s*(?:<<|\*\s*\d)|[\w)\]]\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)"
 )
 """Products and constants in an index, or in a number that may become one; several elements per thread."""
+_ASSIGNED = re.compile(
+    r"\b(\w+)\s*(?:\[[^;=]*\]\s*)?(?:[-+*/%|&^]|<<|>>)?=(?!=)"
+    r"((?:[^;={}()]|\((?:[^;={}()]|\((?:[^;={}()]|\([^;={}()]*\))*\))*\))*)"
+)
+"""What is given a value, and the value: ``sums[i] += x[i]``."""
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\\n|\\.)*", re.M)
 _SEVERAL_BLOCKS = re.compile(r"\b(?:blockIdx|gridDim\s*\.|this_grid|this_cluster|asm|thread_rank)\b")
 """What a kernel that several blocks run has somewhere."""
@@ -83,6 +92,33 @@ class KernelText:
         twice = rf"2\s*\*\s*(?:{thread})\b|\b(?:{thread})\s*(?:\*\s*2|<<\s*1)\b"
         return bool(re.search(rf"{twice}|\b(?:{thread})\s*\+\s*blockDim\s*\.\s*x\b(?!\s*\*)", self.own))
 
+    @cached_property
+    def tile(self) -> tuple[int, int] | None:
+        """Threads along x and y that fill a shared array, each its element, where the text says its extents.
+
+        ``tile[threadIdx.y + j][threadIdx.x]`` in a loop with ``j += ROWS`` has so many rows of threads.
+        """
+        scope = scope_of(without_comments(self.file))
+        threads = {axis: rf"threadIdx\s*\.\s*{axis}" for axis in "xy"}
+        for axis in "xyxy":  # also of names of names: i = threadIdx.x, j = i + 1
+            given = re.findall(rf"\b(\w+)\s*=\s*(?:{threads[axis]})\b\s*(?:\+\s*\w+\s*)?[;,]", self.own)
+            threads[axis] = "|".join([threads[axis], *given])
+        of_x, of_y = (rf"\[\s*(?:{threads[axis]})\b([^][]*)\]" for axis in "xy")
+        shared = r"__shared__\s+[\w\s:]*?\b(\w+)\s*\[([^][]+)\]\s*(?:\[([^][]+)\])?\s*[;,]"
+        for name, first, second in re.findall(shared, self.own):
+            index = re.search(rf"\b{name}\s*{of_y if second else ''}\s*{of_x}\s*=", self.own)
+            extents = [scope.value(one) for one in (first, second) if one]
+            if not index or not all(isinstance(one, int) and one > 0 for one in extents):
+                continue
+            rows, columns = [1, *(1 << int(str(one)).bit_length() - 1 for one in extents)][-2:]
+            steps = re.findall(r"\b(\w+)\s*\+=\s*(\w+)\s*\)", self.own)
+            turns = [scope.value(step) for loop, step in steps if re.search(rf"\+\s*{loop}\b", index[1])]
+            rows = min([rows, *(one for one in turns if isinstance(one, int) and one > 0)])
+            while rows > 1 and rows * columns > _MOST_THREADS:
+                rows //= 2
+            return (columns, rows) if rows * columns <= _MOST_THREADS else None
+        return None
+
     @property
     def reaches_far(self) -> bool:
         """Whether it indexes by products and constants, which nothing of its sizes bounds."""
@@ -117,6 +153,19 @@ class KernelText:
         factors = [int(a or b) for one in found for a, b in re.findall(r"\*\s*(\d+)\b|\b(\d+)\s*\*", one)]
         return max((one for one in factors if one <= _EDGE), default=1)
 
+    def leads(self, array: str) -> bool:
+        """Whether what an array holds may say where the kernel goes or which elements it accesses."""
+        names, found = {array}, {array, ""}
+        while names != found:
+            names = found - {""}
+            held = rf"\b(?:{'|'.join(sorted(names))})\b"
+            given = _ASSIGNED.findall(self.own)
+            copies = [name for name, value in given if re.search(held, value)]
+            found = {*names, *copies}
+        inside = rf"\[[^][;]*{held}|[*&]\s*\([^();]*{held}"
+        tested = rf"\b(?:if|while|for|switch)\s*\((?:[^(){{}}]|\([^(){{}}]*\))*{held}"
+        return bool(re.search(f"{inside}|{tested}", self.own))
+
     def fill(self, array: str, is_text: bool, smallest: int, below: int | None) -> str:
         """What an array of whole numbers holds: as the host fills it, else places that the arrays have.
 
@@ -145,7 +194,7 @@ def inner_pointer(function: GlobalFunction, text: str) -> str:
 
     Nothing that a launch is given here says what such a pointer leads to. Empty where nothing does.
     """
-    own = KernelText.of(function.name, text).own
+    own, every = KernelText.of(function.name, text).own, pieces(text)
     for one in parameters_of(function):
         if one.ctype.endswith("&"):
             return (
@@ -155,27 +204,33 @@ def inner_pointer(function: GlobalFunction, text: str) -> str:
         if one.dtype is not None:
             continue
         kind = re.sub(r"\b(?:const|struct|volatile)\b|[*&]", "", one.ctype).split("<")[0].strip()
-        for member in _pointers_in(kind, text):
+        for member, is_or_holds in _pointers_in(kind, every).items():
             if re.search(rf"(?:\.|->)\s*{member}\b", own):
                 return (
-                    f"{one.name} is {one.ctype}, whose {member} is a pointer, and nothing here can say what "
-                    "it leads to. Have a kernel take each array as a parameter of its own, and fill the "
-                    "structure inside."
+                    f"{one.name} is {one.ctype}, whose {member} {is_or_holds} a pointer, and nothing here "
+                    "can say what it leads to. Have a kernel take each array as a parameter of its own, and "
+                    "fill the structure inside."
                 )
     return ""
 
 
-def _pointers_in(kind: str, text: str) -> list[str]:
-    """The members of a structure that are pointers."""
-    if not kind.isidentifier():
-        return []
+def _pointers_in(kind: str, every: Sequence[Piece], depth: int = 0) -> dict[str, str]:
+    """The members of a structure that are pointers, or structures that hold some: ``is`` or ``holds``."""
+    if not kind.isidentifier() or depth > _DEEPEST:
+        return {}
     named = re.compile(
         rf"\b(?:struct|class)\b[^{{}};()]*\b{kind}\s*(?::[^{{}}]*)?\{{|\}}\s*(?:\w+\s*,\s*)*{kind}\b"
     )
-    for piece in pieces(text):
+    for piece in every:
         if not piece.is_function and named.search(piece.text):
             body = piece.text.partition("{")[2].rpartition("}")[0]
             while re.search(r"\{[^{}]*\}", body):
                 body = re.sub(r"\([^()]*\)[^;{}]*\{[^{}]*\}|\{[^{}]*\}", ";", body)
-            return re.findall(r"\w\s*\*\s*(?:(?:const|__restrict__|__restrict)\s+)*(\w+)\s*(?=[;,=])", body)
-    return []
+            words = r"(?:(?:const|__restrict__|__restrict)\s+)*"
+            pointers = re.findall(rf"\w\s*\*\s*{words}(\w+)\s*(?=[;,=])", body)
+            members = re.findall(r"\b([A-Za-z_]\w*)\s+(\w+)\s*(?=[;,=])", body)
+            holders = [
+                name for other, name in members if other != kind and _pointers_in(other, every, depth + 1)
+            ]
+            return dict.fromkeys(holders, "holds") | dict.fromkeys(pointers, "is")
+    return {}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ELEMENTS = 1024
 """Elements of an array of which nothing is known."""
 _MOST_ELEMENTS = 1 << 20
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 28
 _MOST_BLOCKS = 256
 _BLOCK = 256
 _EDGE = 16
@@ -44,6 +44,8 @@ _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
     r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
 )
+_THREADS = re.compile(r"(?i)x?block(?:_?(?:size|dim|x))?|(?:num_?|n_?)?threads(?:_?per_?block)?")
+"""A number that is the threads of a block."""
 _Formula = tuple[str, int]
 """A formula of sizes, and what it comes to at first."""
 
@@ -96,7 +98,7 @@ class Proposal:
     assumed: tuple[str, ...]
     """What the text does not say: ``grid``, ``block``, ``shared``, and parameters by their names.
 
-    Also arrays of whole numbers that the host does not draw, as a kernel may take these for places.
+    ``x.values`` where it says how long ``x`` is, but not what it holds: a kernel may take these for places.
     """
 
 
@@ -124,14 +126,14 @@ def proposal(
     numeric = [one.name for one in parameters if one.dtype is not None and not one.is_pointer]
     scope = site.small(min(kernel.loops_over(numeric), 2)) if site else Scope()
     given, threads, shared = site.extents(scope) if site else (None, None, 0)
-    block = _block(threads, function.max_threads, kernel.has_rows)
+    block = _block(threads, function.max_threads, kernel)
     names = [one.name for one in parameters if _is_size(one)]
     is_square = is_plane or any(map(kernel.multiplies_by, names))
     is_tiled = bool(re.search(r"<.*\d", function.name))
     blocks = given or (None if kernel.is_for_several_blocks else (1,))
     threads_along = blocks[0] * block[0] if blocks and math.prod(blocks) <= 4 * _MOST_BLOCKS else 0
     elements = threads_along * (2 if kernel.has_pairs else 1)
-    numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled)
+    numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled, block[0])
     sizes = {name: int(numbers[name]) for name in names if numbers[name] >= 1}
     grid, formulas = _grid(blocks, sizes, _length(sizes, is_plane), block, is_plane)
     length = _at_least(math.prod(grid) * math.prod(block), _length(sizes, is_square))
@@ -140,11 +142,12 @@ def proposal(
         length = _at_least(_MOST_ELEMENTS, length)
     if is_far:
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
+    lengths = [(site.bytes_of(at, scope) or 0) if site else 0 for at in range(len(parameters))]
     arguments = [
         _array(
             one,
             length if is_far else _times(length, kernel.factor(one.name)),
-            site.bytes_of(at, scope) if site else None,
+            lengths[at],
             site.first(at, scope) if site else 0,
         )
         if one.is_pointer
@@ -156,9 +159,12 @@ def proposal(
     dynamic = shared or kernel.shared_bytes
     said = {"grid": given, "block": threads, "shared": shared or not dynamic}
     for at, one in enumerate(parameters):
+        says = site and (site.says_length if one.is_pointer else site.says)
+        said[one.name] = bool(says and says(at, scope)) and lengths[at] <= _MOST_BYTES
         is_float = one.dtype is not None and one.dtype.kind == "f"
-        is_known = not one.is_pointer or is_float or below[at] or zeroed[at]
-        said[one.name] = bool(site and site.says(at, scope) and is_known)
+        is_filled = is_float or below[at] or zeroed[at]
+        if said[one.name] and one.is_pointer and not is_filled and kernel.leads(one.name):
+            said[f"{one.name}.values"] = False
     values = tuple(made for one in variables if (made := _variable(one, bytes_of.get(one.name, 0))))
     smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
     return Proposal(
@@ -222,15 +228,21 @@ def _known(site: LaunchSite) -> int:
 
 def _is_size(one: Parameter) -> bool:
     whole = one.dtype is not None and one.dtype.kind in "iu" and one.width == 1
-    return whole and not one.is_pointer and bool(_SIZE.fullmatch(one.name))
+    is_named = _SIZE.fullmatch(one.name) and not _THREADS.fullmatch(one.name)
+    return whole and not one.is_pointer and bool(is_named)
 
 
-def _block(threads: Sequence[int] | None, promised: int | None, has_rows: bool) -> tuple[int, int, int]:
-    """A block; a row of as many threads as are promised, since most kernels are launched with these."""
+def _block(threads: Sequence[int] | None, promised: int | None, kernel: KernelText) -> tuple[int, int, int]:
+    """A block; a row of as many threads as are promised, since most kernels are launched with these.
+
+    Else as many as fill a shared array of the kernel, each its element.
+    """
     most = promised or 1024
     if threads is not None and math.prod(threads) <= most:
         return _three(threads)
-    if has_rows:
+    if kernel.tile and not promised:
+        return (*kernel.tile, 1)
+    if kernel.has_rows:
         return min(_EDGE, most), max(min(_EDGE, most // _EDGE), 1), 1
     return promised or _BLOCK, 1, 1
 
@@ -242,6 +254,7 @@ def _numbers(
     elements: int,
     is_square: bool,
     edge: int,
+    threads: int,
 ) -> dict[str, float]:
     """A value for each parameter that is one number; a multiple of an edge where nothing says it.
 
@@ -252,6 +265,7 @@ def _numbers(
         elements: how many a known grid's threads along x take; 0 where it is not known.
         is_square: whether a single size is that of two axes.
         edge: the threads of a block along an axis.
+        threads: of a block along x.
     """
     count = sum(map(_is_size, parameters))
     assumed = edge if count > 2 else 2 * edge if count == 2 or is_square else ELEMENTS
@@ -264,6 +278,8 @@ def _numbers(
             found[one.name] = passed
         elif _is_size(one):
             found[one.name] = assumed
+        elif _THREADS.fullmatch(one.name):
+            found[one.name] = threads
         else:
             is_float = one.dtype is not None and one.dtype.kind == "f"
             found[one.name] = 0.5 if is_float else 0 if _PLACE.fullmatch(one.name) else 1
@@ -336,13 +352,13 @@ def _three(extents: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _array(one: Parameter, length: _Formula, bytes_: int | None, first: int) -> ProposedArray:
+def _array(one: Parameter, length: _Formula, bytes_: int, first: int) -> ProposedArray:
     """An array of a length; or of the bytes that the file's host code allocates, from an element on."""
     dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
     each = max(one.width, 1) if one.dtype is not None else _STRUCT_BYTES
     text, count = length
     elements, formula = each * count, text if each == 1 else f"{each} * {text}"
-    own, rest = divmod(bytes_ or 0, dtype.itemsize)
+    own, rest = divmod(bytes_, dtype.itemsize)
     if own not in (0, elements) and not rest and own * dtype.itemsize <= _MOST_BYTES:
         elements, formula = own, str(own)
     first *= one.width if 0 < first * one.width < own and one.dtype is not None else 0
