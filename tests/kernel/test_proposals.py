@@ -339,9 +339,7 @@ def test_a_number_named_after_the_block_is_its_threads():
         ("float s[n][8]", "s[threadIdx.y][threadIdx.x] = x[0];", (16, 16)),
     ],
 )
-def test_a_block_that_nothing_says_fills_the_shared_array(
-    declared, body, block, int]
-):
+def test_a_block_that_nothing_says_fills_the_shared_array(declared, body, block):
     text = f"""#define EDGE 32
 const int ROWS = 8;
 extern "C" __global__ void k(float* x) {{
