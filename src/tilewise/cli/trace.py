@@ -100,7 +100,7 @@ def trace(
         limit = limit if longer else max_steps
         values |= longer
         launch = _other(file, launch.kernel, values)
-    run = _without_length(run, partial(_other, file, launch.kernel, values), max_steps)
+    run = _as_cut_off(run, partial(_other, file, launch.kernel, values), max_steps)
     print(run.printed, end="")
     print(run.text())
     facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *_arguments_of(values)])
@@ -190,7 +190,7 @@ def _simulated(file: str, launch: Launch, max_steps: int | None) -> tuple[dict[s
         return again, error.run
 
 
-def _without_length(run: Run, again: Callable[[], Launch], max_steps: int | None) -> Run:
+def _as_cut_off(run: Run, again: Callable[[], Launch], max_steps: int | None) -> Run:
     """The run with a note instead of the hazard that it is long, where block after block came to its end.
 
     Half as many instructions end in an earlier block of such a run; an endless loop keeps both in one.
