@@ -398,6 +398,9 @@ def test_what_is_assumed_of_lengths_grows_until_it_is_enough(file, capsys):
     assert "The size of dynamic shared memory is assumed" in told.err
     assert told.out.startswith("one")
     assert "oneone" not in told.out
+    at = command.index("--shared")
+    assert main([*command[:at], *command[at + 2 :]]) == 0, "no shared memory is made more, too"
+    assert "shared memory is assumed" in capsys.readouterr().err
     assert main([*command[:-1], "grid"]) == 1, "lengths that are said stay"
     assert "x has " in capsys.readouterr().err
     farther = [one.replace("n=64", "n=30000") for one in command]

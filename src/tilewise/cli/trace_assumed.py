@@ -52,7 +52,8 @@ def lengthened(
     found = {}
     shared = int(given["--shared"])
     if "shared" in assumed and any("more dynamic shared memory" in one.repair for one in hazards):
-        found = {"--shared": str(min(4 * shared, _MOST_SHARED))} if shared < _MOST_SHARED else {}
+        more = str(min(max(4 * shared, 1024), _MOST_SHARED))
+        found = {"--shared": more} if shared < _MOST_SHARED else {}
     for hazard in hazards:
         past = _PAST.search(hazard.message) if hazard.kind == "out of bounds" else None
         array = _ARRAY.fullmatch(given.get(past["name"], "")) if past and past["name"] in assumed else None
