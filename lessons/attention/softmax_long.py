@@ -411,7 +411,8 @@ publish(
         "last_share_bf16": 6 * alone(4)[1] / memory_us,
         "cycles": CYCLES["float"],
         "cycles_bf16": CYCLES["__nv_bfloat16"],
-    }
+    },
+    predicted={"memory_us": memory_us},
 )
 
 # %% [markdown]

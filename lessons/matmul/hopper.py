@@ -500,6 +500,7 @@ publish(
     pair=a_slab(128, 256, 2),
     task={
         "peak": PEAK,
+        "us": 2 * 4096**3 / PEAK / 1e6,
         "sums": 64 * 256 // 128,
     },
 )

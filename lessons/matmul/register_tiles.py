@@ -894,6 +894,7 @@ show(
         caption="Instructions of the main loop in NVIDIA's SASS for an H100, and the bound that follows from them. 'Three stages' is the last version on the further-reading page.",
     )
 )
+publish(issue_bound={SLUGS[name]: BOUNDS.get(name, np.nan) for name in VERSIONS})
 
 # %% [markdown]
 # Up to the shared-memory tile, the loads and stores bound the rate. From the 1-D register tile on, the total number
