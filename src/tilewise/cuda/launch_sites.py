@@ -241,7 +241,7 @@ class LaunchSite:
 def launch_sites(text: str) -> tuple[LaunchSite, ...]:
     """The launches of a file's text, its own headers in place."""
     text = without_inactive(without_comments(text, in_columns=True))
-    plain = _MEMBER.sub(r"\1" + INSIDE + r"\2", _STRING.sub('""', without_comments(text)))
+    plain = _MEMBER.sub(r"\1" + INSIDE + r"\2", _STRING.sub('""', text))
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)

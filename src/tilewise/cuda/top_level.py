@@ -203,9 +203,7 @@ def without_inactive(text: str) -> str:
     A name counts as defined where a line above defines it. Other conditions leave their lines as they are.
     """
     defined = {"__CUDACC__"}
-    open_: list[
-        tuple[bool | None, bool]
-    ] = []  # whether the condition holds, and whether its branch is left out
+    open_: list[tuple[bool | None, bool]] = []  # as _branch says of each condition that is not closed
     lines = text.split("\n")
     for at, line in enumerate(lines):
         word = re.match(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)", line)

@@ -83,7 +83,7 @@ def attention(Q: Any, K: Any, V: Any, bias: Any, scale: Any) -> dict[str, Any]: 
     return {"O": weights @ values / np.where(total > 0, total, 1.0)}
 
 
-def stored_attention(Q: Any, K: Any, V: Any, scale: Any) -> dict[str, Any]:  # noqa: N803
+def stored_attention(Q: Any, K: Any, V: Any, scale: Any) -> dict[str, Any]:  # noqa: N803 - as kernels say
     """Attention of one head with every matrix stored, in float64.
 
     Args:

@@ -186,6 +186,8 @@ def launch(
             )
         except MemoryError:
             raise _no_memory(entry) from None
+        if releases is not None:
+            releases.fill(0)
         description, findings = Launch.from_buffer_copy(shape), Findings(len(program.lines) or 1)
         memory.write_into(description)
         findings.write_into(description)
@@ -193,7 +195,8 @@ def launch(
 
     description, memory, findings = begin()
     status, accesses, printed = machine.DONE, np.zeros(0, ACCESS), ""
-    many = cores.count() if trace is None and cores.may_spread(program, memory) else 1
+    is_several = trace is None and grid != cluster
+    many = cores.count() if is_several and cores.may_spread(program, memory) else 1
     if many == 1 or not cores.run(description, memory, findings, many):
         if many > 1:
             description, memory, findings = begin()

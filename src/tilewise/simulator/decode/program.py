@@ -8,6 +8,7 @@ not known stops with its name and its source line.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -97,6 +98,19 @@ class Program:
             (self.code["op"] == numbers("OP")["atom"]).any()
             or (self.code["flags"] & values("FLAG")["SYNC"]).any()
         )
+
+    @cached_property
+    def has_order(self) -> bool:
+        """Whether the order of its blocks shows: by global accesses of that sort, by printing, or by a clock.
+
+        A generic atomic may turn out to be one on shared memory, and does not count.
+        """
+        operations, spaces = numbers("OP"), numbers("SPACE")
+        op, space = self.code["op"], self.code["type"]
+        in_order = (op == operations["print"]) | (op == operations["clock"])
+        atomic = (op == operations["atom"]) & (space == spaces["GLOBAL"])
+        signal = (self.code["flags"] & values("FLAG")["SYNC"] != 0) & (space != spaces["SHARED"])
+        return bool((in_order | atomic | signal).any())
 
     @property
     def is_architecture_specific(self) -> bool:

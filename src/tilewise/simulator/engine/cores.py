@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewise.simulator.engine.machine import DONE, PAUSED, SLICE, Findings, library
-from tilewise.simulator.engine.shared import COUNTERS, WORD_BYTES, Buffer, Launch, numbers, values
+from tilewise.simulator.engine.shared import COUNTERS, WORD_BYTES, Buffer, Launch, values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,15 +43,7 @@ def count() -> int:
 
 def may_spread(program: Program, memory: Memory) -> bool:
     """Whether blocks tell each other nothing but through words that are watched, and keep no other order."""
-    operations, spaces = numbers("OP"), numbers("SPACE")
-    op, space = program.code["op"], program.code["type"]
-    in_order = (op == operations["print"]) | (op == operations["clock"])
-    atomic = (op == operations["atom"]) & (
-        space == spaces["GLOBAL"]
-    )  # a generic one may turn out to be shared
-    signal = (program.code["flags"] & values("FLAG")["SYNC"] != 0) & (space != spaces["SHARED"])
-    unset = any(buffer.unset for buffer in memory.table)
-    return not (program.grid_sync or unset or (in_order | atomic | signal).any())
+    return not program.has_order and not any(buffer.unset for buffer in memory.table)
 
 
 def run(launch: Launch, memory: Memory, findings: Findings, cores: int) -> bool:

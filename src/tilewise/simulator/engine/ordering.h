@@ -13,7 +13,7 @@
 #define INLINED static inline __attribute__((always_inline))
 
 // Writes down what was done with words of a watched buffer, for several machines that share a launch: see
-// simulator/spread.py.
+// simulator/engine/cores.py.
 INLINED void claim(u8 *claims, s64 from, s64 to, int changed) {
     for (s64 at = from; claims && at <= to; at++) claims[at] |= changed ? CHANGED : TOUCHED;
 }
@@ -76,13 +76,14 @@ static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s
 
 // What the accesses of one instruction to a watched buffer have in common.
 typedef struct {
-    Word *words; u8 *claims; const u32 *vc; u32 me, now, bit, stamp; s32 shift, buffer; u16 line, release; u8 warp, plain;
+    Word *words; u8 *claims; const u32 *vc; u32 me, now, bit, stamp; s32 shift, buffer; u16 line, release;
+    u8 warp, plain;
 } Watch;
 
 INLINED Watch watch(const Block *B, const Ins *in, int w, int buffer) {
     const Launch *L = B->L; const u32 *vc = B->warps[w].vc;
-    return (Watch){L->buffers[buffer].words, L->buffers[buffer].claims, vc, (u32)B->block + 1, vc[w], 1u << w, (u32)L->steps,
-        __builtin_ctz((u32)L->global_grain), buffer, (u16)in->line,
+    return (Watch){L->buffers[buffer].words, L->buffers[buffer].claims, vc, (u32)B->block + 1, vc[w],
+        1u << w, (u32)L->steps, __builtin_ctz((u32)L->global_grain), buffer, (u16)in->line,
         L->releases ? L->releases[B->block] : 0, (u8)w, !(in->flags & SYNC)};
 }
 
