@@ -205,5 +205,10 @@ def _forget() -> None:
     backend.chosen.cache_clear()
     backend.backend.cache_clear()
     cupy_backend.forget("", ())  # kernels of modules keep what they have compiled
-    for cached in (cupy_backend._alone, cupy_backend._module, cupy_backend._from_module):
+    for cached in (
+        cupy_backend._alone,
+        cupy_backend._module,
+        cupy_backend._from_module,
+        cupy_backend._most_shared,
+    ):
         cached.cache_clear()
