@@ -38,10 +38,6 @@ class Stretch:
     high: float
     """Its most microseconds."""
 
-    def meets(self, low: float, high: float) -> bool:
-        """Whether a stretch has a part in common with this one."""
-        return low <= self.high and self.low <= high
-
 
 def parts(row: Row) -> tuple[Timing, ...]:
     """The rounds of a row, each with its samples and percentiles; one where the row does not tell them."""
