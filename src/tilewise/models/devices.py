@@ -12,17 +12,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 
-_PLAUSIBLE: Mapping[str, tuple[float, float, str]] = MappingProxyType(
-    {
-        "sms": (1, 1000, "SMs"),
-        "boost_mhz": (300, 5000, "MHz"),
-        "memory_gb_per_s": (50, 50_000, "GB/s"),
-        "memory_gb": (1, 2000, "GB"),
-        "l2_mb": (0.25, 1000, "MB"),
-    }
-)
-"""Where figures of a GPU lie; outside, a unit was probably mistaken."""
-
 
 @dataclass(frozen=True)
 class Device:
@@ -53,24 +42,6 @@ class Device:
     """Major and minor."""
     source: str
     """Where the figures come from."""
-
-    def __post_init__(self) -> None:
-        for field, (low, high, unit) in _PLAUSIBLE.items():
-            value = getattr(self, field)
-            if not isinstance(value, (int, float)) or not low <= value <= high:
-                raise ValueError(
-                    f"device table, {self.name}: {field} is {value!r}. "
-                    f"Give a number in {unit}, from {low} to {high:,}."
-                )
-        if not self.source.strip():
-            raise ValueError(f"device table, {self.name}: there is no source. Name the data sheet.")
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise ValueError(
-                f"device table, {self.name}: the pattern {self.pattern!r} is no regular expression: {error}. "
-                "Put a backslash before a sign that is meant as itself."
-            ) from None
 
     def units_tflop_per_s(self, arithmetic: str = "fp32", sm_clock_mhz: float | None = None) -> float:
         """What all units do at a clock: SMs x units x 2 x clock, computed and no peak of a data sheet.
