@@ -172,7 +172,6 @@ class Recorder:
             "lead_in": NO_LEAD_IN if experiment.with_host else "a spinning kernel before the first event",
             "event_pair_us": self.session.probed[1],
             "resources": resources(experiment),
-            **({"sampling": rounds[0].sampling} if rounds[0].sampling else {}),
         }
         return Record(
             experiment=experiment.name,
