@@ -12,8 +12,8 @@ import fake_gpu
 
 from tests.conftest import WHOLE
 from tilewise.build.playback import find_lesson, play
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.record import Row
-from tilewise.measurements.session import handled_by
 
 LESSON = '''# ---
 # title: Adding

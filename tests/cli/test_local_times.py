@@ -8,9 +8,9 @@ from tilewise.__main__ import main
 from tilewise.build.playback import find_lesson, play
 from tilewise.gpu.device import State
 from tilewise.measurements import experiment_timing
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.report import report
-from tilewise.measurements.session import handled_by
 
 
 def shown(project: SimpleNamespace) -> Measurement:

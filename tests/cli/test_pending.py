@@ -20,10 +20,10 @@ from tilewise.build.sources import LessonSources
 from tilewise.course.order import Navigation
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.key import text_key
 from tilewise.measurements.pending import Entry, pending_path, read_pending, write_pending
 from tilewise.measurements.record import Record, Row, TextRecord, checksum, write_record
-from tilewise.measurements.session import handled_by
 from tilewise.outputs import Context, Text
 
 LESSON = '''# ---

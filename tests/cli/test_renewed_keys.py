@@ -72,7 +72,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tokens() -> str:
     """The key of the lesson's variant as it is now."""
     from tilewise.build.playback import find_lesson, play
-    from tilewise.measurements.session import handled_by
+    from tilewise.measurements.experiment import handled_by
 
     made = []
     with handled_by(made.append):

@@ -14,10 +14,10 @@ from tilewise.__main__ import main
 from tilewise.build.playback import find_lesson, play
 from tilewise.measurements import experiment_timing, round_process
 from tilewise.measurements import record as records
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.record import read_record
 from tilewise.measurements.report import report
 from tilewise.measurements.rounds import parts
-from tilewise.measurements.session import handled_by
 from tilewise.outputs import Context, Table
 
 SCHEMA = json.loads((Path(records.__file__).parent / "record.schema.json").read_text())

@@ -12,11 +12,10 @@ from tilewise import Kernel, case, measure, normal, output
 from tilewise.measurements import Archive, kernel_code
 from tilewise.measurements.current import current, renewed, renewed_text, text_holds
 from tilewise.measurements.definitions import uses_key
-from tilewise.measurements.experiment import Experiment
+from tilewise.measurements.experiment import Experiment, handled_by
 from tilewise.measurements.key import text_key
 from tilewise.measurements.record import Record, Row, TextRecord
 from tilewise.measurements.report import staleness
-from tilewise.measurements.session import handled_by
 from tilewise.simulator import ToolchainError
 
 TWICE = """

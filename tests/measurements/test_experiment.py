@@ -10,11 +10,10 @@ from test_record import PROVENANCE, record
 
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.experiment import Experiment
+from tilewise.measurements.experiment import Experiment, handled_by
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Row, write_record
 from tilewise.measurements.report import report
-from tilewise.measurements.session import handled_by
 from tilewise.outputs import CollectingSink, installed, sink
 
 CELL = '''

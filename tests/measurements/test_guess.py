@@ -1,6 +1,5 @@
-"""A guess before a table: the answer is looked up, never given, and the key does not notice."""
+"""A guess before a table: the answer is looked up, never given."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,21 +95,3 @@ def test_it_travels_between_processes_and_is_printed_before_the_table():
     assert made.text().startswith(
         "Guess first: How many times as fast is wide? (four words at once: 4×)\nadding\n"
     )
-
-
-def test_the_key_of_an_experiment_knows_no_guess(monkeypatch):
-    import tilewise.measurements.experiment as module
-
-    taken: list[Experiment] = []
-
-    def keep(made: Experiment) -> Callable[..., Any] | None:
-        taken.append(made)
-        return None
-
-    monkeypatch.setattr(module.session, "handler", lambda: keep)
-    for guess in (None, GUESS):
-        module.measure(
-            "adding", {"plain": lambda n: None, "wide": lambda n: None}, [{"n": 1000}], guess=guess
-        )
-    assert taken[0].__dict__.keys() == taken[1].__dict__.keys()
-    assert "guess" not in taken[0].__dict__

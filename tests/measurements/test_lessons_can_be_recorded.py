@@ -6,8 +6,8 @@ import pytest
 
 from tilewise.build.playback import find_lesson, play, project_lessons
 from tilewise.kernel.kernel import Kernel
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.report import assemble
-from tilewise.measurements.session import handled_by
 from tilewise.simulator.compile.toolchain import ToolchainError
 
 ROOT = Path(__file__).parents[2] / "lessons"

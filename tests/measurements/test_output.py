@@ -102,7 +102,6 @@ def test_an_experiment_without_a_record_says_how_to_get_one():
     made = replace(MADE, rows=rows, provenance=None, record=None, stale=stale)
     assert "recorded" not in made.table().text()
     assert stale in made.text()
-    assert made.repair == "tilewise record kernels/adding"
 
 
 def test_a_page_shows_table_notes_and_where_the_figures_come_from():

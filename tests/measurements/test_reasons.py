@@ -6,8 +6,7 @@ import pytest
 from test_output import MADE, row
 
 from tilewise.course.rules.records import unexplained
-from tilewise.measurements.output import Measurement
-from tilewise.measurements.reasons import EVERY, missed
+from tilewise.measurements.output import EVERY, Measurement
 from tilewise.outputs import Context
 
 HEADINGS = ("Predict", "What it left out")
@@ -31,8 +30,8 @@ def test_a_variant_far_from_its_bound_needs_a_reason():
 
 
 def test_faster_than_its_bound_by_as_much_is_a_miss_too():
-    assert missed(made(("plain", 2.5))) == {"plain": 0.4}
-    assert missed(made(("plain", 1.5))) == {}
+    assert made(("plain", 2.5)).missed() == {"plain": 0.4}
+    assert made(("plain", 1.5)).missed() == {}
 
 
 def test_libraries_and_rows_without_a_record_need_none():

@@ -92,8 +92,8 @@ def test_records_that_are_missing_stale_or_unexplained_are_warnings_which_strict
 def keyed(project: Path, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Rows of the experiment with their keys, by running its lesson."""
     from tilewise.build.playback import find_lesson, on_the_simulator, play
+    from tilewise.measurements.experiment import handled_by
     from tilewise.measurements.report import assemble
-    from tilewise.measurements.session import handled_by
 
     experiments = []
 

@@ -23,6 +23,7 @@ from tilewise.errors import LessonError
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.compiled_kernels import kernel_faults
 from tilewise.measurements.current import current, renewed, text_holds
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import (
     COMMAND,
@@ -35,7 +36,6 @@ from tilewise.measurements.pending import (
 )
 from tilewise.measurements.record import read_record, read_text_record
 from tilewise.measurements.report import assemble, choose, staleness
-from tilewise.measurements.session import handled_by
 from tilewise.measurements.validation_file import FOLDER
 from tilewise.simulator import CompileError, ToolchainError
 

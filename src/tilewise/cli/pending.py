@@ -17,6 +17,7 @@ from tilewise.build.playback import Failure, LessonFile, find_lesson, on_the_sim
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import Archive, lesson_root
 from tilewise.measurements.current import current, renewed, renewed_text, text_holds
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.pending import (
     Entry,
     entry_of,
@@ -29,7 +30,6 @@ from tilewise.measurements.prediction import FOLDER, Moved, read_prediction, wri
 from tilewise.measurements.prediction import renewed as renewed_prediction
 from tilewise.measurements.record import RecordError, read_record, read_text_record, write_record
 from tilewise.measurements.report import assemble, choose
-from tilewise.measurements.session import handled_by
 from tilewise.simulator.compile.toolchain import ToolchainError
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault, gpu_wanted
 from tilewise.measurements.archive import Archive, lesson_root
 from tilewise.measurements.counter_process import CountingChild, count_lesson, with_counters
+from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.problems import RecordingStopped
 from tilewise.measurements.profiling import ProfileOver, observing
 from tilewise.measurements.record import write_record
 from tilewise.measurements.recorder import GpuSession, Recorder
 from tilewise.measurements.report import assemble
 from tilewise.measurements.round_process import RoundChild, RoundOver
-from tilewise.measurements.session import handled_by
 
 if TYPE_CHECKING:
     from tilewise.course.model import Cell

@@ -9,7 +9,9 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,14 +19,12 @@ from typing import Any
 
 from tilewise.cuda.cases import Case
 from tilewise.errors import LessonError
-from tilewise.measurements import session
 from tilewise.measurements.answers import values_of
 from tilewise.measurements.archive import lesson_id, lesson_root
 from tilewise.measurements.counting import COUNTS
 from tilewise.measurements.guess import Guess, asked
 from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens, launches_code
-from tilewise.measurements.output import Measurement
-from tilewise.measurements.reasons import EVERY, WITHIN
+from tilewise.measurements.output import EVERY, WITHIN, Measurement
 
 Parameters = Mapping[str, Any]
 Place = tuple[str, tuple[tuple[str, Any], ...]]
@@ -176,6 +176,21 @@ def _number(value: Any) -> float | None:
     return plain if isinstance(plain, int) else float(plain)
 
 
+Handler = Callable[[Experiment], Measurement]
+"""Takes each experiment of a lesson, in order; what it gives back is what ``measure`` returns."""
+_HANDLER: ContextVar[Handler | None] = ContextVar("tilewise_measure_handler", default=None)
+
+
+@contextmanager
+def handled_by(handler: Handler) -> Iterator[None]:
+    """Let ``measure`` hand its experiments to a command, for the length of a ``with`` block."""
+    token = _HANDLER.set(handler)
+    try:
+        yield
+    finally:
+        _HANDLER.reset(token)
+
+
 def measure(
     name: str,
     variants: Mapping[str, Callable[..., Any]],
@@ -213,8 +228,7 @@ def measure(
             arrays (CuPy) and scalars by name and returns a function of no arguments that does the work and
             either writes the case's outputs or returns them. It imports its package inside.
         reference: gets the inputs by name (floating ones as float64), as many as it names, and returns the
-            right
-            answer: a mapping by name, or one array for the last output of the case.
+            right answer: a mapping by name, or one array for the last output of the case.
         tolerance: an element may be off by ``tolerance * (1 + |right|)``.
         arithmetic: the units that do ``flop``: ``fp32``, ``bf16_matrix``, ... as in the device table.
         counts: which counts the table shows: ``sectors``, ``requests``, ``wavefronts``, ``instructions``.
@@ -260,7 +274,7 @@ def measure(
         reasons=dict(reasons or {}),
     )
     _validate(experiment)
-    if (handler := session.handler()) is not None:
+    if (handler := _HANDLER.get()) is not None:
         return handler(experiment)
     from tilewise.measurements.report import report
     from tilewise.outputs import sink

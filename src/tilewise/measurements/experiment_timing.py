@@ -17,13 +17,7 @@ import numpy as np
 from tilewise.gpu.device import POWER_CAP, State, others_computing, state
 from tilewise.gpu.timing import Plan, time_contenders
 from tilewise.measurements.implementations import checked_implementations
-from tilewise.measurements.problems import (
-    KEPT,
-    GpuProblem,
-    clock_fell,
-    clock_problem,
-    other_processes_problem,
-)
+from tilewise.measurements.problems import KEPT, clock_fell, clock_problem, other_processes_problem
 from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
 
@@ -89,7 +83,7 @@ def time_experiment(
         problems = [other_processes_problem(other_processes, shown), clock_problem(before, now, shown)]
         for problem in filter(None, problems):
             if strict:
-                raise GpuProblem(problem)
+                raise problem
             notes.append(problem.message.removesuffix(KEPT).strip())
         notes += _oddities(shown, before, now)
         cupy.get_default_memory_pool().free_all_blocks()

@@ -21,13 +21,16 @@ from tilewise.measurements.provenance_links import (
     provenance_list,
     spread_text,
 )
-from tilewise.measurements.reasons import EVERY, missed
 from tilewise.measurements.slugs import case_text, device_slug, heading_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
 _SCATTER = re.compile(r"p20 and p80 lie (\d+)\s?% of the median apart\.")
 """How records say that times scatter, in the words of a statistician."""
 _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
+WITHIN = 2.0
+"""How many times as long as predicted a variant may take before the lesson has to say why."""
+EVERY = "*"
+"""Stands for every variant."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Measurement(Output):
     """Files whose change changes this output: the record, where it is or would be."""
     fold: str = ""
     """What the page folds the table under; empty: it stands open."""
-    within: float = 2.0
+    within: float = WITHIN
     """How many times as long as its bound a variant may take without a reason."""
     reasons: tuple[tuple[str, str], ...] = ()
     """Variant (``*``: every one) and the heading of the lesson under which it says why it took so long."""
@@ -87,11 +90,6 @@ class Measurement(Output):
         """The folder of the machine that it was recorded on; empty where it was not."""
         return device_slug(self.provenance["device"]) if self.provenance else ""
 
-    @property
-    def repair(self) -> str:
-        """The command that makes the record anew."""
-        return f"tilewise record {self.lesson}"
-
     def table(self, spreads: bool = False) -> Table:
         """The rows as a table, with its units in the headings.
 
@@ -100,10 +98,9 @@ class Measurement(Output):
         """
         builder = _Columns(self)
         builder.labels()
-        builder.times("bound", lambda row: row.get("bound"), _bound_title)
-        title = _recorded_title(self)
+        builder.times("bound", lambda row: row.get("bound"), _bound_title, lambda row: "predicted")
         origin = provenance_id(self.name, self.provenance["device"]) if self.provenance else None
-        builder.times("recorded", lambda row: _median(row.get("recorded")), title, self._mark, origin)
+        builder.measured("recorded", self._mark, origin)
         if spreads:
             builder.spread("recorded")
         builder.plain(
@@ -115,7 +112,7 @@ class Measurement(Output):
             Column("rate", {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}[rate], "right"),
             lambda row: _rounded(row.get(rate), 4),
         )
-        builder.times("here", lambda row: _median(row.get("here")), _here_title, lambda row: "measured")
+        builder.measured("here", lambda row: "measured")
         if spreads:
             builder.spread("here")
         same = self.same()
@@ -210,30 +207,35 @@ class Measurement(Output):
             for heading, variants in headings.items()
         ]
 
+    def missed(self) -> dict[str, float]:
+        """The variants that took more than ``within`` times as long as predicted, or as short.
+
+        Returns:
+            By variant, its farthest row: the recorded time over the predicted one.
+        """
+        farthest: dict[str, float] = {}
+        for row in self.rows:
+            if row["role"] != "variant" or not row.get("share"):
+                continue
+            times, other = 1 / row["share"], farthest.get(row["variant"], 1)
+            if max(times, 1 / times) > max(self.within, other, 1 / other):
+                farthest[row["variant"]] = times
+        return farthest
+
     def _all_that_missed(self) -> list[str]:
         """The variants that missed their bound, by name unless all of them did."""
-        far = missed(self)
+        far = self.missed()
         variants = {row["variant"] for row in self.rows if row["role"] == "variant"}
         return ["every variant"] if far and far.keys() == variants else list(far)
 
     def _lines(self) -> list[str]:
         lines = [self.pending or self.stale] if self.stale else []
         if self.provenance is not None:
-            lines.append(
-                "recorded on "
-                + ", ".join(
-                    f"{name} {value}" if name != "device" else value
-                    for name, value in self._facts()
-                    if name != "record"
-                )
-            )
+            facts = provenance_facts(self.provenance)
+            shown = (value if name == "device" else f"{name} {value}" for name, value in facts)
+            lines.append(f"recorded on {', '.join(shown)}")
             lines += [self.elsewhere] if self.elsewhere else []
         return [*lines, *self.notes]
-
-    def _facts(self) -> list[tuple[str, str]]:
-        """Where the recorded figures come from, for a reader."""
-        found = provenance_facts(self.provenance or {})
-        return [*found, ("record", self.record)] if self.record else found
 
 
 def _entry(kind: str, title: str, body: str) -> str:
@@ -253,10 +255,6 @@ def _in_words(found: re.Match[str]) -> str:
     )
 
 
-def _median(times: Mapping[str, float] | None) -> float | None:
-    return times["median"] if times else None
-
-
 def _distance(times: Mapping[str, Any]) -> float:
     low, high = times.get("low", times["p20"]), times.get("high", times["p80"])
     return (high - low) / times["median"] if times["median"] else 0.0
@@ -273,19 +271,6 @@ def _spread(times: Mapping[str, Any]) -> str:
 
 def _bound_title(row: Mapping[str, Any]) -> str | None:
     return f"set by {row['limited_by']}" if row.get("limited_by") else None
-
-
-def _here_title(row: Mapping[str, Any]) -> str | None:
-    return _spread(row["here"]) if row.get("here") else None
-
-
-def _recorded_title(made: Measurement) -> Any:
-    def title(row: Mapping[str, Any]) -> str | None:
-        if not row.get("recorded"):
-            return None
-        return _spread(row["recorded"])
-
-    return title
 
 
 class _Columns:
@@ -324,18 +309,30 @@ class _Columns:
             lambda row: _rounded(100 * _distance(row[name]), 2) if row.get(name) else None,
         )
 
+    def measured(
+        self, name: str, mark: Callable[[Mapping[str, Any]], str], origin: str | None = None
+    ) -> None:
+        """The medians of ``recorded`` or ``here``."""
+        self.times(
+            name,
+            lambda row: row[name]["median"] if row.get(name) else None,
+            lambda row: _spread(row[name]),
+            mark,
+            origin,
+        )
+
     def times(
         self,
         what: str,
-        value: Any,
-        title: Any,
-        mark: Callable[[Mapping[str, Any]], str] = lambda row: "predicted",
+        value: Callable[[Mapping[str, Any]], float | None],
+        title: Callable[[Mapping[str, Any]], str | None],
+        mark: Callable[[Mapping[str, Any]], str],
         origin: str | None = None,
     ) -> None:
-        found = [entry for row in self._made.rows if (entry := value(row)) is not None]
-        if not found:
+        values = sorted(entry for row in self._made.rows if (entry := value(row)) is not None)
+        if not values:
             return
-        middle = sorted(found)[len(found) // 2]
+        middle = values[len(values) // 2]
         unit, scale = max(
             ((unit, scale) for unit, scale in _UNITS if middle >= scale),
             key=lambda pair: pair[1],

@@ -1,13 +1,12 @@
 """Problems: what can go wrong with a GPU while an experiment is recorded, with a repair.
 
-In: an exception, or the states that were read beside the timing. Out: a ``Problem`` with a sentence, a repair
-and whether the run can go on. Nothing is recorded of an experiment that met one; its old record stands.
+In: an exception, or the states that were read beside the timing. Out: a ``GpuProblem``. Nothing is recorded
+of an experiment that met one; its old record stays.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tilewise.errors import LessonError
 from tilewise.gpu.device import POWER_CAP, State
@@ -16,34 +15,22 @@ CLOCK_FELL = 0.93
 """A clock below this share of its value before the timing has fallen."""
 KEPT = "The old record is kept."
 
-_GPU_FAILED = re.compile(
-    r"NoDevice|NO_DEVICE|Devices?Unavailable|DEVICE_UNAVAILABLE|EccUncorrectable|ECC_UNCORRECTABLE|"
-    r"NvlinkUncorrectable|SystemNotReady|ErrorUnknown|ERROR_UNKNOWN|InitializationError|NOT_INITIALIZED|"
-    r"IllegalAddress|ILLEGAL_ADDRESS|Launch(?:Failure|Timeout)|LAUNCH_(?:FAILED|TIMEOUT)|HardwareStackError|"
-    r"IllegalInstruction|ILLEGAL_INSTRUCTION|MisalignedAddress|MISALIGNED_ADDRESS|InvalidPc|INVALID_PC",
-    re.IGNORECASE,
-)
 _MEMORY_FULL = re.compile(r"OutOfMemory|MemoryAllocation|out of memory", re.IGNORECASE)
+_GPU_FAILED = re.compile(r"cudaError|CUDA_ERROR")
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Why an experiment was not recorded."""
+class GpuProblem(Exception):  # noqa: N818 - with what to do
+    """Why an experiment was not recorded.
 
-    message: str
-    """What happened, in a sentence or two."""
-    repair: str
-    """What to do."""
-    stop: bool = False
-    """Whether nothing more can be recorded in this process."""
+    Args:
+        message: what happened, in a sentence or two.
+        repair: what to do.
+        stop: whether nothing more can be recorded in this process.
+    """
 
-
-class GpuProblem(Exception):  # noqa: N818 - it carries a problem
-    """Raised while an experiment is timed for recording."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
+    def __init__(self, message: str, repair: str = "", stop: bool = False) -> None:
+        super().__init__(message)
+        self.message, self.repair, self.stop = message, repair, stop
 
 
 class RecordingStopped(BaseException):
@@ -58,46 +45,41 @@ class RecordingStopped(BaseException):
         self.fault = fault
 
 
-def explain(error: BaseException) -> Problem:
+def explain(error: BaseException) -> GpuProblem:
     """What an exception during recording means."""
     if isinstance(error, GpuProblem):
-        return error.problem
+        return error
     message = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if _MEMORY_FULL.search(message) or isinstance(error, MemoryError):
-        return Problem(
+        return GpuProblem(
             f"the memory did not suffice ({message}). {KEPT}",
             "Stop what else uses the GPU, or record on one with more memory.",
         )
     if _GPU_FAILED.search(message):
-        return Problem(
+        return GpuProblem(
             f"the GPU failed, and this process cannot use it any longer ({message}). {KEPT}",
             "If a kernel faulted, simulate its launch, which names the line (tilewise check); else see what "
             "nvidia-smi says. Then run the same command again: it goes on where it stopped.",
             stop=True,
         )
-    return Problem(f"recording failed: {message}. {KEPT}", "")
+    return GpuProblem(f"recording failed: {message}. {KEPT}")
 
 
-def other_processes_problem(count: int, where: str) -> Problem | None:
-    """The problem of other processes on the GPU; None where there are none.
-
-    Args:
-        count: how many compute there.
-        where: the case.
-    """
+def other_processes_problem(count: int, where: str) -> GpuProblem | None:
+    """The problem of other processes that compute on the GPU at a case; None where there are none."""
     if not count:
         return None
     who = "another process computes" if count == 1 else f"{count} other processes compute"
-    return Problem(
+    return GpuProblem(
         f"{who} on this GPU at {where}: its times would be those of both. {KEPT}",
         "nvidia-smi lists them. Wait until they end, or choose another GPU by CUDA_VISIBLE_DEVICES.",
     )
 
 
-def clock_problem(before: State, during: State, where: str) -> Problem | None:
+def clock_problem(before: State, during: State, where: str) -> GpuProblem | None:
     """The problem of a clock that was held down during the timing; None where it was not.
 
-    A power cap is no problem: it is how large GEMMs run on a device, and the record says so.
+    A power cap is no problem: large GEMMs run at it on a healthy device, and the record says so.
 
     Args:
         before: the state under load right before.
@@ -110,7 +92,7 @@ def clock_problem(before: State, during: State, where: str) -> Problem | None:
         return None
     by = f" by {' and '.join(causes)}" if causes else ""
     clocks = f" from {before.sm_clock_mhz:.0f} to {during.sm_clock_mhz:.0f} MHz" if fell else ""
-    return Problem(
+    return GpuProblem(
         f"the clock was held down{by} at {where}{clocks} during the timing. {KEPT}",
         "Let the GPU cool, see to its air, or lock a clock that it can hold: nvidia-smi --lock-gpu-clocks.",
     )

@@ -11,7 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tilewise.cuda.options import carveout
 from tilewise.errors import LessonError
+from tilewise.gpu import cupy_backend
 from tilewise.gpu.timing import FLUSH_BYTES
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.current import labelled, text_holds
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from tilewise.build.playback import LessonFile
     from tilewise.course.model import Cell
     from tilewise.gpu.device import State
+    from tilewise.kernel.launch import Launch
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.experiment_timing import ExperimentTimes
     from tilewise.measurements.output import Measurement
@@ -157,7 +162,6 @@ class Recorder:
 
     def _of_rounds(self, experiment: Experiment, rounds: Sequence[ExperimentTimes]) -> Record:
         from tilewise.measurements.experiment_timing import worst
-        from tilewise.measurements.resources import resources
 
         rows = pooled([one.rows for one in rounds])
         notes = list(dict.fromkeys([*(note for one in rounds for note in one.notes), *spread_notes(rows)]))
@@ -171,7 +175,7 @@ class Recorder:
             "l2": f"cold: {FLUSH_BYTES} bytes read before each repetition",
             "lead_in": NO_LEAD_IN if experiment.with_host else "a spinning kernel before the first event",
             "event_pair_us": self.session.probed[1],
-            "resources": resources(experiment),
+            "resources": _resources(experiment),
         }
         return Record(
             experiment=experiment.name,
@@ -223,3 +227,45 @@ class Recorder:
         self.progress(
             f"{self.lesson.id}: wrote the text record {cell.record}, {len(text.splitlines())} lines"
         )
+
+
+def _resources(experiment: Experiment) -> list[dict[str, Any]]:
+    """What every launch of an experiment's timed cases takes, each different one once, in their order.
+
+    Returns:
+        Mappings with ``kernel``, ``threads`` of a block, ``registers`` of a thread, ``local_bytes`` of a
+        thread, ``static_shared_bytes`` and ``dynamic_shared_bytes`` of a block, and the driver's
+        ``blocks_per_sm``; also ``carveout``, the percentage that the kernel asks for as shared memory, or
+        None.
+    """
+    found: list[dict[str, Any]] = []
+    for parameters in experiment.cases:
+        for label in experiment.variants:
+            for launch in experiment.launches(label, parameters):
+                taken = _resources_of(launch)
+                if taken not in found:
+                    found.append(taken)
+    return found
+
+
+def _resources_of(launch: Launch) -> dict[str, Any]:
+    """What one launch takes of an SM, from the compiled kernel and the driver."""
+    import cupy
+
+    kernel = launch.kernel
+    function = cupy_backend.compiled(kernel.gpu_source, kernel.name, kernel.options, kernel.wants_module)
+    cupy_backend.allow(function, kernel.name, launch.shared_bytes, kernel.function.cluster)
+    threads = int(np.prod(launch.block))
+    fitting = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+        function.kernel.ptr, threads, launch.shared_bytes
+    )
+    return {
+        "kernel": kernel.name,
+        "threads": threads,
+        "registers": int(function.num_regs),
+        "local_bytes": int(function.local_size_bytes),
+        "static_shared_bytes": int(function.shared_size_bytes),
+        "dynamic_shared_bytes": launch.shared_bytes,
+        "blocks_per_sm": int(fitting),
+        "carveout": carveout(kernel.options),
+    }

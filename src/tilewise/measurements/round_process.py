@@ -21,7 +21,7 @@ from tilewise.errors import LessonError
 from tilewise.gpu.device import State
 from tilewise.gpu.timing import Plan
 from tilewise.measurements.archive import Archive
-from tilewise.measurements.problems import KEPT, GpuProblem, Problem, explain
+from tilewise.measurements.problems import KEPT, GpuProblem, explain
 from tilewise.measurements.record import Row, write_whole
 from tilewise.measurements.report import assemble
 
@@ -75,7 +75,7 @@ class RoundChild:
         except LessonError as error:
             write_whole({"wrong": {"message": error.message, "repair": error.repair}}, self._out)
         except Exception as error:
-            write_whole({"problem": asdict(explain(error))}, self._out)
+            write_whole({"problem": vars(explain(error))}, self._out)
         raise RoundOver
 
     def _timed(self, experiment: Experiment) -> dict[str, Any]:
@@ -125,9 +125,9 @@ def run_round(experiment: Experiment, file: Path, at: int, of: int) -> Experimen
         ended = run_child(command)
         body = json.loads(out.read_text(encoding="utf-8")) if out.is_file() else None
     if body is None:
-        raise GpuProblem(Problem(f"a round of its own process gave no times: it {ended}. {KEPT}", ""))
+        raise GpuProblem(f"a round of its own process gave no times: it {ended}. {KEPT}")
     if "problem" in body:
-        raise GpuProblem(Problem(**body["problem"]))
+        raise GpuProblem(**body["problem"])
     if "wrong" in body:
         raise LessonError(experiment.path, experiment.line, body["wrong"]["message"], body["wrong"]["repair"])
     rows = tuple(Row.from_dict(row) for row in body["rows"])

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from tilewise.course.lesson import Lesson
 from tilewise.course.rules.model import RunRule
 from tilewise.errors import LessonError, nearest
-from tilewise.measurements.output import Measurement
-from tilewise.measurements.reasons import EVERY, missed
+from tilewise.measurements.output import EVERY, Measurement
 from tilewise.outputs.kinds import NOT_CURRENT, Text
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def unexplained(made: Measurement, headings: Collection[str], path: str, line: i
         if heading not in headings:
             message = f'{label}the reason for "{variant}" stands under "{heading}", which is no heading here.'
             yield LessonError(path, line, message, nearest(heading, headings))
-    for variant, times in missed(made).items():
+    for variant, times in made.missed().items():
         if variant not in reasons and EVERY not in reasons:
             message = (
                 f'{label}"{variant}" took {times:,.3g} times as long as its bound, and at most '
