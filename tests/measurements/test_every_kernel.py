@@ -79,7 +79,7 @@ def test_each_point_has_its_name_and_markup_in_a_name_stays_text(archive):
 def test_rows_that_no_longer_hold_are_left_out(archive):
     def now(*outdated: tuple[str, str]) -> dict[str, list[Measurement]]:
         rows = ({"variant": "slow"}, {"variant": "dense"})
-        made = Measurement("vector_add", "kernels/first_kernel", None, (), rows, None, None, "", (), ())
+        made = Measurement("vector_add", "kernels/first_kernel", None, (), rows, None, "", (), ())
         return {"kernels/first_kernel": [replace(made, outdated=outdated)]}
 
     def shown(*outdated: tuple[str, str]) -> list[str]:

@@ -23,7 +23,7 @@ def row(variant: str, role: str = "variant", **changes: Any) -> dict[str, Any]:
 MADE = Measurement(
     name="adding", lesson="kernels/adding", count_case={"n": 64}, counts=("sectors",),
     rows=(row("plain"), row("cuBLAS", "library", simulated=None)), provenance=PROVENANCE,
-    record="lessons/measurements/nvidia-h100-80gb-hbm3/adding.json", stale="", notes=("Odd.",), inputs=(),
+    stale="", notes=("Odd.",), inputs=(),
 )  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_times_that_scatter_are_told_in_words_beside_where_they_were_taken():
 def test_an_experiment_without_a_record_says_how_to_get_one():
     stale = "adding has no record yet. Record it on a GPU: tilewise record kernels/adding"
     rows = (row("plain", recorded=None, share=None, gb_per_s=None),)
-    made = replace(MADE, rows=rows, provenance=None, record=None, stale=stale)
+    made = replace(MADE, rows=rows, provenance=None, stale=stale)
     assert "recorded" not in made.table().text()
     assert stale in made.text()
 

@@ -38,7 +38,7 @@ RECORD = Record("adding", "kernels/adding", "fp32", BORN, ROWS)
 MADE = Measurement(
     name="adding", lesson="kernels/adding", count_case={"n": 4}, counts=("sectors",),
     rows=(shown_row("wide", simulated={"global_load_sectors": 2.0, "global_store_sectors": 1.0}),),
-    provenance=BORN, record="", stale="", notes=(), inputs=(),
+    provenance=BORN, stale="", notes=(), inputs=(),
 )  # fmt: skip
 LESSONS = Lessons(
     {"kernels/adding": (MADE,)}, {"kernels/adding": "Adding"}, {"kernels/adding": "lessons/kernels/adding/"}

@@ -52,8 +52,6 @@ class Measurement(Output):
     run should lie), here (median, p20, p80), device, share, gb_per_s, tflop_per_s."""
     provenance: Mapping[str, Any] | None
     """Of the record; None where there is none."""
-    record: str | None
-    """The record's file as messages name it; None where there is none."""
     stale: str
     """Why the recorded figures are not current, and the command that repairs it; empty where they are."""
     notes: tuple[str, ...]

@@ -28,7 +28,7 @@ from tilewise.measurements.record import Record, Row
 from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
 from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import device
-from tilewise.models.roofline import Ceilings, bound, stated
+from tilewise.models.roofline import Bound, Ceilings, bound, stated
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment, Place
@@ -200,27 +200,43 @@ def assemble(
         timed: rows of this machine's GPU.
         notes: sentences to put below.
     """
-    kept = {(row.variant, _case(row.case)): row for row in record.rows} if record else {}
-    own = {(row.variant, _case(row.case)): row for row in timed}
+    kept = {experiment.place(row.variant, row.case): row for row in record.rows} if record else {}
+    own = {experiment.place(row.variant, row.case): row for row in timed}
     counted = {row.variant: row.counters for row in record.rows if row.counters} if record else {}
+    ceilings = ceilings_of(record.provenance) if record else None
     rows = []
     for parameters in experiment.cases:
         for label in [*experiment.variants, *experiment.library]:
-            at = (label, _case(parameters))
-            role = "library" if label in experiment.library else "variant"
-            if role == "library" and at not in kept and at not in own:
+            at = experiment.place(label, parameters)
+            if label in experiment.library and at not in kept and at not in own:
                 continue
+            least = _bound(experiment, parameters, ceilings or _stated())
+            mark = "stale" if stale is not None and at in stale.rows else "measured"
+            rates = rates_of(kept[at], record) if record and at in kept else {}
             rows.append(
-                _row(experiment, label, role, parameters, kept.get(at), own.get(at), record, stale)
-                | {"simulated": simulated.get(label), "counted": counted.get(label)}
+                {
+                    "variant": label,
+                    "role": "library" if label in experiment.library else "variant",
+                    "parameters": dict(parameters),
+                    "bound": least.time_us if least else None,
+                    "limited_by": least.limited_by if least else None,
+                    "recorded": _recorded(kept[at], record, mark) if record and at in kept else None,
+                    "stale": mark == "stale",
+                    "here": _times(own[at]) if at in own else None,
+                    "device": record.provenance["device"] if record else None,
+                    "share": rates.get("share_of_bound"),
+                    "gb_per_s": rates.get("gb_per_s"),
+                    "tflop_per_s": rates.get("tflop_per_s"),
+                    "simulated": simulated.get(label),
+                    "counted": counted.get(label),
+                }
             )
-    predicted = any(row["bound"] is not None for row in rows)
     sentences = [experiment.note] if experiment.note else []
-    if predicted and _measured(record) is None:
+    if ceilings is None and any(row["bound"] is not None for row in rows):
         sentences.append(STATED)
     sentences += [*notes, *(record.provenance.get("notes", []) if record else [])]
     archive = Archive(experiment.root)
-    path = archive.path(experiment.name, record.provenance["device"]) if record else None
+    path = archive.path(experiment.name, record.provenance["device"]) if record else archive.folder
     return Measurement(
         name=experiment.name,
         lesson=experiment.lesson,
@@ -228,93 +244,52 @@ def assemble(
         counts=experiment.counts,
         rows=tuple(rows),
         provenance=record.provenance if record else None,
-        record=archive.shown(path) if path else None,
         stale=str(stale) if stale else "",
         notes=tuple(sentences),
-        inputs=(str(path),) if path else (str(archive.folder),),
+        inputs=(str(path),),
         fold=experiment.fold,
         within=experiment.within,
         reasons=tuple(experiment.reasons.items()),
     )
 
 
-def _row(
-    experiment: Experiment,
-    label: str,
-    role: str,
-    parameters: Mapping[str, Any],
-    recorded: Row | None,
-    timed: Row | None,
-    record: Record | None,
-    stale: Stale | None,
-) -> dict[str, Any]:
+def _bound(experiment: Experiment, parameters: Mapping[str, Any], ceilings: Ceilings) -> Bound | None:
+    """The least time at a size; None where the lesson gives no work."""
     moved, done = experiment.work(parameters)
-    least = None
-    if moved is not None or done is not None:
-        ceilings = _ceilings(record)
-        try:
-            least = bound(ceilings, bytes_moved=moved or 0, flop=done or 0, arithmetic=experiment.arithmetic)
-        except KeyError as error:
-            raise experiment.error(f"{error.args[0]}.", "Give another arithmetic=.") from None
-    rates = rates_of(recorded, record) if recorded and record else {}
-    is_stale = stale is not None and experiment.place(label, parameters) in stale.rows
-    return {
-        "variant": label,
-        "role": role,
-        "parameters": dict(parameters),
-        "bound": least.time_us if least else None,
-        "limited_by": least.limited_by if least else None,
-        "recorded": _recorded(recorded, record, "stale" if is_stale else "measured"),
-        "stale": is_stale,
-        "here": _times(timed),
-        "device": record.provenance["device"] if record else None,
-        "share": rates.get("share_of_bound"),
-        "gb_per_s": rates.get("gb_per_s"),
-        "tflop_per_s": rates.get("tflop_per_s"),
-    }
+    if moved is None and done is None:
+        return None
+    try:
+        return bound(ceilings, bytes_moved=moved or 0, flop=done or 0, arithmetic=experiment.arithmetic)
+    except KeyError as error:
+        raise experiment.error(f"{error.args[0]}.", "Give another arithmetic=.") from None
 
 
-def _measured(record: Record | None) -> Ceilings | None:
-    return ceilings_of(record.provenance) if record else None
-
-
-def _ceilings(record: Record | None) -> Ceilings:
-    """The ceilings of the record's device, else the data sheet's of ``STAND_IN``."""
-    measured = _measured(record)
-    if measured is not None:
-        return measured
+def _stated() -> Ceilings:
     fallback = device(STAND_IN)
     assert fallback is not None, "the device table has lost its H100"
     return stated(fallback)
 
 
-def _times(row: Row | None) -> dict[str, Any] | None:
+def _times(row: Row) -> dict[str, Any] | None:
     """Percentiles; of several rounds also their medians and where another run should lie."""
-    if row is None or row.median is None or row.p20 is None or row.p80 is None:
+    if row.median is None or row.p20 is None or row.p80 is None:
         return None
     times: dict[str, Any] = {"median": row.median, "p20": row.p20, "p80": row.p80}
     further = expected(row)
     if row.rounds and further is not None:
-        times |= {
-            "rounds": [part.median for part in parts(row)],
-            "low": round(further.low, 3),
-            "high": round(further.high, 3),
-        }
+        times["rounds"] = [part.median for part in parts(row)]
+        times |= {"low": round(further.low, 3), "high": round(further.high, 3)}
     return times
 
 
-def _recorded(row: Row | None, record: Record | None, mark: str) -> dict[str, Any] | None:
+def _recorded(row: Row, record: Record, mark: str) -> dict[str, Any] | None:
     """A record's times, each a number that knows its provenance."""
     times = _times(row)
-    if row is None or record is None or times is None:
-        return times
+    if times is None:
+        return None
     origin, spread = provenance_id(record.experiment, record.provenance["device"]), spread_of(row)
     work = tuple(done for done in (row.bytes, row.flop) if done)
     return times | {
         name: Recorded(times[name], origin, spread, mark, record.experiment, work if name == "median" else ())
         for name in ("median", "p20", "p80")
     }
-
-
-def _case(case: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(case.items()))
