@@ -38,7 +38,7 @@ def archive(tmp_path: Path) -> Archive:
 
 def test_rows_with_bytes_operations_and_a_time_of_the_device_alone_have_a_place(archive):
     found = every_kernel.points(archive, TITLES)[OWN]
-    assert [(one.label, one.role, one.intensity) for one in found] == [
+    assert [(one.row.variant, one.row.role, one.intensity) for one in found] == [
         ("slow", "variant", 100.0), ("dense", "library", 200_000.0),
     ]  # fmt: skip
     assert found[0].tflop_per_s == pytest.approx(30.0)
@@ -64,11 +64,11 @@ def test_the_page_has_the_figure_its_data_and_a_link_to_each_experiment(archive)
 
 def test_the_best_of_a_lesson_is_a_kernel_of_its_own(archive):
     best = every_kernel.best_of_lessons(every_kernel.points(archive, TITLES)[OWN])
-    assert [one.label for one in best] == ["slow"], "the library is closer to the roof"
+    assert [one.row.variant for one in best] == ["slow"], "the library is closer to the roof"
 
 
 def test_each_point_has_its_name_and_markup_in_a_name_stays_text(archive):
-    made = every_kernel.figure(archive, TITLES, every_kernel.points(archive, TITLES)[OWN])
+    made = every_kernel.figure(TITLES, every_kernel.points(archive, TITLES)[OWN])
     named = {trace["name"]: trace["text"] for trace in made.spec["data"] if "text" in trace}
     assert named == {
         "libraries": ["dense, n = 1,000<br>The first &lt;kernel&gt;<br>90% of the roof"],
@@ -83,7 +83,7 @@ def test_rows_that_no_longer_hold_are_left_out(archive):
         return {"kernels/first_kernel": [replace(made, outdated=outdated)]}
 
     def shown(*outdated: tuple[str, str]) -> list[str]:
-        return [one.label for one in every_kernel.points(archive, TITLES, now(*outdated))[OWN]]
+        return [one.row.variant for one in every_kernel.points(archive, TITLES, now(*outdated))[OWN]]
 
     assert shown() == ["slow", "dense"]
     assert shown((PROVENANCE["device"], "slow")) == ["dense"]

@@ -17,10 +17,9 @@ from tilewise.figures import Figure, Series, line_chart
 from tilewise.measurements.archive import Archive, ceilings_of
 from tilewise.measurements.machines import beside_each_other, machines
 from tilewise.measurements.output import Measurement
-from tilewise.measurements.record import Record
+from tilewise.measurements.record import Record, Row
 from tilewise.measurements.slugs import case_text
-from tilewise.models.devices import device
-from tilewise.models.roofline import Ceilings, attainable_tflop_per_s, stated
+from tilewise.models.roofline import Ceilings, attainable_tflop_per_s
 from tilewise.outputs.table import Cell, Column, Table
 
 FOLDER = "assets/figures"
@@ -37,20 +36,8 @@ Measured = Mapping[str, Sequence[Measurement]]
 class Point:
     """A row of a record, placed under its roof."""
 
-    device: str
-    """The device that it was recorded on, as its driver names it."""
-    lesson: str
-    """The lesson's id."""
-    experiment: str
-    """The experiment's name."""
-    label: str
-    """The variant or library."""
-    role: str
-    """``variant`` or ``library``."""
-    case: Mapping[str, Any]
-    """Its parameters."""
-    arithmetic: str
-    """Which units do the operations."""
+    record: Record
+    row: Row
     intensity: float
     """FLOP per byte."""
     tflop_per_s: float
@@ -72,14 +59,14 @@ def points(
     Returns:
         The points of each device that has some, by the folder of its records, the course's own device first.
     """
-    every = {one["id"]: _points_on(archive, one["id"], titles, measured) for one in machines(archive)}
-    return {folder: found for folder, found in every.items() if found}
+    on_devices = {one["id"]: _points_on(archive, one["id"], titles, measured) for one in machines(archive)}
+    return {folder: every for folder, every in on_devices.items() if every}
 
 
 def _points_on(
     archive: Archive, folder: str, titles: Mapping[str, str], measured: Measured | None
 ) -> tuple[Point, ...]:
-    found: list[Point] = []
+    every: list[Point] = []
     for record in archive.records(folder):
         if record.lesson not in titles or str(record.method.get("lead_in", "")).startswith("none"):
             continue
@@ -94,21 +81,8 @@ def _points_on(
                 continue
             intensity, rate = row.flop / row.bytes, row.flop / row.median / 1e6
             share = rate / attainable_tflop_per_s(ceilings, intensity, record.arithmetic)
-            found.append(
-                Point(
-                    device=record.provenance["device"],
-                    lesson=record.lesson,
-                    experiment=record.experiment,
-                    label=row.variant,
-                    role=row.role,
-                    case=row.case,
-                    arithmetic=record.arithmetic,
-                    intensity=intensity,
-                    tflop_per_s=rate,
-                    share=share,
-                )
-            )
-    return tuple(sorted(found, key=lambda one: (one.lesson, one.experiment)))
+            every.append(Point(record, row, intensity, rate, share))
+    return tuple(sorted(every, key=lambda point: (point.record.lesson, point.record.experiment)))
 
 
 def _current(measured: Measured, chosen: str) -> set[tuple[str, str]]:
@@ -125,41 +99,32 @@ def _current(measured: Measured, chosen: str) -> set[tuple[str, str]]:
 def best_of_lessons(every: Sequence[Point]) -> tuple[Point, ...]:
     """Of each lesson the kernel that comes closest to its roof; libraries don't count."""
     best: dict[str, Point] = {}
-    for one in every:
-        if one.role == "variant" and (one.lesson not in best or one.share > best[one.lesson].share):
-            best[one.lesson] = one
+    for point in every:
+        lesson = point.record.lesson
+        if point.row.role == "variant" and (lesson not in best or point.share > best[lesson].share):
+            best[lesson] = point
     return tuple(best.values())
 
 
 def _roof(record: Record) -> Ceilings:
-    measured = ceilings_of(record.provenance)
-    known = device(record.provenance["device"])
-    if measured is not None or known is None:
-        return measured or Ceilings(1.0, {})
-    return stated(known)
+    return ceilings_of(record.provenance) or Ceilings(1.0, {})
 
 
-def figure(archive: Archive, titles: Mapping[str, str], every: Sequence[Point]) -> Figure:
-    """Points under the roofs of the one device that they were recorded on.
-
-    Args:
-        archive: the records.
-        titles: the lessons' titles by their ids.
-        every: the points, at least one.
-    """
+def figure(titles: Mapping[str, str], every: Sequence[Point]) -> Figure:
+    """Points, at least one, under the roofs of the one device that they were recorded on."""
     low = min(one.intensity for one in every) / 2
     high = max(64.0, max(one.intensity for one in every) * 2)
     series: list[Series] = []
-    where = every[0].device
-    ceilings = _roof(next(archive.records(where)))
-    for kind in sorted({one.arithmetic for one in every}):
+    where = every[0].record.provenance["device"]
+    ceilings = _roof(every[0].record)
+    for kind in sorted({one.record.arithmetic for one in every}):
         ridge = ceilings.ridge_flop_per_byte(kind)
         ends = [low, ridge, max(high, ridge * 2)]
         heights = [attainable_tflop_per_s(ceilings, x, kind) for x in ends]
         series.append(Series(_roof_name(kind), ends, heights, role="predicted", marks=False))
     best = best_of_lessons(every)
-    others = [one for one in every if one.role == "variant" and one not in best]
-    libraries = [one for one in every if one.role == "library"]
+    others = [one for one in every if one.row.role == "variant" and one not in best]
+    libraries = [one for one in every if one.row.role == "library"]
     for label, role, mine, size in (
         ("other kernels", "waste", others, 6),
         ("libraries", "lane", libraries, 6),
@@ -191,8 +156,12 @@ def _roof_name(kind: str) -> str:
 
 def _name(one: Point, titles: Mapping[str, str]) -> str:
     """The kernel, its size and its lesson, in lines short enough for a phone."""
-    size = case_text(one.case)
-    lines = [f"{one.label}{', ' if size else ''}{size}", titles[one.lesson], f"{one.share:.0%} of the roof"]
+    size = case_text(one.row.case)
+    lines = [
+        f"{one.row.variant}{', ' if size else ''}{size}",
+        titles[one.record.lesson],
+        f"{one.share:.0%} of the roof",
+    ]
     return "\n".join(part for line in lines for part in textwrap.wrap(line, 38))
 
 
@@ -200,9 +169,7 @@ def data_files(
     archive: Archive, titles: Mapping[str, str], measured: Measured | None = None
 ) -> dict[str, bytes]:
     """The figures' data by path from the site's root; nothing where no row has a place under a roof."""
-    contents = [
-        figure(archive, titles, every).json_bytes() for every in points(archive, titles, measured).values()
-    ]
+    contents = [figure(titles, every).json_bytes() for every in points(archive, titles, measured).values()]
     return {_path(content): content for content in contents}
 
 
@@ -230,19 +197,17 @@ def fragment(
     """
     return beside_each_other(
         {
-            folder: _on_one_device(archive, titles, urls, every)
+            folder: _on_one_device(titles, urls, every)
             for folder, every in points(archive, titles, measured).items()
         }
     )
 
 
-def _on_one_device(
-    archive: Archive, titles: Mapping[str, str], urls: Mapping[str, str], every: Sequence[Point]
-) -> str:
-    made = figure(archive, titles, every)
+def _on_one_device(titles: Mapping[str, str], urls: Mapping[str, str], every: Sequence[Point]) -> str:
+    made = figure(titles, every)
     address = _path(made.json_bytes())
     order = list(titles)
-    best = sorted(best_of_lessons(every), key=lambda one: order.index(one.lesson))
+    best = sorted(best_of_lessons(every), key=lambda one: order.index(one.record.lesson))
     columns = (
         Column("lesson", "", "left"),
         Column("kernel or library", "", "left"),
@@ -269,12 +234,12 @@ def _on_one_device(
 
 
 def _row(one: Point, titles: Mapping[str, str], urls: Mapping[str, str]) -> Sequence[Any]:
-    label = Cell(one.label, "library") if one.role == "library" else one.label
+    lesson, label = one.record.lesson, one.row.variant
     return [
-        Cell(titles[one.lesson], None, f"../{urls[one.lesson]}#{one.experiment}"),
-        label,
+        Cell(titles[lesson], None, f"../{urls[lesson]}#{one.record.experiment}"),
+        Cell(label, "library") if one.row.role == "library" else label,
         float(f"{100 * one.share:.3g}"),
         float(f"{one.tflop_per_s:.3g}"),
         float(f"{one.intensity:.3g}"),
-        case_text(one.case),
+        case_text(one.row.case),
     ]
