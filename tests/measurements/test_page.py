@@ -87,8 +87,8 @@ def on_an_h200(archive: Archive, factor: float, **keys: str) -> None:
 
 def test_every_row_is_there_with_what_was_predicted_simulated_counted_and_measured(archive):
     found = [
-        (one.variant, one.case["n"], one.predicted_us and round(one.predicted_us), one.simulated, one.counted,
-         one.row and one.row.median)
+        (one.row.variant, one.row.case["n"], one.predicted_us and round(one.predicted_us), *one.shown,
+         one.row.median)
         for one in lines(LESSONS, archive)
     ]  # fmt: skip
     assert found == [
@@ -147,7 +147,7 @@ def test_rows_stand_under_their_lesson_and_those_of_another_device_say_so(archiv
 
 def test_an_experiment_without_a_record_is_there_all_the_same(tmp_path):
     (only,) = lines(LESSONS, Archive(tmp_path))
-    assert (only.variant, only.simulated, only.row) == ("wide", 3.0, None)
+    assert (only.row.variant, only.shown, only.record) == ("wide", (3.0, None), None)
     assert "not recorded" in fragment("all", LESSONS, Archive(tmp_path))
 
 

@@ -9,24 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from tilewise.measurements import comparison
 from tilewise.measurements.archive import Archive, bound_of
 from tilewise.measurements.counting import COUNTS, total
-from tilewise.measurements.every_row import device_of, every_row
 from tilewise.measurements.output import Measurement
-from tilewise.measurements.provenance_links import provenance_list
+from tilewise.measurements.provenance_links import (
+    provenance_id,
+    provenance_link,
+    provenance_list,
+    record_url,
+)
 from tilewise.measurements.record import Record, Row
-from tilewise.measurements.slugs import device_slug
-from tilewise.models.devices import DEVICES
-from tilewise.outputs.table import Column, Table
+from tilewise.measurements.rounds import spread_of
+from tilewise.measurements.slugs import case_text, device_slug
+from tilewise.models.devices import DEVICES, device
+from tilewise.outputs.table import Column, Table, number
 
 FRAGMENTS = ("all", "provenance", "comparison", "devices")
 """What ``fragment`` makes, besides ``MISS`` with an experiment's name behind it."""
 MISS = "miss_"
 """Begins the name of a sentence on an experiment's prediction and what came of it."""
+HEADS = (
+    ("variant", ""), ("recorded", "µs"), ("bound", "µs"), ("recorded - bound", "µs"),
+    ("bound / recorded", "%"), ("simulated", ""), ("counted", ""),
+)  # fmt: skip
+"""The columns of the table of all measurements, each with its unit."""
 
 
 @dataclass(frozen=True)
@@ -60,31 +71,28 @@ class Line:
 
     lesson: str
     experiment: str
-    variant: str
-    role: str
-    case: Mapping[str, Any]
+    row: Row
+    """The recorded row; of what was only simulated, one without times."""
     counts: Mapping[str, tuple[float | None, float | None]]
     """What the simulator and the hardware's counters say at this case, by the names of ``COUNTS``."""
     count: str
     """The count that the table shows: the first of the lesson's own that is there; empty for none."""
     predicted_us: float | None = None
     """The bound."""
-    row: Row | None = None
-    """The recorded times; None where nothing is recorded."""
     record: Record | None = None
-    """The record that they are in."""
+    """The row's record; None where nothing is recorded."""
     stale: bool = False
     """Whether what was measured has changed since."""
 
     @property
-    def simulated(self) -> float | None:
-        """The count that is shown, by the simulator."""
-        return self.counts[self.count][0] if self.count else None
+    def device(self) -> str:
+        """The device that it was recorded on; empty where nothing is recorded."""
+        return str(self.record.provenance["device"]) if self.record else ""
 
     @property
-    def counted(self) -> float | None:
-        """The count that is shown, by the hardware's counters."""
-        return self.counts[self.count][1] if self.count else None
+    def shown(self) -> tuple[float | None, float | None]:
+        """The count that the table shows, by the simulator and by the hardware."""
+        return self.counts[self.count] if self.count else (None, None)
 
 
 def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
@@ -94,48 +102,33 @@ def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
         RecordError: a record cannot be believed.
     """
     simulated = lessons.simulated()
-    records = list(archive.records())
     stale = {(made.name, *each) for _, made in lessons.every() for each in made.outdated}
     place = {made.name: lesson for lesson, made in lessons.every()}
     wanted = {made.name: made.counts for _, made in lessons.every()}
     order = list(place)
-    known = [record for record in records if record.experiment in place]
+    known = [record for record in archive.records() if record.experiment in place]
     known.sort(key=lambda record: order.index(record.experiment))
     for record in known:
-        counts = dict(simulated)
         for row in record.rows:
-            case, found = counts.get((record.experiment, row.variant), ({}, None))
-            here = found is not None and dict(case) == dict(row.case)
-            if here:
-                del counts[record.experiment, row.variant]
+            case, found = simulated.get((record.experiment, row.variant), ({}, None))
+            counts = _counts(found if dict(case) == dict(row.case) else None, row.counters)
             least = bound_of(row, record)
-            both = _counts(found if here else None, row.counters)
             yield Line(
                 lesson=record.lesson,
                 experiment=record.experiment,
-                variant=row.variant,
-                role=row.role,
-                case=row.case,
-                predicted_us=least.time_us if least and row.median else None,
-                counts=both,
-                count=_shown(both, wanted[record.experiment]),
                 row=row,
+                predicted_us=least.time_us if least and row.median else None,
+                counts=counts,
+                count=_chosen(counts, wanted[record.experiment]),
                 record=record,
                 stale=(record.experiment, record.provenance["device"], row.variant) in stale,
             )
-    recorded = {(record.experiment) for record in known}
+    recorded = {record.experiment for record in known}
     for (experiment, variant), (case, found) in simulated.items():
         if experiment not in recorded:
-            both = _counts(found, None)
-            yield Line(
-                lesson=place[experiment],
-                experiment=experiment,
-                variant=variant,
-                role="variant",
-                case=case,
-                counts=both,
-                count=_shown(both, wanted[experiment]),
-            )
+            counts = _counts(found, None)
+            row = Row(variant, "variant", case)
+            yield Line(place[experiment], experiment, row, counts, _chosen(counts, wanted[experiment]))
 
 
 def _counts(
@@ -145,7 +138,7 @@ def _counts(
     return {name: pair for name, pair in both.items() if pair != (None, None)}
 
 
-def _shown(counts: Mapping[str, tuple[float | None, float | None]], wanted: Sequence[str]) -> str:
+def _chosen(counts: Mapping[str, tuple[float | None, float | None]], wanted: Sequence[str]) -> str:
     return next((name for name in (*wanted, *COUNTS) if name in counts), "")
 
 
@@ -164,28 +157,131 @@ def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
     if name == "comparison":
         return comparison.fragment(archive)
     found = sorted(lines(lessons, archive), key=lambda line: list(lessons.titles).index(line.lesson))
-    return every_row(found, lessons, _own(found, archive))
+    return _table(found, lessons, _own(found, archive))
 
 
 def _own(found: Sequence[Line], archive: Archive) -> str:
     """The name of the course's own device; empty where nothing is recorded."""
-    devices = dict.fromkeys(device_of(line) for line in found if line.record)
+    devices = dict.fromkeys(line.device for line in found if line.record)
     return next((name for name in devices if device_slug(name) == archive.home), next(iter(devices), ""))
+
+
+def _table(found: Sequence[Line], lessons: Lessons, own: str) -> str:
+    """The table of all rows, a ``tbody`` for each lesson; without the site's script all rows show.
+
+    Args:
+        found: its lines, those of a lesson side by side.
+        lessons: what their lessons are called and where their pages are.
+        own: the device whose rows are shown first; the others by the reader's choice.
+    """
+    heads = ""
+    for name, unit in HEADS:
+        shown = f' <span class="tw-unit">{unit}</span>' if unit else ""
+        heads += f'<th scope="col" class="tw-{"right" if heads else "left"}">{name}{shown}</th>'
+    named: set[str] = set()
+    bodies = []
+    for lesson, several in groupby(found, lambda line: line.lesson):
+        title, url = escape(lessons.titles[lesson]), escape(f"../{lessons.urls[lesson]}")
+        bodies.append(
+            f'<tbody data-group="{title}"><tr class="tw-group"><th colspan="{len(HEADS)}" scope="rowgroup">'
+            f'<span class="tw-stay"><a href="{url}">{title}</a></span></th></tr>'
+        )
+        for line in several:
+            anchor = "" if line.experiment in named else f' id="{escape(line.experiment)}"'
+            named.add(line.experiment)
+            place = f'<a class="tw-row-lesson" href="{url}">{title}</a>'
+            bodies.append(
+                f'<tr{anchor} data-lesson="{title}" data-device="{escape(line.device)}">'
+                f"{_head(line, own, url, place)}{''.join(_cells(line))}</tr>"
+            )
+        bodies.append("</tbody>")
+    chosen = f' data-first-device="{escape(own)}"' if own else ""
+    if found:  # one lesson at a time, until the reader asks for more
+        chosen += f' data-first-lesson="{escape(lessons.titles[found[0].lesson])}"'
+    return "\n".join([
+        '<div class="tw-search-in" data-search="measurements">',
+        '<div class="tw-table tw-all-rows" tabindex="0" role="group" aria-label="All measurements">',
+        f'<table class="tw-sortable" data-filters="lesson device"{chosen}><thead><tr>{heads}</tr></thead>',
+        *bodies, "</table></div></div>",
+    ])  # fmt: skip
+
+
+def _head(line: Line, own: str, url: str, place: str) -> str:
+    """The first cell: the variant over its experiment and size, a fold with facts, and its lesson."""
+    size = case_text(line.row.case)
+    of = escape(f"{line.experiment}{', ' if size else ''}{size}")
+    key = escape(f"{line.row.variant} {line.experiment} {size}")
+    return (
+        f'<th scope="row" class="tw-row-head" data-key="{key}"><details>'
+        f"<summary><b>{escape(line.row.variant)}</b>{_tag(line, own)}<small>{of}</small></summary>"
+        f"{_facts(line, url)}</details>{place}</th>"
+    )
+
+
+def _tag(line: Line, own: str) -> str:
+    """What sets a row apart: a library's, another device's, or not recorded."""
+    words = ["library"] if line.row.role == "library" else []
+    if line.record is None:
+        words.append("not recorded")
+    elif line.device != own:
+        entry = device(line.device)
+        words.append(entry.name if entry else line.device)
+    return "".join(f" <i>{escape(word)}</i>" for word in words)
+
+
+def _facts(line: Line, url: str) -> str:
+    """The row's experiment, its other counts and its record, as a list of facts."""
+    facts = [("experiment", f'<a href="{url}#{escape(line.experiment)}">{escape(line.experiment)}</a>')]
+    for name, (simulated, counted) in line.counts.items():
+        if name != line.count and (simulated or counted):
+            values = (("simulated", simulated), ("counted", counted))
+            shown = [f"{_short(value)} {how}" for how, value in values if value is not None]
+            facts.append((COUNTS[name].title, ", ".join(shown)))
+    if line.record is not None:
+        file = escape(record_url(line.experiment, line.device).removeprefix("measurements/"))
+        facts.append(("record", f'<a href="{file}" data-record-file>{escape(line.experiment)}.json</a>'))
+    members = "".join(f"<dt>{escape(name)}</dt><dd>{value}</dd>" for name, value in facts)
+    return f'<dl class="tw-provenance-list">{members}</dl>'
+
+
+def _cells(line: Line) -> Iterator[str]:
+    median, bound = line.row.median, line.predicted_us
+    recorded = ""
+    if median is not None:
+        target = provenance_id(line.experiment, line.device)
+        mark = "tw-stale" if line.stale else ""
+        recorded = provenance_link(_short(median), target, spread_of(line.row), mark)
+    share = 100 * bound / median if bound and median else None
+    yield _cell(median, "measured", recorded)
+    yield _cell(bound, "predicted")
+    yield _cell(median - bound if bound and median else None)
+    yield _cell(share, "", _short(float(f"{share:.3g}")) if share is not None else "")
+    unit = f"<small>{escape(COUNTS[line.count].title)}</small>" if line.count else ""
+    for value, mark in zip(line.shown, ("predicted", "measured"), strict=True):
+        yield _cell(value, mark, f"{_short(value)}{unit}" if value is not None else "")
+
+
+def _cell(value: float | None, mark: str = "", shown: str = "") -> str:
+    """A cell with a number to sort by, empty without one; ``shown`` is the number as HTML."""
+    if value is None:
+        return '<td class="tw-right"></td>'
+    role = f' data-mark="{mark}"' if mark else ""
+    return f'<td class="tw-right"{role} data-value="{value:.9g}">{shown or _short(value)}</td>'
+
+
+def _short(value: float) -> str:
+    """A number with four digits, or all of those before the point."""
+    return number(int(value)) if value == int(value) else number(float(f"{value:.4g}"))
 
 
 def _provenance_lists(archive: Archive) -> str:
     lists = [
         f"<h3>{escape(record.experiment)}, {escape(str(record.provenance['device']))}</h3>"
-        + provenance_list(record.experiment, record.provenance, _beside)
+        + provenance_list(record.experiment, record.provenance, lambda path: f"../{path}")
         for record in archive.records()
     ]
     summary = "<summary>Device, clocks, versions and date of each record</summary>"
     return f'<details class="tw-provenance">{summary}{"".join(lists)}</details>'
-
-
-def _beside(path: str) -> str:
-    """A file of the site from the page of all measurements, which stands in a folder of its own."""
-    return f"../{path}"
 
 
 def _devices() -> str:
