@@ -9,7 +9,7 @@ from test_output import MADE, row
 
 from tilewise.errors import LessonError
 from tilewise.measurements.experiment import Experiment
-from tilewise.measurements.guess import Asked, Guess, asked
+from tilewise.measurements.guess import Guess, asked
 from tilewise.outputs import Context, decode, encode
 
 GUESS = Guess(
@@ -31,13 +31,13 @@ ROWS: tuple[dict[str, Any], ...] = (
     row("wide", recorded={"median": 2.5, "p20": 2.0, "p80": 3.0}),
     row("wide", parameters={"n": 2000}, recorded={"median": 1.0, "p20": 1.0, "p80": 1.0}),
 )
-ASKED = Asked(
-    "How many times as fast is wide?", "×", 4.0, 1.0, 100.0, (("four words at once", 4.0),),
-    "Each load moves more <bytes>.",
-)  # fmt: skip
+ASKED = {
+    "question": "How many times as fast is wide?", "unit": "×", "answer": 4.0, "low": 1.0, "high": 100.0,
+    "models": {"four words at once": 4.0}, "because": "Each load moves more <bytes>.",
+}  # fmt: skip
 
 
-def html(made: Asked) -> str:
+def html(made: dict[str, Any]) -> str:
     context = Context("kernels/adding", 7, lambda suffix, content: "", lambda wanted: wanted)
     return replace(MADE, asked=made).markdown(context)
 
@@ -46,7 +46,7 @@ def test_the_answer_is_a_ratio_of_recorded_times_or_a_recorded_time():
     assert asked(GUESS, EXPERIMENT, ROWS) == ASKED
     alone = asked(replace(GUESS, over="", models={}), EXPERIMENT, ROWS)
     assert alone is not None
-    assert (alone.answer, alone.unit) == (2.5, " µs")
+    assert (alone["answer"], alone["unit"]) == (2.5, " µs")
 
 
 def test_the_only_case_need_not_be_named():

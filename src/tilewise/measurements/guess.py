@@ -1,15 +1,15 @@
 """A guess that the reader makes before a measured table: question, range, what models say, what was recorded.
 
-In: a ``Guess`` as a lesson writes it, without the answer, and the rows of its experiment. Out: an ``Asked``
-with the answer from the record, as HTML and as text. It is no part of an experiment's key.
+In: a ``Guess`` as a lesson writes it, without the answer, and the rows of its experiment. Out: the guess with
+the answer from the record, as HTML and as text. It is no part of an experiment's key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
@@ -36,88 +36,12 @@ class Guess:
     """Why guesses miss, shown with the answer: a sentence or two without figures."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A guess with its answer."""
-
-    question: str
-    """The question."""
-    unit: str
-    """``×`` (times as fast) or `` µs``, as it follows a figure."""
-    answer: float
-    """What was recorded."""
-    low: float
-    """The slider's lower end."""
-    high: float
-    """The slider's upper end."""
-    models: tuple[tuple[str, float], ...]
-    """Names and answers of models."""
-    because: str
-    """Why guesses miss."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON can hold them."""
-        return asdict(self) | {"models": [list(pair) for pair in self.models]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What ``to_dict`` gave."""
-        return cls(**{**data, "models": tuple((str(name), float(value)) for name, value in data["models"])})
-
-    def text(self) -> str:
-        """What a terminal prints before the table."""
-        said = "; ".join(f"{name}: {_shown(value, self.unit)}" for name, value in self.models)
-        return f"Guess first: {self.question}" + (f" ({said})" if said else "")
-
-    def html(self, name: str) -> str:
-        """The panel above the table, for ``site/web/site/guess.js``; without script it is not shown.
-
-        The sentence that tells the miss stands there unseen from the start, so that it has its place.
-
-        Args:
-            name: the experiment's name, unique on the page.
-        """
-        title = f"guess-{escape(name)}"
-        facts = {
-            "guess": name,
-            "answer": repr(self.answer),
-            "low": repr(self.low),
-            "high": repr(self.high),
-            "unit": self.unit,
-            "because": self.because,
-        }
-        data = " ".join(f'data-{key}="{escape(value)}"' for key, value in facts.items())
-        buttons = "".join(
-            f'<button type="button" class="tw-act" data-value="{value!r}" aria-pressed="false" disabled>'
-            f"{escape(label)}: {escape(_shown(value, self.unit))}</button>"
-            for label, value in self.models
-        )
-        answer = _shown(self.answer, self.unit)
-        sample = escape(f"Measured: {answer}. You guessed {answer}: 1.5× too high. {self.because}")
-        models = (
-            f'<p class="tw-guess-models"><span>Model predictions:</span> {buttons}</p>' if buttons else ""
-        )
-        return (
-            f'<div class="tw-guess" role="group" aria-labelledby="{title}" {data}>'
-            f'<p class="tw-guess-question" id="{title}">{escape(self.question)}</p>'
-            f'<p class="tw-guess-slider"><input type="range" min="0" max="200" value="100" disabled '
-            f'aria-labelledby="{title}"><output></output></p>'
-            f'<p class="tw-guess-scale" aria-hidden="true"><span>{escape(_shown(self.low, self.unit))}</span>'
-            '<span class="tw-guess-marks"></span>'
-            f"<span>{escape(_shown(self.high, self.unit))}</span></p>{models}"
-            '<div class="tw-guess-end"><p class="tw-guess-buttons">'
-            '<button type="button" class="tw-act tw-act-main" data-do="compare" disabled>'
-            "Compare with the measurement</button> "
-            '<button type="button" class="tw-quiet" data-do="skip" disabled>'
-            "Skip the guess</button></p>"
-            f'<div class="tw-guess-told"><p class="tw-guess-verdict" role="status" tabindex="-1">{sample}</p>'
-            '<p class="tw-guess-score">One guess so far, off by a factor of 1.5. Clear my guesses</p></div>'
-            "</div></div>"
-        )
-
-
-def asked(guess: Guess, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> Asked | None:
+def asked(guess: Guess, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """A guess with the recorded answer; None where nothing was recorded for it.
+
+    Returns:
+        ``question``, ``unit`` (``×`` or `` µs``, as it follows a figure), ``answer``, ``low``, ``high``,
+        ``models`` (answers by name) and ``because``, as JSON can hold them.
 
     Raises:
         LessonError: the guess names an unknown row or case, or its range leaves an answer out.
@@ -146,14 +70,59 @@ def asked(guess: Guess, experiment: Experiment, rows: Sequence[Mapping[str, Any]
         if not low <= value <= high:
             message = f"the guess runs from {low:g} to {high:g}, and {name} says {value:.4g}."
             raise experiment.error(message, "Widen between=, with both ends well off the answer.")
-    return Asked(
-        " ".join(guess.question.split()),
-        "×" if guess.over else " µs",
-        float(answer),
-        float(low),
-        float(high),
-        tuple((name, float(value)) for name, value in guess.models.items()),
-        " ".join(guess.because.split()),
+    return {
+        "question": " ".join(guess.question.split()),
+        "unit": "×" if guess.over else " µs",
+        "answer": float(answer),
+        "low": float(low),
+        "high": float(high),
+        "models": {name: float(value) for name, value in guess.models.items()},
+        "because": " ".join(guess.because.split()),
+    }
+
+
+def asked_text(asked: Mapping[str, Any]) -> str:
+    """What a terminal prints before the table."""
+    answers = "; ".join(f"{name}: {_shown(value, asked['unit'])}" for name, value in asked["models"].items())
+    return f"Guess first: {asked['question']}" + (f" ({answers})" if answers else "")
+
+
+def asked_html(asked: Mapping[str, Any], name: str) -> str:
+    """The panel above the table, for ``site/web/site/guess.js``; without script it is not shown.
+
+    The sentence with the verdict is there from the start, unseen, so that it has its place.
+
+    Args:
+        asked: what ``asked`` gave.
+        name: the experiment's name, unique on the page.
+    """
+    title = f"guess-{escape(name)}"
+    facts = {"guess": name} | {key: str(asked[key]) for key in ("answer", "low", "high", "unit", "because")}
+    data = " ".join(f'data-{key}="{escape(value)}"' for key, value in facts.items())
+    buttons = "".join(
+        f'<button type="button" class="tw-act" data-value="{value!r}" aria-pressed="false" disabled>'
+        f"{escape(label)}: {escape(_shown(value, asked['unit']))}</button>"
+        for label, value in asked["models"].items()
+    )
+    answer, low, high = (_shown(asked[key], asked["unit"]) for key in ("answer", "low", "high"))
+    sample = escape(f"Measured: {answer}. You guessed {answer}: 1.5× too high. {asked['because']}")
+    models = f'<p class="tw-guess-models"><span>Model predictions:</span> {buttons}</p>' if buttons else ""
+    return (
+        f'<div class="tw-guess" role="group" aria-labelledby="{title}" {data}>'
+        f'<p class="tw-guess-question" id="{title}">{escape(asked["question"])}</p>'
+        f'<p class="tw-guess-slider"><input type="range" min="0" max="200" value="100" disabled '
+        f'aria-labelledby="{title}"><output></output></p>'
+        f'<p class="tw-guess-scale" aria-hidden="true"><span>{escape(low)}</span>'
+        '<span class="tw-guess-marks"></span>'
+        f"<span>{escape(high)}</span></p>{models}"
+        '<div class="tw-guess-end"><p class="tw-guess-buttons">'
+        '<button type="button" class="tw-act tw-act-main" data-do="compare" disabled>'
+        "Compare with the measurement</button> "
+        '<button type="button" class="tw-quiet" data-do="skip" disabled>'
+        "Skip the guess</button></p>"
+        f'<div class="tw-guess-told"><p class="tw-guess-verdict" role="status" tabindex="-1">{sample}</p>'
+        '<p class="tw-guess-score">One guess so far, off by a factor of 1.5. Clear my guesses</p></div>'
+        "</div></div>"
     )
 
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from tilewise.measurements.counting import COUNTS, total
-from tilewise.measurements.guess import Asked
+from tilewise.measurements.guess import asked_html, asked_text
 from tilewise.measurements.machines import driver_name
 from tilewise.measurements.provenance_links import (
     provenance_facts,
@@ -70,18 +70,8 @@ class Measurement(Output):
     """Which machine has no current record, where the figures are another one's."""
     outdated: tuple[tuple[str, str], ...] = ()
     """Device and variant of each figure that is not current, in the records of all machines."""
-    asked: Asked | None = None
-    """What the reader may guess before the table is shown; None for nothing."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON can hold them."""
-        return super().to_dict() | {"asked": self.asked.to_dict() if self.asked else None}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The measurement whose ``to_dict`` gave ``data``."""
-        made = super().from_dict({**data, "asked": None})
-        return replace(made, asked=Asked.from_dict(data["asked"])) if data.get("asked") else made
+    asked: Mapping[str, Any] | None = None
+    """What the reader may guess before the table is shown, as ``guess.asked`` gives it; None for nothing."""
 
     @property
     def machine(self) -> str:
@@ -143,7 +133,7 @@ class Measurement(Output):
 
     def text(self) -> str:
         """The table and the sentences below it."""
-        question = [self.asked.text()] if self.asked else []
+        question = [asked_text(self.asked)] if self.asked else []
         tables = [made.text() for made in (self.table(spreads=True), self.counted()) if made]
         return "\n".join([*question, f"{self.name}", *tables, *self._lines()])
 
@@ -152,7 +142,7 @@ class Measurement(Output):
         counted = self.counted()
         table = self.table().html() + (f"\n{counted.html()}" if counted else "")
         name = context.unique(self.name)
-        panel = [self.asked.html(name)] if self.asked and not self.stale else []
+        panel = [asked_html(self.asked, name)] if self.asked and not self.stale else []
         parts = [f'<div class="tw-measurement" id="{escape(name)}"{self._origin()}>', *panel]
         row = []
         if self.fold:
