@@ -20,7 +20,11 @@ PAGE = DOCS / "what-the-simulator-counts.md"
 
 def test_the_pages_use_every_part_and_no_other():
     text = PAGE.read_text(encoding="utf-8") + (DOCS / "what-the-kernels-take.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", text)) == {*page.FRAGMENTS, *page.PLAIN}
+    assert set(re.findall(r"\{\{ hardware\.(\w+) \}\}", text)) == {
+        "resources",
+        *page.FRAGMENTS,
+        *page.PLAIN,
+    }
     nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     assert "what-the-kernels-take.md" in nav and PAGE.name in nav
 

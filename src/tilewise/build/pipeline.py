@@ -89,7 +89,7 @@ class CourseView:
         archive = Archive(self.root)
         have = {
             "course": list(COURSE),
-            "hardware": [*validation.FRAGMENTS, *validation.PLAIN, *random_shapes.FRAGMENTS],
+            "hardware": ["resources", *validation.FRAGMENTS, *validation.PLAIN, *random_shapes.FRAGMENTS],
             "measurements": [*measured_page.FRAGMENTS, "roofline", "ladder", "ladder_sketch"],
         }[family]
         if name not in have and not (family == "measurements" and name.startswith(measured_page.MISS)):

@@ -29,10 +29,6 @@ FORM = ("resources", 1)
 """What kind of record it is, and the version of its schema."""
 FILE = "resources.json"
 """The record."""
-_EXCLUDED = " data-search-exclude"
-"""Keeps the rows out of the site's own search."""
-_NAMED = 3
-"""How many kernels a message names."""
 
 
 @dataclass(frozen=True)
@@ -137,21 +133,13 @@ def _stale(
         (key, compile_gate.declared_spill(one["source"]) or "")
         for key, one in zip(keys, kernels, strict=True)
     ]
-    if want == have:
-        return None
-    if new := [one for one, facts in zip(kernels, want, strict=True) if facts not in have]:
-        names = [f'"{title(one["name"], one["defines"])}" (line {one["line"]})' for one in new]
-        return new[0]["line"], f"the record of compiled kernels is older than {_named(names)}."
-    if compile_gate.available() is not None:  # without the compiler lessons make fewer kernels
-        return None
-    if gone := [f'"{row.title}"' for row, facts in zip(rows, have, strict=True) if facts not in want]:
-        return 0, f"the record of compiled kernels lists {_named(gone)}, which the lesson no longer has."
-    return 0, "the record of compiled kernels lists the lesson's kernels in another order."
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    for one, facts in zip(kernels, want, strict=True):
+        if facts not in have:
+            name = title(one["name"], one["defines"])
+            return one["line"], f'the record of compiled kernels is older than "{name}".'
+    if want != have and compile_gate.available() is None:  # without the compiler lessons make fewer kernels
+        return 0, "the record of compiled kernels lists others than the lesson has, or in another order."
+    return None
 
 
 def spill_fault(row: ResourceRow, others: Sequence[ResourceRow] = ()) -> tuple[str, str] | None:
@@ -194,36 +182,32 @@ def _row(data: Mapping[str, Any]) -> ResourceRow:
     name = data["kernel"].partition(" ")[0]
     taken = {}
     for target, (registers, stack, stored, loaded, shared) in data["taken"].items():
-        figures = map(int, (registers, stack, stored, loaded, shared))
-        taken[target] = Resources(name, target, *figures)
+        taken[target] = Resources(name, target, *map(int, (registers, stack, stored, loaded, shared)))
     return ResourceRow(data["kernel"], str(data["key"]), data.get("spills", ""), data.get("needs", ""), taken)
 
 
-def page_table(
-    project: Path, titles: Mapping[str, str] | None = None, urls: Mapping[str, str] | None = None
-) -> str:
+def page_table(project: Path, titles: Mapping[str, str], urls: Mapping[str, str]) -> str:
     """The kernels lesson by lesson: a fold each, which the site's script searches and filters.
 
     Args:
         project: the project's folder.
-        titles: the lessons' titles by their ids, in reading order; an id stands for itself without one.
+        titles: the lessons' titles by their ids, in reading order.
         urls: the lessons' pages relative to the site's root.
     """
     lessons = load_resources(project).lessons
-    titles, urls = titles or {}, urls or {}
-    order = [lesson for lesson in titles if lesson in lessons]
-    order += [lesson for lesson in lessons if lesson not in titles]
-    folds = [_fold(lesson, titles.get(lesson, lesson), urls.get(lesson), lessons[lesson]) for lesson in order]
-    return "\n".join([f'<div class="tw-search-in" data-search="kernels"{_EXCLUDED}>', *folds, "</div>"])
+    folds = [_fold(one, name, urls[one], lessons[one]) for one, name in titles.items() if one in lessons]
+    return "\n".join(
+        ['<div class="tw-search-in" data-search="kernels" data-search-exclude>', *folds, "</div>"]
+    )
 
 
-def _fold(lesson: str, title: str, url: str | None, rows: Sequence[ResourceRow]) -> str:
+def _fold(lesson: str, title: str, url: str, rows: Sequence[ResourceRow]) -> str:
     count = f"{len(rows)} {'kernel' if len(rows) == 1 else 'kernels'}"
-    link = f'<p><a href="../{escape(url)}">Open the lesson</a></p>\n' if url else ""
+    link = f'<p><a href="../{escape(url)}">Open the lesson</a></p>'
     summary = f"<summary>{escape(title)} <small>{count}</small></summary>"
     return (
         f'<details class="tw-group" id="{escape(lesson)}" data-group="{escape(title)}">{summary}\n'
-        f"{link}{_table(rows)}\n</details>"
+        f"{link}\n{_table(rows)}\n</details>"
     )
 
 

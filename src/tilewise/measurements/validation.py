@@ -353,7 +353,6 @@ FRAGMENTS: Mapping[str, Callable[[Comparison], str]] = {
 """What can stand after ``hardware.`` in a placeholder."""
 
 PLAIN: Mapping[str, Callable[[Path], str]] = {
-    "resources": compiled_kernels.page_table,
     "sanitizer": _sanitizer,
     "nvrtc": lambda project: f"NVRTC {compiled_kernels.load_resources(project).nvrtc}",
     "architectures": lambda _: ", ".join(nvrtc.ARCHITECTURES),
