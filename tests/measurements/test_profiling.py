@@ -148,31 +148,6 @@ def test_a_child_that_did_not_come_to_the_cell_is_said(tmp_path, monkeypatch):
         profiled("p/l", "x", dict, [BYTES])
 
 
-def test_metrics_that_the_tool_refuses_are_left_out_the_second_time(tmp_path, monkeypatch):
-    tool = tmp_path / "ncu"
-    listed = "".join(f"{name.split('.')[0]}  Counter\n" for name in (BYTES, TIME))
-    table = f'"ID","Kernel Name","{TIME}","{BYTES}"\n"0","{MARKER}","1","0"\n"1","k","2","64"\n'
-    tool.write_text(
-        f"""#!{sys.executable}
-import sys
-given = sys.argv
-if "--query-metrics" in given:
-    print({listed!r})
-    sys.exit()
-if "nonsense" in given[given.index("--metrics") + 1]:
-    sys.exit("==ERROR== Failed to find metric nonsense")
-open(given[given.index("--labels") + 1], "w").write('["a"]')
-open(given[given.index("--log-file") + 1], "w").write({table!r})
-""",
-        encoding="utf-8",
-    )
-    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(profiling, "find_ncu", lambda: str(tool))
-    [one] = profiled("p/l", "x", dict, [BYTES, "smsp__nonsense.sum"])
-    assert one.values[BYTES] == 64.0
-    assert math.isnan(one.values["smsp__nonsense.sum"])
-
-
 def test_times_are_read_back_by_what_and_label():
     text = "N=4096, causal: Kernel 7: 32 queries: 12.30 us; rounds 1.0, 2.0\nN=1: FIX: 3.00 us; rounds 3.0"
     assert read_times(text) == {("N=4096, causal", "Kernel 7: 32 queries"): 12.3, ("N=1", "FIX"): 3.0}

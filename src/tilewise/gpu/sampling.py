@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any, Protocol
+from typing import Any
 
 INTERVAL_S = 0.005
 """Seconds between two readings."""
@@ -30,22 +30,6 @@ LIBRARY = "libnvidia-ml.so.1"
 _CLOCK_SM = 1
 _POWER_INSTANT = 186
 _UNSIGNED = {1: ctypes.c_uint, 2: ctypes.c_ulong, 3: ctypes.c_ulonglong}
-
-
-class Meter(Protocol):
-    """What a ``Sampler`` reads."""
-
-    sensor: str
-    """What the power is, in words."""
-
-    def sm_clock_mhz(self) -> float | None:
-        """The SM clock now in MHz; None where it cannot be read."""
-
-    def power_w(self) -> float | None:
-        """The power in W; None where it cannot be read."""
-
-    def close(self) -> None:
-        """Give back what the meter holds."""
 
 
 class _FieldValue(ctypes.Structure):
@@ -70,7 +54,6 @@ class Nvml:
         self._word = ctypes.c_uint()
         self._field = _FieldValue()
         self._instant = self._instant_w() is not None
-        self.sensor = "now" if self._instant else "as averaged by NVML, over a second from Ampere on"
 
     def sm_clock_mhz(self) -> float | None:
         """The SM clock now in MHz; None where it cannot be read."""
@@ -125,16 +108,6 @@ def nvml(identity: str, load: Callable[[str], Any] = ctypes.CDLL) -> Nvml | None
     return None
 
 
-@dataclass(frozen=True)
-class Readings:
-    """What was read during some launches, in the order read."""
-
-    sm_clock_mhz: tuple[float, ...] = ()
-    """SM clocks in MHz."""
-    power_w: tuple[float, ...] = ()
-    """Powers in W."""
-
-
 Stretch = tuple[float, float]
 """When something began and ended, in seconds of the sampler's clock."""
 
@@ -147,7 +120,7 @@ class Sampler:
     only for the few instructions of Python around a reading.
     """
 
-    meter: Meter
+    meter: Nvml
     """What to read; closed with the block."""
     interval_s: float = INTERVAL_S
     """Seconds of sleep between two readings."""
@@ -183,16 +156,9 @@ class Sampler:
             if value is not None:
                 kept.append((began, self.now(), value))
 
-    def during(self, launches: Sequence[Stretch]) -> Readings:
-        """The readings that began and ended inside one of the launches.
 
-        Args:
-            launches: when each began and ended, in order.
-        """
-        return Readings(_inside(self.clocks, launches), _inside(self.powers, launches))
-
-
-def _inside(readings: Sequence[tuple[float, float, float]], launches: Sequence[Stretch]) -> tuple[float, ...]:
+def inside(readings: Sequence[tuple[float, float, float]], launches: Sequence[Stretch]) -> tuple[float, ...]:
+    """The values read while one of the launches, given in order by beginning and end, ran."""
     starts = [began for began, _ in launches]
     found = []
     for began, ended, value in list(readings):

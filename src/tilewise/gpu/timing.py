@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.gpu.sampling import Sampler, Stretch
+from tilewise.gpu.sampling import Sampler, Stretch, inside
 
 FLUSH_BYTES = 256 * 1024 * 1024
 """How much is read before each repetition; several times the largest L2."""
@@ -90,11 +90,6 @@ class Timing:
     """SM clocks in MHz, read inside its launches; empty where none was."""
     power_w: tuple[float, ...] = ()
     """Powers in W, read inside its launches; empty where none was."""
-
-    @property
-    def spread(self) -> float:
-        """The distance from p20 to p80 as a share of the median."""
-        return (self.p80 - self.p20) / self.median if self.median else 0.0
 
 
 def summary(label: str, samples_us: Sequence[float]) -> Timing:
@@ -168,10 +163,11 @@ def time_contenders(
     found = [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
     if sampler is None:
         return found
-    read = [sampler.during(stretches) for stretches in launches]
     return [
-        replace(timing, sm_clock_mhz=one.sm_clock_mhz, power_w=one.power_w)
-        for timing, one in zip(found, read, strict=True)
+        replace(
+            timing, sm_clock_mhz=inside(sampler.clocks, stretches), power_w=inside(sampler.powers, stretches)
+        )
+        for timing, stretches in zip(found, launches, strict=True)
     ]
 
 

@@ -1,8 +1,7 @@
 """What Hopper's tensor cores reach by ``wgmma``: warpgroups that multiply operands resident in shared memory.
 
-In: the columns of the result and how many of them a warpgroup accumulates at a time. Out: the text of a
-kernel that loads nothing inside its loop, and how many operations a launch of it does. It runs from
-``tilewise.gpu.ceilings`` and, for a small launch, on the simulator.
+In: nothing. Out: the text of a kernel that loads nothing inside its loop, and how many operations a launch of
+it does.
 """
 
 from __future__ import annotations
@@ -10,11 +9,13 @@ from __future__ import annotations
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
 """``wgmma`` is part of sm_90a alone."""
 WARPGROUPS = 2
-"""Warpgroups of a block; with 256 columns one block fits on an SM."""
+"""Warpgroups of a block; one block fits on an SM."""
+COLUMNS = 256
+"""Of the result that a warpgroup accumulates; it has 64 rows."""
 WAVES = 4
 """Blocks for each SM, one after the other."""
 STEPS = 512
-"""Rounds of the loop, each of four ``wgmma`` for each result."""
+"""Rounds of the loop, each of four ``wgmma``."""
 _ROWS, _DEPTH = 64, 64
 
 _SOURCE = r"""
@@ -50,49 +51,34 @@ extern "C" __global__ void wgmma_chains(float* out, int steps) {
     fill(b, COLUMNS, 4096);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the tensor cores read what was written
     __syncthreads();
-    float d[CHAINS][COLUMNS / 2] = {};
+    float d[COLUMNS / 2] = {};
     u64 first = descriptor(a), second = descriptor(b);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll 1
     for (int i = 0; i < steps; ++i) {
         #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            #pragma unroll
-            for (int c = 0; c < CHAINS; ++c) wgmma(d[c], first + 2 * k, second + 2 * k);
-        }
+        for (int k = 0; k < 4; ++k) wgmma(d, first + 2 * k, second + 2 * k);
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
         asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     }
-    #pragma unroll
-    for (int c = 0; c < CHAINS; ++c)
-        asm volatile("wgmma.wait_group.sync.aligned 0;" : WAITED :: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : ACCUMULATORS :: "memory");
     float sum = 0.f;
     #pragma unroll
-    for (int c = 0; c < CHAINS; ++c) {
-        #pragma unroll
-        for (int j = 0; j < COLUMNS / 2; ++j) sum += d[c][j];
-    }
+    for (int j = 0; j < COLUMNS / 2; ++j) sum += d[j];
     out[(long long)blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 """
 
 
-def wgmma_source(columns: int = 256, chains: int = 1) -> str:
-    """The kernel ``wgmma_chains`` as CUDA C.
-
-    Args:
-        columns: of a result, a multiple of 8 up to 256; a result has 64 rows.
-        chains: results that a warpgroup accumulates beside each other.
-    """
-    count = columns // 2
+def wgmma_source() -> str:
+    """The kernel ``wgmma_chains`` as CUDA C."""
+    count = COLUMNS // 2
     values = {
         "A_DESCRIPTOR": str(count),
         "B_DESCRIPTOR": str(count + 1),
         "REGISTERS": ",".join(f"%{i}" for i in range(count)),
         "ACCUMULATORS": ", ".join(f'"+f"(d[{i}])' for i in range(count)),
-        "WAITED": ", ".join(f'"+f"(d[c][{i}])' for i in range(count)),
-        "COLUMNS": str(columns),
-        "CHAINS": str(chains),
+        "COLUMNS": str(COLUMNS),
     }
     text = _SOURCE
     for name, value in values.items():
@@ -101,5 +87,5 @@ def wgmma_source(columns: int = 256, chains: int = 1) -> str:
 
 
 def wgmma_flop(blocks: int) -> float:
-    """Operations of one launch of the source that no argument changes."""
-    return 2.0 * _ROWS * 256 * _DEPTH * STEPS * WARPGROUPS * blocks
+    """Operations of one launch."""
+    return 2.0 * _ROWS * COLUMNS * _DEPTH * STEPS * WARPGROUPS * blocks

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewise.gpu.counters import find_ncu, known_metrics, run_with_ncu
+from tilewise.gpu.counters import find_ncu, run_with_ncu
 from tilewise.measurements.readings import Numbers, printed
 from tilewise.outputs.table import Cell
 
@@ -147,21 +147,7 @@ def profiled(
     ncu = find_ncu()
     if ncu is None:
         raise ValueError("Nsight Compute (ncu) is not here; install it or put it on the path")
-    try:
-        return _profile(ncu, lesson, record, metrics, metrics)
-    except ValueError:
-        known = known_metrics(ncu)
-        certain = [name for name in metrics if name.split(".")[0] in known]
-        if not known or len(certain) == len(metrics):
-            raise
-        return _profile(ncu, lesson, record, certain, metrics)
-
-
-def _profile(
-    ncu: str, lesson: str, record: str, asked: Sequence[str], metrics: Sequence[str]
-) -> list[Profile]:
-    """Run the child under the tool and read what it wrote."""
-    names = {name: name for name in dict.fromkeys(["gpu__time_duration.sum", *asked])}
+    names = {name: name for name in ["gpu__time_duration.sum", *metrics]}
 
     def child(labels: Path) -> list[str]:
         command = [sys.executable, "-m", "tilewise", "profile-child", lesson]

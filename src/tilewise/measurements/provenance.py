@@ -67,7 +67,6 @@ def provenance(
     now: State,
     ceilings: Ceilings,
     notes: list[str],
-    day: str | None = None,
 ) -> dict[str, Any]:
     """What a record says about where it was taken.
 
@@ -77,11 +76,10 @@ def provenance(
         now: clocks, power and heat, read right after the GPU was busy.
         ceilings: what probes reached on the device.
         notes: sentences about what was odd, e.g. a clock that fell.
-        day: the UTC day as ``2026-11-21``; today where not given.
     """
     return {
         "device": name,
-        "date": day or datetime.now(UTC).strftime("%Y-%m-%d"),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "driver": now.driver,
         "sm_count": _whole(properties.get("multiProcessorCount")),
         "l2_bytes": _whole(properties.get("l2CacheSize")),
