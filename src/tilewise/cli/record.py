@@ -6,27 +6,28 @@ this GPU is left alone, so that an interrupted run goes on where it stopped.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewise.build.playback import Failure, LessonFile, find_lesson, missing_needs, play, project_lessons
 from tilewise.errors import LessonError
 from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault, gpu_wanted
 from tilewise.measurements.archive import Archive, lesson_root
-from tilewise.measurements.counter_process import CountingChild, count_lesson, with_counters
+from tilewise.measurements.counter_process import count_lesson, launch_variants, with_counters
 from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.problems import RecordingStopped
 from tilewise.measurements.profiling import ProfileOver, observing
 from tilewise.measurements.record import write_record
 from tilewise.measurements.recorder import GpuSession, Recorder
 from tilewise.measurements.report import assemble
-from tilewise.measurements.round_process import RoundChild, RoundOver
+from tilewise.measurements.round_process import RoundOver, time_round
 
 if TYPE_CHECKING:
     from tilewise.course.model import Cell
@@ -166,18 +167,30 @@ def _add_counters(recorder: Recorder, seen: Sequence[Experiment], ncu: str) -> b
 
 def count_child(lesson: str, manifest: str, experiments: Sequence[str]) -> int:
     """The child of ``record --counters``: replay a lesson, its count cases observed."""
-    found = find_lesson(lesson, lesson_root(lesson))
-    with handled_by(CountingChild(experiments, Path(manifest))):
-        _print_failures(play(found, wanted=lambda text: False))
+    entries: list[dict[str, Any]] = []
+
+    def handle(one: Experiment) -> Measurement:
+        if one.name in experiments and one.count_case is not None:
+            entries.extend(launch_variants(one))
+        return assemble(one, None)
+
+    with handled_by(handle):
+        _print_failures(play(find_lesson(lesson, lesson_root(lesson)), wanted=lambda text: False))
+    Path(manifest).write_text(json.dumps(entries), encoding="utf-8")
     return 0
 
 
 def round_child(lesson: str, experiment: str, out: str, part: tuple[int, int]) -> int:
     """The child of ``record`` for a round: play a lesson up to one experiment, which is timed."""
     root = lesson_root(lesson)
-    found = find_lesson(lesson, root)
-    child = RoundChild(experiment, part, Path(out), say, Archive(root))
-    with handled_by(child), suppress(RoundOver):
+    found, archive = find_lesson(lesson, root), Archive(root)
+
+    def handle(one: Experiment) -> Measurement:
+        if one.name == experiment:
+            time_round(one, part, Path(out), say)
+        return assemble(one, archive.record(one.name))
+
+    with handled_by(handle), suppress(RoundOver):
         _print_failures(play(found, wanted=lambda text: False))
     return 0 if Path(out).is_file() else 1
 

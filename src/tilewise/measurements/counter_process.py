@@ -7,20 +7,17 @@ manifest in which order; the parent reads the tool's table beside it.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewise.gpu.counters import run_with_ncu
 from tilewise.measurements.record import Record, Row
-from tilewise.measurements.report import assemble
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
-    from tilewise.measurements.output import Measurement
 
 TIME_LIMIT_S = 900
 """How long the child may take for one lesson."""
@@ -28,28 +25,18 @@ TIME_LIMIT_S = 900
 Counted = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
-class CountingChild:
-    """The handler in the child: launches each variant at the count case inside the profiler's range."""
+def launch_variants(experiment: Experiment) -> Iterator[dict[str, Any]]:
+    """Launch each variant at the count case: unobserved, so that nothing is compiled later, and observed.
 
-    def __init__(self, wanted: Sequence[str], manifest: Path) -> None:
-        self._wanted = set(wanted)
-        self._manifest = manifest
-        self._entries: list[dict[str, Any]] = []
+    Yields:
+        What the manifest says of each.
+    """
+    import cupy
 
-    def __call__(self, experiment: Experiment) -> Measurement:
-        """Launch each variant once unobserved, so that nothing is compiled later, and once observed."""
-        if experiment.name in self._wanted and experiment.count_case is not None:
-            for label in experiment.variants:
-                self._launch(experiment, label)
-        self._manifest.write_text(json.dumps(self._entries), encoding="utf-8")
-        return assemble(experiment, None)
+    from tilewise.measurements.implementations import launcher, on_device
 
-    def _launch(self, experiment: Experiment, label: str) -> None:
-        import cupy
-
-        from tilewise.measurements.implementations import launcher, on_device
-
-        assert experiment.count_case is not None
+    assert experiment.count_case is not None
+    for label in experiment.variants:
         launches = experiment.launches(label, experiment.count_case)
         launcher(launches, on_device(launches))()
         call = launcher(launches, on_device(launches))
@@ -58,7 +45,7 @@ class CountingChild:
         call()
         cupy.cuda.get_current_stream().synchronize()
         cupy.cuda.runtime.profilerStop()
-        self._entries.append({"experiment": experiment.name, "variant": label, "launches": len(launches)})
+        yield {"experiment": experiment.name, "variant": label, "launches": len(launches)}
 
 
 def count_lesson(ncu: str, lesson: str, experiments: Sequence[str]) -> Counted:

@@ -15,20 +15,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from tilewise.errors import LessonError
 from tilewise.gpu.device import State
 from tilewise.gpu.timing import Plan
-from tilewise.measurements.archive import Archive
 from tilewise.measurements.problems import KEPT, GpuProblem, explain
 from tilewise.measurements.record import Row, write_whole
-from tilewise.measurements.report import assemble
 
 if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.experiment_timing import ExperimentTimes
-    from tilewise.measurements.output import Measurement
 
 ROUNDS = 3
 """How many rounds a record has where nobody says otherwise."""
@@ -44,50 +41,29 @@ class RoundOver(BaseException):
     """Ends the child once its experiment is timed; no cell of a lesson may swallow it."""
 
 
-class RoundChild:
-    """The handler in the child: times one experiment and ends the play.
+def time_round(
+    experiment: Experiment, part: tuple[int, int], out: Path, progress: Callable[[str], None]
+) -> NoReturn:
+    """Time an experiment in the child, write the rows or the problem, and end the play.
 
     Args:
-        wanted: the experiment's name.
+        experiment: what to time.
         part: which round of how many.
         out: the file that gets the result.
         progress: told, in a line, what is going on.
-        archive: where the records of experiments before it are.
     """
+    from tilewise.measurements.experiment_timing import time_experiment
 
-    def __init__(
-        self,
-        wanted: str,
-        part: tuple[int, int],
-        out: Path,
-        progress: Callable[[str], None],
-        archive: Archive,
-    ) -> None:
-        self._wanted, self._part, self._out = wanted, part, out
-        self._progress, self._archive = progress, archive
-
-    def __call__(self, experiment: Experiment) -> Measurement:
-        """Pass by what is not wanted; time what is, write the rows or the problem, and end."""
-        if experiment.name != self._wanted:
-            return assemble(experiment, self._archive.record(experiment.name))
-        try:
-            write_whole(self._timed(experiment), self._out)
-        except LessonError as error:
-            write_whole({"wrong": {"message": error.message, "repair": error.repair}}, self._out)
-        except Exception as error:
-            write_whole({"problem": vars(explain(error))}, self._out)
-        raise RoundOver
-
-    def _timed(self, experiment: Experiment) -> dict[str, Any]:
-        from tilewise.measurements.experiment_timing import time_experiment
-
-        plan = part_of_plan(*self._part, experiment.with_host)
-        times = time_experiment(experiment, plan, self._progress, strict=True, own=OWN_PROCESSES)
-        return {
-            "rows": [row.to_dict() for row in times.rows],
-            "notes": list(times.notes),
-            "state": asdict(times.state),
-        }
+    plan = part_of_plan(*part, experiment.with_host)
+    try:
+        times = time_experiment(experiment, plan, progress, strict=True, own=OWN_PROCESSES)
+        rows = [row.to_dict() for row in times.rows]
+        write_whole({"rows": rows, "notes": list(times.notes), "state": asdict(times.state)}, out)
+    except LessonError as error:
+        write_whole({"wrong": {"message": error.message, "repair": error.repair}}, out)
+    except Exception as error:
+        write_whole({"problem": vars(explain(error))}, out)
+    raise RoundOver
 
 
 def run_child(command: list[str]) -> str:
