@@ -10,7 +10,7 @@ import pytest
 from tilewise.__main__ import main
 from tilewise.build.playback import find_lesson
 from tilewise.gpu import counters
-from tilewise.measurements import archive
+from tilewise.measurements.archive import Archive
 from tilewise.measurements.definitions import uses_key
 
 
@@ -41,11 +41,11 @@ def test_text_records_hold_what_a_gpu_cell_printed(project):
     source = 'print("hello from", "the GPU")'
     cells = find_lesson("kernels/adding", project.root).cells
     before = [cell.source for cell in cells if cell.kind == "code" and cell.record != "raw"]
-    kept = archive.text_record("kernels/adding", "raw", source, project.root)
+    kept = Archive(project.root).text_record("kernels/adding", "raw", source)
     assert kept is not None
     assert (kept.text, kept.stale) == ("hello from the GPU", False)
     assert kept.uses == uses_key(source, before)
-    changed = archive.text_record("kernels/adding", "raw", 'print("bye")', project.root)
+    changed = Archive(project.root).text_record("kernels/adding", "raw", 'print("bye")')
     assert changed is not None
     assert changed.stale
 

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from tilewise.measurements import lookup
 from tilewise.measurements.origin import Recorded
 from tilewise.outputs import Table
 
-LESSONS = Path(__file__).parents[2] / "lessons"
 TIME = Recorded(1500.0, "provenance-x-adding", "p20 1,400 µs", "measured")
 
 
@@ -76,7 +74,7 @@ def test_a_chart_names_the_experiments_whose_records_it_draws():
 
 
 def test_what_lessons_look_up_of_a_record_knows_its_experiment_and_shows_no_provenance():
-    found = lookup("vec_add", LESSONS)
+    found = lookup("vec_add")
     assert found is not None
     time = found["blocks_of_256"]["n_20000"]["median"]
     assert time.experiment == "vec_add"

@@ -174,13 +174,8 @@ class Archive:
             yield read_record(path, self.shown(path))
 
     def record(self, experiment: str, device: str | None = None) -> Record | None:
-        """That record, read and checked; None where there is none.
-
-        Raises:
-            RecordError: the file cannot be believed.
-        """
-        path = self.find(experiment, device)
-        return read_record(path, self.shown(path)) if path else None
+        """The first of ``on_each``; None where there is none."""
+        return next(self.on_each(experiment, device), None)
 
     def records(self, device: str | None = None) -> Iterator[Record]:
         """Every experiment's record, by device and name.
@@ -270,13 +265,7 @@ def values_of(record: Record) -> dict[str, Any]:
     if len({case_slug(row.case) for row in timed}) == 1:
         for row in timed:
             of_variant = values[name_slug(row.variant)]
-            of_variant.update(
-                {
-                    name: entry
-                    for name, entry in of_variant[case_slug(row.case)].items()
-                    if name not in of_variant
-                }
-            )
+            values[name_slug(row.variant)] = of_variant[case_slug(row.case)] | of_variant
     return values
 
 
@@ -312,24 +301,17 @@ def rates_of(row: Row, record: Record) -> dict[str, float]:
     return rates
 
 
-def text_record(
-    lesson: str,
-    name: str,
-    cell_source: str | None = None,
-    root: Path | None = None,
-    before: Iterable[str] = (),
-    device: str | None = None,
-) -> TextRecord | None:
-    """``Archive.text_record`` for the project in the current folder or under ``root``."""
-    return Archive(root or lesson_root()).text_record(lesson, name, cell_source, device, before)
+def text_record(lesson: str, name: str, device: str | None = None) -> TextRecord | None:
+    """What a cell printed on a GPU, by the archive of the lesson that runs; as ``Archive.text_record``."""
+    return Archive(lesson_root()).text_record(lesson, name, device=device)
 
 
-def lookup(experiment: str, root: Path | None = None, device: str | None = None) -> dict[str, Any] | None:
-    """``Archive.lookup`` for the project in the current folder or under ``root``, for charts of lessons.
+def lookup(experiment: str, device: str | None = None) -> dict[str, Any] | None:
+    """``Archive.lookup`` by the archive of the lesson that runs, for its charts.
 
     Its numbers know their experiment. They show no provenance in a table: the list of it is on another page.
     """
-    values = Archive(root or lesson_root()).lookup(experiment, device)
+    values = Archive(lesson_root()).lookup(experiment, device)
     return None if values is None else _located(values, experiment)
 
 

@@ -76,6 +76,8 @@ class Experiment:
     """How many times as long as its bound a recorded variant may take without a reason."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """By variant, the heading of the lesson under which it says why the prediction missed."""
+    _tokens: dict[Place, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _codes: dict[Place, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def error(self, message: str, repair: str = "") -> LessonError:
         """A fault of this experiment, at the lesson's line."""
@@ -149,14 +151,6 @@ class Experiment:
     @cached_property
     def _functions(self) -> dict[str, str]:
         return {label: function_tokens(function) for label, function in self.library.items()}
-
-    @cached_property
-    def _tokens(self) -> dict[Place, str]:
-        return {}
-
-    @cached_property
-    def _codes(self) -> dict[Place, str]:
-        return {}
 
     def _facts(self, parameters: Parameters) -> dict[str, Any]:
         """What counts for all rows of a size."""
