@@ -80,7 +80,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     state = SimpleNamespace(GPU=gpu, BODY=None, library=library)
     monkeypatch.setitem(__import__("sys").modules, "shared_state", state)
     fake_gpu.install(monkeypatch, gpu)
-    monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: None)
     monkeypatch.setattr("tilewise.cli.record.find_ncu", lambda: None)
     monkeypatch.setattr("tilewise.measurements.round_process.run_child", in_this_process)
     lesson = tmp_path / "lessons" / "kernels" / "adding.py"

@@ -9,12 +9,14 @@ import pytest
 from test_record import PROVENANCE, record
 
 from tilewise.errors import LessonError
+from tilewise.kernel.kernel import Kernel
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.experiment import Experiment, handled_by
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.record import Row, write_record
 from tilewise.measurements.report import report
 from tilewise.outputs import CollectingSink, installed, sink
+from tilewise.simulator import ToolchainError
 
 CELL = '''
 from tilewise import Kernel, case, ceil_div, measure, normal, output
@@ -174,7 +176,10 @@ def test_variants_of_several_launches_are_counted_together(run):
 
 
 def test_where_the_simulator_is_missing_the_table_goes_on_and_says_so(run, monkeypatch):
-    monkeypatch.setattr("tilewise.measurements.counting.simulator_fault", lambda: "There is no clang.")
+    def nothing(*_: object, **__: object) -> None:
+        raise ToolchainError("There is no clang.")
+
+    monkeypatch.setattr(Kernel, "simulate", nothing)
     made = run()
     assert made.rows[0]["simulated"] is None
     assert "No simulation in this build: There is no clang." in made.notes

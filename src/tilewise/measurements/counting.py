@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewise.errors import LessonError
 from tilewise.measurements.archive import wanted_machine
 
 if TYPE_CHECKING:
@@ -43,18 +42,10 @@ def total(counts: Mapping[str, float] | None, name: str) -> float | None:
     return sum(counts[part] for part in COUNTS[name].parts)
 
 
-_KNOWN: dict[tuple[str, ...], Simulated] = {}
+Counts = dict[str, Mapping[str, float]]
+"""Single counts of each variant, summed over its launches."""
+_KNOWN: dict[tuple[str, ...], Counts] = {}
 """What was simulated in this process, by tokens: a lesson's second machine has the same counts."""
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """What the simulator gave."""
-
-    by_variant: Mapping[str, Mapping[str, float]]
-    """Single counts of each variant, summed over its launches; empty where it could not run."""
-    missing: str | None = None
-    """Why it could not run, one sentence."""
 
 
 def counts_of(run: Any) -> dict[str, float]:
@@ -73,28 +64,28 @@ def counts_of(run: Any) -> dict[str, float]:
     }
 
 
-def simulate(experiment: Experiment) -> Simulated:
+def simulate(experiment: Experiment) -> tuple[Counts, str]:
     """Run every variant at the count case on the simulator, check its answer and count.
+
+    Returns:
+        The counts, and in a sentence why there are none where the simulator does not run here.
 
     Raises:
         LessonError: a variant's answer is wrong.
         HazardError: a variant has a hazard.
     """
     if experiment.count_case is None:
-        return Simulated({})
-    if (missing := simulator_fault()) is not None:
-        return Simulated({}, missing)
+        return {}, ""
     from tilewise.simulator import ToolchainError
+    from tilewise.simulator.engine.machine import MachineError
 
     key = _key(experiment, experiment.count_case)
-    if key in _KNOWN and wanted_machine():
-        return _KNOWN[key]
-    try:
-        _KNOWN[key] = Simulated(_counted(experiment, experiment.count_case))
-        return _KNOWN[key]
-    except ToolchainError as error:
-        # The probe may lie in a cache that lacks these kernels.
-        return Simulated({}, f"The simulator does not run here: {error}".rstrip(".") + ".")
+    if key not in _KNOWN or not wanted_machine():
+        try:
+            _KNOWN[key] = _counted(experiment, experiment.count_case)
+        except (ToolchainError, MachineError) as error:
+            return {}, f"No simulation in this build: {error}".rstrip(".") + "."
+    return _KNOWN[key], ""
 
 
 def _key(experiment: Experiment, parameters: Mapping[str, Any]) -> tuple[str, ...]:
@@ -106,7 +97,7 @@ def _key(experiment: Experiment, parameters: Mapping[str, Any]) -> tuple[str, ..
     return (experiment.name, f"{right} {experiment.tolerance}", *experiment.variants, *tokens)
 
 
-def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> Counts:
     """The counts of each variant, its answer checked."""
     from tilewise.measurements.answers import (
         check_answer,
@@ -119,7 +110,7 @@ def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> dict[str,
 
     first = experiment.launches(next(iter(experiment.variants)), parameters)
     expected = expected_answer(experiment, first, make_inputs(first))
-    by_variant: dict[str, Mapping[str, float]] = {}
+    by_variant: Counts = {}
     for label in experiment.variants:
         launches = experiment.launches(label, parameters)
         arrays = make_inputs(launches)
@@ -141,18 +132,3 @@ def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> dict[str,
         check_answer(experiment, label, got, {name: expected[name] for name in names}, "on the simulator")
         by_variant[label] = summed
     return by_variant
-
-
-def simulator_fault() -> str | None:
-    """Why the simulator cannot run here, one sentence; None where it can."""
-    try:
-        from tilewise.simulator import compile_kernel
-
-        compile_kernel('extern "C" __global__ void probe(float* out) { out[threadIdx.x] = 1.0f; }')
-    except LessonError as error:
-        return error.message
-    except ImportError as error:
-        return f"The simulator does not import: {error}."
-    except (OSError, RuntimeError) as error:
-        return f"The simulator does not run here: {error}".rstrip(".") + "."
-    return None

@@ -45,7 +45,7 @@ def report(experiment: Experiment) -> Measurement:
     Raises:
         LessonError: a wrong answer, an unreadable record, or a stale one where that is an error.
     """
-    simulated = simulate(experiment)
+    simulated, missing = simulate(experiment)
     archive = Archive(experiment.root)
     local = device_name() if gpu_here() else ""
     shown = choose(experiment, archive, local or None)
@@ -58,12 +58,12 @@ def report(experiment: Experiment) -> Measurement:
     pending = read_pending(archive).get(experiment.name) if shown.stale else None
     if shown.stale and pending is None and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(shown.stale.why, shown.stale.repair)
-    if simulated.missing:
-        notes.append(f"No simulation in this build: {simulated.missing}")
+    if missing:
+        notes.append(missing)
     made = assemble(
         experiment,
         record,
-        simulated=simulated.by_variant,
+        simulated=simulated,
         stale=shown.stale,
         timed=timed,
         notes=notes,
