@@ -1,11 +1,13 @@
 """Tensor maps on the host: what is refused, what reaches driver and simulator, and cases with maps."""
 
 import ctypes
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.gpu.conftest import ARRAYS
 from tilewise.cuda import tensor_map
 from tilewise.cuda.cases import case, normal, output
 from tilewise.cuda.kernel_source import KernelError
@@ -127,63 +129,22 @@ def test_maps_go_where_maps_are_declared_only():
         small.simulate(make(x, (8, 16)), grid=1, block=32)
 
 
-class Memory:
-    """A GPU's array, as far as the backend looks."""
-
-    def __init__(self, host: Any) -> None:
-        self.host = np.array(host)
-        self.data = type("Pointer", (), {"ptr": 0x1000 * (1 + self.host.size)})()
-
-    def get(self, out: Any) -> None:
-        out[...] = self.host + 1
-
-
-def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(monkeypatch):
-    driver, launched = Driver(), []
+def test_the_gpu_gets_one_copy_of_an_array_however_it_is_passed(cupy, monkeypatch):
+    driver, attributes = Driver(), []
     monkeypatch.setattr(tensor_map, "_driver", lambda: driver)
-    fault = type("Fault", (Exception,), {})
-    made: list[Any] = []
-
-    def asarray(host: Any) -> Any:
-        made.append(Memory(host))
-        return made[-1]
-
-    errors = type(
-        "Errors", (), {"CompileException": fault, "CUDARuntimeError": fault, "CUDADriverError": fault}
-    )
-    attributes: list[Any] = []
-    cuda = type(
-        "Cuda",
-        (),
-        {
-            "compiler": errors,
-            "runtime": type("R", (errors,), {"getDevice": staticmethod(lambda: 0)}),
-            "driver": type(
-                "D", (errors,), {"funcSetAttribute": staticmethod(lambda *given: attributes.append(given))}
-            ),
-        },
-    )
-    fake = type("Cupy", (), {"asarray": staticmethod(asarray), "cuda": cuda})
-    monkeypatch.setattr(cupy_backend.importlib, "import_module", lambda _: fake)
-
-    class Function:
-        kernel = type("Handle", (), {"ptr": 42})()
-
-        def __call__(self, *given: Any, **more: Any) -> None:
-            launched.append((given, more))
-
+    given = sys.modules["cupy"].cuda.driver
+    monkeypatch.setattr(given, "funcSetAttribute", lambda *one: attributes.append(one[1:]), raising=False)
+    monkeypatch.setattr(cupy, "body", lambda *maps: [one.memory.fill(1) for one in list(ARRAYS.values())])
     x, y = np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32)
-    maps = [make(x, (8, 16)), make(y, (8, 16))]
+    maps = [make(x, (8, 16)), make(y, (8, 16)), make(x, (8, 16))]
     cupy_backend.launch(
-        Function(), TWICE.parameters, maps, kernel="twice", origin=TWICE.origin, grid=(16, 1, 1),
-        block=(32, 1, 1), shared_bytes=0, cluster=(16, 1, 1),
+        cupy.function("twice"), [*TWICE.parameters, TWICE.parameters[0]], maps, kernel="twice",
+        origin=TWICE.origin, grid=(16, 1, 1), block=(32, 1, 1), shared_bytes=0, cluster=(16, 1, 1),
     )  # fmt: skip
-    ((_, _, passed),) = (given for given, _ in launched)
-    assert [one.dtype.itemsize for one in passed] == [128, 128]
-    assert driver.seen[3] == made[1].data.ptr
-    assert len(made) == 2
+    assert cupy.copied_in == 2
+    assert [kind.startswith("ndarray") for kind in cupy.launches[0]["args"]] == [True] * 3
     assert x.view(np.uint8).min() == y.view(np.uint8).min() == 1
-    assert attributes == [(42, 14, 1)]
+    assert attributes == [(14, 1)]
 
 
 def test_agree_compares_the_outputs_that_maps_name():

@@ -6,7 +6,7 @@ from typing import Any
 from test_record import PROVENANCE
 
 from tilewise.measurements.output import Measurement
-from tilewise.outputs import Context, decode, encode
+from tilewise.outputs import Context
 
 
 def row(variant: str, role: str = "variant", **changes: Any) -> dict[str, Any]:
@@ -124,15 +124,6 @@ def test_a_page_shows_table_notes_and_where_the_figures_come_from():
     assert "<dt>driver</dt><dd>580.1</dd>" in html
     assert 'data-mark="stale"' not in html
     assert 'data-mark="stale"' in replace(MADE, stale="The record is stale.").markdown(context)
-
-
-def test_it_survives_the_way_through_json():
-    import json
-
-    again = decode(json.loads(json.dumps(encode(MADE))))
-    assert isinstance(again, Measurement)
-    assert again.table() == MADE.table()
-    assert again.text() == MADE.text()
 
 
 def test_a_terminal_shows_the_spread_too():

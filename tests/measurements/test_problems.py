@@ -10,10 +10,6 @@ from tilewise.measurements.problems import clock_problem, explain
     ("said", "message", "stop"),
     [
         ("cudaErrorDevicesUnavailable: all CUDA-capable devices are busy", "the GPU failed", True),
-        ("cudaErrorNoDevice: no CUDA-capable device is detected", "the GPU failed", True),
-        ("CUDA_ERROR_UNKNOWN: unknown error", "the GPU failed", True),
-        ("cudaErrorECCUncorrectable: uncorrectable ECC error", "the GPU failed", True),
-        ("cudaErrorIllegalAddress: an illegal memory access", "the GPU failed", True),
         ("CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure", "the GPU failed", True),
         ("cudaErrorMemoryAllocation: out of memory", "the memory did not suffice", False),
         ("Out of memory allocating 8,589,934,592 bytes", "the memory did not suffice", False),

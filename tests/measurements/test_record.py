@@ -116,19 +116,11 @@ def test_what_is_no_object_is_refused_with_the_files_name(path, text):
         assert "tilewise record LESSON --force" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "seal", "fault"),
-    [
-        (lambda body: body.update(schema=1), True, "is not of form 2"),
-        (lambda body: body.update(text="other"), False, "was edited by hand"),
-        (lambda body: body.update(extra=1), True, "is malformed"),
-    ],
-)
-def test_a_text_record_of_another_form_is_refused(tmp_path, change, seal, fault):
+def test_a_text_record_with_a_member_of_another_form_is_refused(tmp_path):
     path = tmp_path / "raw.txt.json"
     write_record(TextRecord("kernels/first_kernel", "raw", "a" * 64, PROVENANCE, "hello"), path)
-    edit(path, change, seal)
-    with pytest.raises(RecordError, match=rf"^there\.json: the text record .*{fault}"):
+    edit(path, lambda body: body.update(extra=1))
+    with pytest.raises(RecordError, match=r"^there\.json: the text record is malformed"):
         records.read_text_record(path, "there.json")
 
 
