@@ -7,8 +7,8 @@ that is empty for all rows is left out. Counts have a size of their own and stan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar
 
@@ -26,6 +26,8 @@ from tilewise.outputs import Cell, Column, Context, Output, Table
 
 _SCATTER = re.compile(r"p20 and p80 lie (\d+)\s?% of the median apart\.")
 """How records say that times scatter, in the words of a statistician."""
+_Values = tuple[Column, Sequence[Any]]
+"""A column and its cells."""
 _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 WITHIN = 2.0
 """How many times as long as predicted a variant may take before the lesson has to say why."""
@@ -84,27 +86,28 @@ class Measurement(Output):
         Args:
             spreads: with columns for the spread of the times, which a page has at hand in the cells' titles.
         """
-        builder = _Columns(self)
-        builder.labels()
-        builder.times("bound", lambda row: row.get("bound"), _bound_title, lambda row: "predicted")
+        rows, same = self.rows, self.same()
         origin = provenance_id(self.name, self.provenance["device"]) if self.provenance else None
-        builder.measured("recorded", self._mark, origin)
-        if spreads:
-            builder.spread("recorded")
-        builder.plain(
-            Column("bound / recorded", "%", "right"),
-            lambda row: _rounded(100 * row["share"], 3) if row.get("share") else None,
-        )
-        rate = "gb_per_s" if any(row.get("limited_by") == "memory" for row in self.rows) else "tflop_per_s"
-        builder.plain(
-            Column("rate", {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}[rate], "right"),
-            lambda row: _rounded(row.get(rate), 4),
-        )
-        builder.measured("here", lambda row: "measured")
-        if spreads:
-            builder.spread("here")
-        same = self.same()
-        return Table(builder.columns, builder.rows(), f"All rows: {case_text(same)}." if same else None)
+        labels = [
+            Cell(one["variant"], "library") if one["role"] == "library" else one["variant"] for one in rows
+        ]
+        columns: list[_Values] = [(Column("variant", "", "left"), labels)]
+        for name in dict.fromkeys(name for row in rows for name in row["parameters"]):
+            if name not in same:
+                columns.append((Column(name, "", "right"), [row["parameters"].get(name) for row in rows]))
+        limits = [f"set by {row['limited_by']}" if row.get("limited_by") else None for row in rows]
+        bounds = [row.get("bound") for row in rows]
+        columns.append(_times("bound", bounds, limits, ["predicted"] * len(rows)))
+        marks = ["stale" if self.stale and row.get("stale", True) else "measured" for row in rows]
+        columns += _measured("recorded", rows, marks, spreads, origin)
+        shares = [_rounded(100 * row["share"], 3) if row.get("share") else None for row in rows]
+        columns.append((Column("bound / recorded", "%", "right"), shares))
+        rate, unit = "tflop_per_s", "TFLOP/s"
+        if any(row.get("limited_by") == "memory" for row in rows):
+            rate, unit = "gb_per_s", "GB/s"
+        columns.append((Column("rate", unit, "right"), [_rounded(row.get(rate), 4) for row in rows]))
+        columns += _measured("here", rows, ["measured"] * len(rows), spreads)
+        return _table(columns, f"All rows: {case_text(same)}." if same else None)
 
     def same(self) -> dict[str, Any]:
         """The parameters that all of several rows have with the same value: the caption says them once."""
@@ -115,21 +118,30 @@ class Measurement(Output):
             name: value for name, value in cases[0].items() if all(case.get(name) == value for case in cases)
         }
 
-    def _mark(self, row: Mapping[str, Any]) -> str:
-        return "stale" if self.stale and row.get("stale", True) else "measured"
-
     def counted(self) -> Table | None:
         """What was simulated and counted of each variant, at the count case; None where nothing was."""
-        lead = {row["variant"]: row for row in reversed(self.rows)}
-        builder = _Columns(replace(self, rows=tuple(reversed(lead.values()))))
-        builder.plain(Column("variant", "", "left"), lambda row: row["variant"])
-        for name in self.counts:
-            builder.counted(name)
-        rows = [row for row in builder.rows() if any(entry is not None for entry in row[1:])]
+        first: dict[str, Mapping[str, Any]] = {}
+        for row in self.rows:
+            first.setdefault(row["variant"], row)
+        counts = [
+            (Column(f"{COUNTS[name].title} {source}", "", "right"), source, name, mark)
+            for name in self.counts
+            for source, mark in (("simulated", "predicted"), ("counted", "measured"))
+        ]
+        rows = [
+            row
+            for row in first.values()
+            if any(total(row.get(source), name) is not None for _, source, name, _ in counts)
+        ]
         if not rows:
             return None
+        columns: list[_Values] = [(Column("variant", "", "left"), [row["variant"] for row in rows])]
+        for column, source, name, mark in counts:
+            values = [total(row.get(source), name) for row in rows]
+            cells = [None if value is None else Cell(int(value), None, None, mark) for value in values]
+            columns.append((column, cells))
         at = f" at {case_text(self.count_case)}" if self.count_case else ""
-        return Table(builder.columns, rows, f"Counted{at}, over all threads.")
+        return _table(columns, f"Counted{at}, over all threads.")
 
     def text(self) -> str:
         """The table and the sentences below it."""
@@ -143,7 +155,8 @@ class Measurement(Output):
         table = self.table().html() + (f"\n{counted.html()}" if counted else "")
         name = context.unique(self.name)
         panel = [asked_html(self.asked, name)] if self.asked and not self.stale else []
-        parts = [f'<div class="tw-measurement" id="{escape(name)}"{self._origin()}>', *panel]
+        machine = f' data-machine="{self.machine}"' if self.provenance else ""
+        parts = [f'<div class="tw-measurement" id="{escape(name)}"{machine}>', *panel]
         row = []
         if self.fold:
             row.append(_entry("tw-rows", self.fold, f"\n{table}\n"))
@@ -168,10 +181,6 @@ class Measurement(Output):
         notes = [_SCATTER.sub(_in_words, note) for note in self.notes]
         legend = [self._legend(context)] if context.unique("columns") == "columns" else []  # once a page
         return [*legend, *map(note_html, notes), *self._reasons()]
-
-    def _origin(self) -> str:
-        """An attribute that names the folder of the device that it was recorded on."""
-        return f' data-machine="{device_slug(self.provenance["device"])}"' if self.provenance else ""
 
     def _legend(self, context: Context) -> str:
         """What the columns mean, as HTML."""
@@ -257,88 +266,43 @@ def _spread(times: Mapping[str, Any]) -> str:
     return spread_text(times["p20"], times["median"], times["p80"], times.get("rounds", ()), further)
 
 
-def _bound_title(row: Mapping[str, Any]) -> str | None:
-    return f"set by {row['limited_by']}" if row.get("limited_by") else None
+def _table(columns: Sequence[_Values], caption: str | None) -> Table:
+    """A table without its empty columns."""
+    shown = [(column, values) for column, values in columns if any(value is not None for value in values)]
+    rows = zip(*(values for _, values in shown), strict=True)
+    return Table([column for column, _ in shown], [list(row) for row in rows], caption)
 
 
-class _Columns:
-    """Builds a table column by column and leaves out the empty ones."""
+def _measured(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    marks: Sequence[str],
+    spreads: bool,
+    origin: str | None = None,
+) -> Iterator[_Values]:
+    """The medians of ``recorded`` or ``here`` and, with ``spreads``, how far their times lie apart, in %."""
+    every = [row.get(name) for row in rows]
+    titles = [_spread(times) if times else None for times in every]
+    yield _times(name, [times["median"] if times else None for times in every], titles, marks, origin)
+    if spreads:
+        label = "spread" if name == "recorded" else "spread here"
+        distances = [_rounded(100 * _distance(times), 2) if times else None for times in every]
+        yield Column(label, "%", "right"), distances
 
-    def __init__(self, made: Measurement) -> None:
-        self._made = made
-        self.columns: list[Column] = []
-        self._cells: list[list[Any]] = [[] for _ in made.rows]
 
-    def rows(self) -> list[list[Any]]:
-        return self._cells
-
-    def plain(self, column: Column, value: Any) -> None:
-        values = [value(row) for row in self._made.rows]
-        if any(entry is not None for entry in values):
-            self.columns.append(column)
-            for cells, entry in zip(self._cells, values, strict=True):
-                cells.append(entry)
-
-    def labels(self) -> None:
-        self.plain(
-            Column("variant", "", "left"),
-            lambda row: Cell(row["variant"], "library") if row["role"] == "library" else row["variant"],
-        )
-        names = dict.fromkeys(name for row in self._made.rows for name in row["parameters"])
-        for name in self._made.same():
-            del names[name]
-        for name in names:
-            self.plain(Column(name, "", "right"), lambda row, name=name: row["parameters"].get(name))
-
-    def spread(self, name: str) -> None:
-        """How far times lie apart as a share of the median: p20 to p80, or where another run should lie."""
-        self.plain(
-            Column("spread" if name == "recorded" else "spread here", "%", "right"),
-            lambda row: _rounded(100 * _distance(row[name]), 2) if row.get(name) else None,
-        )
-
-    def measured(
-        self, name: str, mark: Callable[[Mapping[str, Any]], str], origin: str | None = None
-    ) -> None:
-        """The medians of ``recorded`` or ``here``."""
-        self.times(
-            name,
-            lambda row: row[name]["median"] if row.get(name) else None,
-            lambda row: _spread(row[name]),
-            mark,
-            origin,
-        )
-
-    def times(
-        self,
-        what: str,
-        value: Callable[[Mapping[str, Any]], float | None],
-        title: Callable[[Mapping[str, Any]], str | None],
-        mark: Callable[[Mapping[str, Any]], str],
-        origin: str | None = None,
-    ) -> None:
-        values = sorted(entry for row in self._made.rows if (entry := value(row)) is not None)
-        if not values:
-            return
-        middle = values[len(values) // 2]
-        unit, scale = max(
-            ((unit, scale) for unit, scale in _UNITS if middle >= scale),
-            key=lambda pair: pair[1],
-            default=_UNITS[0],
-        )
-
-        def cell(row: Mapping[str, Any]) -> Cell | None:
-            entry = value(row)
-            if entry is None:
-                return None
-            return Cell(_rounded(entry / scale, 4) or 0.0, title(row), None, mark(row), origin)
-
-        self.plain(Column(what, unit, "right"), cell)
-
-    def counted(self, name: str) -> None:
-        for source, mark in (("simulated", "predicted"), ("counted", "measured")):
-            values = [total(row.get(source), name) for row in self._made.rows]
-            if any(entry is not None for entry in values):
-                self.columns.append(Column(f"{COUNTS[name].title} {source}", "", "right"))
-                for cells, entry in zip(self._cells, values, strict=True):
-                    cells.append(None if entry is None else Cell(int(entry), None, None, mark))
+def _times(
+    label: str,
+    values: Sequence[float | None],
+    titles: Sequence[str | None],
+    marks: Sequence[str],
+    origin: str | None = None,
+) -> _Values:
+    """Times in the unit that fits their median."""
+    known = sorted(value for value in values if value is not None)
+    middle = known[len(known) // 2] if known else 0.0
+    unit, scale = next((pair for pair in reversed(_UNITS) if middle >= pair[1]), _UNITS[0])
+    cells = [
+        None if value is None else Cell(_rounded(value / scale, 4) or 0.0, title, None, mark, origin)
+        for value, title, mark in zip(values, titles, marks, strict=True)
+    ]
+    return Column(label, unit, "right"), cells
