@@ -11,7 +11,6 @@ from tilewise.models import (
     device,
     intensity_flop_per_byte,
     occupancy,
-    sectors,
     sectors_of_stride,
     stated,
     waves,
@@ -137,7 +136,7 @@ def test_a_warps_sectors_by_stride():
     assert [sectors_of_stride(stride) for stride in (1, 2, 4, 8, 16, 32)] == [4, 8, 16, 32, 32, 32]
     assert sectors_of_stride(1, offset=4) == 5, "a start inside a sector costs one more"
     assert sectors_of_stride(0) == 1, "all lanes read one element"
-    assert sectors([30], bytes_each=4) == 2, "an element across two sectors"
+    assert sectors_of_stride(1, lanes=1, offset=30) == 2, "an element across two sectors"
 
 
 def test_bytes_in_flight_follow_littles_law():

@@ -1,7 +1,7 @@
 """Ceilings: what this GPU reaches at best, found by probes that do nothing else.
 
 In: nothing but the GPU. Out: ``models.Ceilings`` with the probes behind them. Tensor cores are probed by
-``mma.sync``, which every device since Turing has, and on Hopper by ``wgmma`` as well, which alone reaches
+``mma.sync``, as every device since Ampere has it, and on Hopper by ``wgmma`` as well, which alone reaches
 their full rate there. No peak is in them: those are the data sheet's, in ``models.devices``.
 """
 
@@ -69,17 +69,10 @@ extern "C" __global__ void matrix_chains(float* out, int steps) {
     for (int i = 0; i < steps; ++i) {
         #pragma unroll
         for (int c = 0; c < 8; ++c) {
-#if __CUDA_ARCH__ >= 800
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." KIND "." KIND ".f32 "
                          "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                          : "+f"(d[c][0]), "+f"(d[c][1]), "+f"(d[c][2]), "+f"(d[c][3])
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
-                         "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                         : "+f"(d[c][0]), "+f"(d[c][1]), "+f"(d[c][2]), "+f"(d[c][3])
-                         : "r"(a[0]), "r"(a[1]), "r"(b[0]));
-#endif
         }
     }
     float sum = 0.f;
@@ -96,8 +89,8 @@ MATRIX_DEFINES = {
 """By element type: operands are pairs of values from 0.5 to 1 of either sign, since zeros are faster."""
 MATRIX_STEPS = 2048
 """Products in a chain."""
-WGMMA_GENERATION = 9
-"""The major compute capability that has ``wgmma``."""
+MATRIX_GENERATION, WGMMA_GENERATION = 8, 9
+"""Major compute capabilities: the first with this ``mma.sync``, and the one with ``wgmma``."""
 
 
 def measure_ceilings() -> tuple[Ceilings, float]:
@@ -117,6 +110,7 @@ def measure_ceilings() -> tuple[Ceilings, float]:
     sums = cupy.empty(grid[0] * 256, dtype=np.float32)
     chains = (sums, np.float32(0.001), np.int32(_STEPS))
     generation = int(properties().get("major") or 0)
+    kinds = MATRIX_DEFINES if generation >= MATRIX_GENERATION else ()
     probes = [
         Contender("copy", lambda: kernels["copy_words"](wide, (256,), (one, two))),
         Contender("memcpy", lambda: two.data.copy_from_device_async(one.data, PROBE_BYTES)),
@@ -125,7 +119,7 @@ def measure_ceilings() -> tuple[Ceilings, float]:
         Contender("fp32", lambda: kernels["fma_chains"](grid, (256,), chains)),
         Contender("launch", lambda: kernels["nothing"]((1,), (32,), ())),
         Contender("events", lambda: None),
-        *(_matrix_probe(kind, grid[0] // 4, sums) for kind in matrix_kinds(generation)),
+        *(_matrix_probe(kind, grid[0] // 4, sums) for kind in kinds),
         *([_wgmma_probe(sms * WAVES, sums)] if generation == WGMMA_GENERATION else []),
     ]
     for probe in probes:
@@ -133,21 +127,16 @@ def measure_ceilings() -> tuple[Ceilings, float]:
     timings = {timing.label: timing for timing in time_contenders(probes, Plan(repetitions=40))}
     flop = {
         "fp32": 2.0 * grid[0] * 256 * _CHAINS * _STEPS,
-        **dict.fromkeys(("fp16_matrix", "bf16_matrix"), matrix_flop(grid[0] // 4, generation)),
+        **dict.fromkeys(("fp16_matrix", "bf16_matrix"), matrix_flop(grid[0] // 4)),
         "wgmma_bf16": wgmma_flop(sms * WAVES),
     }
     made = ceilings_from(timings, flop)
     return made, timings["events"].median
 
 
-def matrix_kinds(generation: int) -> tuple[str, ...]:
-    """The element types whose matrix units a device of this major compute capability has for ``mma.sync``."""
-    return ("fp16", "bf16") if generation >= 8 else ("fp16",) if generation == 7 else ()
-
-
-def matrix_flop(blocks: int, generation: int) -> float:
-    """Operations of one matrix probe: 8 warps a block, 8 chains a warp, 16 x 8 x 16 (Turing: 16 x 8 x 8)."""
-    return blocks * 8.0 * 8 * MATRIX_STEPS * 2 * 16 * 8 * (16 if generation >= 8 else 8)
+def matrix_flop(blocks: int) -> float:
+    """Operations of one matrix probe: 8 warps per block, 8 chains per warp, products of 16 x 8 x 16."""
+    return blocks * 8.0 * 8 * MATRIX_STEPS * 2 * 16 * 8 * 16
 
 
 def _matrix_probe(kind: str, blocks: int, sums: Any) -> Contender:

@@ -55,8 +55,7 @@ def fastest(a: Any, b: Any, out: Any) -> Callable[[], None]:
 
     Raises:
         ImportError: there is no cuBLASLt.
-        ValueError: the matrices do not fit together.
-        RuntimeError: cuBLASLt refuses.
+        ValueError, RuntimeError: as ``algorithms``.
     """
     calls = algorithms(a, b, out)
     timings = time_contenders([Contender(str(at), call) for at, call in enumerate(calls)], TRIAL)
@@ -65,11 +64,6 @@ def fastest(a: Any, b: Any, out: Any) -> Callable[[], None]:
 
 def algorithms(a: Any, b: Any, out: Any) -> list[Callable[[], None]]:
     """A B by each algorithm that the heuristics name, their first choice first.
-
-    Args:
-        a: as in ``fastest``.
-        b: as in ``fastest``.
-        out: as in ``fastest``.
 
     Raises:
         ImportError: there is no cuBLASLt.

@@ -3,12 +3,9 @@
 In: a GPU's PCI bus id, and when each timed launch ran. Out: the readings that fell inside those launches.
 NVML is loaded when it is asked for, never on import; where there is none, nothing is sampled.
 
-What a reading says is limited by its sensor. The power is an average over a stretch that the GPU chooses,
-and on some devices leaves most of the time out (Yang, Adamek and Armour, "Accurate and Convenient Energy
-Measurements for GPUs", SC 2024). Contenders take turns. Where their launches are shorter than that
-stretch, the power is that of all of them, and of the reads and spins between them. Readings closer
-together than the sensor's own steps repeat its value, so their number is no number of independent
-measurements.
+The power is an average over a stretch that the GPU chooses, and on some devices leaves most of the time out
+(Yang, Adamek and Armour, "Accurate and Convenient Energy Measurements for GPUs", SC 2024). Where launches are
+shorter, it is also that of what runs between them, and readings repeat the sensor's value.
 """
 
 from __future__ import annotations

@@ -18,14 +18,14 @@ from tilewise.gpu.device import State
 from tilewise.models.devices import device
 from tilewise.models.roofline import Ceilings
 
-_PACKAGES = {"cupy": "cupy", "numpy": "numpy", "torch": "torch", "triton": "triton", "numba": "numba"}
+_PACKAGES = ("cupy", "numpy", "torch", "triton", "numba")
 
 
 def versions() -> dict[str, str]:
     """Versions of CUDA's parts and of those packages and libraries that have been loaded."""
     found = {"python": ".".join(str(part) for part in sys.version_info[:3])}
-    for name, module in _PACKAGES.items():
-        if module in sys.modules and (version := getattr(sys.modules[module], "__version__", None)):
+    for name in _PACKAGES:
+        if version := getattr(sys.modules.get(name), "__version__", None):
             found[name] = str(version)
     if "cupy" in sys.modules:
         found.update(_cuda_versions(sys.modules["cupy"]))

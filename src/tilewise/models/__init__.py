@@ -13,7 +13,7 @@ from tilewise.models.roofline import (
     intensity_flop_per_byte,
     stated,
 )
-from tilewise.models.traffic import bytes_in_flight, sectors, sectors_of_stride
+from tilewise.models.traffic import bytes_in_flight, sectors_of_stride
 from tilewise.models.waves import Waves, waves
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "device",
     "intensity_flop_per_byte",
     "occupancy",
-    "sectors",
     "sectors_of_stride",
     "stated",
     "waves",
