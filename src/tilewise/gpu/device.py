@@ -20,15 +20,11 @@ class State:
     """Clocks, power and heat at one moment; None for what could not be read."""
 
     sm_clock_mhz: float | None = None
-    """The SM clock now."""
     memory_clock_mhz: float | None = None
-    """The memory clock now."""
     power_limit_w: float | None = None
     """The power limit that is set."""
     temperature_c: float | None = None
-    """The GPU's temperature."""
     driver: str | None = None
-    """The driver's version."""
     throttled_by: tuple[str, ...] = ()
     """What holds the clock down, in words; empty where nothing does or it cannot be read."""
 

@@ -49,7 +49,6 @@ class Contender:
     """Something to time."""
 
     label: str
-    """Its name in messages."""
     call: Callable[[], Any]
     """Enqueues the work on the current stream; does not wait for it."""
     restore: Callable[[], Any] | None = None
@@ -74,18 +73,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Timing:
-    """The times of one contender."""
+    """The times of one contender; percentiles are in microseconds."""
 
     label: str
-    """Its name."""
     samples_us: tuple[float, ...]
     """Every repetition in microseconds, in the order taken."""
     p20: float
-    """The 20th percentile in microseconds."""
     median: float
-    """The median in microseconds."""
     p80: float
-    """The 80th percentile in microseconds."""
     sm_clock_mhz: tuple[float, ...] = ()
     """SM clocks in MHz, read inside its launches; empty where none was."""
     power_w: tuple[float, ...] = ()

@@ -100,7 +100,6 @@ class Archive:
     """The records of one project."""
 
     root: Path
-    """The lessons' folder."""
 
     @property
     def folder(self) -> Path:

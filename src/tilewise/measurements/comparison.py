@@ -61,9 +61,7 @@ class Outcome:
     """An experiment on both devices: its rows that were predicted and recorded."""
 
     experiment: str
-    """Its name."""
     rows: tuple[Compared, ...]
-    """At least one."""
 
     @property
     def error(self) -> float:

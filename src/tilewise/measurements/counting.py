@@ -21,7 +21,6 @@ class Count:
     """A count that a table can show."""
 
     title: str
-    """The column's name."""
     parts: tuple[str, ...]
     """Which of the single counts it sums."""
 

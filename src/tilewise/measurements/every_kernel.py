@@ -41,7 +41,6 @@ class Point:
     intensity: float
     """FLOP per byte."""
     tflop_per_s: float
-    """The rate recorded."""
     share: float
     """The rate as a share of the roof above its intensity."""
 

@@ -33,49 +33,30 @@ Place = tuple[str, tuple[tuple[str, Any], ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What a lesson wants measured."""
+    """What a lesson wants measured: the arguments of ``measure``, and where the call is."""
 
     name: str
-    """Its name, unique in the course; also its record's file name."""
     variants: Mapping[str, Callable[..., Any]]
-    """By label, the naive one first: a function of the parameters that returns a launch or a list of them."""
     cases: tuple[Parameters, ...]
-    """The sizes that are timed."""
     count_case: Parameters | None = None
-    """The size that is simulated and counted; None: nothing is."""
     bytes: Callable[..., float] | None = None
-    """Bytes that have to move, from the parameters."""
     flop: Callable[..., float] | None = None
-    """Operations that have to be done, from the parameters."""
     library: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """By label, what a reader would use instead."""
     reference: Callable[..., Any] | None = None
-    """The right answer in float64, from the inputs by name."""
     tolerance: float = 1e-5
-    """How far an element may be off, as a share of its size and in itself."""
     arithmetic: str = "fp32"
-    """Which units do the operations."""
     counts: tuple[str, ...] = ()
-    """Which counts the table shows, keys of ``COUNTS``."""
     note: str | None = None
-    """A sentence below the table."""
     path: str
     """The lesson's file as messages name it."""
     line: int
-    """The line of the call."""
     root: Path
-    """The lessons' folder."""
     lesson: str
-    """The lesson's id."""
     with_host: bool = False
-    """Whether what the host takes to launch is in the times."""
     fold: str = ""
-    """What the page folds the table under; empty: it stands open."""
 
     within: float = WITHIN
-    """How many times as long as its bound a recorded variant may take without a reason."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """By variant, the heading of the lesson under which it says why the prediction missed."""
     _tokens: dict[Place, str] = field(default_factory=dict, init=False, repr=False, compare=False)
     _codes: dict[Place, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 

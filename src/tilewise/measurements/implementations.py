@@ -37,11 +37,9 @@ class Implementation:
     """A variant or a library with what its check needs."""
 
     label: str
-    """Its name."""
     role: str
     """``variant`` or ``library``."""
     call: Callable[[], Any]
-    """Enqueues its work."""
     inputs: str
     """The variant whose inputs it gets."""
     arrays: Mapping[str, Any]

@@ -28,11 +28,8 @@ class Step:
     label: str
     """What is new in the kernel."""
     experiment: str
-    """Its record."""
     case: Mapping[str, object]
-    """The case."""
     choose: Callable[[Sequence[Row]], Row | None]
-    """Which of its rows."""
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,7 @@ class Measurement(Output):
 
     kind: ClassVar[str] = "measurement"
     name: str
-    """The experiment's name."""
     lesson: str
-    """The lesson's id."""
     count_case: Mapping[str, Any] | None
     """The size at which was simulated and counted."""
     counts: tuple[str, ...]
@@ -57,7 +55,6 @@ class Measurement(Output):
     stale: str
     """Why the recorded figures are not current, and the command that repairs it; empty where they are."""
     notes: tuple[str, ...]
-    """Sentences below the table."""
     inputs: tuple[str, ...]
     """Files whose change changes this output: the record, where it is or would be."""
     fold: str = ""

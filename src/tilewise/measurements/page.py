@@ -47,7 +47,6 @@ class Lessons:
     measured: Mapping[str, Sequence[Measurement]]
     """The measurements of each lesson, by its id, in reading order."""
     titles: Mapping[str, str]
-    """The lessons' titles."""
     urls: Mapping[str, str]
     """The URLs of their pages, relative to the site's root."""
 

@@ -35,7 +35,6 @@ class Entry:
     """An experiment or a text without a current record."""
 
     lesson: str
-    """The id of its lesson."""
     date: str
     """The date of the record that is shown instead; empty where there is none."""
     commit: str

@@ -27,15 +27,11 @@ class PredictedRow:
     """One row of a record, carried over to another device."""
 
     experiment: str
-    """The experiment's name."""
     lesson: str
-    """The lesson's id."""
     key: str
     """The key of the recorded row, by its tokens: what was measured."""
     variant: str
-    """The row's label."""
     case: Mapping[str, Any]
-    """Its parameters."""
     recorded_us: float
     """The median on the recorded device, in microseconds."""
     predicted_us: float

@@ -100,11 +100,9 @@ class Profile:
     """What Nsight Compute says of one call."""
 
     label: str
-    """The call's name."""
     kernel: str
     """The kernel that took longest."""
     kernels: int
-    """How many kernels the call launched."""
     values: Mapping[str, float]
     """Metrics of that kernel by Nsight Compute's names; NaN where it has none."""
 

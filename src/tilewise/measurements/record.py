@@ -28,23 +28,19 @@ _KEYS = ("tokens", "compiled")
 
 @dataclass(frozen=True)
 class Row:
-    """One contender at one size."""
+    """One contender at one size; percentiles are in microseconds."""
 
     variant: str
     """Its label, as the lesson gives it."""
     role: str
     """``variant`` for one of the lesson's kernels, ``library`` for what a reader would use instead."""
     case: Mapping[str, Any]
-    """The parameters."""
     samples_us: tuple[float, ...] = ()
     """Every timed repetition in microseconds, in the order taken; empty for a row that holds counters
     alone."""
     p20: float | None = None
-    """The 20th percentile in microseconds."""
     median: float | None = None
-    """The median in microseconds."""
     p80: float | None = None
-    """The 80th percentile in microseconds."""
     counters: Mapping[str, float] | None = None
     """Hardware counters by Nsight Compute's names, summed over the variant's launches; None where not
     taken."""
@@ -122,7 +118,6 @@ class TextRecord:
     """What a cell printed on a machine with a GPU."""
 
     lesson: str
-    """The lesson's id."""
     name: str
     """The cell's ``record="..."``."""
     key: str

@@ -78,13 +78,10 @@ class Recorder:
     """Takes the experiments of one lesson."""
 
     archive: Archive
-    """Where records are."""
     session: GpuSession
-    """The GPU."""
     progress: Callable[[str], None]
     """Told, in a line, what is going on."""
     lesson: LessonFile
-    """The lesson."""
     force: bool = False
     """Whether to record anew what is current."""
     rounds: int | None = None

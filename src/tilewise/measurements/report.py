@@ -81,7 +81,6 @@ class Stale:
     """Why recorded figures cannot be shown as current."""
 
     why: str
-    """One sentence."""
     repair: str
     """The command that makes them current, in a sentence."""
     rows: frozenset[Place] = frozenset()

@@ -31,12 +31,10 @@ _STUDENT = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 @dataclass(frozen=True)
 class Stretch:
-    """Where the time of another run should lie."""
+    """Where the time of another run should lie, in microseconds."""
 
     low: float
-    """Its least microseconds."""
     high: float
-    """Its most microseconds."""
 
 
 def parts(row: Row) -> tuple[Timing, ...]:

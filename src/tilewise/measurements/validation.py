@@ -35,9 +35,7 @@ class Pair:
     """One count of one kernel on both sides."""
 
     simulated: int
-    """By the simulator."""
     counted: int
-    """By the hardware."""
     why: str = ""
     """The title of the reason why they differ."""
 
