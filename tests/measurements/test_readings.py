@@ -57,10 +57,6 @@ def test_a_step_takes_what_its_run_takes_longer_than_the_one_before():
     assert all(math.isnan(us) for us in readings.step_times(("a", "b"), "no_such_experiment").values())
 
 
-def test_two_digits_are_kept():
-    assert [readings.two_digits(one) for one in (1234.5, 0.0678)] == [1200.0, 0.068]
-
-
 def test_a_load_of_device_memory_takes_hundreds_of_nanoseconds():
     assert 100 < readings.memory_latency_ns() < 1000
 
@@ -73,12 +69,6 @@ def test_what_a_cell_printed_is_taken_apart(monkeypatch):
     assert readings.printed_numbers("a/lesson", "c", r"^(\d+), (\w+): ([\d.]+) us$") == {(64, "eager"): 1.5}
     errors = {"most": 4e-6, "other": 2e-6, "worst_times": pytest.approx(4)}
     assert readings.printed_errors("a/lesson", "torch") == errors
-
-
-def test_another_gpu_is_asked_by_its_name(monkeypatch):
-    monkeypatch.setattr(readings, "text_record", lambda *_, device: SimpleNamespace(text=f"on {device}"))
-    assert readings.printed("a/lesson", "c", "NVIDIA H200") == "on NVIDIA H200"
-    assert readings.printed_rows("a/lesson", "c", "(H[0-9]+)", "NVIDIA H200") == [("H200",)]
 
 
 def test_without_a_record_nothing_was_printed(monkeypatch):

@@ -1,14 +1,12 @@
 """Sampling: what NVML is asked, which readings belong to a launch, and a thread that ends with its block."""
 
 import ctypes
-import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from tilewise.gpu.sampling import LIBRARY, Sampler, inside, nvml
 
@@ -97,17 +95,6 @@ def test_without_nvml_or_the_gpu_in_it_there_is_no_meter():
     assert nvml(GPU, lambda name: SimpleNamespace(nvmlInit_v2=lambda: 9)) is None
 
 
-def test_nothing_is_loaded_on_import():
-    code = (
-        "import ctypes, sys\n"
-        "def refuse(*_, **__): raise SystemExit('loaded a library')\n"
-        "ctypes.CDLL = refuse\n"
-        "import tilewise.gpu.sampling, tilewise.gpu.timing\n"
-        "assert 'cupy' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_a_reading_belongs_to_the_launch_that_it_began_and_ended_in():
     readings = [(0.5, 0.9, 1.0), (1.0, 1.5, 2.0), (1.9, 2.1, 3.0), (3.2, 3.3, 4.0), (5.0, 5.1, 5.0)]
     assert inside(readings, [(1.0, 2.0), (3.0, 4.0)]) == (2.0, 4.0)
@@ -118,19 +105,13 @@ def test_a_reading_belongs_to_the_launch_that_it_began_and_ended_in():
 def test_the_thread_reads_until_its_block_is_over_and_gives_nvml_back():
     library = FakeNvml()
     before = threading.active_count()
-    with Sampler(opened(library), interval_s=0.001) as sampler:
+    with suppress(ValueError), Sampler(opened(library), interval_s=0.001) as sampler:
         assert threading.active_count() == before + 1
         until = time.perf_counter() + 20
         while len(sampler.powers) < 3 and time.perf_counter() < until:
             time.sleep(0.001)
+        raise ValueError("a wrong answer")
     assert threading.active_count() == before
     assert library.sessions == 0
     assert {value for _, _, value in sampler.clocks} == {1755.0}
     assert all(began <= ended for began, ended, _ in sampler.powers)
-
-
-def test_the_thread_ends_where_the_block_fails():
-    before = threading.active_count()
-    with pytest.raises(ValueError, match="a wrong answer"), Sampler(opened(FakeNvml())):
-        raise ValueError("a wrong answer")
-    assert threading.active_count() == before

@@ -20,7 +20,7 @@ from typing import Any
 from tilewise.cuda.cases import Case
 from tilewise.errors import LessonError
 from tilewise.measurements.answers import values_of
-from tilewise.measurements.archive import lesson_id, lesson_root
+from tilewise.measurements.archive import Archive, lesson_id, lesson_root
 from tilewise.measurements.counting import COUNTS
 from tilewise.measurements.guess import Guess, asked
 from tilewise.measurements.key import METHOD_VERSION, digest, function_tokens, launches_code
@@ -54,7 +54,6 @@ class Experiment:
     lesson: str
     with_host: bool = False
     fold: str = ""
-
     within: float = WITHIN
     reasons: Mapping[str, str] = field(default_factory=dict)
     _tokens: dict[Place, str] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -225,7 +224,6 @@ def measure(
     frame = sys._getframe(1)
     file = frame.f_code.co_filename
     root = lesson_root(file)
-    shown = _shown_path(file, root)
     experiment = Experiment(
         name=name,
         variants=dict(variants),
@@ -239,7 +237,7 @@ def measure(
         arithmetic=arithmetic,
         counts=tuple(counts),
         note=note,
-        path=shown,
+        path=Archive(root).shown(Path(file)),
         line=frame.f_lineno,
         root=root,
         lesson=lesson_id(file, root),
@@ -259,13 +257,6 @@ def measure(
         made = replace(made, asked=asked(guess, experiment, made.rows))
     sink().add(made)
     return made
-
-
-def _shown_path(file: str, root: Path) -> str:
-    try:
-        return Path(file).absolute().relative_to(root.absolute().parent).as_posix()
-    except ValueError:
-        return Path(file).name
 
 
 def _validate(experiment: Experiment) -> None:

@@ -91,7 +91,7 @@ def pooled(rounds: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
     found: dict[tuple[str, str], list[Row]] = {}
     for rows in rounds:
         for row in rows:
-            found.setdefault((row.variant, _case(row.case)), []).append(row)
+            found.setdefault((row.variant, repr(sorted(row.case.items()))), []).append(row)
     return tuple(_joined(several) for several in found.values())
 
 
@@ -111,10 +111,6 @@ def _joined(several: Sequence[Row]) -> Row:
         counters=counters,
         rounds=tuple(len(row.samples_us) for row in timed),
     )
-
-
-def _case(case: Mapping[str, Any]) -> str:
-    return repr(sorted(case.items()))
 
 
 def spread_of(row: Row) -> str:
