@@ -56,8 +56,8 @@ def doctor(probe: bool = False) -> int:
     from tilewise.measurements.experiment_timing import busy_state
 
     now = busy_state()
-    ceilings, event_pair_us = measure_ceilings()
-    found = {"device": device_name(), **asdict(now), **asdict(ceilings), "event_pair_us": event_pair_us}
+    ceilings = measure_ceilings()
+    found = {"device": device_name(), **asdict(now), **asdict(ceilings)}
     print(json.dumps(found, indent=1))
     return 0
 

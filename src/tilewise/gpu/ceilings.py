@@ -93,12 +93,8 @@ MATRIX_GENERATION, WGMMA_GENERATION = 8, 9
 """Major compute capabilities: the first with this ``mma.sync``, and the one with ``wgmma``."""
 
 
-def measure_ceilings() -> tuple[Ceilings, float]:
-    """Probe the current GPU; takes about a second.
-
-    Returns:
-        The ceilings, and the microseconds between two events around nothing.
-    """
+def measure_ceilings() -> Ceilings:
+    """Probe the current GPU; takes about a second."""
     import cupy
 
     names = ("copy_words", "read_words", "fma_chains", "nothing")
@@ -118,7 +114,6 @@ def measure_ceilings() -> tuple[Ceilings, float]:
         Contender("read", lambda: kernels["read_words"](wide, (256,), (one, sink))),
         Contender("fp32", lambda: kernels["fma_chains"](grid, (256,), chains)),
         Contender("launch", lambda: kernels["nothing"]((1,), (32,), ())),
-        Contender("events", lambda: None),
         *(_matrix_probe(kind, grid[0] // 4, sums) for kind in kinds),
         *([_wgmma_probe(sms * WAVES, sums)] if generation == WGMMA_GENERATION else []),
     ]
@@ -130,8 +125,7 @@ def measure_ceilings() -> tuple[Ceilings, float]:
         **dict.fromkeys(("fp16_matrix", "bf16_matrix"), matrix_flop(grid[0] // 4)),
         "wgmma_bf16": wgmma_flop(sms * WAVES),
     }
-    made = ceilings_from(timings, flop)
-    return made, timings["events"].median
+    return ceilings_from(timings, flop)
 
 
 def matrix_flop(blocks: int) -> float:

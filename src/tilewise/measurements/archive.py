@@ -255,7 +255,6 @@ def values_of(record: Record) -> dict[str, Any]:
     kept = record.provenance
     values: dict[str, Any] = {name: kept[name] for name in kept if name not in ("notes", "rounds")}
     values["rounds"] = len(kept.get("rounds") or (1,))
-    values["event_pair_us"] = record.method.get("event_pair_us")
     timed = [row for row in record.rows if row.median is not None]
     for row in record.rows:
         of_variant = values.setdefault(name_slug(row.variant), {})

@@ -16,7 +16,7 @@ from statistics import median
 from tilewise.measurements.archive import Archive
 from tilewise.measurements.machines import driver_name
 from tilewise.measurements.prediction import FOLDER, PredictedRow, Prediction, read_prediction
-from tilewise.measurements.record import Record, Row
+from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
 from tilewise.models.devices import device
 from tilewise.outputs.table import Cell, Column, Table
@@ -31,10 +31,8 @@ class Compared:
 
     predicted: PredictedRow
     """What was said beforehand."""
-    record: Record | None
-    """The second device's record; None where it has no row of the same key yet."""
     row: Row | None
-    """The row in it."""
+    """The row of the same key in the second device's record; None where it has none yet."""
 
     @property
     def ratio(self) -> float | None:
@@ -102,7 +100,7 @@ def compare(made: Prediction, archive: Archive) -> list[Compared]:
         rows = record.rows if record else ()
         same = [one for one in rows if one.tokens and one.tokens == row.key and one.median]
         match = min(same, key=lambda one: one.variant != row.variant, default=None)
-        found.append(Compared(row, record if match else None, match))
+        found.append(Compared(row, match))
     return found
 
 

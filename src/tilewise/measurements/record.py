@@ -97,7 +97,7 @@ class Record:
     rows: tuple[Row, ...]
     """Naive first, library last, as in the lesson."""
     method: Mapping[str, Any] = field(default_factory=dict)
-    """How it was timed: version, cold L2, lead-in, the time between two events around nothing."""
+    """How it was timed: version, cold L2, lead-in."""
     compiler: str = ""
     """What decided ``compiled`` in its rows, beside their kernels; empty where nothing has looked."""
     checksum: str = ""

@@ -60,8 +60,8 @@ class GpuSession:
         return device_name()
 
     @cached_property
-    def probed(self) -> tuple[Ceilings, float]:
-        """What probes reach, and the microseconds between two events around nothing."""
+    def probed(self) -> Ceilings:
+        """What probes reach."""
         from tilewise.gpu.ceilings import measure_ceilings
 
         return measure_ceilings()
@@ -70,7 +70,7 @@ class GpuSession:
         """The provenance of a record taken now."""
         from tilewise.gpu.device import properties
 
-        return provenance(self.name, properties(), now, self.probed[0], notes)
+        return provenance(self.name, properties(), now, self.probed, notes)
 
 
 @dataclass
@@ -171,7 +171,6 @@ class Recorder:
             "order": "contenders in turn, repetition by repetition, in one process",
             "l2": f"cold: {FLUSH_BYTES} bytes read before each repetition",
             "lead_in": NO_LEAD_IN if experiment.with_host else "a spinning kernel before the first event",
-            "event_pair_us": self.session.probed[1],
             "resources": _resources(experiment),
         }
         return Record(
