@@ -133,4 +133,4 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_tak
         assert (cell.text, cell.mark) == (0.12, mark)
         assert made[0].rows[1]["recorded"]["median"].mark == "measured", "its sibling"
         assert f'id="{cell.origin}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
-        assert "another run 120 to 120 µs" in (cell.title or "")
+        assert "medians of 3 rounds 120 to 120 µs" in (cell.title or "")
