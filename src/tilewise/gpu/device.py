@@ -98,25 +98,22 @@ def state(identity: str = "0") -> State:
     if tool is None:
         return State()
     wanted = [*_QUERY.values(), "clocks_event_reasons.active"]
-    rows = _query(tool, identity, wanted) or _query(tool, identity, wanted[:-1]) or _query(tool, "0", wanted)
-    if rows is None:
+    # an older driver does not know the last field, and then answers nothing
+    lines = _lines(tool, identity, wanted) or _lines(tool, identity, wanted[:-1])
+    if not lines:
         return State()
+    answers = [part.strip() for part in lines[0].split(",")]
     values: dict[str, Any] = {}
-    for name, text in zip(_QUERY, rows, strict=False):
+    for name, text in zip(_QUERY, answers, strict=False):
         values[name] = text if name == "driver" else _number(text)
-    reasons = rows[len(_QUERY)] if len(rows) > len(_QUERY) else ""
+    reasons = answers[len(_QUERY)] if len(answers) > len(_QUERY) else ""
     return State(**values, throttled_by=_throttled_by(reasons))
 
 
-def _query(tool: str, identity: str, fields: list[str]) -> list[str] | None:
-    lines = _lines(tool, identity, f"--query-gpu={','.join(fields)}")
-    return [part.strip() for part in lines[0].split(",")] if lines else None
-
-
-def _lines(tool: str, identity: str, query: str) -> list[str] | None:
+def _lines(tool: str, identity: str, fields: list[str], of: str = "gpu") -> list[str] | None:
     """What ``nvidia-smi`` answers for a GPU, or for all of them; None where it fails."""
     one = [f"--id={identity}"] if identity else []
-    command = [tool, *one, query, "--format=csv,noheader,nounits"]
+    command = [tool, *one, f"--query-{of}={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -151,5 +148,5 @@ def others_computing(identity: str = "") -> int | None:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
-    lines = _lines(tool, identity, "--query-compute-apps=pid")
+    lines = _lines(tool, identity, ["pid"], "compute-apps")
     return None if lines is None else max(len({one.strip() for one in lines if one.strip().isdigit()}) - 1, 0)

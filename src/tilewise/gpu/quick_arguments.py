@@ -26,11 +26,8 @@ _C_TYPES: dict[str, Any] = {
 }
 
 
-class _Unfit:
-    """What no quick way fits; the dtype of what is no array."""
-
-
-_UNFIT = _Unfit()
+_UNFIT = object()
+"""What no quick way fits; the dtype of what is no array."""
 
 
 class QuickLaunch:

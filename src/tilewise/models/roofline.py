@@ -76,10 +76,7 @@ def bound(
 
     Raises:
         KeyError: the ceilings know no such arithmetic.
-        ValueError: a negative amount of work.
     """
-    if bytes_moved < 0 or flop < 0:
-        raise ValueError(f"bytes ({bytes_moved}) and flop ({flop}) cannot be negative")
     if flop and arithmetic not in ceilings.tflop_per_s:
         known = ", ".join(sorted(ceilings.tflop_per_s))
         raise KeyError(f"no ceiling is known for {arithmetic!r} arithmetic; known: {known}")
