@@ -8,8 +8,10 @@ manifest in which order; the parent reads the tool's table beside it.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +84,14 @@ def match_counters(
     expected = sum(int(entry["launches"]) for entry in manifest)
     if expected != len(launches):
         raise ValueError(f"{expected} launches were to be counted and Nsight Compute saw {len(launches)}")
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    at = 0
+    counted: dict[str, dict[str, Mapping[str, float]]] = {}
+    left = iter(launches)
     for entry in manifest:
-        summed: dict[str, float] = {}
-        for _, values in launches[at : at + int(entry["launches"])]:
-            for name, value in values.items():
-                summed[name] = summed.get(name, 0.0) + value
-        at += int(entry["launches"])
-        found.setdefault(entry["experiment"], {})[entry["variant"]] = summed
-    return found
+        summed = Counter[str]()
+        for _, values in islice(left, int(entry["launches"])):
+            summed.update(values)
+        counted.setdefault(entry["experiment"], {})[entry["variant"]] = dict(summed)
+    return counted
 
 
 def with_counters(

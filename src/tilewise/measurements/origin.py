@@ -55,9 +55,7 @@ class Recorded(float):
 
     def __rtruediv__(self, other: Any) -> Any:
         value = super().__rtruediv__(other)
-        if value is NotImplemented or isinstance(other, Recorded) or not isinstance(other, int | float):
-            return value
-        if any(_is_power_of_ten(other / amount) for amount in self.work):
+        if _is_plain(other) and any(_is_power_of_ten(other / amount) for amount in self.work):
             return Recorded(value, self.origin, self.spread, self.mark, self.experiment)
         return value
 
@@ -66,11 +64,13 @@ class Recorded(float):
 
     def _in_unit(self, value: Any, factor: Any) -> Any:
         """The value with this provenance where the factor is a power of ten, as between units."""
-        if value is NotImplemented or isinstance(factor, Recorded) or not isinstance(factor, int | float):
-            return value
-        if not _is_power_of_ten(factor):
-            return value
-        return Recorded(value, self.origin, self.spread, self.mark, self.experiment, self.work)
+        if _is_plain(factor) and _is_power_of_ten(factor):
+            return Recorded(value, self.origin, self.spread, self.mark, self.experiment, self.work)
+        return value
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, Recorded)
 
 
 def _is_power_of_ten(factor: float) -> bool:

@@ -195,16 +195,12 @@ class Recorder:
                 f"{made.experiment}: another NVRTC, so the old counters go; --counters takes new ones"
             )
             return made
-        counted = {row.variant: row for row in kept.rows if row.counters}
+        counted = {(row.variant, tuple(sorted(row.case.items()))): row for row in kept.rows if row.counters}
         rows = []
         for row in made.rows:
-            old = counted.get(row.variant)
-            if old is not None and old.case == row.case:
-                rows.append(replace(row, counters=counted.pop(row.variant).counters))
-            else:
-                rows.append(row)
-        rows += [row.without_times() for row in counted.values()]
-        return replace(made, rows=tuple(rows))
+            old = counted.pop((row.variant, tuple(sorted(row.case.items()))), None)
+            rows.append(replace(row, counters=old.counters) if old else row)
+        return replace(made, rows=(*rows, *(row.without_times() for row in counted.values())))
 
     def record_text(self, cell: Cell, text: str) -> None:
         """Write what a cell printed."""
