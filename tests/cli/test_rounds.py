@@ -12,6 +12,7 @@ import pytest
 import tilewise
 from tilewise.__main__ import main
 from tilewise.build.playback import find_lesson, play
+from tilewise.gpu.sampling import Readings, Sampler
 from tilewise.measurements import experiment_timing, round_process
 from tilewise.measurements import record as records
 from tilewise.measurements.experiment import handled_by
@@ -134,3 +135,34 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_tak
         assert made[0].rows[1]["recorded"]["median"].mark == "measured", "its sibling"
         assert f'id="{cell.origin}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
         assert "medians of 3 rounds 120 to 120 µs" in (cell.title or "")
+
+
+def test_every_round_samples_clock_and_power_and_the_record_has_all_readings(project, monkeypatch, capsys):
+    closed: list[str] = []
+    meter = SimpleNamespace(
+        sensor="now", sm_clock_mhz=lambda: None, power_w=lambda: None, close=lambda: closed.append("closed")
+    )
+    monkeypatch.setattr(experiment_timing, "nvml", lambda identity: meter)
+    monkeypatch.setattr(
+        Sampler, "during", lambda self, launches: Readings((1755.0, 1770.0, 1770.0), (690.5,))
+    )
+    assert main(["record", "kernels/adding", "--rounds", "2"]) == 0
+    body = taken(project)
+    jsonschema.validate(body, SCHEMA)
+    assert closed == ["closed"] * 2
+    assert [(row["sm_clock_mhz"], row["power_w"]) for row in body["rows"]] == [
+        ([1755.0, 1770.0, 1770.0] * 2, [690.5] * 2)
+    ] * len(body["rows"])
+    assert body["method"]["sampling"].startswith("SM clock and GPU power (now) through NVML every 5 ms")
+
+
+def test_without_nvml_and_where_the_host_is_timed_nothing_is_sampled(project, monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(experiment_timing, "nvml", asked.append)
+    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
+    assert asked == ["0000:00:00.0"]
+    assert "sampling" not in taken(project)["method"]
+    text = project.text.replace("within=100,", "within=100, with_host=True,")
+    project.lesson.write_text(text, encoding="utf-8")
+    assert main(["record", "kernels/adding", "--rounds", "1"]) == 0
+    assert asked == ["0000:00:00.0"]

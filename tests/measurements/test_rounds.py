@@ -1,4 +1,6 @@
 """Rounds: their samples pooled, and which rows differ."""
+from dataclasses import replace
+
 
 from tilewise.gpu.timing import summary
 from tilewise.measurements.record import Row
@@ -23,6 +25,13 @@ def test_pooled_rows_hold_all_samples_and_know_their_rounds():
     assert made.samples_us == (59.9, 60, 60.1, 63.9, 64, 64.1, 60.9, 61, 61.1)
     assert (made.rounds, made.median) == ((3, 3, 3), 61)
     assert [part.median for part in parts(made)] == [60, 64, 61]
+
+
+def test_pooled_rows_have_the_readings_of_every_round():
+    first = replace(row("plain", [1, 2]), sm_clock_mhz=(1980.0,), power_w=(700.0, 690.0))
+    second, third = row("plain", [2]), replace(row("plain", [3]), sm_clock_mhz=(1755.0, 1770.0))
+    (made,) = pooled([[first], [second], [third]])
+    assert (made.sm_clock_mhz, made.power_w) == ((1980.0, 1755.0, 1770.0), (700.0, 690.0))
 
 
 def test_what_a_round_lacks_comes_from_the_others():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewise.gpu.device import POWER_CAP, State, others_computing, state
+from tilewise.gpu.sampling import INTERVAL_S, Nvml, Sampler, nvml
 from tilewise.gpu.timing import Plan, time_contenders
 from tilewise.measurements.implementations import checked_implementations
 from tilewise.measurements.problems import KEPT, clock_fell, clock_problem, other_processes_problem
@@ -40,6 +41,8 @@ class ExperimentTimes:
     """What was odd, a sentence each; how far samples scatter is for who has all of them."""
     state: State
     """The GPU's state right after the last case."""
+    sampling: str = ""
+    """How the rows' clocks and powers were read; empty where they were not."""
 
 
 def time_experiment(
@@ -57,7 +60,8 @@ def time_experiment(
         plan: how long to go on.
         progress: told, in a line, what is going on.
         strict: refuse times that were taken beside other processes or at a clock that was held down, as
-            records do; otherwise that is noted.
+            records do; otherwise that is noted. Clock and power are sampled then too, unless the host's part
+            is timed, which shares Python's lock with the sampling thread.
         own: how many of the processes that use the GPU are ours: this one, and one that waits for it.
 
     Raises:
@@ -70,14 +74,17 @@ def time_experiment(
     rows: list[Row] = []
     notes: list[str] = []
     now = State()
+    sampling = ""
     for parameters in experiment.cases:
         shown = case_text(parameters)
         progress(f"{experiment.name} at {shown}: checking")
         contenders, implementations, absent = checked_implementations(experiment, parameters)
         notes += [note for note in absent if note not in notes]
         before = busy_state()
-        with _watched(identity) as during:
-            timings = time_contenders(contenders, plan, progress)
+        meter = nvml(identity) if strict and not plan.with_host else None
+        sampling = sampling or _sampling(meter)
+        with _watched(identity) as during, Sampler(meter) if meter else nullcontext() as sampler:
+            timings = time_contenders(contenders, plan, progress, sampler=sampler)
         now = worst(during or [busy_state()])
         other_processes = max((others_computing(identity) or 0) - (own - 1), 0)
         problems = [other_processes_problem(other_processes, shown), clock_problem(before, now, shown)]
@@ -100,10 +107,22 @@ def time_experiment(
                     p80=timing.p80,
                     bytes=moved,
                     flop=operations,
+                    sm_clock_mhz=timing.sm_clock_mhz,
+                    power_w=timing.power_w,
                     tokens=experiment.tokens(one.label, parameters),
                 )
             )
-    return ExperimentTimes(tuple(rows), tuple(dict.fromkeys(notes)), now)
+    return ExperimentTimes(tuple(rows), tuple(dict.fromkeys(notes)), now, sampling)
+
+
+def _sampling(meter: Nvml | None) -> str:
+    """What a record says of how clocks and powers were read; empty without a meter."""
+    if meter is None:
+        return ""
+    return (
+        f"SM clock and GPU power ({meter.sensor}) through NVML every {1000 * INTERVAL_S:g} ms, in a thread; "
+        "a row has the readings that began and ended inside one of its timed launches"
+    )
 
 
 def worst(states: Sequence[State]) -> State:

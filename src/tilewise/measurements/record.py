@@ -51,9 +51,9 @@ class Row:
     rounds: tuple[int, ...] = ()
     """How many of the samples, in their order, each round took; empty where all are of one."""
     sm_clock_mhz: tuple[float, ...] = ()
-    """SM clocks in MHz inside the timed launches, which records no longer take."""
+    """SM clocks in MHz, read inside the timed launches, in the order read; empty where none was read."""
     power_w: tuple[float, ...] = ()
-    """Powers in W, likewise."""
+    """Powers in W, read inside the timed launches, in the order read; empty where none was read."""
     tokens: str = ""
     """The key of what was measured, by its tokens; empty where it was not that of any version."""
     compiled: str = ""

@@ -172,6 +172,7 @@ class Recorder:
             "l2": f"cold: {FLUSH_BYTES} bytes read before each repetition",
             "lead_in": NO_LEAD_IN if experiment.with_host else "a spinning kernel before the first event",
             "resources": _resources(experiment),
+            **({"sampling": rounds[0].sampling} if rounds[0].sampling else {}),
         }
         return Record(
             experiment=experiment.name,

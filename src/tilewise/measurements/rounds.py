@@ -76,6 +76,8 @@ def _joined(several: Sequence[Row]) -> Row:
         p80=of_all.p80,
         counters=counters,
         rounds=tuple(len(row.samples_us) for row in timed),
+        sm_clock_mhz=tuple(one for row in timed for one in row.sm_clock_mhz),
+        power_w=tuple(one for row in timed for one in row.power_w),
     )
 
 
