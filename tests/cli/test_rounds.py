@@ -12,7 +12,7 @@ import pytest
 import tilewise
 from tilewise.__main__ import main
 from tilewise.build.playback import find_lesson, play
-from tilewise.gpu.sampling import Readings, Sampler
+from tilewise.gpu import timing
 from tilewise.measurements import experiment_timing, round_process
 from tilewise.measurements import record as records
 from tilewise.measurements.experiment import handled_by
@@ -143,15 +143,13 @@ def test_every_round_samples_clock_and_power_and_the_record_has_all_readings(pro
         sensor="now", sm_clock_mhz=lambda: None, power_w=lambda: None, close=lambda: closed.append("closed")
     )
     monkeypatch.setattr(experiment_timing, "nvml", lambda identity: meter)
-    monkeypatch.setattr(
-        Sampler, "during", lambda self, launches: Readings((1755.0, 1770.0, 1770.0), (690.5,))
-    )
+    monkeypatch.setattr(timing, "inside", lambda readings, launches: (1755.0, 1770.0))
     assert main(["record", "kernels/adding", "--rounds", "2"]) == 0
     body = taken(project)
     jsonschema.validate(body, SCHEMA)
     assert closed == ["closed"] * 2
     assert [(row["sm_clock_mhz"], row["power_w"]) for row in body["rows"]] == [
-        ([1755.0, 1770.0, 1770.0] * 2, [690.5] * 2)
+        ([1755.0, 1770.0] * 2, [1755.0, 1770.0] * 2)
     ] * len(body["rows"])
     assert body["method"]["sampling"].startswith("SM clock and GPU power (now) through NVML every 5 ms")
 

@@ -1,6 +1,6 @@
 """Rounds: their samples pooled, and which rows differ."""
-from dataclasses import replace
 
+from dataclasses import replace
 
 from tilewise.gpu.timing import summary
 from tilewise.measurements.record import Row

@@ -51,6 +51,7 @@ class Nvml:
         self._word = ctypes.c_uint()
         self._field = _FieldValue()
         self._instant = self._instant_w() is not None
+        self.sensor = "now" if self._instant else "as averaged by NVML, over a second from Ampere on"
 
     def sm_clock_mhz(self) -> float | None:
         """The SM clock now in MHz; None where it cannot be read."""
