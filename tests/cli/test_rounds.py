@@ -134,7 +134,7 @@ def test_a_table_that_a_lesson_builds_of_recorded_times_says_where_they_were_tak
         assert (cell.text, cell.mark) == (0.12, mark)
         assert made[0].rows[1]["recorded"]["median"].mark == "measured", "its sibling"
         assert f'id="{cell.origin}"' in made[0].markdown(Context("kernels/adding", 1, lambda *_: "", str))
-        assert "medians of 3 rounds 120 to 120 µs" in (cell.title or "")
+        assert "another run 120 to 120 µs" in (cell.title or "")
 
 
 def test_every_round_samples_clock_and_power_and_the_record_has_all_readings(project, monkeypatch, capsys):

@@ -1,10 +1,13 @@
-"""Rounds: their samples pooled, and which rows differ."""
+"""Rounds: their samples pooled, what another run should take, and which rows differ."""
+
+import numpy as np
+import pytest
 
 from dataclasses import replace
 
 from tilewise.gpu.timing import summary
 from tilewise.measurements.record import Row
-from tilewise.measurements.rounds import apart, parts, pooled, spread_notes, spread_of
+from tilewise.measurements.rounds import apart, expected, parts, pooled, spread_notes, spread_of
 
 
 def row(label: str, samples: list[float], n: int = 8) -> Row:
@@ -40,6 +43,40 @@ def test_what_a_round_lacks_comes_from_the_others():
     assert pooled([second, first])[1].samples_us == (3,)
 
 
+def test_one_round_expects_what_lies_between_its_percentiles():
+    one = row("plain", [9, 10, 11])
+    stretch = expected(one)
+    assert stretch is not None
+    assert (stretch.low, stretch.high) == (one.p20, one.p80)
+    counted = Row("plain", "variant", {}, (), None, None, None, {"instructions": 1.0})
+    assert expected(counted) is None
+
+
+def test_two_rounds_expect_what_lies_between_the_outer_percentiles_of_both():
+    stretch = expected(of_rounds(60, 64))
+    assert stretch is not None
+    assert (stretch.low, stretch.high) == (pytest.approx(59.94), pytest.approx(64.06))
+
+
+def test_three_rounds_expect_what_students_t_says_of_a_fourth():
+    stretch = expected(of_rounds(99.0, 100.0, 101.0))
+    assert stretch is not None
+    assert stretch.high - 100 == pytest.approx(4.303 * 1.0 * (4 / 3) ** 0.5, abs=0.01)
+    assert 100 - stretch.low == pytest.approx(stretch.high - 100)
+
+
+@pytest.mark.parametrize("rounds", [3, 5, 8])
+def test_nineteen_of_twenty_further_runs_lie_where_they_are_expected(rounds):
+    draw = np.random.default_rng(7)
+    held = 0
+    for _ in range(500):
+        *kept, further = draw.normal(100, 3, rounds + 1)
+        stretch = expected(pooled([[row("plain", [median])] for median in kept])[0])
+        assert stretch is not None
+        held += stretch.low <= further <= stretch.high
+    assert 0.93 < held / 500 < 0.97
+
+
 def test_rows_of_a_record_differ_where_they_do_in_every_round():
     slow, fast = of_rounds(60, 64, 61), of_rounds(59, 63, 60, label="wide")
     assert apart(slow, fast), "over all rounds they overlap, and in each the second is faster"
@@ -54,7 +91,7 @@ def test_the_spread_of_a_row_is_told_with_its_rounds():
         "p20 20,000 µs, median 20,001 µs, p80 20,002 µs"
     )
     assert spread_of(of_rounds(60, 64)) == (
-        "p20 60 µs, median 62 µs, p80 64 µs; medians of 2 rounds 60 to 64 µs"
+        "p20 60 µs, median 62 µs, p80 64 µs; medians of 2 rounds 60 to 64 µs; another run 59.94 to 64.06 µs"
     )
 
 

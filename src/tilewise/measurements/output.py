@@ -48,8 +48,8 @@ class Measurement(Output):
     """Which counts the table shows."""
     rows: tuple[Mapping[str, Any], ...]
     """One mapping a row: variant, role, parameters, bound, limited_by, simulated, counted, stale, recorded
-    (median, p20, p80; of several rounds also rounds, their medians), here (median, p20, p80), device, share,
-    gb_per_s, tflop_per_s."""
+    (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which another
+    run should lie), here (median, p20, p80), device, share, gb_per_s, tflop_per_s."""
     provenance: Mapping[str, Any] | None
     """Of the record; None where there is none."""
     stale: str
@@ -250,7 +250,8 @@ def _in_words(found: re.Match[str]) -> str:
 
 
 def _distance(times: Mapping[str, Any]) -> float:
-    return (times["p80"] - times["p20"]) / times["median"] if times["median"] else 0.0
+    low, high = times.get("low", times["p20"]), times.get("high", times["p80"])
+    return (high - low) / times["median"] if times["median"] else 0.0
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
@@ -258,7 +259,8 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 def _spread(times: Mapping[str, Any]) -> str:
-    return spread_text(times["p20"], times["median"], times["p80"], times.get("rounds", ()))
+    further = (times["low"], times["high"]) if "low" in times else ()
+    return spread_text(times["p20"], times["median"], times["p80"], times.get("rounds", ()), further)
 
 
 def _table(columns: Sequence[_Values], caption: str | None) -> Table:

@@ -89,7 +89,9 @@ def provenance_list(experiment: str, kept: Mapping[str, Any], link: Callable[[st
     )
 
 
-def spread_text(p20: float, median: float, p80: float, rounds: Sequence[float] = ()) -> str:
+def spread_text(
+    p20: float, median: float, p80: float, rounds: Sequence[float] = (), further: Sequence[float] = ()
+) -> str:
     """The spread of a time for a reader.
 
     Args:
@@ -97,11 +99,14 @@ def spread_text(p20: float, median: float, p80: float, rounds: Sequence[float] =
         median: their median.
         p80: their 80th percentile.
         rounds: the median of each round, where there were several.
+        further: from where to where another run should lie.
     """
-    text = f"p20 {number(p20)} µs, median {number(median)} µs, p80 {number(p80)} µs"
+    told = f"p20 {number(p20)} µs, median {number(median)} µs, p80 {number(p80)} µs"
     if len(rounds) > 1:
-        text += f"; medians of {len(rounds)} rounds {number(min(rounds))} to {number(max(rounds))} µs"
-    return text
+        told += f"; medians of {len(rounds)} rounds {number(min(rounds))} to {number(max(rounds))} µs"
+    if len(further) == 2:
+        told += f"; another run {number(further[0])} to {number(further[1])} µs"
+    return told
 
 
 def provenance_link(text: str, target: str, spread: str = "", classes: str = "", data: str = "") -> str:

@@ -25,7 +25,7 @@ from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import Entry, read_pending
 from tilewise.measurements.provenance_links import provenance_id
 from tilewise.measurements.record import Record, Row
-from tilewise.measurements.rounds import parts, spread_notes, spread_of
+from tilewise.measurements.rounds import expected, parts, spread_notes, spread_of
 from tilewise.measurements.slugs import device_slug
 from tilewise.models.devices import device
 from tilewise.models.roofline import Bound, Ceilings, bound, stated
@@ -270,12 +270,14 @@ def _stated() -> Ceilings:
 
 
 def _times(row: Row) -> dict[str, Any] | None:
-    """Percentiles; of several rounds also their medians."""
+    """Percentiles; of several rounds also their medians and where another run should lie."""
     if row.median is None or row.p20 is None or row.p80 is None:
         return None
     times: dict[str, Any] = {"median": row.median, "p20": row.p20, "p80": row.p80}
-    if row.rounds:
+    further = expected(row)
+    if row.rounds and further is not None:
         times["rounds"] = [part.median for part in parts(row)]
+        times |= {"low": round(further.low, 3), "high": round(further.high, 3)}
     return times
 
 

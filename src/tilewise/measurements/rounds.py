@@ -1,15 +1,17 @@
-"""Rounds: the same experiment timed several times over.
+"""Rounds: the same experiment timed several times over, and what another run may be expected to take.
 
-In: rows of one or more rounds. Out: rows that hold all samples, and what a reader is told of their spread. A
-round is one process, with arrays, modules and a warm-up of its own; what differs between processes no number
-of repetitions inside one of them shows.
+In: rows of one or more rounds. Out: rows that hold all samples, and the stretch in which the median of a
+further run should lie. A round is one process, with arrays, modules and a warm-up of its own; what differs
+between processes no number of repetitions inside one of them shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from math import sqrt
+from statistics import mean, stdev
 from typing import Any
 
 from tilewise.gpu.timing import Timing, summary
@@ -19,6 +21,20 @@ from tilewise.measurements.slugs import case_text
 
 SPREAD = 0.10
 """A distance from p20 to p80 above this share of the median is worth a note."""
+SURE = 0.95
+"""The share of further runs whose median the stretch should hold."""
+ENOUGH = 3
+"""Rounds from which on their medians say how far another one may lie; two would allow anything."""
+_STUDENT = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Student's t at ``SURE``, both sides, for ``ENOUGH`` rounds and each one more; the last for all above."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Where the time of another run should lie, in microseconds."""
+
+    low: float
+    high: float
 
 
 def parts(row: Row) -> tuple[Timing, ...]:
@@ -27,6 +43,24 @@ def parts(row: Row) -> tuple[Timing, ...]:
         return (_whole(row),) if row.samples_us else ()
     ends = [0, *accumulate(row.rounds)]
     return tuple(summary(row.variant, row.samples_us[start:stop]) for start, stop in pairwise(ends))
+
+
+def expected(row: Row) -> Stretch | None:
+    """Where the median of another run should lie; None for a row without times.
+
+    From one round or two that is what lies between their outer percentiles, p20 of the lower to p80 of the
+    higher; from three on it also holds Student's prediction interval for the median of one more round.
+    """
+    taken = parts(row)
+    if row.p20 is None or row.p80 is None or not taken:
+        return None
+    low, high = min(part.p20 for part in taken), max(part.p80 for part in taken)
+    medians = [part.median for part in taken]
+    if len(medians) >= ENOUGH:
+        student = _STUDENT[min(len(medians) - ENOUGH, len(_STUDENT) - 1)]
+        reach = student * stdev(medians) * sqrt(1 + 1 / len(medians))
+        low, high = min(low, max(mean(medians) - reach, 0.0)), max(high, mean(medians) + reach)
+    return Stretch(low, high)
 
 
 def apart(one: Row, other: Row) -> bool:
@@ -83,9 +117,11 @@ def _joined(several: Sequence[Row]) -> Row:
 
 def spread_of(row: Row) -> str:
     """The spread of a row for a reader; empty for one without times."""
-    if row.median is None or row.p20 is None or row.p80 is None:
+    stretch = expected(row)
+    if row.median is None or row.p20 is None or row.p80 is None or stretch is None:
         return ""
-    return spread_text(row.p20, row.median, row.p80, [part.median for part in parts(row)])
+    further = (stretch.low, stretch.high) if row.rounds else ()
+    return spread_text(row.p20, row.median, row.p80, [part.median for part in parts(row)], further)
 
 
 def round_facts(state: Mapping[str, Any], day: str) -> dict[str, Any]:
