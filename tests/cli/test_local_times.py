@@ -44,6 +44,7 @@ def test_an_h200_stands_beside_the_record_of_an_h100(recorded):
     assert made.notes[0] == (
         "Here: NVIDIA H200 at 1,980 MHz; recorded on NVIDIA H100 80GB HBM3 at 1,980 MHz."
     )
+    assert made.notes[1] == "All 3 rows here agree with the recorded ones within their spreads."
     assert made.notes[0] in made.text()
 
 

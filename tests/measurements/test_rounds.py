@@ -6,6 +6,7 @@ import pytest
 from dataclasses import replace
 
 from tilewise.gpu.timing import summary
+from tilewise.measurements.local import agreement
 from tilewise.measurements.record import Row
 from tilewise.measurements.rounds import apart, expected, parts, pooled, spread_notes, spread_of
 
@@ -73,8 +74,18 @@ def test_nineteen_of_twenty_further_runs_lie_where_they_are_expected(rounds):
         *kept, further = draw.normal(100, 3, rounds + 1)
         stretch = expected(pooled([[row("plain", [median])] for median in kept])[0])
         assert stretch is not None
-        held += stretch.low <= further <= stretch.high
+        held += stretch.meets(further, further)
     assert 0.93 < held / 500 < 0.97
+
+
+def test_agreement_is_over_the_rounds_of_the_record():
+    here = [row("plain", around(62.5))]
+    alone = agreement(here, [row("plain", around(61))])
+    assert alone is not None
+    assert alone.startswith("0 of 1 rows here agree")
+    assert agreement(here, [of_rounds(60, 61, 62)]) == (
+        "All 1 rows here agree with the recorded ones within their spreads."
+    )
 
 
 def test_rows_of_a_record_differ_where_they_do_in_every_round():

@@ -19,6 +19,7 @@ from tilewise.gpu.device import device_name, gpu_here
 from tilewise.measurements.archive import MACHINES, Archive, ceilings_of, rates_of
 from tilewise.measurements.counting import simulate
 from tilewise.measurements.current import current, labelled
+from tilewise.measurements.local import agreement, difference
 from tilewise.measurements.machines import driver_name
 from tilewise.measurements.origin import Recorded
 from tilewise.measurements.output import Measurement
@@ -54,7 +55,8 @@ def report(experiment: Experiment) -> Measurement:
     notes: list[str] = []
     if local:
         timed, clock_mhz, odd = _time_here(experiment)
-        notes = [_devices(local, clock_mhz, record), *odd]
+        agreed = agreement(timed, record.rows) if record else None
+        notes = [difference(local, clock_mhz, record), *([agreed] if agreed else []), *odd]
     pending = read_pending(archive).get(experiment.name) if shown.stale else None
     if shown.stale and pending is None and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(shown.stale.why, shown.stale.repair)
@@ -156,19 +158,6 @@ def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
     day = record.provenance["date"]
     why = f"The record of {experiment.name} from {day} is stale{part}: the code has changed since then."
     return replace(stale, why=why)
-
-
-def _devices(name: str, clock_mhz: float | None, record: Record | None) -> str:
-    """The local GPU with its SM clock under load, and the recorded one, in one sentence."""
-    local = f"Here: {_at(name, clock_mhz)}"
-    if record is None:
-        return f"{local}."
-    kept = record.provenance
-    return f"{local}; recorded on {_at(kept['device'], kept.get('sm_clock_mhz'))}."
-
-
-def _at(name: str, clock_mhz: float | None) -> str:
-    return f"{name} at {clock_mhz:,.0f} MHz" if clock_mhz else name
 
 
 def _time_here(experiment: Experiment) -> tuple[Sequence[Row], float | None, list[str]]:

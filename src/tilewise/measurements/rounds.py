@@ -36,6 +36,10 @@ class Stretch:
     low: float
     high: float
 
+    def meets(self, low: float, high: float) -> bool:
+        """Whether a stretch has a part in common with this one."""
+        return low <= self.high and self.low <= high
+
 
 def parts(row: Row) -> tuple[Timing, ...]:
     """The rounds of a row, each with its samples and percentiles; one where the row does not tell them."""
