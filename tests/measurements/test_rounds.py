@@ -1,9 +1,9 @@
 """Rounds: their samples pooled, what another run should take, and which rows differ."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-
-from dataclasses import replace
 
 from tilewise.gpu.timing import summary
 from tilewise.measurements.local import agreement
