@@ -202,7 +202,7 @@ class Memory:
 
     def accesses(self, rows: NDArray[np.void], lines: Sequence[int]) -> Accesses:
         """The machine's rows with source lines, buffers, elements and values."""
-        line = np.asarray(lines or [0], np.int32)[rows["line"]] if len(rows) else rows["line"]
+        line = np.asarray(lines, np.int32)[rows["line"]]
         buffer, index = rows["buffer"].copy(), rows["index"].copy()
         value = np.zeros(len(rows), np.float64)
         for number, dtype in enumerate(self.shown):
@@ -317,7 +317,7 @@ def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence
         for kind in np.unique(here["index"]):
             of_kind = here["index"] == kind
             value[of_kind] = Accesses.decoded(here["bits"][of_kind], np.dtype(NUMPY_TYPES[types[int(kind)]]))
-        line = np.asarray(lines or [0], np.int32)[here["line"]]
+        line = np.asarray(lines, np.int32)[here["line"]]
         found[name] = Watched(
             here["step"], here["block"], here["warp"], here["lane"], line, value, here["interval"]
         )
