@@ -71,12 +71,6 @@ def _expected(v: Values) -> dict[str, Array]:
     return {"out": powers @ v["coefficients"].astype(np.float64)}
 
 
-def _warps(v: Values) -> int:
-    """Warps with at least one element to compute."""
-    first = np.arange(ceil_div(v["n"], ITEMS * THREADS))[:, None] * ITEMS * THREADS
-    return int((first + np.arange(0, THREADS, 32) < v["n"]).sum())
-
-
 PUZZLE = Puzzle(
     title="Four results per thread: load each coefficient once",
     task="""

@@ -48,7 +48,7 @@ _PLAIN: Mapping[str, tuple[str, ...]] = {
     "bfi": ("bfi_{bits}", "", "", "b32", "b32"),
     "copysign": ("copysign_{kind}", "", ""),
 }
-"""Instructions with a type and no other modifier: the operation, and the types of the sources if not its."""
+"""The operation of instructions with no modifier but a type, and their sources' types: '' is that one."""
 
 
 def _plain(asm: Assembler, op: str, sources: Sequence[str]) -> None:
