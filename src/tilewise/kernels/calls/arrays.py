@@ -30,6 +30,7 @@ STORED: Mapping[str, np.dtype[Any]] = {
 """The dtype of NumPy and CuPy that holds an element type; BF16 is kept as its bits."""
 C_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 """Element types as CUDA C calls them."""
+_ON_HOST, _ON_GPU = (1, 3), (2, 13)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,6 +348,14 @@ def _read(call: str, name: str, value: Any) -> tuple[Any, str, str]:
     if hasattr(value, "__cuda_array_interface__"):
         array = _cupy(call, name).asarray(value)
         return array, array.dtype.name, "CuPy"
+    if hasattr(value, "__dlpack__"):
+        device = int(value.__dlpack_device__()[0])
+        if device in _ON_HOST:
+            array = np.from_dlpack(value)
+            return array, array.dtype.name, "NumPy"
+        if device in _ON_GPU:
+            array = _cupy(call, name).from_dlpack(value)
+            return array, array.dtype.name, "CuPy"
     raise wrong(call, name, f"is of type {type(value).__name__}", "Pass an array of NumPy, CuPy or PyTorch")
 
 
