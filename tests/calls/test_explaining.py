@@ -1,4 +1,4 @@
-"""`kernels.explain`: the kernel that is launched, with its lesson and bound."""
+"""`kernels.explain`: the kernel that is launched, with its lesson, bound and nearest record."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,17 @@ import pytest
 from tilewise import kernels
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.kernels.calls import explaining, launching
+from tilewise.kernels.published import PUBLISHED
+from tilewise.measurements.archive import Archive, lesson_root
+
+
+def test_every_experiment_that_is_named_has_timed_the_kernel():
+    archive = Archive(lesson_root())
+    for kernel, experiments in explaining.RECORDED.items():
+        assert kernel in PUBLISHED
+        for experiment, variant in experiments:
+            rows = [row for record in archive.on_each(experiment) for row in record.rows]
+            assert any(row.variant == variant and row.median for row in rows), (experiment, variant)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +54,13 @@ def test_what_is_explained_is_what_is_launched(monkeypatch, call, shapes, how):
     assert not settings or dict(found.work.choice.settings) in settings
 
 
-def test_the_lines_name_kernel_reason_lesson_and_bound():
+def test_the_lines_name_kernel_reason_lesson_bound_and_record():
     text = str(kernels.explain("attention", (4, 32, 4096, 128), dtype="bfloat16", causal=True))
     rows = dict(line.split(maxsplit=1) for line in text.splitlines())
-    assert list(rows) == ["call", "kernel", "why", "settings", "lesson", "bound"]
+    assert list(rows) == ["call", "kernel", "why", "settings", "lesson", "bound", "recorded"]
     assert (rows["kernel"], rows["lesson"]) == ("attention_hopper", "attention/hopper")
     assert "us by arithmetic, on NVIDIA H" in rows["bound"]
+    assert "us at N = " in rows["recorded"] and "on NVIDIA H" in rows["recorded"]
 
 
 def test_the_bound_counts_pairs_that_are_seen_and_bytes_once():
@@ -61,10 +73,18 @@ def test_the_bound_counts_pairs_that_are_seen_and_bytes_once():
     assert kernels.explain("softmax", (10, 20)).work.bytes == 2 * 4 * 200
 
 
+def test_the_nearest_record_is_that_of_the_nearest_size():
+    near = [kernels.explain("matmul", (n, n), (n, n), dtype="bfloat16").timed for n in (4000, 8160)]
+    assert [one.case for one in near] == [f"M = {n}, N = {n}, K = {n}" for n in ("4,096", "8,192")]
+    assert kernels.explain("softmax", (7, 50_256)).timed.case == "rows = 256, cols = 65,536"
+    causal = kernels.explain("attention", (1, 16, 3000, 128), dtype="bfloat16", causal=True).timed.case
+    assert causal == "N = 4,096, d = 128, causal = True"
+
+
 def test_without_records_the_kernel_is_still_named(monkeypatch):
     monkeypatch.setattr(explaining, "_archive", lambda: None)
     found = kernels.explain("softmax", (4, 1000))
-    assert found.bound is None
+    assert (found.bound, found.timed) == (None, None)
     assert "unknown, for want of records" in str(found)
 
 

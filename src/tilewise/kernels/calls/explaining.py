@@ -1,4 +1,4 @@
-"""What a call would launch, and why: the kernel, its lesson, and the least time.
+"""What a call would launch, and why: the kernel, its lesson, the least time, and the nearest recorded time.
 
 In: a function's name and the shapes of its arrays. Out: an `Explanation`, which prints as lines. Nothing is
 compiled or launched, and no array is made.
@@ -7,8 +7,8 @@ compiled or launched, and no array is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewise.cuda.kernel_source import KernelError
@@ -18,7 +18,29 @@ from tilewise.kernels.calls.arrays import STORED
 from tilewise.kernels.calls.attentions import Problem
 from tilewise.kernels.calls.launching import Choice, capability
 from tilewise.measurements.archive import Archive, ceilings_of, lesson_root
+from tilewise.measurements.record import Record, Row
 from tilewise.models.roofline import Bound, bound
+
+RECORDED: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "sum_fp32": (("sums", "4 x float4"),),
+    "transpose_fp32": (("transposes", "float4, 64 x 64, column-major blocks"),),
+    "matmul_fp32": (("fp32_sizes", "128 × 256 tiles"),),
+    "matmul_fp32_narrow": (("fp32_sizes", "128 × 128 tiles"),),
+    "matmul_bf16": (("hopper_ladder", "even waves"),),
+    "softmax_on_chip": (
+        ("softmax_rows", "fused, 32 elements per thread"),
+        ("softmax_rows_bf16", "fused, 32 elements per thread"),
+    ),
+    "softmax_online": (("softmax_rows", "online, two-pass"), ("softmax_long_rows", "online, two-pass")),
+    "softmax_long": (
+        ("softmax_long_rows", "next row prefetched, blocks of 256"),
+        ("softmax_long_rows_bf16", "next row prefetched, blocks of 256"),
+    ),
+    "attention_fp32": (("attention_flash", "one split"),),
+    "attention_mma": (("attention_mma", "Kernel 7: 32 queries per warp"),),
+    "attention_hopper": (("attention_forward", "overlap, ping-pong, longest first"),),
+}
+"""Of a published kernel: the experiments that timed it, and how their tables call it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +57,24 @@ class Work:
     """Which units do them."""
     launches: int = 1
     """Kernels, at least."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Extents by the names that the records have for them."""
+    dtype: str = "float32"
+    """The element type."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A recorded time of the chosen kernel at the size nearest to the call's."""
+
+    variant: str
+    """What the lesson's table calls the kernel."""
+    case: str
+    """The size, in words."""
+    median_us: float
+    """The median."""
+    device: str
+    """The GPU."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +89,8 @@ class Explanation:
     """The GPU that the bound is of."""
     bound: Bound | None
     """The least time by that GPU's data sheet; None where no record names a GPU."""
+    timed: Timed | None
+    """The nearest recorded time; None where there is none."""
 
     @property
     def kernel(self) -> str:
@@ -61,7 +103,7 @@ class Explanation:
         return self.work.choice.lesson
 
     def __str__(self) -> str:
-        choice, least = self.work.choice, self.bound
+        choice, timed, least = self.work.choice, self.timed, self.bound
         settings = " ".join(f"{name}={value}" for name, value in choice.settings.items())
         rows = {
             "call": self.call,
@@ -72,6 +114,9 @@ class Explanation:
             "bound": "unknown, for want of records"
             if least is None
             else f"{least.time_us:,.1f} us by {least.limited_by}, on {self.machine}",
+            "recorded": "no time of this kernel"
+            if timed is None
+            else f"{timed.median_us:,.1f} us at {timed.case} on {timed.device} ({timed.variant})",
         }
         return "\n".join(f"{name:9} {text}" for name, text in rows.items())
 
@@ -79,7 +124,7 @@ class Explanation:
 
 
 def explain(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **how: Any) -> Explanation:
-    """Which kernel a call launches, why, its lesson, and its bound by the data sheet of a recorded GPU.
+    """Which kernel a call launches, why, its lesson, its bound, and the nearest recorded time.
 
     Args:
         function: "softmax", "sum", "transpose", "matmul", "attention" or "attention_backward".
@@ -101,7 +146,8 @@ def explain(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **h
             raise
         raise KernelError(f"explain: the shapes {shapes} do not fit {function}: {error}.") from None
     archive = _archive()
-    record = next(archive.records(), None) if archive else None
+    near = _nearest(work, archive) if archive else None
+    record = near[0] if near else next(archive.records(), None) if archive else None
     ceilings = ceilings_of(record.provenance) if record else None
     least = (
         bound(
@@ -117,7 +163,7 @@ def explain(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **h
     call = f"{function}({', '.join(str(one) for one in shapes)}), {dtype}"
     call += "".join(f", {name}={value}" for name, value in how.items())
     machine = str(record.provenance["device"]) if record else ""
-    return Explanation(call, work, machine, least)
+    return Explanation(call, work, machine, least, _timed(*near) if near else None)
 
 
 def _sum(dtype: str, shape: tuple[int, ...]) -> Work:
@@ -135,7 +181,8 @@ def _transpose(dtype: str, shape: tuple[int, ...]) -> Work:
 
 def _softmax(dtype: str, shape: tuple[int, ...]) -> Work:
     choice = softmaxes.choose(shape[-1], dtype, rows=math.prod(shape[:-1]), arch=capability())
-    return Work(choice, _bytes(dtype, 2 * math.prod(shape)))
+    sizes = {"cols": shape[-1]}
+    return Work(choice, _bytes(dtype, 2 * math.prod(shape)), sizes=sizes, dtype=dtype)
 
 
 def _matmul(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> Work:
@@ -154,7 +201,7 @@ def _matmul(dtype: str, a: tuple[int, ...], b: tuple[int, ...]) -> Work:
         across=(loads[0] == 16 and k % 64 != 0, loads[1] == 16 and n % 64 != 0),
     )
     moved = _bytes(dtype, math.prod(a) + math.prod(b) + matrices * m * n)
-    return Work(choice, moved, 2.0 * matrices * m * n * k, _units(dtype))
+    return Work(choice, moved, 2.0 * matrices * m * n * k, _units(dtype), sizes={"M": m, "N": n, "K": k})
 
 
 def _problem(dtype: str, q: tuple[int, ...], *others: tuple[int, ...], **how: Any) -> Problem:
@@ -183,8 +230,9 @@ def _attention(dtype: str, *shapes: tuple[int, ...], **how: Any) -> Work:
     one = _problem(dtype, *shapes, **how)
     rows = one.batch * (2 * one.heads * one.queries + 2 * one.kv_heads * one.keys)
     flop = 4.0 * _pairs(one) * one.d
+    sizes = {"N": one.keys, "d": one.d, "causal": one.causal}
     choice = attentions.choose(one, capability())
-    return Work(choice, _bytes(dtype, rows * one.d), flop, _units(dtype))
+    return Work(choice, _bytes(dtype, rows * one.d), flop, _units(dtype), sizes=sizes)
 
 
 def _attention_backward(dtype: str, *shapes: tuple[int, ...], **how: Any) -> Work:
@@ -225,3 +273,39 @@ def _archive() -> Archive | None:
     except (OSError, ValueError):
         return None
     return Archive(root) if root.is_dir() else None
+
+
+def _nearest(work: Work, archive: Archive) -> tuple[Record, Row] | None:
+    """The record and the row of the kernel at the size that is nearest by ratio."""
+    found = list(_rows(work, archive))
+    return min(found, key=lambda pair: _apart(work, pair[1])) if found else None
+
+
+def _rows(work: Work, archive: Archive) -> Iterator[tuple[Record, Row]]:
+    for experiment, variant in RECORDED.get(work.choice.kernel, ()):
+        if work.dtype == "float32" and experiment.endswith("_bf16"):
+            continue
+        for record in archive.on_each(experiment):
+            for row in record.rows:
+                if row.variant == variant and row.median:
+                    yield record, row
+
+
+def _apart(work: Work, row: Row) -> float:
+    """How far a row's size is from the call's: the ratios of extents, then of the work."""
+    extents = sum(
+        abs(math.log(max(value, 1) / max(row.case[name], 1))) if not isinstance(value, bool) else 9.0
+        for name, value in work.sizes.items()
+        if row.case.get(name, value) != value
+    )
+    ours, theirs = (work.flop, row.flop) if work.flop and row.flop else (work.bytes, row.bytes)
+    return 10 * extents + abs(math.log((ours or 1.0) / (theirs or 1.0)))
+
+
+def _timed(record: Record, row: Row) -> Timed:
+    case = ", ".join(f"{name} = {_size(value)}" for name, value in row.case.items())
+    return Timed(row.variant, case, row.median or 0.0, str(record.provenance["device"]))
+
+
+def _size(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
