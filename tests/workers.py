@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 SWEEPS = (
+    "tests/simulator/trust/test_lesson_bugs.py",
     "tests/test_lessons.py::test_agree_turns_down_a_wrong_line",
     "tests/browser/test_every_page.py",
 )
 """Tests whose cases any process may take: each is long, and needs little that the rest of its file made."""
-ORDER = ("tests/browser/test_pages.py", "tests/site", SWEEPS[0], "tests/simulator", "tests/browser")
+ORDER = ("tests/browser/test_pages.py", "tests/site", *SWEEPS[:2], "tests/simulator", "tests/browser")
 """What begins first. One process builds the whole site; the others have the small sites meanwhile, and what
 is long and needs no site. Short files come last, so that no process has much left when the others end."""
 
