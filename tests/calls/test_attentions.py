@@ -85,32 +85,31 @@ def arrays(shapes, layout, memory, kind, stretch, seed):
     return passed, wide
 
 
-def right_attention(
-    batch, kv_heads, share, queries, keys, d, causal, shift, layout, memory, kind, stretch, seed
-):
+def called(batch, kv_heads, share, queries, keys, d, causal, shift, layout, memory, kind, stretch, seed):
+    """q, k, v and dout as passed, and in FP64 with the mask and scale; how they were passed; the result."""
     shift = shift if causal else None
-    shapes = [(batch, kv_heads * share, queries, d), *[(batch, kv_heads, keys, d)] * 2]
-    passed, wide = arrays(shapes, layout, memory, kind, stretch, seed)
+    q_shape, k_shape = (batch, kv_heads * share, queries, d), (batch, kv_heads, keys, d)
+    passed, wide = arrays([q_shape, k_shape, k_shape, q_shape], layout, memory, kind, stretch, seed)
     how = {"causal": causal, "shift": shift, "layout": layout, **named(kind)}
-    out, lse = kernels.attention(*passed, **how, return_lse=True)
-    assert (out.shape, out.dtype, lse.shape) == (passed[0].shape, passed[0].dtype, shapes[0][:3])
-    expected, sums = reference(*wide, causal, shift, d**-0.5)
+    made = kernels.attention(*passed[:3], **how, return_lse=True)
+    return passed, (*wide, causal, shift, d**-0.5), how, made
+
+
+def right_attention(kind, layout, **case):
+    passed, (*qkv, _, causal, shift, scale), _, (out, lse) = called(kind=kind, layout=layout, **case)
+    assert (out.shape, out.dtype, lse.shape) == (passed[0].shape, passed[0].dtype, qkv[0].shape[:3])
+    expected, sums = reference(*qkv, causal, shift, scale)
     got = exact(out, kind).transpose(attentions.LAYOUTS[layout])
     assert np.all(np.abs(got - expected) <= 4 * step_of(kind) + 5e-5)
     assert np.allclose(lse, sums, rtol=1e-4, atol=1e-3)
 
 
-def right_gradients(
-    batch, kv_heads, share, queries, keys, d, causal, shift, layout, memory, kind, stretch, seed
-):
-    shift = shift if causal else None
-    q_shape, k_shape = (batch, kv_heads * share, queries, d), (batch, kv_heads, keys, d)
-    passed, wide = arrays([q_shape, k_shape, k_shape, q_shape], layout, memory, kind, 1.0, seed)
-    how = {"causal": causal, "shift": shift, "layout": layout, **named(kind)}
-    out, lse = kernels.attention(*passed[:3], **how, return_lse=True)
-    made = kernels.attention_backward(passed[3], *passed[:3], out, lse, **how)
-    expected = gradients(wide[3], *wide[:3], causal, shift, d**-0.5)
-    for name, array, right in zip("qkv", made, expected, strict=True):
+def right_gradients(kind, layout, **case):
+    case["stretch"] = 1.0
+    (q, k, v, dout), (*qkv, wide, causal, shift, scale), how, made = called(kind=kind, layout=layout, **case)
+    found = kernels.attention_backward(dout, q, k, v, *made, **how)
+    expected = gradients(wide, *qkv, causal, shift, scale)
+    for name, array, right in zip("qkv", found, expected, strict=True):
         got = exact(array, kind).transpose(attentions.LAYOUTS[layout])
         room = (8 * step_of(kind) + 1e-4) * max(1.0, np.abs(right).max(initial=0.0))
         assert np.all(np.abs(got - right) <= room), name

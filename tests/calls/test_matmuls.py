@@ -62,15 +62,15 @@ def right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed):
 
 @FEW
 @CASES
-def test_a_product_is_that_of_64_bits(leading, m, n, k, layouts, kind, activation, with_bias, seed):
-    right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed)
+def test_a_product_is_that_of_64_bits(**case):
+    right_matmul(**case)
 
 
 @sweep("matmuls", texts=("matmul_*", "general/matmul*", "general/pad"))
 @MANY
 @CASES
-def test_thousands_of_products(leading, m, n, k, layouts, kind, activation, with_bias, seed):
-    right_matmul(leading, m, n, k, layouts, kind, activation, with_bias, seed)
+def test_thousands_of_products(**case):
+    right_matmul(**case)
 
 
 @pytest.mark.parametrize("kind", KINDS)

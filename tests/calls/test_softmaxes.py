@@ -61,15 +61,15 @@ def right_softmax(leading, columns, axis, layout, kind, holes, stretch, seed):
 
 @FEW
 @CASES
-def test_softmax_is_that_of_64_bits(leading, columns, axis, layout, kind, holes, stretch, seed):
-    right_softmax(leading, columns, axis, layout, kind, holes, stretch, seed)
+def test_softmax_is_that_of_64_bits(**case):
+    right_softmax(**case)
 
 
 @sweep("softmaxes", texts=("softmax_*", "general/softmax"))
 @MANY
 @CASES
-def test_thousands_of_softmaxes(leading, columns, axis, layout, kind, holes, stretch, seed):
-    right_softmax(leading, columns, axis, layout, kind, holes, stretch, seed)
+def test_thousands_of_softmaxes(**case):
+    right_softmax(**case)
 
 
 @pytest.mark.parametrize("columns", [64, 61, 5, 4096, 40_000])

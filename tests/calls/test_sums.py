@@ -44,15 +44,15 @@ def right_sum(shape, layout, kind, seed):
 
 @FEW
 @CASES
-def test_a_sum_is_that_of_64_bits(shape, layout, kind, seed):
-    right_sum(shape, layout, kind, seed)
+def test_a_sum_is_that_of_64_bits(**case):
+    right_sum(**case)
 
 
 @sweep("sums", texts=("sum_fp32", "general/sum"))
 @MANY
 @CASES
-def test_thousands_of_sums(shape, layout, kind, seed):
-    right_sum(shape, layout, kind, seed)
+def test_thousands_of_sums(**case):
+    right_sum(**case)
 
 
 @pytest.mark.parametrize(

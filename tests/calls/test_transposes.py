@@ -29,15 +29,15 @@ def right_transpose(leading, rows, columns, layout, dtype):
 
 @FEW
 @CASES
-def test_a_transpose_has_the_same_bits(leading, rows, columns, layout, dtype):
-    right_transpose(leading, rows, columns, layout, dtype)
+def test_a_transpose_has_the_same_bits(**case):
+    right_transpose(**case)
 
 
 @sweep("transposes", texts=("transpose_fp32", "general/transpose"))
 @MANY
 @CASES
-def test_thousands_of_transposes(leading, rows, columns, layout, dtype):
-    right_transpose(leading, rows, columns, layout, dtype)
+def test_thousands_of_transposes(**case):
+    right_transpose(**case)
 
 
 def test_the_lessons_kernel_is_taken_where_its_loads_are_aligned():

@@ -30,19 +30,12 @@ def shown(name: str) -> PuzzleOutput:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_solution_is_right_at_every_size_and_within_the_budget(name):
+def test_the_solution_is_right_at_every_size_and_needs_most_of_the_budget(name):
     found = named(name)
     verdict = judge(found, found.solution, found.file)
-    assert found.name == name
     assert verdict.launches == len(found.trials) >= 5
-    assert all(one.counted <= one.most for one in verdict.spent)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_budget_is_looser_than_a_half_above_what_the_solution_needs(name):
-    found = named(name)
-    for one in judge(found, found.solution, found.file).spent:
-        assert one.most <= 1.5 * one.counted, one
+    for one in verdict.spent:
+        assert one.counted <= one.most <= 1.5 * one.counted, one
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -98,17 +91,12 @@ def test_a_page_shows_the_puzzle_and_folds_hints_and_solution(name):
     for line in found.gaps.splitlines():
         assert line.strip() in opened
     assert f"tilewise puzzle start {name}" in opened
-    assert page.count("??? hint") == len(found.hints) >= 3
+    assert page.count("??? hint") == len(found.hint_list) >= 3
     assert page.count("??? answer") == 1
     assert page.index("??? answer") > page.rindex("??? hint")
     assert page.startswith('!!! exercise puzzle "')
     assert "_[" not in output.text()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_text_of_a_puzzle_types_a_measured_number(name):
-    output = shown(name)
-    assert [list(faults(text)) for text in output.texts()] == [[] for _ in output.texts()]
+    assert not [fault for text in output.texts() for fault in faults(text)], "a measured number is typed"
 
 
 def test_a_solution_over_its_budget_stops_the_page():

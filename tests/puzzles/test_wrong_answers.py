@@ -16,28 +16,6 @@ from tilewise.puzzles.catalogue import NAMES, named
 from tilewise.puzzles.judging import judge
 
 HERE = Path(__file__).parent / "wrong"
-KINDS = (
-    "wrong value",
-    "over budget",
-    "out of bounds",
-    "race",
-    "barrier",
-    "shuffle",
-    "uninitialised",
-    "misaligned",
-    "steps",
-    "undelivered",
-    "mbarrier",
-    "deadlock",
-    "proxy",
-    "overwritten",
-    "accumulator",
-    "cluster",
-    "tensor map",
-    "does not compile",
-    "the compiler left nothing of the kernel",
-)
-"""What an answer may be turned down for, besides being another kernel."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +86,6 @@ def test_each_wrong_answer_is_turned_down_with_its_reason(name, golden):
     found = said(name)
     assert len(found) >= 10
     assert not [title for title, message in found.items() if message == "SOLVED"]
-    vague = [title for title, message in found.items() if not any(kind in message for kind in KINDS)]
-    assert all(title in ("another name for the kernel", "another parameter") for title in vague), vague
     text = "\n\n".join(f"=== {title}\n{message}" for title, message in found.items())
     golden(HERE / f"{name}.said.txt", f"{text}\n")
 

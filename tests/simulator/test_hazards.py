@@ -38,10 +38,94 @@ def test_a_read_beyond_the_array_passed():
     )
 
 
-@pytest.mark.parametrize(("index", "named"), [("-1", "y[-1]"), ("n", "y[32]"), ("1 << 29", "y[536870912]")])
-def test_an_index_off_either_end_names_the_array(index, named):
-    source = on_threads(f"x[i] = i;\nif (i == 7) y[{index}] = 1;", "int* x, int* y, int n")
-    _hazard(lambda: simulate(source, _ints(32), _ints(32), np.int32(32)), "out of bounds", 4, "writes", named)
+OFF = "x[i] = i;\nif (i == 7) y[{}] = 1;"
+LOCAL = (
+    "int a[4]; for (int k = 0; k < 4; ++k) a[k] = y[k];\na[y[i]] = 5;\nint s = 0;"
+    " for (int k = 0; k < 4; ++k) s += a[k] * y[k + 1]; y[i] = s;"
+)
+COUNTED = 'asm volatile("bar.sync 1, 96;" ::: "memory");\ny[i] = 1;'
+FAULTS = {
+    "before an array": ("int* y, int* x", OFF.format("-1"), 32, "out of bounds", 4, "writes y[-1]"),
+    "behind an array": ("int* y, int* x", OFF.format("32"), 32, "out of bounds", 4, "writes y[32]"),
+    "far behind": ("int* y, int* x", OFF.format("1 << 29"), 32, "out of bounds", 4, "writes y[536870912]"),
+    "into the next shared array": (
+        "int* y",
+        "__shared__ int a[32], b[32]; b[i] = 0;\na[i + 1] = i;\n__syncthreads();\ny[i] = a[i] + b[i];",
+        *(32, "out of bounds", 4, "a[32]"),
+    ),
+    "wider than an element": (
+        "int* y",
+        "__shared__ __align__(16) int s[8]; if (i < 8) s[i] = i;\n__syncthreads();\n"
+        "if (i < 8) ((int4*)y)[i] = ((int4*)s)[i];",
+        *(32, "out of bounds", 5, "reads byte 32 of s, which has 32 bytes"),
+    ),
+    "behind a local array": ("int* y", LOCAL.replace("y[i]]", "y[i] + 64]"), 33, "out of bounds", 4, ""),
+    "before a local array": ("int* y", LOCAL.replace("y[i]]", "-y[i] - 1]"), 33, "out of bounds", 4, ""),
+    "a barrier that lanes skip": (
+        "int* y",
+        "if (i < 20)\n__syncthreads();\ny[i] = i;",
+        *(32, "barrier", 4, "thread 20 of the same warp skips this barrier"),
+    ),
+    "a barrier in one branch": (
+        "int* y",
+        "if (i % 2) {\n__syncthreads(); } else y[i] = 2;\nif (i > 3) y[i] += 1;",
+        *(64, "barrier", 4, "thread 0 of the same"),
+    ),
+    "a barrier in a loop's branch": (
+        "int* y",
+        "for (int h = 32; h > 0; h /= 2)\nif (i < h) {\n__syncthreads(); }\ny[i] = 1;",
+        *(64, "barrier", 5, "same warp"),
+    ),
+    "a barrier of a warp and a part": (
+        "int* y",
+        "if (i < 40) {\n__syncthreads(); }\ny[i] += 1;",
+        *(64, "barrier", 4, "thread 40 of the same warp"),
+    ),
+    "two barriers are not one": (
+        "int* y",
+        "if (i < 16) {\n__syncthreads(); y[i] = 1;\n} else {\n__syncthreads(); y[i] = 2; }",
+        *(32, "barrier", 4, "line 6"),
+    ),
+    "a barrier that live threads never reach": (
+        "int* y",
+        f"if (i >= 96) return;\nif (i < 32)\n__syncthreads();\nelse {COUNTED}",
+        *(128, "barrier", 5),
+        "32 of the 96 threads of block 0 wait here (32 have exited), and thread 32 never comes",
+    ),
+    "a count that exits do not reach": (
+        "int* y",
+        f"if (i >= 64) return;\n{COUNTED}",
+        *(96, "barrier", 4, "for 96 threads, and only 64 of block 0 arrive"),
+    ),
+    "a __syncwarp that lanes never reach": (
+        "int* y",
+        "if (i < 5) {\n__syncwarp(); y[i] = 1; }\ny[i] += y[31 - i];",
+        32,
+        "shuffle",
+        4,
+        "",
+    ),
+    "a write after another warp's read": (
+        "int* y",
+        "__shared__ int s[64]; s[i] = i; __syncthreads();\ny[i] = s[(i + 32) % 64];\ns[i] = y[i] * 3;\n"
+        "__syncthreads(); y[i] += s[i];",
+        *(64, "race", 4, "warp 0 touched at line 5"),
+    ),
+    "a word that nobody wrote": (
+        "int* y",
+        "__shared__ int s[64]; if (i < 30) s[i] = 1;\n__syncthreads();\ny[i] = s[i];",
+        *(32, "uninitialised", 5, "thread 30 of block 0 reads s[30]"),
+    ),
+}
+"""By name: parameters, body, threads and elements, and the hazard with its line and some of its words."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_with_its_line(name):
+    parameters, body, threads, kind, line, words = FAULTS[name]
+    arrays = [_ints(threads) for _ in parameters.split(",")]
+    block = min(threads, 32) if "local" in name else threads
+    _hazard(lambda: simulate(on_threads(body, parameters), *arrays, block=block), kind, line, words)
 
 
 def test_a_wide_access_that_begins_in_the_array_and_ends_outside():
@@ -51,29 +135,11 @@ def test_a_wide_access_that_begins_in_the_array_and_ends_outside():
     _hazard(lambda: simulate(source, _ints(32), np.zeros(62, np.int16)), "out of bounds", 3, "reads x[62]; x")
 
 
-def test_beyond_a_shared_array_into_the_next_one():
-    source = on_threads(
-        "__shared__ int a[32], b[32]; b[i] = 0;\na[i + 1] = i;\n__syncthreads();\ny[i] = a[i] + b[i];",
-        "int* y",
-    )
-    _hazard(lambda: simulate(source, _ints(32)), "out of bounds", 4, "a[32]")
-
-
 def test_beyond_dynamic_shared_memory():
     source = on_threads("extern __shared__ int s[];\ns[i] = i;\ny[i] = s[i];", "int* y")
     simulate(source, _ints(32), shared_bytes=128)
     more = "launch with more dynamic shared memory: shared_bytes="
     _hazard(lambda: simulate(source, _ints(32), shared_bytes=124), "out of bounds", 4, "s[31]", more)
-
-
-def test_an_access_wider_than_an_element_is_named_by_its_first_byte():
-    source = on_threads(
-        "__shared__ __align__(16) float s[32]; s[i] = i;\n__syncthreads();\n"
-        "((float4*)y)[i] = ((float4*)s)[i];",
-        "float* y",
-    )
-    said = "reads byte 128 of s, which has 128 bytes"
-    _hazard(lambda: simulate(source, np.zeros(128, np.float32)), "out of bounds", 5, said)
 
 
 def test_a_message_counts_the_lines_of_the_file_but_not_in_code_that_it_quotes():
@@ -82,27 +148,10 @@ def test_a_message_counts_the_lines_of_the_file_but_not_in_code_that_it_quotes()
     assert f"warp 0 touched at line {error.line - 1} (`s[i] = i; // not line 1`)" in str(error)
 
 
-@pytest.mark.parametrize("place", [64, -1])
-def test_a_local_array_overrun(place):
-    source = on_threads(
-        "int a[4]; for (int k = 0; k < 4; ++k) a[k] = y[k];\na[y[i]] = 5;\nint s = 0;"
-        " for (int k = 0; k < 4; ++k) s += a[k] * y[k + 1]; y[i] = s;",
-        "int* y",
-    )
-    _hazard(lambda: simulate(source, np.full(32, place, np.int32)), "out of bounds", 4)
-
-
 def test_writing_a_read_only_array():
     y = _ints(32)
     y.flags.writeable = False
     _hazard(lambda: simulate(on_threads("y[i] = 1;", "int* y"), y), "read-only", 3)
-
-
-def test_a_barrier_that_some_lanes_skip():
-    source = on_threads("if (i < 20)\n__syncthreads();\ny[i] = i;", "int* y")
-    _hazard(
-        lambda: simulate(source, _ints(32)), "barrier", 4, "thread 20 of the same warp skips this barrier"
-    )
 
 
 def test_threads_that_returned_early_are_not_waited_for():
@@ -133,37 +182,6 @@ def test_early_returns_of_many_forms_are_none_of_a_barriers_hazards(body):
     assert run.notes
 
 
-@pytest.mark.parametrize(
-    ("body", "line", "words"),
-    [
-        ("if (i % 2) {\n__syncthreads(); } else y[i] = 2;\nif (i > 3) y[i] += 1;", 4, "thread 0 of the same"),
-        ("for (int h = 32; h > 0; h /= 2)\nif (i < h) {\n__syncthreads(); }\ny[i] = 1;", 5, "same warp"),
-        ("if (i < 40) {\n__syncthreads(); }\ny[i] += 1;", 4, "thread 40 of the same warp"),
-    ],
-)
-def test_lanes_of_a_warp_that_part_at_a_barrier(body, line, words):
-    source = on_threads(body, "int* y")
-    _hazard(lambda: simulate(source, _ints(64), grid=1, block=64), "barrier", line, words)
-
-
-def test_a_barrier_that_live_threads_never_reach():
-    source = on_threads(
-        "if (i >= 96) return;\nif (i < 32)\n__syncthreads();\n"
-        'else asm volatile("bar.sync 1, 96;" ::: "memory");\ny[i] = 1;',
-        "int* y",
-    )
-    words = "32 of the 96 threads of block 0 wait here (32 have exited), and thread 32 never comes"
-    _hazard(lambda: simulate(source, _ints(128), grid=1, block=128), "barrier", 5, words)
-
-
-def test_a_barrier_with_a_count_is_not_released_by_exits():
-    source = on_threads(
-        'if (i >= 64) return;\nasm volatile("bar.sync 1, 96;" ::: "memory");\ny[i] = 1;', "int* y"
-    )
-    words = "for 96 threads, and only 64 of block 0 arrive"
-    _hazard(lambda: simulate(source, _ints(96), grid=1, block=96), "barrier", 4, words)
-
-
 def test_a_barrier_with_a_count_counts_by_warps():
     source = on_threads(
         'if (i >= 50) return;\nasm volatile("bar.sync 1, 64;" ::: "memory");\ny[i] = 1;', "int* y"
@@ -171,18 +189,6 @@ def test_a_barrier_with_a_count_counts_by_warps():
     y = _ints(64)
     assert not simulate(source, y, grid=1, block=64).notes
     assert (y[:50] == 1).all()
-
-
-def test_barriers_in_both_branches_are_not_one_barrier():
-    source = on_threads(
-        "if (i < 16) {\n__syncthreads(); y[i] = 1;\n} else {\n__syncthreads(); y[i] = 2; }", "int* y"
-    )
-    _hazard(lambda: simulate(source, _ints(32)), "barrier", 4, "line 6")
-
-
-def test_a_syncwarp_that_named_lanes_never_reach():
-    source = on_threads("if (i < 5) {\n__syncwarp(); y[i] = 1; }\ny[i] += y[31 - i];", "int* y")
-    _hazard(lambda: simulate(source, _ints(32)), "shuffle", 4)
 
 
 REVERSE = """\
@@ -219,15 +225,6 @@ def test_each_barrier_of_a_tiled_product_is_needed(drop, line):
     assert caught.value.hazard.line >= line
 
 
-def test_a_write_after_a_read_of_another_warp():
-    source = on_threads(
-        "__shared__ int s[64]; s[i] = i; __syncthreads();\ny[i] = s[(i + 32) % 64];\ns[i] = y[i] * 3;\n"
-        "__syncthreads(); y[i] += s[i];",
-        "int* y",
-    )
-    _hazard(lambda: simulate(source, _ints(64), block=64), "race", 4, "warp 0 touched at line 5")
-
-
 def test_an_atomic_races_with_a_plain_access_but_not_with_atomics():
     right = (
         "__shared__ int s[1]; if (i == 0) s[0] = 0;\n__syncthreads();\natomicAdd(s, 1);\n"
@@ -238,13 +235,6 @@ def test_an_atomic_races_with_a_plain_access_but_not_with_atomics():
     assert set(y) == {96}
     wrong = right.replace("atomicAdd(s, 1);\n__syncthreads();", "atomicAdd(s, 1);\n")
     _hazard(lambda: simulate(on_threads(wrong, "int* y"), _ints(96), block=96), "race", 5)
-
-
-def test_shared_memory_that_nobody_wrote():
-    source = on_threads(
-        "__shared__ float s[64]; if (i < 30) s[i] = 1;\n__syncthreads();\ny[i] = s[i];", "float* y"
-    )
-    _hazard(lambda: simulate(source, np.zeros(32, np.float32)), "uninitialised", 5, "thread 30", "s[30]")
 
 
 # ---- what must not be reported

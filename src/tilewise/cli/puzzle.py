@@ -73,13 +73,13 @@ def _begin(found: Puzzle, file: str | None) -> int:
 
 
 def _hint(found: Puzzle, last: int) -> int:
-    if not 1 <= last <= len(found.hints):
-        repair = f"Choose 1 to {len(found.hints)}: `tilewise puzzle {found.name} --hint 1`."
+    if not 1 <= last <= len(found.hint_list):
+        repair = f"Choose 1 to {len(found.hint_list)}: `tilewise puzzle {found.name} --hint 1`."
         raise LessonError("tilewise puzzle", 0, f"{found.name} has no hint {last}.", repair)
     width = min(WIDEST, shutil.get_terminal_size().columns)
-    for number, text in enumerate(found.hints[:last], start=1):
-        print(textwrap.fill(f"Hint {number} of {len(found.hints)}: {plain_text(text)}", width))
-    if last < len(found.hints):
+    for number, text in enumerate(found.hint_list[:last], start=1):
+        print(textwrap.fill(f"Hint {number} of {len(found.hint_list)}: {plain_text(text)}", width))
+    if last < len(found.hint_list):
         print(f"Next hint: tilewise puzzle {found.name} --hint {last + 1}")
     return 0
 

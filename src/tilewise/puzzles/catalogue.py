@@ -6,6 +6,8 @@ puzzle's module is imported when it is asked for.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 
 from tilewise.errors import LessonError, nearest
@@ -46,6 +48,7 @@ NAMES = (
 """Every puzzle, easy ones first within a part."""
 
 
+@cache
 def named(name: str) -> Puzzle:
     """The puzzle of a name.
 
@@ -56,7 +59,7 @@ def named(name: str) -> Puzzle:
         near = nearest(name, NAMES) or "`tilewise puzzle` lists them."
         raise LessonError(name, 0, "there is no such puzzle.", near)
     puzzle: Puzzle = import_module(f"tilewise.puzzles.{name.replace('/', '.')}").PUZZLE
-    return puzzle
+    return replace(puzzle, name=name)
 
 
 def following(name: str) -> str:

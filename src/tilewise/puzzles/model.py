@@ -125,8 +125,6 @@ class Trial:
 class Puzzle:
     """A kernel to fill in."""
 
-    name: str
-    """The part of the course and one word: `kernels/guard`."""
     title: str
     """A few words."""
     task: str
@@ -141,8 +139,8 @@ class Puzzle:
     """The right outputs of a launch, by parameter name, without a GPU and without the kernel."""
     limits: tuple[Limit, ...]
     """The budget."""
-    hints: tuple[str, ...]
-    """From a nudge to nearly the answer, in Markdown."""
+    hints: str
+    """From a nudge to nearly the answer, in Markdown, a paragraph each."""
     after: str
     """What stands beside the solution, in Markdown."""
     blanks: tuple[tuple[str, ...], ...]
@@ -156,6 +154,8 @@ class Puzzle:
     """How far results may be off, relative to the right ones."""
     atol: float = 0.0
     """The same, absolute."""
+    name: str = ""
+    """The part of the course and one word, `kernels/guard`: where its module is, as `catalogue` says."""
 
     @property
     def part(self) -> str:
@@ -171,6 +171,11 @@ class Puzzle:
     def options(self) -> tuple[str, ...]:
         """What the compiler is told: Hopper's own instructions need their architecture."""
         return ("-arch=sm_90a",) if '#include "hopper.cuh"' in self.code else ()
+
+    @property
+    def hint_list(self) -> tuple[str, ...]:
+        """Its hints, each on one line."""
+        return tuple(" ".join(hint.split()) for hint in self.hints.strip().split("\n\n"))
 
     @cached_property
     def solution(self) -> str:

@@ -174,7 +174,7 @@ def puzzle(name: str) -> None:
             reasons=tuple(one.because for one in verdict.spent),
             launches=verdict.launches,
             start=found.gaps,
-            hints=found.hints,
+            hints=found.hint_list,
             solution=found.solution,
             after=inspect.cleandoc(found.after),
             lesson=found.lesson,

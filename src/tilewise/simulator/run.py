@@ -188,7 +188,7 @@ def launch(
             raise _no_memory(entry) from None
         if releases is not None:
             releases.fill(0)
-        description, findings = Launch.from_buffer_copy(shape), Findings(len(program.lines) or 1)
+        description, findings = Launch.from_buffer_copy(shape), Findings(len(program.lines))
         memory.write_into(description)
         findings.write_into(description)
         return description, memory, findings
@@ -212,13 +212,13 @@ def launch(
         block=block,
         counts=Counts.of(findings.counts.sum(axis=0)),
         lines={line: Counts.of(row) for line, row in zip(program.lines, findings.counts, strict=False)},
-        hazards=tuple(describer.hazard(row) for row in findings.hazards[: description.n_hazards]),
+        hazards=tuple(map(describer.hazard, _rows(findings.hazards, description.n_hazards))),
         accesses=memory.accesses(accesses[accesses["kind"] != WATCH], program.lines),
         buffers=memory.names,
         clock_is_not_time=bool(description.used_clock),
         source=entry.module.source,
         watched=watched_values(accesses[accesses["kind"] == WATCH], watched_names, program.lines),
-        notes=tuple(describer.note(row) for row in findings.notes[: description.n_notes]),
+        notes=tuple(map(describer.note, _rows(findings.notes, description.n_notes))),
         printed=printed,
         dtypes=memory.dtypes(declared) if trace else (),
         shared_shapes={name: one.shape for name, one in declared.items() if one.shape},
@@ -228,6 +228,11 @@ def launch(
         raise HazardError(*entry.module.place(hazard.line), hazard, run)
     memory.write_back()
     return run
+
+
+def _rows(found: NDArray[np.void], count: int) -> list[dict[str, int]]:
+    """The first rows of a table, with Python's integers."""
+    return [dict(zip(found.dtype.names or (), row, strict=True)) for row in found[:count].tolist()]
 
 
 def _together(entry: Entry, grid: tuple[int, int, int]) -> tuple[int, int, int]:

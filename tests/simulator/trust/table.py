@@ -4,7 +4,7 @@ In: rows. Out: the results of each, from one compilation of all. What is right i
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,14 @@ LETTERS = {
 }
 
 
+HALVES = {
+    f"{name}{pair}": (dtype, limit)
+    for name, limit in (("f16", 0x7C00), ("bf16", 0x7F80))
+    for pair, dtype in (("", "uint16"), ("x2", "uint32"))
+}
+"""Results that travel as bits: NumPy's type of these, and the bits of infinity, above which all are NaN."""
+
+
 @dataclass(frozen=True, eq=False)
 class Row:
     """One instruction on edge values."""
@@ -45,9 +53,14 @@ class Row:
     inputs: tuple[Array, ...]
     """Equally long."""
     result: str
-    """NumPy's type of `r`."""
+    """NumPy's type of `r`, or one of `HALVES`."""
     expected: Callable[..., Array]
     """Of the inputs."""
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's type of `r`."""
+        return HALVES[self.result][0] if self.result in HALVES else self.result
 
 
 def ptx(
@@ -59,9 +72,17 @@ def ptx(
     body = text or f"{name} {{r}}, {', '.join(f'{{{letter}}}' for letter in names)};"
     letters = [LETTERS.get(C_TYPES[np.dtype(one.dtype).name], "h") for one in inputs]
     operands = ", ".join(f'"{kind}"({letter})' for kind, letter in zip(letters, names, strict=True))
-    out = LETTERS.get(C_TYPES[np.dtype(result).name], "h")
     asm = body.format(**places).replace("<<", "{").replace(">>", "}")
-    return Row(name, f'asm("{asm}" : "={out}"(r) : {operands});', tuple(inputs), result, expected)
+    row = Row(name, "", tuple(inputs), result, expected)
+    out = LETTERS.get(C_TYPES[row.dtype], "h")
+    return replace(row, code=f'asm("{asm}" : "={out}"(r) : {operands});')
+
+
+def setp(name: str, inputs: Sequence[Array], expected: Callable[..., Array], op: str = "setp") -> Row:
+    """A row for a comparison, such as `lt.f32`, or another instruction that gives a predicate."""
+    sources = ", ".join(f"{{{letter}}}" for letter, _ in zip("ab", inputs, strict=False))
+    text = f"<< .reg .pred p; {op}.{name} p, {sources}; selp.s32 {{r}}, 1, 0, p; >>"
+    return ptx(f"{op}.{name}", inputs, "int32", expected, text)
 
 
 def source(rows: Sequence[Row], include: str = "") -> str:
@@ -74,7 +95,7 @@ def source(rows: Sequence[Row], include: str = "") -> str:
         loads = " ".join(
             f"{kind} {letter} = {letter}_[i];" for kind, letter in zip(types, names, strict=True)
         )
-        made = C_TYPES[np.dtype(row.result).name]
+        made = C_TYPES[row.dtype]
         kernels.append(
             f'extern "C" __global__ void k{number}({parameters}, {made}* r_, int n) {{\n'
             f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;\n"
@@ -87,7 +108,7 @@ def run(rows: Sequence[Row], number: int, include: str = "", options: tuple[str,
     """What the simulator makes of one row's inputs."""
     row = rows[number]
     count = len(row.inputs[0])
-    out = np.full(count, 0xA5, np.uint8).astype(row.result)
+    out = np.full(count, 0xA5, np.uint8).astype(row.dtype)
     simulate(
         source(rows, include),
         *row.inputs,
@@ -106,10 +127,14 @@ def check(rows: Sequence[Row], number: int, include: str = "", options: tuple[st
     row = rows[number]
     got = run(rows, number, include, options)
     with np.errstate(all="ignore"):
-        expected = np.asarray(row.expected(*row.inputs)).astype(row.result)
+        expected = np.asarray(row.expected(*row.inputs)).astype(row.dtype)
     same = _bits(got) == _bits(expected)
     if got.dtype.kind == "f":
         same |= np.isnan(got) & np.isnan(expected)
+    elif row.result in HALVES:
+        (one, other), limit = (both.view(np.uint16) for both in (got, expected)), HALVES[row.result][1]
+        alike = (one == other) | ((one & 0x7FFF > limit) & (other & 0x7FFF > limit))
+        same = alike.reshape(len(got), -1).all(axis=1)
     if not same.all():
         at = int(np.flatnonzero(~same)[0])
         given = ", ".join(repr(one[at]) for one in row.inputs)

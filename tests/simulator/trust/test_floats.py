@@ -11,7 +11,7 @@ import pytest
 from . import exact
 from .edges import F32, F64, S32
 from .exact import Format
-from .table import Array, Row, check, pairs, ptx
+from .table import Array, Row, check, pairs, ptx, setp
 
 KINDS = {"f32": (F32, exact.F32, "float32"), "f64": (F64, exact.F64, "float64")}
 
@@ -44,24 +44,7 @@ def _expected(
 
 
 def _division(a: Fraction, b: Fraction) -> Fraction:
-    if isinstance(a, Fraction) and b == 0:
-        return Fraction(0)
-    return a / b
-
-
-def _special_division(a: float, b: float) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.float64(a) / np.float64(b))
-
-
-def _divided(kind: Format, ftz: bool, mode: str = "rn") -> Callable[..., Array]:
-    def expected(*inputs: Array) -> Array:
-        if ftz:
-            inputs = tuple(map(exact.flush, inputs))
-        made = exact.apply(_division, _special_division, mode, kind, *inputs)
-        return exact.flush(made) if ftz else made
-
-    return expected
+    return Fraction(0) if isinstance(a, Fraction) and b == 0 else a / b
 
 
 def _root(kind: Format, ftz: bool, mode: str = "rn") -> Callable[[Array], Array]:
@@ -105,9 +88,9 @@ def _arithmetic() -> list[Row]:
                 rows.append(ptx(f"{op}.rn{ending}.{name}", (a, b), dtype, expected))
             expected = _expected(lambda x, y, z: x * y + z, "rn", kind, ftz)
             rows.append(ptx(f"fma.rn{ending}.{name}", (a, b, c), dtype, expected))
-            rows.append(ptx(f"div.rn{ending}.{name}", (a, b), dtype, _divided(kind, ftz)))
+            divided = _expected(_division, "rn", kind, ftz)
+            rows.append(ptx(f"div.rn{ending}.{name}", (a, b), dtype, divided))
             rows.append(ptx(f"sqrt.rn{ending}.{name}", (edge,), dtype, _root(kind, ftz)))
-            divided = _divided(kind, ftz)
             rows.append(
                 ptx(f"rcp.rn{ending}.{name}", (edge,), dtype, lambda x, f=divided: f(np.ones_like(x), x))
             )
@@ -143,29 +126,15 @@ def _comparisons(
     rows = []
     for op, compare in ordered.items():
         for unordered in (False, True):
-            text = (
-                f"<< .reg .pred p; setp.{op}{'u' if unordered else ''}{ending}.{name} p, {{a}}, {{b}};"
-                " selp.s32 {r}, 1, 0, p; >>"
-            )
 
             def expected(x: Array, y: Array, f: Callable[..., Array] = compare, u: bool = unordered) -> Array:
                 nan = np.isnan(x) | np.isnan(y)
                 return np.where(nan, u, f(flushed(x), flushed(y)))
 
-            rows.append(
-                ptx(f"setp.{op}{'u' if unordered else ''}{ending}.{name}", inputs, "int32", expected, text)
-            )
+            rows.append(setp(f"{op}{'u' if unordered else ''}{ending}.{name}", inputs, expected))
     for op in ("num", "nan"):
-        text = f"<< .reg .pred p; setp.{op}{ending}.{name} p, {{a}}, {{b}}; selp.s32 {{r}}, 1, 0, p; >>"
-        rows.append(
-            ptx(
-                f"setp.{op}{ending}.{name}",
-                inputs,
-                "int32",
-                lambda x, y, n=op == "nan": (np.isnan(x) | np.isnan(y)) == n,
-                text,
-            )
-        )
+        is_nan = lambda x, y, n=op == "nan": (np.isnan(x) | np.isnan(y)) == n  # noqa: E731
+        rows.append(setp(f"{op}{ending}.{name}", inputs, is_nan))
     return rows
 
 
@@ -183,7 +152,7 @@ def _directed() -> list[Row]:
                 rows.append(ptx(f"mul.{end}", (a, b), dtype, _expected(operator.mul, mode, kind, ftz)))
                 fused = _expected(lambda x, y, z: x * y + z, mode, kind, ftz)
                 rows.append(ptx(f"fma.{end}", _not_cancelling(a, b, c), dtype, fused))
-                divided = _divided(kind, ftz, mode)
+                divided = _expected(_division, mode, kind, ftz)
                 rows.append(ptx(f"div.{end}", (a, b), dtype, divided))
                 rows.append(ptx(f"rcp.{end}", (edge,), dtype, lambda x, f=divided: f(np.ones_like(x), x)))
                 rows.append(ptx(f"sqrt.{end}", (edge,), dtype, _root(kind, ftz, mode)))
@@ -228,25 +197,7 @@ def _classes() -> list[Row]:
         "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(np.float32).tiny),
         "subnormal": lambda x: (x != 0) & (np.abs(x) < np.finfo(np.float32).tiny),
     }
-    return [
-        ptx(
-            f"testp.{name}.f32",
-            (F32,),
-            "int32",
-            test,
-            f"<< .reg .pred p; testp.{name}.f32 p, {{a}}; selp.s32 {{r}}, 1, 0, p; >>",
-        )
-        for name, test in tests.items()
-    ]
-
-
-def _nearly(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """An approximate instruction at its exact points: the ends of its range."""
-
-    def expected(a: Array) -> Array:
-        return np.array([function(float(one)) for one in a], np.float32)
-
-    return expected
+    return [setp(f"{name}.f32", (F32,), test, "testp") for name, test in tests.items()]
 
 
 def _ends() -> list[Row]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from .edges import S16, S32, S64, SHIFTS, U16, U32, U64
-from .table import Array, Row, check, pairs, ptx
+from .table import Array, Row, check, pairs, ptx, setp
 
 VALUES = {"s16": S16, "u16": U16, "s32": S32, "u32": U32, "s64": S64, "u64": U64}
 
@@ -76,9 +76,7 @@ def _arithmetic() -> list[Row]:
             "gt": int.__gt__,
             "ge": int.__ge__,
         }.items():
-            text = f"<< .reg .pred p; setp.{name}.{kind} p, {{a}}, {{b}}; selp.s32 {{r}}, 7, -9, p; >>"
-            expected = _each(lambda x, y, f=compare: 7 if f(x, y) else -9, "int32")
-            rows.append(ptx(f"setp.{name}.{kind}", (a, b), "int32", expected, text))
+            rows.append(setp(f"{name}.{kind}", (a, b), _each(compare, "int32")))
     return rows
 
 

@@ -113,7 +113,6 @@ def taken(
     *,
     dtype: str | None = None,
     kinds: Sequence[str] = FLOATS,
-    axes: Sequence[int] = (),
 ) -> Tensor:
     """Check one array.
 
@@ -123,10 +122,9 @@ def taken(
         value: what was passed for it.
         dtype: `bfloat16`, where a uint16 array of NumPy or CuPy holds BF16.
         kinds: element types that the function takes; empty for every type of 1, 2, 4 or 8 bytes.
-        axes: how many axes it may have; empty for any number.
 
     Raises:
-        KernelError: it is no array, or its type, axes or strides are none that the function takes.
+        KernelError: it is no array, or its type or strides are none that the function takes.
     """
     data, kind, sort = _read(call, name, value)
     if dtype is not None:
@@ -145,9 +143,6 @@ def taken(
         raise wrong(call, name, f"has dtype {kind}", "Pass numbers of 1, 2, 4 or 8 bytes")
     if not data.dtype.isnative:
         raise wrong(call, name, "has the other byte order", "Convert it with .astype('=f4')")
-    if axes and data.ndim not in axes:
-        wanted = " or ".join(str(one) for one in axes)
-        raise wrong(call, name, f"has shape {tuple(data.shape)}", f"Pass an array of {wanted} axes")
     for axis, step in enumerate(data.strides):
         if step < 0 and data.shape[axis] > 1:
             raise wrong(
@@ -171,6 +166,19 @@ def taken(
     elif (noted := recorder()) is not None:
         data = noted.took(name, data)
     return Tensor(name, data, kind, sort)
+
+
+def all_taken(call: str, named: Mapping[str, Any], dtype: str | None, out: Any = None) -> list[Tensor]:
+    """Check arrays by their names: of one element type, in one place, and none in the memory of `out`.
+
+    Raises:
+        KernelError: one of them is not what the function takes, or they don't go together.
+    """
+    tensors = [taken(call, name, value, dtype=dtype) for name, value in named.items()]
+    same_place(call, *tensors)
+    same_kind(call, *tensors)
+    apart(call, out, named)
+    return tensors
 
 
 def same_place(call: str, *tensors: Tensor) -> None:
@@ -237,7 +245,7 @@ def result(call: str, like: Tensor, shape: Sequence[int], kind: str, out: Any = 
     return replace(made, given=out)
 
 
-def apart(call: str, out: Any, **inputs: Any) -> None:
+def apart(call: str, out: Any, inputs: Mapping[str, Any]) -> None:
     """Whether the caller's `out` shares no memory with an input.
 
     Raises:

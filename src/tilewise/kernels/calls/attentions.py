@@ -22,12 +22,11 @@ from tilewise.cuda.tensor_map import tensor_map
 from tilewise.kernels.calls.arrays import (
     C_TYPES,
     Tensor,
-    apart,
+    all_taken,
     at,
     constant,
     result,
     returned,
-    same_kind,
     same_place,
     taken,
     workspace,
@@ -219,10 +218,7 @@ def attention(
         KernelError: an argument does not fit; nothing was written.
     """
     call = "attention"
-    given = [taken(call, name, one, dtype=dtype) for name, one in (("q", q), ("k", k), ("v", v))]
-    same_place(call, *given)
-    same_kind(call, *given)
-    apart(call, out, q=q, k=k, v=v)
+    given = all_taken(call, {"q": q, "k": k, "v": v}, dtype, out)
     problem, heads = _problem(call, given, causal, shift, scale, layout)
     made = result(call, given[0], given[0].shape, problem.kind, out)
     leading = (problem.batch, problem.heads)[2 - max(0, len(given[0].shape) - 2) :]
@@ -270,11 +266,9 @@ def attention_backward(
         KernelError: an argument does not fit; nothing was written.
     """
     call = "attention_backward"
-    named = (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout))
-    given = [taken(call, name, one, dtype=dtype) for name, one in named]
+    given = all_taken(call, {"q": q, "k": k, "v": v, "out": out, "dout": dout}, dtype)
     sums = taken(call, "lse", lse, kinds=("float32",))
-    same_place(call, *given, sums)
-    same_kind(call, *given)
+    same_place(call, given[0], sums)
     problem, _ = _problem(call, given[:3], causal, shift, scale, layout)
     for one in given[3:]:
         if one.shape != given[0].shape:

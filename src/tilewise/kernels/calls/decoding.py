@@ -16,11 +16,10 @@ from tilewise.cuda.cases import ceil_div
 from tilewise.kernels.calls.arrays import (
     C_TYPES,
     Tensor,
-    apart,
+    all_taken,
     at,
     result,
     returned,
-    same_kind,
     same_place,
     taken,
     workspace,
@@ -101,14 +100,12 @@ def attention_decode(
         KernelError: an argument does not fit; nothing was written. Entries of `lengths` and `table` are
             checked where they are NumPy arrays; on a GPU that would wait for it.
     """
-    given = [taken(_CALL, name, one, dtype=dtype) for name, one in (("q", q), ("k", k), ("v", v))]
+    given = all_taken(_CALL, {"q": q, "k": k, "v": v}, dtype, out)
     integers = [
         None if one is None else taken(_CALL, name, one, kinds=("int32",))
         for name, one in (("lengths", lengths), ("table", table))
     ]
-    same_place(_CALL, *given, *(one for one in integers if one is not None))
-    same_kind(_CALL, *given)
-    apart(_CALL, out, q=q, k=k, v=v)
+    same_place(_CALL, given[0], *(one for one in integers if one is not None))
     _check(given, integers, lengths, table)
     made = result(_CALL, given[0], given[0].shape, given[0].kind, out)
     with at(given[0]):

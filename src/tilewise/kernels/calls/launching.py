@@ -142,18 +142,12 @@ def merged(tensor: Tensor, keep: int = 0) -> tuple[tuple[int, ...], tuple[int, .
         keep: how many of the last axes stay as they are.
     """
     axes = len(tensor.shape) - keep
-    extents: list[int] = []
-    steps: list[int] = []
-    for extent, step in zip(tensor.shape[:axes], tensor.steps[:axes], strict=True):
-        if extent == 1:
-            continue
-        if extents and steps[-1] == extent * step:
-            extents[-1] *= extent
-            steps[-1] = step
-        else:
-            extents.append(extent)
-            steps.append(step)
-    return (*extents, *tensor.shape[axes:]), (*steps, *tensor.steps[axes:])
+    steps = tensor.steps[:axes]
+    common = _common(tensor.shape[:axes], steps, steps)
+    return (
+        (*(extent for extent, *_ in common), *tensor.shape[axes:]),
+        (*(step for _, step, _ in common), *tensor.steps[axes:]),
+    )
 
 
 def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
@@ -164,7 +158,7 @@ def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
     """
     if 0 in source.shape:
         return []
-    common = _common(source, target)
+    common = _common(source.shape, source.steps, target.steps)
     if len(common) > _PACK_AXES:
         raise KernelError(
             f'{call}: "{source.name}" of shape {source.shape} has {len(common)} axes apart in memory; '
@@ -222,10 +216,12 @@ def dense(call: str, source: Tensor) -> tuple[Tensor, list[Step]]:
     return (source, []) if source.contiguous and source.aligned() else packed(call, source)
 
 
-def _common(source: Tensor, target: Tensor) -> list[tuple[int, int, int]]:
+def _common(
+    extents: Sequence[int], source: Sequence[int], target: Sequence[int]
+) -> list[tuple[int, int, int]]:
     """Extents with both strides, neighbouring axes taken together where both memories allow."""
     found: list[tuple[int, int, int]] = []
-    for extent, ours, theirs in zip(source.shape, source.steps, target.steps, strict=True):
+    for extent, ours, theirs in zip(extents, source, target, strict=True):
         if extent == 1:
             continue
         if found and found[-1][1] == extent * ours and found[-1][2] == extent * theirs:

@@ -21,14 +21,11 @@ from tilewise.cuda.tensor_map import tensor_map
 from tilewise.kernels.calls.arrays import (
     C_TYPES,
     Tensor,
-    apart,
+    all_taken,
     at,
     constant,
     result,
     returned,
-    same_kind,
-    same_place,
-    taken,
     workspace,
     wrong,
 )
@@ -80,12 +77,9 @@ def matmul(
     Raises:
         KernelError: an argument does not fit; nothing was written.
     """
-    left, right = taken("matmul", "a", a, dtype=dtype), taken("matmul", "b", b, dtype=dtype)
-    added = None if bias is None else taken("matmul", "bias", bias, dtype=dtype, axes=(1,))
-    every = [one for one in (left, right, added) if one is not None]
-    same_place("matmul", *every)
-    same_kind("matmul", *every)
-    apart("matmul", out, a=a, b=b, **({} if bias is None else {"bias": bias}))
+    named = {"a": a, "b": b} | ({} if bias is None else {"bias": bias})
+    left, right, *others = all_taken("matmul", named, dtype, out)
+    added = others[0] if others else None
     shape = _shape(left, right)
     if activation not in ACTIVATIONS:
         raise KernelError(f'matmul: activation is {activation!r}. Pass None, "relu", "gelu" or "silu".')

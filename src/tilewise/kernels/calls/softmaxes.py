@@ -144,7 +144,7 @@ def softmax(x: Any, axis: int = -1, *, dtype: str | None = None, out: Any = None
     axes = len(given.shape)
     if not -axes <= axis < axes:
         raise wrong("softmax", "x", f"has shape {given.shape} and no axis {axis}", "Name one that it has")
-    apart("softmax", out, x=x)
+    apart("softmax", out, {"x": x})
     made = result("softmax", given, given.shape, given.kind, out)
     with at(given):
         run("softmax", [] if 0 in given.shape else _steps(given, made, axis % axes))

@@ -60,7 +60,7 @@ def sum_of(x: Any, *, dtype: str | None = None, out: Any = None) -> Any:
         KernelError: an argument does not fit; nothing was written.
     """
     given = taken("sum", "x", x, dtype=dtype)
-    apart("sum", out, x=x)
+    apart("sum", out, {"x": x})
     made = result("sum", given, (), given.kind, out)
     with at(given):
         run("sum", _steps(given, made))

@@ -58,7 +58,7 @@ def transpose(x: Any, *, out: Any = None) -> Any:
     given = taken("transpose", "x", x, kinds=())
     if len(given.shape) < 2:
         raise wrong("transpose", "x", f"has shape {given.shape}", "Pass an array of two axes or more")
-    apart("transpose", out, x=x)
+    apart("transpose", out, {"x": x})
     *leading, rows, columns = given.shape
     made = result("transpose", given, (*leading, columns, rows), given.kind, out)
     with at(given):

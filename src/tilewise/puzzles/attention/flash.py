@@ -104,7 +104,6 @@ def _requests(v: Values) -> int:
 
 
 PUZZLE = Puzzle(
-    name="attention/flash",
     title="A small FlashAttention kernel",
     task="""
     Write softmax(scale Q K^T) V to `O` for `N` queries, keys and values of 16 elements each, all
@@ -137,15 +136,17 @@ PUZZLE = Puzzle(
         ("__syncthreads();", ""),
     ),
     lesson="[FlashAttention's forward pass](../attention/flash_forward.py)",
-    hints=(
-        "All 64 threads of a block need the same keys and values. Let them load 16 of each together, "
-        "coalesced, into shared memory.",
-        "For each key, compute the score s, the new maximum and two factors: exp(m - new) rescales z and o, "
-        "and exp(s - new) is the weight of the key.",
-        "Threads without a query must load and synchronise with the others. The last tile may have fewer "
-        "than 16 keys, so loop only over those. You need a barrier after the loads and another before the "
-        "next tile overwrites this one.",
-    ),
+    hints="""
+    All 64 threads of a block need the same keys and values. Let them load 16 of each together,
+    coalesced, into shared memory.
+
+    For each key, compute the score s, the new maximum and two factors: exp(m - new) rescales z
+    and o, and exp(s - new) is the weight of the key.
+
+    Threads without a query must load and synchronise with the others. The last tile may have
+    fewer than 16 keys, so loop only over those. You need a barrier after the loads and another
+    before the next tile overwrites this one.
+    """,
     after="""
     The N by N scores never leave the registers. Each block loads K and V once. With twice as many queries
     per block, there are half as many blocks, and so half the traffic.

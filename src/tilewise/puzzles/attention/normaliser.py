@@ -84,7 +84,6 @@ def _expected(v: Any) -> dict[str, Any]:
 
 
 PUZZLE = Puzzle(
-    name="attention/normaliser",
     title="The online softmax step",
     task="""
     For each row of scores `S`, write its maximum to `row_max` and the sum of exp(score - maximum) to
@@ -121,13 +120,15 @@ PUZZLE = Puzzle(
         ("z2 * expf(m2 - new_max)", "z2"),
     ),
     lesson="[the online softmax](../attention/softmax.py)",
-    hints=(
-        "z is relative to the old maximum. Which factor makes it relative to the new one?",
-        "exp(a - new) = exp(a - m) exp(m - new), for each term of z. To combine two lanes, take the same "
-        "step with z2 exp(m2 - new) instead of exp(s - new).",
-        "Minus infinity minus itself is NaN. If the new maximum is still minus infinity, there's nothing to "
-        "add yet.",
-    ),
+    hints="""
+    z is relative to the old maximum. Which factor makes it relative to the new one?
+
+    exp(a - new) = exp(a - m) exp(m - new), for each term of z. To combine two lanes, take the
+    same step with z2 exp(m2 - new) instead of exp(s - new).
+
+    Minus infinity minus itself is NaN. If the new maximum is still minus infinity, there's
+    nothing to add yet.
+    """,
     after="""
     Two pairs (maximum, sum) combine into one, in any order, and that's all FlashAttention needs from
     softmax. A lane without a column keeps (minus infinity, 0), which changes nothing when it is combined.

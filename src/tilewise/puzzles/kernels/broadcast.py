@@ -32,7 +32,6 @@ def _trial(rows: int, cols: int, threads: int) -> Trial:
 
 
 PUZZLE = Puzzle(
-    name="kernels/broadcast",
     title="Outer sum: one index, two axes",
     task="""
     `out` is a row-major matrix with `rows` rows and `cols` columns. Set the element in row r and
@@ -67,17 +66,15 @@ PUZZLE = Puzzle(
         ("i % cols", "i % rows", "i / cols"),
     ),
     lesson="[grids in two dimensions](../kernels/grids.py)",
-    hints=(
-        (
-            "How many whole rows come before element `i` of a row-major matrix, and how many "
-            "elements are left over?"
-        ),
-        (
-            "The number of whole rows is a quotient, and what is left over is a remainder. "
-            "Both divide by the length of a row."
-        ),
-        "`int row = i / cols; int col = i % cols;`",
-    ),
+    hints="""
+    How many whole rows come before element `i` of a row-major matrix, and how many elements are
+    left over?
+
+    The number of whole rows is a quotient, and what is left over is a remainder. Both divide by
+    the length of a row.
+
+    `int row = i / cols; int col = i % cols;`
+    """,
     after="""
     Dividing by `rows` is the usual mistake, and a square matrix hides it. That's why only one of the
     sizes is square. Nothing copies `a` or `b` into a matrix first: each thread reads just the two

@@ -25,7 +25,6 @@ def _trial(n: int, threads: int) -> Trial:
 
 
 PUZZLE = Puzzle(
-    name="kernels/guard",
     title="A bounds check for the last block",
     task="""
     Set `out[i]` to `2 * a[i] + b[i]` for each `i` below `n`, and access no other elements.
@@ -54,17 +53,15 @@ PUZZLE = Puzzle(
         ("2.0f * a[i] + b[i]", "2.0f * (a[i] + b[i])"),
     ),
     lesson="[your first CUDA kernel](../kernels/first_kernel.py)",
-    hints=(
-        (
-            "1,000 elements in blocks of 256 need 4 blocks, which have 1,024 threads. Which "
-            "threads have no work?"
-        ),
-        (
-            "A thread may access `a[i]` only if `i` is less than `n`. If `i` equals `n`, it's "
-            "already out of bounds."
-        ),
-        "Put the store and both loads inside `if (i < n) { ... }`.",
-    ),
+    hints="""
+    1,000 elements in blocks of 256 need 4 blocks, which have 1,024 threads. Which threads have no
+    work?
+
+    A thread may access `a[i]` only if `i` is less than `n`. If `i` equals `n`, it's already out
+    of bounds.
+
+    Put the store and both loads inside `if (i < n) { ... }`.
+    """,
     after="""
     The bounds check compares with `n`, so it works for every size. It has to cover the loads too:
     with a check around the store alone, the surplus threads still load past the end of the arrays,

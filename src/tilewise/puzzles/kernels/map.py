@@ -32,7 +32,6 @@ def _trial(blocks: int, threads: int) -> Trial:
 _WHY = "a sector holds 8 floats, and neighbouring threads access neighbouring elements"
 
 PUZZLE = Puzzle(
-    name="kernels/map",
     title="Square every element: the thread index",
     task="""
     Set `out[i]` to the square of `a[i]` for every element.
@@ -64,11 +63,14 @@ PUZZLE = Puzzle(
         ("a[i] * a[i]", "a[i] + a[i]", "a[i] * a[i ^ 1]"),
     ),
     lesson="[your first CUDA kernel](../kernels/first_kernel.py)",
-    hints=(
-        ("In block 0, `threadIdx.x` is the index. How many elements come before the first one of block 1?"),
-        "Blocks 0 to b - 1 cover `b * blockDim.x` elements, and block b starts after them.",
-        "`int i = blockIdx.x * blockDim.x + threadIdx.x;`",
-    ),
+    hints="""
+    In block 0, `threadIdx.x` is the index. How many elements come before the first one of block
+    1?
+
+    Blocks 0 to b - 1 cover `b * blockDim.x` elements, and block b starts after them.
+
+    `int i = blockIdx.x * blockDim.x + threadIdx.x;`
+    """,
     after="""
     `blockIdx.x * blockDim.x` counts the elements of all blocks before this one; `threadIdx.x` counts
     on from there. The index `threadIdx.x * gridDim.x + blockIdx.x` also covers each element once and

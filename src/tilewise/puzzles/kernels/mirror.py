@@ -34,7 +34,6 @@ def _trial(height: int, width: int) -> Trial:
 _WHY = "the lanes of a warp access 32 consecutive floats, which span at most 5 sectors"
 
 PUZZLE = Puzzle(
-    name="kernels/mirror",
     title="Mirror an image: two axes",
     task="""
     `in` is a row-major image with `height` rows of `width` pixels. Write its mirror image to `out`:
@@ -54,17 +53,15 @@ PUZZLE = Puzzle(
         ("in[row * width + col]", "in[col * height + row]"),
     ),
     lesson="[grids in two dimensions](../kernels/grids.py)",
-    hints=(
-        ("Use the index formula once for x and once for y. Which of the two should be the column?"),
-        (
-            "Pixel (row, col) of a row-major image is element `row * width + col`. Column 0 "
-            "moves to column `width - 1`."
-        ),
-        (
-            "Take `col` from x and `row` from y, check both bounds, and write `out[row * "
-            "width + (width - 1 - col)]`."
-        ),
-    ),
+    hints="""
+    Use the index formula once for x and once for y. Which of the two should be the column?
+
+    Pixel (row, col) of a row-major image is element `row * width + col`. Column 0 moves to column
+    `width - 1`.
+
+    Take `col` from x and `row` from y, check both bounds, and write `out[row * width + (width - 1
+    - col)]`.
+    """,
     after="""
     The column comes from x because the lanes of a warp have consecutive values of `threadIdx.x`, and
     the pixels of a row are consecutive in memory. Reversing the order within 32 pixels costs nothing:

@@ -35,7 +35,6 @@ def _trial(n: int, blocks: int, threads: int) -> Trial:
 
 
 PUZZLE = Puzzle(
-    name="kernels/stride_loop",
     title="Loop over the grid: more elements than threads",
     task="""
     Set `out[i]` to `a[i] * b[i]` for each `i` below `n`.
@@ -73,14 +72,14 @@ PUZZLE = Puzzle(
         ("i < n", "i <= n"),
     ),
     lesson="[grids, blocks and threads](../kernels/grids.py)",
-    hints=(
-        (
-            "4 blocks of 64 threads can process elements 0 to 255 at once. Which element "
-            "should thread 0 of block 0 process next?"
-        ),
-        ("All threads together process one chunk of the array, then the next. How long is a chunk?"),
-        "`for (int i = first; i < n; i += gridDim.x * blockDim.x)`",
-    ),
+    hints="""
+    4 blocks of 64 threads can process elements 0 to 255 at once. Which element should thread 0 of
+    block 0 process next?
+
+    All threads together process one chunk of the array, then the next. How long is a chunk?
+
+    `for (int i = first; i < n; i += gridDim.x * blockDim.x)`
+    """,
     after="""
     The loop condition doubles as the bounds check. You could also give each thread `n` / threads
     consecutive elements. The results are the same, but then the lanes of a warp access addresses far

@@ -42,7 +42,6 @@ def _expected(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="kernels/strides",
     title="Copy a strided window",
     task="""
     Element (row, col) of a window into a larger array is `in[row * row_stride + col * col_stride]`.
@@ -76,14 +75,14 @@ PUZZLE = Puzzle(
         ),
     ),
     lesson="[grids in two dimensions](../kernels/grids.py)",
-    hints=(
-        ("You need two index formulas: one to read and one to write. Only one of them has strides."),
-        "The result is an ordinary row-major array with `cols` columns.",
-        (
-            "`out[row * cols + col] = in[row * row_stride + col * col_stride];` after a "
-            "bounds check for rows and columns."
-        ),
-    ),
+    hints="""
+    You need two index formulas: one to read and one to write. Only one of them has strides.
+
+    The result is an ordinary row-major array with `cols` columns.
+
+    `out[row * cols + col] = in[row * row_stride + col * col_stride];` after a bounds check for
+    rows and columns.
+    """,
     after="""
     Strides let the same array be viewed as its transpose (strides of 1 and the row length), as
     every third column, or as one row repeated (a `row_stride` of 0). The kernel doesn't need to know

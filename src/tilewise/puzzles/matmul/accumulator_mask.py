@@ -79,7 +79,6 @@ def _masked(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="matmul/accumulator_mask",
     title="A causal mask on accumulators",
     task="""
     Two warpgroups compute a 128 × 128 tile of scores, S = Q Kᵀ; each computes 64 rows. A query in
@@ -103,20 +102,16 @@ PUZZLE = Puzzle(
         ("col > row + shift", "col >= row + shift"),
     ),
     lesson="[wgmma and its accumulators](../matmul/wgmma.py)",
-    hints=(
-        (
-            "Warp w of a warpgroup holds rows 16 w to 16 w + 15. Within the warp, four neighbouring lanes"
-            " share a row. How many rows does that make, and where are the other eight?"
-        ),
-        (
-            "A lane holds two neighbouring columns of row lane / 4, then the same two of row lane / 4 + "
-            "8, then the next eight columns."
-        ),
-        (
-            "Register i: row 16 w + lane / 4 + 8 · (i / 2 % 2), column 8 · (i / 4) + 2 · (lane % 4) + i %"
-            " 2. The second warpgroup's rows begin at 64."
-        ),
-    ),
+    hints="""
+    Warp w of a warpgroup holds rows 16 w to 16 w + 15. Within the warp, four neighbouring lanes
+    share a row. How many rows does that make, and where are the other eight?
+
+    A lane holds two neighbouring columns of row lane / 4, then the same two of row lane / 4 + 8,
+    then the next eight columns.
+
+    Register i: row 16 w + lane / 4 + 8 · (i / 2 % 2), column 8 · (i / 4) + 2 · (lane % 4) + i %
+    2. The second warpgroup's rows begin at 64.
+    """,
     after="""
     Each lane computes its mask from indices alone, without any memory access. FlashAttention does
     the same with -inf instead of 0, and only in the tiles on the diagonal: the others need no mask,

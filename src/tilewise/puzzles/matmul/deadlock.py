@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tilewise.cuda.cases import case, ceil_div, integers, output
-from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from functools import partial
+
+from tilewise.puzzles.matmul.row_sums import expected, one_load_per_tile, trial
+from tilewise.puzzles.model import Puzzle
 
 CODE = """
 #include "hopper.cuh"
@@ -65,23 +66,9 @@ row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) 
 """
 
 
-def _trial(rows: int, cols: int) -> Trial:
-    return Trial(
-        f"rows = {rows}, cols = {cols}",
-        case(
-            ceil_div(rows, 96),
-            128,
-            x=integers(rows, cols, low=-8, high=9, dtype="float32"),
-            map=tensor_map("x", box=(96, 32), swizzle=128),
-            out=output(rows),
-            rows=rows,
-            cols=cols,
-        ),
-    )
-
+_trial = partial(trial, high=96, threads=128)
 
 PUZZLE = Puzzle(
-    name="matmul/deadlock",
     title="A deadlock at the edge of the matrix",
     task="""
     Three consumer warps share each tile, 32 rows each. In the last block, some of them may have no
@@ -99,14 +86,8 @@ PUZZLE = Puzzle(
         _trial(64, 100),
         _trial(200, 192),
     ),
-    expected=lambda v: {"out": v["x"].sum(axis=1)},
-    limits=(
-        Limit(
-            "bulk_load.requests",
-            lambda v: ceil_div(v["rows"], 96) * ceil_div(v["cols"], 32),
-            "each tile is loaded once",
-        ),
-    ),
+    expected=expected,
+    limits=(one_load_per_tile(96),),
     blanks=(
         ("min(3, (rows - row0 + 31) / 32)", "3", "(rows - row0 + 31) / 32"),
         (
@@ -116,20 +97,16 @@ PUZZLE = Puzzle(
         ("if (lane == 0) mbarrier_arrive(&empty[stage]);", "mbarrier_arrive(&empty[stage]);"),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
-    hints=(
-        (
-            "A phase of `empty` completes when all the arrivals that `init` announced have come. Who "
-            "arrives in a block with 34 rows?"
-        ),
-        (
-            "The number of warps with rows is (rows - row0) / 32, rounded up, and at most three. Thread 0"
-            " can compute it before `init`."
-        ),
-        (
-            "And the bytes? A box that extends beyond the array is filled with zeros, and the zeros "
-            "count. So the number of bytes is always `TILE_BYTES`, at the edge too."
-        ),
-    ),
+    hints="""
+    A phase of `empty` completes when all the arrivals that `init` announced have come. Who
+    arrives in a block with 34 rows?
+
+    The number of warps with rows is (rows - row0) / 32, rounded up, and at most three. Thread 0
+    can compute it before `init`.
+
+    And the bytes? A box that extends beyond the array is filled with zeros, and the zeros count.
+    So the number of bytes is always `TILE_BYTES`, at the edge too.
+    """,
     after="""
     Another solution lets the surplus warps arrive as well, in every phase. What matters is that
     `init` counts exactly the warps that arrive in *every* phase. Almost every hang of a pipelined

@@ -75,7 +75,6 @@ def _product(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="matmul/descriptors",
     title="The two offsets of a descriptor",
     task="""
     One warpgroup multiplies 64 × 64 by 64 × 128. A is K-major: 64 rows of 64 elements. B is
@@ -100,20 +99,16 @@ PUZZLE = Puzzle(
         ("4096, 1024)", "1024, 4096)"),
     ),
     lesson="[wgmma and its descriptors](../matmul/wgmma.py)",
-    hints=(
-        (
-            "Think in swizzle atoms, eight rows of 128 bytes. In A, how far is it from eight rows to the "
-            "next eight? And in one sub-tile of B?"
-        ),
-        (
-            "A K-major operand with a 128-byte swizzle doesn't use LBO. In B, the next 64 columns are in "
-            "the next sub-tile. How many bytes is a sub-tile of 32 rows?"
-        ),
-        (
-            "SBO is 1,024 for both. LBO of B is 32 × 128 = 4,096. Two steps of 16 rows fit into a "
-            "sub-tile, 2,048 bytes apart; for the next two, skip both sub-tiles of the upper half."
-        ),
-    ),
+    hints="""
+    Think in swizzle atoms, eight rows of 128 bytes. In A, how far is it from eight rows to the
+    next eight? And in one sub-tile of B?
+
+    A K-major operand with a 128-byte swizzle doesn't use LBO. In B, the next 64 columns are in
+    the next sub-tile. How many bytes is a sub-tile of 32 rows?
+
+    SBO is 1,024 for both. LBO of B is 32 × 128 = 4,096. Two steps of 16 rows fit into a sub-tile,
+    2,048 bytes apart; for the next two, skip both sub-tiles of the upper half.
+    """,
     after="""
     SBO follows from the swizzle alone. LBO follows from how you placed the sub-tiles, so it changes
     with the height of the box: 8,192 with 64 rows, 4,096 with 32. A step along K has to go to where

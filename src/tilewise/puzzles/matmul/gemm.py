@@ -112,7 +112,6 @@ def _product(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="matmul/gemm",
     title="A GEMM with a producer and two consumer warpgroups",
     task="""
     Warpgroup 0 is the producer: one of its threads loads a 128 × 64 tile of A and a 64 × 128 tile of
@@ -148,22 +147,18 @@ PUZZLE = Puzzle(
         ("&empty[(t - 1) % STAGES]", "&empty[stage]"),
     ),
     lesson="[GEMM on Hopper](../matmul/hopper.py)",
-    hints=(
-        (
-            "Start with the kernel of `matmul/ring`: stage, use and parities are the same. How "
-            "many bytes arrive per stage, and in how many loads? Where does each sub-tile of B begin?"
-        ),
-        (
-            "A row of A's tile has 128 bytes, so the second consumer's rows begin 64 × 128 bytes later. The "
-            "descriptors are those of the lesson on `wgmma`, and only the very first `wgmma` of a tile of C "
-            "overwrites the accumulators: `t > 0 || k > 0`."
-        ),
-        (
-            "`wgmma_wait<1>(acc)` returns when the group of tile t - 1 is complete. Its stage is "
-            "`(t - 1) % STAGES`, and for t = 0 there's none. `empty` expects one arrival per consumer "
-            "warpgroup, so one thread of each arrives."
-        ),
-    ),
+    hints="""
+    Start with the kernel of `matmul/ring`: stage, use and parities are the same. How many bytes
+    arrive per stage, and in how many loads? Where does each sub-tile of B begin?
+
+    A row of A's tile has 128 bytes, so the second consumer's rows begin 64 × 128 bytes later. The
+    descriptors are those of the lesson on `wgmma`, and only the very first `wgmma` of a tile of C
+    overwrites the accumulators: `t > 0 || k > 0`.
+
+    `wgmma_wait<1>(acc)` returns when the group of tile t - 1 is complete. Its stage is `(t - 1) %
+    STAGES`, and for t = 0 there's none. `empty` expects one arrival per consumer warpgroup, so
+    one thread of each arrives.
+    """,
     after="""
     The consumers never wait for the group that they have just committed, so the tensor cores always
     have work. That's why a stage is released one tile late, and why the ring needs at least two

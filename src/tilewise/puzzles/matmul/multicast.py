@@ -90,7 +90,6 @@ def _blocks(v: Values) -> int:
 
 
 PUZZLE = Puzzle(
-    name="matmul/multicast",
     title="Multicast masks in a cluster of four",
     task="""
     The four blocks of a cluster compute 2 by 2 tiles of C. The two blocks with the same `y` need the same
@@ -127,17 +126,15 @@ PUZZLE = Puzzle(
         ),
     ),
     lesson="[clusters](../matmul/clusters.py)",
-    hints=(
-        "Rank 2 y + x. Which two ranks have y = 0, and which bits are that? Which two have x = 0?",
-        (
-            "The mask of a row of tiles is 0b0011 or 0b1100, and that of a column 0b0101 or 0b1010. Shift"
-            " the first of each by the block's own y or x."
-        ),
-        (
-            "A: mask `3 << 2 * y`. The two blocks differ in x, so x selects the half: `a + 16 * TILE * x`"
-            " from row `row0 + 16 * x`. B: mask `5 << x`, and y selects the half."
-        ),
-    ),
+    hints="""
+    Rank 2 y + x. Which two ranks have y = 0, and which bits are that? Which two have x = 0?
+
+    The mask of a row of tiles is 0b0011 or 0b1100, and that of a column 0b0101 or 0b1010. Shift
+    the first of each by the block's own y or x.
+
+    A: mask `3 << 2 * y`. The two blocks differ in x, so x selects the half: `a + 16 * TILE * x`
+    from row `row0 + 16 * x`. B: mask `5 << x`, and y selects the half.
+    """,
     after="""
     The bytes arrive at the same address and report to the same mbarrier in every block of the mask,
     so each block expects two whole tiles, half of which others load. The first cluster barrier is

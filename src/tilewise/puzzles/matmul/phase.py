@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tilewise.cuda.cases import case, ceil_div, integers, output
-from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from functools import partial
+
+from tilewise.puzzles.matmul.row_sums import expected, one_load_per_tile, trial
+from tilewise.puzzles.model import Puzzle
 
 CODE = """
 #include "hopper.cuh"
@@ -43,23 +44,9 @@ row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) 
 """
 
 
-def _trial(rows: int, cols: int, blocks: int) -> Trial:
-    return Trial(
-        f"rows = {rows}, cols = {cols}",
-        case(
-            blocks,
-            32,
-            x=integers(rows, cols, low=-8, high=9, dtype="float32"),
-            map=tensor_map("x", box=(32, 32)),
-            out=output(rows),
-            rows=rows,
-            cols=cols,
-        ),
-    )
-
+_trial = partial(trial, swizzle=0)
 
 PUZZLE = Puzzle(
-    name="matmul/phase",
     title="The right phase of an mbarrier",
     task="""
     Each block sums the rows of a matrix, 32 rows at a time, through a single buffer that the TMA
@@ -76,34 +63,24 @@ PUZZLE = Puzzle(
         _trial(100, 132, 3),
         _trial(32, 256, 4),
     ),
-    expected=lambda v: {"out": v["x"].sum(axis=1)},
-    limits=(
-        Limit(
-            "bulk_load.requests",
-            lambda v: ceil_div(v["rows"], 32) * ceil_div(v["cols"], 32),
-            "each tile is loaded once",
-        ),
-    ),
+    expected=expected,
+    limits=(one_load_per_tile(),),
     blanks=(
         ("int phase = 0;", "int phase = 1;"),
         ("mbarrier_wait(&full, phase);", "mbarrier_wait(&full, t % 2);", "mbarrier_wait(&full, 0);"),
         ("phase ^= 1;", "if (lane == 0) phase ^= 1;"),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
-    hints=(
-        (
-            "A wait names a parity, and phase 0 is the first to complete. Which parity does the first "
-            "load wait for, and which the second?"
-        ),
-        (
-            "The mbarrier doesn't know that a new group of rows begins. With three tiles per group, the "
-            "first load of the second group is phase 3."
-        ),
-        (
-            "Declare `int phase = 0;` before both loops. At each load, wait with `mbarrier_wait(&full, "
-            "phase)` and then flip it with `phase ^= 1`."
-        ),
-    ),
+    hints="""
+    A wait names a parity, and phase 0 is the first to complete. Which parity does the first load
+    wait for, and which the second?
+
+    The mbarrier doesn't know that a new group of rows begins. With three tiles per group, the
+    first load of the second group is phase 3.
+
+    Declare `int phase = 0;` before both loops. At each load, wait with `mbarrier_wait(&full,
+    phase)` and then flip it with `phase ^= 1`.
+    """,
     after="""
     The phase belongs to the mbarrier, so it has to live as long as the mbarrier does. `t % 2` works
     only while each group has an even number of tiles, or the block has just one group. That's why

@@ -66,7 +66,6 @@ def _tiles(v: Values) -> int:
 
 
 PUZZLE = Puzzle(
-    name="matmul/proxy",
     title="From ordinary stores to a TMA store",
     task="""
     Each block scales a row of tiles, one tile at a time in one buffer. The load and the arithmetic
@@ -91,20 +90,16 @@ PUZZLE = Puzzle(
         ("tma_store_wait_read();", ""),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
-    hints=(
-        (
-            "Threads write through the generic proxy, and the TMA reads through the async proxy. Which "
-            "instruction connects the two, and which threads have to execute it?"
-        ),
-        (
-            "Every thread \\fences its own writes. After a barrier, one thread starts the store. The next "
-            "load must not start before that store has read the buffer."
-        ),
-        (
-            "`fence_proxy_async()` and `__syncthreads()` by all threads. Then thread 0 alone: store, "
-            "commit, wait. It also starts the next load, so it needs no second barrier."
-        ),
-    ),
+    hints="""
+    Threads write through the generic proxy, and the TMA reads through the async proxy. Which
+    instruction connects the two, and which threads have to execute it?
+
+    Every thread \\fences its own writes. After a barrier, one thread starts the store. The next
+    load must not start before that store has read the buffer.
+
+    `fence_proxy_async()` and `__syncthreads()` by all threads. Then thread 0 alone: store,
+    commit, wait. It also starts the next load, so it needs no second barrier.
+    """,
     after="""
     The order is write, \\fence, barrier, store. If the storing thread alone \\fences before the
     barrier, only its own writes are covered. The wait with `.read` is enough inside the loop: the

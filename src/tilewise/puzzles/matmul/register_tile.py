@@ -86,7 +86,6 @@ def _reads(v: Values) -> int:
 
 
 PUZZLE = Puzzle(
-    name="matmul/register_tile",
     title="A register tile of 4 by 4",
     task="""
     `At` is A transposed, `K` by `M`; `B` is `K` by `N`. C = A B is `M` by `N`, and each block of 64
@@ -117,20 +116,16 @@ PUZZLE = Puzzle(
         ),
     ),
     lesson="[register tiling](../matmul/register_tiles.py)",
-    hints=(
-        (
-            "For one k, a thread needs four values of A and four of B, and computes 16 products of them. "
-            "Which four can a single 16-byte load fetch?"
-        ),
-        (
-            "Four neighbours: thread (x, y) has rows 4 y to 4 y + 3 and columns 4 x to 4 x + 3. Load them "
-            "into registers once, and then multiply each by each."
-        ),
-        (
-            "`float4 p = *(const float4*)&a[j][4 * y]`, and the same for b with x, followed by two loops "
-            "over 4. The store uses the same rows and columns, after a bounds check."
-        ),
-    ),
+    hints="""
+    For one k, a thread needs four values of A and four of B, and computes 16 products of them.
+    Which four can a single 16-byte load fetch?
+
+    Four neighbours: thread (x, y) has rows 4 y to 4 y + 3 and columns 4 x to 4 x + 3. Load them
+    into registers once, and then multiply each by each.
+
+    `float4 p = *(const float4*)&a[j][4 * y]`, and the same for b with x, followed by two loops
+    over 4. The store uses the same rows and columns, after a bounds check.
+    """,
     after="""
     Each step loads eight values and computes 16 products. With 8 by 8 accumulators, it's 16 values and 64
     products. That ratio relieves shared memory, at the price of registers.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tilewise.cuda.cases import case, ceil_div, integers, output
-from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from functools import partial
+
+from tilewise.puzzles.matmul.row_sums import expected, one_load_per_tile, trial
+from tilewise.puzzles.model import Puzzle
 
 CODE = """
 #include "hopper.cuh"
@@ -64,23 +65,9 @@ row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) 
 """
 
 
-def _trial(rows: int, cols: int) -> Trial:
-    return Trial(
-        f"rows = {rows}, cols = {cols}",
-        case(
-            ceil_div(rows, 64),
-            96,
-            x=integers(rows, cols, low=-8, high=9, dtype="float32"),
-            map=tensor_map("x", box=(64, 32), swizzle=128),
-            out=output(rows),
-            rows=rows,
-            cols=cols,
-        ),
-    )
-
+_trial = partial(trial, high=64, threads=96)
 
 PUZZLE = Puzzle(
-    name="matmul/ring",
     title="A full/empty ring with two consumer warps",
     task="""
     One thread loads tiles of 64 × 32 floats into a ring of three stages. Two warps consume each
@@ -90,14 +77,8 @@ PUZZLE = Puzzle(
     launch="one block of 96 threads for every 64 rows. Warp 0 is the producer.",
     code=CODE,
     trials=(_trial(70, 300), _trial(1, 4), _trial(64, 96), _trial(33, 128), _trial(130, 36), _trial(40, 448)),
-    expected=lambda v: {"out": v["x"].sum(axis=1)},
-    limits=(
-        Limit(
-            "bulk_load.requests",
-            lambda v: ceil_div(v["rows"], 64) * ceil_div(v["cols"], 32),
-            "each tile is loaded once",
-        ),
-    ),
+    expected=expected,
+    limits=(one_load_per_tile(64),),
     blanks=(
         ("use % 2 ^ 1", "use % 2"),
         ("mbarrier_wait(&full[stage], use % 2);", "mbarrier_wait(&full[stage], t % 2);"),
@@ -108,21 +89,16 @@ PUZZLE = Puzzle(
         ),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
-    hints=(
-        (
-            "Tile `t` goes into stage `t % STAGES`, and it's use number `t / STAGES` of that stage. Which"
-            " phase of `full` does that use complete, and which phase of `empty` must be complete before "
-            "it?"
-        ),
-        (
-            "The consumer waits on `full` for the parity of the use. The producer waits on `empty` for "
-            "the opposite parity, so that its first wait on each stage passes at once."
-        ),
-        (
-            "A warp may arrive only when all its lanes have read the tile: `__syncwarp()`, and then one "
-            "lane arrives. If all lanes arrived, the mbarrier would need 64 arrivals."
-        ),
-    ),
+    hints="""
+    Tile `t` goes into stage `t % STAGES`, and it's use number `t / STAGES` of that stage. Which
+    phase of `full` does that use complete, and which phase of `empty` must be complete before it?
+
+    The consumer waits on `full` for the parity of the use. The producer waits on `empty` for the
+    opposite parity, so that its first wait on each stage passes at once.
+
+    A warp may arrive only when all its lanes have read the tile: `__syncwarp()`, and then one
+    lane arrives. If all lanes arrived, the mbarrier would need 64 arrivals.
+    """,
     after="""
     Neither side knows how far the other has got. The producer runs ahead until all three stages are
     full, and the consumer warps may drift apart by up to three tiles. A stage is free only when the

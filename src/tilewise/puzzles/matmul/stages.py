@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tilewise.cuda.cases import case, ceil_div, integers, output
-from tilewise.cuda.tensor_map import tensor_map
-from tilewise.puzzles.model import Limit, Puzzle, Trial
+from tilewise.puzzles.matmul.row_sums import expected, one_load_per_tile, trial
+from tilewise.puzzles.model import Puzzle
 
 CODE = """
 #include "hopper.cuh"
@@ -59,23 +58,7 @@ row_sums(const __grid_constant__ TensorMap map, float* out, int rows, int cols) 
 """
 
 
-def _trial(rows: int, cols: int) -> Trial:
-    return Trial(
-        f"rows = {rows}, cols = {cols}",
-        case(
-            ceil_div(rows, 32),
-            32,
-            x=integers(rows, cols, low=-8, high=9, dtype="float32"),
-            map=tensor_map("x", box=(32, 32), swizzle=128),
-            out=output(rows),
-            rows=rows,
-            cols=cols,
-        ),
-    )
-
-
 PUZZLE = Puzzle(
-    name="matmul/stages",
     title="From two stages to four",
     task="""
     A single warp loads tiles and sums them. The kernel was written for two stages; now there are
@@ -85,35 +68,25 @@ PUZZLE = Puzzle(
     """,
     launch="one block of 32 threads for every 32 rows.",
     code=CODE,
-    trials=(_trial(40, 332), _trial(1, 4), _trial(32, 64), _trial(33, 96), _trial(65, 128), _trial(32, 292)),
-    expected=lambda v: {"out": v["x"].sum(axis=1)},
-    limits=(
-        Limit(
-            "bulk_load.requests",
-            lambda v: ceil_div(v["rows"], 32) * ceil_div(v["cols"], 32),
-            "each tile is loaded once",
-        ),
-    ),
+    trials=(trial(40, 332), trial(1, 4), trial(32, 64), trial(33, 96), trial(65, 128), trial(32, 292)),
+    expected=expected,
+    limits=(one_load_per_tile(),),
     blanks=(
         ("t < STAGES - 1 && t < tiles", "t < STAGES && t < tiles", "t < 1 && t < tiles"),
         ("lane == 0 && ahead < tiles", "lane == 0"),
         ("t / STAGES % 2", "t % 2"),
     ),
     lesson="[the TMA and mbarriers](../matmul/tma.py)",
-    hints=(
-        (
-            "With S stages, S - 1 loads are in flight while the warp sums a tile. Which tile's load "
-            "starts at step `t`, and which stage did the warp finish reading just before?"
-        ),
-        (
-            "Before the loop, start tiles 0, 1 and 2, as far as they exist. At step `t`, start tile `t` +"
-            " 3: its stage is that of tile `t` - 1, which all lanes have read."
-        ),
-        (
-            "Stage `t % 4`, parity `t / 4 % 2`. The parity changes only after the warp has used all four "
-            "stages once."
-        ),
-    ),
+    hints="""
+    With S stages, S - 1 loads are in flight while the warp sums a tile. Which tile's load starts
+    at step `t`, and which stage did the warp finish reading just before?
+
+    Before the loop, start tiles 0, 1 and 2, as far as they exist. At step `t`, start tile `t` +
+    3: its stage is that of tile `t` - 1, which all lanes have read.
+
+    Stage `t % 4`, parity `t / 4 % 2`. The parity changes only after the warp has used all four
+    stages once.
+    """,
     after="""
     Only three things depend on the number of stages: the number of loads before the loop, the
     distance of the load in the loop, and the stage and parity of the wait. Written with `STAGES`,

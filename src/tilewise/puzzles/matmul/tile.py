@@ -59,7 +59,6 @@ def _warp_steps(v: Values) -> int:
 
 
 PUZZLE = Puzzle(
-    name="matmul/tile",
     title="Tiled matrix multiplication",
     task="""
     Compute C = A B for row-major matrices: `A` is `M` by `K` and `B` is `K` by `N`. Each block computes
@@ -90,20 +89,16 @@ PUZZLE = Puzzle(
         ("__syncthreads();", ""),
     ),
     lesson="[tiling in shared memory](../matmul/tiling.py)",
-    hints=(
-        (
-            "Thread (x, y) loads one element of A's tile and one of B's. Which rows of A and which columns "
-            "of B does the block need, and which part of them at step k?"
-        ),
-        (
-            "The row of A and the column of B are those of C. A's column is `k + x` and B's row is "
-            "`k + y`. What should a tile hold where it extends beyond the matrix?"
-        ),
-        (
-            "You need two barriers: one before any thread reads what others have written, and one before "
-            "any thread overwrites what others still read."
-        ),
-    ),
+    hints="""
+    Thread (x, y) loads one element of A's tile and one of B's. Which rows of A and which columns
+    of B does the block need, and which part of them at step k?
+
+    The row of A and the column of B are those of C. A's column is `k + x` and B's row is `k + y`.
+    What should a tile hold where it extends beyond the matrix?
+
+    You need two barriers: one before any thread reads what others have written, and one before
+    any thread overwrites what others still read.
+    """,
     after="""
     Without tiles, a warp makes two requests for each k; with them, two for every 16. Zeros beyond the
     edges of A and B don't change the result, so the inner loop needs no bounds check. Threads outside C

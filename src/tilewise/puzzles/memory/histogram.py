@@ -57,7 +57,6 @@ def _expected(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="memory/histogram",
     title="Histogram in two stages",
     task="""
     Count how often each value from 0 to `bins - 1` occurs in the array `in`, and add the results to
@@ -90,20 +89,16 @@ PUZZLE = Puzzle(
         ("atomicAdd(&counts[b], own[b])", "counts[b] += own[b]", "counts[b] = own[b]"),
     ),
     lesson="[atomics](../memory/reductions_atomics.py)",
-    hints=(
-        (
-            "There are three stages: clear the block's own counts, count into them, and add "
-            "them to the shared result. What is needed between the stages?"
-        ),
-        (
-            "A block may have fewer threads than bins. Loop over the bins in steps of "
-            "`blockDim.x`, both to clear them and to add them."
-        ),
-        (
-            "Use `atomicAdd(&own[in[i]], 1)` in the loop over elements, `__syncthreads()` "
-            "before and after that loop, and `atomicAdd(&counts[b], own[b])` at the end."
-        ),
-    ),
+    hints="""
+    There are three stages: clear the block's own counts, count into them, and add them to the
+    shared result. What is needed between the stages?
+
+    A block may have fewer threads than bins. Loop over the bins in steps of `blockDim.x`, both to
+    clear them and to add them.
+
+    Use `atomicAdd(&own[in[i]], 1)` in the loop over elements, `__syncthreads()` before and after
+    that loop, and `atomicAdd(&counts[b], own[b])` at the end.
+    """,
     after="""
     Both additions are atomic: two threads of a block may update the same bin at once, and so may two
     blocks. What the two stages save is global traffic: one atomic per bin and block instead of one

@@ -52,7 +52,6 @@ def _trial(rows: int, cols: int, warps: int) -> Trial:
 
 
 PUZZLE = Puzzle(
-    name="memory/row_sums",
     title="Row sums: one warp per row",
     task="""
     Sum each row of the row-major matrix `A`. One warp processes one row: each lane sums some of its
@@ -77,11 +76,13 @@ PUZZLE = Puzzle(
         ("A[row * cols + col]", "A[row * rows + col]", "A[col * rows + row]"),
     ),
     lesson="[memory coalescing](../memory/coalescing.py)",
-    hints=(
-        "Look at one load: 32 lanes in the same iteration. Which 32 columns should they read?",
-        "In the first iteration, lane l reads column l. Where is its next column?",
-        "`for (int col = lane; col < cols; col += 32)`",
-    ),
+    hints="""
+    Look at one load: 32 lanes in the same iteration. Which 32 columns should they read?
+
+    In the first iteration, lane l reads column l. Where is its next column?
+
+    `for (int col = lane; col < cols; col += 32)`
+    """,
     after="""
     What matters is what the lanes read at the same moment, not what one lane reads over time. Giving
     each lane a contiguous run of columns looks tidy, but it spreads each load over many sectors.

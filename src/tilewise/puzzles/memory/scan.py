@@ -51,7 +51,6 @@ def _expected(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="memory/scan",
     title="Warp scan with shuffles",
     task="""
     Each run of 32 elements belongs to one warp. Set `out[i]` to the sum of the elements of its run,
@@ -75,20 +74,16 @@ PUZZLE = Puzzle(
         ("lane >= d", "lane > d"),
     ),
     lesson="[warp shuffles](../memory/reductions.py)",
-    hints=(
-        (
-            "If every lane adds the value of the lane before it, it holds the sum of two "
-            "elements. What must it add next, to hold four?"
-        ),
-        (
-            "Use distances of 1, 2, 4, 8 and 16. A lane whose number is below the distance "
-            "has no lane that far before it."
-        ),
-        (
-            "`int before = __shfl_up_sync(0xffffffff, sum, d); if (lane >= d) sum += before;` "
-            "for each distance d. The call is outside the `if`."
-        ),
-    ),
+    hints="""
+    If every lane adds the value of the lane before it, it holds the sum of two elements. What
+    must it add next, to hold four?
+
+    Use distances of 1, 2, 4, 8 and 16. A lane whose number is below the distance has no lane that
+    far before it.
+
+    `int before = __shfl_up_sync(0xffffffff, sum, d); if (lane >= d) sum += before;` for each
+    distance d. The call is outside the `if`.
+    """,
     after="""
     Five steps do the work of a loop of 31, because after the step with distance d each lane holds the
     sum of up to 2d elements. This is the scan of Hillis and Steele (1986). Lanes past the end hold

@@ -61,7 +61,6 @@ def _expected(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="memory/stencil",
     title="Stencil with a halo in shared memory",
     task="""
     Set `out[i]` to the sum of `in[i - 2]` to `in[i + 2]`, where elements outside the array count as
@@ -96,18 +95,15 @@ PUZZLE = Puzzle(
         ("__syncthreads();", ""),
     ),
     lesson="[shared memory and barriers](../memory/barriers.py)",
-    hints=(
-        ("The tile has 132 elements and the block 128 threads, so some threads must load two elements."),
-        (
-            "Let j run through the tile in steps of 128, as in a loop over more elements than "
-            "threads. Not every element of the tile exists in `in`; store a 0 for those that "
-            "don't."
-        ),
-        (
-            "Put `__syncthreads()` between the last write to the tile and the first read, "
-            "before any thread may return. Thread t then sums `tile[t]` to `tile[t + 4]`."
-        ),
-    ),
+    hints="""
+    The tile has 132 elements and the block 128 threads, so some threads must load two elements.
+
+    Let j run through the tile in steps of 128, as in a loop over more elements than threads. Not
+    every element of the tile exists in `in`; store a 0 for those that don't.
+
+    Put `__syncthreads()` between the last write to the tile and the first read, before any thread
+    may return. Thread t then sums `tile[t]` to `tile[t + 4]`.
+    """,
     after="""
     The bounds check on `i` comes after the barrier. Threads past the end still have work to do before
     it: they help to fill the halo. If they returned first, their part of the tile would stay unwritten.

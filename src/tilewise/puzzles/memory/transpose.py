@@ -56,7 +56,6 @@ def _trial(rows: int, cols: int) -> Trial:
 _WHY = "32 consecutive floats span at most 5 sectors"
 
 PUZZLE = Puzzle(
-    name="memory/transpose",
     title="Transpose through shared memory",
     task="""
     Write the transpose of the row-major matrix `in` (`rows` by `cols`) to `out` (`cols` by `rows`).
@@ -88,21 +87,17 @@ PUZZLE = Puzzle(
         ("tile[threadIdx.x][c]", "tile[c][threadIdx.x]"),
     ),
     lesson="[bank conflicts](../memory/banks.py)",
-    hints=(
-        (
-            "A block reads a tile by its rows and writes it by its columns. In both loops, "
-            "`threadIdx.x` must run along consecutive addresses: along the columns of `in` in "
-            "the first loop, and along the columns of `out` in the second."
-        ),
-        (
-            "Synchronise between the loops, because each thread reads words that others "
-            "wrote. In a tile of 32 by 32 words, which bank holds element 0 of each row?"
-        ),
-        (
-            "With rows of 33 words, `__shared__ float tile[TILE][TILE + 1]`, the elements of "
-            "a column are in 32 different banks."
-        ),
-    ),
+    hints="""
+    A block reads a tile by its rows and writes it by its columns. In both loops, `threadIdx.x`
+    must run along consecutive addresses: along the columns of `in` in the first loop, and along
+    the columns of `out` in the second.
+
+    Synchronise between the loops, because each thread reads words that others wrote. In a tile of
+    32 by 32 words, which bank holds element 0 of each row?
+
+    With rows of 33 words, `__shared__ float tile[TILE][TILE + 1]`, the elements of a column are
+    in 32 different banks.
+    """,
     after="""
     Nobody uses the 33rd word of a row. It shifts each row by one bank, so a column is spread over all
     32 banks. The bounds checks of the two loops look alike but test different elements: the second

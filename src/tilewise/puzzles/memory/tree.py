@@ -67,7 +67,6 @@ def _wavefronts() -> int:
 
 
 PUZZLE = Puzzle(
-    name="memory/tree",
     title="Tree reduction in a block",
     task="""
     Each block sums up to 256 elements of `in` and writes one value, `sums[blockIdx.x]`. Each thread
@@ -99,20 +98,16 @@ PUZZLE = Puzzle(
         ("t < d", "t <= d"),
     ),
     lesson="[parallel reductions](../memory/reductions.py)",
-    hints=(
-        (
-            "In the first step, 128 threads add 128 pairs. If thread t adds `part[t + 128]` "
-            "to `part[t]`, where are the 128 sums?"
-        ),
-        (
-            "Next, 64 threads do the same at a distance of 64, and so on down to 1. What do "
-            "all threads have to do before a step begins?"
-        ),
-        (
-            "`for (int d = THREADS / 2; d > 0; d /= 2) { __syncthreads(); if (t < d) part[t] "
-            "+= part[t + d]; }`. The barrier is outside the `if`."
-        ),
-    ),
+    hints="""
+    In the first step, 128 threads add 128 pairs. If thread t adds `part[t + 128]` to `part[t]`,
+    where are the 128 sums?
+
+    Next, 64 threads do the same at a distance of 64, and so on down to 1. What do all threads
+    have to do before a step begins?
+
+    `for (int d = THREADS / 2; d > 0; d /= 2) { __syncthreads(); if (t < d) part[t] += part[t +
+    d]; }`. The barrier is outside the `if`.
+    """,
     after="""
     The active threads are the first d, so whole warps go idle. Adding neighbours first, at a distance
     of 1, then 2, gives the same sums. But then the words that a warp accesses are 2d apart, which

@@ -45,7 +45,6 @@ def _requests(n: int) -> int:
 _WHY = "a warp moves 128 floats per request, and up to 3 leftover floats may each need one more request"
 
 PUZZLE = Puzzle(
-    name="memory/vectors",
     title="float4 loads and stores",
     task="""
     Set `out[i]` to `3 * in[i]` for each `i` below `n`. Move four floats with one load and one store,
@@ -73,20 +72,16 @@ PUZZLE = Puzzle(
         ("int i = 4 * q; i < n", "int i = 4 * q; i <= n"),
     ),
     lesson="[memory coalescing](../memory/coalescing.py)",
-    hints=(
-        (
-            "`(const float4*)in` is the same memory, viewed as elements of 16 bytes. Which "
-            "elements of `in` are in its element q?"
-        ),
-        (
-            "Thread q may move a whole `float4` only if the last of its four elements, `4 * q "
-            "+ 3`, is below `n`."
-        ),
-        (
-            "Otherwise, a loop from `4 * q` to `n` moves what is left. For all threads but "
-            "one, it has nothing to do."
-        ),
-    ),
+    hints="""
+    `(const float4*)in` is the same memory, viewed as elements of 16 bytes. Which elements of `in`
+    are in its element q?
+
+    Thread q may move a whole `float4` only if the last of its four elements, `4 * q + 3`, is
+    below `n`.
+
+    Otherwise, a loop from `4 * q` to `n` moves what is left. For all threads but one, it has
+    nothing to do.
+    """,
     after="""
     The number of sectors is the same as with single floats, but it takes a quarter of the requests.
     The bounds check tests the last of the four elements, because a `float4` that reaches past the end

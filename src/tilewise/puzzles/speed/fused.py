@@ -54,7 +54,6 @@ def _expected(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="speed/fused",
     title="Three steps, one store",
     task="""
     `x` is a row-major matrix with `n` elements and rows of length `columns`. Multiply each element by the
@@ -82,14 +81,14 @@ PUZZLE = Puzzle(
         ("fabsf(y)", "y"),
     ),
     lesson="[arithmetic intensity](../speed/roofline.py)",
-    hints=(
-        (
-            "Keep what a later step needs in a variable. A variable is in a register and "
-            "costs no memory traffic."
-        ),
-        "The last step needs y twice. Compute it once and give it a name.",
-        ("`float y = x[i] * gain[column] + shift[column];` followed by a single line that stores."),
-    ),
+    hints="""
+    Keep what a later step needs in a variable. A variable is in a register and costs no memory
+    traffic.
+
+    The last step needs y twice. Compute it once and give it a name.
+
+    `float y = x[i] * gain[column] + shift[column];` followed by a single line that stores.
+    """,
     after="""
     The naive kernel keeps its intermediate results in `out`. The compiler removes the loads from
     `out`, since each thread has just computed the value. But it isn't allowed to remove the first

@@ -65,7 +65,6 @@ def _expected(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="speed/one_pass",
     title="Maximum and count in one sweep",
     task="""
     For each column of the row-major matrix `A`, find the largest value and how often it occurs. Each
@@ -100,17 +99,16 @@ PUZZLE = Puzzle(
         ("times = 1", "++times", "times = 0"),
     ),
     lesson="[arithmetic intensity](../speed/roofline.py)",
-    hints=(
-        (
-            "Suppose you know the answer for the first few rows. How does one more value "
-            "change it? There are three cases."
-        ),
-        ("A smaller value changes nothing, and an equal one adds 1 to the count. What does a larger one do?"),
-        (
-            "Start with the first value and a count of 1. If `value > most`, set `most = "
-            "value` and `times = 1`."
-        ),
-    ),
+    hints="""
+    Suppose you know the answer for the first few rows. How does one more value change it? There
+    are three cases.
+
+    A smaller value changes nothing, and an equal one adds 1 to the count. What does a larger one
+    do?
+
+    Start with the first value and a count of 1. If `value > most`, set `most = value` and `times
+    = 1`.
+    """,
     after="""
     A new maximum makes the old count worthless, so the count restarts at 1. Rescaling by a factor
     instead of restarting gives \\online softmax (Milakov and Gimelshein, 2018), the core of

@@ -71,14 +71,7 @@ def _expected(v: Values) -> dict[str, Array]:
     return {"out": powers @ v["coefficients"].astype(np.float64)}
 
 
-def _warps(v: Values) -> int:
-    """Warps with at least one element to compute."""
-    first = np.arange(ceil_div(v["n"], ITEMS * THREADS))[:, None] * ITEMS * THREADS
-    return int((first + np.arange(0, THREADS, 32) < v["n"]).sum())
-
-
 PUZZLE = Puzzle(
-    name="speed/registers",
     title="Four results per thread: load each coefficient once",
     task="""
     Evaluate one polynomial at many points: for each `i` below `n`, set `out[i]` to the sum of
@@ -107,22 +100,18 @@ PUZZLE = Puzzle(
         ("sum[k] * at[k] + c", "(sum[k] + c) * at[k]"),
     ),
     lesson="[occupancy and latency hiding](../speed/occupancy.py)",
-    hints=(
-        (
-            "Swap the loops: the coefficients outside, the four elements inside. What must be "
-            "kept between iterations?"
-        ),
-        (
-            "Keep four running results and four values of x in small arrays, `float "
-            "at[ITEMS], sum[ITEMS];`. If the loops over them have a fixed length, the "
-            "compiler keeps them in registers."
-        ),
-        (
-            "Use Horner's rule from the highest power down: load `c = coefficients[power]`, "
-            "then for each k compute `sum[k] = sum[k] * at[k] + c`. Load x before the loop, "
-            "store after it, and check bounds in both."
-        ),
-    ),
+    hints="""
+    Swap the loops: the coefficients outside, the four elements inside. What must be kept between
+    iterations?
+
+    Keep four running results and four values of x in small arrays, `float at[ITEMS],
+    sum[ITEMS];`. If the loops over them have a fixed length, the compiler keeps them in
+    registers.
+
+    Use Horner's rule from the highest power down: load `c = coefficients[power]`, then for each k
+    compute `sum[k] = sum[k] * at[k] + c`. Load x before the loop, store after it, and check
+    bounds in both.
+    """,
     after="""
     The naive kernel reads all coefficients again for each of its four results. Letting one load
     feed several results is also what makes a matrix multiplication fast.

@@ -68,7 +68,6 @@ def _expected(v: Values) -> dict[str, Array]:
 
 
 PUZZLE = Puzzle(
-    name="speed/sides",
     title="Divergence: one kind of work per warp",
     task="""
     Elements with an even index need `even_work`, and those with an odd index need `odd_work`. If
@@ -108,20 +107,16 @@ PUZZLE = Puzzle(
         ("2 * (threadIdx.x % half) + odd", "threadIdx.x", "threadIdx.x % half + half * odd"),
     ),
     lesson="[warps and divergence](../machine/warps.py)",
-    hints=(
-        (
-            "A block of 64 threads has two warps and 64 elements, 32 of them even. Which warp "
-            "should take which?"
-        ),
-        (
-            "Let the first half of the block's threads take the block's even elements, and "
-            "the second half the odd ones."
-        ),
-        (
-            "With `half = blockDim.x / 2`, thread `t` takes element `2 * (t % half)` of the "
-            "block, plus 1 if it's in the second half."
-        ),
-    ),
+    hints="""
+    A block of 64 threads has two warps and 64 elements, 32 of them even. Which warp should take
+    which?
+
+    Let the first half of the block's threads take the block's even elements, and the second half
+    the odd ones.
+
+    With `half = blockDim.x / 2`, thread `t` takes element `2 * (t % half)` of the block, plus 1
+    if it's in the second half.
+    """,
     after="""
     The number of useful operations is the same as before, but no warp executes both branches any
     more. That isn't free: two warps now load each sector, and each uses only 16 of its 32 bytes.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from tilewise.simulator.decode.operands import SIGNED, SPACES, SYNC, VOLATILE, Assembler, Handlers
+from tilewise.simulator.decode.operands import SIGNED, SPACES, SYNC, VOLATILE, Assembler, Handlers, parts_of
 from tilewise.simulator.engine.shared import NO_SLOT, numbers
 from tilewise.simulator.ptx.ptx import type_bytes
 
@@ -32,7 +32,7 @@ def load(asm: Assembler) -> None:
         return
     kind, vector = _shape(asm)
     target, address = asm.operands
-    names = [part.strip() for part in target.strip("{}").split(",")]
+    names = parts_of(target)
     _memory(asm, "ld", kind, vector, names, address, loading=True)
 
 
@@ -43,7 +43,7 @@ def store(asm: Assembler) -> None:
         return
     kind, vector = _shape(asm)
     address, source = asm.operands
-    names = [part.strip() for part in source.strip("{}").split(",")]
+    names = parts_of(source)
     _memory(asm, "st", kind, vector, names, address, loading=False)
 
 
@@ -96,7 +96,7 @@ def _stored_width(asm: Assembler, names: list[str], size: int) -> int:
 def _load_parameter(asm: Assembler) -> None:
     kind, vector = _shape(asm)
     target, address = asm.operands
-    names = [part.strip() for part in target.strip("{}").split(",")]
+    names = parts_of(target)
     base, offset = parameter_of(address)
     size = type_bytes(kind)
     if base.startswith("%"):
@@ -126,7 +126,7 @@ def _store_parameter(asm: Assembler) -> None:
     address, source = asm.operands
     base, offset = parameter_of(address)
     size = type_bytes(kind)
-    for number, name in enumerate(part.strip() for part in source.strip("{}").split(",")):
+    for number, name in enumerate(parts_of(source)):
         slot = asm.parameter_slot(base, offset + number * size, kind)
         narrow = size < 8 and name.startswith("%") and type_bytes(asm.register_type(name)) == 8
         op = "cvt_u32_u64" if narrow else "mov_64" if size == 8 else "mov_32"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewise.simulator.decode.operands import SPACES, Assembler, Handlers
+from tilewise.simulator.decode.operands import SPACES, Assembler, Handlers, parts_of
 from tilewise.simulator.ptx.ptx import type_bytes
 
 _FLOAT_MODIFIERS = frozenset(("rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "NaN"))
@@ -20,7 +20,7 @@ def _move(asm: Assembler) -> None:
     target, source = asm.operands
     bits = 64 if type_bytes(kind) == 8 else 32
     pair = next((text for text in (source, target) if text.startswith("{")), "")
-    parts = [part.strip() for part in pair.strip("{}").split(",")]
+    parts = parts_of(pair)
     if pair and len(parts) != 2:
         raise asm.unknown()
     if source.startswith("{"):
@@ -125,18 +125,12 @@ def _unary(asm: Assembler, name: str) -> None:
         asm.emit_operands(f"{name}_{8 * type_bytes(kind)}", kind)
 
 
-def _copy_sign(asm: Assembler) -> None:
-    kind = asm.opcode[-1]
-    asm.emit_operands(f"copysign_{kind}", kind, kind)
-
-
 HANDLERS: Handlers = {
     "mov": _move,
     "cvta": _convert_address,
     "isspacep": _is_space,
     "mul": _multiply,
     "mad": _multiply_add,
-    "copysign": _copy_sign,
     **{name: partial(_binary, name=name) for name in ("add", "sub")},
     **{name: partial(_binary, name=name, signed_matters=True) for name in ("min", "max", "rem", "div")},
     **{name: partial(_unary, name=name) for name in ("neg", "abs")},

@@ -6,11 +6,9 @@ In: parsed instructions. Out: rows of the program. What they do, and their hazar
 
 from __future__ import annotations
 
-import numpy as np
-
 from tilewise.simulator.decode.accesses import copy_async, fence, store
 from tilewise.simulator.decode.control import barrier
-from tilewise.simulator.decode.operands import RELAXED, Assembler, Handlers
+from tilewise.simulator.decode.operands import RELAXED, Assembler, Handlers, parts_of
 from tilewise.simulator.engine.shared import NO_SLOT, numbers
 from tilewise.simulator.ptx.ptx import type_bytes
 
@@ -168,14 +166,13 @@ def _tensor(asm: Assembler) -> None:
     first, second, *rest = asm.operands
     described, shared = (first, second) if out else (second, first)
     place, _, coordinates = described.strip()[1:-1].partition(",")
-    names = [name.strip() for name in coordinates.strip().strip("{}").split(",")]
+    names = parts_of(coordinates.strip())
     if len(names) != rank:
         raise asm.unknown()
-    table = np.array([asm.value(name, "s32") for name in names], np.int32)
-    asm.tables.append(table)
+    table = asm.table([asm.value(name, "s32") for name in names])
     at, at_offset = asm.address(f"[{place.strip()}]")
     tile, tile_offset = asm.address(shared)
-    fields = {"a": tile, "e": tile_offset, "b": at, "pad": at_offset, "imm": table.ctypes.data}
+    fields = {"a": tile, "e": tile_offset, "b": at, "pad": at_offset, "imm": table}
     if out:
         if "bulk_group" not in parts:
             raise asm.unknown()

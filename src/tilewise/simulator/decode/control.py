@@ -12,6 +12,7 @@ from tilewise.simulator.decode.operands import (
     Assembler,
     Handlers,
     UnknownInstructionError,
+    parts_of,
     source_name,
 )
 from tilewise.simulator.engine.shared import NO_SLOT, numbers
@@ -211,7 +212,7 @@ def _struct_offsets(asm: Assembler, *places: tuple[str, str]) -> dict[int, str]:
                 if base == name:
                     kind = instruction.opcode[-1]
                     other = next(part for part in instruction.operands if not part.startswith("["))
-                    for number in range(len(other.strip("{}").split(","))):
+                    for number in range(len(parts_of(other))):
                         found[offset + number * type_bytes(kind)] = kind
     return found
 

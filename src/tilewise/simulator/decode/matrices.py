@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
-from tilewise.simulator.decode.operands import SATURATE, SPACES, Assembler, Handlers
+from tilewise.simulator.decode.operands import SATURATE, SPACES, Assembler, Handlers, parts_of
 
 _SHAPES = {
     ("f16", 8), ("f16", 16), ("bf16", 8), ("bf16", 16), ("tf32", 4), ("tf32", 8),
@@ -37,13 +35,11 @@ def _mma(asm: Assembler) -> None:
     widths = (2 if d == "f16" else 4, k // (2 * per), k // (4 * per), 2 if c == "f16" else 4)
     slots: list[int] = []
     for text, width, kind in zip(asm.operands, widths, (d, a, b, c), strict=True):
-        names = [part.strip() for part in text.strip("{}").split(",")]
+        names = parts_of(text)
         if len(names) != width:
             raise asm.unknown()
         plain = kind if kind in ("f32", "s32") else "b32"
         slots += [asm.value(name, plain) for name in names]
-    table = np.array(slots, np.int32)
-    asm.tables.append(table)
     asm.emit(
         "mma",
         flags=SATURATE if "satfinite" in asm.opcode else 0,
@@ -53,7 +49,7 @@ def _mma(asm: Assembler) -> None:
         c=asm.types[d],
         b=asm.types[c],
         e=asm.constant(0xFFFFFFFF, 4),
-        imm=table.ctypes.data,
+        imm=asm.table(slots),
     )
 
 
@@ -67,7 +63,7 @@ def _stmatrix(asm: Assembler) -> None:
 
 def _matrices(asm: Assembler, registers: str, address: str, op: str) -> None:
     parts = asm.opcode
-    names = [part.strip() for part in registers.strip("{}").split(",")]
+    names = parts_of(registers)
     count = next((int(part[1:]) for part in parts if part in ("x1", "x2", "x4")), 0)
     if "m8n8" not in parts or parts[-1] != "b16" or len(names) != count:
         raise asm.unknown()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -46,6 +46,11 @@ def source_name(symbol: str) -> str:
     """What a function is called in the source, by its name in the PTX, as far as that says it."""
     found = re.match(r"_ZN?K?(\d+)(?=\D)", symbol)
     return symbol[found.end() : found.end() + int(found[1])] if found else symbol
+
+
+def parts_of(operand: str) -> list[str]:
+    """The registers of a vector ``{a, b}``; an operand that is none is its own only part."""
+    return [part.strip() for part in operand.strip("{}").split(",")]
 
 
 class Register(int):
@@ -214,6 +219,11 @@ class Assembler:
         if text in ("%globaltimer", "%globaltimer_lo", "%globaltimer_hi"):
             raise self.unknown()
         return None
+
+    def table(self, numbers: Sequence[int]) -> int:
+        """The address of a table of numbers, which lives as long as the program."""
+        self.tables.append(np.array(numbers, np.int32))
+        return self.tables[-1].ctypes.data
 
     def target(self, text: str) -> int:
         """The slot of a register that is written; none for ``_``."""

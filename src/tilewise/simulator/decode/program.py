@@ -279,7 +279,5 @@ class _Decoder(Assembler):
         for row, label in jumps:
             self.rows[row]["target"] = at[label]
         for row, labels in tables:
-            table = np.array([at[label] for label in labels], np.int32)
-            self.tables.append(table)
-            self.rows[row]["imm"] = table.ctypes.data
+            self.rows[row]["imm"] = self.table([at[label] for label in labels])
             self.rows[row]["sub"] = len(labels)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
-from tilewise.simulator.decode.operands import SATURATE, Assembler, Handlers
+from tilewise.simulator.decode.operands import SATURATE, Assembler, Handlers, parts_of
 from tilewise.simulator.engine.shared import values
 
 _COLUMNS_OF_A = {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, "u8": 32}
@@ -42,17 +40,15 @@ def _product(asm: Assembler, shape_text: str, d: str, a: str, b: str) -> None:
     if k != _COLUMNS_OF_A[a] or n % 8 or not 8 <= n <= 256:
         raise asm.unknown()
     result, first, second, scale, *immediates = asm.operands
-    results = [part.strip() for part in result.strip("{}").split(",")]
+    results = parts_of(result)
     in_registers = first.startswith("{")
-    fragments = [part.strip() for part in first.strip("{}").split(",")]
+    fragments = parts_of(first)
     if len(results) != n // 8 * (2 if d == "f16" else 4) or len(fragments) != (4 if in_registers else 1):
         raise asm.unknown()
     how = _immediates(asm, [int(part, 0) for part in immediates], a, in_registers)
     slots: list[int] = [asm.slot(name) for name in results]
     slots += [asm.value(name, "b32" if in_registers else "b64") for name in fragments]
     slots += [asm.value(second, "b64"), asm.value(scale, "pred")]
-    table = np.array(slots, np.int32)
-    asm.tables.append(table)
     asm.grain = min(asm.grain, 4)
     plain = {"tf32": "f32"}
     asm.emit(
@@ -64,7 +60,7 @@ def _product(asm: Assembler, shape_text: str, d: str, a: str, b: str) -> None:
         type2=asm.types[d],
         c=how,
         e=asm.constant(0xFFFFFFFF, 4),
-        imm=table.ctypes.data,
+        imm=asm.table(slots),
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import platform
 import sys
 import tempfile
@@ -96,8 +95,7 @@ def wasm_key() -> str:
 
 
 def _compiled() -> Path:
-    processor = () if os.environ.get("TILEWISE_ANY_PROCESSOR") else ("-mcpu=native",)
-    return _prepared(".so", (*built.LIBRARY, *processor), platform.machine(), _processor())
+    return _prepared(".so", (*built.LIBRARY, "-mcpu=native"), platform.machine(), _processor())
 
 
 def _key(options: Sequence[str], *others: str) -> str:
@@ -121,8 +119,6 @@ def _prepared(suffix: str, options: Sequence[str], *others: str) -> Path:
 
 def _processor() -> str:
     """What ``-mcpu=native`` depends on: a cache that is carried to another processor builds anew there."""
-    if os.environ.get("TILEWISE_ANY_PROCESSOR"):
-        return "any"
     info = Path("/proc/cpuinfo")
     if info.exists():
         text = info.read_text(errors="replace")

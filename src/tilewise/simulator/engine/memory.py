@@ -54,8 +54,8 @@ class Memory:
             (at + one.size_bytes for at, one in zip(program.offsets, declared, strict=True)), default=0
         )
         self.parameters = np.zeros(size + 8, np.uint8)
-        entries: list[tuple[int, int | None, int]] = []
-        by_pointer: dict[tuple[int, int], NDArray[np.uint8]] = {}
+        self._entries: list[tuple[int, int | None, int]] = []
+        self._by_pointer: dict[tuple[int, int], NDArray[np.uint8]] = {}
         self._before = [0] * len(arguments)
         for number, given in enumerate(arguments):
             if isinstance(given, InnerPointer):
@@ -63,24 +63,18 @@ class Memory:
                 self.arrays[number] = given.source
         for number, (at, value) in enumerate(zip(program.offsets, list(self.arrays), strict=True)):
             if isinstance(value, TensorMap):
-                raw = self._map(number, value, declared[number], by_pointer, entries)
-                self.parameters[at : at + len(raw)] = raw
+                raw = self._map(number, value, declared[number])
             elif value is None:
-                entries.append((0, None, 0))
-                self.shown.append(None)
+                raw = b""
             elif _is_pointer(value):
-                key = (value.ctypes.data, value.nbytes)
-                if key not in by_pointer:
-                    by_pointer[key] = np.frombuffer(value.tobytes(), np.uint8).copy()
-                self.copies[number] = by_pointer[key]
+                self._copy(number, value)
                 address = np.uint64(GLOBAL_BASE + (number << GLOBAL_SHIFT) + self._before[number])
-                self.parameters[at : at + 8] = np.frombuffer(address.tobytes(), np.uint8)
-                entries.append((value.nbytes, self.copies[number].ctypes.data, int(value.flags.writeable)))
-                self.shown.append(value.dtype)
+                raw = address.tobytes()
             else:
-                raw = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
-                self.parameters[at : at + len(raw)] = raw
-                entries.append((0, None, 0))
+                raw = np.asarray(value).tobytes()
+            self.parameters[at : at + len(raw)] = np.frombuffer(raw, np.uint8)
+            if number not in self.copies:
+                self._entries.append((0, None, 0))
                 self.shown.append(None)
         self.variables: list[NDArray[np.uint8]] = []
         places = places_of(program.module_variables, len(arguments))
@@ -88,47 +82,41 @@ class Memory:
         for variable, initial in zip(program.module_variables, self.initial, strict=True):
             data = self.state.begin(variable, initial.copy())
             self.variables.append(data)
-            entries.append((len(data), data.ctypes.data, int(variable.space == "global")))
+            self._entries.append((len(data), data.ctypes.data, int(variable.space == "global")))
             declared_one = self.state.declared.get(shown_name(variable.name))
             self.shown.append(declared_one.dtype if declared_one else None)
-        self.table = (Buffer * (len(entries) + 1))()
-        for number, (length, pointer, writable) in enumerate(entries):
+        self.table = (Buffer * (len(self._entries) + 1))()
+        for number, (length, pointer, writable) in enumerate(self._entries):
             self.table[number] = Buffer(length, pointer, writable, number)
             if number in self.copies:
                 self.table[number].skew = skew(self.arrays[number])
         for number, variable in enumerate(program.module_variables, start=len(arguments)):
             self.table[number].unset = int(self.state.needs_a_value(variable))
         self._watch(len(arguments), read_only)
-        self.table[len(entries)] = Buffer(size, self.parameters.ctypes.data, 0, -1)
+        self.table[len(self._entries)] = Buffer(size, self.parameters.ctypes.data, 0, -1)
         named = parameter_names or [f"argument {number}" for number in range(len(declared))]
         self.global_names = tuple(named) + tuple(shown_name(one.name) for one in program.module_variables)
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
 
-    def _map(
-        self,
-        number: int,
-        value: TensorMap,
-        declared: Variable,
-        by_pointer: dict[tuple[int, int], NDArray[np.uint8]],
-        entries: list[tuple[int, int | None, int]],
-    ) -> NDArray[np.uint8]:
+    def _copy(self, number: int, array: NDArray[Any]) -> None:
+        """Take in an argument's array; one that is passed twice is one memory."""
+        key = (array.ctypes.data, array.nbytes)
+        if key not in self._by_pointer:
+            self._by_pointer[key] = np.frombuffer(array.tobytes(), np.uint8).copy()
+        self.copies[number] = self._by_pointer[key]
+        self._entries.append((array.nbytes, self.copies[number].ctypes.data, int(array.flags.writeable)))
+        self.shown.append(array.dtype)
+
+    def _map(self, number: int, value: TensorMap, declared: Variable) -> bytes:
         """Take in the array of a tensor map, as a pointer's; the bytes that the kernel gets for it."""
         if declared.size_bytes != MAP_BYTES or declared.align < 64:
             raise KernelError(
                 f"parameter {number} takes {declared.size_bytes} bytes, aligned to {declared.align}, and is "
                 f"given {value}. Declare struct __align__(128) TensorMap with unsigned long long opaque[16]."
             )
-        array = value.source
-        key = (array.ctypes.data, array.nbytes)
-        if key not in by_pointer:
-            by_pointer[key] = np.frombuffer(array.tobytes(), np.uint8).copy()
-        self.arrays[number] = array
-        self.copies[number] = by_pointer[key]
-        entries.append((array.nbytes, self.copies[number].ctypes.data, int(array.flags.writeable)))
-        self.shown.append(array.dtype)
-        return np.frombuffer(
-            value.described(GLOBAL_BASE + (number << GLOBAL_SHIFT), numbers("TYPE")), np.uint8
-        )
+        self.arrays[number] = value.source
+        self._copy(number, value.source)
+        return value.described(GLOBAL_BASE + (number << GLOBAL_SHIFT), numbers("TYPE"))
 
     def _watch(self, arguments: int, read_only: Sequence[bool]) -> None:
         """Give the machine room to watch the arrays that the kernel may write for races."""
@@ -202,7 +190,7 @@ class Memory:
 
     def accesses(self, rows: NDArray[np.void], lines: Sequence[int]) -> Accesses:
         """The machine's rows with source lines, buffers, elements and values."""
-        line = np.asarray(lines or [0], np.int32)[rows["line"]] if len(rows) else rows["line"]
+        line = np.asarray(lines, np.int32)[rows["line"]]
         buffer, index = rows["buffer"].copy(), rows["index"].copy()
         value = np.zeros(len(rows), np.float64)
         for number, dtype in enumerate(self.shown):
@@ -317,7 +305,7 @@ def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence
         for kind in np.unique(here["index"]):
             of_kind = here["index"] == kind
             value[of_kind] = Accesses.decoded(here["bits"][of_kind], np.dtype(NUMPY_TYPES[types[int(kind)]]))
-        line = np.asarray(lines or [0], np.int32)[here["line"]]
+        line = np.asarray(lines, np.int32)[here["line"]]
         found[name] = Watched(
             here["step"], here["block"], here["warp"], here["lane"], line, value, here["interval"]
         )

@@ -7,7 +7,9 @@ memory need. All at the level of PTX: no caches, no time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,23 +92,9 @@ class Counts:
 
     @staticmethod
     def of(row: NDArray[np.uint64]) -> Counts:
-        """Counts from one row of the machine's counters, in the order of ``layout.COUNTERS``."""
-        v = [int(value) for value in row]
+        """Counts from one row of the machine's counters, which come in the order of the fields."""
+        values = iter(row.tolist())
+        kinds: list[Any] = [type(field.default) for field in fields(Counts)]
         return Counts(
-            GlobalCounts(*v[0:5]),
-            GlobalCounts(*v[5:10]),
-            GlobalCounts(*v[10:15]),
-            SharedCounts(*v[15:19]),
-            SharedCounts(*v[19:23]),
-            SharedCounts(*v[23:27]),
-            v[27],
-            v[28],
-            v[29],
-            v[30],
-            v[31],
-            v[32],
-            BulkCounts(*v[33:37]),
-            BulkCounts(*v[37:41]),
-            v[41],
-            v[42],
+            *(next(values) if kind is int else kind(*islice(values, len(fields(kind)))) for kind in kinds)
         )

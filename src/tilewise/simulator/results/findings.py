@@ -5,7 +5,7 @@ In: a row of the machine's table of hazards. Out: ``Hazard``. What is a hazard i
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from tilewise.cuda.variables import shown_name
 from tilewise.simulator.decode.program import Program
@@ -14,6 +14,8 @@ from tilewise.simulator.engine.shared import HAZARD_KINDS, numbers
 from tilewise.simulator.frontend import Entry
 from tilewise.simulator.results.hazards import Hazard, repair_of
 
+Row = Mapping[str, int]
+"""A row of the machine's table."""
 _, BY_BULK, BY_GROUP, BY_OBJECT = numbers("AGENT").values()
 """Who did it: the sorts of agents of ``engine/agents.h``."""
 
@@ -39,29 +41,28 @@ class Findings:
         self.grid, self.block, self.lines = grid, block, entry.module.source.splitlines()
         self.max_steps, self.shared_bytes = max_steps, shared_bytes
 
-    def hazard(self, row: Any) -> Hazard:
+    def hazard(self, row: Row) -> Hazard:
         """The hazard of one row of the machine."""
-        line = self.program.lines[row["line"]] if self.program.lines else 0
-        kind = HAZARD_KINDS[int(row["kind"])]
-        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        caller, header = int(row["caller"]), self.program.headers[row["header"]]
+        line = self.program.lines[row["line"]]
+        kind = HAZARD_KINDS[row["kind"]]
+        caller, header = row["caller"], self.program.headers[row["header"]]
         return Hazard(
             kind,
             line,
             getattr(self, f"_{kind.replace(' ', '_').replace('-', '_')}")(row),
-            int(row["count"]),
-            text,
+            row["count"],
+            self._text(line),
             caller,
-            self.lines[caller - 1] if 0 < caller <= len(self.lines) else "",
+            self._text(caller),
             self._repair(kind, row),
             bool(row["near_line"]),
             header,
             self.entry.module.header_line(header) if header else "",
         )
 
-    def _repair(self, kind: str, row: Any) -> str:
+    def _repair(self, kind: str, row: Row) -> str:
         if kind == "uninitialised" and row["buffer"] >= 0:
-            name = self.memory.names[int(row["buffer"])]
+            name = self.memory.names[row["buffer"]]
             return (
                 f'Set it before the launch, kernel.variables["{name}"] = ..., as cudaMemcpyToSymbol does; '
                 f"tilewise trace takes --arg {name}=..."
@@ -71,12 +72,13 @@ class Findings:
                 "Check the loop's condition, or allow more steps with max_steps. A block may wait for a "
                 "later one only in a cooperative launch, with grid.sync()."
             )
-        if kind == "undelivered" and row["size"] and self._line_text(row).find("wgmma") >= 0:
+        text = self._text(self.program.lines[row["line"]])
+        if kind == "undelivered" and row["size"] and text.find("wgmma") >= 0:
             return (
                 "Wait for the mbarrier's phase of the right parity, in which the bytes of all copies are "
                 "announced. If these bytes belong to another tile, correct the descriptor."
             )
-        if kind == "out of bounds" and row["buffer"] == -2 and self._is_dynamic(int(row["address"])):
+        if kind == "out of bounds" and row["buffer"] == -2 and self._is_dynamic(row["address"]):
             return "Guard the access, or launch with more dynamic shared memory: shared_bytes=."
         if kind == "misaligned" and row["size"] >= 128:
             return "Align the buffer to 128 bytes; for a 128-byte swizzle to 1024: __align__(1024)."
@@ -100,18 +102,17 @@ class Findings:
             return "Take it out of the branch, so that all lanes of the warp execute it."
         if kind == "race" and row["buffer"] < 0 and row["other_lane"]:
             return "Put __syncwarp between the two accesses."
-        if kind == "race" and row["buffer"] >= 0 and int(row["other_block"]) != int(row["block"]):
+        if kind == "race" and row["buffer"] >= 0 and row["other_block"] != row["block"]:
             return "Use an atomic, or two launches."
         if kind == "race" and row["buffer"] >= 0 and row["other_warp"] < 0:
             return "Let one of the threads write, or use an atomic."
         return repair_of(kind)
 
-    def _line_text(self, row: Any) -> str:
-        line = self.program.lines[int(row["line"])] if self.program.lines else 0
+    def _text(self, line: int) -> str:
         return self.lines[line - 1] if 0 < line <= len(self.lines) else ""
 
-    def _who(self, row: Any) -> str:
-        return f"{self._thread(int(row['thread']))} of {self._block(int(row['block']))}"
+    def _who(self, row: Row) -> str:
+        return f"{self._thread(row['thread'])} of {self._block(row['block'])}"
 
     def _thread(self, number: int) -> str:
         x, y, _ = self.block
@@ -122,30 +123,30 @@ class Findings:
         x, y, _ = self.grid
         return f"block {_place((number % x, number // x % y, number // (x * y)), self.grid)}"
 
-    def _what(self, row: Any) -> str:
-        number, size = int(row["buffer"]), int(row["size"])
+    def _what(self, row: Row) -> str:
+        number, size = row["buffer"], row["size"]
         if number >= 0 and number < len(self.memory.shown):
             dtype = self.memory.shown[number]
             step = dtype.itemsize if dtype is not None else size
-            return f"{self.memory.names[number]}[{(int(row['index']) - self.memory.before(number)) // step}]"
+            return f"{self.memory.names[number]}[{(row['index'] - self.memory.before(number)) // step}]"
         if number == -2:
-            return self._shared(int(row["address"]), size)
+            return self._shared(row["address"], size)
         if number == -3:
-            return f"{size} bytes at byte {_signed(int(row['address']))} of its local arrays"
-        return f"address {int(row['address']):#x}"
+            return f"{size} bytes at byte {_signed(row['address'])} of its local arrays"
+        return f"address {row['address']:#x}"
 
-    def _at(self, row: Any) -> str:
+    def _at(self, row: Row) -> str:
         """Line and text of the other side; assembly says little and is long."""
-        other = self.program.lines[int(row["other_line"])]
-        text = self.lines[other - 1].strip() if 0 < other <= len(self.lines) else ""
+        other = self.program.lines[row["other_line"]]
+        text = self._text(other).strip()
         quoted = f" (`{text}`)" if text and not text.startswith("asm") else ""
         return f"at line {other}{quoted}" if other else "at a line that the compiler does not name"
 
-    def _other(self, row: Any) -> str:
+    def _other(self, row: Row) -> str:
         """The agent on the other side, with its block where that is another."""
-        block = int(row["other_block"])
-        where = f" of {self._block(block)}" if block >= 0 and block != int(row["block"]) else ""
-        sort, warp = int(row["agent"]), int(row["other_warp"])
+        block = row["other_block"]
+        where = f" of {self._block(block)}" if block >= 0 and block != row["block"] else ""
+        sort, warp = row["agent"], row["other_warp"]
         if sort == BY_BULK:
             return f"a bulk copy that warp {warp}{where} began"
         if sort == BY_GROUP:
@@ -154,24 +155,24 @@ class Findings:
             return f"an asynchronous copy{where}"
         return f"warp {warp}{where}"
 
-    def _verb(self, row: Any) -> str:
+    def _verb(self, row: Row) -> str:
         return "writes" if row["write"] else "reads"
 
-    def _out_of_bounds(self, row: Any) -> str:
-        number = int(row["buffer"])
+    def _out_of_bounds(self, row: Row) -> str:
+        number = row["buffer"]
         shown = self.memory.shown[number] if number >= 0 else None
         what = self._what(row)
         if shown is not None:
             held = self.memory.elements(number)
             first = -(self.memory.before(number) // shown.itemsize)
-            begin = (int(row["index"]) - self.memory.before(number)) // shown.itemsize
+            begin = (row["index"] - self.memory.before(number)) // shown.itemsize
             if first <= begin < first + held:  # what it names is in the array, and its end is not
-                what = f"{int(row['size'])} bytes from {what} on"
+                what = f"{row['size']} bytes from {what} on"
             extent = f"; {self.memory.names[number]} has {held} element{'s' if held != 1 else ''}"
             if first:
                 extent += f", from {first} to {first + held - 1}"
         elif number == -2:
-            extent = self._extent(int(row["address"]), int(row["size"]))
+            extent = self._extent(row["address"], row["size"])
         elif number == -3:
             extent = f", which have {self.program.local_bytes} bytes from 0 on"
         else:
@@ -187,100 +188,98 @@ class Findings:
             "they lead, so pass each array as a parameter of its own"
         )
 
-    def _misaligned(self, row: Any) -> str:
-        size, number = int(row["size"]), int(row["buffer"])
+    def _misaligned(self, row: Row) -> str:
+        size, number = row["size"], row["buffer"]
         begins, name = self.memory.begins(number), self.memory.names[number] if number >= 0 else ""
         part = f": {name} was passed as a part of an array, {begins} bytes past a multiple of 16"
         if size > 128:
             return (
                 f"{self._who(row)} gives a wgmma an operand with a {size // 8}-byte swizzle that begins at "
-                f"byte {int(row['address'])} of shared memory, no multiple of {size}: the swizzle's pattern "
+                f"byte {row['address']} of shared memory, no multiple of {size}: the swizzle's pattern "
                 "begins only there"
             )
         said = f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
         return f"{said}{part if begins else ''}"
 
-    def _null(self, row: Any) -> str:
+    def _null(self, row: Row) -> str:
         missing = self.memory.missing
         what = f", and {' and '.join(missing)} was passed as None" if missing else self._inner_pointers()
-        return f"{self._who(row)} {self._verb(row)} byte {int(row['index'])} from a null pointer{what}"
+        return f"{self._who(row)} {self._verb(row)} byte {row['index']} from a null pointer{what}"
 
-    def _barrier(self, row: Any) -> str:
+    def _barrier(self, row: Row) -> str:
         if row["size"] == -2:
             return (
-                f"{self._who(row)} waits here, but {self._thread(int(row['index']))} of the same warp skips "
+                f"{self._who(row)} waits here, but {self._thread(row['index'])} of the same warp skips "
                 "this barrier and runs on: what happens then is undefined"
             )
         if row["size"] < 0:
-            other = self.program.lines[int(row["other_line"])]
+            other = self.program.lines[row["other_line"]]
             return (
-                f"{self._who(row)} waits here and {self._thread(int(row['index']))} of the same warp at line "
+                f"{self._who(row)} waits here and {self._thread(row['index'])} of the same warp at line "
                 f"{other}: the lanes of a warp must come to one barrier together"
             )
-        block, wanted = self._block(int(row["block"])), int(row["address"])
+        block, wanted = self._block(row["block"]), row["address"]
         if row["index"] < 0:
             return (
-                f"this barrier is for {wanted} threads, and only {int(row['size'])} of {block} arrive; "
+                f"this barrier is for {wanted} threads, and only {row['size']} of {block} arrive; "
                 "warps that have exited don't count at a barrier with a thread count"
             )
         exited = self.block[0] * self.block[1] * self.block[2] - wanted
         left = f" ({exited} have exited)" if exited else ""
         return (
-            f"{int(row['size'])} of the {wanted} threads of {block} wait here{left}, and "
-            f"{self._thread(int(row['index']))} never comes"
+            f"{row['size']} of the {wanted} threads of {block} wait here{left}, and "
+            f"{self._thread(row['index'])} never comes"
         )
 
-    def note(self, row: Any) -> str:
+    def note(self, row: Row) -> str:
         """A barrier that passed without threads that had exited, in a sentence."""
-        line = self.program.lines[row["line"]] if self.program.lines else 0
-        others = int(row["count"]) - 1
+        line = self.program.lines[row["line"]]
+        others = row["count"] - 1
         more = f", and likewise {others:,} more time{'s' if others != 1 else ''}" if others else ""
-        threads = f"{int(row['size'])} thread{'s' if row['size'] != 1 else ''}"
+        threads = f"{row['size']} thread{'s' if row['size'] != 1 else ''}"
         return (
-            f"The barrier at line {line} completed without {threads} of {self._block(int(row['block']))} "
-            f"that had exited, the first of them {self._thread(int(row['thread']))}{more}. GPUs from compute "
+            f"The barrier at line {line} completed without {threads} of {self._block(row['block'])} "
+            f"that had exited, the first of them {self._thread(row['thread'])}{more}. GPUs from compute "
             "capability 7.0 (Volta) on don't wait for exited threads; on older GPUs, don't rely on it."
         )
 
-    def _shuffle(self, row: Any) -> str:
+    def _shuffle(self, row: Row) -> str:
         if row["agent"]:
-            why = _ABSENT[int(row["write"])]
-            return (
-                f"{self._who(row)} takes a value from lane {int(row['index'])}, which {why}{self._use(row)}"
-            )
+            why = _ABSENT[row["write"]]
+            return f"{self._who(row)} takes a value from lane {row['index']}, which {why}{self._use(row)}"
         if row["index"] == -2:
             return (
-                f"{self._who(row)} is one of {int(row['size'])} lanes that come here, and the instruction is "
+                f"{self._who(row)} is one of {row['size']} lanes that come here, and the instruction is "
                 "for all 32 of a warp"
             )
-        mask = f"the mask {int(row['address']):#010x}"
+        mask = f"the mask {row['address']:#010x}"
         if row["index"] < 0:
-            return f"{self._who(row)}, lane {int(row['lane'])}, is not named in {mask}"
-        return f"{self._who(row)} names lane {int(row['index'])} in {mask}, and that lane does not come here"
+            return f"{self._who(row)}, lane {row['lane']}, is not named in {mask}"
+        return f"{self._who(row)} names lane {row['index']} in {mask}, and that lane does not come here"
 
-    def _race(self, row: Any) -> str:
+    def _race(self, row: Row) -> str:
         if row["buffer"] >= 0:
             return self._global_race(row)
         if row["other_lane"]:
             return self._lanes_race(row)
         return (
-            f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
+            f"{self._who(row)} {self._verb(row)} {self._shared(row['address'], row['size'])}, "
             f"which {self._other(row)} touched {self._at(row)} with no barrier in between"
         )
 
-    def _lanes_race(self, row: Any) -> str:
-        thread = 32 * int(row["other_warp"]) + int(row["other_lane"]) - 1
+    def _lanes_race(self, row: Row) -> str:
+        thread = 32 * row["other_warp"] + row["other_lane"] - 1
         return (
-            f"{self._who(row)} {self._verb(row)} {self._shared(int(row['address']), int(row['size']))}, "
+            f"{self._who(row)} {self._verb(row)} {self._shared(row['address'], row['size'])}, "
             f"which {self._thread(thread)} of its warp touched {self._at(row)} with no __syncwarp in between"
         )
 
-    def _global_race(self, row: Any) -> str:
+    def _global_race(self, row: Row) -> str:
         begin = f"{self._who(row)} {self._verb(row)} {self._what(row)}"
-        block, warp = int(row["other_block"]), int(row["other_warp"])
-        if block == int(row["block"]) and warp < 0:
+        block, warp = row["other_block"], row["other_warp"]
+        if block == row["block"] and warp < 0:
             return f"{begin}, and another thread of its warp writes another value there at the same time"
-        if block == int(row["block"]):
+        if block == row["block"]:
             return f"{begin}, which warp {warp} touched {self._at(row)} with no barrier in between"
         who = "other blocks" if block < 0 else self._block(block)
         return (
@@ -294,7 +293,7 @@ class Findings:
             (name, start, length or self.shared_bytes)
             for name, start, length in self.program.shared_variables
         ]
-        signed = address - (1 << 64) if address >= 1 << 63 else address
+        signed = _signed(address)
         return min(whole, key=lambda one: max(one[1] - signed, signed - one[1] - one[2] + 1, 0), default=None)
 
     def _is_dynamic(self, address: int) -> bool:
@@ -310,10 +309,10 @@ class Findings:
         found = self._nearest(address)
         if found is None:
             return f"byte {address} of shared memory"
-        signed = address - (1 << 64) if address >= 1 << 63 else address
+        offset = _signed(address) - found[1]
         if size > 8:
-            return f"byte {signed - found[1]} of {short_name(found[0])}"
-        return f"{short_name(found[0])}[{(signed - found[1]) // size}]"
+            return f"byte {offset} of {short_name(found[0])}"
+        return f"{short_name(found[0])}[{offset // size}]"
 
     def _extent(self, address: int, size: int) -> str:
         found = self._nearest(address)
@@ -324,56 +323,56 @@ class Findings:
         count = found[2] // size
         return f"; {short_name(found[0])} has {count} element{'s' if count != 1 else ''} of that size"
 
-    def _uninitialised(self, row: Any) -> str:
+    def _uninitialised(self, row: Row) -> str:
         if row["buffer"] >= 0:
-            variable = self.program.module_variables[int(row["buffer"]) - len(self.memory.arrays)]
+            variable = self.program.module_variables[row["buffer"] - len(self.memory.arrays)]
             sort = "__constant__" if variable.space == "const" else "__device__"
             name = shown_name(variable.name)
             return f"{self._who(row)} reads {name}, a {sort} variable that nobody has given a value"
-        word = self._shared(int(row["address"]), int(row["size"]))
+        word = self._shared(row["address"], row["size"])
         return f"{self._who(row)} reads {word}, which nobody wrote{self._use(row)}"
 
-    def _use(self, row: Any) -> str:
+    def _use(self, row: Row) -> str:
         """Where a value went that nobody made."""
-        where = _USES[int(row["agent"])]
+        where = _USES[row["agent"]]
         if not where:
             return ""
-        line = self.program.lines[int(row["other_line"])]
-        thread = 32 * int(row["other_warp"]) + int(row["other_lane"]) - 1
-        who = "" if thread == int(row["thread"]) else f" of {self._thread(thread)}"
-        text = self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
-        quoted = f" (`{text}`)" if text and line != self.program.lines[int(row["line"])] else ""
-        place = "here" if line == self.program.lines[int(row["line"])] else f"at line {line}{quoted}"
+        line = self.program.lines[row["other_line"]]
+        thread = 32 * row["other_warp"] + row["other_lane"] - 1
+        who = "" if thread == row["thread"] else f" of {self._thread(thread)}"
+        text = self._text(line).strip()
+        quoted = f" (`{text}`)" if text else ""
+        place = "here" if line == self.program.lines[row["line"]] else f"at line {line}{quoted}"
         return f"; the value reaches {where}{who} {place}"
 
-    def _undelivered(self, row: Any) -> str:
-        other = self.program.lines[int(row["other_line"])]
+    def _undelivered(self, row: Row) -> str:
+        other = self.program.lines[row["other_line"]]
         if not row["size"]:
-            block = self._block(int(row["other_block"]))
+            block = self._block(row["other_block"])
             return f"{self._who(row)} began a copy to {block} here, which ends without waiting for it"
-        word = self._shared(int(row["address"]), int(row["size"]))
-        began = f" that warp {int(row['other_warp'])} began" if row["other_warp"] >= 0 else ""
+        word = self._shared(row["address"], row["size"])
+        began = f" that warp {row['other_warp']} began" if row["other_warp"] >= 0 else ""
         return (
             f"{self._who(row)} {self._verb(row)} {word}, where an asynchronous copy{began} at line {other} "
             "has not been waited for"
         )
 
-    def _steps(self, row: Any) -> str:
-        block = self._block(int(row["block"]))
+    def _steps(self, row: Row) -> str:
+        block = self._block(row["block"])
         said = f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
         last = self.grid[0] * self.grid[1] * self.grid[2] - 1
-        if int(row["block"]) == last or not self.program.waits:
+        if row["block"] == last or not self.program.waits:
             return said
         return f"{said}, and the blocks after it have not begun: here they run one after another"
 
-    def _assert(self, row: Any) -> str:
-        condition = self.memory.text_at(int(row["address"]))
+    def _assert(self, row: Row) -> str:
+        condition = self.memory.text_at(row["address"])
         return f"`{condition}` does not hold for {self._who(row)}"
 
-    def _trap(self, row: Any) -> str:
+    def _trap(self, row: Row) -> str:
         return f"{self._who(row)} reached a trap"
 
-    def _read_only(self, row: Any) -> str:
+    def _read_only(self, row: Row) -> str:
         return f"{self._who(row)} writes {self._what(row)}, which is read-only"
 
 
