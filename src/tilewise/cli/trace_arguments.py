@@ -19,7 +19,7 @@ from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
-    from tilewise.cuda.arguments import Parameter
+    from tilewise.cuda.kernel_source import Parameter
     from tilewise.kernel.kernel import Kernel
 
 TYPES = {

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cuda.arguments import Argument, Parameter, check_shared, is_device_array
+from tilewise.cuda.arguments import Argument, check_shared, is_device_array
 from tilewise.cuda.cases import Dim3
-from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.kernel_source import KernelError, Parameter
 from tilewise.cuda.options import carveout, for_compiler
 from tilewise.cuda.tensor_map import TensorMap
 from tilewise.cuda.variables import symbols

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.cuda.arguments import (
     Argument,
-    Parameter,
     check_arguments,
     check_launch,
     check_shared,
     is_device_array,
-    parameters_of,
 )
 from tilewise.cuda.cases import Case, Dim3, Extent
 from tilewise.cuda.headers import names as header_names
@@ -30,6 +28,7 @@ from tilewise.cuda.headers import with_headers
 from tilewise.cuda.kernel_source import (
     GlobalFunction,
     KernelError,
+    Parameter,
     check_includes,
     define_lines,
     define_text,
@@ -240,7 +239,7 @@ class Kernel:
         if name not in self._functions:
             raise KernelError(f'the source has no kernel "{name}"; it has {names}. Correct the name.')
         self.name = name
-        self.parameters = parameters_of(self.function)
+        self.parameters = self.function.parameters
 
     @property
     def function(self) -> GlobalFunction:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewise.cuda.arguments import Parameter, parameters_of
 from tilewise.cuda.host_values import Scope
-from tilewise.cuda.kernel_source import GlobalFunction, KernelError, without_comments
+from tilewise.cuda.kernel_source import GlobalFunction, KernelError, Parameter, three, without_comments
 from tilewise.cuda.launch_sites import LaunchSite, launch_sites
 from tilewise.cuda.variables import DeviceVariable, device_variables
 from tilewise.kernel.access_patterns import KernelText
@@ -119,7 +118,7 @@ def proposal(
         sites: the launches in the text, where the caller knows them already.
         bytes_of: the sizes of structs that the kernel takes by value or finds in variables, by their names.
     """
-    parameters = parameters_of(function)
+    parameters = function.parameters
     kernel = KernelText.of(function.name, text)
     is_plane = kernel.is_plane
     site = _site(function.name, launch_sites(text) if sites is None else sites)
@@ -239,7 +238,7 @@ def _block(threads: Sequence[int] | None, promised: int | None, kernel: KernelTe
     """
     most = promised or 1024
     if threads is not None and math.prod(threads) <= most:
-        return _three(threads)
+        return three(threads)
     if kernel.tile and not promised:
         return (*kernel.tile, 1)
     if kernel.has_rows:
@@ -341,15 +340,10 @@ def _grid(
     if given is not None and math.prod(given) <= 4 * _MOST_BLOCKS:
         covering = [
             (text, count) if count == own else (str(own), own)
-            for (text, count), own in zip(covering, _three(given), strict=True)
+            for (text, count), own in zip(covering, three(given), strict=True)
         ]
     (x, columns), (y, rows), (z, layers) = covering
     return (columns, rows, layers), (x, y, z)
-
-
-def _three(extents: Sequence[int]) -> tuple[int, int, int]:
-    x, y, z = [*extents, 1, 1][:3]
-    return x, y, z
 
 
 def _array(one: Parameter, length: _Formula, bytes_: int, first: int) -> ProposedArray:

@@ -22,10 +22,11 @@ from tilewise.cuda.headers import names as shared_headers
 from tilewise.cuda.host_members import without_host_body
 from tilewise.cuda.host_values import Scope
 from tilewise.cuda.kernel_source import (
-    Declaration,
     GlobalFunction,
     KernelError,
+    Parameter,
     known_types,
+    three,
     without_comments,
 )
 from tilewise.cuda.launch_sites import launch_sites
@@ -504,7 +505,7 @@ def _kernels(
         function = GlobalFunction(
             name=shown,
             line=whole.origin[defined.first - 1][1] if defined else 1,
-            declarations=tuple(_declaration(*one, aliases) for one in taken.items()),
+            parameters=tuple(_parameter(*one, aliases) for one in taken.items()),
             max_threads=_constant(bounds["inner"][0]) if bounds else None,
             cluster=_cluster(text, base),
         )
@@ -554,10 +555,7 @@ def _constant(node: Mapping[str, Any]) -> int | None:
 
 def _cluster(text: str, name: str) -> tuple[int, int, int] | None:
     found = re.search(rf"__cluster_dims__\s*\(([\d\s,]+)\)[^;{{}}]*\b{name}\s*\(", text)
-    if not found:
-        return None
-    extents = [int(one) for one in found[1].split(",")] + [1, 1]
-    return extents[0], extents[1], extents[2]
+    return three([int(one) for one in found[1].split(",")]) if found else None
 
 
 def _plain(written: str) -> str:
@@ -565,7 +563,7 @@ def _plain(written: str) -> str:
     return re.sub(r"\b__restrict(?:__)?\b", "", written).strip()
 
 
-def _declaration(name: str, plain: str, aliases: Mapping[str, str]) -> Declaration:
+def _parameter(name: str, plain: str, aliases: Mapping[str, str]) -> Parameter:
     """What a parameter takes, from its type."""
     is_pointer = "*" in plain
     pointee = plain.partition("(")[0].partition("*")[0] if is_pointer else plain
@@ -574,6 +572,6 @@ def _declaration(name: str, plain: str, aliases: Mapping[str, str]) -> Declarati
         if base not in aliases or aliases[base] == base:
             break
         pointee = pointee.replace(base, aliases[base])
-    return Declaration(
+    return Parameter(
         name, plain.replace(" *", "*"), base, is_pointer, is_pointer and "const" in pointee.split()
     )
