@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -38,7 +38,7 @@ from tilewise.cuda.kernel_source import (
     without_comments,
 )
 from tilewise.cuda.options import architecture, check_options
-from tilewise.cuda.regions import regions
+from tilewise.cuda.regions import region_of, regions
 from tilewise.cuda.variables import shown_name
 from tilewise.errors import LessonError
 from tilewise.gpu import cupy_backend
@@ -52,28 +52,13 @@ from tilewise.kernel.variables import Variables
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewise.outputs.kernel import KernelOutput
     from tilewise.simulator import DevicePart, Entry, LeftOut, Module, Run, State, Trace
 
 MOST_SHAPES = 256
 """Launch shapes that a kernel remembers as checked."""
 OF_ONE_NAME = ("tokens", "variables", "_quick_launch", "_shapes", "_ready")
 """What a kernel has worked out that another kernel of its text does not share."""
-
-
-@dataclass(frozen=True)
-class KernelRegion:
-    """A named part of a kernel, for showing."""
-
-    kernel: Kernel
-    """The whole."""
-    name: str
-    """Its name in the markers `// [name` and `// name]`."""
-    first_line: int
-    """Line of its first line in the kernel's source, counted from 1."""
-    last_line: int
-    """Line of its last."""
-    source: str
-    """Its lines."""
 
 
 class Kernel:
@@ -315,16 +300,21 @@ class Kernel:
         defines = " ".join(f"{key}={define_text(key, self.defines[key])}" for key in sorted(self.defines))
         return "\n".join([self.name, defines, " ".join(self.options), "\0".join(self.tokens)])
 
-    def region(self, name: str) -> KernelRegion:
-        """The part of the source between `// [name` and `// name]`, with its true line numbers."""
-        found = regions(self.source)
-        if name not in found:
-            have = ", ".join(found) or "none"
-            raise KernelError(
-                f'kernel "{self.name}" has no region "{name}"; it has {have}. Correct the name.'
-            )
-        one = found[name]
-        return KernelRegion(self, name, one.first_line, one.last_line, one.source)
+    def region(self, name: str) -> KernelOutput:
+        """The part of the source between `// [name` and `// name]`, with its true line numbers.
+
+        Raises:
+            KernelError: there is no such region.
+        """
+        part = region_of(self.source, name, f'kernel "{self.name}"')
+        return replace(self.as_output(), source=part.source, first_line=part.first_line, region=name)
+
+    def as_output(self) -> KernelOutput:
+        """The kernel as a page shows it."""
+        from tilewise.outputs.kernel import KernelOutput
+
+        defines = tuple((name, str(value)) for name, value in self.defines.items())
+        return KernelOutput(name=self.name, source=self.source, defines=defines, options=self.options)
 
     def named(self, other: str) -> Kernel:
         """Another kernel of the same source, which shares the compilation."""
