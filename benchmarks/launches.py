@@ -140,7 +140,7 @@ def main() -> None:
     }
     if real:
         encoded, raw_mapped = (
-            [one.encoded(one.source.data.ptr) for one in held],
+            [maps.encoded(one.source.data.ptr, one.layout).data for one in held],
             cupy.RawKernel(MAPPED, "mapped"),
         )
         rows["cupy.RawKernel, three tensor maps"] = lambda: raw_mapped((1,), (32,), (*encoded, n))

@@ -5,10 +5,10 @@ import pytest
 
 from tilewise.cuda.cases import case, integers, normal, output
 from tilewise.cuda.difference import difference
-from tilewise.cuda.sizes import does_not_divide
 from tilewise.errors import LessonError
 from tilewise.kernel.comparison import CheckError, agree, check
 from tilewise.kernel.kernel import Kernel
+from tilewise.kernel.launches import does_not_divide
 from tilewise.kernel.pseudocode import parallel
 from tilewise.kernel.pseudocode_source import place_of
 from tilewise.outputs import AgreeOutput, CollectingSink, installed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewise.cuda.cases import Case, Recipe, constant, integers, normal, output
-from tilewise.cuda.inner_pointer import InnerPointer
+from tilewise.cuda.tensor_map import InnerPointer
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewise.cuda.cases import Dim3, Extent, dim3
-from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import GlobalFunction, KernelError, Parameter
-from tilewise.cuda.tensor_map import TensorMap
+from tilewise.cuda.tensor_map import InnerPointer, TensorMap
 
 Argument: TypeAlias = Any
 """A NumPy array or scalar, an array of another package with `__cuda_array_interface__`, None for null."""

@@ -15,9 +15,8 @@ import numpy as np
 
 from tilewise import bf16
 from tilewise.cuda.arguments import is_device_array
-from tilewise.cuda.cases import Array, Case
+from tilewise.cuda.cases import Array, Case, Recipe, shape_text
 from tilewise.cuda.difference import difference, index_text, tolerance_text
-from tilewise.cuda.sizes import does_not_divide, sizes
 from tilewise.cuda.tensor_map import TensorMap
 from tilewise.errors import LessonError
 from tilewise.gpu.cupy_backend import to_host
@@ -32,7 +31,7 @@ from tilewise.kernel.front_ends import (
     runner,
 )
 from tilewise.kernel.kernel import Kernel
-from tilewise.kernel.launches import without_logging
+from tilewise.kernel.launches import does_not_divide, without_logging
 from tilewise.kernel.pseudocode import shuffle_seed
 from tilewise.kernel.pseudocode_source import check_no_flat_index, place_of
 
@@ -246,6 +245,15 @@ def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
     maps: list[Any] = [case.values[one.name] for one in kernel.parameters]
     mapped = (value.name for value in maps if isinstance(value, TensorMap))
     return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
+
+
+def sizes(kernel: Kernel, case: Case) -> str:
+    """A case in a few words: `A 65 x 7, out 65`."""
+    parts = []
+    for name, value in kernel.on(case).taken.items():
+        if isinstance(value, Recipe | np.ndarray):
+            parts.append(f"{name} {shape_text(value.shape)}")
+    return ", ".join(parts)
 
 
 def _host(value: Any) -> Array:

@@ -19,7 +19,6 @@ from typing import Any
 from tilewise.cuda.headers import FOLDER as SHARED_HEADERS
 from tilewise.cuda.headers import OWN_FILE
 from tilewise.cuda.headers import names as shared_headers
-from tilewise.cuda.host_members import without_host_body
 from tilewise.cuda.host_values import Scope
 from tilewise.cuda.kernel_source import (
     GlobalFunction,
@@ -30,7 +29,15 @@ from tilewise.cuda.kernel_source import (
     without_comments,
 )
 from tilewise.cuda.launch_sites import launch_sites
-from tilewise.cuda.top_level import FOR_DEVICES, Piece, blanked, device_macros, host_pieces, pieces
+from tilewise.cuda.top_level import (
+    FOR_DEVICES,
+    Piece,
+    blanked,
+    device_macros,
+    host_pieces,
+    pieces,
+    without_host_body,
+)
 from tilewise.simulator.compile.compiler import (
     HEADERS,
     LACKS_RETURN,
