@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tilewise
-from tilewise.cli.trace_arguments import case_of
+from tilewise.cli.trace_arguments import case_of, named
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
@@ -86,12 +86,13 @@ def trace(
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
     from tilewise.cli.trace_assumed import advice, growth, lengthened
 
-    launch = _launch(file, text, path, arguments, grid, block, name, shared_bytes, macros)
-    given = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
-    given |= {"--grid": grid, "--block": block, "--shared": str(shared_bytes)}
-    values = dict(given)
+    given = named(file, arguments)
+    values = given | {"--grid": grid, "--block": block, "--shared": str(shared_bytes)}
+    first = dict(values)
+    launch_with = partial(_launch, file, _kernel(file, text, path, name, macros))
     limit = _FEW_STEPS if assumed and max_steps is None else max_steps
     while True:
+        launch = launch_with(values)
         again, run = _simulated(file, launch, limit)
         longer = lengthened(file, values, assumed, run.hazards)
         is_cut_off = limit != max_steps and any(one.kind == "steps" for one in run.hazards)
@@ -99,15 +100,15 @@ def trace(
             break
         limit = limit if longer else max_steps
         values |= longer
-        launch = _other(file, launch.kernel, values)
-    run = _as_cut_off(run, partial(_other, file, launch.kernel, values), max_steps)
+    run = _as_cut_off(run, partial(launch_with, values), max_steps)
     print(run.printed, end="")
     print(run.text())
-    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *_arguments_of(values)])
+    passed = [f"{name}={value}" for name, value in values.items() if not name.startswith("--")]
+    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *passed])
     drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
-    said = growth(given, values)
+    said = growth(first, values)
     if run.hazards and assumed:
-        said += advice(file, values, assumed, run.hazards, partial(_other, file, launch.kernel))
+        said += advice(file, values, assumed, run.hazards, launch_with)
     if said:
         print(said, file=sys.stderr)  # before the hazards, which may not be the kernel's fault
     place, _ = launch.kernel.entry.module.place(1)
@@ -148,31 +149,24 @@ def _macros(file: str, defines: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _launch(
-    file: str,
-    text: str,
-    path: Path,
-    arguments: Sequence[str],
-    grid: str,
-    block: str,
-    name: str | None,
-    shared_bytes: int,
-    defines: Mapping[str, str],
-) -> Launch:
+def _kernel(file: str, text: str, path: Path, name: str | None, defines: Mapping[str, str]) -> Kernel:
     from tilewise.kernel.kernel import Kernel
 
     try:
-        kernel = Kernel(text, name=name, defines=defines, folder=path.resolve().parent, origin=(file, 1))
-        return _on(file, kernel, arguments, grid, block, shared_bytes)
-    except (ValueError, TypeError) as error:
+        return Kernel(text, name=name, defines=defines, folder=path.resolve().parent, origin=(file, 1))
+    except ValueError as error:
         raise _as_error(file, error) from None
 
 
-def _on(
-    file: str, kernel: Kernel, arguments: Sequence[str], grid: str, block: str, shared_bytes: int
-) -> Launch:
-    inputs = case_of(file, kernel, arguments)
-    return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
+def _launch(file: str, kernel: Kernel, values: Mapping[str, str]) -> Launch:
+    """A launch by names and texts; the kernel's variables are as the source says."""
+    kernel.state.reset()
+    grid, block = (_shape(file, what, values[f"--{what}"]) for what in ("grid", "block"))
+    given = {name: text for name, text in values.items() if not name.startswith("--")}
+    try:
+        return kernel.on(case_of(file, kernel, given), grid, block, int(values["--shared"]))
+    except (ValueError, TypeError) as error:
+        raise _as_error(file, error) from None
 
 
 def _simulated(file: str, launch: Launch, max_steps: int | None) -> tuple[dict[str, Any], Run]:
@@ -219,18 +213,6 @@ def _as_cut_off(run: Run, again: Callable[[], Launch], max_steps: int | None) ->
     return replace(
         run, hazards=tuple(one for one in run.hazards if one is not long), notes=(*run.notes, note)
     )
-
-
-def _other(file: str, kernel: Kernel, values: Mapping[str, str]) -> Launch:
-    """A launch of a kernel whose variables are as at first, by names and texts."""
-    kernel.state.reset()
-    return _on(
-        file, kernel, _arguments_of(values), values["--grid"], values["--block"], int(values["--shared"])
-    )
-
-
-def _arguments_of(values: Mapping[str, str]) -> list[str]:
-    return [f"{name}={one}" for name, one in values.items() if not name.startswith("--")]
 
 
 def _as_error(file: str, error: Exception) -> LessonError:
