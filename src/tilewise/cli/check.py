@@ -9,6 +9,7 @@ stale on one machine of several, keys to be renewed, and kernels whose records r
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,12 +47,11 @@ if TYPE_CHECKING:
     from tilewise.measurements.record import Record, TextRecord
 
 
-def check(lessons: Sequence[str] = ()) -> int:
-    """Lint the project's lessons and records.
+def check(given: Namespace) -> int:
+    """Lint the project's lessons and records; with ``--rules`` print the rules.
 
-    Args:
-        lessons: ids or paths of those to run, which is what takes long; all where none is given. How the
-            lessons are ordered and whether records can be believed is looked at for all of them.
+    Lessons that are named are run alone, which is what takes long. How the lessons are ordered and whether
+    records can be believed is looked at for all of them.
 
     Returns:
         0 where nothing is wrong, else 1.
@@ -59,6 +59,9 @@ def check(lessons: Sequence[str] = ()) -> int:
     Raises:
         LessonError: one of them is no lesson.
     """
+    if given.rules:
+        print("\n".join(f"{rule.name}: {rule.sentence}" for rule in every_rule()))
+        return 0
     root = lesson_root()
     archive = Archive(root)
     faults = [*course_faults(root), *record_faults(archive)]
@@ -68,7 +71,7 @@ def check(lessons: Sequence[str] = ()) -> int:
         found.listed.update(read_pending(archive))
     except LessonError as error:
         faults.append(str(error))
-    names = [find_lesson(name, root).id for name in lessons] if lessons else every
+    names = [find_lesson(name, root).id for name in given.lessons] or every
     for name in names:
         try:
             lesson = find_lesson(name, root)
@@ -84,16 +87,9 @@ def check(lessons: Sequence[str] = ()) -> int:
         print(line, file=sys.stderr)
     for line in found.notes:
         print(line)
-    which = f"{len(names)} of {len(every)} lessons" if lessons else f"{len(every)} lessons"
+    which = f"{len(names)} of {len(every)} lessons" if given.lessons else f"{len(every)} lessons"
     print(f"{which}, {len(faults)} faults")
     return 1 if faults else 0
-
-
-def print_rules() -> int:
-    """Print every rule for lessons, by name."""
-    for rule in every_rule():
-        print(f"{rule.name}: {rule.sentence}")
-    return 0
 
 
 def course_faults(root: Path) -> list[str]:

@@ -10,6 +10,7 @@ import contextlib
 import io
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,34 +33,8 @@ MOST_ACCESSES = 200_000
 """Accesses of a run that are traced whole; of a larger one its first block is, or its first warp."""
 
 
-def trace(
-    file: str,
-    arguments: Sequence[str],
-    *,
-    grid: str | None = None,
-    block: str | None = None,
-    name: str | None = None,
-    shared_bytes: int = 0,
-    out: str | None = None,
-    max_steps: int | None = None,
-    defines: Sequence[str] = (),
-    assumed: Sequence[str] = (),
-) -> int:
+def trace(given: Namespace) -> int:
     """Simulate a launch, print what it counted and which hazards it met, and write its page.
-
-    Args:
-        file: a CUDA file; its host code is left out.
-        arguments: one for each parameter: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``, ``scale=0.5``,
-            ``z=file.npy``, ``w=f32[1030]+3`` for a pointer to element 3.
-        grid: blocks, e.g. ``4`` or ``4,2``; without a grid and a block, the file's kernels are listed.
-        block: threads a block, likewise.
-        name: the kernel, where the file has several: ``add``, ``sgemm<32, 64>``.
-        shared_bytes: dynamic shared memory a block.
-        out: where the page goes; by default beside the caller, named after the file.
-        max_steps: warp instructions after which the run ends.
-        defines: macros, as ``NAME=VALUE``.
-        assumed: ``grid``, ``block``, ``shared`` and arguments that were proposed without knowing them;
-            ``x.values`` where only what ``x`` holds was.
 
     Returns:
         0 where no hazard was met, or kernels were listed; else 1.
@@ -68,12 +43,13 @@ def trace(
         LessonError: the file is missing or does not compile, an argument or the launch does not fit, or the
             page cannot be written.
     """
+    file: str = given.file
     path = Path(file)
     if not path.is_file():
         raise LessonError(file, 0, "there is no such file.")
-    macros = _macros(file, defines)
+    macros = _macros(file, given.define)
     text = text_of(file, path)
-    if grid is None or block is None:
+    if given.grid is None or given.block is None:
         from tilewise.cli.trace_proposals import proposals
 
         try:
@@ -81,15 +57,17 @@ def trace(
         except ValueError as error:
             raise _as_error(file, error) from None
         return 0
-    target = Path(out) if out else Path(f"{path.stem}.trace.html")
+    target = Path(given.out) if given.out else Path(f"{path.stem}.trace.html")
     if not target.parent.is_dir():
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
     from tilewise.cli.trace_assumed import advice, growth, lengthened
 
-    given = named(file, arguments)
-    values = given | {"--grid": grid, "--block": block, "--shared": str(shared_bytes)}
-    first = dict(values)
-    launch_with = partial(_launch, file, _kernel(file, text, path, name, macros))
+    assumed = given.assumed.split(",") if given.assumed else []
+    shape = {"--grid": given.grid, "--block": given.block, "--shared": str(given.shared_bytes)}
+    first = named(file, given.arg) | shape
+    values = dict(first)
+    launch_with = partial(_launch, file, _kernel(file, text, path, given.kernel, macros))
+    max_steps = given.max_steps
     limit = _FEW_STEPS if assumed and max_steps is None else max_steps
     while True:
         launch = launch_with(values)
@@ -104,7 +82,7 @@ def trace(
     print(run.printed, end="")
     print(run.text())
     passed = [f"{name}={value}" for name, value in values.items() if not name.startswith("--")]
-    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *passed])
+    facts = " ".join(["tilewise trace", path.name, f"--grid {given.grid} --block {given.block}", *passed])
     drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
     said = growth(first, values)
     if run.hazards and assumed:
