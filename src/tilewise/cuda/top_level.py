@@ -21,7 +21,10 @@ _TYPE = re.compile(r"(?:^|[\s>;])(?:struct|class|union|enum|typedef|concept)\b")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M)
 _NAMESPACE = re.compile(r"\bnamespace\b\s*([\w:]*)\s*\Z")
 _HOLDER = re.compile(r"\b(?:struct|class|union|namespace|extern)\b")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
+MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
+"""A macro's name, and the rest of its line."""
+_FUNCTION = re.compile(r"(?P<name>\w+)\s*\((?P<taken>[^()]*(?:\([^()]*\)[^()]*)*)\)\s*\Z")
+"""The end of a function's head."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,18 @@ class Piece:
     def head(self) -> str:
         """What stands before its body."""
         return self.text.partition("{")[0]
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the function that it defines; empty where it has none."""
+        found = _FUNCTION.search(self.head)
+        return found["name"] if found else ""
+
+    @cached_property
+    def taken(self) -> str:
+        """The parameters of that function, as written."""
+        found = _FUNCTION.search(self.head)
+        return found["taken"] if found else ""
 
     @property
     def is_function(self) -> bool:
@@ -183,7 +198,7 @@ def device_macros(text: str) -> re.Pattern[str]:
     known = FOR_DEVICES
     plain = without_comments(text).replace("\\\n", "  ")
     for _ in range(4):
-        names = sorted({one[1] for one in _MACRO.finditer(plain) if known.search(one[2])})
+        names = sorted({one[1] for one in MACRO.finditer(plain) if known.search(one[2])})
         known = re.compile("|".join([FOR_DEVICES.pattern, *(rf"\b{name}\b" for name in names)]))
     return known
 

@@ -57,8 +57,7 @@ class KernelText:
         every = pieces(without_comments(file))
         kernel = "\n".join(one.text for one in every if re.search(rf"\b{base}\s*\(", one.head))
         called = {*re.findall(r"\b(\w+)\s*(?:<[^;<>()]*>)?\s*\(", kernel)} - {base}
-        names = ((one, re.search(r"(\w+)\s*\(", one.head)) for one in every if "__device__" in one.head)
-        functions = (one.text for one, named in names if named and named[1] in called)
+        functions = (one.text for one in every if "__device__" in one.head and one.name in called)
         return cls("\n".join([kernel, *functions]), file)
 
     @cached_property

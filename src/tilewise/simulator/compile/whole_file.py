@@ -429,7 +429,7 @@ def _including(origin: tuple[str, int] | None) -> Iterator[tuple[Path, str]]:
 
 def _launched_nearby(every: Sequence[Piece], text: str, origin: tuple[str, int] | None) -> str:
     """The text of the first file nearby that launches a kernel of a file that launches none itself."""
-    kernels = [named[1] for one in every if "__global__" in one.head and (named := _NAMED.search(one.head))]
+    kernels = [one.name for one in every if "__global__" in one.head and one.name]
     launched = rf"\b(?:{'|'.join(kernels)})\s*(?:<[^;]*>\s*)?<<<"
     if not kernels or re.search(launched, text):
         return ""
@@ -449,24 +449,15 @@ def _launches(text: str) -> dict[str, list[str]]:
     return found
 
 
-_NAMED = re.compile(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\Z")
-"""The name in a function's head."""
-
-
 def _templates(
     every: Sequence[Piece], gone: set[tuple[int, int]], launches: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     found = {}
     for piece in every:
-        named = _NAMED.search(piece.head)
-        if (
-            "__global__" in piece.head
-            and re.match(r"template\b", piece.head)
-            and (piece.first, piece.last) not in gone
-            and named
-        ):
-            given = launches.get(named[1]) or _simple(piece.head)
-            found[named[1]] = tuple(f"{named[1]}{one}" for one in given)
+        is_template = "__global__" in piece.head and re.match(r"template\b", piece.head)
+        if is_template and piece.name and (piece.first, piece.last) not in gone:
+            given = launches.get(piece.name) or _simple(piece.head)
+            found[piece.name] = tuple(f"{piece.name}{one}" for one in given)
     return found
 
 
