@@ -3,7 +3,7 @@
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
 simulator, since its records' keys are known only then. What needs no GPU to record, such as what NVRTC
 reports of a kernel, is a fault too. Listed, and no fault, are what ``pending.json`` has, records that are
-stale on one machine of several, keys to be renewed, and kernels whose records rest on their tokens alone.
+stale on one machine of several, and keys to be renewed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewise.course.rules.records import unexplained
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.compiled_kernels import kernel_faults
-from tilewise.measurements.current import current, renewed, text_holds
+from tilewise.measurements.current import renewed, text_holds
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import (
     COMMAND,
@@ -38,10 +38,9 @@ from tilewise.measurements.record import read_record, read_text_record
 from tilewise.measurements.report import assemble, choose, staleness
 from tilewise.measurements.session import handled_by
 from tilewise.measurements.validation_file import FOLDER
-from tilewise.simulator import CompileError, ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.record import Record, TextRecord
@@ -227,7 +226,6 @@ class _Found:
                         f"{shown_path}: its keys or labels are not those of now, though it "
                         f"holds. Renew them, without a GPU: {COMMAND} {experiment.lesson}"
                     ] = None
-                self.notes.update(dict.fromkeys(_refused(experiment, one)))
             return made
 
         if lesson.experiments():
@@ -250,15 +248,3 @@ class _Found:
             )
         else:
             self.notes[f"{why} It is listed as pending. {repair}"] = None
-
-
-def _refused(experiment: Experiment, record: Record) -> Iterator[str]:
-    """Variants that hold by their tokens alone, since clang refuses a kernel of theirs, a line each."""
-    for (label, _), row in current(experiment, record).rows.items():
-        if row.role == "variant" and not row.compiled:
-            try:
-                experiment.code(label, row.case)
-            except CompileError as error:
-                yield f'{error}: "{label}" of {experiment.name} has a key of its tokens alone.'
-            except ToolchainError:
-                return
