@@ -116,7 +116,7 @@ def agree(
         AgreeOutput(
             function_of(function).__name__,
             kernel.name,
-            tuple(sizes(kernel, case) for case in cases),
+            tuple(_sizes(kernel, case) for case in cases),
             written_names(kernel, cases[0]),
             largest,
             float(rtol),
@@ -148,7 +148,7 @@ def _check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str) -
                 f'{title}: {label(by, alone=True)} does not take "{name}", which the kernel writes.',
                 f"Add the parameter {name} and write it.",
             )
-    ragged = {sizes(kernel, one.case) for one in launches if does_not_divide(one)}
+    ragged = {_sizes(kernel, one.case) for one in launches if does_not_divide(one)}
     if len(ragged) < 2:
         raise LessonError(
             path,
@@ -183,7 +183,7 @@ def _compare(
             if found.wrong:
                 raise CheckError(
                     f'{label(by)} {title} and kernel "{kernel.name}" differ '
-                    f"in case {number} ({sizes(kernel, case)}): {name}{index_text(found.index)} is "
+                    f"in case {number} ({_sizes(kernel, case)}): {name}{index_text(found.index)} is "
                     f"{found.expected} by {label(by, alone=True)} and {found.actual} by the kernel; "
                     f"{found.wrong} of {found.count} values are off by more than "
                     f"{tolerance_text(rtol, atol)}."
@@ -247,7 +247,7 @@ def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
     return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
 
 
-def sizes(kernel: Kernel, case: Case) -> str:
+def _sizes(kernel: Kernel, case: Case) -> str:
     """A case in a few words: `A 65 x 7, out 65`."""
     parts = []
     for name, value in kernel.on(case).taken.items():
