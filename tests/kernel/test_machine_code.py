@@ -88,3 +88,16 @@ def test_without_nvdisasm_it_says_what_to_install(monkeypatch):
     assert available() == "nvdisasm is not here. Install it: pip install nvidia-cuda-nvdisasm."
     with pytest.raises(CompileGateError, match="pip install nvidia-cuda-nvdisasm"):
         machine_code(SCALE)
+
+
+@both
+@pytest.mark.parametrize(
+    ("says", "why"), [("release 9.1, V9", "nvdisasm 9.1 is older than"), ("", "no known")]
+)
+def test_a_tool_older_than_the_compiler_is_not_trusted(says, why, monkeypatch, tmp_path):
+    tool = tmp_path / "nvdisasm"
+    tool.write_text(f"#!/bin/sh\necho Cuda compilation tools, {says}\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(module, "nvdisasm", lambda: tool)
+    said = available()
+    assert said is not None and why in said and "pip install nvidia-cuda-nvdisasm" in said

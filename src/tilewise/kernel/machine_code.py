@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tilewise.cuda.options import architecture
@@ -169,9 +170,30 @@ def side_by_side(left: Iterable[Instruction], right: Iterable[Instruction], titl
 
 def available() -> str | None:
     """Why machine code cannot be shown here, one sentence; None where it can."""
-    if nvdisasm() is None:
+    tool = nvdisasm()
+    if tool is None:
         return "nvdisasm is not here. Install it: pip install nvidia-cuda-nvdisasm."
-    return nvrtc.available()
+    if missing := nvrtc.available():
+        return missing
+    newest, own = nvrtc.nvrtc_version(), _version(tool)
+    if _numbers(own) < _numbers(newest):
+        return (
+            f"nvdisasm {own or 'of no known version'} is older than NVRTC {newest}, whose machine code it "
+            "may not know. Install a newer one: pip install nvidia-cuda-nvdisasm."
+        )
+    return None
+
+
+@cache
+def _version(tool: Path) -> str:
+    """The version that nvdisasm says, such as 13.5; empty where it says none."""
+    done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"release (\d+\.\d+)", done.stdout)
+    return found[1] if found else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split("."))) if version else ()
 
 
 def nvdisasm() -> Path | None:
