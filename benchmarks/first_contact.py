@@ -6,6 +6,7 @@ machine. It does what a new user does: clones, runs ``make serve`` with empty ca
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -64,6 +65,11 @@ class Command:
                 raise SystemExit("the command ended:\n" + "\n".join(line for _, line in self.lines[-20:]))
             time.sleep(0.02)
         raise SystemExit(f"no line with {words!r} came")
+
+    def longest_silence(self, until_s: float) -> tuple[float, str]:
+        """The longest time without a line, up to a moment, in seconds, and the line before it."""
+        lines = [(0.0, "nothing"), *(line for line in list(self.lines) if line[0] <= until_s), (until_s, "")]
+        return max((after[0] - before[0], before[1]) for before, after in itertools.pairwise(lines))
 
     def stop(self) -> None:
         """Interrupt it as a reader does."""
@@ -130,6 +136,8 @@ def serve(clone: Path, environment: dict[str, str]) -> None:
         say("from there to the first lesson, readable", f"{readable[FIRST] - installed:.1f} s", "15 s")
         say("from there to the first lesson with the course's styles", f"{styled - installed:.1f} s", "15 s")
         say(f"from there to all {total} pages with their outputs", f"{done - installed:.0f} s", "180 s")
+        silence_s, line = command.longest_silence(done)
+        say("longest silence of the terminal meanwhile", f"{silence_s:.1f} s, after {line!r}", "2 s")
         command = Command(["make", "serve", f"PORT={PORT}"], clone, environment)
         try:
             again = max(first_readable(page, path) for path in ("", FIRST)) - command.began

@@ -101,6 +101,36 @@ def test_the_first_target_installs_what_reading_needs_and_no_other_does():
     assert all(f"\n{target}: $(SITE)\n" in rules for target in ("serve", "site"))
 
 
+FAILING = """
+import sys
+print("Collecting mkdocs==1.6.1")
+print("  Downloading https://index.example/ziglang-0.17.0-py3-none-any.whl (101.0 MB)", flush=True)
+print(sys.argv[1])
+sys.exit(int(sys.argv[2]))
+"""
+
+
+def pip_that(says: str, status: int) -> list[str]:
+    return [sys.executable, "-c", FAILING, says, str(status)]
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ("OSError: [Errno 28] No space left on device", "The disk is full."),
+        ("ProxyError('Cannot connect to proxy.')", "The proxy did not answer."),
+        ("Temporary failure in name resolution", "The package index could not be reached."),
+        ("ERROR: No matching distribution found for numpy", "The package index could not be reached."),
+        ("PermissionError: [Errno 13] Permission denied: '.venv/lib'", "The environment cannot be written."),
+        ("something else", "pip could not install the packages; what it says is above."),
+    ],
+)
+def test_a_failure_says_what_to_do(says, told):
+    status, said = install.run(pip_that(says, 1))
+    assert status == 1
+    assert install.remedy("\n".join(said)).startswith(told)
+
+
 def test_an_environment_that_cannot_be_made_names_the_package_that_is_missing(tmp_path, monkeypatch, capsys):
     without_venv = tmp_path / "python3"
     without_venv.write_text("#!/bin/sh\necho 'ensurepip is not available'\nexit 1\n")

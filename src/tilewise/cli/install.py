@@ -1,8 +1,8 @@
 """``make serve`` and the like set up ``.venv`` by this: with what reading needs, or what developing needs.
 
-In: the name of an extra of pyproject.toml, ``site`` or ``dev``. Out: ``.venv`` with its packages; pip prints
-what it does. Run as a file by any Python that is new enough, before anything is installed: it imports the
-standard library alone.
+In: the name of an extra of pyproject.toml, ``site`` or ``dev``. Out: ``.venv`` with its packages, a line at
+least every two seconds, and where it fails one that says what to do. Run as a file by any Python that is new
+enough, before anything is installed: it imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -11,13 +11,31 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+OFTEN_S = 1.5
 NODE_AT_LEAST = 20
+REMEDIES = (
+    (r"No space left on device|Errno 28", "The disk is full. Reading needs about 1 GB, developing 2 GB."),
+    (
+        r"ProxyError|Cannot connect to proxy|Tunnel connection failed",
+        "The proxy did not answer. Check HTTPS_PROXY, or unset it where none is needed.",
+    ),
+    (
+        r"name resolution|NewConnectionError|ConnectTimeout|Connection refused|timed out"
+        r"|Network is unreachable|Could not find a version|No matching distribution",
+        "The package index could not be reached. Check the connection; behind a proxy set HTTPS_PROXY.",
+    ),
+    (r"Permission denied|Errno 13", "The environment cannot be written. Delete .venv, and do not use sudo."),
+)
+"""What pip prints when it fails, and what to tell the reader then."""
 
 
 def main() -> int:
@@ -49,13 +67,14 @@ def make_environment() -> int:
         and subprocess.run([PYTHON, "-c", test], capture_output=True, check=False).returncode == 0
     ):
         return 0
-    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with mentioned(lambda: f"Making .venv with Python {sys.version.split()[0]}"):
+        command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        print((done.stdout + done.stderr).strip(), file=sys.stderr)
+        said = (done.stdout + done.stderr).strip()
         print(
-            f"{sys.executable} could not make a virtual environment. On Debian or Ubuntu install its venv "
-            "package (python3-venv).",
+            f"{said}\n{sys.executable} could not make a virtual environment. On Debian or Ubuntu install its "
+            "venv package (python3-venv).",
             file=sys.stderr,
         )
     return done.returncode
@@ -64,18 +83,28 @@ def make_environment() -> int:
 def install(extra: str) -> int:
     """Install an extra of this project; the exit status."""
     extras = extra if has_node() else f"{extra},node"
-    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
-    command += ["--constraint", "constraints.txt", "--editable", f".[{extras}]"]
+    command = [str(PYTHON), "-m", "pip", "install", "--progress-bar", "off"]
     if extra == "site":  # Python compiles what a reader's commands import, when they first do
         command += ["--no-compile"]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    command += [
+        "--disable-pip-version-check",
+        "--constraint",
+        "constraints.txt",
+        "--editable",
+        f".[{extras}]",
+    ]
+    status, said = run(command)
+    if status:
+        print("\n".join(said[-12:]), file=sys.stderr)
+        print(remedy("\n".join(said)), file=sys.stderr)
+    return status
 
 
 def warm_up() -> None:
     """Import once what the first start imports, which leaves its bytecode behind."""
-    print("Compiling what the first start imports", flush=True)
-    code = "import mkdocs.commands.serve, mkdocs.config; mkdocs.config.load_config('mkdocs.yml')"
-    subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, check=False)
+    with mentioned(lambda: "Compiling what the first start imports"):
+        code = "import mkdocs.commands.serve, mkdocs.config; mkdocs.config.load_config('mkdocs.yml')"
+        subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, check=False)
 
 
 def has_node() -> bool:
@@ -84,11 +113,52 @@ def has_node() -> bool:
     if not node or not shutil.which("npm"):
         return False
     try:
-        done = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    version = re.match(r"v(\d+)\.", done.stdout)
+    version = re.match(r"v(\d+)\.", said.stdout)
     return version is not None and int(version[1]) >= NODE_AT_LEAST
+
+
+def run(command: list[str]) -> tuple[int, list[str]]:
+    """Run pip and print its last line again and again; its status and its lines."""
+    lines = ["Asking the package index"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        try:
+            with mentioned(lambda: lines[-1][:90]):
+                lines += (line for line in map(str.strip, process.stdout) if line)
+            return process.wait(), lines
+        finally:
+            process.kill()
+
+
+@contextmanager
+def mentioned(text: Callable[[], str]) -> Iterator[None]:
+    """Print a text, and again and again while the ``with`` block lasts."""
+    done = threading.Event()
+    began = time.monotonic()
+    print(f"  {text()}", flush=True)
+
+    def mention() -> None:
+        while not done.wait(OFTEN_S):
+            print(f"  {text()} ({time.monotonic() - began:.0f} s)", flush=True)
+
+    threading.Thread(target=mention, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def remedy(said: str) -> str:
+    """What to do about a failure of pip."""
+    for pattern, text in REMEDIES:
+        if re.search(pattern, said):
+            return f"{text} Then run the same command again."
+    return "pip could not install the packages; what it says is above."
 
 
 if __name__ == "__main__":
