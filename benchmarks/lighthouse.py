@@ -1,7 +1,7 @@
 """Runs Lighthouse on a page in Chromium.
 
 In: an address, the categories wanted and a Chromium. Out: Lighthouse's own report as plain values. npm
-fetches the version that ``tests/browser/audits`` pins, once. For a browser test.
+fetches the version that ``tests/browser/audits`` pins, once. Used by a browser test and by ``pages.py``.
 """
 
 from __future__ import annotations

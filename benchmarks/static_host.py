@@ -1,7 +1,7 @@
 """A static host such as those that publish sites: gzip, ETags, ten minutes of caching, a 404 page.
 
-In: a folder and, optionally, the path below which it is served. Out: an address. For browser tests and
-``compiler_in_page.py``: ``python -m http.server`` neither compresses nor has the site's own 404 page.
+In: a folder and, optionally, the path below which it is served. Out: an address. For ``benchmarks/pages.py``
+and browser tests: ``python -m http.server`` neither compresses nor answers with the site's own 404 page.
 """
 
 from __future__ import annotations

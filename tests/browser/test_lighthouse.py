@@ -1,6 +1,6 @@
 """Lighthouse's verdict on a lesson, the longest one and the largest tables, and what a page may weigh.
 
-Its score for performance follows the load of the machine, so it is not tested.
+Its score for performance follows the machine's load: ``benchmarks/pages.py`` takes it on a quiet one.
 Here stand what it depends on: the bytes and the elements that each page is sent with.
 """
 
