@@ -42,7 +42,7 @@ _KERNEL = ("kernel", "launch", "launches")
 _CUDA = (
     "include",
     *(f"{name}.py" for name in ("arguments", "c_types", "capability", "cases", "headers", "kernel_source")),
-    *(f"{name}.py" for name in ("options", "regions", "shared_arrays", "sizes", "tensor_map", "variables")),
+    *(f"{name}.py" for name in ("options", "regions", "shared_arrays", "tensor_map", "variables")),
 )
 SIMULATOR = (
     "src/tilewise/simulator/[!c]*",

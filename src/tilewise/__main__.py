@@ -1,7 +1,7 @@
 """The command line: ``tilewise record | check | doctor | trace | play | puzzle``.
 
-In: arguments. Out: an exit status. Each command lives in ``tilewise.cli`` and is imported when it is
-called, so that none pays for another's needs.
+In: arguments. Out: an exit status. Each command is a function in ``tilewise.cli`` that takes what was parsed;
+it is imported when it is called, so that none pays for another's needs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from tilewise.errors import LessonError
 
@@ -20,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     record = commands.add_parser("record", help="time a lesson's experiments on this machine's GPU")
+    record.set_defaults(run="record:record")
     record.add_argument(
         "lessons",
         nargs="*",
@@ -47,15 +49,18 @@ def parser() -> argparse.ArgumentParser:
         help="record this experiment or text alone; may be repeated",
     )
     check = commands.add_parser("check", help="lint the lessons and their records")
+    check.set_defaults(run="check:check")
     check.add_argument(
         "lessons", metavar="LESSON", nargs="*", help="run these alone; all where none is given"
     )
     check.add_argument("--rules", action="store_true", help="print the rules for lessons and check nothing")
     doctor = commands.add_parser("doctor", help="say what this machine can run, and how to get the rest")
+    doctor.set_defaults(run="doctor:doctor")
     doctor.add_argument("--probe", action="store_true", help="also measure what its GPU reaches at best")
     trace = commands.add_parser(
         "trace", help="simulate a kernel of any CUDA file, and write its stepped page"
     )
+    trace.set_defaults(run="trace:trace")
     trace.add_argument("file", metavar="FILE", help="a CUDA file; its host code is left out")
     trace.add_argument(
         "--grid",
@@ -94,26 +99,31 @@ def parser() -> argparse.ArgumentParser:
     )
     trace.add_argument("--out", metavar="FILE.html", help="where the page goes (FILE.trace.html, here)")
     play = commands.add_parser("play", help="edit and run a CUDA file in a page, served on this machine")
+    play.set_defaults(run="play:play")
     play.add_argument("file", nargs="?", metavar="FILE", help="what the editor opens with; it is not written")
     play.add_argument("--port", type=int, metavar="N", help="where (8017, or the next free port)")
     play.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
     puzzle = commands.add_parser(
         "puzzle", help="list the puzzles, begin one, check an answer, ask for a hint"
     )
+    puzzle.set_defaults(run="puzzle:puzzle")
     puzzle.add_argument(
         "words", nargs="*", metavar="[start] NAME", help="NAME checks puzzles/NAME.cu, start NAME writes it"
     )
     puzzle.add_argument("--hint", nargs="?", type=int, const=1, metavar="N", help="the first N hints (1)")
     puzzle.add_argument("--file", metavar="FILE", help="check this file instead of puzzles/NAME.cu")
     child = commands.add_parser("count-child", help="(used by record --counters)")
+    child.set_defaults(run="record:count_child")
     child.add_argument("lesson")
     child.add_argument("--manifest", required=True)
     child.add_argument("--experiment", action="append", default=[])
     profile = commands.add_parser("profile-child", help="(used by text records with a profile)")
+    profile.set_defaults(run="record:profile_child")
     profile.add_argument("lesson")
     profile.add_argument("--record", required=True)
     profile.add_argument("--labels", required=True)
     one = commands.add_parser("round-child", help="(used by record)")
+    one.set_defaults(run="record:round_child")
     one.add_argument("lesson")
     one.add_argument("--experiment", required=True)
     one.add_argument("--out", required=True)
@@ -132,63 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, or 1 with the reason on stderr.
     """
     given = parser().parse_args(arguments)
+    module, _, function = given.run.partition(":")
     try:
-        if given.command == "record":
-            if given.pending:
-                from tilewise.cli.pending import pending
-
-                return pending(given.lessons)
-            from tilewise.cli.record import record
-
-            return record(
-                given.lessons,
-                counters=given.counters,
-                force=given.force,
-                rounds=given.rounds,
-                only=given.only,
-            )
-        if given.command == "round-child":
-            from tilewise.cli.record import round_child
-
-            return round_child(given.lesson, given.experiment, given.out, (given.round, given.of))
-        if given.command == "profile-child":
-            from tilewise.cli.record import profile_child
-
-            return profile_child(given.lesson, given.record, given.labels)
-        if given.command == "count-child":
-            from tilewise.cli.record import count_child
-
-            return count_child(given.lesson, given.manifest, given.experiment)
-        if given.command == "check":
-            from tilewise.cli.check import check, print_rules
-
-            return print_rules() if given.rules else check(given.lessons)
-        if given.command == "trace":
-            from tilewise.cli.trace import trace
-
-            return trace(
-                given.file,
-                given.arg,
-                grid=given.grid,
-                block=given.block,
-                name=given.kernel,
-                shared_bytes=given.shared_bytes,
-                out=given.out,
-                max_steps=given.max_steps,
-                defines=given.define,
-                assumed=given.assumed.split(",") if given.assumed else (),
-            )
-        if given.command == "play":
-            from tilewise.cli.play import play
-
-            return play(given.file, port=given.port, browser=not given.no_browser)
-        if given.command == "puzzle":
-            from tilewise.cli.puzzle import puzzle
-
-            return puzzle(given.words, given.hint, given.file)
-        from tilewise.cli.doctor import doctor
-
-        return doctor(given.probe)
+        status: int = getattr(import_module(f"tilewise.cli.{module}"), function)(given)
+        return status
     except LessonError as error:
         print(error, file=sys.stderr)
         return 1

@@ -60,7 +60,7 @@ def test_the_policy_holds_through_instant_navigation_figures_and_search(open_con
 def published(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small site as a repository's pages have it: below a folder of its host."""
     folder = tmp_path_factory.mktemp("published")
-    synthetic.write_project(folder, 3, synthetic.SMALL)
+    synthetic.write_project(folder, 3)
     lesson = folder / f"{SMALL[0].removesuffix('/')}.py"
     head, mark, rest = lesson.read_text(encoding="utf-8").partition("# %% tab")
     lesson.write_text(head + FIGURE.lstrip() + "\n" + mark + rest, encoding="utf-8")

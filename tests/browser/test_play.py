@@ -385,7 +385,7 @@ QUIETLY = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "TILEWISE_CACHE": str(ROOT 
 
 def write_course(folder: Path) -> Path:
     """A course of one lesson, whose kernel can be edited, and the Playground; the folder again."""
-    [name] = synthetic.write_project(folder, 1, synthetic.SMALL)
+    [name] = synthetic.write_project(folder, 1)
     lesson = folder / "lessons" / f"{name}.py"
     head, mark, rest = lesson.read_text(encoding="utf-8").partition("# %% tab")
     lesson.write_text(head + LESSON.lstrip() + "\n" + mark + rest, encoding="utf-8")

@@ -13,7 +13,6 @@ from tilewise.measurements.record import (
     Record,
     Row,
     TextRecord,
-    read_record,
     read_text_record,
     write_record,
 )
@@ -179,20 +178,3 @@ def test_an_edit_is_not_renewed(lesson, capsys):
     main(["check"])
     said = capsys.readouterr()
     assert said.out.count("is stale: the code has changed since then") == 2, "pending, and the other's"
-
-
-def test_check_lists_what_clang_refuses_or_would_not_pass_on(lesson, capsys):
-    edit(lesson, "    int i = ", "    // a copy\n    const float* __restrict__ from = x;\n    int i = ")
-    path = Archive(Path("lessons")).path("twice", "NVIDIA H200")
-    kept = read_record(path)
-    write_record(Record(**{**vars(kept), "rows": (vars(kept)["rows"][0],)}), path)
-    main(["check"])
-    assert "stale" in capsys.readouterr().err
-    rows = tuple(Row(**{**vars(row), "tokens": tokens(), "compiled": ""}) for row in kept.rows)
-    write_record(Record(**{**vars(kept), "rows": rows}), path)
-    main(["check"])
-    said = capsys.readouterr().out
-    assert (
-        "lessons/kernels/twice.py:13: the kernel has __restrict__ of something else than a parameter" in said
-    )
-    assert '"plain" of twice has a key of its tokens alone.' in said

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tilewise.cuda.arguments import check_arguments, check_launch, parameters_of
+from tilewise.cuda.arguments import check_arguments, check_launch
 from tilewise.cuda.kernel_source import KernelError, global_functions
 
 (FUNCTION,) = global_functions(
@@ -13,7 +13,7 @@ from tilewise.cuda.kernel_source import KernelError, global_functions
     "const float* x, float* y, int n, unsigned long long big, float scale, half small, bool flag, "
     "const float4* wide, Pair pair, float2 two) {}"
 )
-PARAMETERS = {one.name: one for one in parameters_of(FUNCTION)}
+PARAMETERS = {one.name: one for one in FUNCTION.parameters}
 
 
 def passed(name, value):

@@ -1,14 +1,11 @@
 """The course's own headers: put in place for both backends, with true lines, and part of every key."""
 
-import re
-
 import numpy as np
 import pytest
 
 from tilewise import HazardError, Header, Kernel, tensor_map
 from tilewise.cuda.headers import as_written, header, names, whole_text, with_headers
 from tilewise.cuda.kernel_source import KernelError
-from tilewise.simulator import compile_kernel
 
 SOURCE = """#include "hopper.cuh"
 #define ROWS 8
@@ -77,53 +74,6 @@ def test_other_files_are_not_read(file):
     kernel = Kernel(f"#include {file}\n{SOURCE}", options=OPTIONS)
     assert [(one.line, one.what) for one in kernel.left_out] == [(1, f"#include {file}")]
     assert "root" not in kernel.whole
-
-
-def test_every_function_of_the_header_compiles():
-    """Each is called once, so that none is only parsed."""
-    source = """#include "hopper.cuh"
-    extern "C" __global__ void all(const __grid_constant__ TensorMap map, float* out, int n) {
-        extern __shared__ __align__(1024) unsigned char smem[];
-        __shared__ u64 bar;
-        float a[32], b[64], c[128];
-        unsigned p[4] = {pack_bf16x2(1.0f, 2.0f)};
-        mbarrier_init(&bar, n);
-        mbarrier_init_fence();
-        mbarrier_arrive_expect_tx(&bar, n);
-        tma_load_2d(smem, &map, 0, 0, &bar);
-        mbarrier_arrive(&bar);
-        mbarrier_wait(&bar, 0);
-        prefetch_tensor_map(&map);
-        tma_load_3d(smem, &map, 0, 0, 0, &bar);
-        tma_load_2d_multicast(smem, &map, 0, 0, &bar, n);
-        cluster_sync();
-        fence_proxy_async();
-        tma_store_2d(&map, smem, 0, 0);
-        tma_store_commit();
-        tma_store_wait_read();
-        wgmma_fence();
-        u64 d = descriptor(smem, 16, 1024);
-        wgmma_m64n64k16_rs_mn(a, p, d, n);
-        wgmma_m64n128k16(b, d, d, n);
-        wgmma_m64n128k16_mn(b, d, d, n);
-        wgmma_m64n128k16_rs_mn(b, p, d, n);
-        wgmma_m64n256k16_mn(c, d, d, n);
-        wgmma_commit();
-        wgmma_wait<0>(a);
-        wgmma_wait<0>(b);
-        wgmma_wait<1>(c);
-        warpgroup_barrier(1);
-        out[threadIdx.x] = a[0] + b[0] + c[0];
-    }
-    """
-    text = header("hopper.cuh")
-    functions = re.findall(r"^(?:template <int N> )?static __device__ [\w ]+?(\w+)\(", text, re.M)
-    assert {*functions} >= {"smem_addr", "wgmma_wait", "mbarrier_wait"}
-    unused = [name for name in functions if len(re.findall(rf"\b{name}\b", text + source)) < 2]
-    assert not unused, "the kernel above calls each"
-    kernel = Kernel(source, options=OPTIONS)
-    module = compile_kernel(kernel.preprocessed, options=kernel.options)
-    assert "all" in module.kernels
 
 
 def test_regions_of_a_header():

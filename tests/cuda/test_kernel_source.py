@@ -30,7 +30,7 @@ extern "C" __global__ void fourth(void) {}
 
 
 def declared(function):
-    return [(one.name, one.ctype, one.base, one.is_pointer, one.is_const) for one in function.declarations]
+    return [(one.name, one.ctype, one.base, one.is_pointer, one.is_const) for one in function.parameters]
 
 
 def test_every_launchable_function_is_found_with_its_line_and_attributes():
@@ -202,5 +202,5 @@ def test_a_setting_that_is_given_wins_over_the_texts_own_guarded_one():
     own, given = (
         global_functions(source, defines)[0] for defines in (None, {"Number": "__half", "THREADS": "128"})
     )
-    assert (own.max_threads, own.declarations[0].base) == (64, "float")
-    assert (given.max_threads, given.declarations[0].base) == (128, "__half")
+    assert (own.max_threads, own.parameters[0].base) == (64, "float")
+    assert (given.max_threads, given.parameters[0].base) == (128, "__half")

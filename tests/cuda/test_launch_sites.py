@@ -66,7 +66,6 @@ def test_sizes_become_small_together_and_the_block_stays():
     small = add.small()
     grid, block, _ = add.extents(small)
     n = add.passed(3, small)
-    assert isinstance(n, int)
     assert 256 <= n <= 1 << 15
     assert grid == (n // 256,)
     assert block == (256,)
@@ -143,7 +142,6 @@ void go(const dim3& size) {
     (site,) = launch_sites(source)
     small = site.small()
     grid, block, _ = site.extents(small)
-    assert grid is not None
     assert (site.passed(1, small), site.passed(2, small), block) == (16 * grid[0], 16 * grid[1], (16, 16))
     assert site.bytes_of(0, small) == 4 * 16 * grid[0] * 16 * grid[1]
     assert not any(site.says(at, small) for at in range(3))
@@ -162,7 +160,6 @@ int main() {
     assert [site.passed(at, site.scope) for at in (1, 2, 3)] == [2048] * 3
     small = site.small()
     rows = site.passed(1, small)
-    assert isinstance(rows, int)
     assert rows < 2048
     assert [site.passed(at, small) for at in (2, 3)] == [rows] * 2
     assert site.extents(small)[0] == (rows // 32,)
@@ -180,11 +177,8 @@ int main() {
     (site,) = launch_sites(source)
     small = site.small()
     nx, ny = site.passed(1, small), site.passed(2, small)
-    assert isinstance(nx, int)
-    assert isinstance(ny, int)
     assert nx < 1000
     bytes_ = site.bytes_of(0, small)
-    assert bytes_
     assert 4 * nx * ny <= bytes_ < 4 << 20
 
 
@@ -250,7 +244,6 @@ int main() {{
     (site,) = launch_sites(source)
     assert site.bytes_of(0, site.scope) == 64 << 20
     small = site.passed(1, site.small())
-    assert isinstance(small, int)
     assert small < 1 << 14
     assert site.bytes_of(0, site.small()) == 8 * small
 

@@ -67,7 +67,8 @@ def test_what_reaches_the_driver(monkeypatch):
     driver = Driver()
     monkeypatch.setattr(tensor_map, "_driver", lambda: driver)
     array = np.zeros((4, 64, 72), np.uint16)
-    encoded = make(array, (2, 16, 64), 128, (4, 60, 70), "bfloat16", 256).encoded(0x7F0000)
+    layout = make(array, (2, 16, 64), 128, (4, 60, 70), "bfloat16", 256).layout
+    encoded = tensor_map.encoded(0x7F0000, layout).data
     at, kind, rank, pointer, extents, strides, box, steps, interleave, swizzle, promotion, fill = driver.seen
     assert (kind, rank, pointer, interleave, swizzle, promotion, fill) == (9, 3, 0x7F0000, 0, 3, 3, 0)
     assert (extents, strides, box, steps) == ([70, 60, 4], [144, 9216], [64, 16, 2], [1, 1, 1])

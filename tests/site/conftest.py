@@ -26,7 +26,7 @@ def web_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(tmp_path: Path) -> Path:
     """A project of four small lessons."""
     folder = tmp_path / "project"
-    synthetic.write_project(folder, 4, synthetic.SMALL)
+    synthetic.write_project(folder, 4)
     return folder
 
 

@@ -134,7 +134,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Path:
     """A served build of a lesson that shows and one that measures what is hostile."""
     folder = tmp_path_factory.mktemp("hostile")
     project = folder / "project"
-    synthetic.write_project(project, 3, synthetic.SMALL)
+    synthetic.write_project(project, 3)
     shows, measures = (project / "lessons/part_1" / f"lesson_0{number}.py" for number in (1, 2))
     prose, _, rest = LESSON.partition("# %%\n")
     shows.write_text(

@@ -33,8 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Iterato
     """A project under plain ``mkdocs serve``, and its address."""
     folder = tmp_path_factory.mktemp("live")
     project = folder / "project"
-    size = synthetic.Size(words=1200, code_cells=2, tab_sets=2, footnotes=4)
-    synthetic.write_project(project, 3, size)
+    synthetic.write_project(project, 3)
     link_assets(web_cache, folder / "cache")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -105,7 +104,7 @@ def test_an_edit_of_prose_appears_and_keeps_what_the_reader_set(page, served):
     page.evaluate(
         """() => {
           window.stillHere = true;
-          document.querySelectorAll('.tabbed-set')[1].querySelectorAll('input')[1].click();
+          document.querySelector('.tabbed-set').querySelectorAll('input')[1].click();
           document.querySelector('details.definition').open = true;
           window.figure = document.querySelector('[data-figure]');
           window.scrollTo(0, 1500);
@@ -119,7 +118,7 @@ def test_an_edit_of_prose_appears_and_keeps_what_the_reader_set(page, served):
     after = page.evaluate(
         """() => ({
           here: window.stillHere,
-          tab: document.querySelectorAll('.tabbed-set')[1].querySelectorAll('input')[1].checked,
+          tab: document.querySelector('.tabbed-set').querySelectorAll('input')[1].checked,
           fold: document.querySelector('details.definition').open,
           figure: document.querySelector('[data-figure]') === window.figure,
         })"""

@@ -43,7 +43,7 @@ def published(tmp_path_factory: pytest.TempPathFactory, web_cache: Path) -> Path
     """A small site, built once to be published below a folder of its host; tests only read it."""
     folder = tmp_path_factory.mktemp("published")
     project = folder / "project"
-    synthetic.write_project(project, 4, synthetic.SMALL)
+    synthetic.write_project(project, 4)
     said = publish(project, folder / "site", web_cache, folder / "cache")
     assert "is no git checkout" in said, "notebooks could not name a revision"
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]

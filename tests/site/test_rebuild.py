@@ -81,7 +81,7 @@ class Editor:
 
     def add(self) -> None:
         name = "part_1/added"
-        synthetic.write_lesson(self.project, name, 40, self.names[-1], synthetic.SMALL)
+        synthetic.write_lesson(self.project, name, 40, self.names[-1])
         self.names.append(name)
         self._write_nav()
 

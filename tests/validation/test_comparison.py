@@ -5,12 +5,10 @@ Counts of both are read from the committed records; a sample of the specimens is
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from tests.validation.samples import as_counted, sample
-from tilewise.errors import LessonError
 from tilewise.kernel.kernel import Kernel
 from tilewise.measurements.validation import (
     CHANGED,
@@ -21,11 +19,10 @@ from tilewise.measurements.validation import (
     Row,
     load_comparison,
 )
-from tilewise.measurements.validation_file import FOLDER
 from validation import record as records
 from validation import simulation
 from validation.collection import collect, groups
-from validation.comparison import assemble, file_name, stale, waiting
+from validation.comparison import assemble, file_name, stale
 from validation.differences import KNOWN, MERGED, REWRITTEN
 from validation.kernels import OWN
 from validation.record import PROJECT, Counted, DeviceRecord
@@ -73,18 +70,6 @@ def test_a_sample_is_simulated_as_it_is_recorded(record, counts):
     assert differing(record, counts, picked) == [], "make records"
 
 
-def copy_of_record(project: Path, text: str) -> Path:
-    """The file of the first device's comparison in another project, with a text."""
-    file = project / FOLDER / file_name(RECORDS[0].device)
-    file.parent.mkdir(parents=True)
-    file.write_text(text, encoding="utf-8")
-    return file
-
-
-def own_text() -> str:
-    return (PROJECT / FOLDER / file_name(RECORDS[0].device)).read_text(encoding="utf-8")
-
-
 def test_what_has_changed_since_the_record_was_made_is_said(monkeypatch):
     own = OWN["Global memory"]
     counts = replace(RECORDS[0], rows=tuple(map(_row, (one.name for one in own))))
@@ -101,14 +86,6 @@ def test_what_has_changed_since_the_record_was_made_is_said(monkeypatch):
     assert stale(edited, counts, {"Global memory": own}) == ["The reasons of differences have changed since."]
     monkeypatch.setattr(simulation, "CLANG", "another clang")
     assert stale(record, counts, {"Global memory": own}) == ["The simulator has changed since."]
-
-
-@pytest.mark.parametrize("spoilt", ["", "{", '{"schema": 1}', '{"schema": 1, "kind": "resources"}'])
-def test_a_malformed_record_is_one_error_with_the_repair(tmp_path, spoilt):
-    text = own_text()
-    copy_of_record(tmp_path, spoilt or text[: len(text) // 2])
-    with pytest.raises(LessonError, match=r"the record cannot be read: .*\. Run make records\.$"):
-        load_comparison(tmp_path)
 
 
 def test_only_kernels_of_lessons_wait_for_their_counters(record):
@@ -173,21 +150,6 @@ def test_other_bits_are_allowed_only_where_the_rewritten_source_leaves_the_hardw
     assert (distance.same_bits, distance.allowed) == (False, True)
     other = replace(_row(name), outputs={"end": records.Output("0" * 64)})
     assert not simulate(specimen, other).outputs["end"].allowed
-
-
-def test_what_has_no_row_of_today_is_named_and_not_compared():
-    """Counters of one specimen as it is, of an older one, of no third one, and of a stranger."""
-    names = [f"strided by {by}" for by in (1, 2, 3)]
-    same, older, newer = map(_row, names)
-    counted = (same, replace(older, key="0" * 64), replace(newer, name="gone"))
-    counts = replace(RECORDS[0], rows=counted)
-    rows = [simulate(specimens()[same.name], same)]
-    rows += [waiting(one.name, one.key, counts) for one in (older, newer)]
-    record = assemble({"Global memory": rows}, counts, "")
-    assert [row.name for row in record.rows] == ["strided by 1"]
-    assert record.waiting(CHANGED) == ("strided by 2",)
-    assert record.waiting(UNCOUNTED) == ("strided by 3",)
-    assert record.gone == ("gone",)
 
 
 def test_a_kernel_or_a_launch_that_changes_has_another_key():

@@ -62,6 +62,7 @@ def test_what_is_not_compared_is_named():
     names = list(RECORD.keys(GROUP))
     first, second, *others = [row for row in COUNTS.rows if row.name in names]
     whole, part = _against([first, second, *others]), _against([replace(second, key=""), *others])
+    assert _against([replace(first, name="gone")]).gone == ("gone",)
     assert page.FRAGMENTS["uncounted"](whole) == "All kernels of all lessons are in these tables."
     text = page.FRAGMENTS["uncounted"](part)
     assert re.search(rf"not counted on this GPU yet</td>.*{re.escape(first.name)}</td>", text)

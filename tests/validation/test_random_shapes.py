@@ -43,13 +43,6 @@ def test_each_table_begins_with_the_slowest_shape():
     assert f"{first:.2f}" in random_shapes.fragment("random_shapes", ROOT)
 
 
-def test_every_other_shape_is_aligned():
-    for family in ("matmul_bf16", "transpose"):
-        for at, sizes in enumerate(drawn(family, 7, 10)):
-            extents = [value for name, value in sizes.items() if name not in ("dtype", "offset")]
-            assert at % 2 or all(one % 64 == 0 for one in extents)
-
-
 def test_a_familys_new_run_replaces_the_old_one_only_on_the_same_machine():
     rows = RECORD["families"]["sum"][:1]
     new = {**RECORD, "machine": {**RECORD["machine"], "temperature.gpu": "90"}, "families": {"sum": rows}}

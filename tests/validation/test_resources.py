@@ -9,10 +9,10 @@ import pytest
 
 from tests.conftest import WHOLE, Project
 from tests.validation.samples import sample
+from tilewise.__main__ import main
 from tilewise.build.pipeline import Lessons, PageRenderer
 from tilewise.build.progress import Progress
 from tilewise.build.sources import LessonSources
-from tilewise.cli.check import check
 from tilewise.course.order import Navigation
 from tilewise.errors import LessonError
 from tilewise.kernel import nvrtc as compile_gate
@@ -223,10 +223,10 @@ def test_a_build_warns_and_the_check_fails(course, monkeypatch, capsys):
     built = lessons.load(Navigation(["part/one"], "mkdocs.yml", {"part/one": 1}), Progress(print))
     assert [str(one) for one in built.warnings] == [f"{said} Run make records."]
     monkeypatch.setenv("TILEWISE_LESSONS", str(course.root / "lessons"))
-    assert check(["part/one"]) == 1
+    assert main(["check", "part/one"]) == 1
     assert said in capsys.readouterr().err
     file_of(course).write_text("{", encoding="utf-8")
-    assert check(["part/one"]) == 1
+    assert main(["check", "part/one"]) == 1
     assert "resources.json: the record cannot be read: " in capsys.readouterr().err
 
 

@@ -3,12 +3,13 @@
 In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
 simulator, since its records' keys are known only then. What needs no GPU to record, such as what NVRTC
 reports of a kernel, is a fault too. Listed, and no fault, are what ``pending.json`` has, records that are
-stale on one machine of several, keys to be renewed, and kernels whose records rest on their tokens alone.
+stale on one machine of several, and keys to be renewed.
 """
 
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from tilewise.course.rules.records import unexplained
 from tilewise.errors import LessonError
 from tilewise.measurements.archive import TEXT_ENDING, Archive, lesson_root
 from tilewise.measurements.compiled_kernels import kernel_faults
-from tilewise.measurements.current import current, renewed, text_holds
+from tilewise.measurements.current import renewed, text_holds
 from tilewise.measurements.experiment import handled_by
 from tilewise.measurements.output import Measurement
 from tilewise.measurements.pending import (
@@ -37,21 +38,19 @@ from tilewise.measurements.pending import (
 from tilewise.measurements.record import read_record, read_text_record
 from tilewise.measurements.report import assemble, choose, staleness
 from tilewise.measurements.validation_file import FOLDER
-from tilewise.simulator import CompileError, ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tilewise.measurements.experiment import Experiment
     from tilewise.measurements.record import Record, TextRecord
 
 
-def check(lessons: Sequence[str] = ()) -> int:
-    """Lint the project's lessons and records.
+def check(given: Namespace) -> int:
+    """Lint the project's lessons and records; with ``--rules`` print the rules.
 
-    Args:
-        lessons: ids or paths of those to run, which is what takes long; all where none is given. How the
-            lessons are ordered and whether records can be believed is looked at for all of them.
+    Lessons that are named are run alone, which is what takes long. How the lessons are ordered and whether
+    records can be believed is looked at for all of them.
 
     Returns:
         0 where nothing is wrong, else 1.
@@ -59,6 +58,9 @@ def check(lessons: Sequence[str] = ()) -> int:
     Raises:
         LessonError: one of them is no lesson.
     """
+    if given.rules:
+        print("\n".join(f"{rule.name}: {rule.sentence}" for rule in every_rule()))
+        return 0
     root = lesson_root()
     archive = Archive(root)
     faults = [*course_faults(root), *record_faults(archive)]
@@ -68,7 +70,7 @@ def check(lessons: Sequence[str] = ()) -> int:
         found.listed.update(read_pending(archive))
     except LessonError as error:
         faults.append(str(error))
-    names = [find_lesson(name, root).id for name in lessons] if lessons else every
+    names = [find_lesson(name, root).id for name in given.lessons] or every
     for name in names:
         try:
             lesson = find_lesson(name, root)
@@ -84,16 +86,9 @@ def check(lessons: Sequence[str] = ()) -> int:
         print(line, file=sys.stderr)
     for line in found.notes:
         print(line)
-    which = f"{len(names)} of {len(every)} lessons" if lessons else f"{len(every)} lessons"
+    which = f"{len(names)} of {len(every)} lessons" if given.lessons else f"{len(every)} lessons"
     print(f"{which}, {len(faults)} faults")
     return 1 if faults else 0
-
-
-def print_rules() -> int:
-    """Print every rule for lessons, by name."""
-    for rule in every_rule():
-        print(f"{rule.name}: {rule.sentence}")
-    return 0
 
 
 def course_faults(root: Path) -> list[str]:
@@ -231,7 +226,6 @@ class _Found:
                         f"{shown_path}: its keys or labels are not those of now, though it "
                         f"holds. Renew them, without a GPU: {COMMAND} {experiment.lesson}"
                     ] = None
-                self.notes.update(dict.fromkeys(_refused(experiment, one)))
             return made
 
         if lesson.experiments():
@@ -254,15 +248,3 @@ class _Found:
             )
         else:
             self.notes[f"{why} It is listed as pending. {repair}"] = None
-
-
-def _refused(experiment: Experiment, record: Record) -> Iterator[str]:
-    """Variants that hold by their tokens alone, since clang refuses a kernel of theirs, a line each."""
-    for (label, _), row in current(experiment, record).rows.items():
-        if row.role == "variant" and not row.compiled:
-            try:
-                experiment.code(label, row.case)
-            except CompileError as error:
-                yield f'{error}: "{label}" of {experiment.name} has a key of its tokens alone.'
-            except ToolchainError:
-                return

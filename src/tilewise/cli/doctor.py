@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
@@ -35,18 +36,15 @@ class Finding:
         return f"{mark}  {self.name:<16}{what}\n     {'':<16}{self.gives}"
 
 
-def doctor(probe: bool = False) -> int:
-    """Print what is here.
-
-    Args:
-        probe: also measure what the GPU reaches at best, and print it as JSON.
+def doctor(given: Namespace) -> int:
+    """Print what is here; with ``--probe`` also what the GPU reaches at best, as JSON.
 
     Returns:
         0, or 1 where there is no GPU to probe.
     """
     for finding in findings():
         print(finding)
-    if not probe:
+    if not given.probe:
         return 0
     if (fault := gpu_fault()) is not None:
         print(f"There is no GPU to probe. {fault}", file=sys.stderr)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import webbrowser
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,8 @@ PORT = 8017
 _TRIED = 20
 
 
-def play(file: str | None, *, port: int | None = None, browser: bool = True) -> int:
+def play(given: Namespace) -> int:
     """Serve the Playground until it is interrupted.
-
-    Args:
-        file: whose text the editor opens with; None: an example.
-        port: where; None: 8017, or the next one that is free.
-        browser: whether to open the page.
 
     Returns:
         0.
@@ -39,7 +35,7 @@ def play(file: str | None, *, port: int | None = None, browser: bool = True) -> 
     from tilewise.site.frontend import FrontendError, build_assets
     from tilewise.site.play.requests import MOST_LETTERS
 
-    text = None
+    text, file = None, given.file
     if file is not None:
         if not Path(file).is_file():
             raise LessonError(file, 0, "there is no such file.")
@@ -52,9 +48,9 @@ def play(file: str | None, *, port: int | None = None, browser: bool = True) -> 
         assets = build_assets(cache_root())
     except FrontendError as error:
         raise LessonError("tilewise play", 0, "the page cannot be built.", str(error)) from None
-    with _server(assets, port, text, Path(file).name if file else "") as server:
+    with _server(assets, given.port, text, Path(file).name if file else "") as server:
         print(f"Playground: {server.address}  (Ctrl+C ends it)", flush=True)
-        if browser:
+        if not given.no_browser:
             webbrowser.open(server.address)
         try:
             server.serve_forever()

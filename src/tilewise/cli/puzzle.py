@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Sequence
+from argparse import Namespace
 from pathlib import Path
 
 from tilewise.errors import LessonError
@@ -24,13 +24,8 @@ WIDEST = 100
 """Columns that a hint fills at most."""
 
 
-def puzzle(words: Sequence[str], hint: int | None = None, file: str | None = None) -> int:
+def puzzle(given: Namespace) -> int:
     """Do what the command's words say.
-
-    Args:
-        words: nothing to list the puzzles, a name to check its answer, or ``start`` and a name.
-        hint: up to which hint to print, from 1; None checks the answer.
-        file: where the answer is, if not where ``start`` puts it.
 
     Returns:
         0; an answer that is not right raises.
@@ -38,6 +33,7 @@ def puzzle(words: Sequence[str], hint: int | None = None, file: str | None = Non
     Raises:
         LessonError: there is no such puzzle, file or hint, or the answer is not right yet.
     """
+    words, hint, file = given.words, given.hint, given.file
     begins = bool(words) and words[0] == "start"
     names = words[1:] if begins else words
     if len(names) > 1 or (begins and not names) or (hint is not None and (begins or not names)):

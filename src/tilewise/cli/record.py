@@ -10,12 +10,14 @@ import json
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewise.build.playback import Failure, LessonFile, find_lesson, missing_needs, play, project_lessons
+from tilewise.cli.pending import pending
 from tilewise.errors import LessonError
 from tilewise.gpu.counters import find_ncu
 from tilewise.gpu.device import gpu_fault, gpu_wanted
@@ -40,40 +42,28 @@ def say(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.__stdout__ or sys.stdout, flush=True)
 
 
-def record(
-    lessons: Sequence[str],
-    *,
-    counters: bool = False,
-    force: bool = False,
-    rounds: int | None = None,
-    only: Sequence[str] = (),
-) -> int:
-    """Record what has no current record of this GPU.
-
-    Args:
-        lessons: ids or paths; every lesson of the project where none is given.
-        counters: whether to count with Nsight Compute afterwards.
-        force: whether to record anew what is current.
-        rounds: how many rounds to take, each after the first in a process of its own; None: three, and of
-            an experiment whose first takes long that one alone.
-        only: names of the experiments and texts to record; all where not given.
+def record(given: Namespace) -> int:
+    """Record what has no current record of this GPU; with ``--pending`` list it.
 
     Returns:
         0 where every experiment and text that is wanted has a current record now, else 1.
     """
+    if given.pending:
+        return pending(given.lessons)
+    rounds = given.rounds
     if rounds is not None and rounds < 1:
         raise LessonError("tilewise record", 0, f"{rounds} rounds are none.", "Give --rounds 1 or more.")
     _need_gpu()
-    ncu = _need_ncu() if counters else ""
+    ncu = _need_ncu() if given.counters else ""
     root = lesson_root()
-    found = [find_lesson(name, root) for name in lessons or project_lessons(root)]
-    _need_names(only, found)
+    found = [find_lesson(name, root) for name in given.lessons or project_lessons(root)]
+    _need_names(given.only, found)
     session = GpuSession()
     say(f"recording on {session.name}")
     status = 0
     for at, lesson in enumerate(found, start=1):
         say(f"[{at}/{len(found)}] {lesson.id}")
-        recorder = Recorder(Archive(root), session, say, lesson, force, rounds, frozenset(only))
+        recorder = Recorder(Archive(root), session, say, lesson, given.force, rounds, frozenset(given.only))
         try:
             status = max(status, _record_lesson(recorder, ncu))
         except RecordingStopped as stopped:
@@ -165,47 +155,48 @@ def _add_counters(recorder: Recorder, seen: Sequence[Experiment], ncu: str) -> b
     return set(wanted) <= set(counted)
 
 
-def count_child(lesson: str, manifest: str, experiments: Sequence[str]) -> int:
+def count_child(given: Namespace) -> int:
     """The child of ``record --counters``: replay a lesson, its count cases observed."""
     entries: list[dict[str, Any]] = []
 
     def handle(one: Experiment) -> Measurement:
-        if one.name in experiments and one.count_case is not None:
+        if one.name in given.experiment and one.count_case is not None:
             entries.extend(launch_variants(one))
         return assemble(one, None)
 
     with handled_by(handle):
-        _print_failures(play(find_lesson(lesson, lesson_root(lesson)), wanted=lambda text: False))
-    Path(manifest).write_text(json.dumps(entries), encoding="utf-8")
+        found = find_lesson(given.lesson, lesson_root(given.lesson))
+        _print_failures(play(found, wanted=lambda text: False))
+    Path(given.manifest).write_text(json.dumps(entries), encoding="utf-8")
     return 0
 
 
-def round_child(lesson: str, experiment: str, out: str, part: tuple[int, int]) -> int:
+def round_child(given: Namespace) -> int:
     """The child of ``record`` for a round: play a lesson up to one experiment, which is timed."""
-    root = lesson_root(lesson)
-    found, archive = find_lesson(lesson, root), Archive(root)
+    root, out = lesson_root(given.lesson), Path(given.out)
+    found, archive = find_lesson(given.lesson, root), Archive(root)
 
     def handle(one: Experiment) -> Measurement:
-        if one.name == experiment:
-            time_round(one, part, Path(out), say)
+        if one.name == given.experiment:
+            time_round(one, (given.round, given.of), out, say)
         return assemble(one, archive.record(one.name))
 
     with handled_by(handle), suppress(RoundOver):
         _print_failures(play(found, wanted=lambda text: False))
-    return 0 if Path(out).is_file() else 1
+    return 0 if out.is_file() else 1
 
 
-def profile_child(lesson: str, record: str, labels: str) -> int:
+def profile_child(given: Namespace) -> int:
     """The child of ``profiled``: play a lesson up to one text record's cell, whose calls are observed."""
     root = lesson_root()
-    found, archive = find_lesson(lesson, root), Archive(root)
+    found, archive = find_lesson(given.lesson, root), Archive(root)
 
     def shown(experiment: Experiment) -> Measurement:
         return assemble(experiment, archive.record(experiment.name))
 
-    with handled_by(shown), observing(Path(labels)):
+    with handled_by(shown), observing(Path(given.labels)):
         try:
-            _print_failures(play(found, wanted=lambda name: name == record))
+            _print_failures(play(found, wanted=lambda name: name == given.record))
         except ProfileOver:
             return 0
     return 1

@@ -10,6 +10,7 @@ import contextlib
 import io
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tilewise
-from tilewise.cli.trace_arguments import case_of
+from tilewise.cli.trace_arguments import case_of, named
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
@@ -32,34 +33,8 @@ MOST_ACCESSES = 200_000
 """Accesses of a run that are traced whole; of a larger one its first block is, or its first warp."""
 
 
-def trace(
-    file: str,
-    arguments: Sequence[str],
-    *,
-    grid: str | None = None,
-    block: str | None = None,
-    name: str | None = None,
-    shared_bytes: int = 0,
-    out: str | None = None,
-    max_steps: int | None = None,
-    defines: Sequence[str] = (),
-    assumed: Sequence[str] = (),
-) -> int:
+def trace(given: Namespace) -> int:
     """Simulate a launch, print what it counted and which hazards it met, and write its page.
-
-    Args:
-        file: a CUDA file; its host code is left out.
-        arguments: one for each parameter: ``x=f32[1024]``, ``y=out:f32[32,32]``, ``n=1000``, ``scale=0.5``,
-            ``z=file.npy``, ``w=f32[1030]+3`` for a pointer to element 3.
-        grid: blocks, e.g. ``4`` or ``4,2``; without a grid and a block, the file's kernels are listed.
-        block: threads a block, likewise.
-        name: the kernel, where the file has several: ``add``, ``sgemm<32, 64>``.
-        shared_bytes: dynamic shared memory a block.
-        out: where the page goes; by default beside the caller, named after the file.
-        max_steps: warp instructions after which the run ends.
-        defines: macros, as ``NAME=VALUE``.
-        assumed: ``grid``, ``block``, ``shared`` and arguments that were proposed without knowing them;
-            ``x.values`` where only what ``x`` holds was.
 
     Returns:
         0 where no hazard was met, or kernels were listed; else 1.
@@ -68,12 +43,13 @@ def trace(
         LessonError: the file is missing or does not compile, an argument or the launch does not fit, or the
             page cannot be written.
     """
+    file: str = given.file
     path = Path(file)
     if not path.is_file():
         raise LessonError(file, 0, "there is no such file.")
-    macros = _macros(file, defines)
+    macros = _macros(file, given.define)
     text = text_of(file, path)
-    if grid is None or block is None:
+    if given.grid is None or given.block is None:
         from tilewise.cli.trace_proposals import proposals
 
         try:
@@ -81,17 +57,20 @@ def trace(
         except ValueError as error:
             raise _as_error(file, error) from None
         return 0
-    target = Path(out) if out else Path(f"{path.stem}.trace.html")
+    target = Path(given.out) if given.out else Path(f"{path.stem}.trace.html")
     if not target.parent.is_dir():
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
     from tilewise.cli.trace_assumed import advice, growth, lengthened
 
-    launch = _launch(file, text, path, arguments, grid, block, name, shared_bytes, macros)
-    given = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in arguments)}
-    given |= {"--grid": grid, "--block": block, "--shared": str(shared_bytes)}
-    values = dict(given)
+    assumed = given.assumed.split(",") if given.assumed else []
+    shape = {"--grid": given.grid, "--block": given.block, "--shared": str(given.shared_bytes)}
+    first = named(file, given.arg) | shape
+    values = dict(first)
+    launch_with = partial(_launch, file, _kernel(file, text, path, given.kernel, macros))
+    max_steps = given.max_steps
     limit = _FEW_STEPS if assumed and max_steps is None else max_steps
     while True:
+        launch = launch_with(values)
         again, run = _simulated(file, launch, limit)
         longer = lengthened(file, values, assumed, run.hazards)
         is_cut_off = limit != max_steps and any(one.kind == "steps" for one in run.hazards)
@@ -99,15 +78,15 @@ def trace(
             break
         limit = limit if longer else max_steps
         values |= longer
-        launch = _other(file, launch.kernel, values)
-    run = _as_cut_off(run, partial(_other, file, launch.kernel, values), max_steps)
+    run = _as_cut_off(run, partial(launch_with, values), max_steps)
     print(run.printed, end="")
     print(run.text())
-    facts = " ".join(["tilewise trace", path.name, f"--grid {grid} --block {block}", *_arguments_of(values)])
+    passed = [f"{name}={value}" for name, value in values.items() if not name.startswith("--")]
+    facts = " ".join(["tilewise trace", path.name, f"--grid {given.grid} --block {given.block}", *passed])
     drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
-    said = growth(given, values)
+    said = growth(first, values)
     if run.hazards and assumed:
-        said += advice(file, values, assumed, run.hazards, partial(_other, file, launch.kernel))
+        said += advice(file, values, assumed, run.hazards, launch_with)
     if said:
         print(said, file=sys.stderr)  # before the hazards, which may not be the kernel's fault
     place, _ = launch.kernel.entry.module.place(1)
@@ -148,31 +127,24 @@ def _macros(file: str, defines: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _launch(
-    file: str,
-    text: str,
-    path: Path,
-    arguments: Sequence[str],
-    grid: str,
-    block: str,
-    name: str | None,
-    shared_bytes: int,
-    defines: Mapping[str, str],
-) -> Launch:
+def _kernel(file: str, text: str, path: Path, name: str | None, defines: Mapping[str, str]) -> Kernel:
     from tilewise.kernel.kernel import Kernel
 
     try:
-        kernel = Kernel(text, name=name, defines=defines, folder=path.resolve().parent, origin=(file, 1))
-        return _on(file, kernel, arguments, grid, block, shared_bytes)
-    except (ValueError, TypeError) as error:
+        return Kernel(text, name=name, defines=defines, folder=path.resolve().parent, origin=(file, 1))
+    except ValueError as error:
         raise _as_error(file, error) from None
 
 
-def _on(
-    file: str, kernel: Kernel, arguments: Sequence[str], grid: str, block: str, shared_bytes: int
-) -> Launch:
-    inputs = case_of(file, kernel, arguments)
-    return kernel.on(inputs, _shape(file, "grid", grid), _shape(file, "block", block), shared_bytes)
+def _launch(file: str, kernel: Kernel, values: Mapping[str, str]) -> Launch:
+    """A launch by names and texts; the kernel's variables are as the source says."""
+    kernel.state.reset()
+    grid, block = (_shape(file, what, values[f"--{what}"]) for what in ("grid", "block"))
+    given = {name: text for name, text in values.items() if not name.startswith("--")}
+    try:
+        return kernel.on(case_of(file, kernel, given), grid, block, int(values["--shared"]))
+    except (ValueError, TypeError) as error:
+        raise _as_error(file, error) from None
 
 
 def _simulated(file: str, launch: Launch, max_steps: int | None) -> tuple[dict[str, Any], Run]:
@@ -219,18 +191,6 @@ def _as_cut_off(run: Run, again: Callable[[], Launch], max_steps: int | None) ->
     return replace(
         run, hazards=tuple(one for one in run.hazards if one is not long), notes=(*run.notes, note)
     )
-
-
-def _other(file: str, kernel: Kernel, values: Mapping[str, str]) -> Launch:
-    """A launch of a kernel whose variables are as at first, by names and texts."""
-    kernel.state.reset()
-    return _on(
-        file, kernel, _arguments_of(values), values["--grid"], values["--block"], int(values["--shared"])
-    )
-
-
-def _arguments_of(values: Mapping[str, str]) -> list[str]:
-    return [f"{name}={one}" for name, one in values.items() if not name.startswith("--")]
 
 
 def _as_error(file: str, error: Exception) -> LessonError:

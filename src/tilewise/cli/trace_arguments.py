@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewise.cuda.cases import Case, Recipe, constant, integers, normal, output
-from tilewise.cuda.inner_pointer import InnerPointer
+from tilewise.cuda.tensor_map import InnerPointer
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
-    from tilewise.cuda.arguments import Parameter
+    from tilewise.cuda.kernel_source import Parameter
     from tilewise.kernel.kernel import Kernel
 
 TYPES = {
@@ -41,12 +41,11 @@ _INNER = re.compile(r"(?P<array>.*\])\s*\+\s*(?P<first>\d+)")
 _HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32], out:i32[8], f32[1030]+3 or file.npy."
 
 
-def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
-    """Return the inputs that a command line gives a kernel; variables of its source are set.
+def named(file: str, texts: Sequence[str]) -> dict[str, str]:
+    """Arguments of a command line by name.
 
     Raises:
-        LessonError: an argument is missing, unknown, given twice, or cannot be read.
-        KernelError: a variable's value does not fit it.
+        LessonError: one is no ``NAME=VALUE``, or a name is given twice.
     """
     given: dict[str, str] = {}
     for text in texts:
@@ -56,6 +55,16 @@ def case_of(file: str, kernel: Kernel, texts: Sequence[str]) -> Case:
         if name in given:
             raise LessonError(file, 0, f"{name} is given twice.", "Give each parameter once.")
         given[name] = value
+    return given
+
+
+def case_of(file: str, kernel: Kernel, given: Mapping[str, str]) -> Case:
+    """Return the inputs that a command line gives a kernel; variables of its source are set.
+
+    Raises:
+        LessonError: an argument is missing, unknown, or cannot be read.
+        KernelError: a variable's value does not fit it.
+    """
     wanted = [parameter.name for parameter in kernel.parameters]
     kept = [name for name in given if name not in wanted and name in kernel.variables]
     if unknown := [name for name in given if name not in (*wanted, *kept)]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewise.cuda.inner_pointer import InnerPointer
+from tilewise.cuda.tensor_map import InnerPointer
 from tilewise.outputs.base import with_code
 
 if TYPE_CHECKING:

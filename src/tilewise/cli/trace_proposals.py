@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewise.cli.trace_arguments import TYPES
-from tilewise.cuda.arguments import parameters_of
 from tilewise.cuda.launch_sites import launch_sites
 from tilewise.errors import LessonError
 from tilewise.kernel.access_patterns import inner_pointer
@@ -75,7 +74,7 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
         except (LessonError, ValueError) as error:
             yield f"\n  {name}: {error}"
             continue
-        taken = ", ".join(f"{one.ctype} {one.name}" for one in parameters_of(function))
+        taken = ", ".join(f"{one.ctype} {one.name}" for one in function.parameters)
         if inner := inner_pointer(function, part.whole):
             yield f"\n  {name}({taken})\n  No command: {inner}"
             continue
@@ -134,7 +133,7 @@ def _structs(
     function: GlobalFunction, variables: Sequence[DeviceVariable], text: str, kernel: Callable[[], Kernel]
 ) -> dict[str, int]:
     """The sizes of the structs that a kernel takes or finds in variables; only a compiler knows them."""
-    is_known = all(one.is_pointer or one.dtype is not None for one in parameters_of(function))
+    is_known = all(one.is_pointer or one.dtype is not None for one in function.parameters)
     if is_known and all(one.dtype is not None for one in variables):
         return {}
     made = kernel()

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tilewise.cuda.cases import Dim3, Extent, dim3
-from tilewise.cuda.inner_pointer import InnerPointer
-from tilewise.cuda.kernel_source import Declaration, GlobalFunction, KernelError, known_type
-from tilewise.cuda.tensor_map import TensorMap
+from tilewise.cuda.kernel_source import GlobalFunction, KernelError, Parameter
+from tilewise.cuda.tensor_map import InnerPointer, TensorMap
 
 Argument: TypeAlias = Any
 """A NumPy array or scalar, an array of another package with `__cuda_array_interface__`, None for null."""
@@ -29,41 +27,6 @@ SHARED_BYTES_LIMIT = 232_448
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes that `__shared__` variables of a fixed size may take together."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kernel."""
-
-    name: str
-    """Its name."""
-    ctype: str
-    """Its type as written: `const float*`."""
-    is_pointer: bool
-    """Whether it takes an array."""
-    is_const: bool
-    """Whether the kernel may not write that array."""
-    dtype: np.dtype[Any] | None
-    """The element's NumPy type; None for void and for structs, whose layout only compilers know."""
-    width: int = 1
-    """Elements a value: 4 for float4 and float4*."""
-
-
-def parameters_of(function: GlobalFunction) -> tuple[Parameter, ...]:
-    """The parameters that a kernel's declarations stand for."""
-    return tuple(_parameter(declared) for declared in function.declarations)
-
-
-def _parameter(declared: Declaration) -> Parameter:
-    known = known_type(declared)
-    return Parameter(
-        declared.name,
-        declared.ctype,
-        declared.is_pointer,
-        declared.is_const,
-        known.dtype if known else None,
-        known.width if known else 1,
-    )
 
 
 def check_arguments(kernel: str, parameters: Sequence[Parameter], given: Sequence[Any]) -> list[Argument]:

@@ -5,95 +5,59 @@ In: the name of a type, without qualifiers. Out: `CType`, or None for a type tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 
-@dataclass(frozen=True)
-class CType:
+class CType(NamedTuple):
     """A scalar type, or a vector of a few of them."""
 
-    name: str
-    """As CUDA C writes it."""
     dtype: np.dtype[Any] | None
     """Its element's NumPy type; None for void, which fits any."""
     width: int = 1
     """Elements: 4 for float4."""
 
-    @property
-    def size(self) -> int:
-        """Bytes that one value takes, padding of three-element vectors included only where CUDA has it."""
-        return 0 if self.dtype is None else self.dtype.itemsize * self.width
-
 
 _SCALARS = {
-    "bool": "bool",
-    "char": "int8",
-    "signed char": "int8",
-    "int8_t": "int8",
-    "unsigned char": "uint8",
-    "uint8_t": "uint8",
-    "short": "int16",
-    "int16_t": "int16",
-    "unsigned short": "uint16",
-    "uint16_t": "uint16",
-    "int": "int32",
-    "int32_t": "int32",
-    "unsigned int": "uint32",
-    "uint32_t": "uint32",
-    "long": "int64",
-    "long long": "int64",
-    "int64_t": "int64",
-    "ptrdiff_t": "int64",
-    "unsigned long": "uint64",
-    "unsigned long long": "uint64",
-    "uint64_t": "uint64",
-    "size_t": "uint64",
-    "ssize_t": "int64",
-    "intptr_t": "int64",
-    "uintptr_t": "uint64",
-    "uchar": "uint8",
-    "ushort": "uint16",
-    "uint": "uint32",
-    "ulong": "uint64",
-    "half": "float16",
-    "__half": "float16",
-    "__nv_bfloat16": "uint16",
-    "nv_bfloat16": "uint16",
-    "float": "float32",
-    "double": "float64",
+    "bool": ("bool",),
+    "int8": ("char", "signed char", "int8_t"),
+    "uint8": ("unsigned char", "uint8_t", "uchar"),
+    "int16": ("short", "int16_t"),
+    "uint16": ("unsigned short", "uint16_t", "ushort", "__nv_bfloat16", "nv_bfloat16"),
+    "int32": ("int", "int32_t"),
+    "uint32": ("unsigned int", "uint32_t", "uint"),
+    "int64": ("long", "long long", "longlong", "int64_t", "ptrdiff_t", "ssize_t", "intptr_t"),
+    "uint64": (
+        "unsigned long",
+        "unsigned long long",
+        "ulonglong",
+        "uint64_t",
+        "size_t",
+        "uintptr_t",
+        "ulong",
+    ),
+    "float16": ("half", "__half"),
+    "float32": ("float",),
+    "float64": ("double",),
 }
 """bf16 has no NumPy type: its arrays are the bits, as uint16. `long` is 64 bits wide, as on Linux."""
-
-_VECTORS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "longlong": "int64",
-    "ulonglong": "uint64",
-    "float": "float32",
-    "double": "float64",
-}
+_VECTORS = (
+    *("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "longlong", "ulonglong"),
+    *("float", "double"),
+)
+"""What has vectors of 1 to 4 elements, such as float4."""
 
 
 def _table() -> dict[str, CType]:
-    table = {name: CType(name, np.dtype(dtype)) for name, dtype in _SCALARS.items()}
-    table["void"] = CType("void", None)
-    for prefix, dtype in _VECTORS.items():
-        for width in (1, 2, 3, 4):
-            table[f"{prefix}{width}"] = CType(f"{prefix}{width}", np.dtype(dtype), width)
-    for name in ("half2", "__half2"):
-        table[name] = CType(name, np.dtype("float16"), 2)
-    for name in ("nv_bfloat162", "__nv_bfloat162"):
-        table[name] = CType(name, np.dtype("uint16"), 2)
-    return table
+    table = {name: CType(np.dtype(dtype)) for dtype, names in _SCALARS.items() for name in names}
+    table |= {
+        f"{name}{width}": CType(table[name].dtype, width) for name in _VECTORS for width in (1, 2, 3, 4)
+    }
+    pairs = {"half2": "half", "__half2": "half"}
+    pairs |= {"nv_bfloat162": "nv_bfloat16", "__nv_bfloat162": "nv_bfloat16"}
+    table |= {name: CType(table[element].dtype, 2) for name, element in pairs.items()}
+    return {**table, "void": CType(None)}
 
 
 _TYPES = _table()
@@ -104,16 +68,10 @@ def c_type(name: str) -> CType | None:
     words = name.replace("std::", "").split()
     if len(words) == 1:
         return _TYPES.get({"unsigned": "unsigned int", "signed": "int"}.get(words[0], words[0]))
-    if words and set(words) <= {"unsigned", "signed", "char", "short", "int", "long"}:
-        sign = (
-            "unsigned" if "unsigned" in words else "signed" if "char" in words and "signed" in words else ""
-        )
-        kind = (
-            "char"
-            if "char" in words
-            else "short"
-            if "short" in words
-            else " ".join(["long"] * words.count("long"))
-        )
-        return _TYPES.get(f"{sign} {kind or 'int'}".strip())
-    return None
+    if not words or not set(words) <= {"unsigned", "signed", "char", "short", "int", "long"}:
+        return None
+    kind = next((one for one in ("char", "short") if one in words), "")
+    kind = kind or " ".join(["long"] * words.count("long")) or "int"
+    is_signed_char = kind == "char" and "signed" in words
+    sign = "unsigned " if "unsigned" in words else "signed " if is_signed_char else ""
+    return _TYPES.get(sign + kind)

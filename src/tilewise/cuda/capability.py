@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from tilewise.cuda.kernel_source import without_comments
 from tilewise.cuda.options import architecture
 
 Capability = tuple[int, int]
@@ -19,7 +20,6 @@ HOSTED: Capability = (7, 5)
 NAMES: dict[int, str] = {7: "Turing", 8: "Ampere", 9: "Hopper", 10: "Blackwell", 12: "Blackwell"}
 """Generations by the first number of their capability."""
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NEEDS: tuple[tuple[Capability, re.Pattern[str]], ...] = (
     (
         (9, 0),
@@ -53,7 +53,7 @@ def needed(source: str, options: Iterable[str] = ()) -> Capability:
 
 @lru_cache(maxsize=2048)
 def _needed_by(source: str) -> Capability:
-    text = _COMMENT.sub(" ", source)
+    text = without_comments(source)
     return next((least for least, pattern in _NEEDS if pattern.search(text)), HOSTED)
 
 

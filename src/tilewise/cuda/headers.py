@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 from tilewise.cuda.kernel_source import KernelError, without_comments
-from tilewise.cuda.regions import Region, regions
 
 FOLDER = Path(__file__).with_name("include")
 """Where the headers are."""
@@ -38,18 +37,6 @@ def header(name: str) -> str:
         have = ", ".join(names())
         raise KernelError(f'there is no header "{name}" to include; there is {have}. Correct the name.')
     return (FOLDER / name).read_text(encoding="utf-8")
-
-
-def header_region(name: str, region: str) -> Region:
-    """The part of a header between ``// [region`` and ``// region]``, with its line numbers there.
-
-    Raises:
-        KernelError: there is no such header or region.
-    """
-    found = regions(header(name))
-    if region not in found:
-        raise KernelError(f'"{name}" has no region "{region}"; it has {", ".join(found)}. Correct the name.')
-    return found[region]
 
 
 def with_headers(source: str, file: str = OWN_FILE) -> str:

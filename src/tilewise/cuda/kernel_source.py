@@ -7,8 +7,12 @@ read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from tilewise.cuda.c_types import CType, c_type
 
@@ -18,19 +22,33 @@ class KernelError(ValueError):
 
 
 @dataclass(frozen=True)
-class Declaration:
-    """One parameter as it is written."""
+class Parameter:
+    """One parameter of a kernel."""
 
     name: str
-    """The parameter's name."""
+    """Its name."""
     ctype: str
-    """The type as written, without the parameter's name: `const float*`."""
+    """Its type as written: `const float*`."""
     base: str
     """The pointed-to or plain type without qualifiers, aliases resolved: `float`."""
     is_pointer: bool
     """Whether an array is expected."""
     is_const: bool
     """Whether what it points to may not be written."""
+
+    @cached_property
+    def _known(self) -> CType | None:
+        return c_type(self.base)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The element's NumPy type; None for void and for structs, whose layout only compilers know."""
+        return self._known.dtype if self._known else None
+
+    @cached_property
+    def width(self) -> int:
+        """Elements per value: 4 for float4 and float4*."""
+        return self._known.width if self._known else 1
 
 
 @dataclass(frozen=True)
@@ -41,8 +59,8 @@ class GlobalFunction:
     """Its name."""
     line: int
     """Line of the name, counted from 1."""
-    declarations: tuple[Declaration, ...]
-    """Its parameters in order."""
+    parameters: tuple[Parameter, ...]
+    """What it takes, in order."""
     max_threads: int | None
     """First argument of `__launch_bounds__`, where it is a number."""
     cluster: tuple[int, int, int] | None
@@ -166,9 +184,9 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
             GlobalFunction(
                 name=name,
                 line=text.count("\n", 0, name_at) + 1,
-                declarations=tuple(_declaration(one, name, aliases) for one in split(parameters)),
+                parameters=tuple(_parameter(one, name, aliases) for one in split(parameters)),
                 max_threads=bounds[0] if bounds else None,
-                cluster=_three(cluster),
+                cluster=three(cluster) if cluster else None,
             )
         )
     return tuple(found)
@@ -270,7 +288,7 @@ def split(parameters: str) -> list[str]:
     return [] if parts in ([""], ["void"]) else parts
 
 
-def _declaration(text: str, kernel: str, aliases: Mapping[str, str]) -> Declaration:
+def _parameter(text: str, kernel: str, aliases: Mapping[str, str]) -> Parameter:
     array = re.search(r"\[[^\]]*\]\s*$", text)
     words = _TOKEN.findall(text[: array.start()] if array else text)
     if (
@@ -293,7 +311,7 @@ def _declaration(text: str, kernel: str, aliases: Mapping[str, str]) -> Declarat
         base = " ".join(word for word in aliases[base].split() if word not in _QUALIFIERS)
     shown = [word for word in words if "restrict" not in word and word != "__grid_constant__"]
     written = " ".join(shown).replace(" *", "*") + ("*" if array else "")
-    return Declaration(name, written, base, is_pointer, is_pointer and "const" in pointee)
+    return Parameter(name, written, base, is_pointer, is_pointer and "const" in pointee)
 
 
 def _numbers(text: str, macros: Mapping[str, str]) -> tuple[int, ...]:
@@ -306,13 +324,7 @@ def _numbers(text: str, macros: Mapping[str, str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _three(extents: tuple[int, ...]) -> tuple[int, int, int] | None:
-    if not 1 <= len(extents) <= 3:
-        return None
-    padded = (*extents, 1, 1)
-    return (padded[0], padded[1], padded[2])
-
-
-def known_type(declaration: Declaration) -> CType | None:
-    """What is known of the declared type; None for a struct of the source's own."""
-    return c_type(declaration.base)
+def three(extents: Sequence[int]) -> tuple[int, int, int]:
+    """Extents along x, y and z; missing ones are 1."""
+    x, y, z = [*extents, 1, 1][:3]
+    return x, y, z

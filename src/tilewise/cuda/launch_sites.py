@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from math import prod
 from typing import TypeAlias
 
 from tilewise.cuda.host_values import ASSUMED, INSIDE, Scope, Value, assumed_size, scope_of
 from tilewise.cuda.kernel_source import without_comments
-from tilewise.cuda.top_level import Piece, device_macros, pieces, without_inactive
+from tilewise.cuda.top_level import MACRO, Piece, device_macros, pieces, without_inactive
 
 MOST_THREADS = 1 << 13
 MOST_BYTES = 1 << 20
@@ -37,10 +38,6 @@ _INNER = re.compile(r"(\w+)\s*\+\s*(.+)|&\s*(\w+)\s*\[([^][]+)\]", re.S)
 _MEMBER = re.compile(r"\b([A-Za-z_]\w*)[ \t]*(?:\.|->)[ \t]*(?![xyz]\b)([A-Za-z_]\w*)(?:[ \t]*\([ \t]*\))?")
 """``image.width``, ``image->width()``: one name for what is said of it."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
-_NAMED = re.compile(r"(\w+)\s*\(")
-_TAKEN = re.compile(r"\w\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*\Z")
-"""The parameters in a function's head."""
 _WHOLE = re.compile(
     r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t|[ius]\d+)\b[^*]*"
 )
@@ -99,15 +96,14 @@ class LaunchSite:
             most_threads: of the launch; where no size changes them, they stay as many as they are.
         """
         scope, sizes = self.scope, {**self.scope.roots, **self._powers()}
-        unknown = {name for name, one in self.scope.values.items() if ASSUMED.fullmatch(one)}
-        used, threads = self._used(), max(_product(self.extents(scope)[1] or (1,)), 64)
+        used, threads = self._used(), max(prod(self.extents(scope)[1] or (1,)), 64)
         for _ in range(64):
             fits = self._threads(scope) <= most_threads and self._bytes(scope) <= MOST_BYTES
             if fits and self._is_quick(scope, used, loops):
                 break
             is_wide = self._threads(scope) > most_threads
             floors = [(used, 2 * threads), *[(used, 65)] * (not fits), *[(used, 17)] * is_wide]
-            floors += [(used & unknown, 5)] * (not fits)
+            floors += [(used & self._assumed, 5)] * (not fits)
             above = (
                 {name: sizes[name] for name in names & sizes.keys() if sizes[name] >= one}
                 for names, one in floors
@@ -134,22 +130,19 @@ class LaunchSite:
 
     def passed(self, at: int, scope: Scope) -> Value | None:
         """The number that it passes as argument ``at``."""
-        return _value(scope, self.arguments[at]) if at < len(self.arguments) else None
+        return _value(scope, self._argument(at))
 
     def bytes_of(self, at: int, scope: Scope) -> int | None:
         """The bytes of the array that it passes as argument ``at``."""
-        if at >= len(self.arguments):
+        written = next(iter(self._allocated(at)), "")
+        value = scope.value(written)
+        if not isinstance(value, int | float) or value <= 0:
             return None
-        words = _WORD.findall(self.arguments[at])  # with an offset, as in ``x + 3 * n``, the whole array
-        written = next((self.allocated[one] for one in words if one in self.allocated), "")
-        found = scope.value(written) if written else None
-        if not isinstance(found, int | float) or found <= 0:
-            return None
-        return max(int(found), self._share(written, int(found), scope))
+        return max(int(value), self._share(written, int(value), scope))
 
     def first(self, at: int, scope: Scope) -> int:
         """The element of its array that argument ``at`` points to: 3 of ``x + 3``; 0 if nothing says it."""
-        inner = _INNER.fullmatch(self.arguments[at]) if at < len(self.arguments) else None
+        inner = _INNER.fullmatch(self._argument(at))
         found = scope.value(inner[2] or inner[4]) if inner and (inner[1] or inner[3]) in self.allocated else 0
         return found if isinstance(found, int) else 0
 
@@ -172,10 +165,8 @@ class LaunchSite:
         """Whether the text says the number, or how large the array is, that it passes as argument ``at``."""
         if self.passed(at, scope) is None and self.bytes_of(at, scope) is None:
             return False
-        words = _WORD.findall(self.arguments[at])
-        written = [self.arguments[at], *(self.allocated[one] for one in words if one in self.allocated)]
-        behind = _names_behind(written, self.scope)
-        return not any(ASSUMED.fullmatch(self.scope.values[one]) for one in behind)
+        behind = _names_behind([self._argument(at), *self._allocated(at)], self.scope)
+        return not behind & self._assumed
 
     def says_length(self, at: int, scope: Scope) -> bool:
         """Whether an array is as long as the text says: it has the length of what else the launch says.
@@ -184,15 +175,14 @@ class LaunchSite:
         """
         if self.bytes_of(at, scope) is None:
             return False
-        words = _WORD.findall(self.arguments[at])
-        behind = _names_behind([self.allocated[one] for one in words if one in self.allocated], self.scope)
+        behind = _names_behind(self._allocated(at), self.scope)
         numbers = [one for at, one in enumerate(self.arguments) if self.passed(at, scope) is not None]
         rest = _names_behind([*self.config, *numbers], self.scope)
-        return not any(ASSUMED.fullmatch(self.scope.values[one]) for one in behind - rest)
+        return not (behind - rest) & self._assumed
 
     def random_below(self, at: int, text: str, scope: Scope) -> int | None:
         """The number that all elements of the array ``at`` are below, where the host draws them."""
-        name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
+        name = _last_word(self._argument(at))
         copied = name and re.search(rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,\s*&?\s*(\w+)", text)
         host = f"(?:{name}|{copied[1]})" if copied else name
         drawn = r"=[\s(]*(?:[a-z_\d]+\)[\s(]*)?rand\s*\(\s*\)\s*%([^;]+)"
@@ -202,10 +192,23 @@ class LaunchSite:
 
     def is_zeroed(self, at: int, text: str) -> bool:
         """Whether the host fills the array ``at`` with zeros, and copies nothing there."""
-        name = _last_word(self.arguments[at]) if at < len(self.arguments) else ""
+        name = _last_word(self._argument(at))
         zeros = rf"\bcudaMemset(?:Async)?\s*\(\s*(?:\([\w\s*]+\)\s*)?{name}\s*,\s*0\s*,"
         copied = rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,"
         return bool(name and re.search(zeros, text) and not re.search(copied, text))
+
+    def _argument(self, at: int) -> str:
+        return self.arguments[at] if at < len(self.arguments) else ""
+
+    def _allocated(self, at: int) -> list[str]:
+        """The bytes of the arrays that argument ``at`` names; with an offset those of the whole array."""
+        words = _WORD.findall(self._argument(at))
+        return [self.allocated[word] for word in words if word in self.allocated]
+
+    @cached_property
+    def _assumed(self) -> set[str]:
+        """The names of sizes that the text does not say."""
+        return {name for name, text in self.scope.values.items() if ASSUMED.fullmatch(text)}
 
     def _powers(self) -> dict[str, int]:
         """Sizes like ``1 << bits``, where nothing else of the launch goes by the exponent."""
@@ -224,7 +227,7 @@ class LaunchSite:
 
     def _threads(self, scope: Scope) -> int:
         grid, block, _ = self.extents(scope)
-        return _product(grid or (1,)) * _product(block or (1,))
+        return prod(grid or (1,)) * prod(block or (1,))
 
     def _used(self) -> set[str]:
         """Every name that grid, arrays and numbers follow from, but not those that the block follows from."""
@@ -245,7 +248,7 @@ def launch_sites(text: str) -> tuple[LaunchSite, ...]:
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)
-    bodies = {one[1]: one[2] for one in _MACRO.finditer(plain.replace("\\\n", "  "))}
+    bodies = {one[1]: one[2] for one in MACRO.finditer(plain.replace("\\\n", "  "))}
     for_device = [one for one in every if device.search(one.text)]
     texts = [one.text for one in for_device]
     fixed = frozenset(word for one in for_device for word in {*_WORD.findall(one.text)} - _parameters(one))
@@ -263,8 +266,7 @@ def launch_sites(text: str) -> tuple[LaunchSite, ...]:
 
 def _parameters(piece: Piece) -> set[str]:
     """The names of a function's parameters, which hide those outside."""
-    found = _TAKEN.search(piece.head)
-    return {_taken(one) for one in _split(found[1])} if found and piece.is_function else set()
+    return {_taken(one) for one in _split(piece.taken)} if piece.is_function else set()
 
 
 def _top_level(plain: str, every: Sequence[Piece]) -> frozenset[str]:
@@ -307,14 +309,13 @@ class _Functions:
 
 def _allocators(piece: Piece, own: str) -> Iterator[tuple[str, list[str], str, str]]:
     """Of a function that allocates for a pointer that it takes: its name, parameters, this one, and bytes."""
-    found, named = _TAKEN.search(piece.head), _NAMED.search(piece.head)
-    taken = [_taken(one) for one in _split(found[1])] if found else []
+    taken = [_taken(one) for one in _split(piece.taken)]
     for name, bytes_ in _allocations(own):
-        if named and name in taken:
+        if name in taken:
             whole = bytes_
             for _ in range(_DEEPEST_CALL):
                 whole = _replaced(whole, scope_of("", own).own)
-            yield named[1], taken, name, whole
+            yield piece.name, taken, name, whole
 
 
 def _replaced(text: str, values: Mapping[str, str]) -> str:
@@ -393,7 +394,7 @@ def _defined_anew(plain: str, line: int) -> dict[str, str]:
     """What macros that ``#undef`` ends somewhere stand for at a line."""
     ended = {*re.findall(r"^[ \t]*#[ \t]*undef[ \t]+(\w+)", plain, re.M)}
     above = "\n".join(plain.split("\n")[:line]) if ended else ""
-    return {one[1]: one[2].strip() for one in _MACRO.finditer(above) if one[1] in ended and one[2].strip()}
+    return {one[1]: one[2].strip() for one in MACRO.finditer(above) if one[1] in ended and one[2].strip()}
 
 
 def _under(before: str) -> dict[str, str]:
@@ -412,16 +413,15 @@ def _calls(piece: Piece, functions: _Functions, depth: int) -> list[_Passed]:
 
     The caller's own names get an ending. A size that no call gives is an assumed one.
     """
-    named = _NAMED.search(piece.head)
-    parts = _list(piece.head, named.end(), ")")[0] if named else ()
+    parts = _split(piece.taken)
     taken = [_taken(one) for one in parts]
     found: list[_Passed] = []
-    if not named or depth >= _DEEPEST_CALL:
+    if not piece.name or depth >= _DEEPEST_CALL:
         return [({}, {})]
     for caller, own in functions.sources:
-        if not taken or named[1] not in own or caller is piece or len(found) >= _MOST_CALLS:
+        if not taken or piece.name not in own or caller is piece or len(found) >= _MOST_CALLS:
             continue
-        for call in re.finditer(rf"\b{named[1]}\s*(?:<[^;<>()]*>)?\s*\(", own):
+        for call in re.finditer(rf"\b{piece.name}\s*(?:<[^;<>()]*>)?\s*\(", own):
             given, _ = _list(own, call.end(), ")")
             outer, bytes_ = functions.calls(caller, depth + 1)[0]
             values = {**outer, **scope_of("", own[: call.start()]).values}
@@ -457,11 +457,10 @@ def _marked(text: str, names: Mapping[str, str], ending: str) -> str:
 def _instances(piece: Piece, plain: str) -> list[dict[str, str]]:
     """The template arguments that a file gives a host function itself; one empty dict without."""
     head = _TEMPLATE.match(piece.head)
-    named = re.search(r"(\w+)\s*\(", piece.head)
-    if not head or not named:
+    if not head or not piece.name:
         return [{}]
     taken = [re.sub(r"=.*", "", one).split()[-1] for one in head["taken"].split(",") if one.split()]
-    calls = re.findall(rf"\b{named[1]}\s*<([^<>;()]*)>\s*\(", plain)
+    calls = re.findall(rf"\b{piece.name}\s*<([^<>;()]*)>\s*\(", plain)
     found = [dict(zip(taken, map(str.strip, one.split(",")), strict=False)) for one in calls]
     return [one for at, one in enumerate(found) if one not in found[:at]] or [{}]
 
@@ -548,10 +547,3 @@ def _extents(value: Value | None) -> tuple[int, ...] | None:
     if isinstance(value, int | float):
         made = (int(value),)
     return made if made and all(one > 0 for one in made) else None
-
-
-def _product(extents: Sequence[int]) -> int:
-    total = 1
-    for one in extents:
-        total *= one
-    return total

@@ -66,6 +66,24 @@ def regions(source: str) -> dict[str, Region]:
     return found
 
 
+def region_of(source: str, name: str, owner: str) -> Region:
+    """One region of a source.
+
+    Args:
+        source: the source.
+        name: the region's name.
+        owner: what the source is, for messages.
+
+    Raises:
+        KernelError: the source has no such region.
+    """
+    every = regions(source)
+    if name not in every:
+        have = ", ".join(every) or "none"
+        raise KernelError(f'{owner} has no region "{name}"; it has {have}. Correct the name.')
+    return every[name]
+
+
 def is_marker(line: str) -> bool:
     """Whether a line only opens or closes a region; such lines are hidden from readers."""
     return _MARKER.match(line) is not None

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewise.cuda.c_types import c_type
 from tilewise.cuda.host_values import Scope
+from tilewise.cuda.kernel_source import without_comments
 
 _SHARED = re.compile(
     r"__shared__\s+(?:__align__\s*\([^)]*\)\s*)?(?P<type>[A-Za-z_][\w ]*?)\s+"
@@ -22,18 +24,9 @@ _NAMED = re.compile(
     r"^\s*#\s*define\s+(\w+)\s+([^\n/]+)|\bconst(?:expr)?\s+(?:int|unsigned|size_t)\s+(\w+)\s*=\s*([^;,]+)",
     re.M,
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-_DTYPES = {
-    "float": "f4",
-    "double": "f8",
-    "int": "i4",
-    "unsigned": "u4",
-    "unsigned int": "u4",
-    "half": "f2",
-    "__half": "f2",
-    "long long": "i8",
-    "unsigned long long": "u8",
-}
+_NUMBERS = {"float", "double", "int", "unsigned", "unsigned int", "half", "__half", "long long"}
+_NUMBERS |= {"unsigned long long"}
+"""Types whose values are shown."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +45,16 @@ def shared_arrays(source: str) -> dict[str, Shared]:
     Args:
         source: CUDA C, with the ``#define`` lines that its sizes hang on.
     """
-    plain = _COMMENT.sub("", source)
-    known: dict[str, str] = {}
-    for found in _NAMED.finditer(plain):
-        known[found[1] or found[3]] = (found[2] or found[4]).strip()
-    scope = Scope(known)
+    plain = without_comments(source)
+    values = {one[1] or one[3]: (one[2] or one[4]).strip() for one in _NAMED.finditer(plain)}
+    scope = Scope(values)
     declared = {}
     for found in _SHARED.finditer(plain):
-        kind = _DTYPES.get(" ".join(found["type"].replace("volatile", "").split()))
+        name = " ".join(found["type"].replace("volatile", "").split())
+        known = c_type(name) if name in _NUMBERS else None
         for one in _ONE.finditer(found["declared"]):
-            values = [scope.value(part) for part in re.findall(r"\[([^\]]*)\]", one[2])]
-            sizes = tuple(value for value in values if isinstance(value, int) and value > 0)
-            shape = sizes if len(sizes) == len(values) else ()
-            declared[one[1]] = Shared(shape, np.dtype(kind) if kind else None)
+            extents = [scope.value(part) for part in re.findall(r"\[([^\]]*)\]", one[2])]
+            sizes = tuple(extent for extent in extents if isinstance(extent, int) and extent > 0)
+            shape = sizes if len(sizes) == len(extents) else ()
+            declared[one[1]] = Shared(shape, known.dtype if known else None)
     return declared

@@ -17,11 +17,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import KernelError
 
 Layout: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
-"""Of a tensor map: element type, extents, strides, box, swizzle, promotion, as `TensorMap.numbers`."""
+"""Of a tensor map, as the driver takes it: element type, extents, strides, box, swizzle, promotion.
+
+Axes are fastest first; strides are in bytes, of all axes but the fastest.
+"""
 
 MAP_BYTES = 128
 """A tensor map's size; a kernel's parameter must also be aligned to it."""
@@ -82,71 +84,30 @@ class TensorMap:
             address: where the array begins in the simulator's memory.
             types: the simulator's number of each type of PTX.
         """
-        dtype, kind = self._element()
-        rank = len(self.box)
-        extents, strides = self._extents(), self._strides()
+        _, extents, strides, box, _, _ = self.layout
+        dtype = np.dtype(_interface(self.source)[1])
         head = struct.pack(
             "<IBBBBQ",
             _MAGIC,
-            rank,
+            len(box),
             dtype.itemsize,
             _SWIZZLES[self.swizzle][1],
-            types.get(_KINDS[kind][1], 0),
+            types.get(_KINDS[self.kind or dtype.name][1], 0),
             address,
         )
-        body = struct.pack(
-            "<5I5I4Q", *_five(extents[::-1], 1), *_five(self.box[::-1], 1), *_five(strides, 0)[:4]
-        )
+        body = struct.pack("<5I5I4Q", *_five(extents, 1), *_five(box, 1), *_five(strides, 0)[:4])
         return (head + body).ljust(MAP_BYTES, b"\0")
-
-    def numbers(self) -> tuple[int, list[int], list[int], list[int], int, int]:
-        """What the driver is told: element type, extents, strides, box, swizzle, promotion.
-
-        Axes stand fastest first; strides are in bytes, of all axes but the fastest.
-        """
-        return (
-            _KINDS[self._element()[1]][0],
-            list(self._extents()[::-1]),
-            self._strides(),
-            list(self.box[::-1]),
-            _SWIZZLES[self.swizzle][0],
-            _PROMOTIONS[self.promotion],
-        )
-
-    def encoded(self, pointer: int) -> np.ndarray[Any, Any]:
-        """The driver's 128 bytes for an array at a device address, as an aligned structured array of size 1.
-
-        Raises:
-            KernelError: there is no driver, or it refuses; the message has its number for the reason.
-        """
-        return encoded(pointer, self.layout).data
 
     @cached_property
     def layout(self) -> Layout:
-        """What the driver is told besides the address, found once for arrays of one shape.
+        """What the driver needs besides the address, computed once for arrays of one shape.
 
         Raises:
-            KernelError: the copy unit cannot move such boxes of the array.
+            KernelError: the TMA cannot move such boxes of the array.
         """
         return _layout(
             *_interface(self.source), self.box, self.swizzle, self.shape, self.kind, self.promotion
         )
-
-    def _element(self) -> tuple[np.dtype[Any], str]:
-        dtype = np.dtype(_interface(self.source)[1])
-        kind = self.kind or dtype.name
-        return dtype, kind
-
-    def _extents(self) -> tuple[int, ...]:
-        return self.shape or _interface(self.source)[0]
-
-    def _strides(self) -> list[int]:
-        """Bytes between neighbours along each axis but the fastest, second fastest first."""
-        shape, dtype = _interface(self.source)
-        steps = [np.dtype(dtype).itemsize]
-        for extent in shape[:0:-1]:
-            steps.append(steps[-1] * extent)
-        return steps[1:]
 
     def _check_box(self) -> None:
         if not 1 <= len(self.box) <= _MOST_AXES or any(not 1 <= one <= _LONGEST_BOX for one in self.box):
@@ -157,42 +118,6 @@ class TensorMap:
             raise self._wrong(f"swizzle={self.swizzle} is not possible", "Give 0, 32, 64 or 128")
         if self.promotion not in _PROMOTIONS:
             raise self._wrong(f"l2_promotion={self.promotion} is not possible", "Give 0, 64, 128 or 256")
-
-    def _check(self) -> None:
-        shape, _ = _interface(self.source)
-        dtype, kind = self._element()
-        if len(shape) != len(self.box):
-            raise self._wrong(
-                f"the array has {len(shape)} axes and the box {len(self.box)}", "Give one extent an axis"
-            )
-        if (
-            kind not in _KINDS
-            or np.dtype("uint16" if kind == "bfloat16" else kind).itemsize != dtype.itemsize
-        ):
-            raise self._wrong(
-                f"elements of {dtype} cannot be taken as {kind}", f"Use one of {', '.join(_KINDS)}"
-            )
-        extents = self._extents()
-        if len(extents) != len(shape) or any(
-            not 0 < few <= many for few, many in zip(extents, shape, strict=True)
-        ):
-            raise self._wrong(f"shape={extents} does not lie within the array's {shape}", "Give a part of it")
-        row = self.box[-1] * dtype.itemsize
-        if row % 16:
-            raise self._wrong(
-                f"a row of the box has {row} bytes, no multiple of 16", "Make the last extent larger"
-            )
-        if self.swizzle and row != self.swizzle:
-            fits = self.swizzle // dtype.itemsize
-            raise self._wrong(
-                f"a row of the box has {row} bytes and swizzle={self.swizzle}", f"Make the last extent {fits}"
-            )
-        for step in self._strides():
-            if step % 16 or step >= 1 << 40:
-                raise self._wrong(
-                    f"rows of the array are {step} bytes apart, and the TMA needs multiples of 16",
-                    "Copy it into an array with longer rows and give shape= for the part that counts",
-                )
 
     def _wrong(self, what: str, repair: str) -> KernelError:
         return KernelError(f"{self}: {what}. {repair}.")
@@ -238,6 +163,25 @@ def tensor_map(
     else:
         _ = made.layout  # known where one like it has been checked
     return made
+
+
+@dataclass(frozen=True, eq=False)
+class InnerPointer:
+    """A pointer to an element of an array that is not its first: a kernel gets ``x + 3``."""
+
+    source: Any
+    """The array, or the name that it has in a case."""
+    first: int
+    """The element that index 0 means."""
+
+    @property
+    def name(self) -> str | None:
+        """The name of its array in a case; None where it holds the array itself."""
+        return self.source if isinstance(self.source, str) else None
+
+    def of(self, array: Any) -> InnerPointer:
+        """The same pointer into an array."""
+        return replace(self, source=array)
 
 
 def with_array(value: Any, values: Any) -> Any:
@@ -287,11 +231,52 @@ def _layout(
     kind: str | None,
     promotion: int,
 ) -> Layout:
-    made = TensorMap(_Described(shape, typestr), box, swizzle, inside, kind, promotion)
-    made._check_box()
-    made._check()
-    number, extents, strides, sizes, swizzled, promoted = made.numbers()
-    return (number, tuple(extents), tuple(strides), tuple(sizes), swizzled, promoted)
+    described = TensorMap(_Described(shape, typestr), box, swizzle, inside, kind, promotion)
+    described._check_box()
+    if len(shape) != len(box):
+        raise described._wrong(
+            f"the array has {len(shape)} axes and the box {len(box)}", "Give one extent an axis"
+        )
+    dtype = np.dtype(typestr)
+    name = kind or dtype.name
+    if name not in _KINDS or np.dtype("uint16" if name == "bfloat16" else name).itemsize != dtype.itemsize:
+        raise described._wrong(
+            f"elements of {dtype} cannot be taken as {name}", f"Use one of {', '.join(_KINDS)}"
+        )
+    extents = inside or shape
+    if len(extents) != len(shape) or any(
+        not 0 < few <= many for few, many in zip(extents, shape, strict=True)
+    ):
+        raise described._wrong(
+            f"shape={extents} does not lie within the array's {shape}", "Give a part of it"
+        )
+    row = box[-1] * dtype.itemsize
+    if row % 16:
+        raise described._wrong(
+            f"a row of the box has {row} bytes, no multiple of 16", "Make the last extent larger"
+        )
+    if swizzle and row != swizzle:
+        fits = swizzle // dtype.itemsize
+        raise described._wrong(
+            f"a row of the box has {row} bytes and swizzle={swizzle}", f"Make the last extent {fits}"
+        )
+    steps = [dtype.itemsize]
+    for extent in shape[:0:-1]:
+        steps.append(steps[-1] * extent)
+    for step in steps[1:]:
+        if step % 16 or step >= 1 << 40:
+            raise described._wrong(
+                f"rows of the array are {step} bytes apart, and the TMA needs multiples of 16",
+                "Copy it into an array with longer rows and give shape= for the part that counts",
+            )
+    return (
+        _KINDS[name][0],
+        extents[::-1],
+        tuple(steps[1:]),
+        box[::-1],
+        _SWIZZLES[swizzle][0],
+        _PROMOTIONS[promotion],
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -20,7 +20,11 @@ _OPENS_A_SPACE = re.compile(r'\s*(?:(?:inline\s+)?namespace\b[\w\s:]*|extern\s*"
 _TYPE = re.compile(r"(?:^|[\s>;])(?:struct|class|union|enum|typedef|concept)\b")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M)
 _NAMESPACE = re.compile(r"\bnamespace\b\s*([\w:]*)\s*\Z")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
+_HOLDER = re.compile(r"\b(?:struct|class|union|namespace|extern)\b")
+MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
+"""A macro's name, and the rest of its line."""
+_FUNCTION = re.compile(r"(?P<name>\w+)\s*\((?P<taken>[^()]*(?:\([^()]*\)[^()]*)*)\)\s*\Z")
+"""The end of a function's head."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,18 @@ class Piece:
     def head(self) -> str:
         """What stands before its body."""
         return self.text.partition("{")[0]
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the function that it defines; empty where it has none."""
+        found = _FUNCTION.search(self.head)
+        return found["name"] if found else ""
+
+    @cached_property
+    def taken(self) -> str:
+        """The parameters of that function, as written."""
+        found = _FUNCTION.search(self.head)
+        return found["taken"] if found else ""
 
     @property
     def is_function(self) -> bool:
@@ -182,7 +198,7 @@ def device_macros(text: str) -> re.Pattern[str]:
     known = FOR_DEVICES
     plain = without_comments(text).replace("\\\n", "  ")
     for _ in range(4):
-        names = sorted({one[1] for one in _MACRO.finditer(plain) if known.search(one[2])})
+        names = sorted({one[1] for one in MACRO.finditer(plain) if known.search(one[2])})
         known = re.compile("|".join([FOR_DEVICES.pattern, *(rf"\b{name}\b" for name in names)]))
     return known
 
@@ -195,6 +211,52 @@ def host_pieces(text: str, every: Iterable[Piece]) -> Iterator[Piece]:
             continue
         if piece.is_function or (piece.is_variable and not re.search(r"\bconst\b", piece.head)):
             yield piece
+
+
+def without_host_body(text: str, line: int, device: re.Pattern[str] = FOR_DEVICES) -> str | None:
+    """The text without the body of the host's member function around a line.
+
+    Args:
+        text: CUDA C.
+        line: the line, counted from 1.
+        device: what a function for the GPU has in its head.
+
+    Returns:
+        The text, as many lines; None where the line is in no such body.
+    """
+    plain = _STRING.sub(_blank, without_comments(text, in_columns=True))
+    starts = [0, *(one.end() for one in re.finditer("\n", text))]
+    if not 0 < line <= len(starts):
+        return None
+    low = starts[line - 1]
+    high = starts[line] if line < len(starts) else len(text)
+    opened: list[tuple[int, int]] = []  # where each brace is, and where its head begins
+    since = 0
+    for found in re.finditer(r"[{};]", plain):
+        at = found.start()
+        if found[0] == "{":
+            opened.append((at, since))
+        elif found[0] == "}" and opened:
+            begin, head = opened.pop()
+            around = [plain[first:brace] for brace, first in opened]
+            inside = head < high and at >= low and opened
+            if inside and _is_host_function(plain[head:begin], device) and all(map(_holds, around)):
+                first = begin + 1 if plain[begin + 1 : at].strip() else head
+                end = at if first > head else at + 1
+                return text[:first] + re.sub(r"[^\n]", " ", text[first:end]) + text[end:]
+        since = at + 1
+    return None
+
+
+def _is_host_function(head: str, device: re.Pattern[str]) -> bool:
+    """Whether a body with this head is a function's that no GPU runs."""
+    before, opened, _ = head.partition("(")
+    return bool(opened) and "=" not in before and "constexpr" not in head and not device.search(head)
+
+
+def _holds(head: str) -> bool:
+    """Whether a brace with this head is a type's or a namespace's."""
+    return bool(_HOLDER.search(head)) and "(" not in head
 
 
 def without_inactive(text: str) -> str:

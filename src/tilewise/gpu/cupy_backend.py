@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cuda.arguments import Argument, Parameter, check_shared, is_device_array
+from tilewise.cuda.arguments import Argument, check_shared, is_device_array
 from tilewise.cuda.cases import Dim3
-from tilewise.cuda.kernel_source import KernelError
+from tilewise.cuda.kernel_source import KernelError, Parameter
 from tilewise.cuda.options import carveout, for_compiler
-from tilewise.cuda.tensor_map import TensorMap
+from tilewise.cuda.tensor_map import TensorMap, encoded
 from tilewise.cuda.variables import symbols
 
 PRELUDE = """\
@@ -301,7 +301,7 @@ def _written(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> 
 
 def _pass(cupy: Any, one: Parameter, value: Argument, on_device: dict[tuple[int, int], Any]) -> Any:
     if isinstance(value, TensorMap):
-        return value.encoded(int(_there(cupy, value.source, on_device).data.ptr))
+        return encoded(int(_there(cupy, value.source, on_device).data.ptr), value.layout).data
     if value is None:
         return np.uint64(0)
     return _there(cupy, value, on_device) if one.is_pointer else value

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewise.cuda.arguments import Parameter
+from tilewise.cuda.kernel_source import Parameter
 from tilewise.cuda.tensor_map import TensorMap, encoded
 
 _C_TYPES: dict[str, Any] = {

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewise.cuda.arguments import parameters_of
 from tilewise.cuda.host_values import scope_of
 from tilewise.cuda.kernel_source import GlobalFunction, without_comments
 from tilewise.cuda.top_level import Piece, pieces
@@ -58,8 +57,7 @@ class KernelText:
         every = pieces(without_comments(file))
         kernel = "\n".join(one.text for one in every if re.search(rf"\b{base}\s*\(", one.head))
         called = {*re.findall(r"\b(\w+)\s*(?:<[^;<>()]*>)?\s*\(", kernel)} - {base}
-        names = ((one, re.search(r"(\w+)\s*\(", one.head)) for one in every if "__device__" in one.head)
-        functions = (one.text for one, named in names if named and named[1] in called)
+        functions = (one.text for one in every if "__device__" in one.head and one.name in called)
         return cls("\n".join([kernel, *functions]), file)
 
     @cached_property
@@ -195,7 +193,7 @@ def inner_pointer(function: GlobalFunction, text: str) -> str:
     Nothing that a launch is given here says what such a pointer leads to. Empty where nothing does.
     """
     own, every = KernelText.of(function.name, text).own, pieces(text)
-    for one in parameters_of(function):
+    for one in function.parameters:
         if one.ctype.endswith("&"):
             return (
                 f"{one.name} is a reference, {one.ctype}, to what the host has. Have the kernel take a value "

@@ -15,9 +15,8 @@ import numpy as np
 
 from tilewise import bf16
 from tilewise.cuda.arguments import is_device_array
-from tilewise.cuda.cases import Array, Case
+from tilewise.cuda.cases import Array, Case, Recipe, shape_text
 from tilewise.cuda.difference import difference, index_text, tolerance_text
-from tilewise.cuda.sizes import does_not_divide, sizes
 from tilewise.cuda.tensor_map import TensorMap
 from tilewise.errors import LessonError
 from tilewise.gpu.cupy_backend import to_host
@@ -32,7 +31,7 @@ from tilewise.kernel.front_ends import (
     runner,
 )
 from tilewise.kernel.kernel import Kernel
-from tilewise.kernel.launches import without_logging
+from tilewise.kernel.launches import does_not_divide, without_logging
 from tilewise.kernel.pseudocode import shuffle_seed
 from tilewise.kernel.pseudocode_source import check_no_flat_index, place_of
 
@@ -117,7 +116,7 @@ def agree(
         AgreeOutput(
             function_of(function).__name__,
             kernel.name,
-            tuple(sizes(kernel, case) for case in cases),
+            tuple(_sizes(kernel, case) for case in cases),
             written_names(kernel, cases[0]),
             largest,
             float(rtol),
@@ -149,7 +148,7 @@ def _check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str) -
                 f'{title}: {label(by, alone=True)} does not take "{name}", which the kernel writes.',
                 f"Add the parameter {name} and write it.",
             )
-    ragged = {sizes(kernel, one.case) for one in launches if does_not_divide(one)}
+    ragged = {_sizes(kernel, one.case) for one in launches if does_not_divide(one)}
     if len(ragged) < 2:
         raise LessonError(
             path,
@@ -184,7 +183,7 @@ def _compare(
             if found.wrong:
                 raise CheckError(
                     f'{label(by)} {title} and kernel "{kernel.name}" differ '
-                    f"in case {number} ({sizes(kernel, case)}): {name}{index_text(found.index)} is "
+                    f"in case {number} ({_sizes(kernel, case)}): {name}{index_text(found.index)} is "
                     f"{found.expected} by {label(by, alone=True)} and {found.actual} by the kernel; "
                     f"{found.wrong} of {found.count} values are off by more than "
                     f"{tolerance_text(rtol, atol)}."
@@ -246,6 +245,15 @@ def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
     maps: list[Any] = [case.values[one.name] for one in kernel.parameters]
     mapped = (value.name for value in maps if isinstance(value, TensorMap))
     return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
+
+
+def _sizes(kernel: Kernel, case: Case) -> str:
+    """A case in a few words: `A 65 x 7, out 65`."""
+    parts = []
+    for name, value in kernel.on(case).taken.items():
+        if isinstance(value, Recipe | np.ndarray):
+            parts.append(f"{name} {shape_text(value.shape)}")
+    return ", ".join(parts)
 
 
 def _host(value: Any) -> Array:

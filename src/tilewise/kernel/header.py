@@ -6,6 +6,7 @@ In: the name of a header. Out: its text or a region of it, as a page shows code.
 from __future__ import annotations
 
 from tilewise.cuda import headers
+from tilewise.cuda.regions import region_of
 from tilewise.outputs.kernel import KernelOutput
 
 
@@ -33,5 +34,5 @@ class Header:
         Raises:
             KernelError: the header has no such region.
         """
-        one = headers.header_region(self.name, name)
-        return KernelOutput(name=self.name, source=one.source, first_line=one.first_line, region=name)
+        part = region_of(self.source, name, f'"{self.name}"')
+        return KernelOutput(name=self.name, source=part.source, first_line=part.first_line, region=name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from tilewise.cuda.arguments import (
     Argument,
-    Parameter,
     check_arguments,
     check_launch,
     check_shared,
     is_device_array,
-    parameters_of,
 )
 from tilewise.cuda.cases import Case, Dim3, Extent
 from tilewise.cuda.headers import names as header_names
@@ -30,6 +28,7 @@ from tilewise.cuda.headers import with_headers
 from tilewise.cuda.kernel_source import (
     GlobalFunction,
     KernelError,
+    Parameter,
     check_includes,
     define_lines,
     define_text,
@@ -39,7 +38,7 @@ from tilewise.cuda.kernel_source import (
     without_comments,
 )
 from tilewise.cuda.options import architecture, check_options
-from tilewise.cuda.regions import regions
+from tilewise.cuda.regions import region_of, regions
 from tilewise.cuda.variables import shown_name
 from tilewise.errors import LessonError
 from tilewise.gpu import cupy_backend
@@ -53,28 +52,13 @@ from tilewise.kernel.variables import Variables
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewise.outputs.kernel import KernelOutput
     from tilewise.simulator import DevicePart, Entry, LeftOut, Module, Run, State, Trace
 
 MOST_SHAPES = 256
 """Launch shapes that a kernel remembers as checked."""
 OF_ONE_NAME = ("tokens", "variables", "_quick_launch", "_shapes", "_ready")
 """What a kernel has worked out that another kernel of its text does not share."""
-
-
-@dataclass(frozen=True)
-class KernelRegion:
-    """A named part of a kernel, for showing."""
-
-    kernel: Kernel
-    """The whole."""
-    name: str
-    """Its name in the markers `// [name` and `// name]`."""
-    first_line: int
-    """Line of its first line in the kernel's source, counted from 1."""
-    last_line: int
-    """Line of its last."""
-    source: str
-    """Its lines."""
 
 
 class Kernel:
@@ -89,6 +73,7 @@ class Kernel:
         folder: where the headers are that a whole file includes by name; the source is a file then, with the
             lines that it has there.
         origin: the file that has the source, and the line of its first line; None: the caller's.
+        part: what `device_part` found in a whole file, where it is known.
 
     Attributes:
         source: the text without the blank lines around it (a file keeps those above); its first line is
@@ -98,6 +83,7 @@ class Kernel:
         options: as given.
         parameters: what it takes.
         origin: the file that made it and the line of the source's first line there.
+        whole: the source with the text of the headers that it includes in place.
         left_out: what of a whole file could not be compiled and is not needed here.
 
     Raises:
@@ -111,6 +97,7 @@ class Kernel:
     options: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     origin: tuple[str, int]
+    whole: str
     _ready: tuple[int, Any]
     _quick_launch: QuickLaunch
 
@@ -122,6 +109,7 @@ class Kernel:
         options: Iterable[str] = (),
         folder: Path | None = None,
         origin: tuple[str, int] | None = None,
+        part: DevicePart | None = None,
     ) -> None:
         self.source = _trimmed(source) if folder is None else source.rstrip() + "\n"
         self.defines = MappingProxyType(dict(defines or {}))
@@ -130,66 +118,32 @@ class Kernel:
         self._has_own_options = origin is None  # a file's options are not known here
         texts = {key: define_text(key, value) for key, value in self.defines.items()}
         self._define_lines = define_lines(self.defines)
-        self._part: DevicePart | None = None
+        self._part = part
         try:
-            if is_whole_file(self.source):
+            if part is not None or is_whole_file(self.source):
                 raise KernelError("the source is a whole file.")
             check_includes(self.source, header_names())
-            self._whole = with_headers(self.source)
-            known = known_types(self._whole) | texts if self._whole != self.source else texts
+            self.whole = with_headers(self.source)
+            known = known_types(self.whole) | texts if self.whole != self.source else texts
             self._functions = {one.name: one for one in global_functions(self.source, known)}
         except KernelError as error:
-            self._read_file(name, folder, error)
+            self._part = part or self._read_file(name, folder, error)
+            self.whole = self._part.text
+            self._functions = {key: one.function for key, one in self._part.kernels.items()}
         regions(self.source)
         self._choose(name)
-        self._log()
 
-    @classmethod
-    def of_part(
-        cls,
-        part: DevicePart,
-        name: str,
-        source: str,
-        defines: Mapping[str, int | float | str],
-        options: Iterable[str],
-        origin: tuple[str, int],
-    ) -> Kernel:
-        """A kernel of a whole file that clang has taken apart already.
-
-        Args:
-            part: what ``device_part`` found in the source, with the same defines and options.
-            name: one of its kernels.
-            source: the file's text.
-            defines: as `Kernel` takes them.
-            options: as `Kernel` takes them.
-            origin: as `Kernel` takes it.
-        """
-        made = object.__new__(cls)
-        made.source = source
-        made.defines = MappingProxyType(dict(defines))
-        made.options = check_options(options)
-        made.origin = origin
-        made._has_own_options = False
-        made._define_lines = define_lines(made.defines)
-        made._part, made._whole = part, part.text
-        made._functions = {key: one.function for key, one in part.kernels.items()}
-        made._choose(name)
-        made._log()
-        return made
-
-    def _read_file(self, name: str | None, folder: Path | None, error: KernelError) -> None:
+    def _read_file(self, name: str | None, folder: Path | None, error: KernelError) -> DevicePart:
         """Let clang find the kernels, where the text alone does not say enough."""
         from tilewise.simulator import ToolchainError, device_part
 
         prelude = self._define_lines.removesuffix("#line 1\n")
         try:
-            self._part = device_part(
+            return device_part(
                 self.source, name, options=self.options, prelude=prelude, folder=folder, origin=self.origin
             )
         except ToolchainError:
             raise error from None
-        self._whole = self._part.text
-        self._functions = {key: one.function for key, one in self._part.kernels.items()}
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -206,41 +160,33 @@ class Kernel:
         """The kernel's name for a linker."""
         return self._part.kernels[self.name].symbol if self._part else self.name
 
-    def _log(self) -> None:
-        log = launch_log()
-        if log is not None:
-            log.add(self)
-
     def _choose(self, name: str | None) -> None:
-        names = ", ".join(self._functions)
-        if not self._functions and not self.templates:
+        functions, templates = self._functions, self.templates
+        every = ", ".join([*functions, *templates])
+        if not every:
             raise KernelError("the source has no kernel. Write: __global__ void name(...) { ... }")
-        if name is None and self.templates and not self._functions:
-            proposed = [*chain.from_iterable(self.templates.values())] or [
-                f"{next(iter(self.templates))}<...>"
-            ]
+        if name is None and functions and len(functions) + len(templates) > 1:
+            raise KernelError(f"the source has several kernels: {every}. Say which: Kernel(..., name=...).")
+        if name is None and templates:
+            launched = [*chain.from_iterable(templates.values())] or [f"{next(iter(templates))}<...>"]
             raise KernelError(
-                f'the kernel is a template. Say which: Kernel(..., name="{proposed[0]}").'
-                + (f" The file launches {', '.join(proposed)}." if len(proposed) > 1 else "")
+                f'the kernel is a template. Say which: Kernel(..., name="{launched[0]}").'
+                + (f" The file launches {', '.join(launched)}." if len(launched) > 1 else "")
             )
-        if name is None:
-            if len(self._functions) + len(self.templates) > 1:
-                every = ", ".join([*self._functions, *self.templates])
-                raise KernelError(
-                    f"the source has several kernels: {every}. Say which: Kernel(..., name=...)."
-                )
-            name = next(iter(self._functions))
-        template = name.partition("<")[0].strip()
-        if name not in self._functions and template in self.templates:
+        self.name = next(iter(functions)) if name is None else name
+        template = self.name.partition("<")[0].strip()
+        if self.name not in functions and template in templates:
             raise KernelError(
                 f'kernel "{name}" is a template. Say with which arguments, as in '
-                f'name="{next(iter(self.templates[template]), f"{template}<...>")}". One that takes a lambda '
+                f'name="{next(iter(templates[template]), f"{template}<...>")}". One that takes a lambda '
                 "has no name: make the lambda a struct with operator() and name that."
             )
-        if name not in self._functions:
+        if self.name not in functions:
+            names = ", ".join(functions)
             raise KernelError(f'the source has no kernel "{name}"; it has {names}. Correct the name.')
-        self.name = name
-        self.parameters = parameters_of(self.function)
+        self.parameters = self.function.parameters
+        if (log := launch_log()) is not None:
+            log.add(self)
 
     @property
     def function(self) -> GlobalFunction:
@@ -255,17 +201,12 @@ class Kernel:
     @property
     def preprocessed(self) -> str:
         """`#define` lines, `#line 1` and the source with its headers: what a compiler gets."""
-        return self._define_lines + self._whole
-
-    @property
-    def whole(self) -> str:
-        """The source with the text of the headers that it includes in place."""
-        return self._whole
+        return self._define_lines + self.whole
 
     @cached_property
     def gpu_source(self) -> str:
         """What NVRTC gets: two constants that it lacks, then `preprocessed`."""
-        own = self._whole if self._part else with_headers(self.source, Path(self.origin[0]).name)
+        own = self.whole if self._part else with_headers(self.source, Path(self.origin[0]).name)
         return cupy_backend.PRELUDE + (self._define_lines or "#line 1\n") + own
 
     @cached_property
@@ -288,7 +229,7 @@ class Kernel:
         """What the simulator keeps of them: one state for all kernels of one text."""
         from tilewise.simulator import state_of
 
-        return state_of(self._define_lines + self.source, self._define_lines + self._whole, self.options)
+        return state_of(self._define_lines + self.source, self._define_lines + self.whole, self.options)
 
     def simulated_variable(self, name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The bytes of a variable on the simulator.
@@ -316,23 +257,27 @@ class Kernel:
         defines = " ".join(f"{key}={define_text(key, self.defines[key])}" for key in sorted(self.defines))
         return "\n".join([self.name, defines, " ".join(self.options), "\0".join(self.tokens)])
 
-    def region(self, name: str) -> KernelRegion:
-        """The part of the source between `// [name` and `// name]`, with its true line numbers."""
-        found = regions(self.source)
-        if name not in found:
-            have = ", ".join(found) or "none"
-            raise KernelError(
-                f'kernel "{self.name}" has no region "{name}"; it has {have}. Correct the name.'
-            )
-        one = found[name]
-        return KernelRegion(self, name, one.first_line, one.last_line, one.source)
+    def region(self, name: str) -> KernelOutput:
+        """The part of the source between `// [name` and `// name]`, with its true line numbers.
+
+        Raises:
+            KernelError: there is no such region.
+        """
+        part = region_of(self.source, name, f'kernel "{self.name}"')
+        return replace(self.as_output(), source=part.source, first_line=part.first_line, region=name)
+
+    def as_output(self) -> KernelOutput:
+        """The kernel as a page shows it."""
+        from tilewise.outputs.kernel import KernelOutput
+
+        defines = tuple((name, str(value)) for name, value in self.defines.items())
+        return KernelOutput(name=self.name, source=self.source, defines=defines, options=self.options)
 
     def named(self, other: str) -> Kernel:
         """Another kernel of the same source, which shares the compilation."""
         made = object.__new__(Kernel)
         made.__dict__.update({key: value for key, value in self.__dict__.items() if key not in OF_ONE_NAME})
         made._choose(other)
-        made._log()
         return made
 
     def on(

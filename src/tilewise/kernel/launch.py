@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewise.cuda.cases import Array, Case, Dim3, Scalar
-from tilewise.cuda.inner_pointer import InnerPointer
-from tilewise.cuda.tensor_map import TensorMap, with_array
+from tilewise.cuda.tensor_map import InnerPointer, TensorMap, with_array
 from tilewise.errors import LessonError
 from tilewise.kernel.launches import launch_log, without_logging
 

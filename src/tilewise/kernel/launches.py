@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewise.cuda.cases import Dim3, Recipe
+from tilewise.cuda.cases import Dim3, Recipe, ceil_div
 from tilewise.cuda.cases import case as a_case
-from tilewise.cuda.sizes import does_not_divide
 from tilewise.cuda.tensor_map import TensorMap
 
 if TYPE_CHECKING:
@@ -104,6 +103,32 @@ def _best(found: list[tuple[Rank, Launch]]) -> tuple[Launch, ...]:
         seen.add(launch.fingerprint())
         blocks.add(launch.block)
     return tuple([*first, *others][:AT_MOST])
+
+
+def does_not_divide(launch: Launch) -> bool:
+    """Whether some size of a launch is no multiple of the block, so that its edge is ragged.
+
+    An axis with more than one thread a block covers the array extents, array sizes and whole numbers that
+    need just its number of blocks; the launch is ragged where one of those is not a multiple of the block.
+    Where an axis covers none (a block a row, a grid-stride loop), any array extent above 1 counts. With one
+    thread a block, an array extent counts that is above 1 and no multiple of 4.
+    """
+    arrays: set[int] = set()
+    numbers: set[int] = set()
+    for value in launch.taken.values():
+        if isinstance(value, Recipe | np.ndarray):
+            arrays |= {*value.shape, int(value.size)}
+        elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+            numbers.add(int(value))
+    extents = {extent for extent in arrays if extent > 1}
+    axes = [(many, size) for many, size in zip(launch.grid, launch.block, strict=True) if size > 1]
+    if not axes:
+        return any(extent % 4 for extent in extents)
+    for many, size in axes:
+        covered = {one for one in extents | numbers if one > 0 and ceil_div(one, size) == many}
+        if any(extent % size for extent in covered or extents):
+            return True
+    return False
 
 
 _open: contextvars.ContextVar[LaunchLog | None] = contextvars.ContextVar("launch log", default=None)

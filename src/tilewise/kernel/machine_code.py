@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from tilewise.cuda.options import architecture
+from tilewise.cuda.regions import region_of
 from tilewise.kernel import nvrtc
 from tilewise.kernel.kernel import Kernel
 from tilewise.kernel.nvrtc import CompileGateError, Resources
@@ -116,7 +117,7 @@ class MachineCode:
         lines = self.kernel.source.splitlines()
         first, last = 1, len(lines)
         if region:
-            part = self.kernel.region(region)
+            part = region_of(self.kernel.source, region, f'kernel "{self.kernel.name}"')
             first, last = part.first_line, part.last_line
         rows = [
             Row(

@@ -110,10 +110,8 @@ def _compiled_whole(
             notes[0] if notes else "the text has no kernel. Write: __global__ void name(...) { ... }"
         )
     chosen = _chosen(name, names)
-    if chosen in part.kernels:
-        kernel = Kernel.of_part(part, chosen, text, defines, options, origin)
-    else:
-        kernel = Kernel(text, chosen, defines, options, origin=origin)
+    known = part if chosen in part.kernels else None
+    kernel = Kernel(text, chosen, defines, options, origin=origin, part=known)
     return _ready(kernel, names, notes, text)
 
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewise.cuda.arguments import Parameter, parameters_of
 from tilewise.cuda.host_values import Scope
-from tilewise.cuda.kernel_source import GlobalFunction, KernelError, without_comments
+from tilewise.cuda.kernel_source import GlobalFunction, KernelError, Parameter, three, without_comments
 from tilewise.cuda.launch_sites import LaunchSite, launch_sites
 from tilewise.cuda.variables import DeviceVariable, device_variables
 from tilewise.kernel.access_patterns import KernelText
@@ -46,6 +45,7 @@ _SIZE = re.compile(
 )
 _THREADS = re.compile(r"(?i)x?block(?:_?(?:size|dim|x))?|(?:num_?|n_?)?threads(?:_?per_?block)?")
 """A number that is the threads of a block."""
+_NO_LAUNCH = LaunchSite("", "", (), (), {}, Scope(), frozenset())
 _Formula = tuple[str, int]
 """A formula of sizes, and what it comes to at first."""
 
@@ -119,13 +119,13 @@ def proposal(
         sites: the launches in the text, where the caller knows them already.
         bytes_of: the sizes of structs that the kernel takes by value or finds in variables, by their names.
     """
-    parameters = parameters_of(function)
+    parameters = function.parameters
     kernel = KernelText.of(function.name, text)
     is_plane = kernel.is_plane
     site = _site(function.name, launch_sites(text) if sites is None else sites)
     numeric = [one.name for one in parameters if one.dtype is not None and not one.is_pointer]
-    scope = site.small(min(kernel.loops_over(numeric), 2)) if site else Scope()
-    given, threads, shared = site.extents(scope) if site else (None, None, 0)
+    scope = site.small(min(kernel.loops_over(numeric), 2))
+    given, threads, shared = site.extents(scope)
     block = _block(threads, function.max_threads, kernel)
     names = [one.name for one in parameters if _is_size(one)]
     is_square = is_plane or any(map(kernel.multiplies_by, names))
@@ -142,25 +142,25 @@ def proposal(
         length = _at_least(_MOST_ELEMENTS, length)
     if is_far:
         length = _at_least(min(max(_FAR, 4 * length[1]), _MOST_ELEMENTS), length)
-    lengths = [(site.bytes_of(at, scope) or 0) if site else 0 for at in range(len(parameters))]
+    lengths = [site.bytes_of(at, scope) or 0 for at in range(len(parameters))]
     arguments = [
         _array(
             one,
             length if is_far else _times(length, kernel.factor(one.name)),
             lengths[at],
-            site.first(at, scope) if site else 0,
+            site.first(at, scope),
         )
         if one.is_pointer
         else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
         for at, one in enumerate(parameters)
     ]
-    below = [site.random_below(at, text, scope) if site else None for at in range(len(parameters))]
-    zeroed = [bool(site and site.is_zeroed(at, text)) for at in range(len(parameters))]
+    below = [site.random_below(at, text, scope) for at in range(len(parameters))]
+    zeroed = [site.is_zeroed(at, text) for at in range(len(parameters))]
     dynamic = shared or kernel.shared_bytes
     said = {"grid": given, "block": threads, "shared": shared or not dynamic}
     for at, one in enumerate(parameters):
-        says = site and (site.says_length if one.is_pointer else site.says)
-        said[one.name] = bool(says and says(at, scope)) and lengths[at] <= _MOST_BYTES
+        says = site.says_length if one.is_pointer else site.says
+        said[one.name] = says(at, scope) and lengths[at] <= _MOST_BYTES
         is_float = one.dtype is not None and one.dtype.kind == "f"
         is_filled = is_float or below[at] or zeroed[at]
         if said[one.name] and one.is_pointer and not is_filled and kernel.leads(one.name):
@@ -211,12 +211,15 @@ def struct_bytes(kernel: Kernel, variables: Sequence[DeviceVariable], text: str)
     return sizes
 
 
-def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite | None:
-    """The file's launch of a kernel: of those with its template arguments the one of which most is known."""
+def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite:
+    """The file's launch of a kernel: of those with its template arguments the one of which most is known.
+
+    One that says nothing where there is none.
+    """
     base, _, template = name.partition("<")
     own = [one for one in sites if one.kernel == base.rpartition("::")[2]]
     exact = [one for one in own if one.template == f"<{template}"] if template else own
-    return max(exact or own, key=_known, default=None)
+    return max(exact or own, key=_known, default=_NO_LAUNCH)
 
 
 def _known(site: LaunchSite) -> int:
@@ -239,7 +242,7 @@ def _block(threads: Sequence[int] | None, promised: int | None, kernel: KernelTe
     """
     most = promised or 1024
     if threads is not None and math.prod(threads) <= most:
-        return _three(threads)
+        return three(threads)
     if kernel.tile and not promised:
         return (*kernel.tile, 1)
     if kernel.has_rows:
@@ -249,7 +252,7 @@ def _block(threads: Sequence[int] | None, promised: int | None, kernel: KernelTe
 
 def _numbers(
     parameters: Sequence[Parameter],
-    site: LaunchSite | None,
+    site: LaunchSite,
     scope: Scope,
     elements: int,
     is_square: bool,
@@ -273,7 +276,7 @@ def _numbers(
         assumed = elements
     found: dict[str, float] = {}
     for at, one in enumerate(parameters):
-        passed = site.passed(at, scope) if site else None
+        passed = site.passed(at, scope)
         if isinstance(passed, int | float):
             found[one.name] = passed
         elif _is_size(one):
@@ -341,15 +344,10 @@ def _grid(
     if given is not None and math.prod(given) <= 4 * _MOST_BLOCKS:
         covering = [
             (text, count) if count == own else (str(own), own)
-            for (text, count), own in zip(covering, _three(given), strict=True)
+            for (text, count), own in zip(covering, three(given), strict=True)
         ]
     (x, columns), (y, rows), (z, layers) = covering
     return (columns, rows, layers), (x, y, z)
-
-
-def _three(extents: Sequence[int]) -> tuple[int, int, int]:
-    x, y, z = [*extents, 1, 1][:3]
-    return x, y, z
 
 
 def _array(one: Parameter, length: _Formula, bytes_: int, first: int) -> ProposedArray:

@@ -21,7 +21,7 @@ from tilewise.cuda.tensor_map import TensorMap
 from tilewise.measurements.answers import values_of
 
 if TYPE_CHECKING:
-    from tilewise.cuda.arguments import Parameter
+    from tilewise.cuda.kernel_source import Parameter
     from tilewise.kernel.launch import Launch
 
 METHOD_VERSION = 1

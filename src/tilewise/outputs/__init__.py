@@ -24,7 +24,7 @@ from tilewise.outputs.base import (
     sink,
 )
 from tilewise.outputs.exercise import ExerciseOutput, exercise
-from tilewise.outputs.kernel import KernelOutput, from_kernel
+from tilewise.outputs.kernel import KernelOutput
 from tilewise.outputs.kinds import (
     AgreeOutput,
     CheckOutput,
@@ -61,7 +61,6 @@ __all__ = [
     "decode",
     "encode",
     "exercise",
-    "from_kernel",
     "installed",
     "name_machine",
     "publish",
@@ -96,10 +95,6 @@ def as_output(value: object) -> Output | None:
     names = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
     if any(name.startswith("tilewise.figures.") and name.endswith(".Figure") for name in names):
         return FigureOutput(_with_machine(value.to_dict()))  # type: ignore[attr-defined]
-    if any(
-        name in ("tilewise.kernel.kernel.Kernel", "tilewise.kernel.kernel.KernelRegion") for name in names
-    ):
-        return from_kernel(value)
     return None
 
 

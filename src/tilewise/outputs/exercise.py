@@ -14,7 +14,6 @@ from html import escape
 from typing import Any, ClassVar, Self
 
 from tilewise.outputs.base import Context, Task, sink
-from tilewise.outputs.kernel import from_kernel
 from tilewise.outputs.kinds import attribute, fence, folded
 
 
@@ -168,4 +167,4 @@ def _source(what: Any) -> tuple[str, str]:
         return textwrap.dedent(inspect.getsource(what)).rstrip(), "python"
     if not hasattr(what, "source"):
         raise TypeError(f"exercise(): an answer is a function or a Kernel, and this is {type(what).__name__}")
-    return from_kernel(what).source.strip("\n"), "cuda"
+    return what.source.strip("\n"), "cuda"

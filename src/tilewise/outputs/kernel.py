@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tilewise.outputs.base import Context, Output
 from tilewise.outputs.kinds import attribute, fence, folded
@@ -118,20 +118,3 @@ def without_markers(source: str, first_line: int = 1, *, blank: bool = True) -> 
         elif marker["closes"] in opened:
             regions.append(f"{marker['closes']}:{opened.pop(marker['closes'])}-{end}")
     return "\n".join(lines).rstrip("\n"), " ".join(regions), " ".join(markers)
-
-
-def from_kernel(kernel: Any) -> KernelOutput:
-    """The output of a ``Kernel`` or of one of its regions.
-
-    A region is told by its ``first_line``: it has ``kernel``, ``name``, ``source`` and ``first_line``.
-    """
-    whole = getattr(kernel, "kernel", kernel)
-    is_region = whole is not kernel
-    return KernelOutput(
-        name=whole.name,
-        source=kernel.source,
-        first_line=kernel.first_line if is_region else 1,
-        region=kernel.name if is_region else "",
-        defines=tuple((str(name), str(value)) for name, value in (whole.defines or {}).items()),
-        options=tuple(whole.options),
-    )

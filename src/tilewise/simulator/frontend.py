@@ -199,7 +199,7 @@ def _declared(module: Module, name: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _parameters(function: GlobalFunction) -> tuple[tuple[str, bool], ...]:
-    return tuple((one.name, one.is_pointer and one.is_const) for one in function.declarations)
+    return tuple((one.name, one.is_pointer and one.is_const) for one in function.parameters)
 
 
 @cache

@@ -19,17 +19,25 @@ from typing import Any
 from tilewise.cuda.headers import FOLDER as SHARED_HEADERS
 from tilewise.cuda.headers import OWN_FILE
 from tilewise.cuda.headers import names as shared_headers
-from tilewise.cuda.host_members import without_host_body
 from tilewise.cuda.host_values import Scope
 from tilewise.cuda.kernel_source import (
-    Declaration,
     GlobalFunction,
     KernelError,
+    Parameter,
     known_types,
+    three,
     without_comments,
 )
 from tilewise.cuda.launch_sites import launch_sites
-from tilewise.cuda.top_level import FOR_DEVICES, Piece, blanked, device_macros, host_pieces, pieces
+from tilewise.cuda.top_level import (
+    FOR_DEVICES,
+    Piece,
+    blanked,
+    device_macros,
+    host_pieces,
+    pieces,
+    without_host_body,
+)
 from tilewise.simulator.compile.compiler import (
     HEADERS,
     LACKS_RETURN,
@@ -421,7 +429,7 @@ def _including(origin: tuple[str, int] | None) -> Iterator[tuple[Path, str]]:
 
 def _launched_nearby(every: Sequence[Piece], text: str, origin: tuple[str, int] | None) -> str:
     """The text of the first file nearby that launches a kernel of a file that launches none itself."""
-    kernels = [named[1] for one in every if "__global__" in one.head and (named := _NAMED.search(one.head))]
+    kernels = [one.name for one in every if "__global__" in one.head and one.name]
     launched = rf"\b(?:{'|'.join(kernels)})\s*(?:<[^;]*>\s*)?<<<"
     if not kernels or re.search(launched, text):
         return ""
@@ -441,24 +449,15 @@ def _launches(text: str) -> dict[str, list[str]]:
     return found
 
 
-_NAMED = re.compile(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\Z")
-"""The name in a function's head."""
-
-
 def _templates(
     every: Sequence[Piece], gone: set[tuple[int, int]], launches: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     found = {}
     for piece in every:
-        named = _NAMED.search(piece.head)
-        if (
-            "__global__" in piece.head
-            and re.match(r"template\b", piece.head)
-            and (piece.first, piece.last) not in gone
-            and named
-        ):
-            given = launches.get(named[1]) or _simple(piece.head)
-            found[named[1]] = tuple(f"{named[1]}{one}" for one in given)
+        is_template = "__global__" in piece.head and re.match(r"template\b", piece.head)
+        if is_template and piece.name and (piece.first, piece.last) not in gone:
+            given = launches.get(piece.name) or _simple(piece.head)
+            found[piece.name] = tuple(f"{piece.name}{one}" for one in given)
     return found
 
 
@@ -504,7 +503,7 @@ def _kernels(
         function = GlobalFunction(
             name=shown,
             line=whole.origin[defined.first - 1][1] if defined else 1,
-            declarations=tuple(_declaration(*one, aliases) for one in taken.items()),
+            parameters=tuple(_parameter(*one, aliases) for one in taken.items()),
             max_threads=_constant(bounds["inner"][0]) if bounds else None,
             cluster=_cluster(text, base),
         )
@@ -554,10 +553,7 @@ def _constant(node: Mapping[str, Any]) -> int | None:
 
 def _cluster(text: str, name: str) -> tuple[int, int, int] | None:
     found = re.search(rf"__cluster_dims__\s*\(([\d\s,]+)\)[^;{{}}]*\b{name}\s*\(", text)
-    if not found:
-        return None
-    extents = [int(one) for one in found[1].split(",")] + [1, 1]
-    return extents[0], extents[1], extents[2]
+    return three([int(one) for one in found[1].split(",")]) if found else None
 
 
 def _plain(written: str) -> str:
@@ -565,7 +561,7 @@ def _plain(written: str) -> str:
     return re.sub(r"\b__restrict(?:__)?\b", "", written).strip()
 
 
-def _declaration(name: str, plain: str, aliases: Mapping[str, str]) -> Declaration:
+def _parameter(name: str, plain: str, aliases: Mapping[str, str]) -> Parameter:
     """What a parameter takes, from its type."""
     is_pointer = "*" in plain
     pointee = plain.partition("(")[0].partition("*")[0] if is_pointer else plain
@@ -574,6 +570,6 @@ def _declaration(name: str, plain: str, aliases: Mapping[str, str]) -> Declarati
         if base not in aliases or aliases[base] == base:
             break
         pointee = pointee.replace(base, aliases[base])
-    return Declaration(
+    return Parameter(
         name, plain.replace(" *", "*"), base, is_pointer, is_pointer and "const" in pointee.split()
     )

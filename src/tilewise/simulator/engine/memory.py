@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewise.cuda.inner_pointer import InnerPointer
 from tilewise.cuda.kernel_source import KernelError
 from tilewise.cuda.shared_arrays import Shared
-from tilewise.cuda.tensor_map import MAP_BYTES, TensorMap
+from tilewise.cuda.tensor_map import MAP_BYTES, InnerPointer, TensorMap
 from tilewise.cuda.variables import shown_name
 from tilewise.simulator.decode.program import Program
 from tilewise.simulator.engine.shared import GLOBAL_BASE, GLOBAL_SHIFT, WORD_BYTES, Buffer, Launch, numbers
