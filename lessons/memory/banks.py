@@ -198,14 +198,6 @@ agree(
 )
 
 # %% [markdown]
-# Change the stride and watch the wavefronts of the loads from shared memory. Which strides have no conflict at all?
-
-# %% fold="Code of the run"
-from tilewise import try_it
-
-try_it(lambda stride: striding(stride, 1, 32, 32), READ_STRIDED, stride=(1, 12, 32))
-
-# %% [markdown]
 # Does the GPU agree? An SM handles one wavefront per cycle, and with 64 warps there's always another load
 # ready. Run time should therefore depend only on the number of wavefronts.
 
@@ -346,7 +338,8 @@ def transpose_tiled(A, B):
 #
 # With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its elements are
 # in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets a 33rd word
-# that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. Mark Harris's article
+# that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. The first figure shows
+# both tiles, at strides 32 and 33: its lanes are the rows of the tile. Mark Harris's article
 # [An Efficient Matrix Transpose in CUDA C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/)
 # made the trick widely known.
 #
@@ -354,7 +347,7 @@ def transpose_tiled(A, B):
 #     Unused words at the end of each row, which shift the next row by that many banks.
 
 
-# %% fold="The padded kernel; code of the checks and of the figure"
+# %% fold="The padded kernel and code of the checks"
 PADDED = Kernel(TILED.source, defines={"PAD": 1})
 
 
@@ -370,45 +363,6 @@ agree(transpose, NAIVE_READS, [transposing(R, C) for R, C in SHAPES])
 agree(transpose, NAIVE_WRITES, [transposing(R, C, along="written") for R, C in SHAPES])
 for kernel in (TILED, PADDED):
     agree(transpose_tiled, kernel, [transposing(R, C, tile=(32, 32)) for R, C in SHAPES])
-
-COLUMN = 5  # of the tile; the one that the figure follows
-
-
-def column_banks(pad):
-    """For each row of the tile and each bank, 1 where the row's element of the column is, else 0."""
-    row, bank = np.arange(32)[:, None], np.arange(32)[None, :]
-    return (bank == (row * (32 + pad) + COLUMN) % 32) * 1.0
-
-
-column_map = heat_map(
-    {"element of the column": np.stack([column_banks(pad) for pad in (0, 1)])},
-    steps=["none", "one word"],
-    step_name="padding",
-    x="bank",
-    y="row of the tile",
-    role="shared",
-    key=False,
-    form=".0f",
-    height=520,
-    title="One padding word spreads a column over all 32 banks",
-    caption=f"The banks of the 32 elements in column {COLUMN} of the tile, one row of the map per row of the tile. The buttons choose whether each row is padded by one word.",
-    alt=f"A map of 32 rows of the tile by 32 banks, with a coloured cell where the row's element of column {COLUMN} is.",
-)
-column_map.spec["data"][0] |= {
-    "colorscale": [[0, "role:line/0.45"], [1, "role:shared"]],
-    "hovertemplate": "row %{y}, bank %{x}<extra></extra>",
-}
-in_use = [int((column_banks(pad).sum(axis=0) > 0).sum()) for pad in (0, 1)]
-assert in_use == [1, 32], "the title says that the column is in all banks"
-show(
-    replace(
-        column_map,
-        steps=tuple(
-            f"padding {name}: the column is in {banks} bank{'s' if banks > 1 else ''}"
-            for name, banks in zip(("none", "one word"), in_use, strict=True)
-        ),
-    )
-)
 
 # %% [markdown]
 # ## Swizzling: float4 accesses without padding
