@@ -18,7 +18,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import Table, check, expect_hazard, gpu_here, measure, parallel, publish, show, tiles, uniform
+from tilewise import check, expect_hazard, gpu_here, measure, parallel, publish, show, tiles, uniform
 from tilewise.figures import bars, stepped
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, bytes_in_flight, device, stated
@@ -167,11 +167,6 @@ from tilewise import Trace, agree, case, ceil_div, integers, output
 from tilewise.kernels.from_lesson import from_lesson
 
 summing, torch_row_sums = from_lesson("memory/barriers", "summing", "torch_row_sums")
-lanes = np.array([3, 1, 7, 0, 4, 1, 6, 3])
-for offset, after in ((4, [7, 2, 13, 3]), (2, [20, 5]), (1, [25])):
-    lanes[:offset] += lanes[offset : 2 * offset]
-    assert lanes[:offset].tolist() == after, "the worked example"
-
 agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)])
 for function, by in {sum_by_triton: "Triton", sum_by_torch: "PyTorch"}.items():
     agree(function, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], by=by)
@@ -184,9 +179,6 @@ show(
         caption="One block of two warps sums 64 elements, line by line as the simulator ran it. The value of sum is shown for each lane.",
     )
 )
-
-# %% [markdown]
-# How does the shuffle version compare with the tree for blocks of 256?
 
 # %% fold="The tree reduction, for comparison"
 SUM_BY_TREE = Kernel(r"""
@@ -214,21 +206,9 @@ for name, kernel in {"tree": SUM_BY_TREE, "shuffles": SUM_BY_SHUFFLES}.items():
     BLOCKS_OF_256[name] = {
         "barriers": counts.barriers // 8,
         "wavefronts": counts.shared_load.wavefronts + counts.shared_store.wavefronts,
-        "executed": executed,
         "issue_us": 2**26 / 256 * executed / 4 / GPU.sms / GPU.boost_mhz,
     }
 publish(block=BLOCKS_OF_256)
-show(
-    Table(
-        ["per block of 256", "tree", "shuffles"],
-        [
-            ["barriers", *(one["barriers"] for one in BLOCKS_OF_256.values())],
-            ["shared-memory wavefronts", *(one["wavefronts"] for one in BLOCKS_OF_256.values())],
-            ["instructions", *(one["executed"] for one in BLOCKS_OF_256.values())],
-        ],
-        caption="One block of 256 threads: barriers and wavefronts counted by the simulator, warp instructions counted by Nsight Compute on an H100.",
-    )
-)
 
 # %% fold="Code of the measurement"
 measure(
@@ -253,9 +233,10 @@ measure(
 )
 
 # %% [markdown]
-# The shuffle version needs {{ block.shuffles.barriers }} barrier instead of {{ block.tree.barriers }}. For 2²⁶
-# elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, compared with
-# {{ block_sums_by_shuffles.tree.median | us }} for the tree. But moving the bytes takes only
+# For a block of 256 threads, the shuffle version needs {{ block.shuffles.barriers }} barrier instead of the tree's
+# {{ block.tree.barriers }}, and {{ block.shuffles.wavefronts }} shared-memory wavefronts instead of
+# {{ block.tree.wavefronts }}. For 2²⁶ elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, compared
+# with {{ block_sums_by_shuffles.tree.median | us }} for the tree. But moving the bytes takes only
 # {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all the instructions only
 # {{ block.shuffles.issue_us | us }}. Most of the time is spent waiting: a warp issues one load, waits for the element
 # and then waits at the barrier, and its block keeps its slot on the SM until all eight warps are done.
@@ -307,19 +288,6 @@ check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), name="96 threads,
 
 # %% fold="Code of the check"
 expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shfl_down_sync")
-
-# %% [markdown]
-# Find the block sizes at which each version works. The tree is there for comparison.
-
-# %% fold="Code of the run"
-from tilewise import try_it
-
-try_it(
-    summing,
-    {"shuffles": SUM_BY_SHUFFLES, "shuffles without the guard": NO_GUARD, "tree": SUM_BY_TREE},
-    n=(1, 960, 2000),
-    block=(1, 96, 256),
-)
 
 # %% [markdown]
 # ## Grid-stride loop and float4 loads: keep the memory busy
@@ -731,17 +699,14 @@ if gpu_here():
         print(f"{name}: {len(set(found))} different sums in 20 launches, off by {off:.2e} of all sizes added")
 
 # %% fold="Code of the numbers"
-import re
+from tilewise.measurements import printed_numbers
 
-from tilewise.measurements import text_record
-
-record = text_record("memory/reductions", "orders")
-COUNTED = re.findall(r"(\S.*): (\d+) different sums", record.text if record else "")
-publish(orders={name.replace(" ", "_"): int(many) for name, many in COUNTED})
+ORDERS = printed_numbers("memory/reductions", "orders", r"(\S.*): (\d+) different sums")
+publish(orders={"by_arrival": ORDERS["by arrival"]})
 
 # %% [markdown]
 # In 20 runs over the same 2²⁸ floats, the two-launch version and the last-block version each gave the same result every
-# time. Atomics in order of arrival gave {{ orders.by_arrival }} different results.
+# time. Atomics in order of arrival gave {{ orders.by_arrival | .0f }} different results.
 
 # %% [markdown]
 # ## The dot product: two loads instead of one
