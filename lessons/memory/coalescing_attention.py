@@ -62,20 +62,6 @@ def turn(Q, QT):
 
 
 # %% [markdown]
-# Try other block shapes. Which of them coalesce the loads, and which the stores?
-
-# %% fold="Code of the run"
-from tilewise import case, ceil_div, normal, output, try_it
-
-
-def transposing(N, d, block_x, block_y):
-    grid = (ceil_div(N, block_x), ceil_div(d, block_y))
-    return case(Q=normal(N, d), QT=output(d, N), N=N, d=d, grid=grid, block=(block_x, block_y))
-
-
-try_it(transposing, TURN, N=(1, 32, 64), d=(1, 32, 64), block_x=(1, 8, 32), block_y=(1, 4, 32))
-
-# %% [markdown]
 # In the scores kernel, neighbouring lanes now read neighbouring elements of a row of `QT`.
 
 
@@ -337,42 +323,12 @@ steps = measure(
     fold="All four rows",
 )
 
-# %% fold="Code of the table"
-from tilewise import Table
-from tilewise.outputs import Column
-
-step_3_us = step_times(("turn", "scores", "softmax", "sum"), steps)
-publish(third_gain={"times": sum(step_2_us.values()) / sum(step_3_us.values())})
-rows = [
-    [
-        label,
-        *(f"{one[name] / 1e3:,.0f}" for one in (before, after)),
-        step_2_us.get(name),
-        step_3_us[name],
-    ]
-    for name, label in (
-        ("turn", "transpose Q"),
-        ("scores", "scores"),
-        ("softmax", "softmax"),
-        ("sum", "weighted sum"),
-    )
-]
-show(
-    Table(
-        [
-            "step",
-            *(Column(f"sectors {when}", "thousand") for when in ("before", "after")),
-            Column("before", "µs"),
-            Column("after", "µs"),
-        ],
-        rows,
-        caption="The steps at N = 1024, d = 128, before and after: sectors by formula, times on an {machine}, each the difference between a run that includes the step and one that stops before it.",
-    )
-)
-publish(step={name: {"times": step_2_us[name] / step_3_us[name]} for name in ("scores", "softmax")})
-
-
 # %% fold="Code of the figure"
+step_3_us = step_times(("turn", "scores", "softmax", "sum"), steps)
+publish(
+    third_gain={"times": sum(step_2_us.values()) / sum(step_3_us.values())},
+    step={name: {"times": step_2_us[name] / step_3_us[name]} for name in ("scores", "softmax")},
+)
 SHOWN = {"scores": "scores", "softmax": "softmax", "sum": "weighted sum"}
 show(
     bars(
