@@ -217,19 +217,6 @@ additions = measure(
 # the speed by a few percent at most.
 
 # %% [markdown]
-# Run the versions yourself. How many load requests does each one need for the same sectors?
-
-# %% fold="Code of the run"
-from tilewise import try_it
-
-PER_LOAD = {name: one for name, one in ADDS.items() if "grid" not in one[1]}
-try_it(
-    {name: lambda n, how=how: adding(n, **how) for name, (_, how) in PER_LOAD.items()},
-    {name: kernel for name, (kernel, _) in PER_LOAD.items()},
-    n=(1, 1002, 5000),
-)
-
-# %% [markdown]
 # ## ReLU: half the loads, so half the bytes in flight
 #
 # ReLU, $y = \max(x, 0)$, has one input instead of two, so a thread of the plain kernel has only 4 bytes in flight. If
