@@ -99,8 +99,8 @@ def after(start, steps):
 # %% [markdown]
 # ## Latency and throughput: a few fast workers or many slow ones
 #
-# Picture two teams. One has two fast workers, who each need one microsecond per task. The other has eight slow
-# workers, who each need two. A task can't be split between workers.
+# Picture two teams: two fast workers, and eight slow ones who take longer for each task. A task can't be split between
+# workers.
 #
 # For one task, hire the fast team, because its *latency* is lower. For many, hire the slow team.
 # It finishes four tasks per microsecond instead of two, so its *throughput* is higher. Move the slider. With up
