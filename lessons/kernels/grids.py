@@ -299,6 +299,21 @@ row, column = rows[0], rows[-1]
 publish(touched={"ratio": column[3] / row[3], "per_warp_row": row[1], "per_warp_column": column[1]})
 
 # %% [markdown]
+# Try block shapes and image sizes of your own. The page runs the kernel again after each change.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    lambda width, height, block_x, block_y: mirroring(width, height, (block_x, block_y)),
+    MIRROR,
+    width=(1, 64, 128),
+    height=(1, 64, 128),
+    block_x=(1, 16, 32),
+    block_y=(1, 16, 32),
+)
+
+# %% [markdown]
 # Down to a width of 8, nothing changes, because eight floats fill a sector. Below that, each halving of the width
 # doubles the number of sectors, until a column touches {{ touched.ratio | .0f }} times as many as a row. Blocks of
 # neighbouring columns request exactly the same sectors:
