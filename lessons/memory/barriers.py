@@ -321,6 +321,23 @@ void sum_by_warp(const float* x, float* sums, int n) {
 expect_hazard(NO_SYNCWARP.on(summing(64, 32)), "race", line_with="smem[t] += smem[t + h]")
 
 # %% [markdown]
+# Run the tree with and without its barriers, at any block size up to 256. At which sizes does the sum lose elements?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    summing,
+    {
+        "both barriers": SUM_BY_TREE,
+        "without the first barrier": NO_FIRST_BARRIER,
+        "without the barrier in the loop": NO_BARRIER_IN_THE_LOOP,
+    },
+    n=(1, 300, 1024),
+    block=(1, 64, 256),
+)
+
+# %% [markdown]
 # Would you notice on a GPU? The recorded cell below launches each version a hundred times on 2²⁴ values and compares
 # every block's sum with the correct value. Three versions each lack one barrier: the one before the loop, the one in
 # the loop, or the one in the single-warp block. Which of them do you expect to fail?
