@@ -342,7 +342,7 @@ print(y.round(3))
 # kernels pay it five times.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements import medians_us, printed, recorded, recorded_device, text_record
+from tilewise.measurements import medians_us, recorded, recorded_device, text_record
 
 GPU = recorded_device()
 least_us = {name: 4 * moved[name] * MANY / (GPU.memory_gb_per_s * 1e3) for name in ("five", "fused")}
@@ -354,11 +354,7 @@ publish(predicted={f"{name}_us": time for name, time in least_us.items()})
 # A compiler can fuse too, if it sees the whole chain before anything runs. In `torch.compile`, TorchDynamo records a
 # function's tensor operations as a *computation graph*. TorchInductor groups the operations that can be fused into one
 # kernel, and generates that kernel in Triton. In Triton, you program a whole block of elements at once, and the
-# compiler distributes it among threads.[^elsewhere]
-#
-# [^elsewhere]: Triton and `torch.compile` support AMD's and Intel's GPUs too, but tuning doesn't carry over: an
-#     instruction is executed for 64 threads at once on AMD's server GPUs and for 32 on NVIDIA's, and cache sizes
-#     differ.
+# compiler distributes it among threads.
 #
 # ??? definition "Computation graph"
 #     A program's operations, and which of them uses which result.
@@ -696,8 +692,6 @@ publish(
         "model": 4 / 2,
     },
 )
-GENERATED = printed("toolbox/compilers", "generated")
-assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor has online softmax"
 
 # %% [markdown]
 # Eager PyTorch launches {{ kernels.two_statements_eager }} kernels for two statements, and
