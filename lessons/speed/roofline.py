@@ -183,7 +183,7 @@ publish(
         "ridge": ROOF.ridge_flop_per_byte(),
         "tensor_tflop_per_s": ROOF.tflop_per_s[TENSOR],
         "tensor_ridge": ROOF.ridge_flop_per_byte(TENSOR),
-    }
+    },
 )
 UNITS = {"FP32": "fp32", "FP16": "fp16", "FP16, tensor cores": TENSOR}
 INTENSITIES = [round(2 ** (step / 2), 4) for step in range(-10, 25)]
@@ -228,13 +228,13 @@ show(
 
 # %% fold="Code of the figure"
 GENERATIONS = {
-    "P100": (2016, {"FP16": 21.2, "FP32": 10.6, "memory": 732, "NVLink": 160, "PCIe": 32}),
-    "V100": (2017, {"FP16": 125, "FP32": 15.7, "memory": 900, "NVLink": 300, "PCIe": 32}),
+    "P100": (2016, {"FP16": 21.2, "FP32": 10.6, "memory": 732}),
+    "V100": (2017, {"FP16": 125, "FP32": 15.7, "memory": 900}),
 }
-for name, (year, entry, links) in {
-    "A100": (2020, "A100 SXM 80 GB", {"NVLink": 600, "PCIe": 64}),
-    "H100": (2022, "H100 SXM", {"NVLink": 900, "PCIe": 128}),
-    "B200": (2024, "B200", {"NVLink": 1800}),
+for name, (year, entry) in {
+    "A100": (2020, "A100 SXM 80 GB"),
+    "H100": (2022, "H100 SXM"),
+    "B200": (2024, "B200"),
 }.items():
     gpu = device(entry)
     rates = {
@@ -242,9 +242,9 @@ for name, (year, entry, links) in {
         "FP32": gpu.peak_tflop_per_s["fp32"],
         "memory": gpu.memory_gb_per_s,
     }
-    GENERATIONS[name] = (year, rates | links)
+    GENERATIONS[name] = (year, rates)
 GROWN = {
-    rate: [(year, have[rate] / first) for year, have in GENERATIONS.values() if rate in have]
+    rate: [(year, have[rate] / first) for year, have in GENERATIONS.values()]
     for rate, first in GENERATIONS["P100"][1].items()
 }
 RIDGES = {
@@ -255,8 +255,6 @@ LINES = {
     "FP16": ("FP16, fastest units", "tile"),
     "FP32": ("FP32", "block"),
     "memory": ("memory bandwidth", "ink"),
-    "NVLink": ("NVLink", "write"),
-    "PCIe": ("PCIe", "lane"),
 }
 show(
     line_chart(
