@@ -52,7 +52,6 @@
 
 
 # %% fold="Code of the figure"
-from dataclasses import replace
 from math import gcd
 
 import numpy as np
@@ -83,43 +82,24 @@ assert [wavefronts(stride) for stride in range(1, 33)] == [gcd(stride, 32) for s
 assert [12 * lane % 32 for lane in range(9)] == [0, 12, 24, 4, 16, 28, 8, 20, 0]
 
 SHOWN = [1, 2, 3, 4, 6, 8, 12, 16, 31, 32, 33]
-FIRST = np.array([0, 1, 2, 3, 4, 5, 9, 17])  # the first wavefront of each colour; 0 is a bank not used
-NAMES = ["not used", "1st", "2nd", "3rd", "4th", "5 to 8", "9 to 16", "17 to 32"]
-COLOURS = ["line/0.45", "block", "write", "tile", "lane", "ink", "waste", "registers"]
-bank_map = heat_map(
-    {"wavefront": np.stack([np.digitize(wavefront_of(stride), FIRST) - 1 for stride in SHOWN])},
-    steps=SHOWN,
-    step_name="stride",
-    start=SHOWN.index(2),
-    x="bank",
-    y="lane",
-    ranges={"wavefront": (-0.5, 7.5)},
-    form=".0f",
-    height=520,
-    title="A stride of 2 needs two wavefronts; an odd stride needs only one",
-    caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. The colour shows the wavefront in which the bank serves the lane, lower lanes first.",
-    alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from, and its colour the wavefront that serves it.",
-)
-bank_map.spec["data"][0] |= {
-    "colorscale": [[(at + end) / 8, f"role:{colour}"] for at, colour in enumerate(COLOURS) for end in (0, 1)],
-    "hovertemplate": "lane %{y}, bank %{x}<extra></extra>",
-}
-for bar in (
-    bank_map.spec["data"][0]["colorbar"],
-    bank_map.spec["layout"]["meta"]["narrow"]["traces"][0]["colorbar"],
-):
-    bar |= {"tickmode": "array", "tickvals": list(range(8)), "ticktext": NAMES}
 show(
-    replace(
-        bank_map,
-        steps=tuple(
-            f"stride {stride}: {len({lane * stride % 32 for lane in range(32)})} banks in use, "
-            f"{wavefronts(stride)} wavefront{'s' if wavefronts(stride) > 1 else ''}"
-            for stride in SHOWN
-        ),
+    heat_map(
+        {"wavefront": np.stack([wavefront_of(stride) for stride in SHOWN])},
+        steps=SHOWN,
+        step_name="stride",
+        start=SHOWN.index(2),
+        x="bank",
+        y="lane",
+        role="shared",
+        ranges={"wavefront": (0, 1)},
+        form=".0f",
+        key=False,
+        height=520,
+        title="A stride of 2 needs two wavefronts; an odd stride needs only one",
+        caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. Lanes in one column need the same bank; point at a cell for the wavefront that serves it, lower lanes first.",
+        alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from.",
     )
 )
-
 # %% [markdown]
 # To measure this, we need a kernel that does little but read shared memory at a given stride. In each
 # iteration, a lane sums eight words from a single bank. The next iteration starts one word later, so the
