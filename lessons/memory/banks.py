@@ -100,6 +100,7 @@ show(
         alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from.",
     )
 )
+
 # %% [markdown]
 # To measure this, we need a kernel that does little but read shared memory at a given stride. In each
 # iteration, a lane sums eight words from a single bank. The next iteration starts one word later, so the
