@@ -146,6 +146,7 @@ print("equal to NumPy:", np.array_equal(c, a + b))
 from tilewise import ceil_div, check
 
 check([ceil_div(n, 256), 79 * 256, 79 * 256 - n], [79, 20_224, 224], name="blocks, threads and idle threads")
+
 # %% [markdown]
 # ## The missing bounds check
 #
@@ -192,6 +193,7 @@ try_it(
 # %% [markdown]
 # If the arrays are longer than `n`, every access is inside an array, and no tool reports an error. Yet the kernel
 # without the check changes the 224 elements past `n`.
+
 # %% [markdown]
 # ## Host code: allocate, copy, launch, synchronise
 #

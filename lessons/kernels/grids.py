@@ -237,6 +237,7 @@ block_of, thread_of = (np.full((2, 3, 5), -1, np.int32) for _ in range(2))
 WHO_AM_I(block_of, thread_of, 5, 3, 2, grid=(3, 2, 1), block=(2, 2, 2))
 visitor = 8 * block_of + thread_of
 check(np.unique(visitor).size, 30, name="30 cells, 30 visitors")
+
 # %% [markdown]
 # For 5 × 3 × 2 cells and blocks of 2 × 2 × 2 threads, we launch 3 × 2 × 1 blocks, or 48 threads for 30 cells. Switch the
 # figure to 3-D to see the idle threads.

@@ -206,6 +206,7 @@ show(
 # ??? definition "Little's law"
 #     The amount in flight equals throughput times latency.
 #
+
 # %%
 from tilewise.measurements import recorded_device
 

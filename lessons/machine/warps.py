@@ -289,6 +289,7 @@ publish(two={"split": max(slowdowns)}, most={"ways": 32})
 #
 # ??? definition "Uniform branch | uniform branches | uniform"
 #     A branch at which all active lanes of a warp take the same path.
+
 # %% [markdown]
 # ## Independent thread scheduling
 #

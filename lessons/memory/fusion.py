@@ -543,6 +543,7 @@ if np.isfinite(list(TOOK.values())).all():
 # In PyTorch, `torch.compile` makes the chain *slower* here. Before each call, a compiled function checks that its input
 # still matches what it was compiled for. For such cases, there's `torch.compile(mode="reduce-overhead")`, which uses
 # CUDA graphs.
+
 # %% fold="Code of the measurement"
 with_host = measure(
     "sum_of_squares_with_host",

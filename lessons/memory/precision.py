@@ -980,6 +980,7 @@ show(
         caption="Dense peak throughput in TFLOP/s, from the data sheets. TF32 counts as 32 bits, and the 8-bit column counts integer operations.",
     )
 )
+
 # %% [markdown]
 # ## The answer
 #

@@ -491,6 +491,7 @@ if np.isfinite(LOAD):
 #
 # With only 512 multiply-adds, the copy takes longer than the kernel, and no schedule can hide it: the device has to
 # wait. The only way out is to copy fewer bytes.
+
 # %% [markdown]
 # ## Concurrent kernels in two streams
 #

@@ -644,6 +644,7 @@ publish(
     four={"tb_per_s": recorded("repeat_32bit._4_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
     sixteen={"tb_per_s": recorded("repeat_32bit._16_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
 )
+
 # %% [markdown]
 # ## Below the roofline: too little parallelism
 #
