@@ -327,8 +327,9 @@ publish(
 # The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} / {{ model.units | , }}
 # = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as long as two:
 # {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
-# {{ seen.half_more_shared_us | us }}. So each unit seems to run the same {{ model.latency | .0f }} chains to the end before it starts others, as it would if its
-# scheduler always preferred the oldest warp that's ready.
+# {{ seen.half_more_shared_us | us }}. So each unit seems to run the same
+# {{ model.latency | .0f }} chains to the end before it starts others, as it would if its scheduler always preferred the
+# oldest warp that's ready.
 
 # %% [markdown]
 # ## CPU core vs. GPU: where the lines cross

@@ -276,9 +276,8 @@ publish(two={"split": max(slowdowns)}, most={"ways": 32})
 #
 # Why does a single lane cost as much as sixteen? A warp executes each path that at least one of its lanes takes. With
 # three iterations per path, a uniform warp runs three and any diverged warp runs six, because the lengths of the two
-# paths add up. What costs you is divergence, not the
-# `if` itself.[^branch] In a 1-D launch, for example, a bounds guard diverges in at most one warp: the one that contains
-# the end of the array.[^edges]
+# paths add up. What costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for example, a bounds guard
+# diverges in at most one warp: the one that contains the end of the array.[^edges]
 #
 # [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a warp agree, the
 #     branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the warp index is always uniform.

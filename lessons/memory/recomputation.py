@@ -843,8 +843,8 @@ if can_disassemble() is None:
 # some of them. The backward pass then recomputes one segment between two saved activations at a time.
 #
 # Suppose there are 100 layers and you save every tenth activation. Memory then holds ten saved activations and the ten
-# of the current segment: 20 instead of 100. In general, with segments of $s$ layers, memory holds $L/s + s$ activations, which is
-# smallest at $s = \sqrt{L}$, so memory grows with the square root of the depth. The price is a second forward pass. If
+# of the current segment: 20 instead of 100. In general, with segments of $s$ layers, memory holds $L/s + s$
+# activations, which is smallest at $s = \sqrt{L}$, so memory grows with the square root of the depth. The price is a second forward pass. If
 # a backward pass takes as long as two forward passes, the whole step then takes a third longer.
 #
 # ??? definition "Activation checkpointing | gradient checkpointing | checkpointing"
