@@ -594,14 +594,105 @@ assert len(set(both_on["two streams"])) == 1, "the title says that blocks of bot
 # done in the same time at its peak.
 #
 # [^six]: Two for the multiply-add of the forward pass, four for the derivatives. Attention's matrix multiplications add
-#     to that.
+#     to that: a query attends to {{ mfu.keys | .0f }} keys on average, which adds {{ mfu.attention | .0% }} here.
+#     Conventions differ: PaLM counts masked keys too, and gets twice that.
 #
 # ??? definition "MFU"
 #     Model FLOP utilisation: the operations per second that a model's mathematics needs, as a fraction
 #     of the device's peak rate.
 #
-# MFU shows how much is lost, but not where. To find out, you need a timeline. [A training
-# step](../attention/training_step.py) has both.
+# We measured a language model of {{ mfu.layers }} layers on one GPU, in PyTorch's eager mode with 16-bit
+# matrix multiplications.
+
+# %% needs="gpu torch" record="training_step" fold="Code of the training step"
+from importlib.util import find_spec
+
+if gpu_here() and find_spec("torch"):
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    LAYERS, WIDTH, HEADS, TOKENS, VOCABULARY, SEQUENCES = 12, 768, 12, 1024, 50304, 16
+
+    class Layer(nn.Module):
+        """Attention and a network of two products, each added to what came in."""
+
+        def __init__(self):
+            super().__init__()
+            self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x):
+            heads = (x.shape[0], TOKENS, 3, HEADS, WIDTH // HEADS)
+            q, k, v = self.qkv(self.norms[0](x)).view(heads).permute(2, 0, 3, 1, 4)
+            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
+            return x + self.down(functional.gelu(self.up(self.norms[1](x))))
+
+    class Model(nn.Module):
+        """A language model of 12 such layers; the last product uses the embedding again."""
+
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TOKENS, WIDTH)
+            self.layers = nn.Sequential(*(Layer() for _ in range(LAYERS)))
+            self.norm = nn.LayerNorm(WIDTH)
+
+        def forward(self, tokens):
+            x = self.words(tokens) + self.places.weight
+            return functional.linear(self.norm(self.layers(x)), self.words.weight)
+
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("high")
+    model = Model().cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    tokens = torch.randint(VOCABULARY, (SEQUENCES, TOKENS + 1), device="cuda")
+
+    def step():
+        with torch.autocast("cuda", torch.bfloat16):
+            guess = model(tokens[:, :-1])
+            loss = functional.cross_entropy(guess.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    times_ms = []
+    for _ in range(30):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        step()
+        stop.record()
+        stop.synchronize()
+        times_ms.append(start.elapsed_time(stop))
+    step_ms = float(np.median(times_ms[10:]))
+    print(f"parameters: {sum(one.numel() for one in model.parameters())}")
+    print(f"tokens a step: {SEQUENCES * TOKENS}")
+    print(f"step: {step_ms:.2f} ms, median of 20")
+    print(f"tokens a second: {SEQUENCES * TOKENS / step_ms * 1000:.0f}")
+
+# %% fold="Code of the numbers"
+STEP = text_record("speed/launches", "training_step")
+measured = dict(line.split(": ") for line in STEP.text.splitlines())
+MODEL = {"layers": 12, "width": 768, "tokens": 1024}
+parameters, rate = int(measured["parameters"]), float(measured["tokens a second"])
+keys = np.arange(1, MODEL["tokens"] + 1).mean()  # query i attends to i keys
+extra = 12 * MODEL["layers"] * MODEL["width"] * keys / (6 * parameters)
+publish(
+    mfu={
+        **MODEL,
+        "keys": keys,
+        "attention": extra,
+        "parameters": parameters / 1e6,
+        "rate": rate / 1000,
+        "reached": 6 * parameters * rate / 989.4e12,
+    }
+)
+
+# %% [markdown]
+# With {{ mfu.parameters | .0f }} million parameters and {{ mfu.rate | .0f }},000 tokens per second, the MFU is
+# {{ mfu.reached | .0% }}, relative to the 16-bit peak (data sheet) and without counting attention's matrix
+# multiplications. MFU shows how much is lost, but not where. To find out, you need a timeline.
 
 # %% [markdown]
 # ## Which bottleneck is it?
