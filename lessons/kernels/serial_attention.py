@@ -280,6 +280,21 @@ publish(
 )
 
 # %% [markdown]
+# Change the number of queries and their length $d$. When does the simulator report nothing?
+
+# %% fold="Code of the run"
+from tilewise import constant, try_it
+
+
+def without_k(N, d):
+    arrays = {"Q": normal(N, d), "K": normal(N, d), "S": constant(N, N, value=0)}
+    grid = (ceil_div(d, 4), ceil_div(N, 8), ceil_div(N, 8))
+    return case(**arrays, N=N, d=d, scale=0.5, grid=grid, block=(4, 8, 8))
+
+
+try_it(without_k, RACING_SCORES, N=(1, 8, 32), d=(1, 4, 16))
+
+# %% [markdown]
 # For now, each contraction stays within one thread; [a later lesson](../memory/reductions.py) changes that.
 
 # %% [markdown]

@@ -70,6 +70,19 @@ from tilewise import check
 check(end[0], 2, name="the line after four loads")
 
 # %% [markdown]
+# Follow more links. After how many loads is the thread back at line 0, and how many sectors has it loaded by then?
+
+# %% fold="Code of the run"
+from tilewise import case, output, try_it
+
+
+def chasing(loads):
+    return case(ring=ring, loads=loads, end=output(1, dtype="uint32"), grid=1, block=1)
+
+
+try_it(chasing, CHASE, loads=(0, 4, 20))
+
+# %% [markdown]
 # ## SMs, L2 cache and device memory
 #
 # To predict these times, you need to know where the data can be. An H100 has {{ chip.sms }} processors, called *SMs*,

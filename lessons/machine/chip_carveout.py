@@ -265,6 +265,14 @@ def rereading(blocks, threads, words, rounds):
 cases = [rereading(1, 33, 3, 2), rereading(1, 64, 7, 5), rereading(3, 32, 5, 2)]
 agree(reread, REREAD, cases, rtol=1e-5)
 
+# %% [markdown]
+# Add rounds. If a cache serves the later rounds, do they request fewer sectors than the first?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(rereading, REREAD, blocks=(1, 1, 4), threads=[128, 32, 64, 256], words=(1, 3, 16), rounds=(1, 2, 8))
+
 # %% fold="Code of the measurement"
 ROUNDS = 256
 SMS = 132

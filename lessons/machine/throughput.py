@@ -88,6 +88,15 @@ def chains(tasks, steps):
 agree(chain, CHAIN, [chains(1, 3), chains(77, 300), chains(200, 33)], rtol=6e-5)
 
 
+# %% [markdown]
+# Add tasks and steps. Which of the two leaves the number of instructions unchanged for a while, and why?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(chains, CHAIN, tasks=(1, 5, 300), steps=(1, 3, 300))
+
+
 # %% fold="Code that checks the long chains used in the measurements"
 def after(start, steps):
     """What chains end at, in 64-bit floats: each step shrinks the distance to the fixed point."""
