@@ -179,6 +179,14 @@ agree(
 )
 
 # %% [markdown]
+# Change the stride and watch the wavefronts of the loads from shared memory. Which strides have no conflict at all?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(lambda stride: striding(stride, 1, 32, 32), READ_STRIDED, stride=(1, 12, 32))
+
+# %% [markdown]
 # Does the GPU agree? An SM handles one wavefront per cycle, and with 64 warps there's always another load
 # ready. Run time should therefore depend only on the number of wavefronts.
 

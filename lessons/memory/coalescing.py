@@ -139,6 +139,22 @@ for n, stride, offset, size in ((101, 1, 0, 4001), (77, 33, 5, 2999), (500, 7, 3
 agree(pick, PICK, cases)
 
 # %% [markdown]
+# Change the stride and the offset, and watch how many sectors the load needs.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def picking(stride, offset):
+    x = integers(offset + 1024 * stride, low=0, high=10)
+    return case(
+        x=x, partial=output(256, dtype="int32"), n=1024, stride=stride, offset=offset, grid=1, block=256
+    )
+
+
+try_it(picking, PICK, stride=(1, 1, 32), offset=(0, 0, 31))
+
+# %% [markdown]
 # ## Strides cost time; offsets hardly do
 #
 # Every variant consumes the same number of useful bytes, so if the number of sectors determines the time, a stride of 8

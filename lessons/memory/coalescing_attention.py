@@ -62,6 +62,20 @@ def turn(Q, QT):
 
 
 # %% [markdown]
+# Try other block shapes. Which of them coalesce the loads, and which the stores?
+
+# %% fold="Code of the run"
+from tilewise import case, ceil_div, normal, output, try_it
+
+
+def transposing(N, d, block_x, block_y):
+    grid = (ceil_div(N, block_x), ceil_div(d, block_y))
+    return case(Q=normal(N, d), QT=output(d, N), N=N, d=d, grid=grid, block=(block_x, block_y))
+
+
+try_it(transposing, TURN, N=(1, 32, 64), d=(1, 32, 64), block_x=(1, 8, 32), block_y=(1, 4, 32))
+
+# %% [markdown]
 # In the scores kernel, neighbouring lanes now read neighbouring elements of a row of `QT`.
 
 

@@ -59,6 +59,20 @@ def pick_runs(x, partial, n, run, gap):
         partial[tid] = sum(taken[tid::threads])
 
 
+# %% [markdown]
+# Read runs of 1 to 32 elements that start 32 to 64 elements apart. How long must a run be to use whole sectors?
+
+# %% fold="Code of the run"
+from tilewise import case, integers, output, try_it
+
+
+def in_runs_of(run, gap):
+    x = integers(512 * 64, low=0, high=10)
+    return case(x=x, partial=output(256, dtype="int32"), n=512, run=run, gap=gap, grid=1, block=256)
+
+
+try_it(in_runs_of, PICK_RUNS, run=[8, 1, 2, 4, 16, 32], gap=(32, 32, 64))
+
 # %% fold="Code of the checks and of the measurement"
 from tilewise import agree, case, constant, integers, measure, output, publish, show
 from tilewise.figures import Series, line_chart

@@ -239,6 +239,19 @@ if np.isfinite(list(of_copy.values())).all():
     assert max(more) < 1.02 * four, "the text says that nothing else helps"
 
 # %% [markdown]
+# Run the versions yourself. How many load requests does each one need for the same sectors?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+PER_LOAD = {name: one for name, one in ADDS.items() if "grid" not in one[1]}
+try_it(
+    {name: lambda n, how=how: adding(n, **how) for name, (_, how) in PER_LOAD.items()},
+    {name: kernel for name, (kernel, _) in PER_LOAD.items()},
+    n=(1, 1002, 5000),
+)
+
+# %% [markdown]
 # ## Takeaways
 #
 # - A coalesced kernel can still be too slow: with one float per load, too few bytes are in flight.
