@@ -323,6 +323,25 @@ FUSED(x, y, 4, grid=1, block=256)
 print(y.round(3))
 
 # %% [markdown]
+# Run the fused kernel, then three of the five (the cosine works like the sine, and one square like the other). How many
+# sectors do all five move, and how many does the fused kernel move?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+STEP = {
+    "sine": (SINE, ["x"], "s"),
+    "square of the sine": (SQUARE_S, ["s"], "s2"),
+    "sum": (ADD, ["s2", "c2"], "y"),
+}
+ONES = {name: lambda n, ends=ends: one_step(n, *ends) for name, (_, *ends) in STEP.items()}
+try_it(
+    {"fused": elements, "fused, float4": lambda n: elements(n, 4), **ONES},
+    {"fused": FUSED, "fused, float4": FUSED_FLOAT4, **{name: kernel for name, (kernel, *_) in STEP.items()}},
+    n=(1, 1000, 4000),
+)
+
+# %% [markdown]
 # You can also fuse part of a chain. Say you split ours into two kernels. If you cut the chain after sine and cosine,
 # two intermediate arrays go from one kernel to the other, and together the kernels move {{ moved.two_crossing }} values
 # per element. If the first kernel computes sin² and the second does the rest, there's only one intermediate array. Both

@@ -394,6 +394,27 @@ check(clamped, [0.0, 0.0, 2.0], name="fmaxf makes a NaN 0")
 assert np.isnan(np.maximum(with_nan, 0)[0])
 
 
+# %% [markdown]
+# Run all five ReLU kernels on the same number of elements. Which of them load as few sectors as possible, and which
+# issue the fewest requests?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+RELUS = {
+    "float": (RELU, 32, 1),
+    "float4 loads": (RELU_FOUR, 32, 4),
+    "half": (RELU_HALF, 16, 1),
+    "half2 loads": (RELU_TWO, 16, 2),
+    "8 halves per load": (RELU_EIGHT, 16, 8),
+}
+try_it(
+    {name: lambda n, how=how: relu_case(n, *how) for name, (_, *how) in RELUS.items()},
+    {name: kernel for name, (kernel, *_) in RELUS.items()},
+    n=(1, 1000, 4096),
+)
+
+
 # %% fold="Code of the measurement"
 def torch_relu(arrays):
     import torch

@@ -263,6 +263,25 @@ walks_agree(backward_kept, BACKWARD_KEPT)
 walks_agree(forward_lean, FORWARD_LEAN)
 walks_agree(backward_again, BACKWARD_AGAIN)
 
+# %% [markdown]
+# Run both versions with more layers. Which one loads more per layer, and which one computes more?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+WALKS = {
+    "backward, recomputed": (BACKWARD_AGAIN, ()),
+    "backward, stored": (BACKWARD_KEPT, ("kept", "out")),
+    "forward, nothing stored": (FORWARD_LEAN, ()),
+    "forward, stored": (FORWARD_KEPT, ()),
+}
+try_it(
+    {name: lambda n, depth, given=given: chain(n, depth, given=given) for name, (_, given) in WALKS.items()},
+    {name: kernel for name, (kernel, _) in WALKS.items()},
+    n=(1, 256, 1000),
+    depth=(2, 3, 12),
+)
+
 # %% fold="Code of the numbers"
 from tilewise import Table, publish, show
 

@@ -290,6 +290,19 @@ check(arrays["sums"], arrays["x"].reshape(-1, 96).sum(axis=1), name="96 threads,
 expect_hazard(SUM_BY_SHUFFLES.on(summing(100, 100)), "shuffle", line_with="__shfl_down_sync")
 
 # %% [markdown]
+# Find the block sizes at which each version works. The tree is there for comparison.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    summing,
+    {"shuffles": SUM_BY_SHUFFLES, "shuffles without the guard": NO_GUARD, "tree": SUM_BY_TREE},
+    n=(1, 960, 2000),
+    block=(1, 96, 256),
+)
+
+# %% [markdown]
 # ## Grid-stride loop and float4 loads: keep the memory busy
 #
 # If waiting is the problem, wait less often. Launch only as many blocks as fit on the GPU at once

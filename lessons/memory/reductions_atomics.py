@@ -117,6 +117,15 @@ agree(tally_by_lanes, BY_LANES, some)
 agree(tally_floats, BY_WARPS, some)
 
 # %% [markdown]
+# Run three of them. How many atomic requests does each one issue, and how many sectors do they touch?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+TALLIES = {"one atomic per thread": FLOATS, "one address per lane": BY_LANES, "one atomic per warp": BY_WARPS}
+try_it(dict.fromkeys(TALLIES, tallying), TALLIES, n=(1, 100, 2000))
+
+# %% [markdown]
 # ## Benchmark: floats, integers, lanes and warps
 #
 # Count the atomics. As written, the float and integer kernels execute the same number of atomics, so they should take

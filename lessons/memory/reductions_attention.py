@@ -148,6 +148,24 @@ expect_hazard(
 )
 
 # %% [markdown]
+# Run softmax with one shared array and with two. For which block sizes is one array enough?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def by_blocks(N, block):
+    return case(S=normal(N, N, scale=3.0), P=output(N, N), N=N, grid=N, block=block)
+
+
+try_it(
+    by_blocks,
+    {"two shared arrays": SOFTMAX_BY_BLOCKS, "one shared array": ONE_ARRAY},
+    N=(1, 21, 100),
+    block=[64, 32, 96, 128, 256],
+)
+
+# %% [markdown]
 # ## The weighted sum: split the keys over eight warps
 #
 # In Kernel 3's last step, each thread adds up {{ fourth.rows | , }} products, one after another, and only half of the
