@@ -115,6 +115,19 @@ expected = reference(run["Q"], run["K"], run["V"], run["scale"])
 check(run["O"], expected["O"], atol=2e-6, name="Kernel 2 against 64-bit NumPy")
 
 # %% [markdown]
+# Double N. How much more work does the single thread have to do?
+
+# %% fold="Code of the run"
+from tilewise import case, try_it
+
+
+def of_one_thread(N):
+    return case(1, 1, **attention(N, 8).values)
+
+
+try_it(of_one_thread, ATTENTION_SERIAL, N=(1, 8, 32))
+
+# %% [markdown]
 # ## Lower bounds: bytes, operations and the critical path
 #
 # The roofline gives two lower bounds. At N = 1,024 and d = 128, the two matrix multiplications do $4N^2d$

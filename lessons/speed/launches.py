@@ -69,6 +69,14 @@ from tilewise.kernels.from_lesson import from_lesson
 agree(vec_add, VEC_ADD, [addition(n) for n in (255, 1000)])
 
 # %% [markdown]
+# Launch it on fewer elements. Do three launches of 85 elements execute as many instructions as one of 255?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(addition, VEC_ADD, n=(1, 255, 2000))
+
+# %% [markdown]
 # ## Launch overhead: when the device waits for the host
 #
 # A launch is asynchronous. The host packs the arguments, writes a command into the stream, and moves on to the next

@@ -273,6 +273,20 @@ for pseudocode, kernel, rows, sizes in (
 
 
 # %% [markdown]
+# Run all three. They load the same sectors. How many load requests does each kernel need to do so?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+SUMS = {"one load": (SUM_ONE, 1), "four loads": (SUM_FOUR, 1), "float4 load": (SUM_WIDE, 4)}
+try_it(
+    {name: lambda n, threads, rows=rows: summed(n, threads, rows=rows) for name, (_, rows) in SUMS.items()},
+    {name: kernel for name, (kernel, _) in SUMS.items()},
+    n=[1024, 256, 2048, 4096],
+    threads=[128, 64, 256, 512],
+)
+
+# %% [markdown]
 # ## Bandwidth by resident warps
 #
 # To control how many warps are resident, give each block shared memory that it never uses. An SM has

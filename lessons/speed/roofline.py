@@ -88,6 +88,15 @@ slowly = {"factor": 0.99, "addend": 0.005}  # so that x still matters after 80 i
 agree(repeat_fma, REPEAT_FMA, [worked_on(n, 80, **slowly) for n in (1, 255, 1000)], rtol=1e-5, atol=1e-5)
 
 # %% [markdown]
+# Change `REPEAT`. Which counts grow with it, and which stay the same?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+REPEATS = {f"REPEAT = {times}": Kernel(REPEAT_FMA.source, defines={"REPEAT": times}) for times in (80, 1, 8)}
+try_it(lambda n: worked_on(n, 80, **slowly), REPEATS, n=(1, 1000, 4000))
+
+# %% [markdown]
 # ## Memory-bound or compute-bound: two valves
 #
 # Think of two valves. Every byte that a kernel moves flows through one, and every operation through the other.
