@@ -180,19 +180,6 @@ publish(
         "units": H100.fma_per_sm_clock["fp32"] // 4,
         "registers_kib": sizes["registers"] // KIB,
     },
-    count={"full_h100": 144},  # by NVIDIA's white papers
-)
-CPU_MM2, CPU_UNITS = 10.70 * 6.75, 8 * 2 * 8  # eight cores, two units of eight 32-bit lanes
-GPU_MM2, GPU_UNITS = 814.0, 144 * 128
-cpu_each, gpu_each = CPU_MM2 / CPU_UNITS, GPU_MM2 / GPU_UNITS
-publish(
-    area={
-        "cpu_units": CPU_UNITS,
-        "gpu_units": GPU_UNITS,
-        "cpu_each": cpu_each,
-        "gpu_each": gpu_each,
-        "ratio": cpu_each / gpu_each,
-    }
 )
 
 # %% [markdown]
@@ -228,7 +215,7 @@ if gpu_here():
             print(f"{name}: {given[name]:,} {unit}".rstrip())
 
 # %% [markdown]
-# Don't hard-code the number of SMs. A full H100 chip has {{ count.full_h100 }}, but only {{ devices.h100_sxm.sms }} are
+# Don't hard-code the number of SMs. A full H100 chip has 144, but only {{ devices.h100_sxm.sms }} are
 # enabled in the SXM model used here and {{ devices.h100_pcie.sms }} in the PCIe card. A kernel runs unchanged on all of
 # these GPUs, because blocks aren't tied to particular SMs.
 #
@@ -238,14 +225,6 @@ if gpu_here():
 #     hardware: the driver reports sizes, and the time of [dependent loads](#measuring-the-latency-of-each-level) shows
 #     where each cache ends. The plan above uses what NVIDIA and the driver report; its proportions aren't those of the
 #     chip.
-#
-# ??? question "Why does a GPU have so many more arithmetic units than a CPU?"
-#     Compare their areas. A chiplet with eight Zen 4 cores has {{ area.cpu_units }} 32-bit multiply-add units, or
-#     {{ area.cpu_each | .2f }} mm² per unit. The full H100 chip has {{ area.gpu_units | , }}, or
-#     {{ area.gpu_each | .3f }} mm² per unit, which is smaller by a factor of {{ area.ratio | .0f }}. A CPU core spends
-#     most of its area on making one thread fast, with large caches and with logic that predicts branches and reorders
-#     instructions. The chiplet measures 10.70 mm × 6.75 mm according to ComputerBase, without memory controllers.
-#     NVIDIA's white paper gives 814 mm² for the GPU.
 
 # %% [markdown]
 # ## Inside an SM
@@ -405,24 +384,6 @@ caption = "The memories of an H100. Data in global, local and constant memory is
 show(Table(columns, rows, caption=caption))
 
 # %% [markdown]
-# ??? question "How does a TPU differ, and why are two things called tensor core?"
-#     Google's TPU has a few large cores where NVIDIA's GPU has many small ones. Google calls such a core a
-#     tensor core. It contains a scalar unit, a vector unit and large \matrix units (MXUs), and only an MXU
-#     corresponds to NVIDIA's tensor core. Google's documentation gives the details.
-#
-#     | | SM of a GPU | core of a TPU |
-#     | --- | --- | --- |
-#     | control | four schedulers, many threads | one scalar unit |
-#     | vectors | 128 units, threads in groups of 32 | a vector unit |
-#     | matrices | four tensor cores | MXUs of 128 × 128, later 256 × 256 |
-#     | on-chip memory | 256 KiB of L1 and shared memory | tens of MiB of vector memory, or more |
-#     | latency is hidden by | running other threads | copies scheduled by the compiler |
-#     | links to other chips | NVLink and switches: direct to every GPU of a machine | a torus: direct to four or six neighbours |
-#
-#     A torus suits a sum over all chips, because each step only needs a neighbour. Switches suit
-#     communication between arbitrary pairs.
-
-# %% [markdown]
 # ## Measuring the latency of each level
 #
 # Now predict. Latency should rise where the ring outgrows a level: at 256 KiB, the size of one SM's L1 and shared
@@ -545,8 +506,6 @@ latency = measure(
 )
 
 # %% fold="Code of the figure"
-from dataclasses import replace
-
 from tilewise.figures import Mark, Series, line_chart
 from tilewise.measurements import medians_us, recorded
 
@@ -556,41 +515,20 @@ wait_ns = {
     kilobytes: 1000 * (us - 2 * launch_us) / loads
     for (_, kilobytes, loads), us in medians_us(latency, "kilobytes", "loads").items()
 }
-
-
-def written(kib):
-    """A size with its unit."""
-    unit, name = next(one for one in ((2**20, "GiB"), (2**10, "MiB"), (1, "KiB")) if kib >= one[0])
-    return f"{kib / unit:g} {name}"
-
-
-edges = [
-    Mark("L1 ≤ 256 KiB", x=256, role="shared"),
-    Mark(f"L2: {l2_mib:.0f} MiB", x=1024 * l2_mib, role="l2"),
-]
-cycles = {kib: ns * clock_ghz for kib, ns in wait_ns.items()}
-steps_of_latency = line_chart(
-    [Series("latency", list(cycles), list(cycles.values()))],
-    x="size of the ring",
-    y="cycles per load",
-    log_x=True,
-    marks=edges,
-    title="Latency rises in steps as the ring outgrows each cache",
-    caption="Cycles per dependent load, by the size of the ring, on an {machine}. The vertical lines mark the sizes of its caches.",
+show(
+    line_chart(
+        [Series("latency", list(wait_ns), [ns * clock_ghz for ns in wait_ns.values()])],
+        x="size of the ring [KiB]",
+        y="cycles per load",
+        log_x=True,
+        marks=[
+            Mark("L1 ≤ 256 KiB", x=256, role="shared"),
+            Mark(f"L2: {l2_mib:.0f} MiB", x=1024 * l2_mib, role="l2"),
+        ],
+        title="Latency rises in steps as the ring outgrows each cache",
+        caption="Cycles per dependent load, by the size of the ring, on an {machine}. The vertical lines mark the sizes of its caches.",
+    )
 )
-TICKS = {"wide": [4 * 8**n for n in range(7)], "narrow": [4 * 64**n for n in range(4)]}
-ticks = {
-    width: {"tickmode": "array", "tickvals": at, "ticktext": [written(kib) for kib in at]}
-    for width, at in TICKS.items()
-}
-steps_of_latency.spec["layout"]["xaxis"] |= ticks["wide"]
-steps_of_latency.spec["layout"]["meta"] = {"narrow": {"layout": {"xaxis": ticks["narrow"]}}}
-steps_of_latency.spec["data"][0] |= {
-    "text": [written(kib) for kib in cycles],
-    "hovertemplate": "%{text}: %{y:.3~g} cycles per load<extra></extra>",
-}
-in_words = "; ".join(f"{written(kib)}: {value:.3g}" for kib, value in cycles.items())
-show(replace(steps_of_latency, steps=(f"Cycles per load by size of the ring: {in_words}",)))
 
 far = {
     "l1": wait_ns[32],
@@ -600,19 +538,6 @@ far = {
     "memory": wait_ns[1_048_576],
 }
 
-
-def cycles_on(device, kib):
-    """The recorded cycles per load on a device, for a ring walked with 65,536 loads."""
-    ring = f"one_thread_one_load_after_another.kilobytes_{kib}_loads_65536.median"
-    us, launch_us, clock_mhz = (
-        recorded(f"pointer_chase.{one}", device=device)
-        for one in (ring, "ceilings.launch_us", "sm_clock_mhz")
-    )
-    return (us - 2 * launch_us) / 65_536 * clock_mhz
-
-
-larger_l2 = {"h100": cycles_on(DRAWN, 40 * 1024), "h200": cycles_on("NVIDIA H200", 48 * 1024)}
-assert not abs(larger_l2["h200"] / larger_l2["h100"] - 1) > 0.02, "the text says that the step moves with L2"
 flat_mib = max((kib for kib, ns in wait_ns.items() if ns < 1.01 * far["l2"]), default=0) / 1024
 publish(
     ns=far,

@@ -108,16 +108,13 @@ def after(start, steps):
 # %% [markdown]
 # ## Latency and throughput: a few fast workers or many slow ones
 #
-# Picture two teams. One has {{ toy.fast.workers }} fast workers, who each need {{ toy.fast.us | .0f }} µs per task. The
-# other has {{ toy.slow.workers }} slow workers, who each need {{ toy.slow.us | .0f }} µs. A task can't be split between
+# Picture two teams: two fast workers, and eight slow ones who take longer for each task. A task can't be split between
 # workers.
 #
 # For one task, hire the fast team, because its *latency* is lower. For many, hire the slow team.
-# It finishes {{ toy.slow.rate | .0f }} tasks per microsecond instead of
-# {{ toy.fast.rate | .0f }}, so its *throughput* is higher. Move the slider. With up
-# to {{ toy.last_behind }} tasks, the fast team is never behind: each of its workers does at most
-# {{ toy.fast.rounds }} tasks, which takes no longer than a slow worker needs for one. With
-# {{ toy.first_ahead }} or more tasks, the slow team always finishes first.
+# It finishes four tasks per microsecond instead of two, so its *throughput* is higher. Move the slider. With up
+# to four tasks, the fast team is never behind: each of its workers does at most two, which takes no longer than a slow
+# worker needs for one. With five or more tasks, the slow team always finishes first.
 #
 # ??? definition "Latency | latencies"
 #     The time from the start of an operation, or of a task, until its result can be used.
@@ -151,11 +148,7 @@ def schedule(tasks, workers, us):
 
 
 ends = {tasks: {team: team_us(tasks, *of) for team, of in TEAMS.items()} for tasks in COUNTS}
-ahead = [tasks for tasks in COUNTS if ends[tasks]["slow"] < ends[tasks]["fast"]]
-assert ahead == list(range(ahead[0], COUNTS[-1] + 1)), "once ahead, the slow team stays ahead"
-rounds = ceil_div(ahead[0] - 1, TEAMS["fast"][0])  # of the fast team, while it isn't behind
-assert rounds * TEAMS["fast"][1] <= TEAMS["slow"][1], "the text: they take no longer than one slow task"
-assert all(team_us(n, *TEAMS["slow"]) < team_us(n, *TEAMS["fast"]) for n in range(ahead[0], 1000))
+assert all((of["slow"] < of["fast"]) == (tasks >= 5) for tasks, of in ends.items()), "the title and the text"
 names = {team: f"{workers} {team} workers, {us} µs per task" for team, (workers, us) in TEAMS.items()}
 teams = heat_map(
     {names[team]: np.stack([schedule(tasks, *of) for tasks in COUNTS]) for team, of in TEAMS.items()},
@@ -168,9 +161,9 @@ teams = heat_map(
     ranges=dict.fromkeys(names.values(), (-12, COUNTS[-1])),
     form=".0f",
     key=False,
-    title=f"With {ahead[0]} or more tasks, many slow workers win",
+    title="With five or more tasks, many slow workers win",
     caption="A model: each row is a worker, each column is a microsecond, and the number in a cell is the task in progress. The team whose numbers end further to the left wins.",
-    alt=f"Finish times of the two teams for 1 to {COUNTS[-1]} tasks. With {ahead[0]} or more tasks, the slow team finishes first.",
+    alt=f"Finish times of the two teams for 1 to {COUNTS[-1]} tasks. With five or more tasks, the slow team finishes first.",
 )
 show(
     replace(
@@ -222,9 +215,6 @@ show(
 # ??? definition "Little's law"
 #     The amount in flight equals throughput times latency.
 #
-# ??? definition "Hyper-threading"
-#     Intel's name for simultaneous multithreading: one CPU core holds the state of two threads and
-#     issues instructions from both, often in the same cycle.
 
 # %%
 from tilewise.measurements import recorded_device
@@ -255,14 +245,6 @@ publish(
         "resident": CHIP.sms * 2048,  # threads that the multiprocessors of an H100 hold at once
         "ghz": CHIP.boost_mhz / 1000,
         "one_us": float(predicted_us(1, STEPS)),
-    },
-    toy={
-        "first_ahead": ahead[0],
-        "last_behind": ahead[0] - 1,
-        **{
-            team: {"workers": workers, "us": us, "rate": workers / us, "rounds": rounds}
-            for team, (workers, us) in TEAMS.items()
-        },
     },
 )
 
@@ -300,13 +282,6 @@ wide = measure(
     ),
     reasons={"one thread per task": "Pipelining: four steps in flight per unit"},
 )
-
-# %% [markdown]
-# For launches of four sizes, the model predicts:
-
-# %%
-for tasks in (1, UNITS * LATENCY, 101_376, MOST):
-    print(f"{tasks:9,} tasks: {float(predicted_us(tasks, STEPS)):7,.0f} µs predicted")
 
 # %% fold="Code of the figure"
 from tilewise.figures import Mark, Series, line_chart
@@ -361,35 +336,9 @@ publish(
 # The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} / {{ model.units | , }}
 # = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as long as two:
 # {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
-# {{ seen.half_more_shared_us | us }}. The blocks are spread evenly over the chip, as the output below shows. So each
-# unit seems to run the same {{ model.latency | .0f }} chains to the end before it starts others, as it would if its
-# scheduler always preferred the oldest warp that's ready.
-
-# %% fold="Code that records which multiprocessor each block runs on" needs="gpu" record="blocks_on_processors"
-from tilewise import gpu_here
-
-if gpu_here():
-    import cupy
-
-    where = cupy.RawKernel(
-        r"""
-        extern "C" __global__ void where(const float* start, int* processor, int steps) {
-            float x = start[0];
-            for (int step = 0; step < steps; ++step) x = x * 0.99999f + 0.00001f;
-            unsigned at;
-            asm volatile("mov.u32 %0, %%smid;" : "=r"(at));
-            if (threadIdx.x == 0) processor[blockIdx.x] = x < 2.0f ? (int)at : -1;
-        }
-        """,
-        "where",
-    )
-    for blocks in (132, 264, 528, 792, 1056):
-        processor = cupy.empty(blocks, dtype=cupy.int32)
-        where((blocks,), (128,), (cupy.zeros(1, cupy.float32), processor, np.int32(50_000)))
-        on_each = np.bincount(cupy.asnumpy(processor))
-        on_each = on_each[on_each > 0]
-        spread = ", ".join(f"{count} on {int((on_each == count).sum())}" for count in np.unique(on_each))
-        print(f"{blocks} blocks of 128 threads, blocks on processors: {spread}")
+# {{ seen.half_more_shared_us | us }}. So each unit seems to run the same
+# {{ model.latency | .0f }} chains to the end before it starts others, as it would if its scheduler always preferred the
+# oldest warp that's ready.
 
 # %% [markdown]
 # ## CPU core vs. GPU: where the lines cross

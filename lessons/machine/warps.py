@@ -260,7 +260,7 @@ two = measure(
 
 
 # %% fold="Code of the numbers"
-from tilewise import publish
+from tilewise import check, publish
 from tilewise.measurements import medians_us
 
 two_us = medians_us(two)
@@ -268,57 +268,16 @@ slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "altern
 if np.isfinite(slowdowns).all():
     assert max(slowdowns) < 1.01 * min(slowdowns), "the text gives one factor, whichever lanes diverge"
     assert two_us["alternating warps"] < 1.01 * two_us["uniform"], "the text: whole warps cost nothing"
-publish(two={"split": max(slowdowns)})
+publish(two={"split": max(slowdowns)}, most={"ways": 32})
 
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the kernel is
 # {{ two.split | .3g }}× slower, whichever lanes diverge.
 #
-# Why does a single lane cost as much as sixteen? Watch the lanes of one warp, with six iterations per path.
-
-# %% fold="Code of the figure"
-from tilewise.figures import heat_map
-
-
-def active_lanes(pattern):
-    """Lanes by iterations of a warp: 0 where a lane is inactive, else the shade of its path."""
-    path = pattern(np.arange(32))
-    seen = TWO_WAYS.on(branching(path, 6, 32)).simulate(trace=Trace(blocks=[0], warps=[0])).watched["x"]
-    column = {step: at for at, step in enumerate(sorted(set(seen.step.tolist())))}
-    active = np.zeros((32, 12))
-    for step, lane in zip(seen.step.tolist(), seen.lane.tolist(), strict=True):
-        active[lane, column[step]] = 1.0 if path[lane] == 0 else 0.55
-    return active
-
-
-SHOWN = ("uniform", "half-warps", "alternating lanes", "one lane")
-active = {name: active_lanes(PATTERNS[name]) for name in SHOWN}
-issued = {name: int(lanes.any(axis=0).sum()) for name, lanes in active.items()}
-show(
-    heat_map(
-        {"active lanes": np.stack(list(active.values()))},
-        steps=list(SHOWN),
-        step_name="pattern",
-        start=2,
-        x="iteration of the warp",
-        y="lane",
-        role="lane",
-        ranges={"active lanes": (0, 1)},
-        key=False,
-        height=430,
-        title="One diverging lane costs as many iterations as sixteen",
-        caption="One warp of the kernel above with six iterations per path, from the simulator's active masks. Full colour: active on the first path; pale: active on the second; blank: inactive.",
-        alt="Active lanes in each iteration of a warp for four patterns. "
-        + "; ".join(f"{name}: {count} iterations" for name, count in issued.items())
-        + ".",
-    )
-)
-
-# %% [markdown]
-# A warp executes each path that at least one of its lanes takes. A uniform warp runs {{ split.one }} iterations and any
-# diverged warp runs {{ split.two }}, because the lengths of the two paths add up. What costs you is divergence, not the
-# `if` itself.[^branch] In a 1-D launch, for example, a bounds guard diverges in at most one warp: the one that contains
-# the end of the array.[^edges]
+# Why does a single lane cost as much as sixteen? A warp executes each path that at least one of its lanes takes. With
+# three iterations per path, a uniform warp runs three and any diverged warp runs six, because the lengths of the two
+# paths add up. What costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for example, a bounds guard
+# diverges in at most one warp: the one that contains the end of the array.[^edges]
 #
 # [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a warp agree, the
 #     branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the warp index is always uniform.
@@ -329,19 +288,6 @@ show(
 #
 # ??? definition "Uniform branch | uniform branches | uniform"
 #     A branch at which all active lanes of a warp take the same path.
-
-# %% fold="Code of the numbers"
-from tilewise import check
-
-check([issued[name] for name in SHOWN], [6, 12, 12, 12], name="iterations that a warp of each pattern runs")
-WIDTH = 48
-x_over_32 = np.arange(2 * WIDTH) % WIDTH // 32  # threadIdx.x / 32, in the order of the linearised index
-of_warp = [len(np.unique(lanes)) for lanes in x_over_32.reshape(-1, 32)]
-check(max(of_warp), 2, name="values of threadIdx.x / 32 in one warp of a block 48 threads wide")
-publish(
-    most={"ways": 32},
-    split={"one": issued["uniform"], "two": issued["one lane"]},
-)
 
 # %% [markdown]
 # ## Independent thread scheduling
@@ -470,7 +416,7 @@ for order in ORDERS:
     counted = [loop_instructions(order, ways) / loop_instructions(order, 1) for ways in (4, 32)]
     expected = [paths_per_warp(order, ways, 1024).mean() for ways in (4, 32)]
     check(counted, expected, rtol=1e-9, name=f"loop instructions relative to one path, {order}")
-publish(distinct={order: paths_per_warp(order, 32).mean() for order in ORDERS})
+publish(distinct={"shuffled": paths_per_warp("shuffled", 32).mean()})
 
 
 # %% fold="Code of the measurement"
@@ -520,7 +466,7 @@ if np.isfinite(once_us):
     assert times["sorted"][32] < 1.1, "the title says that the paths in the launch do not count"
     assert times["shuffled"][32] < 1.1 * paths_per_warp("shuffled", 32).mean(), "the text: a little longer"
 publish(
-    many={order: {"ratio": times[order][32]} for order in ORDERS},
+    many={"interleaved": {"ratio": times["interleaved"][32]}},
     sort_gain=many_us["interleaved", 32] / many_us["sorted", 32],
 )
 
@@ -544,35 +490,6 @@ publish(
 # registers, the shared memory and the threads that each block needs, up to a fixed maximum. The SM splits the block
 # into warps and keeps the block's slot occupied until its last warp exits. CUDA guarantees no order among blocks, so a
 # block must never wait for one that may not have started.
-
-# %% fold="Code of the figure"
-from tilewise.figures import Span, timeline
-
-SMS, SLOTS = 4, 2
-LENGTHS = (6, 3, 4, 2, 5, 2, 3, 4, 4, 2, 3, 5, 2, 3)  # made up
-
-
-def scheduled(lengths):
-    """Which slot runs which block when: the next block in the queue goes to the slot that is free first."""
-    free = {(sm, slot): 0.0 for slot in range(SLOTS) for sm in range(SMS)}
-    spans = []
-    for block, length in enumerate(lengths):
-        first = min(free, key=free.get)
-        sm, slot = first
-        row = f"SM {sm}, slot {slot + 1}"
-        spans.append(Span(row, free[first], free[first] + length, f"block {block}", "block"))
-        free[first] += length
-    return sorted(spans, key=lambda span: span.row)
-
-
-show(
-    timeline(
-        scheduled(LENGTHS),
-        unit="time units",
-        title="An SM takes the next block when a slot becomes free",
-        caption="A model: 14 blocks of different durations on four SMs with two slots each. The slider moves through time.",
-    )
-)
 
 # %% [markdown]
 # ## Predication

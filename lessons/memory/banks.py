@@ -52,7 +52,6 @@
 
 
 # %% fold="Code of the figure"
-from dataclasses import replace
 from math import gcd
 
 import numpy as np
@@ -83,40 +82,22 @@ assert [wavefronts(stride) for stride in range(1, 33)] == [gcd(stride, 32) for s
 assert [12 * lane % 32 for lane in range(9)] == [0, 12, 24, 4, 16, 28, 8, 20, 0]
 
 SHOWN = [1, 2, 3, 4, 6, 8, 12, 16, 31, 32, 33]
-FIRST = np.array([0, 1, 2, 3, 4, 5, 9, 17])  # the first wavefront of each colour; 0 is a bank not used
-NAMES = ["not used", "1st", "2nd", "3rd", "4th", "5 to 8", "9 to 16", "17 to 32"]
-COLOURS = ["line/0.45", "block", "write", "tile", "lane", "ink", "waste", "registers"]
-bank_map = heat_map(
-    {"wavefront": np.stack([np.digitize(wavefront_of(stride), FIRST) - 1 for stride in SHOWN])},
-    steps=SHOWN,
-    step_name="stride",
-    start=SHOWN.index(2),
-    x="bank",
-    y="lane",
-    ranges={"wavefront": (-0.5, 7.5)},
-    form=".0f",
-    height=520,
-    title="A stride of 2 needs two wavefronts; an odd stride needs only one",
-    caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. The colour shows the wavefront in which the bank serves the lane, lower lanes first.",
-    alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from, and its colour the wavefront that serves it.",
-)
-bank_map.spec["data"][0] |= {
-    "colorscale": [[(at + end) / 8, f"role:{colour}"] for at, colour in enumerate(COLOURS) for end in (0, 1)],
-    "hovertemplate": "lane %{y}, bank %{x}<extra></extra>",
-}
-for bar in (
-    bank_map.spec["data"][0]["colorbar"],
-    bank_map.spec["layout"]["meta"]["narrow"]["traces"][0]["colorbar"],
-):
-    bar |= {"tickmode": "array", "tickvals": list(range(8)), "ticktext": NAMES}
 show(
-    replace(
-        bank_map,
-        steps=tuple(
-            f"stride {stride}: {len({lane * stride % 32 for lane in range(32)})} banks in use, "
-            f"{wavefronts(stride)} wavefront{'s' if wavefronts(stride) > 1 else ''}"
-            for stride in SHOWN
-        ),
+    heat_map(
+        {"wavefront": np.stack([wavefront_of(stride) for stride in SHOWN])},
+        steps=SHOWN,
+        step_name="stride",
+        start=SHOWN.index(2),
+        x="bank",
+        y="lane",
+        role="shared",
+        ranges={"wavefront": (0, 1)},
+        form=".0f",
+        key=False,
+        height=520,
+        title="A stride of 2 needs two wavefronts; an odd stride needs only one",
+        caption="Which bank each of the 32 lanes of a warp reads from at a given stride in words, computed from bank = word % 32. Lanes in one column need the same bank; point at a cell for the wavefront that serves it, lower lanes first.",
+        alt="A map of 32 lanes by 32 banks. A coloured cell marks the bank that a lane reads from.",
     )
 )
 
@@ -346,7 +327,8 @@ def transpose_tiled(A, B):
 #
 # With `PAD` = 0 the rows of the tile are 32 words long, so reading a column means a stride of 32. All its elements are
 # in the same bank, and the load takes {{ bank_model.of_32 }} wavefronts. Set `PAD` to 1, and each row gets a 33rd word
-# that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. Mark Harris's article
+# that nobody uses. A column now has a stride of 33, which is odd, so it needs a single wavefront. The first figure shows
+# both tiles, at strides 32 and 33: its lanes are the rows of the tile. Mark Harris's article
 # [An Efficient Matrix Transpose in CUDA C/C++](https://developer.nvidia.com/blog/efficient-matrix-transpose-cuda-cc/)
 # made the trick widely known.
 #
@@ -354,7 +336,7 @@ def transpose_tiled(A, B):
 #     Unused words at the end of each row, which shift the next row by that many banks.
 
 
-# %% fold="The padded kernel; code of the checks and of the figure"
+# %% fold="The padded kernel and code of the checks"
 PADDED = Kernel(TILED.source, defines={"PAD": 1})
 
 
@@ -370,45 +352,6 @@ agree(transpose, NAIVE_READS, [transposing(R, C) for R, C in SHAPES])
 agree(transpose, NAIVE_WRITES, [transposing(R, C, along="written") for R, C in SHAPES])
 for kernel in (TILED, PADDED):
     agree(transpose_tiled, kernel, [transposing(R, C, tile=(32, 32)) for R, C in SHAPES])
-
-COLUMN = 5  # of the tile; the one that the figure follows
-
-
-def column_banks(pad):
-    """For each row of the tile and each bank, 1 where the row's element of the column is, else 0."""
-    row, bank = np.arange(32)[:, None], np.arange(32)[None, :]
-    return (bank == (row * (32 + pad) + COLUMN) % 32) * 1.0
-
-
-column_map = heat_map(
-    {"element of the column": np.stack([column_banks(pad) for pad in (0, 1)])},
-    steps=["none", "one word"],
-    step_name="padding",
-    x="bank",
-    y="row of the tile",
-    role="shared",
-    key=False,
-    form=".0f",
-    height=520,
-    title="One padding word spreads a column over all 32 banks",
-    caption=f"The banks of the 32 elements in column {COLUMN} of the tile, one row of the map per row of the tile. The buttons choose whether each row is padded by one word.",
-    alt=f"A map of 32 rows of the tile by 32 banks, with a coloured cell where the row's element of column {COLUMN} is.",
-)
-column_map.spec["data"][0] |= {
-    "colorscale": [[0, "role:line/0.45"], [1, "role:shared"]],
-    "hovertemplate": "row %{y}, bank %{x}<extra></extra>",
-}
-in_use = [int((column_banks(pad).sum(axis=0) > 0).sum()) for pad in (0, 1)]
-assert in_use == [1, 32], "the title says that the column is in all banks"
-show(
-    replace(
-        column_map,
-        steps=tuple(
-            f"padding {name}: the column is in {banks} bank{'s' if banks > 1 else ''}"
-            for name, banks in zip(("none", "one word"), in_use, strict=True)
-        ),
-    )
-)
 
 # %% [markdown]
 # ## Swizzling: float4 accesses without padding

@@ -109,39 +109,6 @@ print(total[0])
 # In each step, thread `t` adds the value at `t + h` to its own, and then `h` is halved. Every step reads what other
 # threads wrote in the step before, so there has to be a barrier in the loop.
 
-# %% fold="Code of the figure"
-from tilewise import show
-from tilewise.figures import Series, line_chart
-
-WIDTH = 32
-STEPS = [WIDTH >> step for step in range(1, WIDTH.bit_length())]  # h: 16, 8, 4, 2, 1
-
-
-def lines(shift):
-    """From place t of each step back to place t + shift * h of the one before, last step first, a gap after each."""
-    x, y = [], []
-    for step, h in reversed(list(enumerate(STEPS))):
-        for t in range(h):
-            x += [np.nan, t, t + shift * h]
-            y += [np.nan, step + 1, step]
-    return x, y
-
-
-own, other = lines(0), lines(1)
-show(
-    line_chart(
-        [
-            Series("its own", own[0][::-1], own[1][::-1], role="muted"),
-            Series("from t + h", *other, role="read"),
-        ],
-        x="index in shared memory",
-        y="step",
-        y_range=(len(STEPS) + 0.4, -0.4),
-        title="Each step adds the right half to the left half",
-        caption="The tree for 32 values, from top to bottom. In each step, thread t adds the value at t + h to its own; h is halved from step to step, and element 0 ends up with the sum.",
-    )
-)
-
 
 # %% tab="Pseudocode"
 def sum_by_tree(x, sums):
@@ -203,10 +170,6 @@ def sum_by_tree_numba(x, sums):
         sums[cuda.blockIdx.x] = smem[0]
 
 
-# %%
-SUM_BY_TREE(ones, total, 256, grid=1, block=256)
-print(total[0])
-
 # %% [markdown]
 # The tests use integers stored as floats, so that sums are exact in any order and no tolerance can hide a bug. Note
 # what threads past the end do: they store a zero and carry on instead of returning.
@@ -247,8 +210,8 @@ agree(sum_by_tree_numba, SUM_BY_TREE, small, by="Numba")
 # banks](banks.py) explains it.
 
 # %% fold="Code of the figure"
-from tilewise import Trace
-from tilewise.figures import Mark, heat_map, stepped
+from tilewise import Trace, show
+from tilewise.figures import Mark, Series, line_chart, stepped
 
 show(
     stepped(
@@ -263,47 +226,15 @@ show(
 # %% [markdown]
 # Barriers divide a run into intervals. Within an interval, warps may run in any order. In a block of 256,
 # each thread executes {{ tree.barriers }} barriers: one after the stores, and one after each of the {{ tree.steps }} steps. The last
-# one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ needed.barriers }} are enough.
+# one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ tree.needed }} are enough.
 #
-# Counting intervals from 0, only one warp works from interval {{ tree.alone_from }} on; the other seven just go from
-# one barrier to the next.
-
-# %% fold="Code of the figure"
-full = SUM_BY_TREE.on(summing(256)).simulate(trace=Trace())
-trace = full.accesses
-last = int(trace.interval.max())
-lanes = np.zeros((8, last + 1))
-for interval in range(last + 1):
-    for warp in range(8):
-        mine = (trace.interval == interval) & (trace.warp == warp)
-        lanes[warp, interval] = len(np.unique(trace.lane[mine]))
-alone_from = next(interval for interval in range(last + 1) if (lanes[:, interval] > 0).sum() == 1)
-show(
-    heat_map(
-        {"active lanes": lanes},
-        x="interval (barriers passed)",
-        y="warp",
-        role="warp",
-        ranges={"active lanes": (0, 32)},
-        key=False,
-        form=".0f",
-        title=f"In {last + 1 - alone_from} of {last + 1} intervals one warp works and seven wait",
-        caption="One block of 256 threads in the tree, from the simulator's trace: how many lanes of each warp access memory between two barriers.",
-    )
-)
-barriers_of_a_thread = full.counts.barriers // 8
-publish(
-    tree={
-        "steps": 8,
-        "barriers": barriers_of_a_thread,
-        "alone_from": alone_from,
-    }
-)
+# From the step with `h` = 32 on, only one warp works. The other seven just go from one barrier to the next.
 
 # %% fold="Numbers for the text"
 from tilewise.kernel.edits import edited
 
-publish(needed={"barriers": barriers_of_a_thread - 1})
+barriers_of_a_thread = SUM_BY_TREE.on(summing(256)).simulate().counts.barriers // 8
+publish(tree={"steps": 8, "barriers": barriers_of_a_thread, "needed": barriers_of_a_thread - 1})
 NO_LAST_BARRIER = edited(
     SUM_BY_TREE, ("        __syncthreads();  // every", "        if (h > 1) __syncthreads();  // every")
 )
@@ -779,7 +710,7 @@ measure(
 # ## The answer
 #
 # To add up 256 values, the 256 threads of this kernel synchronise {{ tree.barriers }} times, although
-# {{ needed.barriers }} times would be enough: once after the stores, and once after each step but the last. Without
+# {{ tree.needed }} times would be enough: once after the stores, and once after each step but the last. Without
 # those barriers, the GPU returns wrong sums and reports no error.
 
 # %% [markdown]
@@ -853,7 +784,5 @@ exercise(
 )
 
 # %% [markdown]
-# A barrier synchronises only one block.[^cluster] To add up values across blocks, let each block write a partial sum,
+# A barrier synchronises only one block. To add up values across blocks, let each block write a partial sum,
 # and combine these sums with a second launch or with atomic additions in device memory.
-#
-# [^cluster]: On Hopper, a few blocks can be launched as a *cluster*. They run at the same time and have a barrier of their own.

@@ -337,42 +337,12 @@ steps = measure(
     fold="All four rows",
 )
 
-# %% fold="Code of the table"
-from tilewise import Table
-from tilewise.outputs import Column
-
-step_3_us = step_times(("turn", "scores", "softmax", "sum"), steps)
-publish(third_gain={"times": sum(step_2_us.values()) / sum(step_3_us.values())})
-rows = [
-    [
-        label,
-        *(f"{one[name] / 1e3:,.0f}" for one in (before, after)),
-        step_2_us.get(name),
-        step_3_us[name],
-    ]
-    for name, label in (
-        ("turn", "transpose Q"),
-        ("scores", "scores"),
-        ("softmax", "softmax"),
-        ("sum", "weighted sum"),
-    )
-]
-show(
-    Table(
-        [
-            "step",
-            *(Column(f"sectors {when}", "thousand") for when in ("before", "after")),
-            Column("before", "µs"),
-            Column("after", "µs"),
-        ],
-        rows,
-        caption="The steps at N = 1024, d = 128, before and after: sectors by formula, times on an {machine}, each the difference between a run that includes the step and one that stops before it.",
-    )
-)
-publish(step={name: {"times": step_2_us[name] / step_3_us[name]} for name in ("scores", "softmax")})
-
-
 # %% fold="Code of the figure"
+step_3_us = step_times(("turn", "scores", "softmax", "sum"), steps)
+publish(
+    third_gain={"times": sum(step_2_us.values()) / sum(step_3_us.values())},
+    step={name: {"times": step_2_us[name] / step_3_us[name]} for name in ("scores", "softmax")},
+)
 SHOWN = {"scores": "scores", "softmax": "softmax", "sum": "weighted sum"}
 show(
     bars(

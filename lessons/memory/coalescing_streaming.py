@@ -3,14 +3,14 @@
 # needs: [memory/coalescing, speed/occupancy]
 # further: memory/coalescing
 # summary: "A coalesced vector addition is slower than a plain copy. How much do float4 loads help, and does anything else?"
-# description: "Vector addition and ReLU as fast as the driver's device-to-device copy: float2 and float4 loads help; larger blocks, cache hints and more loads per thread don't."
+# description: "Vector addition as fast as the driver's device-to-device copy: float2 and float4 loads help; larger blocks, cache hints and more loads per thread don't."
 # date: 2026-11-23
 # tags: [streaming, vectorised loads, float4]
 # ---
 
 # %% [markdown]
 # Vector addition has the friendliest access pattern there is: every request needs 4 sectors and uses every byte. Yet
-# the first kernel of this course reaches only {{ streams.add.float_one_per_thread | .0% }} of the speed of a plain copy
+# the first kernel of this course reaches only {{ of_copy.float_one_per_thread | .0% }} of the speed of a plain copy
 # on an H100. What accounts for the rest?
 
 # %% [markdown]
@@ -208,13 +208,35 @@ additions = measure(
 )
 
 # %% [markdown]
-# `float4` loads bring the addition to {{ streams.add.float4_loads | .0% }} of the copy's speed, and `float2` loads are
-# just as good, at {{ streams.add.float2_loads | .0% }}. Slightly more than 100% is possible, because the yardstick is
+# `float4` loads bring the addition to {{ of_copy.float4_loads | .0% }} of the copy's speed, and `float2` loads are
+# just as good, at {{ of_copy.float2_loads | .0% }}. Slightly more than 100% is possible, because the yardstick is
 # one particular copy, not a hardware limit. The number of sectors is the same in all variants. What changes is how many
 # bytes each request moves, and so how many are in flight; with `float2` loads, that's already enough.
 #
 # The other changes hardly help. On top of `float4` loads, streaming hints, larger blocks or more loads in flight change
 # the speed by a few percent at most.
+
+# %% fold="Code of the figure"
+from tilewise.measurements.slugs import name_slug
+
+copy_gb_per_s = recorded("stream_add.ceilings.probes.copy_gb_per_s")
+of_copy = {label: 12 * 2**26 / us / 1e3 / copy_gb_per_s for label, us in medians_us(additions).items()}
+publish(of_copy={name_slug(label): fraction for label, fraction in of_copy.items()})
+show(
+    bars(
+        {label: 100 * fraction for label, fraction in of_copy.items()},
+        x="speed relative to a device copy [%]",
+        form=".1f",
+        value_range=(0, 110),
+        title="float4 loads bring vector addition to the speed of a copy",
+        caption="Throughput of vector addition over 2²⁶ floats on an {machine}, as a percentage of the throughput of the driver's device-to-device copy on the same GPU.",
+    )
+)
+if np.isfinite(list(of_copy.values())).all():
+    one, four = of_copy["float, one per thread"], of_copy["float4 loads"]
+    assert one < 0.95 < four, "the title says that float4 loads bring it to the copy's speed"
+    more = [fraction for label, fraction in of_copy.items() if label.startswith("float4, ")]
+    assert max(more) < 1.02 * four, "the text says that nothing else helps"
 
 # %% [markdown]
 # Run the versions yourself. How many load requests does each one need for the same sectors?
@@ -230,152 +252,12 @@ try_it(
 )
 
 # %% [markdown]
-# ## ReLU: half the loads, so half the bytes in flight
-#
-# ReLU, $y = \max(x, 0)$, has one input instead of two, so a thread of the plain kernel has only 4 bytes in flight. If
-# bytes in flight are what matters, plain ReLU should be even further from the copy than plain addition, and `float4`
-# should close the gap.
-
-
-# %% tab="CUDA C"
-RELU = Kernel(r"""
-// y = max(x, 0), one element per thread. Launch 1-D, with at least n threads in total.
-extern "C" __global__
-void relu(const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = fmaxf(x[i], 0.0f);
-}
-""")
-
-
-# %% tab="Pseudocode"
-def relu(x, y):
-    for i in parallel(len(x)):
-        y[i] = max(x[i], 0)
-
-
-# %% fold="ReLU with float4 loads, and with four of them in flight"
-RELU_FOUR = Kernel(r"""
-// As relu, four elements per thread; arrays aligned to 16 bytes.
-extern "C" __global__
-void relu_four(const float* x, float* y, int n) {
-    int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
-    if (i + 3 < n) {
-        float4 v = *(const float4*)(x + i);
-        *(float4*)(y + i) = make_float4(fmaxf(v.x, 0.0f), fmaxf(v.y, 0.0f),
-                                        fmaxf(v.z, 0.0f), fmaxf(v.w, 0.0f));
-    } else {
-        for (; i < n; ++i) y[i] = fmaxf(x[i], 0.0f);
-    }
-}
-""")
-
-RELU_FOUR_FOUR = Kernel(r"""
-// As relu, 16 elements per thread; arrays aligned to 16 bytes.
-extern "C" __global__
-void relu_four_four(const float* x, float* y, int n) {
-    int first = 16 * blockIdx.x * blockDim.x + 4 * threadIdx.x;
-    float4 v[4];
-    #pragma unroll
-    for (int k = 0; k < 4; ++k) {  // New: four loads before the first store
-        int i = first + 4 * k * blockDim.x;
-        if (i + 3 < n) v[k] = *(const float4*)(x + i);
-    }
-    #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        int i = first + 4 * k * blockDim.x;
-        if (i + 3 < n) {
-            *(float4*)(y + i) =
-                make_float4(fmaxf(v[k].x, 0.0f), fmaxf(v[k].y, 0.0f),
-                            fmaxf(v[k].z, 0.0f), fmaxf(v[k].w, 0.0f));
-        } else {
-            for (; i < n; ++i) y[i] = fmaxf(x[i], 0.0f);
-        }
-    }
-}
-""")
-
-
-# %% fold="Code of the checks and of the measurement"
-def clipping(n, each=1, block=256):
-    return case(x=normal(n), y=output(n), n=n, grid=ceil_div(n, each * block), block=block)
-
-
-RELUS = {
-    "float, one per thread": (RELU, 1),
-    "float4 loads": (RELU_FOUR, 4),
-    "float4, four loads in flight": (RELU_FOUR_FOUR, 16),
-}
-for kernel, each in RELUS.values():
-    agree(relu, kernel, [clipping(n, each) for n in (1, 77, 4099, 5002)])
-
-
-def torch_relu(arrays):
-    import torch
-
-    x, y = (torch.as_tensor(arrays[name], device="cuda") for name in "xy")
-    return lambda: torch.clamp_min(x, 0.0, out=y)
-
-
-def clipping_by(label):
-    kernel, each = RELUS[label]
-    return lambda n: kernel.on(clipping(n, each))
-
-
-relus = measure(
-    "stream_relu",
-    variants={label: clipping_by(label) for label in RELUS},
-    cases=[{"n": 2**26}],
-    count_case={"n": 2**16},
-    bytes=lambda n: 8 * n,
-    flop=lambda n: n,
-    library={"torch.clamp_min": torch_relu},
-    reference=lambda x: {"y": np.maximum(x, 0)},
-    tolerance=0.0,
-    counts=("sectors", "requests"),
-    fold="All four rows",
-)
-
-# %% [markdown]
-# Both predictions hold: ReLU reaches {{ streams.relu.float_one_per_thread | .0% }} of the copy's speed with plain
-# loads, and {{ streams.relu.float4_loads | .0% }} with `float4`.
-
-# %% fold="Code of the figure"
-from tilewise.measurements.slugs import name_slug
-
-of_copy, streams = {}, {}
-for name, moved, made in (("add", 12, additions), ("ReLU", 8, relus)):
-    copy_gb_per_s = recorded(f"stream_{name.lower()}.ceilings.probes.copy_gb_per_s")
-    rates = {label: moved * 2**26 / us / 1e3 / copy_gb_per_s for label, us in medians_us(made).items()}
-    of_copy |= {f"{name}: {label}": rate for label, rate in rates.items()}
-    streams[name.lower()] = {name_slug(label): rate for label, rate in rates.items()}
-publish(streams=streams)
-SHOWN = ("float, one per thread", "float2 loads", "float4 loads")
-show(
-    bars(
-        {label: 100 * fraction for label, fraction in of_copy.items() if label.split(": ")[1] in SHOWN},
-        x="speed relative to a device copy [%]",
-        form=".1f",
-        value_range=(0, 110),
-        title="float4 loads bring both kernels to the speed of a copy",
-        caption="Throughput of vector addition and ReLU over 2²⁶ floats on an {machine}, as a percentage of the throughput of the driver's device-to-device copy on the same GPU.",
-    )
-)
-if np.isfinite(list(of_copy.values())).all():
-    for name in ("add", "ReLU"):
-        one, four = of_copy[f"{name}: float, one per thread"], of_copy[f"{name}: float4 loads"]
-        assert one < 0.95 < four, "the title says that float4 loads bring both kernels to the copy's speed"
-        more = [rate for label, rate in of_copy.items() if f"{name}: float4, " in label]
-        assert max(more) < 1.02 * four, "the text says that nothing else helps"
-    assert streams["relu"]["float_one_per_thread"] < streams["add"]["float_one_per_thread"], "the text"
-    assert streams["add"]["float4_streaming_hints"] < streams["add"]["float4_loads"], "the text"
-
-# %% [markdown]
 # ## Takeaways
 #
 # - A coalesced kernel can still be too slow: with one float per load, too few bytes are in flight.
-# - `float2` or `float4` loads fix that. Vector addition and ReLU then run at the speed of a copy.
-# - The fewer arrays a kernel reads, the more it gains from wide loads: ReLU gains more than addition.
+# - `float2` or `float4` loads fix that. Vector addition then runs at the speed of a copy.
+# - The fewer arrays a kernel reads, the more it gains from wide loads, as [ReLU](precision.py#relu-in-fp16-half-the-bytes)
+#   shows.
 
 # %% [markdown]
 # ## In your own kernel

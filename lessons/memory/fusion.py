@@ -179,40 +179,32 @@ CHAIN = [
 ]
 
 
-def traffic(fused):
+def traffic():
     """Every transfer of the chain on four elements, with the contents of memory and of the registers."""
-    memory = dict.fromkeys(("x", "y") if fused else ("x", "s", "c", "s2", "c2", "y"), EMPTY)
-    memory["x"] = X
+    memory = dict.fromkeys(("x", "s", "c", "s2", "c2", "y"), EMPTY) | {"x": X}
     registers = dict.fromkeys(("x", "s", "c", "s2", "c2"), EMPTY)
     moved = 0
     states = []
 
     def add_state(text, line=0, reads=()):
-        arrays = {**memory, "registers": np.array([registers[name] for name in registers])}
+        arrays = {**memory, "registers": np.array(list(registers.values()))}
         taken = {name: range(4) for name in reads}
         states.append(State(text, line=line, values={"values moved": moved}, arrays=arrays, reads=taken))
 
     add_state("Only x is in device memory, and the registers are empty.")
     for line, (name, needs, code, compute) in enumerate(CHAIN, start=1):
-        loaded = [one for one in needs if np.isnan(registers[one]).all()]
-        for one in loaded:
-            registers[one] = memory[one]
-            moved += len(X)
-        if loaded:
-            add_state(f"Load {' and '.join(loaded)} from device memory.", line, loaded)
-        result = compute(registers)
+        empty = registers
+        registers = registers | {needed: memory[needed] for needed in needs}
+        moved += len(needs) * len(X)
+        add_state(f"Load {' and '.join(needs)} from device memory.", line, needs)
+        memory[name] = compute(registers)
         if name in registers:
-            registers[name] = result
-        if fused and name != "y":
-            add_state(f"Compute {code} and keep it in a register.", line)
-            continue
-        memory = {**memory, name: result}
+            registers[name] = memory[name]
         moved += len(X)
         add_state(f"Compute {code} and store {name} in device memory.", line)
-        if not fused:
-            registers = dict.fromkeys(registers, EMPTY)
-            if name != "y":
-                add_state("The kernel ends, and its registers are gone.", line)
+        registers = empty
+        if name != "y":
+            add_state("The kernel ends, and its registers are gone.", line)
     return states
 
 
@@ -227,28 +219,20 @@ def values_moved(*kernels):
     return total
 
 
-SOURCE = "\n".join(code for _, _, code, _ in CHAIN)
-STATES = {fused: traffic(fused) for fused in (False, True)}
-of_four = {fused: states[-1].values["values moved"] for fused, states in STATES.items()}
+STATES = traffic()
 moved = {
     "five": values_moved(["s"], ["c"], ["s2"], ["c2"], ["y"]),
     "two_crossing": values_moved(["s", "c"], ["s2", "c2", "y"]),
     "one_crossing": values_moved(["s", "s2"], ["c", "c2", "y"]),
     "fused": values_moved(["s", "c", "s2", "c2", "y"]),
 }
-assert of_four == {False: 4 * moved["five"], True: 4 * moved["fused"]}, "the figures show another count"
-publish(
-    moved={
-        **moved,
-        "five_of_four": of_four[False],
-        "fused_of_four": of_four[True],
-        "ratio": moved["five"] / moved["fused"],
-    }
-)
+moved |= {f"{name}_of_four": len(X) * moved[name] for name in ("five", "fused")}
+assert STATES[-1].values["values moved"] == moved["five_of_four"], "the figure shows another count"
+publish(moved=moved | {"ratio": moved["five"] / moved["fused"]})
 show(
     stepped(
-        STATES[False],
-        source=SOURCE,
+        STATES,
+        source="\n".join(code for _, _, code, _ in CHAIN),
         blanks=True,
         start=2,
         title="Five kernels move every intermediate twice",
@@ -330,7 +314,8 @@ agree(sum_of_squares, FUSED_FAST_MATH, [elements(n) for n in (1, 255, 1003)], rt
 
 # %% [markdown]
 # Launch it on the same four elements. It moves {{ moved.fused_of_four }} values instead of
-# {{ moved.five_of_four }}: each thread loads one element of `x` and stores one of `y`.
+# {{ moved.five_of_four }}: each thread loads one element of `x` and stores one of `y`. Everything between stays in
+# \registers.
 
 # %%
 y = np.zeros_like(x)
@@ -356,22 +341,7 @@ try_it(
     n=(1, 1000, 4000),
 )
 
-# %% fold="Code of the figure"
-show(
-    stepped(
-        STATES[True],
-        source=SOURCE,
-        blanks=True,
-        start=2,
-        title="The fused kernel moves only x and y",
-        caption="The same four elements in one fused kernel. Everything between x and y stays in registers.",
-    )
-)
-
 # %% [markdown]
-# A fused kernel that only writes ones would produce the same output, whatever the inputs. But the checks in the
-# collapsed cells above also test each of the five kernels on random inputs of its own.
-#
 # You can also fuse part of a chain. Say you split ours into two kernels. If you cut the chain after sine and cosine,
 # two intermediate arrays go from one kernel to the other, and together the kernels move {{ moved.two_crossing }} values
 # per element. If the first kernel computes sin² and the second does the rest, there's only one intermediate array. Both
@@ -391,7 +361,7 @@ show(
 # kernels pay it five times.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements import medians_us, printed, printed_numbers, recorded, recorded_device, text_record
+from tilewise.measurements import medians_us, recorded, recorded_device, text_record
 
 GPU = recorded_device()
 least_us = {name: 4 * moved[name] * MANY / (GPU.memory_gb_per_s * 1e3) for name in ("five", "fused")}
@@ -403,11 +373,7 @@ publish(predicted={f"{name}_us": time for name, time in least_us.items()})
 # A compiler can fuse too, if it sees the whole chain before anything runs. In `torch.compile`, TorchDynamo records a
 # function's tensor operations as a *computation graph*. TorchInductor groups the operations that can be fused into one
 # kernel, and generates that kernel in Triton. In Triton, you program a whole block of elements at once, and the
-# compiler distributes it among threads.[^elsewhere]
-#
-# [^elsewhere]: Triton and `torch.compile` support AMD's and Intel's GPUs too, but tuning doesn't carry over: an
-#     instruction is executed for 64 threads at once on AMD's server GPUs and for 32 on NVIDIA's, and cache sizes
-#     differ.
+# compiler distributes it among threads.
 #
 # ??? definition "Computation graph"
 #     A program's operations, and which of them uses which result.
@@ -596,106 +562,6 @@ if np.isfinite(list(TOOK.values())).all():
 # In PyTorch, `torch.compile` makes the chain *slower* here. Before each call, a compiled function checks that its input
 # still matches what it was compiled for. For such cases, there's `torch.compile(mode="reduce-overhead")`, which uses
 # CUDA graphs.
-#
-# Eager mode takes {{ host.each_us | .0f }} µs per operation here, but a call to `torch.add` took only
-# {{ host.add_us | .1f }} µs in the lesson on [launch overhead](../speed/launches.py). There, thousands of calls
-# followed one another and wrote to existing arrays. Here, each operation allocates its result, and the host waits for
-# the GPU after every five. On an H200's host, where the gap is smaller ({{ apart.five | .1f }} µs compared with
-# {{ apart.add | .1f }} µs), these two account for nearly all of it.
-
-# %% needs="gpu torch" record="eager_calls" fold="Code that takes the eager calls apart on a GPU"
-from importlib.util import find_spec
-
-if gpu_here() and find_spec("torch"):
-    import time
-
-    import torch
-
-    def take_apart():
-        """Time the host's part of each of five operations, by what ran before and where results go."""
-        x = torch.randn(2**12, device="cuda")
-        a, b, c = (torch.empty_like(x) for _ in range(3))
-        large = torch.zeros(2**28, device="cuda")
-
-        def five_allocating():
-            return x.sin() ** 2 + x.cos() ** 2
-
-        def five_in_place():
-            torch.sin(x, out=a)
-            torch.pow(a, 2, out=a)
-            torch.cos(x, out=b)
-            torch.pow(b, 2, out=b)
-            torch.add(a, b, out=c)
-
-        def adds_allocating():
-            return [x + x for _ in range(5)]
-
-        def adds_in_place():
-            for _ in range(5):
-                torch.add(x, x, out=c)
-
-        def after_nothing():
-            torch.cuda.synchronize()
-
-        def after_a_spin():
-            torch.cuda.synchronize()
-            until = time.perf_counter() + 2e-3
-            while time.perf_counter() < until:
-                pass
-
-        def after_a_read():
-            large.sum()
-            torch.cuda.synchronize()
-
-        for label, work in (
-            ("five operations, new results", five_allocating),
-            ("five operations, existing results", five_in_place),
-            ("five additions, new results", adds_allocating),
-            ("five additions, existing results", adds_in_place),
-        ):
-            for _ in range(50):
-                work()
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(1000):
-                work()
-            host_us = (time.perf_counter() - start) * 1e6 / 1000
-            torch.cuda.synchronize()
-            print(f"{label}, one after another: {host_us:.2f} us of the host per call")
-            for before in (after_nothing, after_a_spin, after_a_read):
-                enqueued, done = [], []
-                for _ in range(200):
-                    before()
-                    start = time.perf_counter()
-                    result = work()
-                    enqueued.append(time.perf_counter() - start)
-                    torch.cuda.synchronize()
-                    done.append(time.perf_counter() - start)
-                    del result
-                host_us, all_us = (1e6 * float(np.median(one)) for one in (enqueued, done))
-                name = before.__name__.replace("_", " ")
-                print(f"{label}, {name}: {host_us:.2f} us of the host, {all_us:.2f} us until done")
-        for before in (after_nothing, after_a_read):  # operation by operation
-            spans = []
-            for _ in range(200):
-                before()
-                at = [time.perf_counter()]
-                s = x.sin()
-                at.append(time.perf_counter())
-                s = s**2
-                at.append(time.perf_counter())
-                t = x.cos()
-                at.append(time.perf_counter())
-                t = t**2
-                at.append(time.perf_counter())
-                s = s + t
-                at.append(time.perf_counter())
-                spans.append(np.diff(at))
-                torch.cuda.synchronize()
-            each = ", ".join(f"{1e6 * one:.2f}" for one in np.median(spans, axis=0))
-            print(f"each operation, {before.__name__.replace('_', ' ')}: {each} us")
-
-    take_apart()
 
 # %% fold="Code of the measurement"
 with_host = measure(
@@ -717,35 +583,6 @@ with_host = measure(
     reasons={"*": "Short arrays: launch overhead on the host"},
 )
 host_us = medians_us(with_host)
-publish(
-    host={
-        "each_us": host_us["PyTorch eager"] / 5,
-        "add_us": recorded("launch_pieces.torch_add_per_piece.n_4096.median") / 4096,
-    }
-)
-# recorded on an H200's host: five calls, by what they are and by what ran before
-CALLS_US = printed_numbers("memory/fusion", "eager_calls", r"^(.+): ([\d.]+) us of the host")
-DONE_US = printed_numbers("memory/fusion", "eager_calls", r"^(.+): .* ([\d.]+) us until done$")
-OURS, ADDITIONS = "five operations, new results", "five additions, existing results"
-apart = {
-    "five": DONE_US[f"{OURS}, after nothing"] / 5,
-    "add": CALLS_US[f"{ADDITIONS}, one after another"] / 5,
-    "new": (
-        CALLS_US[f"{OURS}, one after another"]
-        - CALLS_US["five operations, existing results, one after another"]
-    )
-    / 5,
-    "wait": (DONE_US[f"{OURS}, after nothing"] - CALLS_US[f"{OURS}, after nothing"]) / 5,
-    "busy": (DONE_US[f"{OURS}, after a spin"] - DONE_US[f"{OURS}, after nothing"]) / 5,
-}
-publish(apart=apart)
-assert not abs(apart["new"] + apart["wait"] - apart["five"] + apart["add"]) > 0.5, (
-    "the text explains the difference"
-)
-assert not CALLS_US[f"{OURS}, after nothing"] > CALLS_US[f"{OURS}, one after another"], (
-    "the text says that an idle GPU costs nothing"
-)
-assert not apart["busy"] < 1, "the text says that a busy host takes longer"
 if np.isfinite(list(host_us.values())).all():
     assert host_us["torch.compile"] > host_us["PyTorch eager"], "the text says that compiling is slower"
     assert min(host_us, key=host_us.get) == "five kernels, CUDA graph"
@@ -875,8 +712,6 @@ publish(
         "model": 4 / 2,
     },
 )
-GENERATED = printed("toolbox/compilers", "generated")
-assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor has online softmax"
 
 # %% [markdown]
 # Eager PyTorch launches {{ kernels.two_statements_eager }} kernels for two statements, and

@@ -2,9 +2,9 @@
 # title: "Parallel reductions: warp shuffles at memory speed"
 # needs: [speed/occupancy, memory/precision, memory/banks]
 # summary: "A sum reads each element once, so it should run at memory speed. How close can a sum of 2²⁸ floats get?"
-# description: "Parallel sums in CUDA C: from the shared-memory tree to warp shuffles, grid-stride loops and float4 loads, as fast as CUB. Partial warps, reproducible order, dot products."
+# description: "Parallel sums in CUDA C: from the shared-memory tree to warp shuffles, grid-stride loops and float4 loads, as fast as CUB. Partial warps, reproducible order."
 # date: 2026-11-21
-# tags: [reduction, warp shuffle, dot product]
+# tags: [reduction, warp shuffle]
 # ---
 
 # %% [markdown]
@@ -18,7 +18,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import Table, check, expect_hazard, gpu_here, measure, parallel, publish, show, tiles, uniform
+from tilewise import check, expect_hazard, gpu_here, measure, parallel, publish, show, tiles, uniform
 from tilewise.figures import bars, stepped
 from tilewise.measurements import medians_us, recorded, recorded_device
 from tilewise.models import bound, bytes_in_flight, device, stated
@@ -167,11 +167,6 @@ from tilewise import Trace, agree, case, ceil_div, integers, output
 from tilewise.kernels.from_lesson import from_lesson
 
 summing, torch_row_sums = from_lesson("memory/barriers", "summing", "torch_row_sums")
-lanes = np.array([3, 1, 7, 0, 4, 1, 6, 3])
-for offset, after in ((4, [7, 2, 13, 3]), (2, [20, 5]), (1, [25])):
-    lanes[:offset] += lanes[offset : 2 * offset]
-    assert lanes[:offset].tolist() == after, "the worked example"
-
 agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)])
 for function, by in {sum_by_triton: "Triton", sum_by_torch: "PyTorch"}.items():
     agree(function, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], by=by)
@@ -184,9 +179,6 @@ show(
         caption="One block of two warps sums 64 elements, line by line as the simulator ran it. The value of sum is shown for each lane.",
     )
 )
-
-# %% [markdown]
-# How does the shuffle version compare with the tree for blocks of 256?
 
 # %% fold="The tree reduction, for comparison"
 SUM_BY_TREE = Kernel(r"""
@@ -214,21 +206,9 @@ for name, kernel in {"tree": SUM_BY_TREE, "shuffles": SUM_BY_SHUFFLES}.items():
     BLOCKS_OF_256[name] = {
         "barriers": counts.barriers // 8,
         "wavefronts": counts.shared_load.wavefronts + counts.shared_store.wavefronts,
-        "executed": executed,
         "issue_us": 2**26 / 256 * executed / 4 / GPU.sms / GPU.boost_mhz,
     }
 publish(block=BLOCKS_OF_256)
-show(
-    Table(
-        ["per block of 256", "tree", "shuffles"],
-        [
-            ["barriers", *(one["barriers"] for one in BLOCKS_OF_256.values())],
-            ["shared-memory wavefronts", *(one["wavefronts"] for one in BLOCKS_OF_256.values())],
-            ["instructions", *(one["executed"] for one in BLOCKS_OF_256.values())],
-        ],
-        caption="One block of 256 threads: barriers and wavefronts counted by the simulator, warp instructions counted by Nsight Compute on an H100.",
-    )
-)
 
 # %% fold="Code of the measurement"
 measure(
@@ -253,9 +233,10 @@ measure(
 )
 
 # %% [markdown]
-# The shuffle version needs {{ block.shuffles.barriers }} barrier instead of {{ block.tree.barriers }}. For 2²⁶
-# elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, compared with
-# {{ block_sums_by_shuffles.tree.median | us }} for the tree. But moving the bytes takes only
+# For a block of 256 threads, the shuffle version needs {{ block.shuffles.barriers }} barrier instead of the tree's
+# {{ block.tree.barriers }}, and {{ block.shuffles.wavefronts }} shared-memory wavefronts instead of
+# {{ block.tree.wavefronts }}. For 2²⁶ elements, it takes {{ block_sums_by_shuffles.shuffles.median | us }}, compared
+# with {{ block_sums_by_shuffles.tree.median | us }} for the tree. But moving the bytes takes only
 # {{ block_sums_by_shuffles.shuffles.bound | us }}, and issuing all the instructions only
 # {{ block.shuffles.issue_us | us }}. Most of the time is spent waiting: a warp issues one load, waits for the element
 # and then waits at the barrier, and its block keeps its slot on the SM until all eight warps are done.
@@ -523,11 +504,11 @@ agree(sum_wide, FOUR, [adding_up(n, 3) for n in RAGGED])
 agree(sum_at_once, AT_ONCE, [adding_up(n, 3) for n in RAGGED])
 
 
-def in_two(kernel, blocks=BLOCKS, inputs=adding_up):
+def in_two(kernel, blocks=BLOCKS):
     """One launch that leaves a sum per block, and one that adds those up."""
 
     def launches(n):
-        given = inputs(n, blocks(n) if callable(blocks) else blocks)
+        given = adding_up(n, blocks(n) if callable(blocks) else blocks)
         return [kernel.on(given), ADD_UP.on(given, grid=1, block=1024)]
 
     return launches
@@ -731,137 +712,14 @@ if gpu_here():
         print(f"{name}: {len(set(found))} different sums in 20 launches, off by {off:.2e} of all sizes added")
 
 # %% fold="Code of the numbers"
-import re
+from tilewise.measurements import printed_numbers
 
-from tilewise.measurements import text_record
-
-record = text_record("memory/reductions", "orders")
-COUNTED = re.findall(r"(\S.*): (\d+) different sums", record.text if record else "")
-publish(orders={name.replace(" ", "_"): int(many) for name, many in COUNTED})
+ORDERS = printed_numbers("memory/reductions", "orders", r"(\S.*): (\d+) different sums")
+publish(orders={"by_arrival": ORDERS["by arrival"]})
 
 # %% [markdown]
 # In 20 runs over the same 2²⁸ floats, the two-launch version and the last-block version each gave the same result every
-# time. Atomics in order of arrival gave {{ orders.by_arrival }} different results.
-
-# %% [markdown]
-# ## The dot product: two loads instead of one
-#
-# A dot product is the same reduction with a second load and a multiplication. The only change is in the loop, where each
-# accumulator gets `x * y`:
-
-# %% fold="The whole kernel"
-DOT_TWO = Kernel(
-    r"""
-__device__ float warp_sum(float s) {
-    for (int offset = 16; offset > 0; offset /= 2)
-        s += __shfl_down_sync(0xffffffff, s, offset);
-    return s;
-}
-// sums[b] = the dot product of the elements of block b. x, y: n floats, aligned to 16 bytes.
-extern "C" __global__
-void dot_wide(const float* x, const float* y, float* sums, int n) {
-    __shared__ float warp_sums[32];
-    const float4 *x4 = (const float4*)x, *y4 = (const float4*)y;
-    int tile = LOADS * blockDim.x, n4 = n / 4 / tile * tile;
-    float4 acc = {0.0f, 0.0f, 0.0f, 0.0f};
-    // [wide
-    for (int j = blockIdx.x * tile + threadIdx.x; j < n4;
-         j += gridDim.x * tile) {
-        float4 u[LOADS], v[LOADS];
-        #pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
-            u[k] = x4[j + k * blockDim.x];
-            v[k] = y4[j + k * blockDim.x];  // one load from each array
-        }
-        #pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
-            acc.x += u[k].x * v[k].x;
-            acc.y += u[k].y * v[k].y;
-            acc.z += u[k].z * v[k].z;
-            acc.w += u[k].w * v[k].w;
-        }
-    }
-    int tid = blockIdx.x * blockDim.x + threadIdx.x;
-    for (int i = 4 * n4 + tid; i < n; i += gridDim.x * blockDim.x)
-        acc.x += x[i] * y[i];
-    // wide]
-    float sum = warp_sum((acc.x + acc.y) + (acc.z + acc.w));
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (lane == 0) warp_sums[warp] = sum;
-    __syncthreads();  // every warp has stored its sum
-    if (warp > 0) return;
-    sum = warp_sum(lane < blockDim.x / 32 ? warp_sums[lane] : 0.0f);
-    if (lane == 0) sums[blockIdx.x] = sum;
-}
-""",
-    defines={"LOADS": 2},
-)
-
-
-# %%
-DOT_TWO.region("wide")
-
-
-# %% fold="Code of the checks"
-def dotting(n, blocks=BLOCKS, block=256):
-    return case(
-        x=integers(n, low=-4, high=5, dtype="float32"),
-        y=integers(n, low=-4, high=5, dtype="float32"),
-        sums=output(blocks),
-        total=output(1),
-        blocks=blocks,
-        n=n,
-        grid=blocks,
-        block=block,
-    )
-
-
-DOT_ONE, DOT_FOUR = (Kernel(DOT_TWO.source, defines={"LOADS": loads}) for loads in (1, 4))
-
-
-def dot_wide(x, y, sums):
-    blocks = len(sums)
-    sums[:] = 0.0
-    for t, tile in enumerate(tiles(len(x), 4 * 2 * 256)):
-        if len(tile) == 4 * 2 * 256:
-            sums[t % blocks] += sum(x[i] * y[i] for i in tile)
-        else:
-            for p, rest in enumerate(tiles(len(tile), 256)):
-                sums[p % blocks] += sum(x[tile[i]] * y[tile[i]] for i in rest)
-
-
-agree(dot_wide, DOT_TWO, [dotting(n, 3) for n in RAGGED])
-
-
-# %% fold="Code of the measurement"
-def torch_dot(arrays):
-    import torch
-
-    x, y = (torch.as_tensor(arrays[name], device="cuda") for name in "xy")
-    return lambda: torch.dot(x, y)
-
-
-measure(
-    "dots",
-    variants={
-        "one pair of float4 loads": in_two(DOT_ONE, inputs=dotting),
-        "two pairs in flight": in_two(DOT_TWO, inputs=dotting),
-        "four pairs in flight": in_two(DOT_FOUR, inputs=dotting),
-        "two pairs, one block per tile": in_two(DOT_TWO, tiles_of(2), dotting),
-    },
-    cases=[{"n": MANY // 2}],
-    count_case={"n": 2**17},
-    bytes=lambda n: 8 * n,
-    flop=lambda n: 2 * n,
-    library={"torch.dot": torch_dot},
-    reference=lambda x, y: {"total": np.array([x @ y])},
-    tolerance=0.0,
-    fold="All five rows",
-)
-
-# %% [markdown]
-# On two arrays of half the length, which is the same number of bytes, the dot product takes
-# {{ dots.two_pairs_in_flight.median | us }}.
+# time. Atomics in order of arrival gave {{ orders.by_arrival | .0f }} different results.
 
 # %% [markdown]
 # ## The answer

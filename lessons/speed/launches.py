@@ -120,6 +120,7 @@ publish(
         "host_total": int(LAUNCHES * HOST_US),
         "work": int(LAUNCHES * DEVICE_US),
         "total": int(one_by_one_timeline[-1].stop),
+        "graph_total": int(HOST_US + LAUNCHES * DEVICE_US),
     },
 )
 show(
@@ -136,32 +137,13 @@ show(
 #
 # A program that repeats the same launches, such as a training loop, can pay for the host's work once. *Capture* the
 # launches of a stream into a *CUDA graph*: they're recorded, not executed. After that, one call replays them all, and
-# the device goes from kernel to kernel without waiting for the host. The graph also records sizes and addresses, so
+# the device goes from kernel to kernel without waiting for the host. In the model above, the graph takes
+# {{ model.graph_total }} µs instead of {{ model.total }}. The graph also records sizes and addresses, so
 # each replay uses the same buffers.
 #
 # ??? definition "CUDA graph | CUDA graphs"
 #     A recorded set of launches, with their order and arguments, that one call replays.
 
-
-# %% fold="Code of the figure"
-def graph_spans(host_us, device_us, launches=LAUNCHES):
-    """The same launches as a graph: one call on the host, no gaps on the device."""
-    kernels = [
-        Span("device", host_us + at * device_us, host_us + (at + 1) * device_us, f"{at + 1}", "block")
-        for at in range(launches)
-    ]
-    return [Span("host", 0.0, host_us, "replay", "write"), *kernels]
-
-
-graph_timeline = graph_spans(HOST_US, DEVICE_US)
-show(
-    timeline(
-        graph_timeline,
-        unit="µs",
-        title=f"A graph finishes after {graph_timeline[-1].stop:.0f} µs instead of {one_by_one_timeline[-1].stop:.0f}",
-        caption=f"The same model, with {HOST_US:.0f} µs for the single call that replays the graph. A real device also needs a little time between two kernels of a graph.",
-    )
-)
 
 # %% [markdown]
 # Here's how to capture a graph in CuPy; PyTorch has `torch.cuda.graph`.
@@ -338,16 +320,6 @@ if np.isfinite(list(TIMES.values())).all():
 # | network | the device idles at the end of each step; one machine alone is faster | send less, send less often, overlap with computation |
 
 # %% [markdown]
-# ??? note "Which bottleneck do Unsloth, torch.compile and DiLoCo relieve?"
-#     | name | bottleneck | how |
-#     | --- | --- | --- |
-#     | [Unsloth](https://github.com/unslothai/unsloth) | device memory: bandwidth and capacity | \Triton kernels with hand-derived derivatives store and reload less |
-#     | CUDA graphs, `torch.compile` | overhead | one call for many launches; fewer launches |
-#     | tokenising before training | data loading | done once instead of in every step |
-#     | [DiLoCo](https://arxiv.org/abs/2311.08105) (Douillard et al.) | network | machines exchange weight updates only every 500 steps |
-#     | [INTELLECT-1](https://arxiv.org/abs/2412.01152) | network | exchanges updates every 100 steps, in 8 bits instead of 32, which, according to the report, cuts traffic 400-fold |
-
-# %% [markdown]
 # ## Two streams: copy the next batch during this one
 #
 # The host holds {{ batch.batches }} batches of {{ batch.megabytes | .0f }} MB. Each is copied to the device
@@ -522,61 +494,11 @@ if np.isfinite(LOAD):
 
 # %% [markdown]
 # A copy takes {{ loading.us | .0f }} µs, and the kernel with 2,048 multiply-adds per element
-# {{ loading.work_us | .0f }} µs.[^rate] The double-buffered loop is {{ loading.gain | .1f }}× faster than the
+# {{ loading.work_us | .0f }} µs. The double-buffered loop is {{ loading.gain | .1f }}× faster than the
 # sequential one.
 #
 # With only 512 multiply-adds, the copy takes longer than the kernel, and no schedule can hide it: the device has to
 # wait. The only way out is to copy fewer bytes.
-#
-# [^rate]: The kernel stays far below the arithmetic peak, because each of its multiply-adds reads three \registers.
-#     With a constant as one operand, as in the `chains` kernel from the [roofline lesson](roofline.py), the same loop
-#     runs much faster.
-
-# %% fold="Code that times other operands on a GPU" needs="gpu" record="operands"
-OF_ARGUMENTS = "v = v * factor + addend;"
-OPERANDS = {
-    "factor and addend in registers": OF_ARGUMENTS,
-    "factor a constant": "v = v * 0.999755859375f + addend;",
-    "addend a constant": "v = v * factor + 0.000244140625f;",
-    "both constants": "v = v * 0.999755859375f + 0.000244140625f;",
-}
-assert TRAIN.source.count(OF_ARGUMENTS) == 1
-
-if gpu_here():
-    from tilewise.measurements.side_by_side import Calls, timed_lines
-
-    for count in (2**22, 2**25):
-        calls = Calls()
-        for label, line in OPERANDS.items():
-            calls.add(label, Kernel(TRAIN.source.replace(OF_ARGUMENTS, line)).on(batches(8192, count)))
-        print(timed_lines(f"{count} elements, 8192 multiply-adds", calls.by_label, 30))
-
-# %% fold="Code of the numbers"
-from tilewise.measurements.side_by_side import printed_times
-
-operands_us = printed_times("speed/launches", "operands")
-SHORTER = f"{2**22} elements, 8192 multiply-adds"
-for label in ("factor a constant", "addend a constant", "both constants"):
-    assert not operands_us[SHORTER, label] > 0.55 * operands_us[SHORTER, "factor and addend in registers"], (
-        "the text says that a constant is the reason"
-    )
-
-# %% needs="nvrtc nvdisasm" fold="Code of the check"
-import re
-
-from tilewise import check
-from tilewise.kernel.machine_code import available as can_disassemble
-from tilewise.kernel.machine_code import machine_code
-
-
-def registers_read(kernel):
-    """The most registers that a multiply-add of the kernel reads."""
-    fmas = [one for one in machine_code(kernel).instructions if one.name.startswith("FFMA")]
-    return max(len(re.findall(r"\bR\d+", one.operands.split(",", 1)[1])) for one in fmas)
-
-
-if can_disassemble() is None:
-    check(registers_read(TRAIN), 3, name="registers that a multiply-add of train reads")
 
 # %% [markdown]
 # ## Concurrent kernels in two streams
@@ -646,16 +568,16 @@ import re
 
 from tilewise.measurements import text_record
 
-spans, seen = [], {}
+spans, both_on = [], {}
 for line in text_record("speed/launches", "two_streams").text.splitlines():
     if found := re.match(r"(one stream|two streams): ([\d.]+) us, .*: (\d+) of (\d+)", line):
         where = found[1]
-        seen[where.replace(" ", "_")] = {"us": float(found[2]), "both": int(found[3]), "of": int(found[4])}
+        both_on[where] = (int(found[3]), int(found[4]))
     elif found := re.match(r"  processor ([01]): (.*)", line):
         for name, start, stop in re.findall(r"(\w) ([\d.]+) to ([\d.]+)", found[2]):
             row, role = f"{where}, SM {found[1]}: {name}", {"A": "block", "B": "warp"}[name]
             spans.append(Span(row, float(start), float(stop), name, role))
-publish(streams=seen)
+publish(streams={"sms": both_on["two streams"][1]})
 show(
     timeline(
         spans,
@@ -664,12 +586,10 @@ show(
         caption="Start and end times of the blocks of kernels A and B on two SMs of an {machine}, as the blocks recorded them, for one stream and for two.",
     )
 )
-assert seen["two_streams"]["both"] == seen["two_streams"]["of"], (
-    "the title says that blocks of both kernels share an SM"
-)
+assert len(set(both_on["two streams"])) == 1, "the title says that blocks of both kernels share an SM"
 
 # %% [markdown]
-# In one stream, B starts when A has finished on all \SMs. In two streams, all {{ streams.two_streams.of }} \SMs run
+# In one stream, B starts when A has finished on all \SMs. In two streams, all {{ streams.sms }} \SMs run
 # blocks of both, and the pair takes far less time. Two kernels that each saturate the memory bandwidth gain nothing
 # this way, because they'd have to share it.
 
@@ -846,78 +766,6 @@ exercise(
 # Run `nsys profile` and `nsys stats --report cuda_kern_exec_sum`, which lists each kernel's launch time next to its
 # execution time. If a launch takes longer than the kernel and the timeline shows gaps between kernels, capture the
 # launches in a CUDA graph or merge kernels before you optimise any of them.
-
-# %% fold="The whole cell, with two wrong answers that the tests reject"
-from itertools import pairwise
-
-
-def bottleneck(spans, ridge):
-    busy = {}
-    for row in {span[0] for span in spans}:
-        mine = sorted((start, stop) for name, start, stop, *_ in spans if name == row)
-        total, until = 0.0, -np.inf
-        for start, stop in mine:  # spans of one row may overlap
-            total += max(0.0, stop - max(start, until))
-            until = max(until, stop)
-        busy[row] = total
-    row = max(busy, key=busy.get)
-    if row != "device":
-        return {"host": "overhead", "link": "data loading", "network": "network"}[row]
-    work = [span for span in spans if span[0] == "device"]
-    intensity = sum(span[3] for span in work) / sum(span[4] for span in work)
-    return "arithmetic" if intensity > ridge else "device memory"
-
-
-KINDS = ("arithmetic", "device memory", "overhead", "data loading", "network")
-
-
-def a_timeline(kind, random):
-    rows = {"host": 0.3, "link": 0.2, "network": 0.1, "device": 0.5}
-    full = {"overhead": "host", "data loading": "link", "network": "network"}.get(kind, "device")
-    rows[full] = 0.95
-    spans = []
-    for row, fraction in rows.items():
-        edges = np.sort(random.uniform(0, 100, 6))
-        for start, stop in pairwise(edges):
-            spans.append((row, start, start + fraction * (stop - start)))
-        spans.append((row, 0.0, edges[0] * fraction))
-        spans.append((row, edges[-1], edges[-1] + fraction * (100 - edges[-1])))
-    start, stop = max(((a, b) for row, a, b in spans if row == "host"), key=lambda pair: pair[1] - pair[0])
-    if full != "host":
-        spans += [("host", start, stop)] * 12  # twelve more host threads that work at the same time
-    intensity = 60.0 if kind == "arithmetic" else 6.0
-    made = []
-    for span in spans:
-        moved = random.uniform(1, 2)
-        made.append((*span, intensity * moved, moved) if span[0] == "device" else span)
-    return made
-
-
-def bottleneck_tests(answer):
-    random = np.random.default_rng(7)
-    for kind in KINDS * 2:
-        given = answer(a_timeline(kind, random), 20.0)
-        assert given == kind, f"{given}, not {kind}"
-
-
-exercise(
-    "Diagnose ten timelines",
-    """
-    Write `bottleneck(spans, ridge)`, which names the bottleneck of a recorded timeline. A span is
-    either `(row, start, stop)`, where `row` is `host`, `link` or `network`, or `("device", start, stop, flop, bytes)`.
-    Spans of one row may overlap, because a host has several threads. Find the row that is busy for the longest
-    time, and return `"overhead"` for the host, `"data loading"` for the link and `"network"` for the network. For the
-    device, take all of its spans together: return `"device memory"` if their intensity is left of the ridge and
-    `"arithmetic"` if it is right of it. The tests generate ten timelines, two of each kind.
-    """,
-    answer=bottleneck,
-    tests=bottleneck_tests,
-    wrong=[
-        {"max(start, until)": "start"},
-        {"total += max(0.0, stop - max(start, until))": "total = max(total, stop - start)"},
-    ],
-    hint="Sort the spans of a row by start, and count only the part of each that lies beyond the latest end so far.",
-)
 
 # %% [markdown]
 # Next: how an \SM executes the thousands of threads of a launch, in [warps](../machine/warps.py).

@@ -432,10 +432,8 @@ if np.isfinite(small[64]):
 # limit it: slots for warps, slots for blocks, registers, and shared memory.[^optin] The scarcest one sets the limit.
 # Only whole blocks become resident, so occupancy changes in steps.
 #
-# Take blocks of {{ example.threads }} threads, with {{ example.registers }} registers per thread. A warp
-# needs {{ example.per_warp | , }} registers. Each of the four schedulers has {{ example.per_scheduler | , }},
-# enough for {{ example.warps_per_scheduler }} warps. That's {{ example.warps }} warps or {{ example.blocks }}
-# blocks per SM, and an occupancy of {{ example.share | .0% }}. Try your own kernel:
+# Take blocks of 256 threads, with 40 registers per thread. A warp needs 1,280 registers. Each of the four schedulers
+# has 16,384, enough for 12 warps. That's 48 warps or 6 blocks per SM, three quarters of what fits. Try your own kernel:
 #
 # [^optin]: For more than 48 KiB of shared memory per block, up to {{ shared.most | .0f }} KiB on an H100, a kernel
 #     must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`).
@@ -455,20 +453,8 @@ def fitting(threads_per_block, registers_per_thread, shared_memory_per_block):
 
 
 example = occupancy(256, 40)
-per_scheduler = HOPPER.registers // 4
-assert per_scheduler // (40 * 32) * 4 == example.warps_per_sm == example.blocks_per_sm * 8
-publish(
-    example={
-        "threads": 256,
-        "registers": 40,
-        "per_warp": 40 * 32,
-        "per_scheduler": per_scheduler,
-        "warps_per_scheduler": per_scheduler // (40 * 32),
-        "warps": example.warps_per_sm,
-        "blocks": example.blocks_per_sm,
-        "share": example.share,
-    }
-)
+assert HOPPER.registers // 4 // (40 * 32) == 12, "the text's example"
+assert (example.warps_per_sm, example.blocks_per_sm, example.share) == (48, 6, 0.75), "the text's example"
 show(
     calculator(
         [
@@ -501,9 +487,8 @@ show(
 # %% [markdown]
 # ## Register pressure and spills
 #
-# Registers are often the limit you hit first, and the compiler decides how many a thread gets. An SM has
-# {{ registers.all | , }}, and a thread can have at most {{ registers.most }}. At 200 registers per
-# thread, only {{ registers.at_200 }} warps fit on an SM.
+# Registers are often the limit you hit first, and the compiler decides how many a thread gets. An SM has 65,536, and a
+# thread can have at most 255. At 200 registers per thread, only {{ registers.at_200 }} warps fit on an SM.
 #
 # The next kernel needs many registers. Each thread keeps a query, a row of `D` floats, in local variables and finds its
 # best score, the largest dot product with any key.
@@ -562,13 +547,7 @@ def scored(N, M, d=64):
     return case(Q=normal(N, d), K=normal(M, d), best=output(N), N=N, M=M, grid=ceil_div(N, 128), block=128)
 
 
-publish(
-    registers={
-        "all": HOPPER.registers,
-        "most": HOPPER.registers_per_thread,
-        "at_200": occupancy(64, 200).warps_per_sm,
-    }
-)
+publish(registers={"at_200": occupancy(64, 200).warps_per_sm})
 agree(best_score, BEST_SCORE, [scored(1, 3), scored(130, 7)], rtol=1e-4, atol=1e-4)
 
 

@@ -116,16 +116,16 @@ try_it(lambda n: worked_on(n, 80, **slowly), REPEATS, n=(1, 1000, 4000))
 # valve, the bottleneck, sets the run time. Which one that is depends on a single ratio, the kernel's
 # *arithmetic intensity*: operations per byte moved.
 #
-# Take a toy machine that can move {{ toy.bytes_per_s }} bytes per second and do {{ toy.flop_per_s }} operations per second:
+# Take a toy machine that can move {{ toy.bytes_per_s }} bytes per second and do {{ toy.flop_per_s }} operations per
+# second:
 #
-# - A program that does 200 operations and moves 100 bytes has an intensity of {{ low.intensity }}. Moving its data takes
-#   {{ low.bytes_s }} s, and its arithmetic takes {{ low.flop_s }} s. The two overlap, so it finishes after {{ low.bytes_s }} s: it's
-#   *memory-bound*.
-# - A program that does 400 operations and moves 25 bytes has an intensity of {{ high.intensity }}. Moving its data takes
-#   {{ high.bytes_s }} s, and its arithmetic takes {{ high.flop_s }} s: it's *compute-bound*.
+# - A program that does 200 operations and moves 100 bytes has an intensity of 2. Moving its data takes longer than its
+#   arithmetic. The two overlap, so only the data counts: it's *memory-bound*.
+# - A program that does 400 operations and moves 25 bytes has an intensity of 16. Its arithmetic takes longer than
+#   moving its data: it's *compute-bound*.
 #
-# At {{ toy.ridge }} operations per byte, data and arithmetic take the same time. Move the slider past it and watch
-# the other valve become the bottleneck.
+# At 4 operations per byte, data and arithmetic take the same time. Beyond that, the rate stays constant: at an intensity
+# of 16, the toy machine computes just as fast as at 4.
 #
 # ??? definition "Arithmetic intensity | intensity | intensities"
 #     Operations per byte that crosses the memory interface, in FLOP per byte.
@@ -135,62 +135,6 @@ try_it(lambda n: worked_on(n, 80, **slowly), REPEATS, n=(1, 1000, 4000))
 #
 # ??? definition "Compute-bound"
 #     Limited by the arithmetic units: arithmetic takes longer than data movement.
-
-# %% fold="Code of the figure"
-from tilewise.figures import Answer, Mark, Meter, Plot, Series, Slider, calculator, line_chart
-
-TOY = {"bytes_per_s": 100, "flop_per_s": 400}
-
-
-def toy_times(flop, moved):
-    return {
-        "intensity": round(flop / moved),
-        "bytes_s": moved / TOY["bytes_per_s"],
-        "flop_s": flop / TOY["flop_per_s"],
-    }
-
-
-publish(
-    toy=TOY | {"ridge": TOY["flop_per_s"] // TOY["bytes_per_s"]},
-    low=toy_times(200, 100),
-    high=toy_times(400, 25),
-)
-
-
-def two_valves(operations_per_byte):
-    """How far each valve is open when the bottleneck is wide open."""
-    rate = min(TOY["flop_per_s"], operations_per_byte * TOY["bytes_per_s"])
-    valves = {
-        "memory valve": rate / operations_per_byte / TOY["bytes_per_s"],
-        "arithmetic valve": rate / TOY["flop_per_s"],
-    }
-    limits = [name for name, opening in valves.items() if opening == 1]
-    verdict = {
-        "memory valve": "Memory-bound: arithmetic waits for bytes. More operations per byte are free.",
-        "arithmetic valve": "Compute-bound: memory waits for arithmetic. Fewer bytes save no time.",
-    }[limits[0]]
-    if len(limits) == 2:
-        verdict = "Both valves are wide open: neither limits the other."
-    return Answer([*valves.values(), rate], verdict, limits)
-
-
-show(
-    calculator(
-        [Slider("operations per byte", [0.5, 1, 2, 4, 8, 16, 32], 2)],
-        two_valves,
-        meters=[
-            Meter("memory valve", 1.0, "open", "read", ".0%"),
-            Meter("arithmetic valve", 1.0, "open", "block", ".0%"),
-            Meter("rate", 400, "FLOP/s", "predicted"),
-        ],
-        title="One valve, wide open, sets the pace; the other is throttled",
-        caption="A model of a toy machine, not of a GPU. The bottleneck, marked by the arrow, is fully open; the other valve is open only as far as the bottleneck allows.",
-    )
-)
-
-# %% [markdown]
-# Beyond {{ toy.ridge }}, the rate stays constant: at an intensity of {{ high.intensity }}, the toy machine computes
-# just as fast as at {{ toy.ridge }}.
 #
 # ??? question "Why do so few programs reach both of a GPU's peaks at once?"
 #     Every program has its own ratio of operations to bytes, and the machine has one ratio at which
@@ -231,12 +175,14 @@ show(
 #     takes. It's a ratio of two rates; \latency isn't part of it.
 
 # %% fold="Code of the figure"
+from tilewise.figures import Answer, Mark, Meter, Plot, Series, Slider, calculator, line_chart
 from tilewise.models import attainable_tflop_per_s, device, intensity_flop_per_byte, stated
 
 H100 = device("H100 SXM")
 ROOF = stated(H100)
 TENSOR = "fp16_matrix"
 publish(
+    toy={"bytes_per_s": 100, "flop_per_s": 400},
     h100={
         "tb_per_s": H100.memory_gb_per_s / 1000,
         "sms": H100.sms,
@@ -246,7 +192,7 @@ publish(
         "ridge": ROOF.ridge_flop_per_byte(),
         "tensor_tflop_per_s": ROOF.tflop_per_s[TENSOR],
         "tensor_ridge": ROOF.ridge_flop_per_byte(TENSOR),
-    }
+    },
 )
 UNITS = {"FP32": "fp32", "FP16": "fp16", "FP16, tensor cores": TENSOR}
 INTENSITIES = [round(2 ** (step / 2), 4) for step in range(-10, 25)]
@@ -291,13 +237,13 @@ show(
 
 # %% fold="Code of the figure"
 GENERATIONS = {
-    "P100": (2016, {"FP16": 21.2, "FP32": 10.6, "memory": 732, "NVLink": 160, "PCIe": 32}),
-    "V100": (2017, {"FP16": 125, "FP32": 15.7, "memory": 900, "NVLink": 300, "PCIe": 32}),
+    "P100": (2016, {"FP16": 21.2, "FP32": 10.6, "memory": 732}),
+    "V100": (2017, {"FP16": 125, "FP32": 15.7, "memory": 900}),
 }
-for name, (year, entry, links) in {
-    "A100": (2020, "A100 SXM 80 GB", {"NVLink": 600, "PCIe": 64}),
-    "H100": (2022, "H100 SXM", {"NVLink": 900, "PCIe": 128}),
-    "B200": (2024, "B200", {"NVLink": 1800}),
+for name, (year, entry) in {
+    "A100": (2020, "A100 SXM 80 GB"),
+    "H100": (2022, "H100 SXM"),
+    "B200": (2024, "B200"),
 }.items():
     gpu = device(entry)
     rates = {
@@ -305,9 +251,9 @@ for name, (year, entry, links) in {
         "FP32": gpu.peak_tflop_per_s["fp32"],
         "memory": gpu.memory_gb_per_s,
     }
-    GENERATIONS[name] = (year, rates | links)
+    GENERATIONS[name] = (year, rates)
 GROWN = {
-    rate: [(year, have[rate] / first) for year, have in GENERATIONS.values() if rate in have]
+    rate: [(year, have[rate] / first) for year, have in GENERATIONS.values()]
     for rate, first in GENERATIONS["P100"][1].items()
 }
 RIDGES = {
@@ -318,8 +264,6 @@ LINES = {
     "FP16": ("FP16, fastest units", "tile"),
     "FP32": ("FP32", "block"),
     "memory": ("memory bandwidth", "ink"),
-    "NVLink": ("NVLink", "write"),
-    "PCIe": ("PCIe", "lane"),
 }
 show(
     line_chart(
@@ -527,29 +471,6 @@ void repeat_wide_half(const __half2* x, __half2* y, int n,
     defines={"REPEAT": 80, "UNROLL": 80, "ADDS": 1},
 )
 
-REPEAT_HALF2 = Kernel(
-    r"""
-#include <cuda_fp16.h>
-
-// Like repeat_wide_half, with FP16 arithmetic on pairs; factor 0.5, addend 0.25.
-extern "C" __global__
-void repeat_half2(const __half2* x, __half2* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n / 8) return;
-    uint4 words = reinterpret_cast<const uint4*>(x)[i];
-    __half2* pairs = reinterpret_cast<__half2*>(&words);
-    #pragma unroll UNROLL
-    for (int r = 0; r < REPEAT; ++r) {
-        #pragma unroll
-        for (int j = 0; j < 4; ++j)  // New: one multiply-add on two elements
-            pairs[j] = __hfma2(pairs[j], __float2half2_rn(0.5f), __float2half2_rn(0.25f));
-    }
-    reinterpret_cast<uint4*>(y)[i] = words;
-}
-""",
-    defines={"REPEAT": 80, "UNROLL": 80},
-)
-
 
 # %% fold="Code of the variants"
 def after(x, factor, addend, repeat):
@@ -562,7 +483,6 @@ RAGGED = {
     "multiply only": REPEAT_MULTIPLY.on(worked_on(1000, 80, 0.99, 0.0)),
     "float4 loads": REPEAT_WIDE.on(worked_on(1000, 80, **slowly, load_bytes=16)),
     "FP16 storage": REPEAT_WIDE_HALF.on(worked_on(1000, 80, **slowly, bits=16, load_bytes=16)),
-    "half2 arithmetic": REPEAT_HALF2.on(worked_on(1000, 80, bits=16, load_bytes=16)),
 }
 for label, launch in RAGGED.items():
     arrays = launch.run()
@@ -573,9 +493,7 @@ for label, launch in RAGGED.items():
 
 def variant_of(n, bits, op, repeat, load_bytes=16):
     kernel, defines = REPEAT_WIDE if bits == 32 else REPEAT_WIDE_HALF, {"ADDS": int(op == "fma")}
-    if op == "fma in pairs":
-        kernel, defines = REPEAT_HALF2, {}
-    elif load_bytes == 4:
+    if load_bytes == 4:
         kernel, defines = REPEAT_FMA if op == "fma" else REPEAT_MULTIPLY, {}
     if load_bytes == 16:
         defines["UNROLL"] = min(repeat, 128)  # longer code would not fit the instruction cache
@@ -589,7 +507,7 @@ def flop_of(n, op, repeat):
 
 
 def sweep(**lengths):
-    return [{"op": op.replace("_", " "), "repeat": repeat} for op in lengths for repeat in lengths[op]]
+    return [{"op": op, "repeat": repeat} for op in lengths for repeat in lengths[op]]
 
 
 MANY = 2**27
@@ -629,64 +547,6 @@ by_16 = measure(
     reasons={"16-byte loads": "Predicting the knees"},
     fold="All 16 rows: FP16 storage, FP32 arithmetic",
 )
-measure(
-    "repeat_half2",
-    variants={"16-byte loads": lambda op, repeat, n=MANY: variant_of(n, 16, op, repeat)},
-    cases=sweep(fma_in_pairs=(1, 32, 64, 80, 96, 128, 512)),
-    count_case={"op": "fma in pairs", "repeat": 80, "n": 4096},
-    bytes=lambda op, repeat, n=MANY: 4 * n,
-    flop=lambda op, repeat, n=MANY: flop_of(n, op, repeat),
-    reference=after,
-    tolerance=2e-3,
-    arithmetic="fp16",
-    reasons={"16-byte loads": "Measuring the knees"},
-    fold="All 7 rows: FP16 storage, half2 arithmetic",
-)
-# %% fold="Code that profiles the arithmetic on a GPU" needs="gpu" record="pipes"
-from tilewise import gpu_here
-
-if gpu_here():
-    from tilewise.measurements.profiling import STALLED, STALLS, profiled, table_of
-    from tilewise.measurements.side_by_side import Calls
-
-    def three_arithmetics():
-        """Calls with 512 multiply-adds per element: FP32, and FP16 in pairs, and two further forms of it."""
-        calls = Calls()
-        in_pairs_512 = variant_of(MANY, 16, "fma in pairs", 512)
-        calls.add("FP32", variant_of(MANY, 32, "fma", 512))
-        calls.add("half2", in_pairs_512)
-        source = in_pairs_512.kernel.source
-        fma = "__hfma2(pairs[j], __float2half2_rn(0.5f), __float2half2_rn(0.25f))"
-        assert source.count(fma) == 1
-        for label, other in (
-            ("half2, three registers", "__hfma2(pairs[j], pairs[(j + 1) % 4], pairs[(j + 2) % 4])"),
-            ("half2, multiply", "__hmul2(pairs[j], __float2half2_rn(0.5f))"),
-            ("half2, add", "__hadd2(pairs[j], __float2half2_rn(0.25f))"),
-        ):
-            kernel = Kernel(source.replace(fma, other), defines=in_pairs_512.kernel.defines)
-            calls.add(label, kernel.on(in_pairs_512.case))
-        return calls.by_label
-
-    PIPES = ("alu", "fma", "fmaheavy", "fmalite", "fp16", "fp64", "tensor", "xu", "lsu", "uniform")
-    COUNTED = (
-        "gpu__time_duration.sum",
-        "sm__cycles_active.avg",
-        "smsp__inst_executed.sum",
-        "smsp__inst_issued.sum",
-        "smsp__issue_active.avg.pct_of_peak_sustained_active",
-        *(f"sm__inst_executed_pipe_{pipe}.sum" for pipe in PIPES),
-        *(f"sm__inst_executed_pipe_{pipe}.avg.pct_of_peak_sustained_active" for pipe in PIPES),
-        "sm__inst_executed_pipe_fma_type_fp16.sum",
-        "sm__inst_executed_pipe_fma_type_fp16.avg.pct_of_peak_sustained_active",
-        "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
-        "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum",
-        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-        *(STALLED.format(reason) for reason in STALLS),
-    )
-    print(table_of(profiled("speed/roofline", "pipes", three_arithmetics, COUNTED)))
-
 
 # %% fold="Code of the figure"
 SWEEPS = {
@@ -713,11 +573,6 @@ def model(bits):
     """The roofline's time: two straight pieces on logarithmic axes, so three points draw it exactly."""
     repeats = [1, KNEE[bits], 512]
     return repeats, [max(limits_us(repeat, bits)) for repeat in repeats]
-
-
-for bits in BYTES:
-    memory, arithmetic = limits_us(model(bits)[0][1], bits)
-    check(memory, arithmetic, rtol=1e-9, name=f"FP{bits}: both limits at the knee that is drawn")
 
 
 def rate(label):
@@ -791,23 +646,9 @@ publish(
 #
 # Second, 4-byte loads keep the kernel well below the slope of the roofline: at one multiply-add per element, it moves
 # {{ four.tb_per_s | .1f }} TB/s, compared with {{ sixteen.tb_per_s | .1f }} TB/s for `float4` loads. The lesson on
-# [hiding latency](occupancy.py) explains why.[^half2]
-#
-# [^half2]: The last table also gives times for \FP16 arithmetic: `__hfma2` does a multiply-add on two elements at once.
-
+# [hiding latency](occupancy.py) explains why.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements.profiling import PEAK, printed_profiles
-
-profiles = printed_profiles("speed/roofline", "pipes")
-TIME, TENSOR = "gpu__time_duration.sum", "sm__inst_executed_pipe_tensor.sum"
-ISSUED = "smsp__inst_executed.sum"
-if profiles:
-    one, both = profiles["half2"], profiles["half2, multiply"]
-    assert one[f"sm__inst_executed_pipe_fmaheavy{PEAK}active"] > 95, "the text says that the FMA pipe is busy"
-    assert one[TENSOR] < 0.01 * one[ISSUED], "the text says that the tensor pipe isn't used"
-    assert 0.45 < both[TENSOR] / both[ISSUED] < 0.55, "the text says that the two pipes alternate"
-    assert both[TIME] < 0.55 * one[TIME] and abs(both[ISSUED] / one[ISSUED] - 1) < 0.01
 publish(
     four={"tb_per_s": recorded("repeat_32bit._4_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
     sixteen={"tb_per_s": recorded("repeat_32bit._16_byte_loads.op_fma_repeat_1.gb_per_s") / 1000},
