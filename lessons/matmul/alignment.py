@@ -21,9 +21,17 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import Table, ceil_div, check, gpu_here, measure, parallel, publish, show
+from tilewise import ceil_div, check, gpu_here, measure, parallel, publish, show
 from tilewise.figures import Series, bars, heat_map, line_chart
-from tilewise.measurements import Numbers, complete, medians_us, printed_numbers, recorded_device, text_record
+from tilewise.measurements import (
+    Numbers,
+    complete,
+    medians_us,
+    printed_numbers,
+    printed_rows,
+    recorded_device,
+    text_record,
+)
 from tilewise.models import waves
 
 # %% needs="gpu torch" record="sweep" fold="Code of the sweep"
@@ -51,7 +59,14 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the figure"
 HERE = "matmul/alignment"
-KINDS = {1: "hazard", 2: "waste", 4: "write", 8: "read", 16: "tile", 32: "block"}
+KINDS = {
+    1: ("odd", "hazard"),
+    2: ("divisible by 2", "waste"),
+    4: ("divisible by 4", "write"),
+    8: ("divisible by 8", "read"),
+    16: ("divisible by 16", "tile"),
+    32: ("by 32 or more", "block"),
+}
 
 
 def text_of(name):
@@ -77,9 +92,8 @@ if RATES:
     TOP = max(RATES.values())
     SIZES = np.array(sorted({*range(256, 4609, 16), *(n + 1 for n in range(256, 4608, 32))}))
     drawn = []
-    for kind, role in KINDS.items():
+    for kind, (label, role) in KINDS.items():
         mine = [n for n in RATES if power_in(n) == kind]
-        label = f"divisible by {kind}" if 1 < kind < 32 else "odd" if kind == 1 else "by 32 or more"
         drawn.append(Series(label, mine, [RATES[n] for n in mine], role=role, line=False))
     model = [TOP * tile_model(int(n)) for n in SIZES]
     show(
@@ -106,9 +120,8 @@ publish(
     ask={"less": 1 - (4095 / 4096) ** 3},
     plot={
         "even_us": US[4096],
-        **{f"band{kind}": band(kind) for kind in (1, 2, 4, 8, 16)},
-        "tiles1536": ceil_div(1536, 256) * ceil_div(1536, 128),
-        "of_sms": ceil_div(1536, 256) * ceil_div(1536, 128) / 132,
+        "band1": band(1),
+        "band8": band(8),
         "ridge_n": 3 * GPU.peak_tflop_per_s["bf16_matrix"] * 1e3 / GPU.memory_gb_per_s,
     },
 )
@@ -124,8 +137,7 @@ publish(
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal
 #     reuse, a GEMM does n / 3 FLOP per byte of BF16, so it passes the GPU's ridge point near n =
-#     {{ plot.ridge_n | .0f }}. Yet at n = 1,536 there are only {{ plot.tiles1536 }} tiles of 256 × 128, enough for
-#     {{ plot.of_sms | .0% }} of the SMs.
+#     {{ plot.ridge_n | .0f }}. Yet at n = 1,536 there are only 72 tiles of 256 × 128, for 132 SMs.
 
 # %% [markdown]
 # ## Row stride: where each row starts
@@ -174,43 +186,15 @@ show(
 
 # %% [markdown]
 # Misaligned rows cost time in two ways. You know the first from [coalescing](../memory/coalescing.py): a piece of a row
-# that doesn't start at a sector boundary can touch one more sector. How much that matters depends on how wide the piece
-# is.
-
-
-# %% fold="Code of the table"
-def sectors_of_piece(first_byte, size_bytes):
-    """Count the 32-byte sectors that a piece of a row touches."""
-    return (first_byte + size_bytes - 1) // 32 - first_byte // 32 + 1
-
-
-def extra(columns, element_bytes):
-    """Sectors of a piece of a row, averaged over the starts of odd-length rows, relative to aligned rows."""
-    size = columns * element_bytes
-    begins = [element_bytes * at for at in range(32 // element_bytes)]
-    mean = np.mean([sectors_of_piece(first, size) for first in begins])
-    return mean / sectors_of_piece(0, size)
-
-
-PIECES = ((8, 4), (32, 4), (64, 2), (128, 2))
-show(
-    Table(
-        ["tile columns", "bytes per element", "sectors, aligned = 1"],
-        [[columns, size, f"{extra(columns, size):.2f}"] for columns, size in PIECES],
-        caption="Sectors that one row of a tile touches if rows start anywhere, averaged over all starts.",
-    )
-)
-publish(cost={"tile": extra(64, 2), "needed": 16, "plain": 2, "loads": 16 // 2})
-
-# %% [markdown]
-# A BF16 tile of 64 columns touches only {{ cost.tile | .2f }}× as many sectors. That can't explain a factor of five.
+# that doesn't start at a sector boundary can touch one more sector. A row of a BF16 tile with 64 columns is 128 bytes
+# long: it touches four sectors if it's aligned, and five if it isn't. That can't explain a factor of five.
 #
 # The second is that loads become narrower. A vectorised load of 16 bytes needs an address that is a multiple of 16.
 # With aligned rows, a lane loads eight BF16 values with one instruction: `cp.async` or `ld.global.v4`. Hopper's
-# hardware for copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With
-# odd row strides, every other row starts at an odd multiple of {{ cost.plain }} bytes. A kernel that treats all rows
-# alike must then load single elements. That takes {{ cost.loads }} times as many load instructions, and `cp.async`
-# can't be used at all, since it copies at least 4 bytes.
+# hardware for copying whole tiles, the \TMA, accepts only strides that are multiples of 16 bytes. With odd row strides,
+# every other row starts at an odd multiple of 2 bytes. A kernel that treats all rows alike must then load single
+# elements, with one load instruction for each of them instead of one for eight. `cp.async` can't be used at all, since
+# it copies at least 4 bytes.
 
 # %% [markdown]
 # This explanation makes a prediction. In $C = A B$, with $A$ of $M × K$, $B$ of $K × N$ and $C$ of $M × N$, the row
@@ -265,8 +249,14 @@ if complete(ODD_US):
             caption="GEMM of 4,096 × 4,096 BF16 matrices with cuBLAS on an {machine}, with one size, or all three, increased to 4,097.",
         )
     )
-odd = {re.split(r"\W", label)[0]: us / ODD_US["none odd"] for label, us in ODD_US.items()}
-publish(odd={**odd, "more_m": odd["M"] - 1})
+publish(
+    odd={
+        "more_m": ODD_US["M odd"] / ODD_US["none odd"] - 1,
+        "K": ODD_US["K odd: rows of A"] / ODD_US["none odd"],
+        "N": ODD_US["N odd: rows of B and C"] / ODD_US["none odd"],
+        "all": ODD_US["all three odd"] / ODD_US["none odd"],
+    }
+)
 
 # %% [markdown]
 # An odd $M$ adds only {{ odd.more_m | .0% }}, even though it also needs another row of tiles. An odd $K$ makes the GEMM
@@ -412,44 +402,12 @@ CARELESS = Kernel(BY_PIECES.source.replace("2 * word + 1 < total", "true"))
 expect_hazard(CARELESS.on(moved(9, 17, 17, 9, 24)), "out of bounds", line_with="[word]")
 
 # %% [markdown]
-# Change the size of the matrix, which is padded to a row stride of 24. At which sizes does the missing check matter?
-
-# %% fold="Code of the run"
-from tilewise import try_it
-
-
-def padded_to_24(rows, cols):
-    return case(
-        source=integers(rows, cols, low=0, high=65536, dtype="uint16"),
-        target=output(rows, 24, dtype="uint16"),
-        rows=rows,
-        cols=cols,
-        from_stride=cols,
-        to_rows=rows,
-        to_stride=24,
-        grid=(1, rows),
-        block=32,
-    )
-
-
-try_it(
-    padded_to_24,
-    {
-        "16 bytes per lane": BY_PIECES,
-        "16 bytes, no bounds check": CARELESS,
-        "one element per lane": BY_ELEMENTS,
-    },
-    rows=(1, 9, 32),
-    cols=(1, 17, 24),
-)
-
-# %% [markdown]
 # ## The cost of a padding copy
 #
 # Every element is read once and written once. For n = 4,097, that's {{ copy.megabytes | .0f }} MB, or
 # {{ copy.bound_us | .0f }} µs at the peak bandwidth (data sheet). But memory reaches its peak only with enough bytes
-# [in flight](../speed/occupancy.py). A warp that moves one element per lane has {{ copy.narrow_bytes }} bytes in
-# flight; one that moves 16 bytes per lane has {{ copy.wide_bytes }}.
+# [in flight](../speed/occupancy.py). A warp that moves one element per lane has 64 bytes in flight; one that moves 16
+# bytes per lane has 512.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import Guess
@@ -545,8 +503,6 @@ publish(
     copy={
         "megabytes": 2 * 4097 * (4097 + 4104) / 1e6,
         "bound_us": 2 * 4097 * (4097 + 4104) / GPU.memory_gb_per_s / 1e3,
-        "narrow_bytes": 2 * 32,
-        "wide_bytes": 16 * 32,
         "narrow_us": PAD_US["one element per lane"],
         "wide_us": PAD_US["16 bytes per lane"],
         "three_us": COPIES_US,
@@ -752,44 +708,34 @@ SHOWN = {
 OWN = ("sizes padded", "strides padded", "padded together", "padded together, C left wide")
 
 
-def rate(n, way):
-    return 2 * n**3 / WAYS_US[n, way] / 1e6
+def gain(n, way):
+    """How much faster than the unpadded GEMM."""
+    return WAYS_US[n, "as it is"] / WAYS_US[n, way]
 
 
-def gains(n):
-    """What the versions gain at a size, compared with the unpadded GEMM."""
-
-    def times(way):
-        return WAYS_US[n, "as it is"] / WAYS_US[n, way]
-
-    return {
-        "was": rate(n, "as it is"),
-        "rate": rate(n, "sizes padded"),
-        "times": times("sizes padded"),
-        "torch": times("torch's pad and slices"),
-        "copies": 1 - WAYS_US[n, "kept padded"] / WAYS_US[n, "sizes padded"],
-        "strides": 1 / times("strides padded"),
-        "together": times("padded together"),
-        "wide": times("padded together, C left wide"),
-    }
-
-
-gain = {f"n{n}": gains(n) for n in ODD}
 worst_error = max(
     (found[way] / found["as it is"] for found in WAYS_ERROR.values() for way in OWN), default=np.nan
 )
 publish(
-    gain=gain,
+    gain={
+        "n1793": gain(1793, "sizes padded"),
+        "n4097": gain(4097, "sizes padded"),
+        "wide": gain(4097, "padded together, C left wide"),
+        "slower": 1 / gain(4097, "strides padded"),
+    },
     ask_us=WAYS_US[4095, "as it is"],
     answer=WAYS_US[4095, "as it is"] / US[4096],
     copied_us=WAYS_US[4095, "sizes padded"],
 )
 if WAYS_US:
     check(worst_error <= 2.0, True, name="largest error, at most twice that of the unpadded GEMM")
-    assert min(one["times"] for one in gain.values()) > 2, "the title: several times over"
+    assert min(gain(n, "sizes padded") for n in ODD) > 2, "the title: several times over"
     show(
         bars(
-            {f"n = {n:,}": {SHOWN[way]: rate(n, way) for m, way in WAYS_US if m == n} for n in (1793, 4097)},
+            {
+                f"n = {n:,}": {SHOWN[way]: 2 * n**3 / us / 1e6 for (m, way), us in WAYS_US.items() if m == n}
+                for n in (1793, 4097)
+            },
             roles=dict(
                 zip(SHOWN.values(), ("waste", "tile", "block", "warp", "lane", "write", "read"), strict=True)
             ),
@@ -800,25 +746,25 @@ if WAYS_US:
     )
 
 # %% [markdown]
-# At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At
-# 1,793 it's {{ gain.n1793.times | .1f }}× faster, because the copies take a larger fraction of the time: they grow with
+# At 4,097, padding makes the GEMM {{ gain.n4097 | .1f }}× faster, copies included, close to the prediction. At
+# 1,793 it's {{ gain.n1793 | .1f }}× faster, because the copies take a larger fraction of the time: they grow with
 # n², and the GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
-# {{ gain.n4097.wide | .1f }}×.
+# {{ gain.wide | .1f }}×.
 #
 # For cuBLAS, aligned strides alone aren't enough: as long as the sizes are odd, it gains nothing from them. Copies
-# included, the GEMM is actually {{ gain.n4097.strides | .1f }}× *slower* than without padding. So pad the sizes as
+# included, the GEMM is actually {{ gain.slower | .1f }}× *slower* than without padding. So pad the sizes as
 # well.
 
 # %% [markdown]
 # ## 50,257 tokens: GPT-2's vocabulary
 #
 # The last GEMM of the model, the projection, computes one logit for each token of the vocabulary. The weights are
-# vocabulary × width, so their rows of 768 elements are aligned. The logits are tokens × {{ vocabulary.words | , }}, so
+# vocabulary × width, so their rows of 768 elements are aligned. The logits are tokens × 50,257, so
 # their rows aren't. All three GEMMs access these misaligned rows: the forward pass writes the logits, and the two GEMMs
 # of the \backward pass read their \gradient.
 #
 # Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to
-# {{ vocabulary.round | , }}, the next multiple of 64. Does it have to be 64? We time six sizes.
+# 50,304, the next multiple of 64. Does it have to be 64? We time six sizes.
 
 # %% needs="gpu torch" record="projection" fold="Code of the projection"
 if gpu_here() and find_spec("torch"):
@@ -852,32 +798,22 @@ if gpu_here() and find_spec("torch"):
     del logits, gradient
 
 # %% fold="Code of the figure"
-GEMMS = {
-    int(V): {name: float(us) / 1000 for name, us in re.findall(r"([a-z][a-z ]*) (\d+) us", rest)}
-    for V, rest in re.findall(r"(\d{5}): (.*)", text_of("projection"))
-}
-WHOLE = Numbers({V: sum(found.values()) for V, found in GEMMS.items()})
-if GEMMS:
+THREE_US = r"^(\d+): forward (\d+) us, gradient of x (\d+) us, gradient of the weights (\d+) us"
+WHOLE = Numbers({V: sum(us) / 1000 for V, *us in printed_rows(HERE, "projection", THREE_US)})  # in ms
+if WHOLE:
     assert WHOLE[50264] < 1.1 * WHOLE[50304] < 0.3 * WHOLE[50257], "the title says that 8 is enough"
     show(
         bars(
-            {f"V = {V:,}": WHOLE[V] for V in GEMMS},
+            {f"V = {V:,.0f}": ms for V, ms in WHOLE.items()},
             x="time [ms]",
             title="A vocabulary divisible by 8 is enough",
             caption="Projection of 16,384 tokens of width 768 to six vocabulary sizes, together with the two GEMMs of its backward pass; BF16 with cuBLAS on an {machine}.",
         )
     )
-publish(
-    vocabulary={
-        "words": 50257,
-        "round": 50304,
-        "times": WHOLE[50257] / WHOLE[50304],
-        "added": 50304 / 50257 - 1,
-    }
-)
+publish(vocabulary={"times": WHOLE[50257] / WHOLE[50304], "added": 50304 / 50257 - 1})
 
 # %% [markdown]
-# With a vocabulary of {{ vocabulary.round | , }} instead of {{ vocabulary.words | , }}, the three GEMMs are
+# With a vocabulary of 50,304 instead of 50,257, the three GEMMs are
 # {{ vocabulary.times | .1f }}× faster, for {{ vocabulary.added | .2% }} more weights. A multiple of 8, 50,264, is just
 # as good.
 
@@ -977,17 +913,12 @@ if STEPS_MS:
             caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMMs, on one {machine}. The layers are compiled; the labels say how the projection and the loss are computed.",
         )
     )
-publish(
-    step={
-        "eager_gain": EAGER_MS[0] / EAGER_MS[1] - 1,
-        "off_gain": OFF_MS[0] / OFF_MS[1] - 1,
-    }
-)
+publish(step={"eager_gain": EAGER_MS[0] / EAGER_MS[1] - 1, "off_gain": OFF_MS[0] / OFF_MS[1] - 1})
 
 # %% [markdown]
-# A vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster with an eager
+# A vocabulary of 50,304 makes the whole step {{ step.eager_gain | .0% }} faster with an eager
 # projection and {{ step.off_gain | .0% }} faster with a compiled one. With the compiler's padding on, a vocabulary of
-# {{ vocabulary.words | , }} is about as fast as the rounded one. So the 25% isn't universal: the gain depends on the
+# 50,257 is about as fast as the rounded one. So the 25% isn't universal: the gain depends on the
 # GPU and on the projection's \share of the step.
 
 # %% [markdown]
@@ -1074,15 +1005,10 @@ CLOCK_MHZ, WATTS = (  # the 80th percentile of the samples, recorded on an H200
 LONE, REPEATED, ZEROS = ("normally distributed", 1), ("normally distributed", 200), ("all zeros", 200)
 publish(
     zeros={
-        "n4096": {
-            "random": FILLED[4096, "normally distributed"],
-            "more": FILLED[4096, "all zeros"] / FILLED[4096, "normally distributed"] - 1,
-        }
+        "random": FILLED[4096, "normally distributed"],
+        "more": FILLED[4096, "all zeros"] / FILLED[4096, "normally distributed"] - 1,
     },
-    power={
-        "clock_1": CLOCK_MHZ[LONE],
-        "clock_200": CLOCK_MHZ[REPEATED],
-    },
+    power={"clock_1": CLOCK_MHZ[LONE], "clock_200": CLOCK_MHZ[REPEATED]},
 )
 assert not CLOCK_MHZ[REPEATED] > 0.9 * CLOCK_MHZ[LONE], "the text says that the clock falls"
 assert not WATTS[REPEATED] < 700 and not WATTS[ZEROS] > 500, "the text: only random numbers reach 700 W"
@@ -1090,8 +1016,8 @@ if RATES and FILLED:
     assert RATES[4096] > FILLED[4096, "normally distributed"], "the text says that a short run is faster"
 
 # %% [markdown]
-# Back-to-back GEMMs at n = 4,096 run at {{ zeros.n4096.random | .0f }} TFLOP/s on random numbers, and
-# {{ zeros.n4096.more | .0% }} faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps.
+# Back-to-back GEMMs at n = 4,096 run at {{ zeros.random | .0f }} TFLOP/s on random numbers, and
+# {{ zeros.more | .0% }} faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps.
 # A benchmark on such matrices shows rates that no real input reaches.
 #
 # An H200's clock confirms that power is the reason: it runs at {{ power.clock_1 | , }} MHz for a single GEMM on random
