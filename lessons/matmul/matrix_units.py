@@ -43,8 +43,8 @@ show(
 # ## mma.sync: one warp, one small tile
 #
 # Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes D = A B +
-# D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's {{ units.flop | , }} floating-point operations in one
-# instruction; a warp's fused multiply-add performs {{ units.fma_flop }}. A and B are BF16. D, the accumulator, is
+# D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's 4,096 floating-point operations in one
+# instruction; a warp's fused multiply-add performs 64. A and B are BF16. D, the accumulator, is
 # FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py).
 #
 # No thread holds a whole matrix. The elements are spread over the registers of the 32 lanes, and the part that one
@@ -186,16 +186,11 @@ UNITS = GPU.units_tflop_per_s("bf16_matrix")  # if they start an instruction in 
 A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]  # operations of an SM's tensor cores per cycle
 publish(
     units={
-        "flop": 2 * 16 * 8 * 16,
-        "fma_flop": 2 * 32,
         "probe": PROBE,
         "ideal_us": 2 * 4096**3 / PROBE / 1e6,
         "a_clock": A_CLOCK,
         "probe_clock": A_CLOCK * PROBE / UNITS,
-        "bytes": 2 * (16 * 16 + 16 * 8),
         "intensity": 2 * 16 * 8 * 16 / (2 * (16 * 16 + 16 * 8)),
-        "block": 128 * 128 / (128 + 128),
-        "banks_intensity": A_CLOCK / 128,
         "ridge": PEAK * 1e3 / GPU.memory_gb_per_s,
     }
 )
@@ -257,15 +252,15 @@ show(
 # %% [markdown]
 # ## The ridge point of shared memory
 #
-# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, which gives an intensity of {{ units.intensity | .1f }}
+# For each `mma.sync`, the warp loads 768 bytes, which gives an intensity of {{ units.intensity | .1f }}
 # FLOP per byte. An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block
 # that computes a tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity
-# to {{ units.block | .0f }}. That's still below the ridge point, but L2 serves most of its loads, and L2 is faster than
+# to 64. That's still below the ridge point, but L2 serves most of its loads, and L2 is faster than
 # device memory.
 #
 # The fragments then come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle, while
 # an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs
-# {{ units.banks_intensity | .0f }} FLOP per byte. A warp that computes an $m × n$ tile performs $mn / (m + n)$ FLOP per
+# 32 FLOP per byte. A warp that computes an $m × n$ tile performs $mn / (m + n)$ FLOP per
 # byte: {{ units.intensity | .1f }} with a 16 × 8 tile and exactly 32 with a 64 × 64 tile. So make the warp's tile as
 # large as the registers allow. If you count the block's stores to shared memory as well, even four warps with 64 × 64
 # tiles keep the tensor cores busy for at most {{ warp_tile.busy }} of the time.
@@ -774,7 +769,6 @@ def torch_matmul(arrays):
     return lambda: torch.matmul(A, B, out=C) is None
 
 
-PLAIN_WAVEFRONTS = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix per warp at 8 x 4 wavefronts; stores of 32 KiB
 products = measure(
     "matrix_products",
     variants={label: launched(label) for label in VARIANTS},
@@ -795,13 +789,12 @@ products = measure(
         over="through shared memory",
         at={"n": 4096},
         between=(1.0, 10.0),
-        models={"the banks": PLAIN_WAVEFRONTS / TENSOR_CYCLES},
+        models={"the banks": COSTS["through shared memory"]["banks"] / TENSOR_CYCLES},
         because="The model leaves out all waiting: for the slab, for the barrier and for the last fragment.",
     ),
 )
 
 # %% fold="Code of the figure"
-check(PLAIN_WAVEFRONTS, COSTS["through shared memory"]["banks"], name="wavefronts by formula and by count")
 RATES = {label: 2 * n**3 / us / 1e6 for (label, n), us in medians_us(products, "n").items() if n == 4096}
 if complete(RATES):
     assert RATES["three stages"] / RATES["swizzled"] > RATES["swizzled"] / RATES["through shared memory"], (
@@ -823,7 +816,6 @@ publish(
         "first_ms": 2 * 4096**3 / FIRST / 1e9,
         "first_times": PROBE / FIRST,
         "first_share": FIRST / PROBE,
-        "blocks": 227 // (3 * 32),
         "gain": SWIZZLED_RATE / SHARED,
         "ahead": AHEAD / SWIZZLED_RATE,
         "us": 2 * 4096**3 / AHEAD / 1e6,
@@ -839,7 +831,7 @@ publish(
 # wait. It makes the kernel another {{ reached.ahead | .1f }}× faster, bringing it to {{ reached.of_probe | .0% }} of
 # the rate of `mma.sync` alone.
 #
-# The estimate also leaves out latency while a slab is being processed: an SM holds only {{ reached.blocks }} blocks
+# The estimate also leaves out latency while a slab is being processed: an SM holds only two blocks
 # with 96 KiB of shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at
 # {{ reached.cublas | .0f }} TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
 
@@ -847,8 +839,7 @@ publish(
 # ## Numerical error: one rounding to BF16
 #
 # The product of two BF16 values is exact in FP32: two 8-bit significands have a 16-bit product, and FP32 has 24 bits.
-# The sum is rounded at each step, and the result is rounded once more, to BF16. Which error is larger? Follow one
-# element of $C$ bit by bit.
+# The sum is rounded at each step, and the result is rounded once more, to BF16. Which error is larger?
 
 # %% fold="Code of the check"
 EXACT_CASE = four_warps(128, 128, 2048, stages=3)
@@ -856,57 +847,10 @@ held = RING.on(EXACT_CASE).run()
 right = bf16_product(held)
 got = bf16.values(held["C"]).astype(np.float64)
 check(got, right, rtol=2**-8, atol=2**-12 * np.abs(right).max(), name="C against FP64 sums")
-scale = np.abs(right).max()
-publish(
-    error={
-        "K": 2048,
-        "largest": np.abs(got - right).max() / scale,
-    }
-)
-
-# %% fold="Code of the figure"
-from tilewise.figures import BitFormat, Held, bit_fields
-
-
-def bits_of(value, short):
-    return f"{int(bf16.bits(value)):016b}" if short else f"{int(np.float32(value).view(np.uint32)):032b}"
-
-
-left, above = (bf16.values(x).astype(np.float64) for x in (held["A"][0], held["B"][:, 0]))
-path, total = {}, np.float32(0)
-for k, (a, b) in enumerate(zip(left, above, strict=True)):
-    before, total = total, np.float32(total + np.float32(a * b))
-    exact = np.float64(np.float32(a * b)) == a * b
-    stored = float(bf16.values(bf16.bits(total)))
-    if k + 1 in (1, 2, 3, 4, 8, 16, 64, 256, 1024, 2048):
-        path[f"{k + 1:,}"] = [
-            Held(bits_of(a, True), f"{a:.4g}"),
-            Held(bits_of(b, True), f"{b:.4g}"),
-            Held(bits_of(a * b, False), f"{a * b:.6g}{', exactly' if exact else ''}"),
-            Held(bits_of(before, False), f"{before:.6g}"),
-            Held(bits_of(total, False), f"{total:.6g}"),
-            Held(bits_of(total, True), f"{stored:.4g}, {abs(stored - total) / abs(total):.2%} off"),
-        ]
-show(
-    bit_fields(
-        [
-            BitFormat("a, BF16", 8, 7),
-            BitFormat("b, BF16", 8, 7),
-            BitFormat("a · b, FP32", 8, 23),
-            BitFormat("sum so far, FP32", 8, 23),
-            BitFormat("sum, FP32", 8, 23),
-            BitFormat("stored, BF16", 8, 7),
-        ],
-        path,
-        start="3",
-        step_name="term",
-        title="An exact product, an FP32 sum, one rounding to BF16",
-        caption="The terms of one element of C, added one after the other; the tensor core adds sixteen per instruction, in its own order. Set bits are filled; from the left: sign, exponent, fraction.",
-    )
-)
+publish(error={"largest": np.abs(got - right).max() / np.abs(right).max()})
 
 # %% [markdown]
-# With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding
+# With 2,048 terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding
 # the exact result to BF16 gives the same error, so the FP32 sum adds next to nothing.
 
 # %% [markdown]
