@@ -28,7 +28,7 @@ from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import Archive, recorded, recorded_device
 from tilewise.measurements.archive import lesson_root
 from tilewise.models.occupancy import occupancy
-from tilewise.outputs import Cell, Column
+from tilewise.outputs import Cell
 
 (BEST_SCORE,) = from_lesson("speed/occupancy", "BEST_SCORE")
 
@@ -104,14 +104,6 @@ void vec_add(const float* a, const float* b, float* c, int n) {
 agree(vec_add, VEC_ADD, [addition(n) for n in (1, 255, 257, 20_000)])
 if not HERE:
     print(available())
-
-# %% [markdown]
-# The simulator executes the \PTX. How many PTX instructions does a warp execute for each line?
-
-# %% fold="Code of the run"
-from tilewise import try_it
-
-try_it(addition, VEC_ADD, n=(1, 255, 2000), block=[256, 32, 64, 128, 512, 1024])
 
 # %% [markdown]
 # `machine_code` compiles a kernel for an H100. `beside` prints PTX and SASS below the line of CUDA C that they
@@ -343,33 +335,6 @@ if HERE and record:
         )
     )
 
-# %% fold="Code of the table"
-QUESTION = {"free_64": (64, None), "at_128_64": (64, 128), "at_128_128": (128, 128), "at_64_128": (128, 64)}
-if HERE:
-    show(
-        Table(
-            [
-                "",
-                *(
-                    Column(f"D\u00a0=\u00a0{d}, {f'cap {cap}' if cap else 'no cap'}", align="right")
-                    for d, cap in QUESTION.values()
-                ),
-            ],
-            [
-                [name, *(of(d, cap) for d, cap in QUESTION.values())]
-                for name, of in {
-                    "warps per SM": lambda d, cap: READ[d, cap]["warps"],
-                    "instructions": lambda d, cap: READ[d, cap]["instructions"],
-                    "spill instructions": lambda d, cap: READ[d, cap]["spilled"],
-                    "loads in flight per thread": lambda d, cap: round(READ[d, cap]["thread"], 1),
-                    "loads in flight per SM": lambda d, cap: round(READ[d, cap]["sm"]),
-                    "recorded, µs": recorded_us,
-                }.items()
-            ],
-            caption="Four of the ten builds: counts from the SASS of the loop, per key, and times recorded on an {machine}.",
-        )
-    )
-
 
 def before_the_first(loop):
     return of(loop[: next(at for at, one in enumerate(loop) if one.name.startswith("FFMA"))], "LDG")
@@ -415,7 +380,12 @@ publish(
         "spills_48": read_of(128, 48, "spilled"),
         "of_48": read_of(128, 48, "instructions"),
     },
-    sm={name: read_of(*build, "sm") for name, build in QUESTION.items()},
+    sm={
+        "free_64": read_of(64, None, "sm"),
+        "at_128_64": read_of(64, 128, "sm"),
+        "at_128_128": read_of(128, 128, "sm"),
+        "at_64_128": read_of(128, 64, "sm"),
+    },
 )
 
 # %% [markdown]
@@ -445,9 +415,6 @@ publish(
 # {{ product.most | .0% }} of the issue slots can go to `FFMA`s, and this loop can't exceed that fraction of the peak.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements.profiling import NO_STALL, printed_profiles, stall_fractions
-
-staged = printed_profiles("matmul/register_tiles", "counters")["three stages"]
 inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
 fma = [one for one in inner if one.name.startswith("FFMA")]
 publish(
@@ -457,9 +424,6 @@ publish(
         "most": len(fma) / len(inner) if inner else np.nan,
     }
 )
-waits = stall_fractions(staged)
-most = sorted(set(waits) - set(NO_STALL), key=waits.get, reverse=True)[:2]
-assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text names them"
 
 # %% [markdown]
 # ## The answer
