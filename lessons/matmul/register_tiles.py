@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewise import Guess, Kernel, Table, gpu_here, measure, parallel, publish, show, tiles
+from tilewise import Guess, Kernel, Table, measure, parallel, publish, show, tiles
 from tilewise.figures import bars, heat_map
 from tilewise.kernel.machine_code import available as can_disassemble
 from tilewise.kernel.machine_code import machine_code
@@ -807,30 +807,6 @@ ladder = measure(
         because="It reads an eighth of the elements, but with so few reads left, other limits take over.",
     ),
 )
-# %% fold="Code that profiles versions on a GPU" needs="gpu" record="counters"
-if gpu_here():
-    from tilewise.measurements.profiling import profiled, table_of
-    from tilewise.measurements.side_by_side import Calls
-
-    def chosen_versions():
-        """Calls of some versions and of cuBLAS on matrices of 4,096 rows and columns."""
-        calls = Calls()
-        for label in (
-            "naive, uncoalesced",
-            "naive, coalesced",
-            "shared-memory tile",
-            "2-D register tile",
-            "warp tiles",
-            "double-buffered, padded",
-            "three stages",
-        ):
-            calls.add(label, VERSIONS[label](4096, 4096, 4096))
-        calls.add_library("cuBLAS", cublas)
-        return calls.by_label
-
-    print(table_of(profiled("matmul/register_tiles", "counters", chosen_versions)))
-
-
 # %% [markdown]
 # ## A bound from the SASS
 #
