@@ -30,7 +30,7 @@ from tilewise import (
     show,
     tiles,
 )
-from tilewise.figures import Answer, Meter, Plot, Series, Slider, calculator, heat_map, line_chart
+from tilewise.figures import Series, heat_map, line_chart
 from tilewise.measurements import Numbers, complete, medians_us, text_record
 from tilewise.models import device, waves
 from tilewise.models.occupancy import LIMITS, occupancy
@@ -451,81 +451,48 @@ if complete(US):
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
 # Small tiles waste less in both ways, but a large tile reuses each element more often. You trade off waste against
-# memory traffic, so the best tile depends on the size of the result. Move the sliders: at which sizes does an A100,
-# with its 108 SMs, lose the most, and which of those are harmless on an H100?
+# memory traffic, so the best tile depends on the size of the result.
 
 
 # %% fold="Code of the figure"
-A100_SMS = device("A100 SXM 80 GB").sms
-SHAPES = {"64 × 64": (64, 64), "128 × 128": (128, 128), "256 × 128": (256, 128)}
-ASKED = sorted({*range(256, 4097, 128), 257, 1409, 1790, 1793, 1794, 2049, 2305, 2817, 3585, 4095})
 EVERY = sorted({*range(256, 4097, 32), *(n + 1 for n in range(256, 4096, 32))})
 
 
-def used(n, shape, sms):
+def used(n, tile_rows, tile_columns):
     """The fraction of the SMs' time that goes into elements of an n x n result, one block per SM at a time."""
-    tile_rows, tile_columns = SHAPES[shape]
     count, useful = tiles_of(n, n, tile_rows, tile_columns)
-    return count, useful, waves(count, sms), useful * waves(count, sms).busy_share
-
-
-CURVES = {
-    (shape, sms): [(float(n), used(n, shape, sms)[3]) for n in EVERY]
-    for shape in SHAPES
-    for sms in (A100_SMS, SMS)
-}
-
-
-def losses(rows_and_columns, tile, SMs):
-    n, sms = rows_and_columns, int(SMs.split()[0])
-    count, useful, found, fraction = used(n, tile, sms)
-    if count <= sms:
-        verdict = f"One wave, {sms - count} of {sms} SMs without a tile."
-    elif found.last:
-        verdict = f"{found.waves} waves; in the last one {sms - found.last} of {sms} SMs idle."
-    else:
-        verdict = f"{found.waves} full waves."
-    limits = ("useful area of the tiles",) if useful < found.busy_share else ("SM time with a tile",)
-    return Answer(
-        [count, useful, found.busy_share, fraction],
-        verdict,
-        limits,
-        lines=[(f"{tile}, {sms} SMs", "predicted", CURVES[tile, sms])],
-        point=(float(n), fraction),
-    )
+    return useful * waves(count, SMS).busy_share
 
 
 show(
-    calculator(
+    line_chart(
         [
-            Slider("rows and columns", ASKED, 2049),
-            Slider("tile", list(SHAPES), "256 × 128"),
-            Slider("SMs", [f"{A100_SMS} (A100)", f"{SMS} (H100)"], f"{SMS} (H100)"),
+            Series(
+                f"{rows} × {columns} tiles",
+                EVERY,
+                [100 * used(n, rows, columns) for n in EVERY],
+                role=role,
+                marks=False,
+            )
+            for rows, columns, role in ((64, 64, "read"), (128, 128, "tile"), (256, 128, "block"))
         ],
-        losses,
-        meters=[
-            Meter("tiles", 1024, "", "tile", ",.0f"),
-            Meter("useful area of the tiles", 1.0, "", "block", ".1%"),
-            Meter("SM time with a tile", 1.0, "", "block", ".1%"),
-            Meter("both: time spent on the result", 1.0, "", "predicted", ".1%"),
-        ],
-        plot=Plot("rows and columns", "fraction of the time", (0, 4200), (0, 1)),
+        x="rows and columns",
+        y="time spent on the result [%]",
+        y_range=(0, 100),
         title="One more row and column can halve the utilisation",
-        caption="Square results in tiles of three shapes, one block per SM at a time: the fraction of the SMs' time spent on elements of the result. The model ignores memory traffic.",
+        caption="Square results in tiles of three shapes on the 132 SMs of an H100, one block per SM at a time: the percentage of the SMs' time spent on elements of the result. The model ignores memory traffic.",
     )
 )
-assert used(2049, "256 × 128", SMS)[3] < 0.6 * used(2048, "256 × 128", SMS)[3], "the title says so"
-
-# %% fold="Code of the check of the text"
+assert used(2049, 256, 128) < 0.6 * used(2048, 256, 128), "the title says so"
 NEAR = (1792, 1793, 4096, 4097)
 assert [tiles_of(n, n, 256, 128)[0] for n in NEAR] == [98, 120, 512, 561], "the text says how many tiles"
-assert waves(120, A100_SMS).last == 12 and [waves(n, SMS).waves for n in (512, 561)] == [4, 5]
+assert [waves(tiles, SMS).waves for tiles in (512, 561)] == [4, 5], "the text says so"
 
 # %% [markdown]
 # Horace He's [What Shapes Do Matrix Multiplications
-# Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications) has a famous example. On an A100, a result
-# with 1,792 rows and columns takes 98 tiles of 256 × 128, and one with 1,793 takes 120,
-# which is 12 more than the GPU has SMs.
+# Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications) has a famous example. On an A100, which
+# has 108 SMs, a result with 1,792 rows and columns takes 98 tiles of 256 × 128 and one wave. One with 1,793 takes 120
+# tiles and two waves. On an H100, both fit in one.
 #
 # Choose sizes and tiles so that the number of tiles is just under a multiple of the number of SMs, or so large that
 # there are many waves. In a launch of $w$ waves, an almost empty last one wastes at most $1/w$ of the time.
