@@ -111,7 +111,20 @@ print(out[0, :4], "= row 1 from column 4 on")
 # For the load, no thread computes an address, no register holds data in flight, and there's no bounds check.
 
 # %% fold="Code of the checks"
-from tilewise import HazardError, Kernel, agree, case, ceil_div, integers, measure, output, publish, tiles
+from tilewise import (
+    HazardError,
+    Kernel,
+    Table,
+    agree,
+    case,
+    ceil_div,
+    integers,
+    measure,
+    output,
+    publish,
+    show,
+    tiles,
+)
 from tilewise.figures import Series, State, heat_map, line_chart, stepped
 from tilewise.measurements import medians_us, recorded
 
@@ -140,52 +153,27 @@ agree(
 #
 # On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. The course's
 # `tensor_map(array, box=..., swizzle=...)` sets its twelve arguments for you.
-# For a matrix of 4,096 × 1,024 BF16 values and boxes of 128 × 64, it passes these:
+# For a matrix of 4,096 × 1,024 BF16 values, boxes of 128 × 64 and the 128-byte swizzle, it passes these:
+#
+# | argument | value | what it means |
+# |---|---|---|
+# | tensorMap | an address | where to write the 128 bytes; a multiple of 64 |
+# | tensorDataType | 9 (BFLOAT16) | element type; gives the element size and the value to fill with |
+# | tensorRank | 2 | number of axes, 1 to 5 |
+# | globalAddress | an address | where the array begins; a multiple of 16 bytes |
+# | globalDim | 1,024; 4,096 | extents in elements, fastest axis first |
+# | globalStrides | 2,048 | bytes from row to row, a multiple of 16; the fastest axis has none |
+# | boxDim | 64; 128 | extents of the box, fastest axis first, each at most 256; a row is a multiple of 16 bytes |
+# | elementStrides | 1; 1 | take every n-th element along an axis; 1 takes all |
+# | interleave | 0 (NONE) | for image layouts with interleaved channels |
+# | swizzle | 3 (128B) | how 16-byte chunks are permuted in shared memory: none, 32B, 64B or 128B |
+# | l2Promotion | 2 (128B) | how much the L2 fetches from memory at a time |
+# | oobFill | 0 (NONE) | what elements outside the array become: zeros, or NaN |
 
-# %% fold="Code of the table"
-from tilewise import Table, show
-
+# %% fold="Code of the check"
 matrix = np.zeros((4096, 1024), np.uint16)
-kind, extents, strides, box, swizzle, promotion = tensor_map(
-    matrix, box=(128, 64), swizzle=128, dtype="bfloat16"
-).numbers()
-show(
-    Table(
-        ["argument", "value", "what it means"],
-        [
-            ["tensorMap", "an address", "where to write the 128 bytes; a multiple of 64"],
-            [
-                "tensorDataType",
-                f"{kind} (BFLOAT16)",
-                "element type; gives the element size and the value to fill with",
-            ],
-            ["tensorRank", str(len(box)), "number of axes, 1 to 5"],
-            ["globalAddress", "an address", "where the array begins; a multiple of 16 bytes"],
-            ["globalDim", str(extents), "extents in elements, fastest axis first"],
-            [
-                "globalStrides",
-                str(strides),
-                "bytes from row to row, a multiple of 16; the fastest axis has none",
-            ],
-            [
-                "boxDim",
-                str(box),
-                "extents of the box, fastest axis first, each at most 256; a row is a multiple of 16 bytes",
-            ],
-            ["elementStrides", str([1] * len(box)), "take every n-th element along an axis; 1 takes all"],
-            ["interleave", "0 (NONE)", "for image layouts with interleaved channels"],
-            [
-                "swizzle",
-                f"{swizzle} (128B)",
-                "how 16-byte chunks are permuted in shared memory: none, 32B, 64B or 128B",
-            ],
-            ["l2Promotion", f"{promotion} (128B)", "how much the L2 fetches from memory at a time"],
-            ["oobFill", "0 (NONE)", "what elements outside the array become: zeros, or NaN"],
-        ],
-        caption="The arguments of cuTensorMapEncodeTiled for a 4,096 × 1,024 BF16 matrix and boxes of 128 × 64. The values are those that tensor_map passes to the driver.",
-    )
-)
-assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
+weights_map = tensor_map(matrix, box=(128, 64), swizzle=128, dtype="bfloat16")
+assert weights_map.numbers() == (9, [1024, 4096], [2048], [64, 128], 3, 2), "the table says so"
 
 # %% [markdown]
 # Four rules are easy to miss:
@@ -420,48 +408,14 @@ show(
 #
 # For the first tile in each stage, there's no previous one: the stage is free, but no consumer has arrived at `empty` yet. The formula
 # still works, because on a fresh mbarrier a wait for parity 1 returns at once. Here's the ring with two stages:
-
-# %% fold="Code of the table"
-
-
-def parities(tiles, stages):
-    """For each tile: stage, the producer's and the consumer's parity, checked by running both on model mbarriers."""
-    full = [Mbarrier(1) for _ in range(stages)]
-    empty = [Mbarrier(1) for _ in range(stages)]
-    rows = []
-    for t in range(tiles + stages):
-        if t >= stages:  # the consumer is as many tiles behind as there are stages
-            u = t - stages
-            assert full[u % stages].try_wait(u // stages % 2), "tile u has arrived"
-            empty[u % stages].arrive()
-        if t < tiles:
-            s, use = t % stages, t // stages
-            assert empty[s].try_wait(use % 2 ^ 1), "the stage is free"
-            full[s].arrive_expect_tx(8192)
-            assert not full[s].try_wait(use % 2), "nothing has arrived yet"
-            full[s].complete_tx(8192)
-            why = (
-                "fresh, so parity 1 passes" if use == 0 else f"after the consumer has read tile {t - stages}"
-            )
-            rows.append([t, s, use, use % 2 ^ 1, why, use % 2])
-    return rows
-
-
-RING_OF_TWO = parities(5, 2)
-show(
-    Table(
-        [
-            "tile t",
-            "stage",
-            "use of stage",
-            "producer: parity of empty",
-            "which passes",
-            "consumer: parity of full",
-        ],
-        RING_OF_TWO,
-        caption="A ring of two stages traced for five tiles: the parities that the two roles wait for. Each wait was checked with the Python class above.",
-    )
-)
+#
+# | tile *t* | stage | use of stage | producer: parity of `empty` | which passes | consumer: parity of `full` |
+# |---|---|---|---|---|---|
+# | 0 | 0 | 0 | 1 | fresh, so parity 1 passes | 0 |
+# | 1 | 1 | 0 | 1 | fresh, so parity 1 passes | 0 |
+# | 2 | 0 | 1 | 0 | after the consumer has read tile 0 | 1 |
+# | 3 | 1 | 1 | 0 | after the consumer has read tile 1 | 1 |
+# | 4 | 0 | 2 | 1 | after the consumer has read tile 2 | 0 |
 
 # %% [markdown]
 # ## The shared header
