@@ -361,14 +361,6 @@ def with_stamps():
 
 
 STAMPED, SHOWN = with_stamps(), 14
-on_stamps = RUNG_REGISTERS[1](136, 40, 392, whole=True)
-held = on_stamps.make() | {"stamps": np.zeros((5, 7), np.int64)}
-maps = [on_stamps.values[name].of(held[name[0].upper()]) for name in ("a_map", "b_map")]
-STAMPED.simulate(
-    *maps, held["C"], 136, 40, 392, held["stamps"], grid=on_stamps.grid, block=384, shared_bytes=4 * 49152
-)
-check(bf16.values(held["C"]), bf16_product(held), name="C with stamps")
-assert (np.diff(held["stamps"], axis=1) > 0).all(), "a clock goes backwards"
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="pipeline_clock"
 if gpu_here():
