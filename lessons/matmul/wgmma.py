@@ -158,7 +158,6 @@ from tilewise import (
     expect_hazard,
     integers,
     output,
-    publish,
     show,
 )
 from tilewise.figures import State, stepped
@@ -312,14 +311,11 @@ TRIED_MN = {
 MN = {name: outcome(*edit, transposed=False, kernel=MN_MAJOR) for name, edit in TRIED_MN.items()}
 assert MN.pop("LBO 8,192, SBO 1,024, step 2,048") == "correct"
 assert "correct" not in MN.values() and MN["transpose bit 0"] == "out of bounds", "the text says so"
-WRONG = {name: result.split()[0] for name, result in MN.items()}
-publish(
-    mn={"least": min((WRONG[name] for name in list(TRIED_MN)[1:4]), key=lambda share: int(share.rstrip("%")))}
-)
+assert all(int(MN[name].split("%")[0]) >= 50 for name in list(TRIED_MN)[1:4]), "the text says half or more"
 
 # %% [markdown]
-# If you keep LBO = 16 or the step of 32 bytes from the K-major kernel, or swap the two offsets, at least {{ mn.least }}
-# of D is wrong. If you forget the transpose bit, each `wgmma` reads from 128 rows of 128 bytes, counted from its start
+# If you keep LBO = 16 or the step of 32 bytes from the K-major kernel, or swap the two offsets, half of D or
+# more is wrong. If you forget the transpose bit, each `wgmma` reads from 128 rows of 128 bytes, counted from its start
 # address, so every `wgmma` but the first reads beyond the end of B.
 #
 # The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their
