@@ -151,29 +151,23 @@ def box_of_products():
     A, B = (generator.integers(1, 6, (SIDE, SIDE)).astype(float) for _ in "AB")
     C = np.zeros((SIDE, SIDE))
     steps = SIDE // EDGE
-    loaded = 0
     states = [
         State(
             "Nothing is loaded yet, and all accumulators are 0.",
-            values={"elements loaded": 0.0, "multiply-adds": 0.0},
             arrays={"A": A, "B": B, "C": C.copy()},
             threads=[],
         )
     ]
-    done = 0
     for row, column, depth in np.ndindex(steps, steps, steps):
         i, j, k = (slice(at * EDGE, at * EDGE + EDGE) for at in (row, column, depth))
         used = {name: np.zeros((SIDE, SIDE), bool) for name in "AB"}
         used["A"][i, k] = used["B"][k, j] = True
-        loaded += 2 * EDGE**2
-        done += EDGE**3
         C[i, j] += A[i, k] @ B[k, j]
         block = (depth * steps + row) * steps + column
         states.append(
             State(
                 f"Block ({row}, {column}), step {depth}: one tile of A and one of B, {2 * EDGE**2} elements, "
                 f"are enough for {EDGE**3} multiply-adds.",
-                values={"elements loaded": float(loaded), "multiply-adds": float(done)},
                 arrays={"A": A, "B": B, "C": C.copy()},
                 reads=used,
                 threads=range(block * EDGE**3, (block + 1) * EDGE**3),
