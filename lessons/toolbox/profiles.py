@@ -19,12 +19,11 @@
 import hashlib
 import json
 import re
-from importlib.util import find_spec
 
 import numpy as np
 
 from tilewise import Kernel, Table, gpu_here, parallel, publish, show, tiles
-from tilewise.figures import Series, bars, heat_map, line_chart, timeline
+from tilewise.figures import Series, bars, heat_map, line_chart
 from tilewise.measurements import Numbers, printed, recorded_device
 from tilewise.models import stated
 from tilewise.outputs import Cell
@@ -862,105 +861,10 @@ publish(
 # ## Before the profile, a timeline: is the kernel the problem at all?
 #
 # A kernel's profile doesn't show the time between kernels. A timeline from Nsight Systems or, in Python,
-# `torch.profiler` does. Here's a chain of PyTorch operations on 256 rows, eager and compiled.
-
-# %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
-if gpu_here() and find_spec("torch"):
-    import torch
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
-
-    def chain(x, w, b):
-        """Centre each row, scale it, and bend it."""
-        return torch.nn.functional.gelu((x - x.mean(-1, keepdim=True)) * w + b)
-
-    def spans_of(work, given):
-        """The host's launches and the device's kernels of one call: what, start, end in us."""
-        for _ in range(4):  # compiled, loaded, and the profiler started before the one that counts
-            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-                work(*given)
-                torch.cuda.synchronize()
-        events = sorted(seen.events(), key=lambda event: event.time_range.start)
-        spans = []
-        for event in events:
-            span = event.time_range.start, event.time_range.end
-            if event.device_type == DeviceType.CUDA and not re.search("Sync|Mem", event.name):
-                spans.append(("kernel", *span, event.name))
-            elif "LaunchKernel" in event.name:
-                spans.append(("launch", *span, event.name))
-        return spans, seen.key_averages()
-
-    for rows in (256, 65536):
-        given = [torch.randn(rows, 1024, device="cuda")]
-        given += [torch.randn(1024, device="cuda") for _ in range(2)]
-        for mode, work in (("eager", chain), ("compiled", torch.compile(chain, dynamic=False))):
-            spans, averages = spans_of(work, given)
-            begin = min(start for _, start, _, _ in spans)
-            print(f"{rows} rows, {mode}")
-            for what, start, end, name in spans:
-                short = re.sub(r"^void |at::native::|\(anonymous namespace\)::|<.*", "", name)
-                print(f"  {what} {start - begin:.2f} {end - begin:.2f} {short[:60]}")
-            if rows == 256:
-                for one in sorted(averages, key=lambda one: -one.self_cpu_time_total)[:6]:
-                    device_us = getattr(one, "self_device_time_total", 0)
-                    print(f"  table {one.count} {one.self_cpu_time_total:.1f} {device_us:.1f} {one.key[:60]}")
-
-# %% fold="Code of the figure"
-CHAINS = {}
-for part in re.split(r"(?m)^(?=\d+ rows, )", printed("toolbox/profiles", "chain")):
-    if head := re.match(r"(\d+ rows, \w+)\n", part):
-        CHAINS[head[1]] = [
-            (what, float(start), float(end), name)
-            for what, start, end, name in re.findall(r"(launch|kernel) ([\d.]+) ([\d.]+) (\S+)", part)
-        ]
-
-
-def of_chain(rows, mode):
-    """Kernels, the time in them, and the time from the first one's start to the last one's end."""
-    spans = CHAINS.get(f"{rows} rows, {mode}", [])
-    kernels = [(start, end) for what, start, end, _ in spans if what == "kernel"]
-    if not kernels:
-        return {"kernels": 0, "busy": np.nan, "whole": np.nan, "utilisation": np.nan}
-    busy = sum(end - start for start, end in kernels)
-    whole = max(end for _, end in kernels) - min(start for start, _ in kernels)
-    return {"kernels": len(kernels), "busy": busy, "whole": whole, "utilisation": busy / whole}
-
-
-FEW = []
-for mode in ("eager", "compiled"):
-    noted = CHAINS.get(f"256 rows, {mode}", [])
-    origin = min((start for what, start, _, _ in noted if what == "kernel"), default=0.0)
-    numbered = {"launch": 0, "kernel": 0}
-    for what, start, end, _ in noted:
-        numbered[what] += 1
-        row, role = ("host", "warp") if what == "launch" else ("GPU", "measured")
-        if start >= origin:
-            FEW.append((f"{mode}: {row}", start - origin, end - origin, f"{numbered[what]}", role))
-if FEW:
-    show(
-        timeline(
-            FEW,
-            unit="µs",
-            title="With only a few rows, the GPU waits for the host to launch the next kernel",
-            caption="One call to the chain on 256 rows, eager and compiled, as recorded by torch.profiler on an {machine}. Numbered: the host's launches and the GPU's kernels.",
-        )
-    )
-publish(
-    chain={
-        f"{mode}_{size}": of_chain(rows, mode)
-        for size, rows in (("few", 256), ("many", 65536))
-        for mode in ("eager", "compiled")
-    }
-)
-
-# %% [markdown]
-# The eager chain's {{ chain.eager_few.kernels }} kernels keep the GPU busy for only
-# {{ chain.eager_few.utilisation | .0% }} of the time.[^overhead] No kernel profile would show this: each kernel is fine
-# by itself. The compiler fuses the chain into {{ chain.compiled_few.kernels }} kernel, which takes
-# {{ chain.compiled_few.busy | .1f }} µs. With 65,536 rows, the GPU is busy {{ chain.eager_many.utilisation | .0% }} of
-# the time even in eager mode; in that case, profile the kernels.
-#
-# [^overhead]: Recording a timeline slows down the host and so lengthens the gaps.
+# `torch.profiler` does. If it has gaps, [the GPU waits for the
+# host](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host): each kernel may be fine by itself, so no
+# kernel profile shows the fault. Fuse the kernels or use a CUDA graph first, and profile kernels once the GPU is busy
+# most of the time. Recording a timeline slows down the host and so lengthens the gaps a little.
 
 # %% [markdown]
 # ## The answer
