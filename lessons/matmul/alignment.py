@@ -16,7 +16,6 @@
 # well-known trick for training the model faster.
 
 # %% fold="Imports"
-import re
 from importlib.util import find_spec
 
 import numpy as np
@@ -30,7 +29,6 @@ from tilewise.measurements import (
     printed_numbers,
     printed_rows,
     recorded_device,
-    text_record,
 )
 from tilewise.models import waves
 
@@ -67,12 +65,6 @@ KINDS = {
     16: ("divisible by 16", "tile"),
     32: ("by 32 or more", "block"),
 }
-
-
-def text_of(name):
-    """What a recorded cell printed; nothing before it is recorded."""
-    found = text_record(HERE, name)
-    return found.text if found else ""
 
 
 def power_in(n):
@@ -692,9 +684,7 @@ if gpu_here() and find_spec("torch"):
             print(f"{n}, {one.label}: {one.median:.1f} us [{one.p20:.1f}, {one.p80:.1f}]")
 
 # %% fold="Code of the figure"
-WAYS_US, WAYS_ERROR = {}, {}
-for n, name, error in re.findall(r"(?m)^(\d+), ([^:\n]+): largest error ([\d.]+)", text_of("odd_products")):
-    WAYS_ERROR.setdefault(int(n), {})[name] = float(error)
+WAYS_ERROR = printed_numbers(HERE, "odd_products", r"^(\d+), ([^:\n]+): largest error ([\d.]+)")
 WAYS_US = printed_numbers(HERE, "odd_products", r"^(\d+), ([^:\n]+): ([\d.]+) us")
 SHOWN = {
     "as it is": "unpadded",
@@ -713,9 +703,7 @@ def gain(n, way):
     return WAYS_US[n, "as it is"] / WAYS_US[n, way]
 
 
-worst_error = max(
-    (found[way] / found["as it is"] for found in WAYS_ERROR.values() for way in OWN), default=np.nan
-)
+worst_error = max(WAYS_ERROR[n, way] / WAYS_ERROR[n, "as it is"] for n in ODD for way in OWN)
 publish(
     gain={
         "n1793": gain(1793, "sizes padded"),
@@ -818,108 +806,9 @@ publish(vocabulary={"times": WHOLE[50257] / WHOLE[50304], "added": 50304 / 50257
 # as good.
 
 # %% [markdown]
-# ## The effect on a training step
-#
-# Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25%
-# faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, though the projection is only part of that
-# step. Here is such a step for the language model from [the lesson on five bottlenecks](../speed/launches.py), with its
-# layers compiled by `torch.compile`. The compiler can also pad on its own, so we time the step with this option off and
-# on.
-
-# %% needs="gpu torch" record="training_steps" fold="Code of the training steps"
-if gpu_here() and find_spec("torch"):
-    import torch
-    from torch import nn
-    from torch.nn import functional
-
-    LAYERS, WIDTH, HEADS, LENGTH, SEQUENCES, WORDS_USED = 12, 768, 12, 1024, 16, 50257
-    torch.set_float32_matmul_precision("high")
-
-    class Layer(nn.Module):
-        """Attention and two products with a bend between them, each added to what came in."""
-
-        def __init__(self):
-            super().__init__()
-            self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-        def forward(self, x):
-            parts = self.qkv(self.before(x)).view(*x.shape[:2], 3, HEADS, WIDTH // HEADS)
-            q, k, v = parts.permute(2, 0, 3, 1, 4)
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
-            return x + self.down(functional.gelu(self.up(self.between(x))))
-
-    def loss_of(x, weights, targets):
-        """The projection to the vocabulary and the loss."""
-        logits = functional.linear(x, weights)
-        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-    def step_ms(words, head):
-        """The median time of a training step in ms, layers compiled, projection and loss as given."""
-        torch.manual_seed(0)
-        embedding, places = nn.Embedding(words, WIDTH).cuda(), nn.Embedding(LENGTH, WIDTH).cuda()
-        layers, norm = nn.ModuleList(Layer() for _ in range(LAYERS)).cuda(), nn.LayerNorm(WIDTH).cuda()
-        for layer in layers:
-            layer.compile()  # one compilation serves all twelve
-        parts = (embedding, places, layers, norm)
-        optimizer = torch.optim.AdamW([one for part in parts for one in part.parameters()], fused=True)
-        tokens = torch.randint(WORDS_USED, (SEQUENCES, LENGTH + 1), device="cuda")
-        times = []
-        for _ in range(16):
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            with torch.autocast("cuda", torch.bfloat16):
-                x = embedding(tokens[:, :-1]) + places.weight
-                for layer in layers:
-                    x = layer(x)
-                loss = head(norm(x), embedding.weight, tokens[:, 1:])
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            stop.record()
-            stop.synchronize()
-            times.append(start.elapsed_time(stop))
-        return float(np.median(times[6:]))
-
-    off = {"shape_padding": False, "comprehensive_padding": False}
-    on = {"shape_padding": True, "comprehensive_padding": True}
-    for words, name, options in (
-        (50257, "projection eager", None),
-        (50304, "projection eager", None),
-        (50257, "projection compiled, padding off", off),
-        (50257, "projection compiled, padding on", on),
-        (50304, "projection compiled, padding off", off),
-    ):
-        try:
-            head = loss_of if options is None else torch.compile(loss_of, options=options, dynamic=False)
-            print(f"{words} words, {name}: {step_ms(words, head):.2f} ms a step")
-        except Exception as error:  # a compiler that gives up on one of them must not cost the others
-            print(f"{words} words, {name}: {type(error).__name__}, {str(error).splitlines()[0][:90]}")
-
-# %% fold="Code of the figure"
-STEPS_MS = printed_numbers(HERE, "training_steps", r"^(\d+) words, ([^:\n]+): ([\d.]+) ms")
-EAGER_MS = [STEPS_MS[words, "projection eager"] for words in (50257, 50304)]
-OFF_MS = [STEPS_MS[words, "projection compiled, padding off"] for words in (50257, 50304)]
-ON_MS = STEPS_MS[50257, "projection compiled, padding on"]
-if STEPS_MS:
-    assert ON_MS < 1.1 * OFF_MS[1] < 0.8 * OFF_MS[0], "the title: padding by the compiler is enough"
-    show(
-        bars(
-            {f"vocabulary {words:,}, {name}": ms for (words, name), ms in STEPS_MS.items()},
-            x="time of a training step [ms]",
-            title="The compiler's padding fixes the awkward vocabulary",
-            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMMs, on one {machine}. The layers are compiled; the labels say how the projection and the loss are computed.",
-        )
-    )
-publish(step={"eager_gain": EAGER_MS[0] / EAGER_MS[1] - 1, "off_gain": OFF_MS[0] / OFF_MS[1] - 1})
-
-# %% [markdown]
-# A vocabulary of 50,304 makes the whole step {{ step.eager_gain | .0% }} faster with an eager
-# projection and {{ step.off_gain | .0% }} faster with a compiled one. With the compiler's padding on, a vocabulary of
-# 50,257 is about as fast as the rounded one. So the 25% isn't universal: the gain depends on the
-# GPU and on the projection's \share of the step.
+# The projection is only part of a training step. For the whole step, Karpathy
+# [reported](https://x.com/karpathy/status/1621578354024677377) that it became 25%
+# faster{from: Andrej Karpathy on nanoGPT, February 2023}. `torch.compile` can also [pad on its own](../toolbox/compilers.py#padding-at-compile-time).
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
