@@ -734,25 +734,23 @@ if WAYS_US:
     )
 
 # %% [markdown]
-# At 4,097, padding makes the GEMM {{ gain.n4097 | .1f }}× faster, copies included, close to the prediction. At
-# 1,793 it's {{ gain.n1793 | .1f }}× faster, because the copies take a larger fraction of the time: they grow with
-# n², and the GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
-# {{ gain.wide | .1f }}×.
+# At 4,097, padding makes the GEMM {{ gain.n4097 | .1f }}× faster, copies included, close to the prediction. At 1,793
+# it's {{ gain.n1793 | .1f }}× faster, because the copies take a larger fraction of the time: they grow with n², and the
+# GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is {{ gain.wide | .1f }}×.
 #
 # For cuBLAS, aligned strides alone aren't enough: as long as the sizes are odd, it gains nothing from them. Copies
-# included, the GEMM is actually {{ gain.slower | .1f }}× *slower* than without padding. So pad the sizes as
-# well.
+# included, the GEMM is actually {{ gain.slower | .1f }}× *slower* than without padding. So pad the sizes as well.
 
 # %% [markdown]
 # ## 50,257 tokens: GPT-2's vocabulary
 #
 # The last GEMM of the model, the projection, computes one logit for each token of the vocabulary. The weights are
-# vocabulary × width, so their rows of 768 elements are aligned. The logits are tokens × 50,257, so
-# their rows aren't. All three GEMMs access these misaligned rows: the forward pass writes the logits, and the two GEMMs
-# of the \backward pass read their \gradient.
+# vocabulary × width, so their rows of 768 elements are aligned. The logits are tokens × 50,257, so their rows aren't.
+# All three GEMMs access these misaligned rows: the forward pass writes the logits, and the two GEMMs of the \backward
+# pass read their \gradient.
 #
-# Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to
-# 50,304, the next multiple of 64. Does it have to be 64? We time six sizes.
+# Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to 50,304, the next multiple
+# of 64. Does it have to be 64? We time six sizes.
 
 # %% needs="gpu torch" record="projection" fold="Code of the projection"
 if gpu_here() and find_spec("torch"):
@@ -801,14 +799,14 @@ if WHOLE:
 publish(vocabulary={"times": WHOLE[50257] / WHOLE[50304], "added": 50304 / 50257 - 1})
 
 # %% [markdown]
-# With a vocabulary of 50,304 instead of 50,257, the three GEMMs are
-# {{ vocabulary.times | .1f }}× faster, for {{ vocabulary.added | .2% }} more weights. A multiple of 8, 50,264, is just
-# as good.
+# With a vocabulary of 50,304 instead of 50,257, the three GEMMs are {{ vocabulary.times | .1f }}× faster, for
+# {{ vocabulary.added | .2% }} more weights. A multiple of 8, 50,264, is just as good.
 
 # %% [markdown]
-# The projection is only part of a training step. For the whole step, Karpathy
-# [reported](https://x.com/karpathy/status/1621578354024677377) that it became 25%
-# faster{from: Andrej Karpathy on nanoGPT, February 2023}. `torch.compile` can also [pad on its own](../toolbox/compilers.py#padding-at-compile-time).
+# The projection is only part of a training step. Karpathy
+# [reported](https://x.com/karpathy/status/1621578354024677377) that the whole step became 25%
+# faster{from: Andrej Karpathy on nanoGPT, February 2023}. `torch.compile` can also [pad on its
+# own](../toolbox/compilers.py#padding-at-compile-time).
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
@@ -859,9 +857,9 @@ if RATES and FILLED:
     assert RATES[4096] > FILLED[4096, "normally distributed"], "the text says that a short run is faster"
 
 # %% [markdown]
-# Back-to-back GEMMs at n = 4,096 run at {{ zeros.random | .0f }} TFLOP/s on random numbers, and
-# {{ zeros.more | .0% }} faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps.
-# That points to power. A benchmark on such matrices shows rates that no real input reaches.
+# Back-to-back GEMMs at n = 4,096 run at {{ zeros.random | .0f }} TFLOP/s on random numbers, and {{ zeros.more | .0% }}
+# faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps. That points to power. A
+# benchmark on such matrices shows rates that no real input reaches.
 
 # %% [markdown]
 # ## The answer

@@ -769,10 +769,10 @@ def stepping(n):
 agree(chain_step, CHAIN_STEP, [stepping(1), stepping(300), stepping(1000)])
 
 # %% [markdown]
-# Now time a chain of 20 such kernels, with prologues of up to {{ chain.longest | , }} cycles. Predict
-# first. Without the attribute, a kernel should take as long as its prologue plus the {{ chain.base | .2f }} µs of a
-# tiny kernel in a graph. With the attribute and the trigger at the start, its prologue should overlap the previous
-# kernel, as in a two-stage pipeline, so a kernel should take only the longer of the two times.
+# Now time a chain of 20 such kernels, with prologues of up to {{ chain.longest | , }} cycles. Predict first. Without
+# the attribute, a kernel should take as long as its prologue plus the {{ chain.base | .2f }} µs of a tiny kernel in a
+# graph. With the attribute and the trigger at the start, its prologue should overlap the previous kernel, as in a
+# two-stage pipeline, so a kernel should take only the longer of the two times.
 
 # %% fold="Variants of the measurement"
 STEPS = 20

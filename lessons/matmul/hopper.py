@@ -688,10 +688,10 @@ expect_hazard(edited(GEMM, (WAIT, "")).on(small), "overwritten", line_with="stma
 # %% [markdown]
 # ## Tile order: row-major, grouped, Hilbert
 #
-# At any moment 132 tiles are in flight, and they share rows of A and columns of B through the L2. In
-# row-major order, they cover a few long rows of tiles and therefore need all columns of B. If the order works through
-# groups of eight rows, the tiles in flight cover something closer to a square, which needs fewer rows and columns in
-# total. A Hilbert curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
+# At any moment 132 tiles are in flight, and they share rows of A and columns of B through the L2. In row-major order,
+# they cover a few long rows of tiles and therefore need all columns of B. If the order works through groups of eight
+# rows, the tiles in flight cover something closer to a square, which needs fewer rows and columns in total. A Hilbert
+# curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
 
 
 # %% fold="Code of two of the orders"
@@ -803,8 +803,8 @@ CLUSTERS = printed_numbers("matmul/hopper", "clusters_at_once", r"clusters of (\
 publish(fours={"at_once": CLUSTERS[4]})
 
 # %% [markdown]
-# {{ fours.at_once }} clusters of four fit at once, not the 33 that 132 SMs would hold, because
-# [a cluster has to fit into a GPC](clusters.py#gpcs-where-a-cluster-fits). Clusters of two use all SMs.
+# {{ fours.at_once }} clusters of four fit at once, not the 33 that 132 SMs would hold, because [a cluster has to fit
+# into a GPC](clusters.py#gpcs-where-a-cluster-fits). Clusters of two use all SMs.
 
 # %% [markdown]
 # ## Even waves
@@ -1013,10 +1013,10 @@ publish(
 # ## Measured: which steps pay off
 #
 # Each factor compares a version with the one before it. The second consumer is the biggest step, at
-# {{ gave.two | .1f }}×. The ring on its own gains nothing ({{ gave.ring | .2f }}×): with a single buffer,
-# three small blocks fit on an SM, and one multiplies while another waits; with the ring, only one block
-# fits. But the ring allows a larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent
-# loop, at {{ gave.listed | .2f }}×.
+# {{ gave.two | .1f }}×. The ring on its own gains nothing ({{ gave.ring | .2f }}×): with a single buffer, three small
+# blocks fit on an SM, and one multiplies while another waits; with the ring, only one block fits. But the ring allows a
+# larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent loop, at
+# {{ gave.listed | .2f }}×.
 #
 # Tile order alone doesn't pay off: at 8,192, the Hilbert curve reaches {{ gave.curve_large | .2f }}× the throughput of
 # row-major order. A \profile on an H200 shows that DRAM isn't the bottleneck: the curve nearly halves the bytes read
@@ -1080,10 +1080,10 @@ if complete(RATES):
 #
 # ## Fewer tiles than SMs
 #
-# At 1,024, there are only 32 tiles for 132 SMs, and the kernel reaches
-# {{ few_tiles.last | .0% }} of cuBLAS's throughput. The ring with one consumer, whose tiles are half as high, reaches
-# {{ few_tiles.ring | .0% }}. Besides smaller tiles, you can use *split-K*: see [FP32 GEMM at other
-# sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
+# At 1,024, there are only 32 tiles for 132 SMs, and the kernel reaches {{ few_tiles.last | .0% }} of cuBLAS's
+# throughput. The ring with one consumer, whose tiles are half as high, reaches {{ few_tiles.ring | .0% }}. Besides
+# smaller tiles, you can use *split-K*: see [FP32 GEMM at other sizes](register_tiles_sizes.py) and
+# [Stream-K](shared_tiles.py).
 #
 # ??? definition "Split-K"
 #     Dividing the sum over K among several blocks, which then add their partial results, so that more

@@ -43,9 +43,9 @@ show(
 # ## mma.sync: one warp, one small tile
 #
 # Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes D = A B +
-# D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's 4,096 floating-point operations in one
-# instruction; a warp's fused multiply-add performs 64. A and B are BF16. D, the accumulator, is
-# FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py).
+# D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's 4,096 floating-point operations in one instruction; a
+# warp's fused multiply-add performs 64. A and B are BF16. D, the accumulator, is FP32: in BF16, [a long sum would soon
+# stop growing](../memory/precision.py).
 #
 # No thread holds a whole matrix. The elements are spread over the registers of the 32 lanes, and the part that one
 # lane holds is its *fragment*.[^shapes]
@@ -249,18 +249,17 @@ show(
 # %% [markdown]
 # ## The ridge point of shared memory
 #
-# For each `mma.sync`, the warp loads 768 bytes, which gives an intensity of {{ units.intensity | .1f }}
-# FLOP per byte. An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block
-# that computes a tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity
-# to 64. That's still below the ridge point, but L2 serves most of its loads, and L2 is faster than
-# device memory.
+# For each `mma.sync`, the warp loads 768 bytes, which gives an intensity of {{ units.intensity | .1f }} FLOP per byte.
+# An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block that computes a
+# tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity to 64. That's
+# still below the ridge point, but L2 serves most of its loads, and L2 is faster than device memory.
 #
 # The fragments then come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle, while
-# an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs
-# 32 FLOP per byte. A warp that computes an $m × n$ tile performs $mn / (m + n)$ FLOP per
-# byte: {{ units.intensity | .1f }} with a 16 × 8 tile and exactly 32 with a 64 × 64 tile. So make the warp's tile as
-# large as the registers allow. If you count the block's stores to shared memory as well, even four warps with 64 × 64
-# tiles keep the tensor cores busy for at most {{ warp_tile.busy }} of the time.
+# an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs 32 FLOP per byte. A warp that
+# computes an $m × n$ tile performs $mn / (m + n)$ FLOP per byte: {{ units.intensity | .1f }} with a 16 × 8 tile and
+# exactly 32 with a 64 × 64 tile. So make the warp's tile as large as the registers allow. If you count the block's
+# stores to shared memory as well, even four warps with 64 × 64 tiles keep the tensor cores busy for at most
+# {{ warp_tile.busy }} of the time.
 
 
 # %% fold="Code of the table"
@@ -812,9 +811,9 @@ publish(
 # wait. It makes the kernel another {{ reached.ahead | .1f }}× faster, bringing it to {{ reached.of_probe | .0% }} of
 # the rate of `mma.sync` alone.
 #
-# The estimate also leaves out latency while a slab is being processed: an SM holds only two blocks
-# with 96 KiB of shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at
-# {{ reached.cublas | .0f }} TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
+# The estimate also leaves out latency while a slab is being processed: an SM holds only two blocks with 96 KiB of
+# shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }}
+# TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
 
 # %% [markdown]
 # ## Numerical error: one rounding to BF16
@@ -831,8 +830,8 @@ check(got, right, rtol=2**-8, atol=2**-12 * np.abs(right).max(), name="C against
 publish(error={"largest": np.abs(got - right).max() / np.abs(right).max()})
 
 # %% [markdown]
-# With 2,048 terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding
-# the exact result to BF16 gives the same error, so the FP32 sum adds next to nothing.
+# With 2,048 terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding the exact
+# result to BF16 gives the same error, so the FP32 sum adds next to nothing.
 
 # %% [markdown]
 # ## Libraries: cuBLAS, cuDNN and CUTLASS

@@ -101,8 +101,8 @@ publish(
 #
 # Where do the cuts fall? Cutting a group of *n* tiles into *n* + 1 equal pieces takes *n* cuts, and exactly one falls
 # into each tile. So exactly two blocks contribute to each tile. In the example, four tiles of ten steps are left for
-# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. With 4,096 rows and columns,
-# 116 tiles are left for 132 SMs, which makes 16 groups of 7 or 8 tiles.
+# five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. With 4,096 rows and columns, 116 tiles are left for
+# 132 SMs, which makes 16 groups of 7 or 8 tiles.
 #
 # Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per
 # block, of which the second may be empty. Each item has a tile's row and column, the first K step, and the number of
@@ -143,9 +143,10 @@ ONE, SHARED_OUT, _ = waves_of(4096)
 publish(ideal={"waves": SHARED_OUT, "percent": ONE / SHARED_OUT - 1})
 
 # %% [markdown]
-# For 4,096 rows and columns, the largest groups, of 8 tiles on 9 SMs, finish last. So
-# four waves become {{ ideal.waves | .2f }}, and by this count Stream-K is {{ ideal.percent | .1% }} faster. The gain depends
-# on the size. A tile count just above a multiple of the number of SMs wastes most of a wave; with many waves, the last one hardly matters:
+# For 4,096 rows and columns, the largest groups, of 8 tiles on 9 SMs, finish last. So four waves become
+# {{ ideal.waves | .2f }}, and by this count Stream-K is {{ ideal.percent | .1% }} faster. The gain depends on the size.
+# A tile count just above a multiple of the number of SMs wastes most of a wave; with many waves, the last one hardly
+# matters:
 
 # %% fold="Code of the figure"
 SIZES_SHOWN = list(range(1024, 8193, 256))
@@ -621,11 +622,11 @@ publish(
 # %% [markdown]
 # ## Measured: when Stream-K pays off
 #
-# At 4,096, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and
-# {{ percent.square_4096 | .1% }} faster with square ones. The ideal was {{ percent.ideal_4096 | .1% }}. By the wave
-# count, the schedule should save {{ saved.n4096 | .0f }} µs; the measured saving is {{ fix_up.n4096 | .0f }} µs
-# smaller. We attribute this difference to the fix-up of {{ split.n4096 }} tiles: clearing them, adding with atomics,
-# and filling the pipeline once more for each second item.
+# At 4,096, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and {{ percent.square_4096 | .1% }} faster
+# with square ones. The ideal was {{ percent.ideal_4096 | .1% }}. By the wave count, the schedule should save
+# {{ saved.n4096 | .0f }} µs; the measured saving is {{ fix_up.n4096 | .0f }} µs smaller. We attribute this difference
+# to the fix-up of {{ split.n4096 }} tiles: clearing them, adding with atomics, and filling the pipeline once more for
+# each second item.
 #
 # At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All {{ split.n2048 }} tiles fit in
 # one wave, which is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile,
@@ -635,16 +636,16 @@ publish(
 # {{ percent.square_8192 | .1% }}. So the ideal is an estimate, not a bound: it assumes that all tiles take the same time and that a wave
 # begins only when the previous one has ended.
 #
-# At 4,096, Stream-K takes the wide tiles from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of
-# cuBLAS's rate; at 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. What about a GEMM with
-# fewer tiles than SMs, which has no full wave at all? See the further reading: [Small GEMMs](shared_tiles_small.py).
+# At 4,096, Stream-K takes the wide tiles from {{ of_cublas.before | .1% }} to {{ of_cublas.after | .1% }} of cuBLAS's
+# rate; at 8,192, square tiles with Stream-K reach {{ of_cublas.square_8192 | .1% }}. What about a GEMM with fewer tiles
+# than SMs, which has no full wave at all? See the further reading: [Small GEMMs](shared_tiles_small.py).
 
 # %% [markdown]
 # ## The answer
 #
-# With whole tiles, 16 of 132 SMs idle in the last of four waves. Stream-K wins back
-# {{ won.part | .0% }} of the {{ saved.n4096 | .0f }} µs that its schedule can save. The GEMM is then
-# {{ percent.wide_4096 | .1% }} faster and reaches {{ of_cublas.after | .1% }} of cuBLAS's rate.
+# With whole tiles, 16 of 132 SMs idle in the last of four waves. Stream-K wins back {{ won.part | .0% }} of the
+# {{ saved.n4096 | .0f }} µs that its schedule can save. The GEMM is then {{ percent.wide_4096 | .1% }} faster and
+# reaches {{ of_cublas.after | .1% }} of cuBLAS's rate.
 
 # %% [markdown]
 # ## Takeaways

@@ -9,12 +9,12 @@
 # ---
 
 # %% [markdown]
-# A BF16 GEMM of 1,024 rows and columns has 32 tiles of 128 × 256. An H100 has 132 SMs, so three quarters of
-# them get no tile at all.
+# A BF16 GEMM of 1,024 rows and columns has 32 tiles of 128 × 256. An H100 has 132 SMs, so three quarters of them get no
+# tile at all.
 #
-# Two remedies give nearly every SM a block, with 128 blocks in all. *Smaller tiles* of 64 × 128 are simple.
-# *\Split-K* uses tiles of 128 × 128 and assigns each tile to two blocks, each of which takes half of K. It should load
-# a quarter fewer bytes per SM, as the figure shows. Which one is faster?
+# Two remedies give nearly every SM a block, with 128 blocks in all. *Smaller tiles* of 64 × 128 are simple. *\Split-K*
+# uses tiles of 128 × 128 and assigns each tile to two blocks, each of which takes half of K. It should load a quarter
+# fewer bytes per SM, as the figure shows. Which one is faster?
 
 # %% fold="Imports, and code of the figure"
 import numpy as np
@@ -428,9 +428,9 @@ publish(
 # of eight, they take {{ us.five | us }}, {{ of.five | .0% }} of cuBLAS's rate, though this last gain is within the
 # run-to-run spread.
 #
-# Small tiles are best only as long as they fit in one wave. At 1,280, there are 200 of them, or two
-# waves, and the kernel reaches {{ of.small_1280 | .0% }} of cuBLAS. The 100 tiles of 128 × 128 fit in
-# one wave and reach {{ of.square_1280 | .0% }}.
+# Small tiles are best only as long as they fit in one wave. At 1,280, there are 200 of them, or two waves, and the
+# kernel reaches {{ of.small_1280 | .0% }} of cuBLAS. The 100 tiles of 128 × 128 fit in one wave and reach
+# {{ of.square_1280 | .0% }}.
 #
 # With K = 4,096, split-K comes closer, since the cost of its one exchange is spread over more work. It reaches
 # {{ of.long_split | .0% }} of cuBLAS, and small tiles with five stages {{ of.long_five | .0% }}. So on an H100, small

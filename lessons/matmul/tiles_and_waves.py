@@ -260,12 +260,11 @@ publish(
 )
 
 # %% [markdown]
-# 132 blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per
-# SM, the step moves to 264 blocks. No measured time differs from the model by more than
-# {{ stand.worst | .1%}}.
+# 132 blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per SM, the
+# step moves to 264 blocks. No measured time differs from the model by more than {{ stand.worst | .1%}}.
 #
-# Does a second resident block also move the step of a GEMM? If two tiles fit on an SM, 264 tiles should run in a
-# single wave.
+# Does a second resident block also move the step of a GEMM? If two tiles fit on an SM, 264 tiles should run in a single
+# wave.
 
 # %% [markdown]
 # ## Two resident blocks share one SM
@@ -326,11 +325,11 @@ def multiplied(M, N, K, shared_bytes=0):
 agree(product, PRODUCT, [multiplied(33, 65, 40), multiplied(50, 31, 7)], rtol=1e-4, atol=1e-4)
 
 # %% [markdown]
-# Two models are possible. If slots are the limit, 264 tiles take two waves with one resident block per SM
-# and a single wave with two. But a tile keeps its SM busy: it reads two values from shared memory per
-# multiply-add, and both tiles use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then
-# the time depends on $\lceil n / S \rceil$, the number of tiles that the busiest SM computes, whether or not they're
-# resident at the same time. The first step then comes after only 132 tiles.
+# Two models are possible. If slots are the limit, 264 tiles take two waves with one resident block per SM and a single
+# wave with two. But a tile keeps its SM busy: it reads two values from shared memory per multiply-add, and both tiles
+# use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then the time depends on
+# $\lceil n / S \rceil$, the number of tiles that the busiest SM computes, whether or not they're resident at the same
+# time. The first step then comes after only 132 tiles.
 #
 # To tell the two apart, we also launch the kernel with so much dynamic shared memory that only one block fits on an SM.
 
@@ -430,10 +429,10 @@ if complete(US):
 # to 143. With one block per SM, the time grows by {{ work.step | .0% }}; a full second wave would double it. A block
 # whose tile has a single useful column loads almost none of $B$, so it can finish earlier.
 #
-# With two blocks per SM, there's still a step after 132 tiles, although 264 fit, but the step is
-# smaller: {{ work.two_step | .0% }}. At 264 tiles, two resident blocks are {{ work.gain | .1f }}× faster
-# than one. So neither model is exact: a second block can fill the gaps while the first one waits, but the rest of the
-# time, the two share a pipe.
+# With two blocks per SM, there's still a step after 132 tiles, although 264 fit, but the step is smaller:
+# {{ work.two_step | .0% }}. At 264 tiles, two resident blocks are {{ work.gain | .1f }}× faster than one. So neither
+# model is exact: a second block can fill the gaps while the first one waits, but the rest of the time, the two share a
+# pipe.
 #
 # cuBLAS takes only {{ work.library_step | .0% }} longer for 385 columns than for 384. It has kernels for many tile
 # sizes and can also split $K$ among blocks.
@@ -490,9 +489,9 @@ assert [waves(tiles, SMS).waves for tiles in (512, 561)] == [4, 5], "the text sa
 
 # %% [markdown]
 # Horace He's [What Shapes Do Matrix Multiplications
-# Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications) has a famous example. On an A100, which
-# has 108 SMs, a result with 1,792 rows and columns takes 98 tiles of 256 × 128 and one wave. One with 1,793 takes 120
-# tiles and two waves. On an H100, both fit in one.
+# Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications) has a famous example. On an A100, which has
+# 108 SMs, a result with 1,792 rows and columns takes 98 tiles of 256 × 128 and one wave. One with 1,793 takes 120 tiles
+# and two waves. On an H100, both fit in one.
 #
 # Choose sizes and tiles so that the number of tiles is just under a multiple of the number of SMs, or so large that
 # there are many waves. In a launch of $w$ waves, an almost empty last one wastes at most $1/w$ of the time.
@@ -500,11 +499,10 @@ assert [waves(tiles, SMS).waves for tiles in (512, 561)] == [4, 5], "the text sa
 # %% [markdown]
 # ## The answer
 #
-# According to the model, the multiplication takes {{ ask.model | .0f }}× as long: 128 tiles on
-# 132 SMs are one wave, and 153 are two. Two measurements support the model. With one more
-# block than there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× as long. From 132 to 143
-# tiles, the time of the tiled GEMM above, with one block per SM, grows by {{ work.step | .0% }}: the time doesn't quite
-# double, because the new tiles are nearly empty.
+# According to the model, the multiplication takes {{ ask.model | .0f }}× as long: 128 tiles on 132 SMs are one wave,
+# and 153 are two. Two measurements support the model. With one more block than there are SMs, a launch of blocks that
+# only wait takes {{ stand.ratio | .1f }}× as long. From 132 to 143 tiles, the time of the tiled GEMM above, with one
+# block per SM, grows by {{ work.step | .0% }}: the time doesn't quite double, because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways
@@ -570,6 +568,6 @@ exercise(
 )
 
 # %% [markdown]
-# With 4,097 rows and columns instead of 4,096, this model predicts five waves of 256 × 128 tiles instead of
-# four. Yet the GEMM with 4,097 rows and columns can be several times slower: one more column also changes the address
-# at which each row begins. See [alignment](alignment.py).
+# With 4,097 rows and columns instead of 4,096, this model predicts five waves of 256 × 128 tiles instead of four. Yet
+# the GEMM with 4,097 rows and columns can be several times slower: one more column also changes the address at which
+# each row begins. See [alignment](alignment.py).

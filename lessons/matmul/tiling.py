@@ -449,8 +449,8 @@ try_it(
 # %% [markdown]
 # ## Global loads fall by a factor of the tile size
 #
-# A block takes $K/T$ steps and loads $2T^2$ elements in each. Over all $MN/T^2$ blocks, that makes $2MNK/T$
-# loads instead of $2MNK$. Does the simulator's count agree?
+# A block takes $K/T$ steps and loads $2T^2$ elements in each. Over all $MN/T^2$ blocks, that makes $2MNK/T$ loads
+# instead of $2MNK$. Does the simulator's count agree?
 
 
 # %% fold="Code of the figure"
@@ -490,10 +490,10 @@ publish(
 # %% [markdown]
 # The number of loads falls by a factor of exactly $T$. The number of sectors falls by less, because the lanes of a warp
 # already share sectors in the naive kernel: together, they need one sector of $A$ and four of $B$ per multiply-add.
-# Over 32 values of $k$, that's 160 sectors. With $T$ = 32, a warp loads one row of each tile for the
-# same 32 values, or 8 sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel
-# actually requests {{ fewer.sectors_2 | .1f }}× as many sectors as it would without tiling, because a row of two
-# elements fills only a quarter of a sector.
+# Over 32 values of $k$, that's 160 sectors. With $T$ = 32, a warp loads one row of each tile for the same 32 values, or
+# 8 sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel actually requests
+# {{ fewer.sectors_2 | .1f }}× as many sectors as it would without tiling, because a row of two elements fills only a
+# quarter of a sector.
 
 # %% [markdown]
 # ## Shared memory becomes the bottleneck

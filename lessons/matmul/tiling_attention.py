@@ -315,8 +315,8 @@ publish(
 # runs only four iterations of the loop.
 #
 # $PV$ takes {{ fifth_seen.more }} longer than $QK^\top$, although both do the same number of multiply-adds. What
-# differs is the grid: $QK^\top$ has 1,024 blocks, but $PV$ has only 128 for 132 SMs. So
-# each SM has at most one block of $PV$, and while that block waits at a barrier for its tiles, its SM computes nothing.
+# differs is the grid: $QK^\top$ has 1,024 blocks, but $PV$ has only 128 for 132 SMs. So each SM has at most one block
+# of $PV$, and while that block waits at a barrier for its tiles, its SM computes nothing.
 
 # %% [markdown]
 # ## The answer

@@ -8,10 +8,9 @@
 # ---
 
 # %% [markdown]
-# One step of a fast GEMM on Hopper multiplies a 128 × 64 tile of A by a 64 × 256 tile of B, both in
-# BF16. That's 48 KiB of operands. With `cp.async`, 128 threads issue 3,072 copies of 16 bytes,
-# each with an address to compute and a bounds check. The *Tensor Memory Accelerator* (TMA) does the same work, and a single thread starts
-# it with five instructions.
+# One step of a fast GEMM on Hopper multiplies a 128 × 64 tile of A by a 64 × 256 tile of B, both in BF16. That's 48 KiB
+# of operands. With `cp.async`, 128 threads issue 3,072 copies of 16 bytes, each with an address to compute and a bounds
+# check. The *Tensor Memory Accelerator* (TMA) does the same work, and a single thread starts it with five instructions.
 #
 # Why not two, one for A and one for B? And how does a thread know that the bytes have arrived? This lesson answers both questions, starting
 # from a very small kernel.
@@ -152,8 +151,8 @@ agree(
 # ## Tensor maps, field by field
 #
 # On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. The course's
-# `tensor_map(array, box=..., swizzle=...)` sets its twelve arguments for you.
-# For a matrix of 4,096 × 1,024 BF16 values, boxes of 128 × 64 and the 128-byte swizzle, it passes these:
+# `tensor_map(array, box=..., swizzle=...)` sets its twelve arguments for you. For a matrix of 4,096 × 1,024 BF16
+# values, boxes of 128 × 64 and the 128-byte swizzle, it passes these:
 #
 # | argument | value | what it means |
 # |---|---|---|

@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes 256 warp instructions, and four warps
-# need at least 96 more to load their fragments from shared memory. With Hopper's `wgmma`, it takes
-# four instructions, each issued by all four warps together. A `wgmma` reads its operands directly from
-# shared memory, where the [TMA](tma.py) put them, and it runs in the background while the warps do something else.
+# With `mma.sync`, multiplying a 64 × 64 tile by a 64 × 128 tile takes 256 warp instructions, and four warps need at
+# least 96 more to load their fragments from shared memory. With Hopper's `wgmma`, it takes four instructions, each
+# issued by all four warps together. A `wgmma` reads its operands directly from shared memory, where the [TMA](tma.py)
+# put them, and it runs in the background while the warps do something else.
 #
 # Only `wgmma` reaches the full rate of Hopper's tensor cores. But it's hard to get right: with one wrong value in a
 # 64-bit *descriptor*, the result is usually garbage, and no error is reported.
@@ -314,9 +314,9 @@ assert "correct" not in MN.values() and MN["transpose bit 0"] == "out of bounds"
 assert all(int(MN[name].split("%")[0]) >= 50 for name in list(TRIED_MN)[1:4]), "the text says half or more"
 
 # %% [markdown]
-# If you keep LBO = 16 or the step of 32 bytes from the K-major kernel, or swap the two offsets, half of D or
-# more is wrong. If you forget the transpose bit, each `wgmma` reads from 128 rows of 128 bytes, counted from its start
-# address, so every `wgmma` but the first reads beyond the end of B.
+# If you keep LBO = 16 or the step of 32 bytes from the K-major kernel, or swap the two offsets, half of D or more is
+# wrong. If you forget the transpose bit, each `wgmma` reads from 128 rows of 128 bytes, counted from its start address,
+# so every `wgmma` but the first reads beyond the end of B.
 #
 # The transpose bit is part of the instruction, so the header has a function for each shape and layout. In their
 # names, `_mn` means that B is MN-major, and `_rs` that A comes from registers. For another N, write a similar
@@ -533,11 +533,10 @@ expect_hazard(spoilt.on(chain_case()), "accumulator")
 # ## The register budget
 #
 # The accumulators of a 64 × 256 tile alone take 128 registers per thread. An SM has 65,536 registers. With one producer
-# warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at most
-# 168 registers, since register counts are multiples of 8. That's much more than the producer needs for
-# its loop, but it leaves a consumer only 40 in addition to its accumulators. `setmaxnreg` redistributes
-# registers at run time: the producer goes down to 24, and each consumer goes up to 240. The block's total stays the
-# same, 64,512.
+# warpgroup and two consumer warpgroups, a block has 384 threads, and the compiler can give each of them at most 168
+# registers, since register counts are multiples of 8. That's much more than the producer needs for its loop, but it
+# leaves a consumer only 40 in addition to its accumulators. `setmaxnreg` redistributes registers at run time: the
+# producer goes down to 24, and each consumer goes up to 240. The block's total stays the same, 64,512.
 #
 # As soon as the code branches by role, the producer executes `asm volatile("setmaxnreg.dec.sync.aligned.u32 24;")`, and
 # each consumer executes the same instruction with `inc` and 240. There are three conditions: the counts must be

@@ -252,11 +252,10 @@ LONG = re.search(r"rows of 65536: (\d+) kernels", printed(HERE, "generated"))
 publish(walks={"long_kernels": int(LONG[1]) if LONG else np.nan})
 
 # %% [markdown]
-# A rule applies only where its pattern survives. For example, 256 rows of 65,536 elements are too few to
-# fill the GPU, so TorchInductor splits each row among several program instances. The split turns the rule off, as a
-# compiler warning points out, and the resulting {{ walks.long_kernels }} kernels read each row three times. The
-# course's own [softmax for long rows](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads each
-# row once.[^logs]
+# A rule applies only where its pattern survives. For example, 256 rows of 65,536 elements are too few to fill the GPU,
+# so TorchInductor splits each row among several program instances. The split turns the rule off, as a compiler warning
+# points out, and the resulting {{ walks.long_kernels }} kernels read each row three times. The course's own [softmax
+# for long rows](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads each row once.[^logs]
 #
 # [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch to see the generated code, or `TORCH_LOGS=fusion` to see
 #     what was fused and what wasn't.
@@ -440,10 +439,9 @@ if np.isfinite(by_hand):
 # %% [markdown]
 # ## Padding at compile time
 #
-# A GEMM with 50,257 columns was [several times
-# slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one with 50,304, because its rows
-# aren't aligned. A compiler can't change the shape of a result, but it can pad the weights first. That costs a copy, so
-# TorchInductor times both variants at compile time.
+# A GEMM with 50,257 columns was [several times slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one
+# with 50,304, because its rows aren't aligned. A compiler can't change the shape of a result, but it can pad the
+# weights first. That costs a copy, so TorchInductor times both variants at compile time.
 
 # %% needs="gpu torch" record="padding" fold="Code that compiles a product with an odd number of columns"
 if gpu_here() and find_spec("torch"):
@@ -482,9 +480,8 @@ if RAN_PADDED:
 
 # %% [markdown]
 # TorchInductor chooses to pad, which cuts the time from {{ pad.eager | .1f }} ms to {{ pad.compiled | .2f }} ms. A
-# generated kernel copies the weights. The result needs no copy: a view of its first 50,257 columns is
-# enough. With 50,304 columns from the start, you save the copy of the weights too, and the GEMM takes
-# {{ pad.even | .2f }} ms.
+# generated kernel copies the weights. The result needs no copy: a view of its first 50,257 columns is enough. With
+# 50,304 columns from the start, you save the copy of the weights too, and the GEMM takes {{ pad.even | .2f }} ms.
 
 # %% [markdown]
 # ## Autotuning: try the tile sizes
@@ -531,9 +528,9 @@ def product_torch(A, B, P):
 
 
 # %% [markdown]
-# A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, but at some point it no longer fits. A tile of
-# 256 × 256 with 256 threads has 256 accumulators per thread, and a thread has at most 255 registers, so that tile
-# should spill. Try nine settings for BF16 matrices of 4,096 × 4,096.
+# A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, but at some point it no longer fits. A tile of 256
+# × 256 with 256 threads has 256 accumulators per thread, and a thread has at most 255 registers, so that tile should
+# spill. Try nine settings for BF16 matrices of 4,096 × 4,096.
 
 # %% needs="gpu torch triton" record="choices" fold="Code that tries nine settings"
 if gpu_here() and find_spec("triton") and find_spec("torch"):
@@ -702,11 +699,10 @@ if TOOK:
 # %% [markdown]
 # ## The answer
 #
-# In eager mode, where `torch.softmax` is a single kernel, attention makes six sweeps over its scores,
-# and ten with the soft cap. Fusing neighbours leaves four in either case, and that's all
-# that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× speedup without the cap comes from
-# people who found an order in which the scores never leave the chip, wrote a kernel for it, and taught the compiler
-# which programs to replace.
+# In eager mode, where `torch.softmax` is a single kernel, attention makes six sweeps over its scores, and ten with the
+# soft cap. Fusing neighbours leaves four in either case, and that's all that the compiler does for the soft-capped
+# version. The {{ took.gain | .1f }}× speedup without the cap comes from people who found an order in which the scores
+# never leave the chip, wrote a kernel for it, and taught the compiler which programs to replace.
 
 # %% [markdown]
 # ## Takeaways

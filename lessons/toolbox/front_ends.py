@@ -581,8 +581,7 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # - **Numba** looks up the version for these types and unpacks each array into address, sizes and strides. It first
 #   wraps CuPy's arrays in array objects of its own.
 #
-# To compare them, launch 256 additions of 4,096 elements each on an idle GPU, and include
-# the host's work in the time.
+# To compare them, launch 256 additions of 4,096 elements each on an idle GPU, and include the host's work in the time.
 
 
 # %% fold="Code of the contenders"
@@ -811,16 +810,16 @@ publish(
 )
 
 # %% [markdown]
-# On 4,096 rows of 4,096 elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }},
-# because the two run different algorithms. Our CUDA C kernel reads each row three times and writes it once:
-# four sweeps, even if some of the reads hit in a cache. Triton keeps the row in registers and needs only
-# two. CUDA C can do that too: the [fused kernel of the softmax
-# lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
+# On 4,096 rows of 4,096 elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }}, because the two
+# run different algorithms. Our CUDA C kernel reads each row three times and writes it once: four sweeps, even if some
+# of the reads hit in a cache. Triton keeps the row in registers and needs only two. CUDA C can do that too: the [fused
+# kernel of the softmax lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes
+# {{ rows.fused | us }}.
 #
 # Numba's version matches the CUDA C line by line, but takes {{ rows.numba | us }}. Its SASS has the same number of
 # barriers and shared-memory accesses, but uses {{ registers.numba }} registers per thread instead of
-# {{ registers.cuda }}. As a result, only {{ blocks.numba }} of its blocks fit on an SM instead of {{ blocks.cuda }}, and
-# fewer loads can be in flight, which probably explains the difference.
+# {{ registers.cuda }}. As a result, only {{ blocks.numba }} of its blocks fit on an SM instead of {{ blocks.cuda }},
+# and fewer loads can be in flight, which probably explains the difference.
 
 # %% [markdown]
 # ## The answer

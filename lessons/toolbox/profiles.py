@@ -8,9 +8,8 @@
 # ---
 
 # %% [markdown]
-# Seven of the launches below transpose the same matrix of 8,192 × 8,192 floats, and the
-# eighth transposes a small one. At the data sheet's peak bandwidth, reading and writing the large matrix takes
-# {{ ask.bytes_us | us }}.
+# Seven of the launches below transpose the same matrix of 8,192 × 8,192 floats, and the eighth transposes a small one.
+# At the data sheet's peak bandwidth, reading and writing the large matrix takes {{ ask.bytes_us | us }}.
 #
 # Nsight Compute, NVIDIA's kernel profiler, offers {{ profiler.known | , }} metrics, but only a few are needed to find
 # what's wrong with each launch.
@@ -602,9 +601,9 @@ if METRICS:
 # Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a transpose
 # has none. For such kernels, Nan Ding and Samuel Williams proposed an [instruction
 # roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp instructions per
-# memory transaction of 32 bytes. The sloping roof is the peak bandwidth. The horizontal roof is the issue rate:
-# 528 warp schedulers each issue at most one instruction per cycle, which makes
-# {{ roof.issue_g | ,.0f }} billion per second in total.
+# memory transaction of 32 bytes. The sloping roof is the peak bandwidth. The horizontal roof is the issue rate: 528
+# warp schedulers each issue at most one instruction per cycle, which makes {{ roof.issue_g | ,.0f }} billion per second
+# in total.
 
 # %% fold="Code of the figure"
 ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
@@ -779,8 +778,8 @@ publish(
 )
 
 # %% [markdown]
-# If you read it first, this figure is misleading. In {{ stalled.alike }} of eight profiles, the top reason is
-# long \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
+# If you read it first, this figure is misleading. In {{ stalled.alike }} of eight profiles, the top reason is long
+# \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
 # {{ seen.few_warps.waiting | .0% }} with one block per SM, although that launch is {{ stalled.slower | .1f }}× slower.
 # But the warps of any memory-bound kernel wait for memory.
 #
@@ -849,22 +848,22 @@ publish(
 )
 
 # %% [markdown]
-# The program gets {{ order.right | .0f }} of eight launches right, but its margins are narrow: DRAM has to be
-# above 80%, and the register shuffles reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the
+# The program gets {{ order.right | .0f }} of eight launches right, but its margins are narrow: DRAM has to be above
+# 80%, and the register shuffles reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the
 # first, so profile again after each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
 #
-# On an H200, whose memory is faster, the program gets only {{ order.right | .0f }} of eight right. The two
-# fast kernels stay below the threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program
-# wrongly recommends more bytes in flight.
+# On an H200, whose memory is faster, the program gets only {{ order.right | .0f }} of eight right. The two fast kernels
+# stay below the threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program wrongly
+# recommends more bytes in flight.
 
 # %% [markdown]
 # ## Before the profile, a timeline: is the kernel the problem at all?
 #
 # A kernel's profile doesn't show the time between kernels. A timeline from Nsight Systems or, in Python,
 # `torch.profiler` does. If it has gaps, [the GPU waits for the
-# host](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host): each kernel may be fine by itself, so no
-# kernel profile shows the fault. Fuse the kernels or use a CUDA graph first, and profile kernels once the GPU is busy
-# most of the time. Recording a timeline slows down the host and so lengthens the gaps a little.
+# host](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host): each kernel may be fine by itself, so
+# no kernel profile shows the fault. Fuse the kernels or use a CUDA graph first, and profile kernels once the GPU is
+# busy most of the time. Recording a timeline slows down the host and so lengthens the gaps a little.
 
 # %% [markdown]
 # ## The answer
