@@ -114,16 +114,7 @@ for number, items in enumerate(work[5:], start=5):
     parts = [f"tile {tile} from step {k}, {n} steps" for *tile, k, n in items if n]
     print(f"block {number}:", ", ".join(parts))
 
-# %% fold="Checks of the schedule, and numbers for the text"
-for many, blocks, steps in ((512, 132, 128), (2048, 132, 256), (9, 5, 10), (128, 132, 64), (32, 132, 32)):
-    work, _ = stream_k([(at, 0) for at in range(many)], blocks, steps)
-    done, adders = np.zeros(many, int), np.zeros(many, int)
-    for items in work:
-        for row, _, _, taken in items:
-            done[row] += taken
-            adders[row] += taken > 0
-    check(done, np.full(many, steps), name=f"K steps of {many} tiles on {blocks} SMs")
-    assert adders.max() <= 2, "three blocks add to one tile"
+# %% fold="Numbers for the text"
 
 
 def waves_of(n, width=256):
@@ -149,21 +140,26 @@ publish(ideal={"waves": SHARED_OUT, "percent": ONE / SHARED_OUT - 1})
 # matters:
 
 # %% fold="Code of the figure"
-SIZES_SHOWN = list(range(1024, 8193, 256))
-TILE_COUNTS = [ceil_div(n, 128) * ceil_div(n, 256) for n in SIZES_SHOWN]
+SIZES_SHOWN = range(1024, 8193, 256)
+
+
+def busy_percent(n, waves):
+    return 100 * ceil_div(n, 128) * ceil_div(n, 256) / SMS / waves
+
+
 show(
     line_chart(
         [
             Series(
                 "last wave split",
                 SIZES_SHOWN,
-                [100 * t / SMS / waves_of(n)[1] for n, t in zip(SIZES_SHOWN, TILE_COUNTS, strict=True)],
+                [busy_percent(n, waves_of(n)[1]) for n in SIZES_SHOWN],
                 role="read",
             ),
             Series(
                 "whole tiles",
                 SIZES_SHOWN,
-                [100 * t / SMS / waves_of(n)[0] for n, t in zip(SIZES_SHOWN, TILE_COUNTS, strict=True)],
+                [busy_percent(n, waves_of(n)[0]) for n in SIZES_SHOWN],
                 role="waste",
             ),
         ],
@@ -611,7 +607,6 @@ publish(
     saved={f"n{n}": saved_us("128 × 256", n) for n in SQUARES},
     fix_up={f"n{n}": fix_up_us("128 × 256", n) for n in SQUARES},
     won={"part": 1 - fix_up_us("128 × 256", 4096) / saved_us("128 × 256", 4096)},
-    split={f"n{n}": waves_of(n)[2] for n in SQUARES},
     of_cublas={
         "before": US["cuBLAS", 4096] / US["128 × 256, whole tiles", 4096],
         "after": US["cuBLAS", 4096] / US["128 × 256, Stream-K", 4096],
@@ -625,10 +620,10 @@ publish(
 # At 4,096, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and {{ percent.square_4096 | .1% }} faster
 # with square ones. The ideal was {{ percent.ideal_4096 | .1% }}. By the wave count, the schedule should save
 # {{ saved.n4096 | .0f }} µs; the measured saving is {{ fix_up.n4096 | .0f }} µs smaller. We attribute this difference
-# to the fix-up of {{ split.n4096 }} tiles: clearing them, adding with atomics, and filling the pipeline once more for
+# to the fix-up of 116 tiles: clearing them, adding with atomics, and filling the pipeline once more for
 # each second item.
 #
-# At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All {{ split.n2048 }} tiles fit in
+# At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All 128 tiles fit in
 # one wave, which is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile,
 # and the fix-up costs {{ fix_up.n2048 | .0f }} µs.
 #
