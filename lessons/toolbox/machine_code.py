@@ -145,7 +145,7 @@ if HERE:
 # {{ first.warps_e6 | .1f }} million × {{ first.instructions }} / {{ first.schedulers }} cycles, or {{ first.issue_us | .0f }} µs.
 #
 # The addition takes {{ first.recorded_us | .0f }} µs, so issuing accounts for only {{ first.fraction | .0% }} of the
-# time.
+# time. For a compute-bound kernel, the same count [bounds the rate](../matmul/register_tiles.py#a-bound-from-the-sass).
 
 # %% fold="Code of the numbers"
 GPU = recorded_device()
@@ -404,24 +404,6 @@ publish(
 # Two builds stand out in the figure: D = 128 with a cap of 48 or 32. In SASS, spills appear as `STL` and `LDL`: stores
 # to and loads from local memory. With a cap of 48, they account for {{ loops.spills_48 }} of the {{ loops.of_48 }}
 # instructions in the loop. In both builds, the resident warps together spill more than twice what L1 can hold.
-
-# %% [markdown]
-# ## FP32 GEMM: how much of the loop is FFMA?
-#
-# In a compute-bound kernel, the instruction mix alone sets a bound. The inner loop of the course's fastest \FP32
-# \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. So at most
-# {{ product.most | .0% }} of the issue slots can go to `FFMA`s, and this loop can't exceed that fraction of the peak.
-
-# %% fold="Code of the numbers"
-inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
-fma = [one for one in inner if one.name.startswith("FFMA")]
-publish(
-    product={
-        "instructions": len(inner) or np.nan,
-        "fma": len(fma) or np.nan,
-        "most": len(fma) / len(inner) if inner else np.nan,
-    }
-)
 
 # %% [markdown]
 # ## The answer
