@@ -755,7 +755,7 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
 # %% [markdown]
 # Through cuda-python, a launch takes {{ host.least | .1f }} µs. CuPy and `torch.add` are close to that. Triton takes
 # {{ host.each.triton | .0f }} µs, and `torch.compile` takes {{ host.each.torch_compile | .0f }} µs. Numba's launch
-# takes {{ host.each.numba | .0f }} µs, or {{ host.each.numba_CuPy_s_arrays | .0f }} µs with CuPy's arrays.
+# takes {{ host.each.numba | .0f }} µs, or {{ host.each.numba_cupy_s_arrays | .0f }} µs with CuPy's arrays.
 #
 # These times hold for one host, so compare them only with each other. A CUDA graph removes this cost for all front ends
 # alike, and a kernel that runs longer than its launch hides it.
