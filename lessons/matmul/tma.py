@@ -240,16 +240,33 @@ show(
 MASKS = {0: 0x00, 32: 0x10, 64: 0x30, 128: 0x70}
 
 
-def chunks_of(span):
-    """For each 16-byte place of 1,024 bytes of shared memory, which chunk of its tile row is there."""
+def swizzled(span):
+    """For each 16-byte place of 1,024 bytes of shared memory, the row of the tile whose chunk is there, and the chunk."""
+    cols = (span or 128) // 4
+    rows = 256 // cols
+    kernel = Kernel(LOAD_TILE.source, defines={"ROWS": rows, "COLS": cols}, options=OPTIONS)
+    numbered, held = np.arange(256, dtype=np.int32).reshape(rows, cols), np.zeros(256, np.int32)
+    kernel.simulate(tensor_map(numbered, box=(rows, cols), swizzle=span), held, 0, 0, grid=1, block=32)
     offset = 16 * np.arange(64)
     unswizzled = offset ^ ((offset >> 3) & MASKS[span])  # the same function there and back
-    return (unswizzled % (span or 128) // 16).reshape(8, 8)
+    assert np.array_equal(held[::4] * 4, unswizzled), f"the formula holds for a swizzle of {span} bytes"
+    row, chunk = np.divmod(unswizzled, 4 * cols)
+    return row.reshape(8, 8), (chunk // 16).reshape(8, 8)
+
+
+def wavefronts_of_a_column(span):
+    """Wavefronts that eight rows of one chunk need: how many of them share four banks."""
+    row, chunk = swizzled(span)
+    banks = [np.nonzero((chunk == 0) & (row == one))[1][0] for one in range(8)]
+    return int(np.bincount(banks).max())
+
+
+assert [wavefronts_of_a_column(span) for span in MASKS] == [8, 1, 1, 1]
 
 
 NAMES = [f"{span} bytes" if span else "none" for span in MASKS]
 chunk_map = heat_map(
-    {"chunk of its row": np.stack([chunks_of(span) for span in MASKS]).astype(float)},
+    {"chunk of its row": np.stack([swizzled(span)[1] for span in MASKS]).astype(float)},
     steps=NAMES,
     step_name="swizzle",
     start=3,
@@ -260,7 +277,7 @@ chunk_map = heat_map(
     key=False,
     height=420,
     title="A swizzle spreads a column of chunks over all banks",
-    caption="The 1,024 bytes of shared memory that a TMA load fills, by the rule above: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Each row of the tile is as long as the swizzle's span, or 128 bytes without a swizzle.",
+    caption="The 1,024 bytes of shared memory that a TMA load has filled, read back by load_tile: eight lines of eight 16-byte chunks. A cell's number and colour show which chunk of its tile row it holds; chunks in one column are in the same four banks. Each row of the tile is as long as the swizzle's span, or 128 bytes without a swizzle.",
     alt="A map of 8 lines by 8 chunks. Each cell has the number of the chunk of its row that the TMA put there.",
 )
 COLOURS = ["lane", "block", "write", "tile", "waste", "registers", "read", "line"]
