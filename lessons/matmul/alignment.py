@@ -845,21 +845,70 @@ if gpu_here() and find_spec("torch"):
             [timing] = time_contenders([Contender(kind, run)], Plan(repetitions=9, flush=False))
             print(f"{n}, {kind}: {2 * n**3 * many / timing.median / 1e6:.0f} TFLOP/s")
 
+# %% needs="gpu torch" record="power" fold="Code that samples clock and power"
+if gpu_here() and find_spec("torch"):
+    import cupy
+    import torch
+
+    from tilewise.gpu.sampling import Sampler, nvml
+    from tilewise.gpu.timing import Contender, Plan, time_contenders
+
+    def repeated(A, B, C, many):
+        """That many products in a row."""
+
+        def run():
+            for _ in range(many):
+                torch.matmul(A, B, out=C)
+
+        return run
+
+    n = 4096
+    for kind, made in (("normally distributed", torch.randn), ("all zeros", torch.zeros)):
+        A, B = (made(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        C = torch.empty_like(A)
+        for many, repetitions in ((1, 400), (20, 60), (200, 24)):
+            run = repeated(A, B, C, many)
+            run()
+            meter = nvml(cupy.cuda.Device().pci_bus_id)
+            assert meter is not None, "NVML does not know this GPU"
+            with Sampler(meter) as sampler:
+                plan = Plan(repetitions=repetitions, flush=False)
+                [timing] = time_contenders([Contender(kind, run)], plan, sampler=sampler)
+            clocks, watts = (
+                " to ".join(f"{one:.0f}" for one in np.percentile(read, (20, 80)))
+                if len(read)
+                else "not read"
+                for read in (timing.sm_clock_mhz, timing.power_w)
+            )
+            rate = 2 * n**3 * many / timing.median / 1e6
+            print(f"{kind}, {many} in a row: {rate:.0f} TFLOP/s; SM clock {clocks} MHz; power {watts} W")
+
 # %% fold="Code of the numbers"
 FILLED = printed_numbers(HERE, "zeros", r"^(\d+), ([a-z ]+): (\d+) TFLOP/s")
+CLOCK_MHZ, WATTS = (  # the 80th percentile of the samples, recorded on an H200
+    printed_numbers(HERE, "power", rf"^([a-z ]+), (\d+) in a row: .* to (\d+) {unit}\b")
+    for unit in ("MHz", "W")
+)
+LONE, REPEATED, ZEROS = ("normally distributed", 1), ("normally distributed", 200), ("all zeros", 200)
 publish(
     zeros={
         "random": FILLED[4096, "normally distributed"],
         "more": FILLED[4096, "all zeros"] / FILLED[4096, "normally distributed"] - 1,
     },
+    power={"clock_1": CLOCK_MHZ[LONE], "clock_200": CLOCK_MHZ[REPEATED]},
 )
+assert not CLOCK_MHZ[REPEATED] > 0.9 * CLOCK_MHZ[LONE], "the text says that the clock falls"
+assert not WATTS[REPEATED] < 700 and not WATTS[ZEROS] > 500, "the text: only random numbers reach 700 W"
 if RATES and FILLED:
     assert RATES[4096] > FILLED[4096, "normally distributed"], "the text says that a short run is faster"
 
 # %% [markdown]
 # Back-to-back GEMMs at n = 4,096 run at {{ zeros.random | .0f }} TFLOP/s on random numbers, and {{ zeros.more | .0% }}
-# faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps. That points to power. A
-# benchmark on such matrices shows rates that no real input reaches.
+# faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps. A benchmark on such matrices
+# shows rates that no real input reaches.
+#
+# An H200's clock confirms that power is the reason: it runs at {{ power.clock_1 | , }} MHz for a single GEMM on random
+# numbers, but at no more than {{ power.clock_200 | , }} MHz for 200 in a row, which reach the power limit.
 
 # %% [markdown]
 # ## The answer
