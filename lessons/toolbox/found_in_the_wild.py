@@ -130,6 +130,17 @@ agree(variance, VARIANCE, [rows(1, 128), rows(3, 100), rows(2, 117)], rtol=1e-5)
 #   softmax reduces once per row, in a loop over four rows, and leaves the `final_sync` parameter of `blockReduce` at `false`.
 # - [LeetGPU solutions by lzyrapx, `Softmax.cu`](https://github.com/lzyrapx/LeetGPU/blob/6f17c2ab85ab933e6e2faf038b6188ebf052843a/cuda/Softmax/Softmax.cu#L74): the sum of the exponentials is accumulated in the array that still holds the maximum.
 # - [100 days of CUDA by maitiSoutrik, day 75](https://github.com/maitiSoutrik/100-days-of-cuda/blob/39cd69f36747d6b6af50830eb46d46cc7d7eae34/day075/fused_linear_softmax_loss.cu#L15): the same mistake, with the sum and the maximum in separate functions.
+#
+# ??? note "Draft of an issue for upstream: llm.c, attention.cuh"
+#     **Possible race in softmax_autoregressive_backward_inplace_kernel.** The kernel calls `blockReduce<warpReduceSum>(local_sum)` once for each of
+#     its four rows, without `final_sync`. Warp 0 may write `shared_val[0]` for the next row while another warp is still reading
+#     `shared_val` for this row; there's no barrier between the two. The comment above `blockReduce` says to set `final_sync` to 1 in loops.
+#     Passing `true` here orders the two. I haven't seen a wrong \gradient on hardware; a simulator that tracks barriers reports the two accesses.
+#
+# ??? note "Draft of an issue for upstream: LeetGPU, day 75"
+#     **Shared array used again without a barrier.** After the maximum has been computed, all threads read it from element 0 of the shared
+#     array. The sum reduction then writes to the same element, with no `__syncthreads()` in between, so a slow warp may read a partial sum
+#     as its maximum. A `__syncthreads()` after the maximum has been read removes the race.
 
 # %% [markdown]
 # ## A last block without a fence
@@ -176,6 +187,12 @@ assert not FENCED.on(blocks).simulate(hazards="collect").hazards
 # in the \backward pass of LayerNorm: all threads of a block store partial sums of `dbias` and `dweight`, and after a
 # `__syncthreads()`, thread 0 increments the counter. One fence by thread 0 before the increment is enough to fix this:
 # it covers all stores before the barrier.
+#
+# ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
+#     **Missing fence in layernorm_backward_kernel10.** Each block stores its partial sums to `scratch`, synchronises, and thread 0 executes
+#     `atomicInc(scratchFlag, ...)`. The last block then reads the partial sums of all blocks. Nothing orders the stores before the atomic for
+#     readers in other blocks: `__syncthreads()` has block scope, and `atomicInc` is relaxed. CUDA's threadFenceReduction sample has a `__threadfence()`
+#     at this place. One before `atomicInc`, and one after the flag has been read, would make it safe.
 
 # %% [markdown]
 # ## An off-by-one guard
@@ -210,7 +227,12 @@ assert not ONE_TOO_MANY.on(seven(7)).simulate(hazards="collect").hazards  # one 
 # **Found in** [llm.c,
 # `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L165),
 # in the fused residual and LayerNorm kernel: the guard is `idx > N`. The other LayerNorm kernels in the file have
-# `idx >= N`. With the default settings, the rows fill the last block, so training isn't affected.
+# `idx >= N`.
+#
+# ??? note "Draft of an issue for upstream: llm.c, layernorm.cuh"
+#     **Off-by-one guard in fused_residual_forward_kernel5.** The guard `if(idx > N) return;` lets row `N` through. If `N` isn't a multiple of
+#     `blockDim.y`, one row past the end of `residual`, `normed`, `mean` and `rstd` is written, and one past both inputs is read. `idx >= N`, as in
+#     layernorm_forward_kernel6, fixes it. With the default settings, B * T is a multiple of it, so training isn't affected.
 
 # %% [markdown]
 # ## Warp-synchronous code, after Volta
@@ -258,6 +280,11 @@ expect_hazard(
 # - [CUDA_Freshman by Tony-Tan](https://github.com/Tony-Tan/CUDA_Freshman/blob/979938216fbbd8bc81ccbc525c4dd1f8c0c9fcbb/29_reduce_shfl/reduce_shfl.cu#L129), notes on that book;
 # - [cuda_programming by
 #   CoffeeBeforeArch](https://github.com/CoffeeBeforeArch/cuda_programming/blob/8711be08e2060680820304594f3691cc0016edd1/03_sum_reduction/device_function/sumReduction.cu#L18).
+#
+# ??? note "Draft of an issue for upstream: all three"
+#     **Warp-synchronous reduction is unsafe since Volta.** The last six steps rely on the lanes of a warp running in lockstep, which
+#     `volatile` doesn't guarantee on compute capability 7.0 and later (CUDA Programming Guide, Independent Thread Scheduling). Each step should read the neighbour's value into a
+#     register, call `__syncwarp()`, add and store it, and call `__syncwarp()` again; `__shfl_down_sync` needs no shared memory at all.
 
 # %% [markdown]
 # ## An in-place permutation
@@ -289,6 +316,11 @@ expect_hazard(IN_PLACE.on(reversal), "race", line_with="values[to[t]] = values[t
 # %% [markdown]
 # **Found in** [HeCBench, `dxtc2-cuda`](https://github.com/zjin-lcf/HeCBench/blob/f27000a5188f8ac79bd43fc95a1b3f890c18823d/src/dxtc2-cuda/main.cu#L448), a texture compressor that sorts the 16 colours of a tile. It was taken from a CUDA sample that
 # NVIDIA has since fixed: the sample now reads into a register, synchronises, and then writes.
+#
+# ??? note "Draft of an issue for upstream: HeCBench, dxtc2-cuda"
+#     **Race in the colour permutation.** `colors[xrefs[idx]] = colors[idx]` reads and writes `colors` in 16 lanes without a barrier in
+#     between, and the loop above it does the same with `xrefs`. The current cuda-samples version reads `colors[idx]` into a temporary,
+#     calls `cg::sync(tile)`, and then stores it; the same change fits here.
 
 # %% [markdown]
 # ## A tile without its corners
@@ -326,7 +358,12 @@ expect_hazard(NO_CORNERS.on(image), "uninitialised", line_with="sum += tile")
 # %% [markdown]
 # **Found in** [basic-cuda-tutorial by eunomia-bpf,
 # `14-cuda-function-annotations.cu`](https://github.com/eunomia-bpf/basic-cuda-tutorial/blob/beb32ec8be77559b22b2ac87ee478e5079022c29/14-cuda-function-annotations.cu#L154),
-# in a Gaussian blur. Loading the tile in one loop over all its elements would cover the corners, too.
+# in a Gaussian blur.
+#
+# ??? note "Draft of an issue for upstream: basic-cuda-tutorial"
+#     **gaussianBlur reads uninitialised shared memory.** The four corners of `tile` are never written, but the 3 × 3 filter reads them for the corner pixels of each
+#     block. Loading the tile in a loop over all 18 × 18 elements (`for (int k = ty * 16 + tx; k < 324; k += 256)`) covers sides and corners
+#     alike, without special cases.
 
 # %% [markdown]
 # ## A store that seems to have no effect
@@ -360,7 +397,12 @@ expect_hazard(
 # **Found in** [Udacity's *Intro to Parallel Programming*, CS344, lesson
 # 2](https://github.com/udacity/cs344/blob/853c0827fe8d645d10d22418de94cd57444fce21/Lesson%20Code%20Snippets/Lesson%202%20Code%20Snippets/memory.cu#L60),
 # where the store is meant to show that the contents of shared memory don't outlive the block, and a comment says that
-# the store has no effect. A `__syncthreads()` before it makes that true.
+# the store has no effect.
+#
+# ??? note "Draft of an issue for upstream: CS344"
+#     **memory.cu: the store "without effect" races with the averages.** Thread 0 may execute `sh_arr[index] = 3.14` while threads of other
+#     warps are still summing `sh_arr[0..index-1]`, so their averages may include 3.14. A `__syncthreads()` before the last line makes the
+#     comment true.
 
 # %% [markdown]
 # ## The whole list
