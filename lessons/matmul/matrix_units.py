@@ -819,7 +819,8 @@ publish(
 # ## Numerical error: one rounding to BF16
 #
 # The product of two BF16 values is exact in FP32: two 8-bit significands have a 16-bit product, and FP32 has 24 bits.
-# The sum is rounded at each step, and the result is rounded once more, to BF16. Which error is larger?
+# The sum is rounded at each step, and the result is rounded once more, to BF16. Which error is larger? Follow one
+# element of $C$ bit by bit.
 
 # %% fold="Code of the check"
 EXACT_CASE = four_warps(128, 128, 2048, stages=3)
@@ -828,6 +829,47 @@ right = bf16_product(held)
 got = bf16.values(held["C"]).astype(np.float64)
 check(got, right, rtol=2**-8, atol=2**-12 * np.abs(right).max(), name="C against FP64 sums")
 publish(error={"largest": np.abs(got - right).max() / np.abs(right).max()})
+
+# %% fold="Code of the figure"
+from tilewise.figures import BitFormat, Held, bit_fields
+
+
+def bits_of(value, short):
+    return f"{int(bf16.bits(value)):016b}" if short else f"{int(np.float32(value).view(np.uint32)):032b}"
+
+
+left, above = (bf16.values(x).astype(np.float64) for x in (held["A"][0], held["B"][:, 0]))
+path, total = {}, np.float32(0)
+for k, (a, b) in enumerate(zip(left, above, strict=True)):
+    before, total = total, np.float32(total + np.float32(a * b))
+    exact = np.float64(np.float32(a * b)) == a * b
+    stored = float(bf16.values(bf16.bits(total)))
+    if k + 1 in (1, 2, 3, 4, 8, 16, 64, 256, 1024, 2048):
+        path[f"{k + 1:,}"] = [
+            Held(bits_of(a, True), f"{a:.4g}"),
+            Held(bits_of(b, True), f"{b:.4g}"),
+            Held(bits_of(a * b, False), f"{a * b:.6g}{', exactly' if exact else ''}"),
+            Held(bits_of(before, False), f"{before:.6g}"),
+            Held(bits_of(total, False), f"{total:.6g}"),
+            Held(bits_of(total, True), f"{stored:.4g}, {abs(stored - total) / abs(total):.2%} off"),
+        ]
+show(
+    bit_fields(
+        [
+            BitFormat("a, BF16", 8, 7),
+            BitFormat("b, BF16", 8, 7),
+            BitFormat("a · b, FP32", 8, 23),
+            BitFormat("sum so far, FP32", 8, 23),
+            BitFormat("sum, FP32", 8, 23),
+            BitFormat("stored, BF16", 8, 7),
+        ],
+        path,
+        start="3",
+        step_name="term",
+        title="An exact product, an FP32 sum, one rounding to BF16",
+        caption="The terms of one element of C, added one after the other; the tensor core adds sixteen per instruction, in its own order. Set bits are filled; from the left: sign, exponent, fraction.",
+    )
+)
 
 # %% [markdown]
 # With 2,048 terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding the exact
