@@ -339,6 +339,20 @@ broken_table(
 )
 
 # %% [markdown]
+# Run the kernel yourself with each edit, and step through the run: blocks 0 to 3 share a row.
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+SPOILT = {
+    "both cluster barriers": CLUSTER_SUMS,
+    "no first barrier": edited(CLUSTER_SUMS, START, ""),
+    "__syncthreads() in its place": edited(CLUSTER_SUMS, START, "    __syncthreads();\n"),
+    "no second barrier": edited(CLUSTER_SUMS, END, ""),
+}
+try_it(summing, SPOILT, rows=(1, 2, 4), cols=(1, 300, 1000))
+
+# %% [markdown]
 # Both barriers are needed. Before the first, block 1 may not even have started. Without the second, block 1 may exit
 # while block 0 is still reading. Independent work goes between `arrive` and `wait`.
 #

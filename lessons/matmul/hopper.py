@@ -335,6 +335,21 @@ expect_hazard(NO_EMPTY.on(faulty), "mbarrier", line_with="mbarrier_arrive_expect
 expect_hazard(NO_RESULT.on(faulty), "accumulator", line_with="store_tile(C, acc")
 
 # %% [markdown]
+# Run one tile of 128 × 256, and leave out one wait at a time. What does the simulator report for each version?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+RING = RUNG_REGISTERS[1](128, 256, 384)
+WAITS = {
+    "all waits": PIPELINE,
+    "no wait on full": NO_FULL,
+    "no wait on empty": NO_EMPTY,
+    "no last wait": NO_RESULT,
+}
+try_it({name: kernel.on(RING) for name, kernel in WAITS.items()})
+
+# %% [markdown]
 # To watch the ring, let each role record its SM's clock:
 
 # %% fold="The kernel with clock stamps"

@@ -317,6 +317,14 @@ unsafe = edited(GEMM_SMALL, (LAST_BARRIER, ""))
 expect_hazard(unsafe.on(VARIANTS[SPLIT](136, 136, 648, whole=True).case), "race")
 
 # %% [markdown]
+# Run the variants on one matrix of 128 × 128, with K = 512. How many bytes does each variant copy by TMA?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it({name: VARIANTS[name](128, 128, 512) for name in ("64 × 128", "64 × 128, TMA store", SPLIT)})
+
+# %% [markdown]
 # ## Estimate: bytes per SM
 #
 # Both remedies give each SM the same {{ few.clocks | , }} cycles of tensor-core work. But small tiles load

@@ -148,6 +148,14 @@ agree(
 )
 
 # %% [markdown]
+# Move the box past the edges of the array. What does the TMA deliver for the elements outside it?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(loading, LOAD_TILE, x=[4, *range(-16, 4, 4), *range(8, 40, 4)], y=(-8, 1, 12))
+
+# %% [markdown]
 # ## Tensor maps, field by field
 #
 # On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. The course's

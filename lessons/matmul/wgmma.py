@@ -269,6 +269,18 @@ assert list(K_MAJOR.values())[6:] == ["misaligned", "tensor map", "tensor map"],
 # In the last three cases, the simulator stops before it multiplies. The later buffer breaks the rule that a swizzle
 # pattern must begin at a multiple of 1,024 bytes; the last two descriptors don't specify the swizzle mode given in the
 # tensor map.
+#
+# Run the kernel with four of these descriptors:
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    {
+        name: edited(ONE_TILE.on(tile_case()), TRIED[name])
+        for name in ("LBO 16, SBO 1,024", "LBO 16, SBO 512", "K step of 16 bytes", "a buffer 128 bytes later")
+    }
+)
 
 # %% [markdown]
 # ## Stepping along K
