@@ -394,6 +394,38 @@ CARELESS = Kernel(BY_PIECES.source.replace("2 * word + 1 < total", "true"))
 expect_hazard(CARELESS.on(moved(9, 17, 17, 9, 24)), "out of bounds", line_with="[word]")
 
 # %% [markdown]
+# Change the size of the matrix, which is padded to a row stride of 24. At which sizes does the missing check matter?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def padded_to_24(rows, cols):
+    return case(
+        source=integers(rows, cols, low=0, high=65536, dtype="uint16"),
+        target=output(rows, 24, dtype="uint16"),
+        rows=rows,
+        cols=cols,
+        from_stride=cols,
+        to_rows=rows,
+        to_stride=24,
+        grid=(1, rows),
+        block=32,
+    )
+
+
+try_it(
+    padded_to_24,
+    {
+        "16 bytes per lane": BY_PIECES,
+        "16 bytes, no bounds check": CARELESS,
+        "one element per lane": BY_ELEMENTS,
+    },
+    rows=(1, 9, 32),
+    cols=(1, 17, 24),
+)
+
+# %% [markdown]
 # ## The cost of a padding copy
 #
 # Every element is read once and written once. For n = 4,097, that's {{ copy.megabytes | .0f }} MB, or

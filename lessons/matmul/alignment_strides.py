@@ -191,6 +191,19 @@ LONGER = ((4, 5, 5, 4, 7), (9, 2105, 2105, 12, 2112), (6, 2105, 2112, 6, 2105))
 agree(restride_rows, BY_ROWS, [moved_by_rows(*shape) for shape in (*SHAPES, *LONGER)])
 
 # %% [markdown]
+# Change the row stride of the source; the target's is 24. At which strides does a piece need only one load?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    lambda rows, stride: moved_by_rows(rows, 17, stride, rows, 24),
+    BY_ROWS,
+    rows=(1, 9, 32),
+    stride=(17, 17, 32),
+)
+
+# %% [markdown]
 # ## A 16-byte store that the compiler splits
 #
 # `restride_rows` treats the target as an array of 16-byte pieces and stores to its elements by index. The lesson's

@@ -169,6 +169,14 @@ agree(
 )
 
 # %% [markdown]
+# Change the sizes. How much work does a block do if the matrix covers only part of its 128 × 256 tile?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(lambda M, N: product(M, N, 32), kernels.matmul_fp32, M=(1, 64, 128), N=[64, 4, 8, 16, 32, 128, 256])
+
+# %% [markdown]
 # ## Freeing the accumulators from consecutive registers
 #
 # A 16-byte store takes its four values from four consecutive registers. So the compiler keeps four accumulators of a

@@ -290,6 +290,14 @@ publish(
 # many partial results have to be written, read and added. With many tiles, \split-K has little to offer.
 
 # %% [markdown]
+# Run the kernel that adds up the parts. How do its loads and stores grow with the number of parts?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(adding, ADD_PARTS, parts=(1, 4, 8), results=(1, 300, 2000))
+
+# %% [markdown]
 # ## The answer
 #
 # At 1,024, the 128 × 256 tiles reach {{ size.wide_1024 | .0% }} of cuBLAS, the 128 × 128 tiles reach

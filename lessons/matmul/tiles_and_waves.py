@@ -325,6 +325,14 @@ def multiplied(M, N, K, shared_bytes=0):
 agree(product, PRODUCT, [multiplied(33, 65, 40), multiplied(50, 31, 7)], rtol=1e-4, atol=1e-4)
 
 # %% [markdown]
+# Change M and N. How many instructions does a single row or column beyond a whole tile cost?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(lambda M, N: multiplied(M, N, 40), PRODUCT, M=(1, 33, 96), N=(1, 65, 96))
+
+# %% [markdown]
 # Two models are possible. If slots are the limit, 264 tiles take two waves with one resident block per SM and a single
 # wave with two. But a tile keeps its SM busy: it reads two values from shared memory per multiply-add, and both tiles
 # use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then the time depends on

@@ -201,6 +201,22 @@ expected = stored_attention(run["Q"], run["K"], run["V"], run["scale"])
 check(run["O"], expected["O"], rtol=1e-4, atol=1e-5, name="Kernel 5 against 64-bit NumPy")
 
 # %% [markdown]
+# Run the scores kernel with and without the padding. Which loads need more wavefronts?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+from tilewise.kernel.edits import edited
+
+try_it(
+    lambda N: scores(N, 32),
+    {
+        "padded rows": SCORES_TILED,
+        "rows of 32": edited(SCORES_TILED, ("smem_k[32][33]", "smem_k[32][32]")),
+    },
+    N=(1, 32, 96),
+)
+
+# %% [markdown]
 # ## Estimate: wavefronts of both GEMMs
 #
 # Each GEMM has {{ fifth.fma_1e6 | .0f }} million multiply-adds. $PV$ needs 1.5 wavefronts per warp-wide multiply-add,
