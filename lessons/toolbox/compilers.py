@@ -374,6 +374,16 @@ right = np.maximum(arrays["A"].astype(float) @ arrays["B"] + arrays["b"], 0)
 check(arrays["C"], right, **near, name="the same in three launches")
 
 
+# %% [markdown]
+# Run the GEMM with and without its epilogue. What do the bias and the ReLU cost?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+EPILOGUES = {"fused epilogue": FUSED, "GEMM alone": PRODUCT}
+try_it(dict.fromkeys(EPILOGUES, lambda M, N: layer(M, N, 29)), EPILOGUES, M=(1, 37, 64), N=(1, 41, 64))
+
+
 # %% fold="Code of the measurement"
 def layer_in_torch(compiled, exact=True):
     def prepare(arrays):

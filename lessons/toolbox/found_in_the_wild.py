@@ -224,6 +224,21 @@ expect_hazard(ONE_TOO_MANY.on(seven(4)), "out of bounds", line_with="out[row * w
 assert not ONE_TOO_MANY.on(seven(7)).simulate(hazards="collect").hazards  # one full block: nothing shows
 
 # %% [markdown]
+# Change the number of rows and the block height. At which sizes does the mistake stay hidden?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def of_rows(rows, block_rows):
+    arrays = {"a": normal(rows, 64), "b": normal(rows, 64), "out": output(rows, 64)}
+    return case(**arrays, rows=rows, width=64, grid=ceil_div(rows, block_rows), block=(32, block_rows))
+
+
+RIGHT = edited(ONE_TOO_MANY, ("row > rows", "row >= rows"))
+try_it(of_rows, {"row > rows": ONE_TOO_MANY, "row >= rows": RIGHT}, rows=(1, 7, 32), block_rows=(1, 4, 16))
+
+# %% [markdown]
 # **Found in** [llm.c,
 # `llmc/layernorm.cuh`](https://github.com/karpathy/llm.c/blob/f1e2ace651495b74ae22d45d1723443fd00ecd3a/llmc/layernorm.cuh#L165),
 # in the fused residual and LayerNorm kernel: the guard is `idx > N`. The other LayerNorm kernels in the file have

@@ -322,6 +322,14 @@ agree(softmax_row_triton, SOFTMAX_ROW, ROWS, **close, by="Triton")
 agree(softmax_row_torch, SOFTMAX_ROW, ROWS, **close, by="PyTorch")
 
 # %% [markdown]
+# Run the CUDA C kernel on longer rows. Which lines cost the same at every length?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(rows_of, SOFTMAX_ROW, rows=(1, 2, 8), cols=(1, 77, 400))
+
+# %% [markdown]
 # A GEMM shows the same difference. In CUDA C, you load [tiles into shared
 # memory](../matmul/tiling.py#the-tiled-kernel), synchronise and multiply. In Triton, a tile is a variable. The compiler
 # decides where it's stored and which threads wait, and one argument decides which instructions `tl.dot` compiles

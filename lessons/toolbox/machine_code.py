@@ -106,6 +106,14 @@ if not HERE:
     print(available())
 
 # %% [markdown]
+# The simulator executes the \PTX. How many PTX instructions does a warp execute for each line?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(addition, VEC_ADD, n=(1, 255, 2000), block=[256, 32, 64, 128, 512, 1024])
+
+# %% [markdown]
 # `machine_code` compiles a kernel for an H100. `beside` prints PTX and SASS below the line of CUDA C that they
 # come from.
 

@@ -289,6 +289,21 @@ for pseudocode, names in (
 assert list(LAUNCHES) == list(LABELS)
 
 # %% [markdown]
+# Before you profile, count: run the transpose with other paddings. Which of them have no bank conflicts?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def transposing(R, C):
+    grid = (ceil_div(C, 32), ceil_div(R, 32))
+    return case(A=normal(R, C), B=output(C, R), R=R, C=C, grid=grid, block=(32, 8))
+
+
+PADDINGS = {f"PAD = {words}": Kernel(PADDED.source, defines={"PAD": words}) for words in (0, 1, 2, 4, 8)}
+try_it(transposing, PADDINGS, R=(1, 64, 128), C=(1, 64, 128))
+
+# %% [markdown]
 # ## Taking a profile
 #
 # Profile one launch, after a warm-up launch, with everything that Nsight Compute can collect:
