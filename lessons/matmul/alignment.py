@@ -16,14 +16,20 @@
 # well-known trick for training the model faster.
 
 # %% fold="Imports"
-import re
 from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import Table, ceil_div, check, gpu_here, measure, parallel, publish, show
+from tilewise import ceil_div, check, gpu_here, measure, parallel, publish, show
 from tilewise.figures import Series, bars, heat_map, line_chart
-from tilewise.measurements import Numbers, complete, medians_us, printed_numbers, recorded_device, text_record
+from tilewise.measurements import (
+    Numbers,
+    complete,
+    medians_us,
+    printed_numbers,
+    printed_rows,
+    recorded_device,
+)
 from tilewise.models import waves
 
 # %% needs="gpu torch" record="sweep" fold="Code of the sweep"
@@ -51,13 +57,14 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the figure"
 HERE = "matmul/alignment"
-KINDS = {1: "hazard", 2: "waste", 4: "write", 8: "read", 16: "tile", 32: "block"}
-
-
-def text_of(name):
-    """What a recorded cell printed; nothing before it is recorded."""
-    found = text_record(HERE, name)
-    return found.text if found else ""
+KINDS = {
+    1: ("odd", "hazard"),
+    2: ("divisible by 2", "waste"),
+    4: ("divisible by 4", "write"),
+    8: ("divisible by 8", "read"),
+    16: ("divisible by 16", "tile"),
+    32: ("by 32 or more", "block"),
+}
 
 
 def power_in(n):
@@ -77,9 +84,8 @@ if RATES:
     TOP = max(RATES.values())
     SIZES = np.array(sorted({*range(256, 4609, 16), *(n + 1 for n in range(256, 4608, 32))}))
     drawn = []
-    for kind, role in KINDS.items():
+    for kind, (label, role) in KINDS.items():
         mine = [n for n in RATES if power_in(n) == kind]
-        label = f"divisible by {kind}" if 1 < kind < 32 else "odd" if kind == 1 else "by 32 or more"
         drawn.append(Series(label, mine, [RATES[n] for n in mine], role=role, line=False))
     model = [TOP * tile_model(int(n)) for n in SIZES]
     show(
@@ -106,9 +112,8 @@ publish(
     ask={"less": 1 - (4095 / 4096) ** 3},
     plot={
         "even_us": US[4096],
-        **{f"band{kind}": band(kind) for kind in (1, 2, 4, 8, 16)},
-        "tiles1536": ceil_div(1536, 256) * ceil_div(1536, 128),
-        "of_sms": ceil_div(1536, 256) * ceil_div(1536, 128) / 132,
+        "band1": band(1),
+        "band8": band(8),
         "ridge_n": 3 * GPU.peak_tflop_per_s["bf16_matrix"] * 1e3 / GPU.memory_gb_per_s,
     },
 )
@@ -124,8 +129,7 @@ publish(
 #
 # [^ramp]: *A common misconception:* small matrix multiplications are slow because they're memory-bound. With ideal
 #     reuse, a GEMM does n / 3 FLOP per byte of BF16, so it passes the GPU's ridge point near n =
-#     {{ plot.ridge_n | .0f }}. Yet at n = 1,536 there are only {{ plot.tiles1536 }} tiles of 256 × 128, enough for
-#     {{ plot.of_sms | .0% }} of the SMs.
+#     {{ plot.ridge_n | .0f }}. Yet at n = 1,536 there are only 72 tiles of 256 × 128, for 132 SMs.
 
 # %% [markdown]
 # ## Row stride: where each row starts
@@ -174,43 +178,15 @@ show(
 
 # %% [markdown]
 # Misaligned rows cost time in two ways. You know the first from [coalescing](../memory/coalescing.py): a piece of a row
-# that doesn't start at a sector boundary can touch one more sector. How much that matters depends on how wide the piece
-# is.
-
-
-# %% fold="Code of the table"
-def sectors_of_piece(first_byte, size_bytes):
-    """Count the 32-byte sectors that a piece of a row touches."""
-    return (first_byte + size_bytes - 1) // 32 - first_byte // 32 + 1
-
-
-def extra(columns, element_bytes):
-    """Sectors of a piece of a row, averaged over the starts of odd-length rows, relative to aligned rows."""
-    size = columns * element_bytes
-    begins = [element_bytes * at for at in range(32 // element_bytes)]
-    mean = np.mean([sectors_of_piece(first, size) for first in begins])
-    return mean / sectors_of_piece(0, size)
-
-
-PIECES = ((8, 4), (32, 4), (64, 2), (128, 2))
-show(
-    Table(
-        ["tile columns", "bytes per element", "sectors, aligned = 1"],
-        [[columns, size, f"{extra(columns, size):.2f}"] for columns, size in PIECES],
-        caption="Sectors that one row of a tile touches if rows start anywhere, averaged over all starts.",
-    )
-)
-publish(cost={"tile": extra(64, 2), "needed": 16, "plain": 2, "loads": 16 // 2})
-
-# %% [markdown]
-# A BF16 tile of 64 columns touches only {{ cost.tile | .2f }}× as many sectors. That can't explain a factor of five.
+# that doesn't start at a sector boundary can touch one more sector. A row of a BF16 tile with 64 columns is 128 bytes
+# long: it touches four sectors if it's aligned, and five if it isn't. That can't explain a factor of five.
 #
 # The second is that loads become narrower. A vectorised load of 16 bytes needs an address that is a multiple of 16.
 # With aligned rows, a lane loads eight BF16 values with one instruction: `cp.async` or `ld.global.v4`. Hopper's
-# hardware for copying whole tiles, the \TMA, accepts only strides that are multiples of {{ cost.needed }} bytes. With
-# odd row strides, every other row starts at an odd multiple of {{ cost.plain }} bytes. A kernel that treats all rows
-# alike must then load single elements. That takes {{ cost.loads }} times as many load instructions, and `cp.async`
-# can't be used at all, since it copies at least 4 bytes.
+# hardware for copying whole tiles, the \TMA, accepts only strides that are multiples of 16 bytes. With odd row strides,
+# every other row starts at an odd multiple of 2 bytes. A kernel that treats all rows alike must then load single
+# elements, with one load instruction for each of them instead of one for eight. `cp.async` can't be used at all, since
+# it copies at least 4 bytes.
 
 # %% [markdown]
 # This explanation makes a prediction. In $C = A B$, with $A$ of $M × K$, $B$ of $K × N$ and $C$ of $M × N$, the row
@@ -265,8 +241,14 @@ if complete(ODD_US):
             caption="GEMM of 4,096 × 4,096 BF16 matrices with cuBLAS on an {machine}, with one size, or all three, increased to 4,097.",
         )
     )
-odd = {re.split(r"\W", label)[0]: us / ODD_US["none odd"] for label, us in ODD_US.items()}
-publish(odd={**odd, "more_m": odd["M"] - 1})
+publish(
+    odd={
+        "more_m": ODD_US["M odd"] / ODD_US["none odd"] - 1,
+        "K": ODD_US["K odd: rows of A"] / ODD_US["none odd"],
+        "N": ODD_US["N odd: rows of B and C"] / ODD_US["none odd"],
+        "all": ODD_US["all three odd"] / ODD_US["none odd"],
+    }
+)
 
 # %% [markdown]
 # An odd $M$ adds only {{ odd.more_m | .0% }}, even though it also needs another row of tiles. An odd $K$ makes the GEMM
@@ -448,8 +430,8 @@ try_it(
 #
 # Every element is read once and written once. For n = 4,097, that's {{ copy.megabytes | .0f }} MB, or
 # {{ copy.bound_us | .0f }} µs at the peak bandwidth (data sheet). But memory reaches its peak only with enough bytes
-# [in flight](../speed/occupancy.py). A warp that moves one element per lane has {{ copy.narrow_bytes }} bytes in
-# flight; one that moves 16 bytes per lane has {{ copy.wide_bytes }}.
+# [in flight](../speed/occupancy.py). A warp that moves one element per lane has 64 bytes in flight; one that moves 16
+# bytes per lane has 512.
 
 # %% fold="Code of the measurement"
 from tilewise.measurements import Guess
@@ -545,8 +527,6 @@ publish(
     copy={
         "megabytes": 2 * 4097 * (4097 + 4104) / 1e6,
         "bound_us": 2 * 4097 * (4097 + 4104) / GPU.memory_gb_per_s / 1e3,
-        "narrow_bytes": 2 * 32,
-        "wide_bytes": 16 * 32,
         "narrow_us": PAD_US["one element per lane"],
         "wide_us": PAD_US["16 bytes per lane"],
         "three_us": COPIES_US,
@@ -736,9 +716,7 @@ if gpu_here() and find_spec("torch"):
             print(f"{n}, {one.label}: {one.median:.1f} us [{one.p20:.1f}, {one.p80:.1f}]")
 
 # %% fold="Code of the figure"
-WAYS_US, WAYS_ERROR = {}, {}
-for n, name, error in re.findall(r"(?m)^(\d+), ([^:\n]+): largest error ([\d.]+)", text_of("odd_products")):
-    WAYS_ERROR.setdefault(int(n), {})[name] = float(error)
+WAYS_ERROR = printed_numbers(HERE, "odd_products", r"^(\d+), ([^:\n]+): largest error ([\d.]+)")
 WAYS_US = printed_numbers(HERE, "odd_products", r"^(\d+), ([^:\n]+): ([\d.]+) us")
 SHOWN = {
     "as it is": "unpadded",
@@ -752,44 +730,32 @@ SHOWN = {
 OWN = ("sizes padded", "strides padded", "padded together", "padded together, C left wide")
 
 
-def rate(n, way):
-    return 2 * n**3 / WAYS_US[n, way] / 1e6
+def gain(n, way):
+    """How much faster than the unpadded GEMM."""
+    return WAYS_US[n, "as it is"] / WAYS_US[n, way]
 
 
-def gains(n):
-    """What the versions gain at a size, compared with the unpadded GEMM."""
-
-    def times(way):
-        return WAYS_US[n, "as it is"] / WAYS_US[n, way]
-
-    return {
-        "was": rate(n, "as it is"),
-        "rate": rate(n, "sizes padded"),
-        "times": times("sizes padded"),
-        "torch": times("torch's pad and slices"),
-        "copies": 1 - WAYS_US[n, "kept padded"] / WAYS_US[n, "sizes padded"],
-        "strides": 1 / times("strides padded"),
-        "together": times("padded together"),
-        "wide": times("padded together, C left wide"),
-    }
-
-
-gain = {f"n{n}": gains(n) for n in ODD}
-worst_error = max(
-    (found[way] / found["as it is"] for found in WAYS_ERROR.values() for way in OWN), default=np.nan
-)
+worst_error = max(WAYS_ERROR[n, way] / WAYS_ERROR[n, "as it is"] for n in ODD for way in OWN)
 publish(
-    gain=gain,
+    gain={
+        "n1793": gain(1793, "sizes padded"),
+        "n4097": gain(4097, "sizes padded"),
+        "wide": gain(4097, "padded together, C left wide"),
+        "slower": 1 / gain(4097, "strides padded"),
+    },
     ask_us=WAYS_US[4095, "as it is"],
     answer=WAYS_US[4095, "as it is"] / US[4096],
     copied_us=WAYS_US[4095, "sizes padded"],
 )
 if WAYS_US:
     check(worst_error <= 2.0, True, name="largest error, at most twice that of the unpadded GEMM")
-    assert min(one["times"] for one in gain.values()) > 2, "the title: several times over"
+    assert min(gain(n, "sizes padded") for n in ODD) > 2, "the title: several times over"
     show(
         bars(
-            {f"n = {n:,}": {SHOWN[way]: rate(n, way) for m, way in WAYS_US if m == n} for n in (1793, 4097)},
+            {
+                f"n = {n:,}": {SHOWN[way]: 2 * n**3 / us / 1e6 for (m, way), us in WAYS_US.items() if m == n}
+                for n in (1793, 4097)
+            },
             roles=dict(
                 zip(SHOWN.values(), ("waste", "tile", "block", "warp", "lane", "write", "read"), strict=True)
             ),
@@ -800,25 +766,23 @@ if WAYS_US:
     )
 
 # %% [markdown]
-# At 4,097, padding makes the GEMM {{ gain.n4097.times | .1f }}× faster, copies included, close to the prediction. At
-# 1,793 it's {{ gain.n1793.times | .1f }}× faster, because the copies take a larger fraction of the time: they grow with
-# n², and the GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is
-# {{ gain.n4097.wide | .1f }}×.
+# At 4,097, padding makes the GEMM {{ gain.n4097 | .1f }}× faster, copies included, close to the prediction. At 1,793
+# it's {{ gain.n1793 | .1f }}× faster, because the copies take a larger fraction of the time: they grow with n², and the
+# GEMM grows with n³. With A and B padded in one kernel and C left padded, the gain at 4,097 is {{ gain.wide | .1f }}×.
 #
 # For cuBLAS, aligned strides alone aren't enough: as long as the sizes are odd, it gains nothing from them. Copies
-# included, the GEMM is actually {{ gain.n4097.strides | .1f }}× *slower* than without padding. So pad the sizes as
-# well.
+# included, the GEMM is actually {{ gain.slower | .1f }}× *slower* than without padding. So pad the sizes as well.
 
 # %% [markdown]
 # ## 50,257 tokens: GPT-2's vocabulary
 #
 # The last GEMM of the model, the projection, computes one logit for each token of the vocabulary. The weights are
-# vocabulary × width, so their rows of 768 elements are aligned. The logits are tokens × {{ vocabulary.words | , }}, so
-# their rows aren't. All three GEMMs access these misaligned rows: the forward pass writes the logits, and the two GEMMs
-# of the \backward pass read their \gradient.
+# vocabulary × width, so their rows of 768 elements are aligned. The logits are tokens × 50,257, so their rows aren't.
+# All three GEMMs access these misaligned rows: the forward pass writes the logits, and the two GEMMs of the \backward
+# pass read their \gradient.
 #
-# Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to
-# {{ vocabulary.round | , }}, the next multiple of 64. Does it have to be 64? We time six sizes.
+# Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) rounds the vocabulary up to 50,304, the next multiple
+# of 64. Does it have to be 64? We time six sizes.
 
 # %% needs="gpu torch" record="projection" fold="Code of the projection"
 if gpu_here() and find_spec("torch"):
@@ -852,143 +816,29 @@ if gpu_here() and find_spec("torch"):
     del logits, gradient
 
 # %% fold="Code of the figure"
-GEMMS = {
-    int(V): {name: float(us) / 1000 for name, us in re.findall(r"([a-z][a-z ]*) (\d+) us", rest)}
-    for V, rest in re.findall(r"(\d{5}): (.*)", text_of("projection"))
-}
-WHOLE = Numbers({V: sum(found.values()) for V, found in GEMMS.items()})
-if GEMMS:
+THREE_US = r"^(\d+): forward (\d+) us, gradient of x (\d+) us, gradient of the weights (\d+) us"
+WHOLE = Numbers({V: sum(us) / 1000 for V, *us in printed_rows(HERE, "projection", THREE_US)})  # in ms
+if WHOLE:
     assert WHOLE[50264] < 1.1 * WHOLE[50304] < 0.3 * WHOLE[50257], "the title says that 8 is enough"
     show(
         bars(
-            {f"V = {V:,}": WHOLE[V] for V in GEMMS},
+            {f"V = {V:,.0f}": ms for V, ms in WHOLE.items()},
             x="time [ms]",
             title="A vocabulary divisible by 8 is enough",
             caption="Projection of 16,384 tokens of width 768 to six vocabulary sizes, together with the two GEMMs of its backward pass; BF16 with cuBLAS on an {machine}.",
         )
     )
-publish(
-    vocabulary={
-        "words": 50257,
-        "round": 50304,
-        "times": WHOLE[50257] / WHOLE[50304],
-        "added": 50304 / 50257 - 1,
-    }
-)
+publish(vocabulary={"times": WHOLE[50257] / WHOLE[50304], "added": 50304 / 50257 - 1})
 
 # %% [markdown]
-# With a vocabulary of {{ vocabulary.round | , }} instead of {{ vocabulary.words | , }}, the three GEMMs are
-# {{ vocabulary.times | .1f }}× faster, for {{ vocabulary.added | .2% }} more weights. A multiple of 8, 50,264, is just
-# as good.
+# With a vocabulary of 50,304 instead of 50,257, the three GEMMs are {{ vocabulary.times | .1f }}× faster, for
+# {{ vocabulary.added | .2% }} more weights. A multiple of 8, 50,264, is just as good.
 
 # %% [markdown]
-# ## The effect on a training step
-#
-# Karpathy [reported](https://x.com/karpathy/status/1621578354024677377) a 25%
-# faster{from: Andrej Karpathy on nanoGPT, February 2023} training step, though the projection is only part of that
-# step. Here is such a step for the language model from [the lesson on five bottlenecks](../speed/launches.py), with its
-# layers compiled by `torch.compile`. The compiler can also pad on its own, so we time the step with this option off and
-# on.
-
-# %% needs="gpu torch" record="training_steps" fold="Code of the training steps"
-if gpu_here() and find_spec("torch"):
-    import torch
-    from torch import nn
-    from torch.nn import functional
-
-    LAYERS, WIDTH, HEADS, LENGTH, SEQUENCES, WORDS_USED = 12, 768, 12, 1024, 16, 50257
-    torch.set_float32_matmul_precision("high")
-
-    class Layer(nn.Module):
-        """Attention and two products with a bend between them, each added to what came in."""
-
-        def __init__(self):
-            super().__init__()
-            self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-        def forward(self, x):
-            parts = self.qkv(self.before(x)).view(*x.shape[:2], 3, HEADS, WIDTH // HEADS)
-            q, k, v = parts.permute(2, 0, 3, 1, 4)
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
-            return x + self.down(functional.gelu(self.up(self.between(x))))
-
-    def loss_of(x, weights, targets):
-        """The projection to the vocabulary and the loss."""
-        logits = functional.linear(x, weights)
-        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-    def step_ms(words, head):
-        """The median time of a training step in ms, layers compiled, projection and loss as given."""
-        torch.manual_seed(0)
-        embedding, places = nn.Embedding(words, WIDTH).cuda(), nn.Embedding(LENGTH, WIDTH).cuda()
-        layers, norm = nn.ModuleList(Layer() for _ in range(LAYERS)).cuda(), nn.LayerNorm(WIDTH).cuda()
-        for layer in layers:
-            layer.compile()  # one compilation serves all twelve
-        parts = (embedding, places, layers, norm)
-        optimizer = torch.optim.AdamW([one for part in parts for one in part.parameters()], fused=True)
-        tokens = torch.randint(WORDS_USED, (SEQUENCES, LENGTH + 1), device="cuda")
-        times = []
-        for _ in range(16):
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            with torch.autocast("cuda", torch.bfloat16):
-                x = embedding(tokens[:, :-1]) + places.weight
-                for layer in layers:
-                    x = layer(x)
-                loss = head(norm(x), embedding.weight, tokens[:, 1:])
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            stop.record()
-            stop.synchronize()
-            times.append(start.elapsed_time(stop))
-        return float(np.median(times[6:]))
-
-    off = {"shape_padding": False, "comprehensive_padding": False}
-    on = {"shape_padding": True, "comprehensive_padding": True}
-    for words, name, options in (
-        (50257, "projection eager", None),
-        (50304, "projection eager", None),
-        (50257, "projection compiled, padding off", off),
-        (50257, "projection compiled, padding on", on),
-        (50304, "projection compiled, padding off", off),
-    ):
-        try:
-            head = loss_of if options is None else torch.compile(loss_of, options=options, dynamic=False)
-            print(f"{words} words, {name}: {step_ms(words, head):.2f} ms a step")
-        except Exception as error:  # a compiler that gives up on one of them must not cost the others
-            print(f"{words} words, {name}: {type(error).__name__}, {str(error).splitlines()[0][:90]}")
-
-# %% fold="Code of the figure"
-STEPS_MS = printed_numbers(HERE, "training_steps", r"^(\d+) words, ([^:\n]+): ([\d.]+) ms")
-EAGER_MS = [STEPS_MS[words, "projection eager"] for words in (50257, 50304)]
-OFF_MS = [STEPS_MS[words, "projection compiled, padding off"] for words in (50257, 50304)]
-ON_MS = STEPS_MS[50257, "projection compiled, padding on"]
-if STEPS_MS:
-    assert ON_MS < 1.1 * OFF_MS[1] < 0.8 * OFF_MS[0], "the title: padding by the compiler is enough"
-    show(
-        bars(
-            {f"vocabulary {words:,}, {name}": ms for (words, name), ms in STEPS_MS.items()},
-            x="time of a training step [ms]",
-            title="The compiler's padding fixes the awkward vocabulary",
-            caption="Training steps of a language model with 12 layers of width 768 and 16,384 tokens per step, BF16 GEMMs, on one {machine}. The layers are compiled; the labels say how the projection and the loss are computed.",
-        )
-    )
-publish(
-    step={
-        "eager_gain": EAGER_MS[0] / EAGER_MS[1] - 1,
-        "off_gain": OFF_MS[0] / OFF_MS[1] - 1,
-    }
-)
-
-# %% [markdown]
-# A vocabulary of {{ vocabulary.round | , }} makes the whole step {{ step.eager_gain | .0% }} faster with an eager
-# projection and {{ step.off_gain | .0% }} faster with a compiled one. With the compiler's padding on, a vocabulary of
-# {{ vocabulary.words | , }} is about as fast as the rounded one. So the 25% isn't universal: the gain depends on the
-# GPU and on the projection's \share of the step.
+# The projection is only part of a training step. Karpathy
+# [reported](https://x.com/karpathy/status/1621578354024677377) that the whole step became 25%
+# faster{from: Andrej Karpathy on nanoGPT, February 2023}. `torch.compile` can also [pad on its
+# own](../toolbox/compilers.py#padding-at-compile-time).
 
 # %% [markdown]
 # ## Benchmark inputs: never time zeros
@@ -1074,15 +924,10 @@ CLOCK_MHZ, WATTS = (  # the 80th percentile of the samples, recorded on an H200
 LONE, REPEATED, ZEROS = ("normally distributed", 1), ("normally distributed", 200), ("all zeros", 200)
 publish(
     zeros={
-        "n4096": {
-            "random": FILLED[4096, "normally distributed"],
-            "more": FILLED[4096, "all zeros"] / FILLED[4096, "normally distributed"] - 1,
-        }
+        "random": FILLED[4096, "normally distributed"],
+        "more": FILLED[4096, "all zeros"] / FILLED[4096, "normally distributed"] - 1,
     },
-    power={
-        "clock_1": CLOCK_MHZ[LONE],
-        "clock_200": CLOCK_MHZ[REPEATED],
-    },
+    power={"clock_1": CLOCK_MHZ[LONE], "clock_200": CLOCK_MHZ[REPEATED]},
 )
 assert not CLOCK_MHZ[REPEATED] > 0.9 * CLOCK_MHZ[LONE], "the text says that the clock falls"
 assert not WATTS[REPEATED] < 700 and not WATTS[ZEROS] > 500, "the text: only random numbers reach 700 W"
@@ -1090,9 +935,9 @@ if RATES and FILLED:
     assert RATES[4096] > FILLED[4096, "normally distributed"], "the text says that a short run is faster"
 
 # %% [markdown]
-# Back-to-back GEMMs at n = 4,096 run at {{ zeros.n4096.random | .0f }} TFLOP/s on random numbers, and
-# {{ zeros.n4096.more | .0% }} faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps.
-# A benchmark on such matrices shows rates that no real input reaches.
+# Back-to-back GEMMs at n = 4,096 run at {{ zeros.random | .0f }} TFLOP/s on random numbers, and {{ zeros.more | .0% }}
+# faster on zeros. Ones are about as fast as zeros, so it isn't the value zero that helps. A benchmark on such matrices
+# shows rates that no real input reaches.
 #
 # An H200's clock confirms that power is the reason: it runs at {{ power.clock_1 | , }} MHz for a single GEMM on random
 # numbers, but at no more than {{ power.clock_200 | , }} MHz for 200 in a row, which reach the power limit.

@@ -168,16 +168,7 @@ void restride_rows(const unsigned short* A, const unsigned short* B,
 BY_ROWS.region("shift")
 
 # %% fold="Code of the check"
-ARGUMENTS = ("rows", "cols", "from_stride", "to_rows", "to_stride")
-SHAPES = (
-    (9, 17, 17, 9, 24),  # padded
-    (9, 17, 24, 9, 17),  # and back
-    (5, 13, 13, 16, 16),  # rows of zeros too
-    (7, 31, 31, 7, 33),  # from odd to odd
-    (3, 16, 16, 3, 16),  # nothing to do
-    (1, 1, 1, 2, 8),
-    (6, 5, 8, 6, 5),  # rows shorter than a piece
-)
+ARGUMENTS, SHAPES = from_lesson("matmul/alignment", "ARGUMENTS", "SHAPES")
 
 
 def shape_by_rows(to_rows, to_stride, rows_of_a_lane, matrices=1):

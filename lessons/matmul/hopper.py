@@ -173,40 +173,6 @@ agree(one_buffer, ONE_BUFFER, [with_one_buffer(*size, whole=True) for size in RA
 # two mbarriers: `full` completes when the bytes have arrived, and `empty` when every consumer has read them. A consumer
 # waits only if the producer is late.
 
-# %% fold="Code of the figure"
-COME, WORK, SLABS, STAGES_SHOWN = 5.0, 3.0, 6, 4
-
-
-def waiting_and_running_ahead():
-    """Spans of a block with one buffer, and of a producer and a consumer with a ring of four."""
-    spans, now = [], 0.0
-    for t in range(SLABS):
-        spans += [Span("single buffer", now, now + COME, str(t), "waste")]
-        spans += [Span("single buffer", now + COME, now + COME + WORK, str(t), "block")]
-        now += COME + WORK
-    asked, left, last_come = 0.0, [], 0.0
-    for t in range(SLABS):
-        start = max(asked, left[t - STAGES_SHOWN]) if t >= STAGES_SHOWN else asked
-        here = max(start + COME, last_come + 1.0)  # tiles arrive one after the other
-        spans += [Span(f"ring, buffer {t % STAGES_SHOWN}", start, here, str(t), "read")]
-        begin = max(here, left[-1] if left else 0.0)
-        spans += [Span("ring, consumer", begin, begin + WORK, str(t), "block")]
-        left.append(begin + WORK)
-        asked, last_come = start + 0.5, here
-    order = ["single buffer", "ring, consumer", *(f"ring, buffer {s}" for s in range(STAGES_SHOWN))]
-    order = ["single buffer", "ring, consumer", *(f"ring, buffer {s}" for s in range(STAGES_SHOWN))]
-    return sorted(spans, key=lambda span: order.index(span.row))
-
-
-show(
-    timeline(
-        waiting_and_running_ahead(),
-        unit="arbitrary units",
-        title="With a ring, the consumer waits only at the start",
-        caption=f"A model: {SLABS} K tiles, each taking {COME:.0f} units of time to load and {WORK:.0f} to multiply, with one buffer and with a ring of four, whose loads overlap. The number in each bar is the K tile. Hatched: the block only waits.",
-    )
-)
-
 
 # %% tab="Pseudocode"
 def pipeline(A, B, C):
@@ -410,14 +376,6 @@ def with_stamps():
 
 
 STAMPED, SHOWN = with_stamps(), 14
-on_stamps = RUNG_REGISTERS[1](136, 40, 392, whole=True)
-held = on_stamps.make() | {"stamps": np.zeros((5, 7), np.int64)}
-maps = [on_stamps.values[name].of(held[name[0].upper()]) for name in ("a_map", "b_map")]
-STAMPED.simulate(
-    *maps, held["C"], 136, 40, 392, held["stamps"], grid=on_stamps.grid, block=384, shared_bytes=4 * 49152
-)
-check(bf16.values(held["C"]), bf16_product(held), name="C with stamps")
-assert (np.diff(held["stamps"], axis=1) > 0).all(), "a clock goes backwards"
 
 # %% fold="Code that notes the clock on a GPU" needs="gpu" record="pipeline_clock"
 if gpu_here():
@@ -482,7 +440,7 @@ publish(
 # every cycle of tensor-core work. A second consumer with 64 more rows reuses the same tile of B. That leaves
 # {{ large.per_clock | .0f }} bytes per cycle.
 #
-# A consumer thread needs {{ task.sums }} registers for its accumulators alone, while a producer needs very few, so
+# A consumer thread needs 128 registers for its accumulators alone, while a producer needs very few, so
 # [`setmaxnreg`](wgmma.py#the-register-budget) moves registers from the producer to the consumers.
 
 # %% fold="Code of the numbers"
@@ -498,11 +456,7 @@ publish(
     small=a_slab(64, 256),
     large=a_slab(128, 256),
     pair=a_slab(128, 256, 2),
-    task={
-        "peak": PEAK,
-        "us": 2 * 4096**3 / PEAK / 1e6,
-        "sums": 64 * 256 // 128,
-    },
+    task={"peak": PEAK, "us": 2 * 4096**3 / PEAK / 1e6},
 )
 
 # %% [markdown]
@@ -749,10 +703,10 @@ expect_hazard(edited(GEMM, (WAIT, "")).on(small), "overwritten", line_with="stma
 # %% [markdown]
 # ## Tile order: row-major, grouped, Hilbert
 #
-# At any moment {{ waves.sms }} tiles are in flight, and they share rows of A and columns of B through the L2. In
-# row-major order, they cover a few long rows of tiles and therefore need all columns of B. If the order works through
-# groups of eight rows, the tiles in flight cover something closer to a square, which needs fewer rows and columns in
-# total. A Hilbert curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
+# At any moment 132 tiles are in flight, and they share rows of A and columns of B through the L2. In row-major order,
+# they cover a few long rows of tiles and therefore need all columns of B. If the order works through groups of eight
+# rows, the tiles in flight cover something closer to a square, which needs fewer rows and columns in total. A Hilbert
+# curve, fast.cu's choice, keeps neighbours in the list close in the matrix at every scale.
 
 
 # %% fold="Code of two of the orders"
@@ -802,13 +756,7 @@ show(
         alt="Three squares of 16 by 16 tiles, coloured by their position in the list: row-major, in groups of eight rows, along a Hilbert curve.",
     )
 )
-publish(
-    waves={
-        "sms": SMS,
-        "rows_kb": NEEDED["row-major"] / 1024,
-        "hilbert_kb": NEEDED["Hilbert curve"] / 1024,
-    }
-)
+publish(waves={"rows_kb": NEEDED["row-major"] / 1024, "hilbert_kb": NEEDED["Hilbert curve"] / 1024})
 
 # %% [markdown]
 # At 8,192, a wave of 128 tiles needs an average of {{ waves.rows_kb | ,.0f }} KiB of A and B for each K tile in
@@ -867,32 +815,23 @@ whole = [on_pairs(300, 520, 392, whole=True), on_one_pair(136, 264, 200, whole=T
 agree(one_buffer, PAIRS, whole)
 
 CLUSTERS = printed_numbers("matmul/hopper", "clusters_at_once", r"clusters of (\d+) .*: (\d+) at once")
-publish(fours={"at_once": CLUSTERS[4], "all": SMS // 4})
+publish(fours={"at_once": CLUSTERS[4]})
 
 # %% [markdown]
-# {{ fours.at_once }} clusters of four fit at once, not the {{ fours.all }} that {{ waves.sms }} SMs would hold, because
-# [a cluster has to fit into a GPC](clusters.py#gpcs-where-a-cluster-fits). Clusters of two use all SMs.
+# {{ fours.at_once }} clusters of four fit at once, not the 33 that 132 SMs would hold, because [a cluster has to fit
+# into a GPC](clusters.py#gpcs-where-a-cluster-fits). Clusters of two use all SMs.
 
 # %% [markdown]
 # ## Even waves
 #
-# At 4,096, C has {{ rounds.tiles }} tiles. On {{ rounds.sms }} SMs they take {{ rounds.number }}
-# [waves](tiles_and_waves.py), and in the last one some SMs idle. {{ rounds.even }} SMs need just as many waves, so
-# launch {{ rounds.even }} blocks. At this size, each wave of {{ rounds.even }} tiles on the Hilbert curve forms a
-# rectangle, which needs only {{ rounds.even_kb | .0f }} KiB for each K tile.
+# At 4,096, C has 512 tiles. On 132 SMs they take four [waves](tiles_and_waves.py), and in the last one some SMs idle.
+# 128 SMs need just as many waves, so launch 128 blocks. At this size, each wave of 128 tiles on the Hilbert curve forms
+# a rectangle, which needs only {{ rounds.even_kb | .0f }} KiB for each K tile.
 
 # %% fold="Code of the numbers"
 PATH = hilbert(4096 // 128, 4096 // 256)
-ROUNDS = ceil_div(len(PATH), SMS)
-publish(
-    rounds={
-        "tiles": len(PATH),
-        "sms": SMS,
-        "number": ROUNDS,
-        "even": ceil_div(len(PATH), ROUNDS),
-        "even_kb": slabs_of_wave(PATH, ceil_div(len(PATH), ROUNDS)) / 1024,
-    }
-)
+assert (len(PATH), ceil_div(len(PATH), SMS)) == (512, 4), "the text says so"
+publish(rounds={"even_kb": slabs_of_wave(PATH, 128) / 1024})
 
 # %% [markdown]
 # ## Estimate: counting bytes per FLOP
@@ -923,7 +862,6 @@ def with_one_thread(M, N, K):
 
 # %% fold="Code of the prediction"
 from tilewise import Table
-from tilewise.kernel.nvrtc import available, compile_kernel
 
 RELEASED = Kernel(
     GEMM.source.replace("mbarrier.arrive.shared::cluster", "mbarrier.arrive.release.cluster.shared::cluster"),
@@ -952,19 +890,17 @@ SIZE = (256, 512, 64)
 
 
 def counted_of(kernel, on):
-    """FLOP per byte loaded and store requests of one launch; registers per thread."""
+    """FLOP per byte loaded and store requests of one launch."""
     counts = kernel.on(on(*SIZE)).simulate().counts
-    registers = compile_kernel(kernel, ["sm_90a"])[0].registers if available() is None else None
-    work = 2 * SIZE[0] * SIZE[1] * SIZE[2]
     asked = counts.bulk_load.useful_bytes or counts.global_load.useful_bytes
-    return work / asked, counts.global_store.requests, registers
+    return 2 * SIZE[0] * SIZE[1] * SIZE[2] / asked, counts.global_store.requests
 
 
 COUNTED = {label: counted_of(*rung) for label, (rung, _) in LADDER.items()}
 show(
     Table(
         ["version", "new", "FLOP per byte", "store requests"],
-        [[label, new, *COUNTED[label][:2]] for label, (_, new) in LADDER.items()],
+        [[label, new, *COUNTED[label]] for label, (_, new) in LADDER.items()],
         caption="Counts from the simulator for a 256 × 512 GEMM with K = 64: FLOPs per byte that loads and bulk copies move, and warp-wide store requests.",
     )
 )
@@ -1014,16 +950,6 @@ ladder = measure(
     ),
 )
 
-# %% fold="Code of the check"
-check(
-    COUNTED["clusters of two, multicast"][0] / COUNTED["single buffer"][0],
-    a_slab(64, 256)["per_clock"] / a_slab(128, 256, 2)["per_clock"],
-    rtol=1e-12,
-    name="FLOP per byte by count and by formula",
-)
-US = medians_us(ladder, "M", "N", "K")
-RATES = Numbers({(label, *size): 2 * np.prod(size) / us / 1e6 for (label, *size), us in US.items()})
-
 # %% fold="Code that profiles versions on a GPU" needs="gpu torch" record="counters"
 if gpu_here():
     from tilewise.measurements.profiling import profiled, table_of
@@ -1044,6 +970,8 @@ if gpu_here():
     print(table_of(profiled("matmul/hopper", "counters", chosen_versions)))
 
 # %% fold="Code of the numbers"
+US = medians_us(ladder, "M", "N", "K")
+RATES = Numbers({(label, *size): 2 * np.prod(size) / us / 1e6 for (label, *size), us in US.items()})
 LAST = "even waves"
 H200 = Archive(lesson_root()).record("hopper_ladder", "NVIDIA H200")  # has more rows than the H100's
 assert H200 is not None, "the text quotes it"
@@ -1058,15 +986,6 @@ H200_RATES = Numbers(
 WGMMA = H200.provenance["ceilings"]["probes"]["wgmma_bf16_tflop_per_s"]
 
 
-def blocks_per_sm(label, threads, shared_kb):
-    registers = ceil_div(COUNTED[label][2] or 154, 8) * 8  # allocated in units of 8 per thread
-    return min(65_536 // (threads * registers), 227 // (shared_kb + 1))  # KB; 1 is the system's
-
-
-assert blocks_per_sm("producer/consumer ring", 256, 160) == 1, "the text says that one ring fits"
-publish(fits={"single": blocks_per_sm("single buffer", 128, 40)})
-
-
 def times(label, over, n=4096):
     return RATES[label, n, n, n] / RATES[over, n, n, n]
 
@@ -1075,36 +994,31 @@ if complete(RATES):
     for n in (2048, 4096, 8192):
         assert times(LAST, "cuBLAS", n) > 1, f"the text says that the kernel leads at {n:,}"
     assert times("even waves, release.cluster", LAST) < 0.8, "a takeaway says what the release costs"
-GAVE = {
-    "ring": ("producer/consumer ring", "single buffer"),
-    "two": ("two consumer warpgroups", "producer/consumer ring"),
-    "registers": ("setmaxnreg", "two consumer warpgroups"),
-    "stored": ("TMA store epilogue", "setmaxnreg"),
-    "listed": ("persistent", "TMA store epilogue"),
-    "groups": ("persistent, grouped order", "persistent"),
-    "curve": ("persistent, Hilbert order", "persistent"),
-    "clusters": ("clusters of two, multicast", "persistent, Hilbert order"),
-    "even": (LAST, "clusters of two, multicast"),
-    "word": ("even waves, release.cluster", LAST),
-}
 BESIDE_LT = [H200_RATES[LAST, n, n, n] / H200_RATES[LT, n, n, n] for n in (2048, 4096, 8192)]
 TFLOP = RATES[LAST, 4096, 4096, 4096]
 publish(
-    gave={name: times(*pair) for name, pair in GAVE.items()}
-    | {f"{name}_large": times(*pair, 8192) for name, pair in GAVE.items()},
-    beside={f"at_{n}": times(LAST, "cuBLAS", n) for n in (2048, 4096, 8192)}
-    | {"tflop": TFLOP, "us": 2 * 4096**3 / TFLOP / 1e6, "of_units": TFLOP / PEAK},
-    best_of_ten={
-        "least": min(BESIDE_LT),
-        "most": max(BESIDE_LT),
+    gave={
+        "ring": times("producer/consumer ring", "single buffer"),
+        "two": times("two consumer warpgroups", "producer/consumer ring"),
+        "stored": times("TMA store epilogue", "setmaxnreg"),
+        "listed": times("persistent", "TMA store epilogue"),
+        "curve_large": times("persistent, Hilbert order", "persistent", 8192),
+        "word": times("even waves, release.cluster", LAST),
     },
+    beside={
+        "at_4096": times(LAST, "cuBLAS"),
+        "at_8192": times(LAST, "cuBLAS", 8192),
+        "tflop": TFLOP,
+        "us": 2 * 4096**3 / TFLOP / 1e6,
+        "of_units": TFLOP / PEAK,
+    },
+    best_of_ten={"least": min(BESIDE_LT), "most": max(BESIDE_LT)},
     unfed={"tflop": WGMMA, "reached": H200_RATES[LAST, 8192, 8192, 8192] / WGMMA},
     hook={
         "cublas": US["cuBLAS", 4096, 4096, 4096],
         "naive": US["naive, no tensor cores", 4096, 4096, 4096],
     },
     few_tiles={
-        "tiles": ceil_div(1024, 128) * ceil_div(1024, 256),
         "ring": times("producer/consumer ring", "cuBLAS", 1024),
         "last": times(LAST, "cuBLAS", 1024),
     },
@@ -1114,10 +1028,10 @@ publish(
 # ## Measured: which steps pay off
 #
 # Each factor compares a version with the one before it. The second consumer is the biggest step, at
-# {{ gave.two | .1f }}×. The ring on its own gains nothing ({{ gave.ring | .2f }}×): with a single buffer,
-# {{ fits.single }} small blocks fit on an SM, and one multiplies while another waits; with the ring, only one block
-# fits. But the ring allows a larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent
-# loop, at {{ gave.listed | .2f }}×.
+# {{ gave.two | .1f }}×. The ring on its own gains nothing ({{ gave.ring | .2f }}×): with a single buffer, three small
+# blocks fit on an SM, and one multiplies while another waits; with the ring, only one block fits. But the ring allows a
+# larger tile. Next come the TMA store, at {{ gave.stored | .2f }}×, and the persistent loop, at
+# {{ gave.listed | .2f }}×.
 #
 # Tile order alone doesn't pay off: at 8,192, the Hilbert curve reaches {{ gave.curve_large | .2f }}× the throughput of
 # row-major order. A \profile on an H200 shows that DRAM isn't the bottleneck: the curve nearly halves the bytes read
@@ -1181,10 +1095,10 @@ if complete(RATES):
 #
 # ## Fewer tiles than SMs
 #
-# At 1,024, there are only {{ few_tiles.tiles }} tiles for {{ waves.sms }} SMs, and the kernel reaches
-# {{ few_tiles.last | .0% }} of cuBLAS's throughput. The ring with one consumer, whose tiles are half as high, reaches
-# {{ few_tiles.ring | .0% }}. Besides smaller tiles, you can use *split-K*: see [FP32 GEMM at other
-# sizes](register_tiles_sizes.py) and [Stream-K](shared_tiles.py).
+# At 1,024, there are only 32 tiles for 132 SMs, and the kernel reaches {{ few_tiles.last | .0% }} of cuBLAS's
+# throughput. The ring with one consumer, whose tiles are half as high, reaches {{ few_tiles.ring | .0% }}. Besides
+# smaller tiles, you can use *split-K*: see [FP32 GEMM at other sizes](register_tiles_sizes.py) and
+# [Stream-K](shared_tiles.py).
 #
 # ??? definition "Split-K"
 #     Dividing the sum over K among several blocks, which then add their partial results, so that more

@@ -43,9 +43,9 @@ show(
 # ## mma.sync: one warp, one small tile
 #
 # Each SM has four tensor cores, which multiply small matrices. The warp-wide instruction `mma.sync` computes D = A B +
-# D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's {{ units.flop | , }} floating-point operations in one
-# instruction; a warp's fused multiply-add performs {{ units.fma_flop }}. A and B are BF16. D, the accumulator, is
-# FP32: in BF16, [a long sum would soon stop growing](../memory/precision.py).
+# D, where A is 16 × 16, B is 16 × 8, and D is 16 × 8. That's 4,096 floating-point operations in one instruction; a
+# warp's fused multiply-add performs 64. A and B are BF16. D, the accumulator, is FP32: in BF16, [a long sum would soon
+# stop growing](../memory/precision.py).
 #
 # No thread holds a whole matrix. The elements are spread over the registers of the 32 lanes, and the part that one
 # lane holds is its *fragment*.[^shapes]
@@ -186,16 +186,11 @@ UNITS = GPU.units_tflop_per_s("bf16_matrix")  # if they start an instruction in 
 A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]  # operations of an SM's tensor cores per cycle
 publish(
     units={
-        "flop": 2 * 16 * 8 * 16,
-        "fma_flop": 2 * 32,
         "probe": PROBE,
         "ideal_us": 2 * 4096**3 / PROBE / 1e6,
         "a_clock": A_CLOCK,
         "probe_clock": A_CLOCK * PROBE / UNITS,
-        "bytes": 2 * (16 * 16 + 16 * 8),
         "intensity": 2 * 16 * 8 * 16 / (2 * (16 * 16 + 16 * 8)),
-        "block": 128 * 128 / (128 + 128),
-        "banks_intensity": A_CLOCK / 128,
         "ridge": PEAK * 1e3 / GPU.memory_gb_per_s,
     }
 )
@@ -220,20 +215,17 @@ HOLDERS = {"A": holder("A", (16, 16)), "B": holder("B", (16, 8)), "C": holder("C
 assert all((held >= 0).all() for held in HOLDERS.values()), "an element that no lane holds"
 
 
-def listed(name, numbers):
-    """Numbers as a sentence has them."""
-    *others, last = map(str, numbers)
-    return f"{name}s {', '.join(others)} and {last}" if others else f"{name} {last}"
-
-
 def of_lane(lane, names):
-    mine = {name: HOLDERS[name] == lane for name in names}
-    texts = []
-    for name, mask in mine.items():
-        rows, columns = (np.unique(at) for at in np.nonzero(mask))
-        texts.append(f"{mask.sum()} elements of {name} ({listed('row', rows)}, {listed('column', columns)})")
+    g, t = divmod(lane, 4)
+    pairs = f"{2 * t}, {2 * t + 1}, {2 * t + 8} and {2 * t + 9}"
+    texts = {
+        "A": f"8 elements of A (rows {g} and {g + 8}, columns {pairs})",
+        "BC": f"4 elements of B (rows {pairs}, column {g}) and 4 elements of C (rows {g} and {g + 8}, columns {2 * t} and {2 * t + 1})",
+    }
     return State(
-        f"Lane {lane} holds {' and '.join(texts)}.", arrays={n: HOLDERS[n] for n in names}, reads=mine
+        f"Lane {lane} holds {texts[names]}.",
+        arrays={name: HOLDERS[name] for name in names},
+        reads={name: HOLDERS[name] == lane for name in names},
     )
 
 
@@ -257,18 +249,17 @@ show(
 # %% [markdown]
 # ## The ridge point of shared memory
 #
-# For each `mma.sync`, the warp loads {{ units.bytes }} bytes, which gives an intensity of {{ units.intensity | .1f }}
-# FLOP per byte. An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block
-# that computes a tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity
-# to {{ units.block | .0f }}. That's still below the ridge point, but L2 serves most of its loads, and L2 is faster than
-# device memory.
+# For each `mma.sync`, the warp loads 768 bytes, which gives an intensity of {{ units.intensity | .1f }} FLOP per byte.
+# An H100's [ridge point](../speed/roofline.py) for device memory is {{ units.ridge | .0f }}. A block that computes a
+# tile of 128 × 128 from shared memory, as in [register tiling](register_tiles.py), raises the intensity to 64. That's
+# still below the ridge point, but L2 serves most of its loads, and L2 is faster than device memory.
 #
 # The fragments then come from shared memory, which has a ridge point of its own. It delivers 128 bytes per cycle, while
-# an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs
-# {{ units.banks_intensity | .0f }} FLOP per byte. A warp that computes an $m × n$ tile performs $mn / (m + n)$ FLOP per
-# byte: {{ units.intensity | .1f }} with a 16 × 8 tile and exactly 32 with a 64 × 64 tile. So make the warp's tile as
-# large as the registers allow. If you count the block's stores to shared memory as well, even four warps with 64 × 64
-# tiles keep the tensor cores busy for at most {{ warp_tile.busy }} of the time.
+# an SM's tensor cores can perform {{ units.a_clock | , }} operations, so a kernel needs 32 FLOP per byte. A warp that
+# computes an $m × n$ tile performs $mn / (m + n)$ FLOP per byte: {{ units.intensity | .1f }} with a 16 × 8 tile and
+# exactly 32 with a 64 × 64 tile. So make the warp's tile as large as the registers allow. If you count the block's
+# stores to shared memory as well, even four warps with 64 × 64 tiles keep the tensor cores busy for at most
+# {{ warp_tile.busy }} of the time.
 
 
 # %% fold="Code of the table"
@@ -471,24 +462,8 @@ try_it(
 # `row * chunks + (chunk ^ row % 8)`.
 
 # %% fold="Code of the figure"
-LAYOUT_CASE = four_warps(128, 128, 64)
-
-
-def layout(kernel):
-    """Which chunk of its row is at each position in the first eight rows of A's slab: as the stores went."""
-    run = kernel.on(LAYOUT_CASE).simulate(trace=Trace(warps=[0, 1]))
-    stored = run.accesses.where((run.accesses.space == 1) & (run.accesses.kind == 1))
-    first = stored.where(stored.step == stored.step.min())
-    start = int(first.address.min())
-    held = np.full((8, 8), -1)
-    for thread, address in zip(32 * first.warp + first.lane, first.address, strict=True):
-        at = (int(address) - start) // 16
-        held[at // 8, at % 8] = thread % 8  # a thread stores chunk thread % 8 of row thread / 8
-    assert (held >= 0).all()
-    return held
-
-
-POSITIONS = {"row-major": layout(PLAIN), "swizzled": layout(SWIZZLED)}
+row, position = np.mgrid[0:8, 0:8]
+POSITIONS = {"row-major": position, "swizzled": position ^ row}  # which chunk of its row is at each position
 
 
 def reading(chunk):
@@ -774,7 +749,6 @@ def torch_matmul(arrays):
     return lambda: torch.matmul(A, B, out=C) is None
 
 
-PLAIN_WAVEFRONTS = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix per warp at 8 x 4 wavefronts; stores of 32 KiB
 products = measure(
     "matrix_products",
     variants={label: launched(label) for label in VARIANTS},
@@ -795,13 +769,12 @@ products = measure(
         over="through shared memory",
         at={"n": 4096},
         between=(1.0, 10.0),
-        models={"the banks": PLAIN_WAVEFRONTS / TENSOR_CYCLES},
+        models={"the banks": COSTS["through shared memory"]["banks"] / TENSOR_CYCLES},
         because="The model leaves out all waiting: for the slab, for the barrier and for the last fragment.",
     ),
 )
 
 # %% fold="Code of the figure"
-check(PLAIN_WAVEFRONTS, COSTS["through shared memory"]["banks"], name="wavefronts by formula and by count")
 RATES = {label: 2 * n**3 / us / 1e6 for (label, n), us in medians_us(products, "n").items() if n == 4096}
 if complete(RATES):
     assert RATES["three stages"] / RATES["swizzled"] > RATES["swizzled"] / RATES["through shared memory"], (
@@ -823,7 +796,6 @@ publish(
         "first_ms": 2 * 4096**3 / FIRST / 1e9,
         "first_times": PROBE / FIRST,
         "first_share": FIRST / PROBE,
-        "blocks": 227 // (3 * 32),
         "gain": SWIZZLED_RATE / SHARED,
         "ahead": AHEAD / SWIZZLED_RATE,
         "us": 2 * 4096**3 / AHEAD / 1e6,
@@ -839,9 +811,9 @@ publish(
 # wait. It makes the kernel another {{ reached.ahead | .1f }}× faster, bringing it to {{ reached.of_probe | .0% }} of
 # the rate of `mma.sync` alone.
 #
-# The estimate also leaves out latency while a slab is being processed: an SM holds only {{ reached.blocks }} blocks
-# with 96 KiB of shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at
-# {{ reached.cublas | .0f }} TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
+# The estimate also leaves out latency while a slab is being processed: an SM holds only two blocks with 96 KiB of
+# shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }}
+# TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
 
 # %% [markdown]
 # ## Numerical error: one rounding to BF16
@@ -856,13 +828,7 @@ held = RING.on(EXACT_CASE).run()
 right = bf16_product(held)
 got = bf16.values(held["C"]).astype(np.float64)
 check(got, right, rtol=2**-8, atol=2**-12 * np.abs(right).max(), name="C against FP64 sums")
-scale = np.abs(right).max()
-publish(
-    error={
-        "K": 2048,
-        "largest": np.abs(got - right).max() / scale,
-    }
-)
+publish(error={"largest": np.abs(got - right).max() / np.abs(right).max()})
 
 # %% fold="Code of the figure"
 from tilewise.figures import BitFormat, Held, bit_fields
@@ -906,8 +872,8 @@ show(
 )
 
 # %% [markdown]
-# With {{ error.K | , }} terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding
-# the exact result to BF16 gives the same error, so the FP32 sum adds next to nothing.
+# With 2,048 terms, the kernel's largest error is {{ error.largest | .2% }} of the largest result. Rounding the exact
+# result to BF16 gives the same error, so the FP32 sum adds next to nothing.
 
 # %% [markdown]
 # ## Libraries: cuBLAS, cuDNN and CUTLASS

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewise import Guess, Kernel, Table, gpu_here, measure, parallel, publish, show, tiles
+from tilewise import Guess, Kernel, Table, measure, parallel, publish, show, tiles
 from tilewise.figures import bars, heat_map
 from tilewise.kernel.machine_code import available as can_disassemble
 from tilewise.kernel.machine_code import machine_code
@@ -742,7 +742,7 @@ VERSIONS = {
     "8 × 8 register tile, two blocks": staged(2, 4, 8, 1, 1),
 }
 HERE = list(VERSIONS)[:9]  # of this page; the other five are on the Further page
-LAST, BEST = HERE[-1], "three stages"
+BEST = "three stages"
 near = {"rtol": 1e-5, "atol": 1e-5}
 for pseudocode, kernel, name, sizes in (
     (multiply_columns, REGISTER_TILE_1D, "1-D register tile", ((37, 41, 29), (70, 65, 9))),
@@ -764,38 +764,13 @@ for M, N, K in ((37, 41, 29), (131, 70, 65), (65, 260, 36)):
     )
 
 # %% [markdown]
-# Run the first five versions on small matrices. Divide the wavefronts of the shared-memory loads by the number of
-# warp-wide multiply-adds, $MNK/32$.
+# Run three versions on small matrices. Divide the wavefronts of the shared-memory loads by the number of warp-wide
+# multiply-adds, $MNK/32$ = 4,096.
 
 # %% fold="Code of the run"
 from tilewise import try_it
 
-
-def small_product(M, N, K, grid, block):
-    return case(A=normal(M, K), B=normal(K, N), C=output(M, N), M=M, N=N, K=K, grid=grid, block=block)
-
-
-def by_tiles_of(width, height, threads):
-    return lambda M, N, K: small_product(M, N, K, (ceil_div(N, width), ceil_div(M, height)), threads)
-
-
-FIRST_FIVE = {
-    "naive, coalesced": (NAIVE, by_tiles_of(32, 8, (32, 8))),
-    "naive, uncoalesced": (
-        NAIVE_UNCOALESCED,
-        lambda M, N, K: small_product(M, N, K, (ceil_div(M, 32), ceil_div(N, 8)), (32, 8)),
-    ),
-    "shared-memory tile": (SHARED_TILE, by_tiles_of(32, 32, (32, 32))),
-    "1-D register tile": (REGISTER_TILE_1D, by_tiles_of(64, 64, 512)),
-    "2-D register tile": (REGISTER_TILE_2D, by_tiles_of(128, 128, 256)),
-}
-try_it(
-    {name: make for name, (_, make) in FIRST_FIVE.items()},
-    {name: kernel for name, (kernel, _) in FIRST_FIVE.items()},
-    M=(1, 64, 128),
-    N=(1, 64, 128),
-    K=(1, 32, 64),
-)
+try_it({name: VERSIONS[name](64, 64, 32) for name in HERE[2:5]})
 
 # %% fold="Code of the measurement"
 from tilewise.kernels.from_lesson import from_lesson
@@ -832,30 +807,6 @@ ladder = measure(
         because="It reads an eighth of the elements, but with so few reads left, other limits take over.",
     ),
 )
-# %% fold="Code that profiles versions on a GPU" needs="gpu" record="counters"
-if gpu_here():
-    from tilewise.measurements.profiling import profiled, table_of
-    from tilewise.measurements.side_by_side import Calls
-
-    def chosen_versions():
-        """Calls of some versions and of cuBLAS on matrices of 4,096 rows and columns."""
-        calls = Calls()
-        for label in (
-            "naive, uncoalesced",
-            "naive, coalesced",
-            "shared-memory tile",
-            "2-D register tile",
-            "warp tiles",
-            "double-buffered, padded",
-            "three stages",
-        ):
-            calls.add(label, VERSIONS[label](4096, 4096, 4096))
-        calls.add_library("cuBLAS", cublas)
-        return calls.by_label
-
-    print(table_of(profiled("matmul/register_tiles", "counters", chosen_versions)))
-
-
 # %% [markdown]
 # ## A bound from the SASS
 #
@@ -938,9 +889,6 @@ if available() is None:
     [built] = compile_kernel(launch.kernel, ["sm_90"])
     resident = occupancy(256, built.registers, built.shared_bytes + launch.shared_bytes)
     taken = {"registers": built.registers, "warps": resident.warps_per_sm}
-    launch = VERSIONS["warp tiles"](4096, 4096, 4096)
-    [built] = compile_kernel(launch.kernel, ["sm_90"])
-    assert occupancy(256, built.registers, built.shared_bytes).blocks_per_sm == 2, "the text: the other block"
 publish(
     takes=taken,
     rate={slug: RATE[name] for name, slug in SLUGS.items()},

@@ -22,14 +22,11 @@ import re
 
 import numpy as np
 
-from tilewise import Table, agree, case, ceil_div, kernels, parallel, publish, show
+from tilewise import agree, case, ceil_div, kernels, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.kernel.machine_code import available, listing, machine_codes
-from tilewise.kernel.nvrtc import available as can_compile
-from tilewise.kernel.nvrtc import compile_kernel
 from tilewise.measurements import recorded
 from tilewise.measurements.slugs import name_slug
-from tilewise.models.occupancy import occupancy
 
 
 def settings(stages, columns, snake, loose):
@@ -267,25 +264,6 @@ publish(
 # kernel is slightly faster. And with snake order and freed accumulators, the lesson's 8 × 8 tile, which lets two blocks
 # share an SM, reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. For matrices that have
 # few tiles or awkward sizes, it's the [better choice](register_tiles_sizes.py).
-
-# %% fold="Code of the table"
-if can_compile() is None:
-    rows = []
-    for name, kernel in KERNELS.items():
-        chosen = VERSIONS[name]
-        shared_bytes = 4 * chosen["STAGES"] * 32 * (128 + chosen["PAD"] + 16 * chosen["COLUMNS"])
-        [built] = compile_kernel(kernel, ["sm_90"])
-        assert built.spill_store_bytes == 0
-        warps = occupancy(256, built.registers, shared_bytes).warps_per_sm
-        rows.append([name, built.registers, shared_bytes / 1024, warps // 8])
-    assert [row[3] for row in rows] == [2, 1, 1, 1, 1, 2], "the text says how many blocks share an SM"
-    show(
-        Table(
-            ["version", "registers per thread", "shared memory per block, KiB", "blocks per SM"],
-            rows,
-            caption="Registers and shared memory as compiled for an H100, and the number of blocks that fit on an SM. No version spills.",
-        )
-    )
 
 # %% [markdown]
 # ## The answer

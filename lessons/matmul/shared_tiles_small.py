@@ -9,23 +9,22 @@
 # ---
 
 # %% [markdown]
-# A BF16 GEMM of 1,024 rows and columns has {{ few.wide }} tiles of 128 × 256. An H100 has {{ few.sms }} SMs, so three
-# quarters of them get no tile at all.
+# A BF16 GEMM of 1,024 rows and columns has 32 tiles of 128 × 256. An H100 has 132 SMs, so three quarters of them get no
+# tile at all.
 #
-# Two remedies give nearly every SM a block, with {{ few.small }} blocks in all. *Smaller tiles* of 64 × 128 are simple.
-# *\Split-K* uses tiles of 128 × 128 and assigns each tile to two blocks, each of which takes half of K. It should load
-# a quarter fewer bytes per SM, as the figure shows. Which one is faster?
+# Two remedies give nearly every SM a block, with 128 blocks in all. *Smaller tiles* of 64 × 128 are simple. *\Split-K*
+# uses tiles of 128 × 128 and assigns each tile to two blocks, each of which takes half of K. It should load a quarter
+# fewer bytes per SM, as the figure shows. Which one is faster?
 
 # %% fold="Imports, and code of the figure"
 import numpy as np
 
-from tilewise import Kernel, Table, bf16, ceil_div, gpu_here, measure, publish, show, tensor_map, tiles
+from tilewise import Kernel, bf16, ceil_div, measure, publish, show, tensor_map, tiles
 from tilewise.figures import bars
 from tilewise.measurements import complete, medians_us, printed, recorded_device
 from tilewise.measurements.references import bf16_product, matrix_product
 
 GPU = recorded_device()
-SMS = GPU.sms
 A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 
 
@@ -344,9 +343,6 @@ CLOCKS = [
 RATE = 3 * 49152 / (CLOCKS[3][1] - CLOCKS[0][1]) if CLOCKS else np.nan
 publish(
     few={
-        "sms": SMS,
-        "wide": CANDIDATES["128 × 256"][0],
-        "small": CANDIDATES["64 × 128"][0],
         "small_kb": CANDIDATES["64 × 128"][1] / 1024,
         "small_clocks": CANDIDATES["64 × 128"][1] / RATE,
         "small_us": CANDIDATES["64 × 128"][1] / RATE / GPU.boost_mhz,
@@ -382,63 +378,7 @@ small = measure(
     fold="All rows",
 )
 
-# %% fold="Code that varies the number of stages"
-STAGE_COUNTS = (3, 4, 5, 6, 7, 8)
-
-
-def of_stages(M, N, K):
-    """Calls of small tiles with 3 to 8 stages, of split-K and of cuBLAS on the same matrices."""
-    from tilewise.measurements.side_by_side import Calls
-
-    calls = Calls()
-    five = variant(1, 1, 5, by_tma=1)(M, N, K)
-    roomy = five.kernel.on(five.case, shared_bytes=8 * 24576)
-    for stages in STAGE_COUNTS:
-        calls.add(f"{stages} stages", variant(1, 1, stages, by_tma=1)(M, N, K))
-    calls.add("5 stages, shared memory of 8", roomy)
-    calls.add("split-K", VARIANTS[SPLIT](M, N, K))
-    calls.add_library("cuBLAS", torch_matmul)
-    return calls.by_label
-
-
-# %% fold="Code that times them on a GPU" needs="gpu torch" record="stages"
-if gpu_here():
-    from tilewise.measurements.side_by_side import timed_lines
-
-    for K in (1024, 2048, 4096, 8192):
-        print(timed_lines(f"K={K}", of_stages(1024, 1024, K), 120))
-    print(timed_lines("K=4096 warm", of_stages(1024, 1024, 4096), 120, flush=False))
-
-# %% fold="Code that profiles them on a GPU" needs="gpu torch" record="counters"
-if gpu_here():
-    from tilewise.measurements.profiling import profiled, table_of
-
-    print(table_of(profiled("matmul/shared_tiles_small", "counters", lambda: of_stages(1024, 1024, 4096))))
-
-# %% fold="Code of the numbers"
-from tilewise.measurements.profiling import printed_profiles
-from tilewise.measurements.side_by_side import printed_times
-
-BY_STAGES = printed_times("matmul/shared_tiles_small", "stages")  # recorded on an H200
-five, eight = (printed_profiles("matmul/shared_tiles_small", "counters")[f"{n} stages"] for n in (5, 8))
-
-
-def eight_over_five(what):
-    """How much longer eight stages take than five."""
-    return BY_STAGES[what, "8 stages"] / BY_STAGES[what, "5 stages"] - 1
-
-
-roomy_us = BY_STAGES["K=4096", "5 stages, shared memory of 8"]
-assert not abs(roomy_us / BY_STAGES["K=4096", "5 stages"] - 1) > 0.01, "the text: not the shared memory"
-assert not eight["lts__t_sector_hit_rate.pct"] < five["lts__t_sector_hit_rate.pct"], (
-    "the text: not the hit rate"
-)
-assert not abs(eight["dram__bytes_read.sum"] / five["dram__bytes_read.sum"] - 1) > 0.01, (
-    "the text: not the bytes"
-)
-assert not eight_over_five("K=4096") < 2 * eight_over_five("K=4096 warm"), "the text: loads from DRAM suffer"
-
-# %% fold="Code of the figure and the table"
+# %% fold="Code of the figure"
 US = medians_us(small, "M", "N", "K")
 CUBE, LONG = (1024, 1024, 1024), (1024, 1024, 4096)
 STORED, FIVE, SQUARE = "64 × 128, TMA store", "64 × 128, TMA store, 5 stages", "128 × 128, TMA store"
@@ -469,13 +409,6 @@ if complete(US):
     assert US["64 × 128", *CUBE] > 2 * CANDIDATES["64 × 128"][1] / RATE / GPU.boost_mhz, (
         "not limited by arrival"
     )
-show(
-    Table(
-        ["% of cuBLAS", *(f"{M:,}" if M == N == K else f"{M:,} × {N:,} × {K:,}" for M, N, K in SIZES)],
-        [[name, *(100 * of_cublas(name, *size) for size in SIZES)] for name in VARIANTS],
-        caption="Rate as a percentage of cuBLAS by size, M × N × K where the GEMM isn't square, recorded on an {machine}.",
-    )
-)
 publish(
     us={
         "plain": US["64 × 128", *CUBE],
@@ -490,10 +423,6 @@ publish(
         "long_five": of_cublas(FIVE, *LONG),
         "long_split": of_cublas(SPLIT, *LONG),
     },
-    at_1280={
-        "small": a_block(64, 128, 1, 1280)[0],
-        "square": a_block(128, 128, 1, 1280)[0],
-    },
 )
 
 # %% [markdown]
@@ -507,9 +436,9 @@ publish(
 # of eight, they take {{ us.five | us }}, {{ of.five | .0% }} of cuBLAS's rate, though this last gain is within the
 # run-to-run spread.
 #
-# Small tiles are best only as long as they fit in one wave. At 1,280, there are {{ at_1280.small }} of them, or two
-# waves, and the kernel reaches {{ of.small_1280 | .0% }} of cuBLAS. The {{ at_1280.square }} tiles of 128 × 128 fit in
-# one wave and reach {{ of.square_1280 | .0% }}.
+# Small tiles are best only as long as they fit in one wave. At 1,280, there are 200 of them, or two waves, and the
+# kernel reaches {{ of.small_1280 | .0% }} of cuBLAS. The 100 tiles of 128 × 128 fit in one wave and reach
+# {{ of.square_1280 | .0% }}.
 #
 # With K = 4,096, split-K comes closer, since the cost of its one exchange is spread over more work. It reaches
 # {{ of.long_split | .0% }} of cuBLAS, and small tiles with five stages {{ of.long_five | .0% }}. So on an H100, small

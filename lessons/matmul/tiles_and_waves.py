@@ -8,10 +8,9 @@
 # ---
 
 # %% [markdown]
-# Multiply two matrices of {{ ask.n | , }} rows and columns, with one 256 × 128 tile of the result per block. That makes
-# {{ ask.tiles }} blocks, and an H100 has {{ ask.sms }} SMs: every block gets an SM to itself. Now add one row and one
-# column. The result grows by {{ ask.more | .1% }}, but it takes {{ ask.tiles_more }} tiles to cover it. How much slower
-# does the multiplication get?
+# Multiply two matrices of 2,048 rows and columns, with one 256 × 128 tile of the result per block. That makes 128
+# blocks, and an H100 has 132 SMs: every block gets an SM to itself. Now add one row and one column. The result grows by
+# {{ ask.more | .1% }}, but it takes 153 tiles to cover it. How much slower does the multiplication get?
 #
 # Two effects are at work: the number of tiles grows, and it grows past the number of SMs. The figure shows how many
 # blocks each SM of an H100 ran, for launches of 128 to 265 blocks. Move the slider from 132 to 133.
@@ -22,7 +21,6 @@ import re
 import numpy as np
 
 from tilewise import (
-    Table,
     agree,
     case,
     ceil_div,
@@ -32,7 +30,7 @@ from tilewise import (
     show,
     tiles,
 )
-from tilewise.figures import Answer, Meter, Plot, Series, Slider, calculator, heat_map, line_chart
+from tilewise.figures import Series, heat_map, line_chart
 from tilewise.measurements import Numbers, complete, medians_us, text_record
 from tilewise.models import device, waves
 from tilewise.models.occupancy import LIMITS, occupancy
@@ -121,10 +119,11 @@ show(
 
 
 # %% [markdown]
-# At the size of a real tile, 128 × 128, a single extra row and column more than double the number of tiles:
+# At the size of a real tile, 128 × 128, a single extra row and column more than double the number of tiles. A result of
+# 256 × 256 elements takes four tiles, one of 256 × 257 takes six, and one of 257 × 257 takes nine.
 
 
-# %% fold="Code of the table"
+# %% fold="Code of the numbers"
 def tiles_of(rows, columns, tile_rows, tile_columns):
     """The number of tiles that cover a result, and the fraction of their area that is useful."""
     count = ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns)
@@ -132,18 +131,7 @@ def tiles_of(rows, columns, tile_rows, tile_columns):
 
 
 SIZES = ((256, 256), (256, 257), (257, 257))
-show(
-    Table(
-        ["rows × columns", "tiles of 128 × 128", "useful area"],
-        [
-            [f"{rows} × {columns}", count, f"{useful:.1%}"]
-            for rows, columns in SIZES
-            for count, useful in [tiles_of(rows, columns, 128, 128)]
-        ],
-        caption="One more column adds two tiles; one more row and column add five.",
-    )
-)
-assert [tiles_of(*size, 128, 128)[0] for size in SIZES] == [4, 6, 9], "the text and the caption say so"
+assert [tiles_of(*size, 128, 128)[0] for size in SIZES] == [4, 6, 9], "the text says so"
 
 # %% [markdown]
 # ## Wave quantisation: the last wave
@@ -168,12 +156,9 @@ assert [tiles_of(*size, 128, 128)[0] for size in SIZES] == [4, 6, 9], "the text 
 
 # %% fold="Code of the numbers"
 assert [waves(blocks, 4).waves for blocks in (8, 9)] == [2, 3], "the text says so"
+assert [tiles_of(n, n, 256, 128)[0] for n in (2048, 2049)] == [128, 153], "the text says so"
 publish(
     ask={
-        "n": 2048,
-        "sms": SMS,
-        "tiles": tiles_of(2048, 2048, 256, 128)[0],
-        "tiles_more": tiles_of(2049, 2049, 256, 128)[0],
         "more": 2049**2 / 2048**2 - 1,
         "model": waves(153, SMS).waves / waves(128, SMS).waves,
     }
@@ -185,7 +170,7 @@ publish(
 # The model assumes that blocks take equally long and that a slot is all they need. To test it, use blocks for which
 # both are true: each reads the clock until {{ stand.cycles | , }} cycles have passed. We limit how many fit on an SM by
 # allocating dynamic shared memory that the kernel never uses. According to the model, the time increases in steps:
-# after every {{ ask.sms }} blocks if one block fits on an SM, and after every {{ stand.two }} blocks if two fit.
+# after every 132 blocks if one block fits on an SM, and after every 264 blocks if two fit.
 
 # %% needs="gpu" record="waiting_blocks" fold="The kernel that waits, and its launches on a GPU"
 WAIT = r"""
@@ -267,7 +252,6 @@ if STAIRS:
 publish(
     stand={
         "cycles": 40_000,
-        "two": 2 * SMS,
         "at_132": STAIRS[1, 132],
         "at_133": STAIRS[1, 133],
         "ratio": STAIRS[1, 133] / STAIRS[1, 132],
@@ -276,18 +260,17 @@ publish(
 )
 
 # %% [markdown]
-# {{ ask.sms }} blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per
-# SM, the step moves to {{ stand.two }} blocks. No measured time differs from the model by more than
-# {{ stand.worst | .1%}}.
+# 132 blocks take {{ stand.at_132 | .0f }} µs, and 133 take {{ stand.at_133 | .0f }} µs. With two blocks per SM, the
+# step moves to 264 blocks. No measured time differs from the model by more than {{ stand.worst | .1%}}.
 #
-# Does a second resident block also move the step of a GEMM? If two tiles fit on an SM, {{ stand.two }} tiles should run
-# in a single wave.
+# Does a second resident block also move the step of a GEMM? If two tiles fit on an SM, 264 tiles should run in a single
+# wave.
 
 # %% [markdown]
 # ## Two resident blocks share one SM
 #
 # A real tile doesn't just wait: it computes. Take [the tiled kernel](tiling.py#the-tiled-kernel) with 32 × 32 tiles
-# again. A block has 1,024 threads, and {{ fit.blocks }} blocks fit on an SM.
+# again. A block has 1,024 threads, and two blocks fit on an SM.
 
 
 # %% tab="Pseudocode"
@@ -329,17 +312,6 @@ void product(const float* A, const float* B, float* C,
 }
 """)
 
-# %% [markdown]
-# A result of 33 × 65 elements needs 2 × 3 tiles and therefore six blocks:
-
-# %%
-A = np.linspace(-1, 1, 33 * 40, dtype=np.float32).reshape(33, 40)
-B = np.linspace(1, 2, 40 * 65, dtype=np.float32).reshape(40, 65)
-C = np.zeros((33, 65), np.float32)
-PRODUCT(A, B, C, 33, 65, 40, grid=(3, 2), block=(32, 32))  # M, N, K
-print(np.allclose(C, A @ B, atol=1e-4))
-
-
 # %% fold="Code of the cases"
 from tilewise.measurements.references import product_inputs
 
@@ -361,11 +333,11 @@ from tilewise import try_it
 try_it(lambda M, N: multiplied(M, N, 40), PRODUCT, M=(1, 33, 96), N=(1, 65, 96))
 
 # %% [markdown]
-# Two models are possible. If slots are the limit, {{ fit.slots }} tiles take two waves with one resident block per SM
-# and a single wave with two. But a tile keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per
-# multiply-add, and both tiles use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then
-# the time depends on $\lceil n / S \rceil$, the number of tiles that the busiest SM computes, whether or not they're
-# resident at the same time. The first step then comes after only {{ ask.sms }} tiles.
+# Two models are possible. If slots are the limit, 264 tiles take two waves with one resident block per SM and a single
+# wave with two. But a tile keeps its SM busy: it reads two values from shared memory per multiply-add, and both tiles
+# use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then the time depends on
+# $\lceil n / S \rceil$, the number of tiles that the busiest SM computes, whether or not they're resident at the same
+# time. The first step then comes after only 132 tiles.
 #
 # To tell the two apart, we also launch the kernel with so much dynamic shared memory that only one block fits on an SM.
 
@@ -374,7 +346,7 @@ from tilewise.measurements import Guess
 
 ROWS, DEPTH = 352, 4096  # 11 tiles of 32 rows, and K
 WIDTHS = (128, 256, 352, 384, 385, 512, 640, 768, 769, 896, 1024, 1152, 1153)
-FIT = occupancy(1024, 32, 2 * 4 * SIDE_OF_A_TILE**2)
+assert occupancy(1024, 32, 2 * 4 * SIDE_OF_A_TILE**2).blocks_per_sm == 2, "the text says that two fit"
 ALONE_BYTES = LIMITS[9, 0].shared_bytes // 2  # so much for one block leaves no room for a second
 
 
@@ -414,17 +386,6 @@ steps = measure(
         because="Two tiles on an SM share its shared-memory pipe. The second one fills the gaps in which the first one waits.",
     ),
 )
-
-# %% fold="Code of the numbers"
-counted = PRODUCT.on(multiplied(64, 64, 64)).simulate().counts
-publish(
-    fit={
-        "blocks": FIT.blocks_per_sm,
-        "slots": FIT.blocks_per_sm * SMS,
-        "loads": counted.shared_load.requests * 32 / 64**3,
-    }
-)
-
 
 # %% fold="Code of the figure"
 US = medians_us(steps, "N")
@@ -476,10 +437,10 @@ if complete(US):
 # to 143. With one block per SM, the time grows by {{ work.step | .0% }}; a full second wave would double it. A block
 # whose tile has a single useful column loads almost none of $B$, so it can finish earlier.
 #
-# With two blocks per SM, there's still a step after {{ ask.sms }} tiles, although {{ fit.slots }} fit, but the step is
-# smaller: {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster
-# than one. So neither model is exact: a second block can fill the gaps while the first one waits, but the rest of the
-# time, the two share a pipe.
+# With two blocks per SM, there's still a step after 132 tiles, although 264 fit, but the step is smaller:
+# {{ work.two_step | .0% }}. At 264 tiles, two resident blocks are {{ work.gain | .1f }}× faster than one. So neither
+# model is exact: a second block can fill the gaps while the first one waits, but the rest of the time, the two share a
+# pipe.
 #
 # cuBLAS takes only {{ work.library_step | .0% }} longer for 385 columns than for 384. It has kernels for many tile
 # sizes and can also split $K$ among blocks.
@@ -497,90 +458,48 @@ if complete(US):
 # $$\frac{M \cdot N}{\lceil n / S \rceil \cdot S \cdot \text{area of a tile}}.$$
 #
 # Small tiles waste less in both ways, but a large tile reuses each element more often. You trade off waste against
-# memory traffic, so the best tile depends on the size of the result. Move the sliders: at which sizes does an A100,
-# with its {{ a100 }} SMs, lose the most, and which of those are harmless on an H100?
+# memory traffic, so the best tile depends on the size of the result.
 
 
 # %% fold="Code of the figure"
-A100_SMS = device("A100 SXM 80 GB").sms
-SHAPES = {"64 × 64": (64, 64), "128 × 128": (128, 128), "256 × 128": (256, 128)}
-ASKED = sorted({*range(256, 4097, 128), 257, 1409, 1790, 1793, 1794, 2049, 2305, 2817, 3585, 4095})
 EVERY = sorted({*range(256, 4097, 32), *(n + 1 for n in range(256, 4096, 32))})
 
 
-def used(n, shape, sms):
+def used(n, tile_rows, tile_columns):
     """The fraction of the SMs' time that goes into elements of an n x n result, one block per SM at a time."""
-    tile_rows, tile_columns = SHAPES[shape]
     count, useful = tiles_of(n, n, tile_rows, tile_columns)
-    return count, useful, waves(count, sms), useful * waves(count, sms).busy_share
-
-
-CURVES = {
-    (shape, sms): [(float(n), used(n, shape, sms)[3]) for n in EVERY]
-    for shape in SHAPES
-    for sms in (A100_SMS, SMS)
-}
-
-
-def losses(rows_and_columns, tile, SMs):
-    n, sms = rows_and_columns, int(SMs.split()[0])
-    count, useful, found, fraction = used(n, tile, sms)
-    if count <= sms:
-        verdict = f"One wave, {sms - count} of {sms} SMs without a tile."
-    elif found.last:
-        verdict = f"{found.waves} waves; in the last one {sms - found.last} of {sms} SMs idle."
-    else:
-        verdict = f"{found.waves} full waves."
-    limits = ("useful area of the tiles",) if useful < found.busy_share else ("SM time with a tile",)
-    return Answer(
-        [count, useful, found.busy_share, fraction],
-        verdict,
-        limits,
-        lines=[(f"{tile}, {sms} SMs", "predicted", CURVES[tile, sms])],
-        point=(float(n), fraction),
-    )
+    return useful * waves(count, SMS).busy_share
 
 
 show(
-    calculator(
+    line_chart(
         [
-            Slider("rows and columns", ASKED, 2049),
-            Slider("tile", list(SHAPES), "256 × 128"),
-            Slider("SMs", [f"{A100_SMS} (A100)", f"{SMS} (H100)"], f"{SMS} (H100)"),
+            Series(
+                f"{rows} × {columns} tiles",
+                EVERY,
+                [100 * used(n, rows, columns) for n in EVERY],
+                role=role,
+                marks=False,
+            )
+            for rows, columns, role in ((64, 64, "read"), (128, 128, "tile"), (256, 128, "block"))
         ],
-        losses,
-        meters=[
-            Meter("tiles", 1024, "", "tile", ",.0f"),
-            Meter("useful area of the tiles", 1.0, "", "block", ".1%"),
-            Meter("SM time with a tile", 1.0, "", "block", ".1%"),
-            Meter("both: time spent on the result", 1.0, "", "predicted", ".1%"),
-        ],
-        plot=Plot("rows and columns", "fraction of the time", (0, 4200), (0, 1)),
+        x="rows and columns",
+        y="time spent on the result [%]",
+        y_range=(0, 100),
         title="One more row and column can halve the utilisation",
-        caption="Square results in tiles of three shapes, one block per SM at a time: the fraction of the SMs' time spent on elements of the result. The model ignores memory traffic.",
+        caption="Square results in tiles of three shapes on the 132 SMs of an H100, one block per SM at a time: the percentage of the SMs' time spent on elements of the result. The model ignores memory traffic.",
     )
 )
-assert used(2049, "256 × 128", SMS)[3] < 0.6 * used(2048, "256 × 128", SMS)[3], "the title says so"
-
-# %% fold="Code of the numbers"
-before, after = (tiles_of(n, n, 256, 128)[0] for n in (1792, 1793))
-AT_4096, AT_4097 = (waves(tiles_of(n, n, 256, 128)[0], SMS).waves for n in (4096, 4097))
-publish(
-    a100=A100_SMS,
-    puzzle={
-        "before": before,
-        "after": after,
-        "last": waves(after, A100_SMS).last,
-    },
-    next={"waves": AT_4096, "waves_more": AT_4097, "more": AT_4097 / AT_4096 - 1},
-)
-assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the text says so"
+assert used(2049, 256, 128) < 0.6 * used(2048, 256, 128), "the title says so"
+NEAR = (1792, 1793, 4096, 4097)
+assert [tiles_of(n, n, 256, 128)[0] for n in NEAR] == [98, 120, 512, 561], "the text says how many tiles"
+assert [waves(tiles, SMS).waves for tiles in (512, 561)] == [4, 5], "the text says so"
 
 # %% [markdown]
 # Horace He's [What Shapes Do Matrix Multiplications
-# Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications) has a famous example. On an A100, a result
-# with 1,792 rows and columns takes {{ puzzle.before }} tiles of 256 × 128, and one with 1,793 takes {{ puzzle.after }},
-# which is {{ puzzle.last }} more than the GPU has SMs.
+# Like?](https://www.thonking.ai/p/what-shapes-do-matrix-multiplications) has a famous example. On an A100, which has
+# 108 SMs, a result with 1,792 rows and columns takes 98 tiles of 256 × 128 and one wave. One with 1,793 takes 120 tiles
+# and two waves. On an H100, both fit in one.
 #
 # Choose sizes and tiles so that the number of tiles is just under a multiple of the number of SMs, or so large that
 # there are many waves. In a launch of $w$ waves, an almost empty last one wastes at most $1/w$ of the time.
@@ -588,11 +507,10 @@ assert (waves(after, A100_SMS).waves, waves(after, SMS).waves) == (2, 1), "the t
 # %% [markdown]
 # ## The answer
 #
-# According to the model, the multiplication takes {{ ask.model | .0f }}× as long: {{ ask.tiles }} tiles on
-# {{ ask.sms }} SMs are one wave, and {{ ask.tiles_more }} are two. Two measurements support the model. With one more
-# block than there are SMs, a launch of blocks that only wait takes {{ stand.ratio | .1f }}× as long. From 132 to 143
-# tiles, the time of the tiled GEMM above, with one block per SM, grows by {{ work.step | .0% }}: the time doesn't quite
-# double, because the new tiles are nearly empty.
+# According to the model, the multiplication takes {{ ask.model | .0f }}× as long: 128 tiles on 132 SMs are one wave,
+# and 153 are two. Two measurements support the model. With one more block than there are SMs, a launch of blocks that
+# only wait takes {{ stand.ratio | .1f }}× as long. From 132 to 143 tiles, the time of the tiled GEMM above, with one
+# block per SM, grows by {{ work.step | .0% }}: the time doesn't quite double, because the new tiles are nearly empty.
 
 # %% [markdown]
 # ## Takeaways
@@ -658,7 +576,6 @@ exercise(
 )
 
 # %% [markdown]
-# With 4,097 rows and columns instead of 4,096, this model predicts {{ next.waves_more }} waves of 256 × 128 tiles
-# instead of {{ next.waves }}, which is {{ next.more | .0% }} more time. Yet the GEMM with 4,097 rows and columns can be
-# several times slower: one more column also changes the address at which each row begins. See
-# [alignment](alignment.py).
+# With 4,097 rows and columns instead of 4,096, this model predicts five waves of 256 × 128 tiles instead of four. Yet
+# the GEMM with 4,097 rows and columns can be several times slower: one more column also changes the address at which
+# each row begins. See [alignment](alignment.py).

@@ -23,9 +23,9 @@ from math import ceil
 import numpy as np
 
 from tilewise import Guess, Trace, check, expect_hazard, measure, parallel, publish, show, tiles
-from tilewise.figures import Answer, Meter, Series, Slider, State, calculator, line_chart, stepped
+from tilewise.figures import Series, State, line_chart, stepped
 from tilewise.kernel.machine_code import available, machine_code
-from tilewise.measurements import medians_us, recorded, recorded_device
+from tilewise.measurements import medians_us, recorded_device
 from tilewise.measurements.references import matrix_product
 from tilewise.models import stated
 
@@ -151,29 +151,23 @@ def box_of_products():
     A, B = (generator.integers(1, 6, (SIDE, SIDE)).astype(float) for _ in "AB")
     C = np.zeros((SIDE, SIDE))
     steps = SIDE // EDGE
-    loaded = 0
     states = [
         State(
             "Nothing is loaded yet, and all accumulators are 0.",
-            values={"elements loaded": 0.0, "multiply-adds": 0.0},
             arrays={"A": A, "B": B, "C": C.copy()},
             threads=[],
         )
     ]
-    done = 0
     for row, column, depth in np.ndindex(steps, steps, steps):
         i, j, k = (slice(at * EDGE, at * EDGE + EDGE) for at in (row, column, depth))
         used = {name: np.zeros((SIDE, SIDE), bool) for name in "AB"}
         used["A"][i, k] = used["B"][k, j] = True
-        loaded += 2 * EDGE**2
-        done += EDGE**3
         C[i, j] += A[i, k] @ B[k, j]
         block = (depth * steps + row) * steps + column
         states.append(
             State(
                 f"Block ({row}, {column}), step {depth}: one tile of A and one of B, {2 * EDGE**2} elements, "
                 f"are enough for {EDGE**3} multiply-adds.",
-                values={"elements loaded": float(loaded), "multiply-adds": float(done)},
                 arrays={"A": A, "B": B, "C": C.copy()},
                 reads=used,
                 threads=range(block * EDGE**3, (block + 1) * EDGE**3),
@@ -370,12 +364,7 @@ agree(multiply_numba, MULTIPLY, [product(*size) for size in few], **near, by="Nu
 agree(multiply_tiled_numba, tiled(8), [product(*size, edge=8) for size in few], **near, by="Numba")
 for function, by in {multiply_tiled_triton: "Triton", multiply_torch: "PyTorch"}.items():
     agree(function, MULTIPLY_TILED, [product(*size, edge=T) for size in SIZES], **near, by=by)
-for edge in (8, 16):
-    arrays = product(37, 41, 29).make()
-    tiled(edge).on(product(37, 41, 29, edge=edge)).run(arrays)
-    check(
-        arrays["C"], arrays["A"] @ arrays["B"], **near, name=f"37 × 29 times 29 × 41 in {edge} × {edge} tiles"
-    )
+
 
 # %% [markdown]
 # Now trace the first of the four blocks in a small launch: 8 × 8 matrices in 4 × 4 tiles. Watch the line that
@@ -429,34 +418,13 @@ void multiply_tiled(const float* A, const float* B, float* C,
 }
 """)
 
-# %% fold="Without the first barrier; code of the checks"
+# %% fold="Code of the checks"
 from tilewise.kernel.edits import edited
 
-NO_FIRST_BARRIER = Kernel(r"""
-// Wrong on purpose. 16 x 16 threads per block.
-extern "C" __global__
-void multiply_tiled(const float* A, const float* B, float* C,
-                    int M, int N, int K) {
-    __shared__ float smem_a[16][16], smem_b[16][16];
-    int x = threadIdx.x, y = threadIdx.y;
-    int row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
-    float acc = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        smem_a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.0f;
-        smem_b[y][x] = k0 + y < K && col < N ? B[(k0 + y) * N + col] : 0.0f;
-        for (int k = 0; k < 16; ++k)
-            acc += smem_a[y][k] * smem_b[k][x];  // hazard: is smem_b complete?
-        __syncthreads();
-    }
-    if (row < M && col < N) C[row * N + col] = acc;
-}
-""")
-
+NO_FIRST_BARRIER = edited(tiled(16), ("        __syncthreads();  // both tiles are complete\n", ""))
 broken = product(32, 32, 32, edge=16)
 expect_hazard(NO_SECOND_BARRIER.on(broken), "race", line_with="is another thread still reading smem_b?")
-expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="is smem_b complete?")
-
-# The text says that no thread may return early.
+expect_hazard(NO_FIRST_BARRIER.on(broken), "uninitialised", line_with="acc +=")
 EARLY_RETURN = edited(tiled(16), ("float acc", "if (row >= M || col >= N) return;\n    float acc"))
 expect_hazard(EARLY_RETURN.on(product(8, 20, 32, edge=16)), "uninitialised", line_with="acc +=")
 
@@ -481,11 +449,8 @@ try_it(
 # %% [markdown]
 # ## Global loads fall by a factor of the tile size
 #
-# Start with two 4 × 4 matrices. Without tiles, 64 multiply-adds need {{ puzzle.one }} loads. With 2 × 2 tiles, each
-# element is used twice, and {{ puzzle.two }} loads remain.
-#
-# In general, a block takes $K/T$ steps and loads $2T^2$ elements in each. Over all $MN/T^2$ blocks, that makes $2MNK/T$
-# loads instead of $2MNK$. Does the simulator's count agree?
+# A block takes $K/T$ steps and loads $2T^2$ elements in each. Over all $MN/T^2$ blocks, that makes $2MNK/T$ loads
+# instead of $2MNK$. Does the simulator's count agree?
 
 
 # %% fold="Code of the figure"
@@ -496,13 +461,9 @@ def loads_of(n, edge):
     return loads.lane_accesses, loads.sectors
 
 
-puzzle = {edge: loads_of(4, edge)[0] for edge in (1, 2)}
-publish(puzzle={"one": puzzle[1], "two": puzzle[2]})
 EDGES = (1, 2, 4, 8, 16, 32)
-for n in (32, 64, 96):
-    found = [loads_of(n, edge)[0] for edge in EDGES]
-    check(found, [2 * n**3 // edge for edge in EDGES], name=f"loads of a GEMM with n = {n}: 2n³ / T")
 COUNTED = {edge: loads_of(64, edge) for edge in EDGES}
+check([COUNTED[e][0] for e in EDGES], [2 * 64**3 // e for e in EDGES], name="loads with n = 64: 2n³ / T")
 show(
     line_chart(
         [
@@ -523,18 +484,16 @@ publish(
         "loads_32": COUNTED[1][0] / COUNTED[32][0],
         "sectors_32": COUNTED[1][1] / COUNTED[32][1],
         "sectors_2": COUNTED[2][1] / COUNTED[1][1],
-        "naive_step": 5 * 32,
-        "tiled_step": 8,
     }
 )
 
 # %% [markdown]
 # The number of loads falls by a factor of exactly $T$. The number of sectors falls by less, because the lanes of a warp
 # already share sectors in the naive kernel: together, they need one sector of $A$ and four of $B$ per multiply-add.
-# Over 32 values of $k$, that's {{ fewer.naive_step }} sectors. With $T$ = 32, a warp loads one row of each tile for the
-# same 32 values, or {{ fewer.tiled_step }} sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel
-# actually requests {{ fewer.sectors_2 | .1f }}× as many sectors as it would without tiling, because a row of two
-# elements fills only a quarter of a sector.
+# Over 32 values of $k$, that's 160 sectors. With $T$ = 32, a warp loads one row of each tile for the same 32 values, or
+# 8 sectors: {{ fewer.sectors_32 | .0f }}× fewer. With 2 × 2 tiles, the kernel actually requests
+# {{ fewer.sectors_2 | .1f }}× as many sectors as it would without tiling, because a row of two elements fills only a
+# quarter of a sector.
 
 # %% [markdown]
 # ## Shared memory becomes the bottleneck
@@ -553,40 +512,22 @@ WAVEFRONTS = 1 + 2 / 4  # per multiply-add: smem_b one, smem_a two for four
 SHARED_US = WAVEFRONTS * WARP_FMAS / CYCLES_PER_US
 
 
-def in_loop(kernel):
-    """How often each instruction occurs in a kernel's inner loop on an H100, by name."""
-    names = [one.name for one in machine_code(kernel).loop()]
-    return {name: names.count(name) for name in set(names)}
-
-
-LOOPS = {}
-if available() is None:  # NVRTC and nvdisasm are installed
-    LOOPS = {"naive": in_loop(MULTIPLY)} | {edge: in_loop(tiled(edge)) for edge in (8, 16, 32)}
-    assert [LOOPS[32][name] for name in ("FFMA.FTZ", "LDS.128", "LDS")] == [32, 8, 32], "as WAVEFRONTS has it"
-
-
 def per_fma(kernel, name=""):
-    """Instructions per multiply-add in the loop of a kernel, or those whose names begin so."""
-    loop = LOOPS.get(kernel, {})
-    count = sum(times for one, times in loop.items() if one.startswith(name))
-    return count / loop["FFMA.FTZ"] if loop else np.nan
+    """Instructions per multiply-add in a kernel's inner loop on an H100, or those whose names begin so."""
+    names = [one.name for one in machine_code(kernel).loop()]
+    return sum(one.startswith(name) for one in names) / names.count("FFMA.FTZ")
 
 
-if LOOPS:
-    assert round(per_fma("naive"), 1) == round(per_fma(8), 1), "the text says as many"
-    assert (per_fma(8, "BAR"), per_fma(32, "BAR")) == (1 / 4, 1 / 16), "the text says how often"
-
-# Nsight Compute's count, of the two GEMMs of Kernel 5, which have the same loop
-COUNTED_WAVEFRONTS = recorded("attention_tiled.kernel_5_tiles.n_64_d_32.counters.shared_load_wavefronts") / (
-    2 * 64 * 64 * 32 / 32
-)
-if np.isfinite(COUNTED_WAVEFRONTS):
-    assert COUNTED_WAVEFRONTS == WAVEFRONTS, "the text says that the counter agrees"
+LOOP = {"of_8": np.nan, "of_32": np.nan}
+if available() is None:  # NVRTC and nvdisasm are installed
+    LOOP = {"of_8": per_fma(tiled(8)), "of_32": per_fma(tiled(32))}
+    assert (per_fma(tiled(32), "LDS.128"), per_fma(tiled(32), "LDS")) == (1 / 4, 5 / 4), (
+        "as WAVEFRONTS has it"
+    )
+    assert round(per_fma(MULTIPLY), 1) == round(LOOP["of_8"], 1), "the text says as many"
+    assert (per_fma(tiled(8), "BAR"), per_fma(tiled(32), "BAR")) == (1 / 4, 1 / 16), "the text says how often"
 publish(
-    loop={
-        "of_8": per_fma(8),
-        "of_32": per_fma(32),
-    },
+    loop=LOOP,
     predicted={
         "wavefronts": WAVEFRONTS,
         "us": SHARED_US,
@@ -627,8 +568,6 @@ def in_tiles(edge):
     return lambda n: tiled(edge).on(product(n, n, n, edge=edge))
 
 
-FEWER_SECTORS = (1 + 4) * 32 / 8  # for 32 values of k: an element of A and a row of B each, against two rows
-check(FEWER_SECTORS, COUNTED[1][1] / COUNTED[32][1], name="sectors by formula and by count")
 product_rows = measure(
     "tiled_product",
     variants={"naive": lambda n: MULTIPLY.on(product(n, n, n))}
@@ -649,7 +588,7 @@ product_rows = measure(
         over="naive",
         at={"n": BIG},
         between=(1.0, 40.0),
-        models={"loads": 32.0, "sectors": FEWER_SECTORS, "wavefronts": 2 / WAVEFRONTS},
+        models={"loads": 32.0, "sectors": COUNTED[1][1] / COUNTED[32][1], "wavefronts": 2 / WAVEFRONTS},
         because="Both kernels read two values per multiply-add, the naive kernel through L1 and the tiled one from shared memory.",
     ),
 )
@@ -695,49 +634,18 @@ if np.isfinite(TILED_US):
 # FLOP per byte, so $T$ must be at least {{ edge.needed | .0f }} for the kernel to be compute-bound without any help
 # from caches.
 #
-# Tiles needn't be square. Let a block compute a rectangular tile of $C$, in steps of a given depth along $k$. More
-# rows and columns raise the intensity. The depth cancels out: a deeper step means fewer barriers, but it costs shared
-# memory. Move the sliders.
+# Tiles needn't be square. A block that computes a tile of $C$ with $R$ rows and $S$ columns has an intensity of
+# $RS / 2(R + S)$. More rows and columns raise it. The depth of a step along $k$ cancels out: a deeper step means fewer
+# barriers, but it costs shared memory.
 #
 # ??? definition "Shared-memory budget"
 #     The shared memory that a block may use. It limits the tiles that a block can hold and how many blocks
 #     are resident.
 
 
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 RIDGE = FLOP_PER_S / PEAKS.memory_gb_per_s / 1e9
-
-
-def of_edges(rows, columns, depth):
-    """Intensity of a block's tile against device memory, loads per multiply-add, and shared memory used."""
-    intensity = 2 * rows * columns / (4 * (rows + columns))
-    loads = (rows + columns) / (rows * columns)
-    shared = 4 * depth * (rows + columns)
-    verdict = "Compute-bound even without a cache." if intensity >= RIDGE else "Caches have to help."
-    return Answer([intensity, loads, shared / 1024, rows * columns / 1024], verdict)
-
-
-show(
-    calculator(
-        [
-            Slider("rows", [4, 8, 16, 32, 64, 128, 256], 32),
-            Slider("columns", [4, 8, 16, 32, 64, 128, 256], 32),
-            Slider("depth", [8, 16, 32, 64], 32),
-        ],
-        of_edges,
-        meters=[
-            Meter("intensity, FLOP/B", 64, "", "predicted", ".1f"),
-            Meter("loads per multiply-add", 0.5, "", "read", ".3f"),
-            Meter("shared memory, KiB", 128, "", "shared", ".1f"),
-            Meter("accumulators per thread, 1,024 threads", 64, "", "registers", ".2f"),
-        ],
-        title="Rows and columns raise the intensity; depth costs shared memory",
-        caption="A block that computes a tile of C with the chosen numbers of rows and columns, in steps of a given depth along k. The last meter shows the results per thread in the largest possible block, 1,024 threads. All values are computed, not measured.",
-    )
-)
-NEEDED = ceil(4 * RIDGE)
-assert of_edges(NEEDED, NEEDED, 8).meters[0] >= RIDGE > of_edges(NEEDED - 1, NEEDED - 1, 8).meters[0]
-publish(edge={"at_32": of_edges(32, 32, 32).meters[0], "ridge": RIDGE, "needed": NEEDED})
+publish(edge={"at_32": 32 / 4, "ridge": RIDGE, "needed": ceil(4 * RIDGE)})
 
 # %% [markdown]
 # A block has at most 1,024 threads, so with one result per thread, $T$ can't exceed 32. Larger tiles need several

@@ -8,10 +8,9 @@
 # ---
 
 # %% [markdown]
-# One step of a fast GEMM on Hopper multiplies a 128 × 64 tile of A by a 64 × 256 tile of B, both in
-# BF16. That's {{ task.kib }} KiB of operands. With `cp.async`, 128 threads issue {{ task.cp_async | , }} copies of 16 bytes,
-# each with an address to compute and a bounds check. The *Tensor Memory Accelerator* (TMA) does the same work, and a single thread starts
-# it with {{ task.tma }} instructions.
+# One step of a fast GEMM on Hopper multiplies a 128 × 64 tile of A by a 64 × 256 tile of B, both in BF16. That's 48 KiB
+# of operands. With `cp.async`, 128 threads issue 3,072 copies of 16 bytes, each with an address to compute and a bounds
+# check. The *Tensor Memory Accelerator* (TMA) does the same work, and a single thread starts it with five instructions.
 #
 # Why not two, one for A and one for B? And how does a thread know that the bytes have arrived? This lesson answers both questions, starting
 # from a very small kernel.
@@ -110,8 +109,21 @@ print(out[0, :4], "= row 1 from column 4 on")
 # %% [markdown]
 # For the load, no thread computes an address, no register holds data in flight, and there's no bounds check.
 
-# %% fold="Code of the checks, and numbers for the text"
-from tilewise import HazardError, Kernel, agree, case, ceil_div, integers, measure, output, publish, tiles
+# %% fold="Code of the checks"
+from tilewise import (
+    HazardError,
+    Kernel,
+    Table,
+    agree,
+    case,
+    ceil_div,
+    integers,
+    measure,
+    output,
+    publish,
+    show,
+    tiles,
+)
 from tilewise.figures import Series, State, heat_map, line_chart, stepped
 from tilewise.measurements import medians_us, recorded
 
@@ -134,10 +146,6 @@ agree(
     LOAD_TILE,
     [loading(4, 1), loading(20, 6, extents=(11, 44)), loading(-8, -3), loading(36, 11, extents=(13, 52))],
 )
-TILES = {"A": (128, 64), "B": (64, 256)}
-BYTES = 2 * sum(rows * cols for rows, cols in TILES.values())
-COPIES = sum(cols // 64 if cols > 64 else 1 for _, cols in TILES.values())
-publish(task={"kib": BYTES // 1024, "cp_async": BYTES // 16, "tma": COPIES})
 
 # %% [markdown]
 # Move the box past the edges of the array. What does the TMA deliver for the elements outside it?
@@ -151,53 +159,28 @@ try_it(loading, LOAD_TILE, x=[4, *range(-16, 4, 4), *range(8, 40, 4)], y=(-8, 1,
 # ## Tensor maps, field by field
 #
 # On a GPU, the driver function `cuTensorMapEncodeTiled` fills in the 128 bytes. The course's
-# `tensor_map(array, box=..., swizzle=...)` sets its twelve arguments for you.
-# For a matrix of 4,096 × 1,024 BF16 values and boxes of 128 × 64, it passes these:
+# `tensor_map(array, box=..., swizzle=...)` sets its twelve arguments for you. For a matrix of 4,096 × 1,024 BF16
+# values, boxes of 128 × 64 and the 128-byte swizzle, it passes these:
+#
+# | argument | value | what it means |
+# |---|---|---|
+# | tensorMap | an address | where to write the 128 bytes; a multiple of 64 |
+# | tensorDataType | 9 (BFLOAT16) | element type; gives the element size and the value to fill with |
+# | tensorRank | 2 | number of axes, 1 to 5 |
+# | globalAddress | an address | where the array begins; a multiple of 16 bytes |
+# | globalDim | 1,024; 4,096 | extents in elements, fastest axis first |
+# | globalStrides | 2,048 | bytes from row to row, a multiple of 16; the fastest axis has none |
+# | boxDim | 64; 128 | extents of the box, fastest axis first, each at most 256; a row is a multiple of 16 bytes |
+# | elementStrides | 1; 1 | take every n-th element along an axis; 1 takes all |
+# | interleave | 0 (NONE) | for image layouts with interleaved channels |
+# | swizzle | 3 (128B) | how 16-byte chunks are permuted in shared memory: none, 32B, 64B or 128B |
+# | l2Promotion | 2 (128B) | how much the L2 fetches from memory at a time |
+# | oobFill | 0 (NONE) | what elements outside the array become: zeros, or NaN |
 
-# %% fold="Code of the table"
-from tilewise import Table, show
-
+# %% fold="Code of the check"
 matrix = np.zeros((4096, 1024), np.uint16)
-kind, extents, strides, box, swizzle, promotion = tensor_map(
-    matrix, box=(128, 64), swizzle=128, dtype="bfloat16"
-).numbers()
-show(
-    Table(
-        ["argument", "value", "what it means"],
-        [
-            ["tensorMap", "an address", "where to write the 128 bytes; a multiple of 64"],
-            [
-                "tensorDataType",
-                f"{kind} (BFLOAT16)",
-                "element type; gives the element size and the value to fill with",
-            ],
-            ["tensorRank", str(len(box)), "number of axes, 1 to 5"],
-            ["globalAddress", "an address", "where the array begins; a multiple of 16 bytes"],
-            ["globalDim", str(extents), "extents in elements, fastest axis first"],
-            [
-                "globalStrides",
-                str(strides),
-                "bytes from row to row, a multiple of 16; the fastest axis has none",
-            ],
-            [
-                "boxDim",
-                str(box),
-                "extents of the box, fastest axis first, each at most 256; a row is a multiple of 16 bytes",
-            ],
-            ["elementStrides", str([1] * len(box)), "take every n-th element along an axis; 1 takes all"],
-            ["interleave", "0 (NONE)", "for image layouts with interleaved channels"],
-            [
-                "swizzle",
-                f"{swizzle} (128B)",
-                "how 16-byte chunks are permuted in shared memory: none, 32B, 64B or 128B",
-            ],
-            ["l2Promotion", f"{promotion} (128B)", "how much the L2 fetches from memory at a time"],
-            ["oobFill", "0 (NONE)", "what elements outside the array become: zeros, or NaN"],
-        ],
-        caption="The arguments of cuTensorMapEncodeTiled for a 4,096 × 1,024 BF16 matrix and boxes of 128 × 64. The values are those that tensor_map passes to the driver.",
-    )
-)
-assert (extents, strides, box) == ([1024, 4096], [2048], [64, 128])
+weights_map = tensor_map(matrix, box=(128, 64), swizzle=128, dtype="bfloat16")
+assert weights_map.numbers() == (9, [1024, 4096], [2048], [64, 128], 3, 2), "the table says so"
 
 # %% [markdown]
 # Four rules are easy to miss:
@@ -289,16 +272,6 @@ def wavefronts_of_a_column(span):
 assert [wavefronts_of_a_column(span) for span in MASKS] == [8, 1, 1, 1]
 
 
-def rejected(cols):
-    """Whether there's no tensor map for a box with so many BF16 columns and the 128-byte swizzle."""
-    try:
-        tensor_map(np.zeros((64, 256), np.uint16), box=(64, cols), swizzle=128, dtype="bfloat16")
-    except ValueError:
-        return True
-    return False
-
-
-assert rejected(256) and not rejected(64), "the text says that a wider box is rejected"
 NAMES = [f"{span} bytes" if span else "none" for span in MASKS]
 chunk_map = heat_map(
     {"chunk of its row": np.stack([swizzled(span)[1] for span in MASKS]).astype(float)},
@@ -329,7 +302,7 @@ show(chunk_map)
 # eight chunks of one line.
 #
 # So the 64 × 256 tile of B takes four loads of 64 columns each, and in shared memory it becomes four sub-tiles of 64 ×
-# 64. With one load for A, that makes {{ task.tma }} instructions.
+# 64. With one load for A, that makes five instructions.
 #
 # ## The life of an mbarrier
 #
@@ -442,49 +415,14 @@ show(
 #
 # For the first tile in each stage, there's no previous one: the stage is free, but no consumer has arrived at `empty` yet. The formula
 # still works, because on a fresh mbarrier a wait for parity 1 returns at once. Here's the ring with two stages:
-
-# %% fold="Code of the table"
-
-
-def parities(tiles, stages):
-    """For each tile: stage, the producer's and the consumer's parity, checked by running both on model mbarriers."""
-    full = [Mbarrier(1) for _ in range(stages)]
-    empty = [Mbarrier(1) for _ in range(stages)]
-    rows = []
-    for t in range(tiles + stages):
-        if t >= stages:  # the consumer is as many tiles behind as there are stages
-            u = t - stages
-            assert full[u % stages].try_wait(u // stages % 2), "tile u has arrived"
-            empty[u % stages].arrive()
-        if t < tiles:
-            s, use = t % stages, t // stages
-            assert empty[s].try_wait(use % 2 ^ 1), "the stage is free"
-            full[s].arrive_expect_tx(8192)
-            assert not full[s].try_wait(use % 2), "nothing has arrived yet"
-            full[s].complete_tx(8192)
-            why = (
-                "fresh, so parity 1 passes" if use == 0 else f"after the consumer has read tile {t - stages}"
-            )
-            rows.append([t, s, use, use % 2 ^ 1, why, use % 2])
-    return rows
-
-
-RING_OF_TWO = parities(5, 2)
-show(
-    Table(
-        [
-            "tile t",
-            "stage",
-            "use of stage",
-            "producer: parity of empty",
-            "which passes",
-            "consumer: parity of full",
-        ],
-        RING_OF_TWO,
-        caption="A ring of two stages traced for five tiles: the parities that the two roles wait for. Each wait was checked with the Python class above.",
-    )
-)
-parities(40, 3)
+#
+# | tile *t* | stage | use of stage | producer: parity of `empty` | which passes | consumer: parity of `full` |
+# |---|---|---|---|---|---|
+# | 0 | 0 | 0 | 1 | fresh, so parity 1 passes | 0 |
+# | 1 | 1 | 0 | 1 | fresh, so parity 1 passes | 0 |
+# | 2 | 0 | 1 | 0 | after the consumer has read tile 0 | 1 |
+# | 3 | 1 | 1 | 0 | after the consumer has read tile 1 | 1 |
+# | 4 | 0 | 2 | 1 | after the consumer has read tile 2 | 0 |
 
 # %% [markdown]
 # ## The shared header
@@ -781,7 +719,7 @@ for old, kind in (("fence_proxy_async();", "proxy"), ("tma_store_wait_read();", 
 #
 # Little's law predicts how many you need. With one block per SM, each SM receives STAGES × 4 KiB per memory latency,
 # until memory bandwidth becomes the limit. Doubling the stages should halve the time at first and then stop helping.
-# Here are the times for {{ sizes.rows | , }} × {{ sizes.cols | , }} floats on an H200:
+# Here are the times for 4,224 × 16,384 floats on an H200:
 
 # %% fold="Code of the measurement"
 ROWS, COLS = 132 * 32, 16384
@@ -813,7 +751,6 @@ stages_time = measure(
     reasons=dict.fromkeys(("1 stage", "2 stages"), "How many stages?"),
     fold="All rows",
 )
-publish(sizes={"rows": ROWS, "cols": COLS})
 TIMES = medians_us(stages_time)
 ONE = TIMES["1 stage"]
 PEAK_US = 4 * ROWS * COLS / recorded("tma_ring_stages.ceilings.memory_gb_per_s") / 1e3

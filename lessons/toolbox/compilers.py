@@ -103,10 +103,6 @@ SWEEPS = {
     "linear layer": {"eager": 5, "neighbours fused": 3, "by hand": 1},
     "attention": {"eager": 6, "neighbours fused": 4, "by hand": 0},
 }
-publish(
-    sweeps={"eager": 6, "capped": 6 + 4, "left": 4},
-    softmax={"eager": 8, "merged": 2},
-)
 show(
     bars(
         SWEEPS,
@@ -253,20 +249,13 @@ if gpu_here() and find_spec("torch"):
 
 # %% fold="Code of the numbers"
 LONG = re.search(r"rows of 65536: (\d+) kernels", printed(HERE, "generated"))
-KERNELS = int(LONG[1]) if LONG else np.nan
-publish(
-    walks={
-        "rows": 2**24 // 65536,
-        "long_kernels": KERNELS,
-    }
-)
+publish(walks={"long_kernels": int(LONG[1]) if LONG else np.nan})
 
 # %% [markdown]
-# A rule applies only where its pattern survives. For example, {{ walks.rows }} rows of 65,536 elements are too few to
-# fill the GPU, so TorchInductor splits each row among several program instances. The split turns the rule off, as a
-# compiler warning points out, and the resulting {{ walks.long_kernels }} kernels read each row three times. The
-# course's own [softmax for long rows](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads each
-# row once.[^logs]
+# A rule applies only where its pattern survives. For example, 256 rows of 65,536 elements are too few to fill the GPU,
+# so TorchInductor splits each row among several program instances. The split turns the rule off, as a compiler warning
+# points out, and the resulting {{ walks.long_kernels }} kernels read each row three times. The course's own [softmax
+# for long rows](../attention/softmax.py#long-rows-one-thread-block-cluster-per-row) reads each row once.[^logs]
 #
 # [^logs]: Set `TORCH_LOGS=output_code` before you import PyTorch to see the generated code, or `TORCH_LOGS=fusion` to see
 #     what was fused and what wasn't.
@@ -460,10 +449,9 @@ if np.isfinite(by_hand):
 # %% [markdown]
 # ## Padding at compile time
 #
-# A GEMM with {{ pad.words | , }} columns was [several times
-# slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one with {{ pad.round | , }}, because its rows
-# aren't aligned. A compiler can't change the shape of a result, but it can pad the weights first. That costs a copy, so
-# TorchInductor times both variants at compile time.
+# A GEMM with 50,257 columns was [several times slower](../matmul/alignment.py#50257-tokens-gpt-2s-vocabulary) than one
+# with 50,304, because its rows aren't aligned. A compiler can't change the shape of a result, but it can pad the
+# weights first. That costs a copy, so TorchInductor times both variants at compile time.
 
 # %% needs="gpu torch" record="padding" fold="Code that compiles a product with an odd number of columns"
 if gpu_here() and find_spec("torch"):
@@ -494,26 +482,16 @@ if gpu_here() and find_spec("torch"):
     del x, odd, even
 
 # %% fold="Code of the numbers"
-WORDS, ROUND = 50257, 50304
 PAD_MS = printed_numbers(HERE, "padding", r"^(\w+): ([\d.]+) ms")
 RAN_PADDED = re.search(r"(?m)^kernels for .*", printed(HERE, "padding"))
-publish(
-    pad={
-        "words": WORDS,
-        "round": ROUND,
-        "eager": PAD_MS["eager"],
-        "compiled": PAD_MS["compiled"],
-        "even": PAD_MS["even"],
-    }
-)
+publish(pad={way: PAD_MS[way] for way in ("eager", "compiled", "even")})
 if RAN_PADDED:
     assert len(RAN_PADDED[0].split(", ")) == 2, "the text says: a copy of the weights and the GEMM"
 
 # %% [markdown]
 # TorchInductor chooses to pad, which cuts the time from {{ pad.eager | .1f }} ms to {{ pad.compiled | .2f }} ms. A
-# generated kernel copies the weights. The result needs no copy: a view of its first {{ pad.words | , }} columns is
-# enough. With {{ pad.round | , }} columns from the start, you save the copy of the weights too, and the GEMM takes
-# {{ pad.even | .2f }} ms.
+# generated kernel copies the weights. The result needs no copy: a view of its first 50,257 columns is enough. With
+# 50,304 columns from the start, you save the copy of the weights too, and the GEMM takes {{ pad.even | .2f }} ms.
 
 # %% [markdown]
 # ## Autotuning: try the tile sizes
@@ -560,10 +538,9 @@ def product_torch(A, B, P):
 
 
 # %% [markdown]
-# A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, but at some point it no longer fits. A tile of
-# {{ tune.edge }} × {{ tune.edge }} with {{ tune.threads }} threads has {{ tune.accumulators }} accumulators per
-# thread, and a thread has at most {{ tune.most }} registers, so that tile should spill. Try nine settings for BF16
-# matrices of {{ tune.side | , }} × {{ tune.side | , }}.
+# A larger tile needs fewer loads per multiply-add, $1/T_M + 1/T_N$, but at some point it no longer fits. A tile of 256
+# × 256 with 256 threads has 256 accumulators per thread, and a thread has at most 255 registers, so that tile should
+# spill. Try nine settings for BF16 matrices of 4,096 × 4,096.
 
 # %% needs="gpu torch triton" record="choices" fold="Code that tries nine settings"
 if gpu_here() and find_spec("triton") and find_spec("torch"):
@@ -613,11 +590,6 @@ LARGEST = next((label for label in SPILLED if label.startswith("256 x 256")), ""
 BEST, WORST = (pick(settings.values(), default=np.nan) for pick in (max, min))
 publish(
     tune={
-        "side": 4096,
-        "edge": 256,
-        "threads": 8 * 32,
-        "accumulators": 256 * 256 // (8 * 32),
-        "most": 255,
         "times": BEST / WORST,
         "spilled": int(SPILLED[LARGEST]) if SPILLED else np.nan,
         "of_cublas": BEST / RATES["cuBLAS"],
@@ -737,17 +709,16 @@ if TOOK:
 # %% [markdown]
 # ## The answer
 #
-# In eager mode, where `torch.softmax` is a single kernel, attention makes {{ sweeps.eager }} sweeps over its scores,
-# and {{ sweeps.capped }} with the soft cap. Fusing neighbours leaves {{ sweeps.left }} in either case, and that's all
-# that the compiler does for the soft-capped version. The {{ took.gain | .1f }}× speedup without the cap comes from
-# people who found an order in which the scores never leave the chip, wrote a kernel for it, and taught the compiler
-# which programs to replace.
+# In eager mode, where `torch.softmax` is a single kernel, attention makes six sweeps over its scores, and ten with the
+# soft cap. Fusing neighbours leaves four in either case, and that's all that the compiler does for the soft-capped
+# version. The {{ took.gain | .1f }}× speedup without the cap comes from people who found an order in which the scores
+# never leave the chip, wrote a kernel for it, and taught the compiler which programs to replace.
 
 # %% [markdown]
 # ## Takeaways
 #
 # - A compiler keeps your program's order and fuses neighbours: pointwise operations and reductions over a row. The
-#   softmax goes from {{ softmax.eager }} sweeps to {{ softmax.merged }}.
+#   softmax goes from eight sweeps to two.
 # - A library GEMM stops fusion. A generated GEMM can fuse its epilogue, but the best one here reached only
 #   {{ tune.of_cublas | .0%}} of cuBLAS's rate.
 # - Online softmax and FlashAttention change the order of computation. People built them into the compiler as rules,

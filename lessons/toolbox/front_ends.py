@@ -28,7 +28,6 @@ from tilewise.measurements.slugs import name_slug
 
 MANY, PIECE, PIECES = 2**26, 2**12, 256
 SIZE = 1024  # elements of a program instance
-publish(ask={"piece": PIECE, "pieces": PIECES})
 
 # %% fold="Code of the figure"
 HOOK = {
@@ -58,7 +57,7 @@ if HOOK:
 # - **CUDA C and Numba: one thread.** `i` is one index.
 # - **Triton: one block**, which it calls a *program instance* ([Tillet, Kung and
 #   Cox](https://www.eecs.harvard.edu/~htk/publication/2019-mapl-tillet-kung-cox.pdf)). `i` is a range of `SIZE` =
-#   {{ adds.size | , }} indices. No line says which thread handles which element.
+#   1,024 indices. No line says which thread handles which element.
 # - **PyTorch: whole arrays.** You only say what to compute.
 #
 # ??? definition "Front end | front ends"
@@ -139,7 +138,6 @@ agree(vec_add, VEC_ADD, FEW)
 agree(vec_add_numba, VEC_ADD, FEW, by="Numba")
 agree(vec_add_triton, VEC_ADD, FEW, by="Triton")
 agree(vec_add_torch, VEC_ADD, FEW, by="PyTorch")
-publish(adds={"size": SIZE})
 
 # %% [markdown]
 # ## JIT compilation: source to PTX, PTX to SASS
@@ -509,7 +507,6 @@ if MADE:
     )
 publish(
     made={
-        "cols": 4096,
         "wide": MADE["addition", "Triton", "widest"],
         "narrow": MADE["addition", "CUDA C", "widest"],
         "less": MADE["addition of one less", "Triton", "widest"],
@@ -554,29 +551,17 @@ publish(
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
 #     that another package can use it without a copy.
 
-# %% needs="gpu torch numba" record="one_array" fold="One array in CuPy, Numba and PyTorch"
-if gpu_here() and find_spec("torch") and find_spec("numba"):
-    import cupy
-
-    n = 20_000
-    a = cupy.arange(n, dtype=np.float32)  # CuPy's
-    b = torch.full((n,), 0.5, device="cuda")  # PyTorch's
-    c = torch.full((n,), torch.nan, device="cuda")
-    vec_add_numba[ceil_div(n, 256), 256](a, b, c)
-    torch.cuda.synchronize()
-
-    def seen_by_numba(array):
-        return cuda.as_cuda_array(array).device_ctypes_pointer.value
-
-    seen_by_torch = torch.as_tensor(a, device="cuda")
-    print("PyTorch sees what Numba wrote:", torch.equal(c, seen_by_torch + b))
-    pointers = {
-        "CuPy's in Numba": (a.data.ptr, seen_by_numba(a)),
-        "PyTorch's in Numba": (c.data_ptr(), seen_by_numba(c)),
-        "CuPy's in PyTorch": (a.data.ptr, seen_by_torch.data_ptr()),
-    }
-    for name, (own, seen) in pointers.items():
-        print(f"{name}: {'the same address' if own == seen else 'another address'}")
+# %% [markdown]
+# So the Numba kernel above adds an array of CuPy's to a tensor of PyTorch's, and PyTorch can look at the first one
+# without a copy:
+#
+# ```python
+# a = cupy.arange(20_000, dtype="float32")
+# b = torch.full((20_000,), 0.5, device="cuda")
+# c = torch.empty_like(b)
+# vec_add_numba[79, 256](a, b, c)
+# same = torch.as_tensor(a, device="cuda")  # at the same address
+# ```
 
 # %% [markdown]
 # ## Launch overhead per front end
@@ -592,8 +577,7 @@ if gpu_here() and find_spec("torch") and find_spec("numba"):
 # - **Numba** looks up the version for these types and unpacks each array into address, sizes and strides. It first
 #   wraps CuPy's arrays in array objects of its own.
 #
-# To compare them, launch {{ ask.pieces }} additions of {{ ask.piece | , }} elements each on an idle GPU, and include
-# the host's work in the time.
+# To compare them, launch 256 additions of 4,096 elements each on an idle GPU, and include the host's work in the time.
 
 
 # %% fold="Code of the contenders"
@@ -762,11 +746,6 @@ publish(
         "most": max(EACH.values(), default=np.nan),
     },
     gpu={"more": max(ON_DEVICE.values()) / min(ON_DEVICE.values()) - 1},
-    numba_launch=(
-        f"Numba's launch takes {EACH['Numba']:.0f} µs, or {most_numba:.0f} µs with CuPy's arrays."
-        if (most_numba := EACH.get("Numba, CuPy's arrays"))
-        else ""
-    ),
 )
 if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
     assert min(EACH, key=EACH.get) == "cuda-python", "the text says so"
@@ -783,7 +762,8 @@ if {"cuda-python", "Triton", "torch.compile"} <= EACH.keys():
 
 # %% [markdown]
 # Through cuda-python, a launch takes {{ host.least | .1f }} µs. CuPy and `torch.add` are close to that. Triton takes
-# {{ host.each.triton | .0f }} µs, and `torch.compile` takes {{ host.each.torch_compile | .0f }} µs. {{ numba_launch }}
+# {{ host.each.triton | .0f }} µs, and `torch.compile` takes {{ host.each.torch_compile | .0f }} µs. Numba's launch
+# takes {{ host.each.numba | .0f }} µs, or {{ host.each.numba_cupy_s_arrays | .0f }} µs with CuPy's arrays.
 #
 # These times hold for one host, so compare them only with each other. A CUDA graph removes this cost for all front ends
 # alike, and a kernel that runs longer than its launch hides it.
@@ -810,7 +790,7 @@ from tilewise.models.occupancy import occupancy
 
 ROWS_US = medians_us(timed_rows)
 REGISTERS = {by: MADE["softmax", by, "registers"] for by in ("CUDA C", "Numba")}
-BLOCKS = {by: occupancy(128, many, 512).blocks_per_sm for by, many in REGISTERS.items() if MADE}
+BLOCKS = Numbers({by: occupancy(128, many, 512).blocks_per_sm for by, many in REGISTERS.items() if MADE})
 FUSED_US = recorded("softmax_rows.fused_16_elements_per_thread.rows_4096_cols_4096.median")
 if np.isfinite(FUSED_US) and np.isfinite(ROWS_US["Triton"]):
     assert abs(FUSED_US / ROWS_US["Triton"] - 1) < 0.05, "the text says that CUDA C can do that too"
@@ -819,26 +799,23 @@ publish(
         "cuda": ROWS_US["CUDA C"],
         "triton": ROWS_US["Triton"],
         "fused": FUSED_US,
-        "passes": 4,
-        "one_pass": 2,
+        "numba": ROWS_US["Numba"],
     },
-    numba_softmax=(
-        f"Numba's version matches the CUDA C line by line, but takes {ROWS_US['Numba']:.0f} µs. Its SASS has the same number of barriers and shared-memory accesses, but uses "
-        f"{REGISTERS['Numba']} registers per thread instead of {REGISTERS['CUDA C']}. As a result, only {BLOCKS['Numba']} of its blocks "
-        f"fit on an SM instead of {BLOCKS['CUDA C']}, and fewer loads can be in flight, which probably explains the difference."
-        if BLOCKS and np.isfinite(ROWS_US["Numba"])
-        else ""
-    ),
+    registers={"numba": REGISTERS["Numba"], "cuda": REGISTERS["CUDA C"]},
+    blocks={"numba": BLOCKS["Numba"], "cuda": BLOCKS["CUDA C"]},
 )
 
 # %% [markdown]
-# On 4,096 rows of {{ made.cols | , }} elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }},
-# because the two run different algorithms. Our CUDA C kernel reads each row three times and writes it once:
-# {{ rows.passes }} sweeps, even if some of the reads hit in a cache. Triton keeps the row in registers and needs only
-# {{ rows.one_pass }}. CUDA C can do that too: the [fused kernel of the softmax
-# lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes {{ rows.fused | us }}.
+# On 4,096 rows of 4,096 elements, Triton takes {{ rows.triton | us }} and CUDA C {{ rows.cuda | us }}, because the two
+# run different algorithms. Our CUDA C kernel reads each row three times and writes it once: four sweeps, even if some
+# of the reads hit in a cache. Triton keeps the row in registers and needs only two. CUDA C can do that too: the [fused
+# kernel of the softmax lesson](../attention/softmax.py#fused-softmax-the-row-stays-in-registers) takes
+# {{ rows.fused | us }}.
 #
-# {{ numba_softmax }}
+# Numba's version matches the CUDA C line by line, but takes {{ rows.numba | us }}. Its SASS has the same number of
+# barriers and shared-memory accesses, but uses {{ registers.numba }} registers per thread instead of
+# {{ registers.cuda }}. As a result, only {{ blocks.numba }} of its blocks fit on an SM instead of {{ blocks.cuda }},
+# and fewer loads can be in flight, which probably explains the difference.
 
 # %% [markdown]
 # ## The answer

@@ -28,7 +28,7 @@ from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import Archive, recorded, recorded_device
 from tilewise.measurements.archive import lesson_root
 from tilewise.models.occupancy import occupancy
-from tilewise.outputs import Cell, Column
+from tilewise.outputs import Cell
 
 (BEST_SCORE,) = from_lesson("speed/occupancy", "BEST_SCORE")
 
@@ -153,7 +153,7 @@ if HERE:
 # {{ first.warps_e6 | .1f }} million × {{ first.instructions }} / {{ first.schedulers }} cycles, or {{ first.issue_us | .0f }} µs.
 #
 # The addition takes {{ first.recorded_us | .0f }} µs, so issuing accounts for only {{ first.fraction | .0% }} of the
-# time.
+# time. For a compute-bound kernel, the same count [bounds the rate](../matmul/register_tiles.py#a-bound-from-the-sass).
 
 # %% fold="Code of the numbers"
 GPU = recorded_device()
@@ -313,9 +313,7 @@ for (d, cap), made in BUILDS.items():
         "warps": warps,
         "instructions": len(loop),
         "spilled": of(loop, "LDL", "STL"),
-        "local_bytes": made.resources.stack_bytes,
         "kilobytes": made.resources.stack_bytes * 32 * warps / 1000,
-        "thread": loads_in_flight(loop),
         "sm": loads_in_flight(loop) * warps,
         "cycles": cycles / memory,
         "issue": len(loop) / 4 / cycles,
@@ -340,33 +338,6 @@ if HERE and record:
             y="SM cycles per memory instruction",
             title="Below 300 loads in flight, each memory instruction costs more",
             caption=f"Recorded time on an {{machine}} per memory instruction of the loop, for {len(READ)} builds of one kernel, against the loads in flight per SM, counted in the SASS. Dashed: one memory instruction per cycle.",
-        )
-    )
-
-# %% fold="Code of the table"
-QUESTION = {"free_64": (64, None), "at_128_64": (64, 128), "at_128_128": (128, 128), "at_64_128": (128, 64)}
-if HERE:
-    show(
-        Table(
-            [
-                "",
-                *(
-                    Column(f"D\u00a0=\u00a0{d}, {f'cap {cap}' if cap else 'no cap'}", align="right")
-                    for d, cap in QUESTION.values()
-                ),
-            ],
-            [
-                [name, *(of(d, cap) for d, cap in QUESTION.values())]
-                for name, of in {
-                    "warps per SM": lambda d, cap: READ[d, cap]["warps"],
-                    "instructions": lambda d, cap: READ[d, cap]["instructions"],
-                    "spill instructions": lambda d, cap: READ[d, cap]["spilled"],
-                    "loads in flight per thread": lambda d, cap: round(READ[d, cap]["thread"], 1),
-                    "loads in flight per SM": lambda d, cap: round(READ[d, cap]["sm"]),
-                    "recorded, µs": recorded_us,
-                }.items()
-            ],
-            caption="Four of the ten builds: counts from the SASS of the loop, per key, and times recorded on an {machine}.",
         )
     )
 
@@ -415,7 +386,12 @@ publish(
         "spills_48": read_of(128, 48, "spilled"),
         "of_48": read_of(128, 48, "instructions"),
     },
-    sm={name: read_of(*build, "sm") for name, build in QUESTION.items()},
+    sm={
+        "free_64": read_of(64, None, "sm"),
+        "at_128_64": read_of(64, 128, "sm"),
+        "at_128_128": read_of(128, 128, "sm"),
+        "at_64_128": read_of(128, 64, "sm"),
+    },
 )
 
 # %% [markdown]
@@ -436,30 +412,6 @@ publish(
 # Two builds stand out in the figure: D = 128 with a cap of 48 or 32. In SASS, spills appear as `STL` and `LDL`: stores
 # to and loads from local memory. With a cap of 48, they account for {{ loops.spills_48 }} of the {{ loops.of_48 }}
 # instructions in the loop. In both builds, the resident warps together spill more than twice what L1 can hold.
-
-# %% [markdown]
-# ## FP32 GEMM: how much of the loop is FFMA?
-#
-# In a compute-bound kernel, the instruction mix alone sets a bound. The inner loop of the course's fastest \FP32
-# \GEMM has {{ product.instructions | , }} instructions, {{ product.fma | , }} of them `FFMA`. So at most
-# {{ product.most | .0% }} of the issue slots can go to `FFMA`s, and this loop can't exceed that fraction of the peak.
-
-# %% fold="Code of the numbers"
-from tilewise.measurements.profiling import NO_STALL, printed_profiles, stall_fractions
-
-staged = printed_profiles("matmul/register_tiles", "counters")["three stages"]
-inner = machine_code(kernels.matmul_fp32).loop() if HERE else ()
-fma = [one for one in inner if one.name.startswith("FFMA")]
-publish(
-    product={
-        "instructions": len(inner) or np.nan,
-        "fma": len(fma) or np.nan,
-        "most": len(fma) / len(inner) if inner else np.nan,
-    }
-)
-waits = stall_fractions(staged)
-most = sorted(set(waits) - set(NO_STALL), key=waits.get, reverse=True)[:2]
-assert not waits or most == ["dispatch_stall", "short_scoreboard"], "the text names them"
 
 # %% [markdown]
 # ## The answer

@@ -8,9 +8,8 @@
 # ---
 
 # %% [markdown]
-# Seven of the launches below transpose the same matrix of {{ ask.side | , }} × {{ ask.side | , }} floats, and the
-# eighth transposes a small one. At the data sheet's peak bandwidth, reading and writing the large matrix takes
-# {{ ask.bytes_us | us }}.
+# Seven of the launches below transpose the same matrix of 8,192 × 8,192 floats, and the eighth transposes a small one.
+# At the data sheet's peak bandwidth, reading and writing the large matrix takes {{ ask.bytes_us | us }}.
 #
 # Nsight Compute, NVIDIA's kernel profiler, offers {{ profiler.known | , }} metrics, but only a few are needed to find
 # what's wrong with each launch.
@@ -19,15 +18,14 @@
 import hashlib
 import json
 import re
-from importlib.util import find_spec
 
 import numpy as np
 
-from tilewise import Kernel, Table, check, gpu_here, parallel, publish, show, tiles
-from tilewise.figures import Series, bars, heat_map, line_chart, timeline
+from tilewise import Kernel, Table, gpu_here, parallel, publish, show, tiles
+from tilewise.figures import Series, bars, heat_map, line_chart
 from tilewise.measurements import Numbers, printed, recorded_device
 from tilewise.models import stated
-from tilewise.outputs import Cell, Column
+from tilewise.outputs import Cell
 
 GPU = recorded_device()
 PEAKS = stated(GPU)
@@ -66,12 +64,7 @@ if LARGE:
             caption="Transposing a matrix of 8,192 × 8,192 floats on an {machine}. Hatched: the launches with a fault.",
         )
     )
-publish(
-    ask={
-        "side": 8192,
-        "bytes_us": 8 * 8192**2 / PEAKS.memory_gb_per_s / 1e3,
-    }
-)
+publish(ask={"bytes_us": 8 * 8192**2 / PEAKS.memory_gb_per_s / 1e3})
 
 # %% [markdown]
 # ## Eight transposes, six of them with a fault
@@ -126,12 +119,12 @@ print((B == A.T).all())
 #   \warp shuffles.
 # - *naive*: no tile, so the stores are uncoalesced.
 # - *unpadded tile*: `PAD` = 0, so reading a column has \bank conflicts.
-# - *24-register cap*: the shuffle kernel, compiled with `--maxrregcount` for at most {{ launch.cap }} registers per
+# - *24-register cap*: the shuffle kernel, compiled with `--maxrregcount` for at most 24 registers per
 #   thread, so it spills.
 # - *64-bit division*: the tile's side is an argument, so every index needs a 64-bit division.
-# - *one block per SM*: the padded kernel with {{ launch.ballast | , }} bytes of unused shared memory per block, so an SM
+# - *one block per SM*: the padded kernel with 200,000 bytes of unused shared memory per block, so an SM
 #   holds one block instead of eight.
-# - *small matrix*: the padded kernel on {{ launch.small }} × {{ launch.small }} elements.
+# - *small matrix*: the padded kernel on 256 × 256 elements.
 
 # %% fold="The kernels without a tile, without padding, and in registers"
 CONFLICTS = Kernel(PADDED.source, defines={"PAD": 0})
@@ -294,7 +287,6 @@ for pseudocode, names in (
         cases = [launch_of(name, *shape).case for shape in SHAPES]
         agree(pseudocode, LAUNCHES[name][0], cases)
 assert list(LAUNCHES) == list(LABELS)
-publish(launch={"cap": CAP, "ballast": BALLAST, "small": SMALL})
 
 # %% [markdown]
 # Before you profile, count: run the transpose with other paddings. Which of them have no bank conflicts?
@@ -554,16 +546,6 @@ def profile_of(launch):
 
 
 SEEN = {name: profile_of(name) for name in LAUNCHES}
-for name in ("padded", "no box", "no padding", "dividing"):
-    if METRICS:  # the simulator counts the same sectors
-        counts = launch_of(name, 128, 128).simulate().counts
-        for key, counted in (("load", counts.global_load), ("store", counts.global_store)):
-            check(
-                counted.sectors / counted.requests,
-                SEEN[name][key],
-                rtol=0.001,
-                name=f"{name}, sectors per {key}",
-            )
 publish(
     profiler={"known": int(KNOWN[1]) if KNOWN else np.nan},
     seen={name.replace(" ", "_"): values for name, values in SEEN.items()},
@@ -634,19 +616,14 @@ if METRICS:
 # Nsight Compute also draws a [roofline](../speed/roofline.py), but it counts floating-point operations, and a transpose
 # has none. For such kernels, Nan Ding and Samuel Williams proposed an [instruction
 # roofline](https://escholarship.org/uc/item/7q73n52w): warp instructions per second against warp instructions per
-# memory transaction of 32 bytes. The sloping roof is the peak bandwidth. The horizontal roof is the issue rate:
-# {{ roof.schedulers }} warp schedulers each issue at most one instruction per cycle, which makes
-# {{ roof.issue_g | ,.0f }} billion per second in total.
+# memory transaction of 32 bytes. The sloping roof is the peak bandwidth. The horizontal roof is the issue rate: 528
+# warp schedulers each issue at most one instruction per cycle, which makes {{ roof.issue_g | ,.0f }} billion per second
+# in total.
 
 # %% fold="Code of the figure"
 ISSUE_G = 4 * GPU.sms * GPU.boost_mhz / 1e3
 TRANSACTIONS_G = PEAKS.memory_gb_per_s / 32
-publish(
-    roof={
-        "schedulers": 4 * GPU.sms,
-        "issue_g": ISSUE_G,
-    }
-)
+publish(roof={"issue_g": ISSUE_G})
 if METRICS:
     at = {name: (SEEN[name]["per_transaction"], SEEN[name]["rate"]) for name in LAUNCHES}
     for name, (x, y) in at.items():
@@ -704,45 +681,15 @@ if METRICS:
 # bytes of DRAM traffic per element. A warp's load or store of 32 floats needs four sectors, and a shared-memory load
 # needs one wavefront. Local memory isn't needed at all.
 
-# %% fold="Code of the table"
-COLUMNS = (
-    ("DRAM bytes, minimum = 1", "moved", ".2f"),
-    ("sectors per store", "store", ".0f"),
-    ("local sectors, global = 1", "local", ".1f"),
-    ("L2 hit rate", "hits", ".0%"),
-)
-SHOWN = [name for name in LAUNCHES if name not in ("in registers", "few warps", "small")]
+# %% fold="Code of the numbers"
 if METRICS:
-    show(
-        Table(
-            ["launch", *(Column(heading, align="right") for heading, _, _ in COLUMNS)],
-            [
-                [
-                    LABELS[name],
-                    *(format(SEEN[name][key], form) for _, key, form in COLUMNS),
-                ]
-                for name in SHOWN
-            ],
-            caption="Traffic of five launches by level, from the same profiles. Every load needs four sectors. The register shuffles and one block per SM have the same traffic as the padded tile.",
-        )
-    )
-    assert all(round(SEEN[name]["load"]) == 4 for name in SHOWN), "the caption says so"
-    for name in ("in registers", "few warps"):
-        for key in ("moved", "load", "store", "local", "hits"):
-            assert abs(SEEN[name][key] - SEEN["padded"][key]) < 0.05, (name, key)
     for name in ("padded", "in registers", "no box", "no padding", "dividing", "few warps"):
         assert abs(SEEN[name]["hits"] - SEEN[name]["hits_model"]) < 0.015, "the rule that the text gives"
     assert max(SEEN, key=lambda name: SEEN[name]["hits"]) == "no box" and TIMED["no box"] == max(
         TIMED.values()
     )
-publish(
-    write_more={
-        "l2": METRICS["lts__t_sectors_op_write.sum"]["no box"]
-        / METRICS["lts__t_sectors_op_write.sum"]["padded"]
-        if METRICS
-        else np.nan
-    }
-)
+WRITES = METRICS.get("lts__t_sectors_op_write.sum", Numbers())
+publish(write_more={"l2": WRITES["no box"] / WRITES["padded"]})
 
 # %% [markdown]
 # Three faults show up:
@@ -846,8 +793,8 @@ publish(
 )
 
 # %% [markdown]
-# If you read it first, this figure is misleading. In {{ stalled.alike }} of {{ order.of }} profiles, the top reason is
-# long \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
+# If you read it first, this figure is misleading. In {{ stalled.alike }} of eight profiles, the top reason is long
+# \scoreboard: {{ seen.padded.waiting | .0% }} of the warps' cycles in the padded tile, and
 # {{ seen.few_warps.waiting | .0% }} with one block per SM, although that launch is {{ stalled.slower | .1f }}× slower.
 # But the warps of any memory-bound kernel wait for memory.
 #
@@ -860,7 +807,7 @@ publish(
 # %% [markdown]
 # ## The reading order as a program
 #
-# Here's the order as {{ order.questions }} questions, each with the metrics it needs. Stop at the first "yes".
+# Here's the order as seven questions, each with the metrics it needs. Stop at the first "yes".
 
 # %%
 QUESTIONS = (
@@ -910,125 +857,28 @@ RIGHT = {
 }
 publish(
     order={
-        "questions": len(QUESTIONS),
         "most": max((read for _, read in FOUND.values()), default=np.nan),
         "right": sum(FOUND[name][0] == fault for name, fault in RIGHT.items()) if FOUND else np.nan,
-        "of": len(RIGHT),
     }
 )
 
 # %% [markdown]
-# The program gets {{ order.right | .0f }} of {{ order.of }} launches right, but its margins are narrow: DRAM has to be
-# above 80%, and the register shuffles reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the
+# The program gets {{ order.right | .0f }} of eight launches right, but its margins are narrow: DRAM has to be above
+# 80%, and the register shuffles reach {{ seen.in_registers.dram | .0% }}. A kernel with two faults shows only the
 # first, so profile again after each fix. [From symptom to lesson](../../from-symptom-to-lesson.md) has a longer list.
 #
-# On an H200, whose memory is faster, the program gets only {{ order.right | .0f }} of {{ order.of }} right. The two
-# fast kernels stay below the threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program
-# wrongly recommends more bytes in flight.
+# On an H200, whose memory is faster, the program gets only {{ order.right | .0f }} of eight right. The two fast kernels
+# stay below the threshold, the register shuffles at {{ seen.in_registers.dram | .0% }}, and the program wrongly
+# recommends more bytes in flight.
 
 # %% [markdown]
 # ## Before the profile, a timeline: is the kernel the problem at all?
 #
 # A kernel's profile doesn't show the time between kernels. A timeline from Nsight Systems or, in Python,
-# `torch.profiler` does. Here's a chain of PyTorch operations on 256 rows, eager and compiled.
-
-# %% needs="gpu torch" record="chain" fold="Code that profiles the chain"
-if gpu_here() and find_spec("torch"):
-    import torch
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
-
-    def chain(x, w, b):
-        """Centre each row, scale it, and bend it."""
-        return torch.nn.functional.gelu((x - x.mean(-1, keepdim=True)) * w + b)
-
-    def spans_of(work, given):
-        """The host's launches and the device's kernels of one call: what, start, end in us."""
-        for _ in range(4):  # compiled, loaded, and the profiler started before the one that counts
-            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-                work(*given)
-                torch.cuda.synchronize()
-        events = sorted(seen.events(), key=lambda event: event.time_range.start)
-        spans = []
-        for event in events:
-            span = event.time_range.start, event.time_range.end
-            if event.device_type == DeviceType.CUDA and not re.search("Sync|Mem", event.name):
-                spans.append(("kernel", *span, event.name))
-            elif "LaunchKernel" in event.name:
-                spans.append(("launch", *span, event.name))
-        return spans, seen.key_averages()
-
-    for rows in (256, 65536):
-        given = [torch.randn(rows, 1024, device="cuda")]
-        given += [torch.randn(1024, device="cuda") for _ in range(2)]
-        for mode, work in (("eager", chain), ("compiled", torch.compile(chain, dynamic=False))):
-            spans, averages = spans_of(work, given)
-            begin = min(start for _, start, _, _ in spans)
-            print(f"{rows} rows, {mode}")
-            for what, start, end, name in spans:
-                short = re.sub(r"^void |at::native::|\(anonymous namespace\)::|<.*", "", name)
-                print(f"  {what} {start - begin:.2f} {end - begin:.2f} {short[:60]}")
-            if rows == 256:
-                for one in sorted(averages, key=lambda one: -one.self_cpu_time_total)[:6]:
-                    device_us = getattr(one, "self_device_time_total", 0)
-                    print(f"  table {one.count} {one.self_cpu_time_total:.1f} {device_us:.1f} {one.key[:60]}")
-
-# %% fold="Code of the figure"
-CHAINS = {}
-for part in re.split(r"(?m)^(?=\d+ rows, )", printed("toolbox/profiles", "chain")):
-    if head := re.match(r"(\d+ rows, \w+)\n", part):
-        CHAINS[head[1]] = [
-            (what, float(start), float(end), name)
-            for what, start, end, name in re.findall(r"(launch|kernel) ([\d.]+) ([\d.]+) (\S+)", part)
-        ]
-
-
-def of_chain(rows, mode):
-    """Kernels, the time in them, and the time from the first one's start to the last one's end."""
-    spans = CHAINS.get(f"{rows} rows, {mode}", [])
-    kernels = [(start, end) for what, start, end, _ in spans if what == "kernel"]
-    if not kernels:
-        return {"kernels": 0, "busy": np.nan, "whole": np.nan, "utilisation": np.nan}
-    busy = sum(end - start for start, end in kernels)
-    whole = max(end for _, end in kernels) - min(start for start, _ in kernels)
-    return {"kernels": len(kernels), "busy": busy, "whole": whole, "utilisation": busy / whole}
-
-
-FEW = []
-for mode in ("eager", "compiled"):
-    noted = CHAINS.get(f"256 rows, {mode}", [])
-    origin = min((start for what, start, _, _ in noted if what == "kernel"), default=0.0)
-    numbered = {"launch": 0, "kernel": 0}
-    for what, start, end, _ in noted:
-        numbered[what] += 1
-        row, role = ("host", "warp") if what == "launch" else ("GPU", "measured")
-        if start >= origin:
-            FEW.append((f"{mode}: {row}", start - origin, end - origin, f"{numbered[what]}", role))
-if FEW:
-    show(
-        timeline(
-            FEW,
-            unit="µs",
-            title="With only a few rows, the GPU waits for the host to launch the next kernel",
-            caption="One call to the chain on 256 rows, eager and compiled, as recorded by torch.profiler on an {machine}. Numbered: the host's launches and the GPU's kernels.",
-        )
-    )
-publish(
-    chain={
-        f"{mode}_{size}": of_chain(rows, mode)
-        for size, rows in (("few", 256), ("many", 65536))
-        for mode in ("eager", "compiled")
-    }
-)
-
-# %% [markdown]
-# The eager chain's {{ chain.eager_few.kernels }} kernels keep the GPU busy for only
-# {{ chain.eager_few.utilisation | .0% }} of the time.[^overhead] No kernel profile would show this: each kernel is fine
-# by itself. The compiler fuses the chain into {{ chain.compiled_few.kernels }} kernel, which takes
-# {{ chain.compiled_few.busy | .1f }} µs. With 65,536 rows, the GPU is busy {{ chain.eager_many.utilisation | .0% }} of
-# the time even in eager mode; in that case, profile the kernels.
-#
-# [^overhead]: Recording a timeline slows down the host and so lengthens the gaps.
+# `torch.profiler` does. If it has gaps, [the GPU waits for the
+# host](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host): each kernel may be fine by itself, so
+# no kernel profile shows the fault. Fuse the kernels or use a CUDA graph first, and profile kernels once the GPU is
+# busy most of the time. Recording a timeline slows down the host and so lengthens the gaps a little.
 
 # %% [markdown]
 # ## The answer
