@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import urlsplit
 
-from jinja2 import FileSystemBytecodeCache
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
 from mkdocs.config.defaults import MkDocsConfig
@@ -44,7 +43,7 @@ from tilewise.measurements.archive import Archive
 from tilewise.measurements.machines import machines
 from tilewise.simulator.compile.toolchain import clang
 from tilewise.site import publication, publishing
-from tilewise.site.conversion import Conversions, Surroundings, keep_highlighted
+from tilewise.site.conversion import Conversions, Surroundings
 from tilewise.site.core_track import follow_core
 from tilewise.site.faults import explained, formula_fault, let_warnings_count
 from tilewise.site.frontend import FrontendError, purge
@@ -237,12 +236,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     @event_priority(-100)
     def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
-        """Keep the theme's templates compiled for the next process."""
-        if env is not self._env:
+        """Tell the templates what they show; for a build, wait for styles and scripts."""
+        if env is not self._env:  # the preview sets each page's cross-references by this event
             self._env = env
-            compiled = self._cache / "templates"
-            compiled.mkdir(exist_ok=True)
-            env.bytecode_cache = FileSystemBytecodeCache(str(compiled))
             env.globals["published"] = not self._serving
             env.globals["machines"] = machines(Archive(self._project() / FOLDER))
         try:
@@ -326,7 +322,6 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._renderer = PageRenderer(self._cache, self._code)
         self._conversions = Conversions(self._cache / "pages")
         self._assets = SiteAssets(root, self._progress)
-        keep_highlighted()
         runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
         self._close.append(runner.close)
         at_once = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
