@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -128,38 +128,6 @@ def _generated() -> dict[str, str]:
         "stepping.js": stepping.script(),
         "judging.js": judging.script(),
     }
-
-
-def purge(root: Path, css: str, words: Collection[str]) -> str:
-    """Return styles without the rules that no page or script of a site can meet.
-
-    Args:
-        root: the project's folder, as for ``build_assets``.
-        css: the styles.
-        words: every name on the site, in HTML and scripts: elements, classes, ids, attributes, values.
-
-    Raises:
-        FrontendError: no Node was found, its packages could not be fetched, or the styles cannot be read.
-    """
-    cache = cache_folder(root)
-    given = json.dumps({"css": css, "words": sorted(words)})
-    script, lock = (WEB / name for name in ("purge.mjs", "package-lock.json"))
-    mark = hashlib.sha256(given.encode() + script.read_bytes() + lock.read_bytes()).hexdigest()[:16]
-    kept = cache / f"purged-{mark}.css"
-    if kept.is_file():
-        return kept.read_text(encoding="utf-8")
-    node = find_node()
-    said = _call(
-        [node, script, "--modules", packages(WEB, root)],
-        node,
-        WEB,
-        "PurgeCSS could not read the theme's styles.",
-        given,
-    )
-    fresh = kept.with_suffix(f".{os.getpid()}")
-    fresh.write_text(said, encoding="utf-8")
-    fresh.replace(kept)
-    return said
 
 
 def packages(source: Path, root: Path) -> Path:
@@ -294,12 +262,11 @@ def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Pa
         fresh.rename(assets)
 
 
-def _call(command: list[Path | str], node: Path, folder: Path, repair: str, given: str = "") -> str:
+def _call(command: list[Path | str], node: Path, folder: Path, repair: str) -> None:
     path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
     done = subprocess.run(
         command,
         cwd=folder,
-        input=given,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -309,7 +276,6 @@ def _call(command: list[Path | str], node: Path, folder: Path, repair: str, give
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip())[-4000:]
         raise FrontendError(f"{repair}\n{said}")
-    return done.stdout
 
 
 @contextmanager

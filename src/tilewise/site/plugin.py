@@ -46,7 +46,7 @@ from tilewise.site import publication, publishing
 from tilewise.site.conversion import Conversions, Surroundings
 from tilewise.site.core_track import follow_core
 from tilewise.site.faults import explained, formula_fault, let_warnings_count
-from tilewise.site.frontend import FrontendError, purge
+from tilewise.site.frontend import FrontendError
 from tilewise.site.in_page.files import compiler_files
 from tilewise.site.inputs import config_mark, links_mark, tree_mark
 from tilewise.site.math import UnreadableFormula
@@ -297,16 +297,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _finish(self, config: MkDocsConfig) -> None:
         """Make the built site fit to be published."""
-        try:
-            with self._progress.during("Finishing the site"):
-                publishing.finish(
-                    Path(config.site_dir),
-                    f"{ASSETS}/tilewise.css",
-                    urlsplit(config.site_url or "/").path,
-                    partial(purge, self._project()),
-                )
-        except FrontendError as error:
-            raise PluginError(str(error)) from None
+        with self._progress.during("Finishing the site"):
+            root = urlsplit(config.site_url or "/").path
+            publishing.finish(Path(config.site_dir), f"{ASSETS}/tilewise.css", root)
 
     def _open(self, root: Path) -> None:
         """Set up for a project, whose caches must be ours to use."""
