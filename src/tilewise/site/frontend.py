@@ -27,7 +27,7 @@ KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 """A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
 _OUTPUTS = (
-    *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js"),
+    *("tilewise.css", "tilewise.js", "run.js", "run_worker.js"),
     *("compiler_worker.js", "offline.js", "play.js", "edit.js", "editor.js", "solve.js", "trace.js"),
     "notebook.js",
     *("figures.js", "plotly.js"),

@@ -19,7 +19,6 @@ import { scrollableRegions } from "./regions.js";
 import { searchRows } from "./rows.js";
 import { standBeside } from "./beside.js";
 import { offerPuzzles } from "./solve.js";
-import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
 import { offerRuns } from "./try.js";
@@ -50,7 +49,6 @@ const soon = [
   scrollableRegions,
   pairLines,
   markProgress,
-  takeSuggestions,
   layOutRest,
 ];
 
