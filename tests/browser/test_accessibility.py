@@ -1,6 +1,6 @@
 """axe-core finds nothing serious in what opens on a page; every page as it is has its own test."""
 
-from .conftest import laid_out, search_for
+from .conftest import search_for
 from .test_every_page import read_through, serious_faults
 from .test_pages import LESSONS
 
@@ -13,7 +13,6 @@ def test_open_search_and_open_drawer_have_no_serious_fault(open_context, site, a
     assert serious_faults(page, axe) == []
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 360, "height": 740})
-    laid_out(page)
     page.locator("label[for=__drawer].md-header__button").click()
     page.wait_for_timeout(500)
     assert serious_faults(page, axe) == []

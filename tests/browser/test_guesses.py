@@ -8,8 +8,6 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import laid_out
-
 FIRST, OPEN = "lessons/kernels/first_kernel/", "lessons/memory/coalescing/"
 TABLE = "lessons/memory/precision/"
 RECORDED = ".tw-measurement:has(.tw-guess) .tw-table td:is([data-mark=measured], [data-mark=measured] ~ td)"
@@ -186,7 +184,6 @@ def test_nothing_moves_when_the_table_appears(open_context, site):
     page = open_context(viewport={"width": 360, "height": 800}).new_page()
     page.goto(site + OPEN)
     page.wait_for_load_state("networkidle")
-    laid_out(page)
     page.locator(".tw-guess [data-value]").first.click()
     places = """[...document.querySelectorAll('.tw-measurement:has(.tw-guess) :is(table, td, details)')].map(
         (one) => [one.getBoundingClientRect().left, one.getBoundingClientRect().top + scrollY])"""

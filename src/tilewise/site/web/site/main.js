@@ -23,7 +23,6 @@ import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
 import { offerRuns } from "./try.js";
 import { openPlayground } from "./play.js";
-import { layOutRest } from "./whole.js";
 
 /** What decides how the page looks at first or where it stands, and what answers the pointer. */
 const atOnce = [
@@ -49,7 +48,6 @@ const soon = [
   scrollableRegions,
   pairLines,
   markProgress,
-  layOutRest,
 ];
 
 let stop = new AbortController();
