@@ -7,6 +7,7 @@ What is kept from one to the next lives here, since MkDocs keeps this object whi
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -45,7 +46,6 @@ from tilewise.simulator.compile.toolchain import clang
 from tilewise.site import publication, publishing
 from tilewise.site.conversion import Conversions, Surroundings
 from tilewise.site.core_track import follow_core
-from tilewise.site.faults import explained, formula_fault, let_warnings_count
 from tilewise.site.frontend import FrontendError
 from tilewise.site.in_page.files import compiler_files
 from tilewise.site.inputs import config_mark, links_mark, tree_mark
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 log = get_plugin_logger(__name__)
+_mkdocs_log = logging.getLogger("mkdocs")
 
 ASSETS = "assets/tilewise"
 OFFLINE = "offline.js"
@@ -115,7 +116,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     @event_priority(100)
     def _on_config_first(self, config: MkDocsConfig) -> MkDocsConfig:
         self.failure = None
-        let_warnings_count(config.strict)
+        if config.strict and _mkdocs_log.level > logging.WARNING:
+            _mkdocs_log.setLevel(logging.WARNING)  # MkDocs counts none of the warnings that -q silences
         root = Path(config.config_file_path).resolve().parent
         if root != self._root:
             if self._serving:
@@ -357,7 +359,10 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         try:
             self._conversions.render(page, config, files, self._around)
         except UnreadableFormula as error:
-            self._fail(formula_fault(error, *self._source(page)))
+            path, text = self._source(page)
+            before, found, _ = text.partition(error.tex)
+            line = before.count("\n") + 1 if found else 0
+            self._fail(LessonError(path, line, str(error), "Write it in TeX that latex2mathml knows."))
 
     def _source(self, page: Page) -> tuple[str, str]:
         """The file that an author edits for a page, as messages name it, and its text."""
@@ -390,4 +395,5 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _explain(self) -> str:
         """What the last failed build was about, for the open page; empty where no lesson is to blame."""
-        return explained(self.failure) if self.failure is not None else ""
+        faults = self.failure.errors if self.failure is not None else ()
+        return "\n".join(f"{fault}\n{fault.details}" if fault.details else str(fault) for fault in faults)
