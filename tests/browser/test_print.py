@@ -46,5 +46,5 @@ def test_without_script_every_page_can_be_read_and_left(open_context, site, path
 
 def test_paper_leaves_out_what_only_works_on_a_screen(open_context, site):
     page = on_paper(open_context(), site + LESSONS[0])
-    for part in (".md-header", ".md-sidebar", ".md-search", ".tw-downloads", ".md-clipboard"):
+    for part in (".md-header", ".md-sidebar", ".md-search", ".tw-downloads", ".md-code__nav"):
         assert all(not one.is_visible() for one in page.locator(part).all()), part
