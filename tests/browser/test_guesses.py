@@ -1,6 +1,10 @@
 """Guess first: what was recorded waits for the reader's guess, the miss is told; elsewhere it is there."""
 
+import itertools
+import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -93,17 +97,21 @@ def test_a_table_below_the_guess_waits_for_it(page, site):
     expect(caption).to_be_visible()
 
 
-def test_no_figure_in_view_draws_the_record_before_the_guess(page, site, built):
-    """Of any kind, before a guess or beside it."""
+def test_no_figure_in_view_tells_the_answer_before_the_guess(page, site, built):
+    """Of any kind, before a guess or beside it: by its recorded values, its values, or its words."""
     asked = [file.parent for file in built.rglob("index.html") if 'class="tw-guess"' in file.read_text()]
     assert len(asked) > 20
     for folder in sorted(asked):
         address = f"{folder.relative_to(built).as_posix()}/"
         page.goto(site + address, wait_until="domcontentloaded")
         page.locator(".tw-guess[data-state]").first.wait_for(state="attached")
-        for name, figures in page.evaluate(SEEN_BEFORE):
-            for title, recorded in figures:
-                assert name not in recorded.split(), f"{address}: {title} draws {name}"
+        for name, answer, unit, figures in page.evaluate(SEEN_BEFORE):
+            for figure in figures:
+                where = f"{address}: {figure['title']}"
+                assert name not in figure["recorded"].split(), f"{where} draws {name}"
+                made = json.loads((folder / figure["data"]).read_text())
+                told = tells(float(answer), made["spec"]) or says(float(answer), unit, figure["words"])
+                assert not told, f"{where} tells the answer to {name}: {told}"
 
 
 SEEN_BEFORE = """[...document.querySelectorAll(".tw-guess")].map((panel) => {
@@ -111,11 +119,64 @@ SEEN_BEFORE = """[...document.querySelectorAll(".tw-guess")].map((panel) => {
     const next = [...document.querySelectorAll("article :is(h2, h3)")].find((one) => after(panel, one));
     return [
         panel.dataset.guess,
+        panel.dataset.answer,
+        panel.dataset.unit,
         [...document.querySelectorAll("article .tw-figure:not(.tw-waits)")]
             .filter((one) => !next || after(one, next))
-            .map((one) => [one.querySelector(".tw-figure-title").textContent, one.dataset.recorded ?? ""]),
+            .map((one) => ({
+                title: one.querySelector(".tw-figure-title").textContent,
+                words: one.textContent,
+                recorded: one.dataset.recorded ?? "",
+                data: one.dataset.figure,
+            })),
     ];
 })"""
+
+
+def tells(answer: float, spec: dict[str, Any]) -> str:
+    """Which values of a figure give an answer away; empty for none. Whole numbers are counts or sizes."""
+    values = [value for value in dict.fromkeys(numbers(spec)) if value != round(value)]
+    for one in values:
+        if any(abs(one / scale / answer - 1) < 2e-6 for scale in (1, 100)):
+            return f"{one:g}"
+    lists = [series.get(axis) for series in spec.get("data", ()) for axis in ("x", "y")]
+    drawn = {float(one) for values in lists for one in values or () if isinstance(one, int | float) and one}
+    for one, other in itertools.permutations((value for value in drawn if value != round(value)), 2):
+        if abs(one / other / answer - 1) < 2e-6:
+            return f"{one:g} / {other:g}"
+    return ""
+
+
+def numbers(part: Any) -> Iterator[float]:
+    """Every number of a specification, but the layout's, which are places on the screen."""
+    if isinstance(part, dict):
+        for name, inside in part.items():
+            if name != "layout":
+                yield from numbers(inside)
+    elif isinstance(part, list):
+        for inside in part:
+            yield from numbers(inside)
+    elif isinstance(part, int | float) and not isinstance(part, bool):
+        yield float(part)
+
+
+def says(answer: float, unit: str, words: str) -> str:
+    """Where a figure's words give the answer with its unit, as a reader would round it."""
+    rounded = {f"{answer:.{digits}g}" for digits in (2, 3, 4)}
+    signs = {"×": r"\s?×|-fold| times", "µs": r"\s?µs"}[unit.strip()]
+    for found in re.finditer(rf"([\d,]*\d(?:\.\d+)?)(?:{signs})", words):
+        if f"{float(found[1].replace(',', '')):g}" in rounded:
+            return found[0]
+    return ""
+
+
+def test_a_chart_that_gives_the_answer_is_found():
+    spec = {"data": [{"x": ["a", "b"], "y": [226.4, 1555.6]}]}
+    assert tells(1555.6 / 226.4, spec) and not tells(7.0, spec)
+    assert tells(0.6871, {"data": [{"x": [68.71, None], "y": ["a", "b"]}]})
+    assert tells(2.25, {"tasks": [{"end": 2.25}]}) and not tells(2.25, {"layout": {"width": 2.25}})
+    assert says(6.8711, "×", "Rows are 6.9× faster") and says(278.0, " µs", "Finished at 278 µs.")
+    assert not says(6.8711, "×", "Rows are 7× faster") and not says(278.0, " µs", "278 tasks, 27 µs")
 
 
 def test_nothing_moves_when_the_table_appears(open_context, site):
