@@ -21,27 +21,36 @@
       .map((each) => each.src || each.href || each.textContent)
       .join("\n");
 
-  // Of the page as the server sent it: what is in its frame, and the parts, which scripts may since have changed. This
-  // script runs before any that changes the page.
+  // Of the page as the server sent it: what is in its frame, the parts around the article, and the article's
+  // elements, which scripts may since have wrapped. This script runs before any that changes the page.
   let sent = null;
+  const plain = (block) => block.outerHTML.replace(/ data-line="\d+"/g, "");
   const remember = (page) => {
-    const parts = new Map(PARTS.map((part) => [part, page.querySelector(part)?.outerHTML]));
-    sent = { at: url(), frame: frame(page), parts };
+    const blocks = [...(page.querySelector(ARTICLE)?.children ?? [])];
+    const parts = new Map(PARTS.map((part) => [part, page.querySelector(part)]));
+    sent = {
+      at: url(),
+      frame: frame(page),
+      parts: new Map([...parts].map(([part, each]) => [part, part === ARTICLE ? "" : each?.outerHTML])),
+      blocks,
+      texts: blocks.map(plain),
+    };
   };
   remember(document);
 
-  /** What the reader has set: chosen tabs, open folds. */
-  const choices = (part) => ({
-    checked: all(part, "input:checked").map((each) => each.id).filter(Boolean),
-    open: all(part, "details").map((each) => [name(each), each.open]),
+  /** What the reader has set: chosen tabs, open folds, ranges and other fields. */
+  const choices = (parts) => ({
+    checked: all(parts, "input:checked").map((each) => each.id).filter(Boolean),
+    open: all(parts, "details").map((each) => [name(each), each.open]),
   });
-  const all = (part, selector) => [...part.querySelectorAll(selector)];
+  const all = (parts, selector) =>
+    parts.flatMap((part) => [...(part.matches(selector) ? [part] : []), ...part.querySelectorAll(selector)]);
   const name = (details) => details.id || details.querySelector("summary")?.textContent.trim() || "";
-  const restore = (part, kept) => {
-    const inputs = new Map(all(part, "input[id]").map((each) => [each.id, each]));
+  const restore = (parts, kept) => {
+    const inputs = new Map(all(parts, "input[id]").map((each) => [each.id, each]));
     for (const id of kept.checked) if (inputs.has(id)) inputs.get(id).checked = true;
     const folds = new Map(kept.open);
-    for (const each of all(part, "details")) {
+    for (const each of all(parts, "details")) {
       if (folds.has(name(each))) each.open = folds.get(name(each));
     }
   };
@@ -76,6 +85,37 @@
   /** Let the page's scripts look at what is new, once it is on the screen. */
   const settle = () => requestAnimationFrame(() => setTimeout(() => window.document$?.next(document)));
 
+  /** Replace those elements of the article that differ; false where the article is not as it was sent. */
+  const patch = (known) => {
+    const article = document.querySelector(ARTICLE);
+    const [old, now] = [known.texts, sent.texts];
+    const most = Math.min(old.length, now.length);
+    let first = 0;
+    while (first < most && old[first] === now[first]) first++;
+    let behind = 0;
+    while (behind < most - first && old.at(-1 - behind) === now.at(-1 - behind)) behind++;
+    const outer = (block) => {
+      let each = block;
+      while (each && each.parentNode !== article) each = each.parentNode;
+      return each;
+    };
+    const gone = known.blocks.slice(first, old.length - behind);
+    const rest = known.blocks.slice(old.length - behind);
+    if (!article || ![...gone, ...rest.slice(0, 1)].every(outer)) return false;
+    const fresh = sent.blocks.slice(first, now.length - behind).map((each) => document.adoptNode(each));
+    const holder = document.createElement("div");
+    holder.append(...fresh);
+    const kept = choices(gone);
+    moveFigures(gone, [holder]);
+    restore([holder], kept);
+    const anchor = rest.length ? outer(rest[0]) : null;
+    for (const each of gone) outer(each)?.remove();
+    if (anchor) anchor.before(...holder.children);
+    else article.append(...holder.children);
+    sent.blocks = [...known.blocks.slice(0, first), ...fresh, ...rest];
+    return true;
+  };
+
   const swap = (html) => {
     const next = new DOMParser().parseFromString(html, "text/html");
     const known = sent?.at === url() ? sent : null;
@@ -89,11 +129,11 @@
         if (old || fresh) return location.reload();
         continue;
       }
-      if (before.get(part) === sent.parts.get(part)) continue;
-      const kept = choices(old);
+      if (part === ARTICLE ? known && patch(known) : before.get(part) === sent.parts.get(part)) continue;
+      const kept = choices([old]);
       const live = document.adoptNode(fresh);
-      moveFigures(old, live);
-      restore(live, kept);
+      moveFigures([old], [live]);
+      restore([live], kept);
       old.replaceWith(live);
     }
     document.title = next.title;
