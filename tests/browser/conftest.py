@@ -88,11 +88,6 @@ def search_for(page: Page, words: str) -> None:
     page.keyboard.type(words, delay=20)
 
 
-def laid_out(page: Page) -> None:
-    """Wait until a page is laid out whole: on a phone, what is far from the screen comes after the rest."""
-    page.wait_for_function("""() => !document.querySelector(".md-content__inner:not([data-whole])")""")
-
-
 @pytest.fixture(scope="session")
 def served() -> Iterator[Callable[[Path], str]]:
     """``served(folder)`` is the address under which a folder is served."""

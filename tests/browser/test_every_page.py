@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from .conftest import ROOT, Faults, laid_out
+from .conftest import ROOT, Faults
 
 SIZES = {"screen": (1440, 900), "phone": (360, 740)}
 SCHEMES = {"default": None, "slate": ["color-contrast"]}
@@ -78,7 +78,6 @@ def must_be_clean(page: Page, faults: Faults) -> None:
 
 def read_through(page: Page) -> None:
     """Scroll to the end, so that everything that loads late, 1,000 px before it is seen, has loaded."""
-    laid_out(page)
     height = page.evaluate("document.documentElement.scrollHeight")
     for top in range(0, height, 2000):
         page.evaluate("top => window.scrollTo({ top, behavior: 'instant' })", top)

@@ -4,8 +4,6 @@ from itertools import pairwise
 
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import laid_out
-
 LESSON = "lessons/kernels/first_kernel/"
 ALL = "measurements/"
 OWN = "NVIDIA H100 80GB HBM3"
@@ -76,7 +74,6 @@ def test_by_keyboard_it_opens_on_focus_leads_to_the_record_and_escape_closes_it(
 def test_a_tap_opens_it_and_a_tap_elsewhere_closes_it(open_context, site):
     page = open_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     page.goto(site + LESSON)
-    laid_out(page)
     number = page.locator("p a[data-provenance][data-spread]").first
     number.scroll_into_view_if_needed()
     number.tap()

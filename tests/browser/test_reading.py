@@ -142,7 +142,7 @@ def test_copy_takes_the_source_alone(open_context, site):
     listing = page.locator(".tw-kernel:visible").first
     listing.scroll_into_view_if_needed()
     listing.hover()
-    listing.locator('[data-md-type="copy"], .md-clipboard').first.click()
+    listing.locator('[data-md-type="copy"]').first.click()
     page.wait_for_function("navigator.clipboard.readText().then((text) => text.includes('__global__'))")
     copied = page.evaluate("navigator.clipboard.readText()")
     lesson = (ROOT / "lessons" / "kernels" / "first_kernel.py").read_text()

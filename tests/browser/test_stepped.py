@@ -254,19 +254,6 @@ def test_without_a_clipboard_the_link_is_shown_and_nonsense_in_an_address_is_let
     expect(field).to_be_focused()
 
 
-def test_the_address_follows_the_reader_and_not_the_page(open_page, address):
-    page = open_page(at="?q=kept")
-    drawn(page, "tree")
-    page.wait_for_timeout(800)
-    assert page.url == f"{address}?q=kept"
-    go(page.locator("#tree"), 4)
-    go(drawn(page, "twin"), 6)
-    page.wait_for_url(f"{address}?q=kept&tree=step4-thread0-2d&twin=step6-thread0-2d")
-    page.reload()
-    expect(at(drawn(page, "tree"))).to_have_text("4 of 30")
-    expect(at(drawn(page, "twin"))).to_have_text("6 of 30")
-
-
 def test_its_script_is_fetched_where_a_figure_needs_it_and_plotly_is_not(
     open_page,
 ):

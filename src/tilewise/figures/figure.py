@@ -118,7 +118,7 @@ class Figure:
         return f' data-recorded="{escape(" ".join(names))}"' if names else ""
 
     def plotly(self, scheme: Scheme = "light") -> dict[str, Any]:
-        """A chart as Plotly takes it.
+        """A chart as Plotly takes it, its steps behind a slider of Plotly's.
 
         Args:
             scheme: which colours the roles become.
@@ -126,14 +126,35 @@ class Figure:
         Raises:
             ValueError: the figure is no chart.
         """
-        from tilewise.figures import still, theme  # only notebooks draw this view
+        from tilewise.figures import theme  # only notebooks draw this view
 
         if self.kind != "chart":
             raise ValueError(
                 f"{self.title!r} is no chart, which Plotly could draw: text() says what it shows"
             )
-        spec: dict[str, Any] = theme.resolve(still.chart(self.spec, self.title), scheme)
-        return spec
+        layout = {name: value for name, value in self.spec["layout"].items() if name != "meta"}
+        layout["title"] = {"text": self.title, "font": {"size": 15}}
+        layout["margin"] = {**layout["margin"], "t": 64}
+        drawn = {"data": self.spec["data"], "layout": layout}
+        if frames := self.spec.get("frames"):
+            meta = self.spec["layout"]["meta"]
+            steps = [
+                {
+                    "label": frame["name"],
+                    "method": "animate",
+                    "args": [[frame["name"]], {"mode": "immediate"}],
+                }
+                for frame in frames
+            ]
+            slider = {
+                "active": meta["start"],
+                "currentvalue": {"prefix": f"{meta['step_name']}: "},
+                "steps": steps,
+            }
+            layout["sliders"] = [slider]
+            drawn["frames"] = frames
+        resolved: dict[str, Any] = theme.resolve(drawn, scheme)
+        return resolved
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """What Jupyter and VS Code show: a chart by their own Plotly, everything else as text."""

@@ -121,7 +121,7 @@ def asked_html(asked: Mapping[str, Any], name: str) -> str:
         '<button type="button" class="tw-quiet" data-do="skip" disabled>'
         "Skip the guess</button></p>"
         f'<div class="tw-guess-told"><p class="tw-guess-verdict" role="status" tabindex="-1">{sample}</p>'
-        '<p class="tw-guess-score">One guess so far, off by a factor of 1.5. Clear my guesses</p></div>'
+        '<p><button type="button" class="tw-quiet" data-do="clear">Clear my guesses</button></p></div>'
         "</div></div>"
     )
 

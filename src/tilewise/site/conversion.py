@@ -21,7 +21,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import TableOfContents
-from pymdownx.highlight import Highlight
 
 from tilewise.build.file_cache import FileCache, key_of
 from tilewise.build.page.folds import gather
@@ -29,12 +28,8 @@ from tilewise.build.page.markers import hide_marker_lines, tell_lines
 from tilewise.site.math import render_math
 from tilewise.site.raw_html import RawHtml
 
-_COUNT = "tilewise-count-of-code-blocks"
-_MOST_HIGHLIGHTS = 8000
-_highlights: dict[str, str] = {}
 _HEADING = re.compile(r"<h([1-4])\b[^>]*>.*?</h\1>", re.S)
 _HYPHENATED = re.compile(r"(?<![\w-])(?=[\w-]{3,20}(?![\w-]))\w+(?:-\w+)+(?![^<]*>)")
-_highlight = Highlight.highlight
 
 
 @dataclass
@@ -114,30 +109,6 @@ class Conversions:
     def tidy(self) -> None:
         """Delete the conversions that were not used for longest, where there are many."""
         self._files.tidy()
-
-
-def keep_highlighted() -> None:
-    """Let pymdownx highlight a text once, wherever it stands; half of a page's time is spent on its code.
-
-    pymdownx has no place for this, so its method is bound anew.
-    """
-    Highlight.highlight = _highlighted
-
-
-def _highlighted(
-    self: Any, src: str, language: str, *given: Any, code_block_count: int = 0, **named: Any
-) -> Any:
-    """As ``Highlight.highlight``; ids of lines, which count the blocks of a page, are put in last."""
-    if named.get("inline"):  # which gives an element, and is quick
-        return _highlight(self, src, language, *given, code_block_count=code_block_count, **named)
-    settings = sorted((name, repr(value)) for name, value in vars(self).items() if name != "md")
-    key = repr((settings, src, language, given, sorted(named.items())))
-    html = _highlights.get(key)
-    if html is None:
-        if len(_highlights) >= _MOST_HIGHLIGHTS:
-            _highlights.clear()
-        html = _highlights[key] = _highlight(self, src, language, *given, code_block_count=_COUNT, **named)
-    return html.replace(_COUNT, str(code_block_count))
 
 
 class _Listener(logging.Handler):

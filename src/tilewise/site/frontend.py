@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -26,12 +26,6 @@ WEB = Path(__file__).parent / "web"
 KINDS = Path(__file__).parents[1] / "figures" / "kinds"
 """A folder for each kind of figure, with its script and its style."""
 NODE_AT_LEAST = 20
-_OUTPUTS = (
-    *("tilewise.css", "tilewise.js", "feedback.js", "run.js", "run_worker.js"),
-    *("compiler_worker.js", "offline.js", "play.js", "edit.js", "editor.js", "solve.js", "trace.js"),
-    "notebook.js",
-    *("figures.js", "plotly.js"),
-)
 WASM = "machine.wasm"
 """The simulator for browsers: compiling it takes longer than all the rest, and no page waits for it."""
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
@@ -51,7 +45,15 @@ def _unmentioned(_: str) -> AbstractContextManager[None]:
 
 def assets_folder(root: Path) -> Path:
     """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
-    return cache_folder(root) / inputs_hash("\0".join([*_generated().values(), wasm_key()]), WEB, KINDS)
+    digest = hashlib.sha256("\0".join([*_generated().values(), wasm_key()]).encode())
+    for folder in (WEB, KINDS):
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            is_source = path.suffix in _SOURCES and path.is_file()
+            if is_source and not {"node_modules", "overrides"} & set(inside.parts):
+                digest.update(f"\0{inside.as_posix()}\0".encode())
+                digest.update(path.read_bytes())
+    return cache_folder(root) / digest.hexdigest()[:16]
 
 
 def build_assets(root: Path) -> Path:
@@ -89,7 +91,7 @@ def add_wasm(assets: Path, during: During = _unmentioned) -> None:
 
 
 def build_scripts(root: Path, during: During = _unmentioned) -> Path:
-    """Return the folder with the files of ``outputs()`` and with ``fonts/``.
+    """Return the folder with the styles, scripts and fonts.
 
     Args:
         root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to
@@ -130,38 +132,6 @@ def _generated() -> dict[str, str]:
     }
 
 
-def purge(root: Path, css: str, words: Collection[str]) -> str:
-    """Return styles without the rules that no page or script of a site can meet.
-
-    Args:
-        root: the project's folder, as for ``build_assets``.
-        css: the styles.
-        words: every name on the site, in HTML and scripts: elements, classes, ids, attributes, values.
-
-    Raises:
-        FrontendError: no Node was found, its packages could not be fetched, or the styles cannot be read.
-    """
-    cache = cache_folder(root)
-    given = json.dumps({"css": css, "words": sorted(words)})
-    script, lock = (WEB / name for name in ("purge.mjs", "package-lock.json"))
-    mark = hashlib.sha256(given.encode() + script.read_bytes() + lock.read_bytes()).hexdigest()[:16]
-    kept = cache / f"purged-{mark}.css"
-    if kept.is_file():
-        return kept.read_text(encoding="utf-8")
-    node = find_node()
-    said = _call(
-        [node, script, "--modules", packages(WEB, root)],
-        node,
-        WEB,
-        "PurgeCSS could not read the theme's styles.",
-        given,
-    )
-    fresh = kept.with_suffix(f".{os.getpid()}")
-    fresh.write_text(said, encoding="utf-8")
-    fresh.replace(kept)
-    return said
-
-
 def packages(source: Path, root: Path) -> Path:
     """Return a folder whose ``node_modules`` are those of ``source/package-lock.json``, fetched if absent.
 
@@ -176,21 +146,6 @@ def packages(source: Path, root: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache / "lock"):
         return _packages(find_node(), cache, source)
-
-
-def outputs() -> tuple[str, ...]:
-    """Return the styles and scripts of a build; some kinds of figures have a script of their own."""
-    return (*_OUTPUTS, *(f"{path.parent.name}.js" for path in sorted(KINDS.glob("*/draw_on_demand.js"))))
-
-
-def inputs_hash(generated: str, *folders: Path) -> str:
-    """Return a short hash of every source in the folders and of what is generated for them."""
-    digest = hashlib.sha256(generated.encode())
-    for folder in folders:
-        for path in _sources(folder):
-            digest.update(f"\0{path.relative_to(folder).as_posix()}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def find_node(search: str | None = None) -> Path:
@@ -218,13 +173,6 @@ def find_node(search: str | None = None) -> Path:
 def cache_folder(root: Path) -> Path:
     """Where what is built for the site's scripts is kept."""
     return Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
-
-
-def _sources(web: Path) -> Iterator[Path]:
-    for path in sorted(web.rglob("*")):
-        inside = path.relative_to(web).parts
-        if path.suffix in _SOURCES and path.is_file() and not {"node_modules", "overrides"} & set(inside):
-            yield path
 
 
 def _major_version(node: Path) -> int:
@@ -286,20 +234,14 @@ def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Pa
             "esbuild could not bundle src/tilewise/site/web and the kinds of figures. "
             "Repair the file it names.",
         )
-        missing = [output for output in outputs() if not (fresh / output).is_file()]
-        if missing:
-            raise FrontendError(
-                f"src/tilewise/site/web/build.mjs wrote no {', '.join(missing)}. Repair its list of entries."
-            )
         fresh.rename(assets)
 
 
-def _call(command: list[Path | str], node: Path, folder: Path, repair: str, given: str = "") -> str:
+def _call(command: list[Path | str], node: Path, folder: Path, repair: str) -> None:
     path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
     done = subprocess.run(
         command,
         cwd=folder,
-        input=given,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -309,7 +251,6 @@ def _call(command: list[Path | str], node: Path, folder: Path, repair: str, give
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip())[-4000:]
         raise FrontendError(f"{repair}\n{said}")
-    return done.stdout
 
 
 @contextmanager

@@ -7,6 +7,7 @@ What is kept from one to the next lives here, since MkDocs keeps this object whi
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import urlsplit
 
-from jinja2 import FileSystemBytecodeCache
 from mkdocs.config.base import Config
 from mkdocs.config.config_options import Type
 from mkdocs.config.defaults import MkDocsConfig
@@ -44,10 +44,9 @@ from tilewise.measurements.archive import Archive
 from tilewise.measurements.machines import machines
 from tilewise.simulator.compile.toolchain import clang
 from tilewise.site import publication, publishing
-from tilewise.site.conversion import Conversions, Surroundings, keep_highlighted
+from tilewise.site.conversion import Conversions, Surroundings
 from tilewise.site.core_track import follow_core
-from tilewise.site.faults import explained, formula_fault, let_warnings_count
-from tilewise.site.frontend import FrontendError, purge
+from tilewise.site.frontend import FrontendError
 from tilewise.site.in_page.files import compiler_files
 from tilewise.site.inputs import config_mark, links_mark, tree_mark
 from tilewise.site.math import UnreadableFormula
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 log = get_plugin_logger(__name__)
+_mkdocs_log = logging.getLogger("mkdocs")
 
 ASSETS = "assets/tilewise"
 OFFLINE = "offline.js"
@@ -116,7 +116,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     @event_priority(100)
     def _on_config_first(self, config: MkDocsConfig) -> MkDocsConfig:
         self.failure = None
-        let_warnings_count(config.strict)
+        if config.strict and _mkdocs_log.level > logging.WARNING:
+            _mkdocs_log.setLevel(logging.WARNING)  # MkDocs counts none of the warnings that -q silences
         root = Path(config.config_file_path).resolve().parent
         if root != self._root:
             if self._serving:
@@ -237,12 +238,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     @event_priority(-100)
     def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
-        """Keep the theme's templates compiled for the next process."""
-        if env is not self._env:
+        """Tell the templates what they show; for a build, wait for styles and scripts."""
+        if env is not self._env:  # the preview sets each page's cross-references by this event
             self._env = env
-            compiled = self._cache / "templates"
-            compiled.mkdir(exist_ok=True)
-            env.bytecode_cache = FileSystemBytecodeCache(str(compiled))
             env.globals["published"] = not self._serving
             env.globals["machines"] = machines(Archive(self._project() / FOLDER))
         try:
@@ -301,16 +299,9 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _finish(self, config: MkDocsConfig) -> None:
         """Make the built site fit to be published."""
-        try:
-            with self._progress.during("Finishing the site"):
-                publishing.finish(
-                    Path(config.site_dir),
-                    f"{ASSETS}/tilewise.css",
-                    urlsplit(config.site_url or "/").path,
-                    partial(purge, self._project()),
-                )
-        except FrontendError as error:
-            raise PluginError(str(error)) from None
+        with self._progress.during("Finishing the site"):
+            root = urlsplit(config.site_url or "/").path
+            publishing.finish(Path(config.site_dir), f"{ASSETS}/tilewise.css", root)
 
     def _open(self, root: Path) -> None:
         """Set up for a project, whose caches must be ours to use."""
@@ -326,7 +317,6 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._renderer = PageRenderer(self._cache, self._code)
         self._conversions = Conversions(self._cache / "pages")
         self._assets = SiteAssets(root, self._progress)
-        keep_highlighted()
         runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
         self._close.append(runner.close)
         at_once = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
@@ -369,7 +359,10 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         try:
             self._conversions.render(page, config, files, self._around)
         except UnreadableFormula as error:
-            self._fail(formula_fault(error, *self._source(page)))
+            path, text = self._source(page)
+            before, found, _ = text.partition(error.tex)
+            line = before.count("\n") + 1 if found else 0
+            self._fail(LessonError(path, line, str(error), "Write it in TeX that latex2mathml knows."))
 
     def _source(self, page: Page) -> tuple[str, str]:
         """The file that an author edits for a page, as messages name it, and its text."""
@@ -402,4 +395,5 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     def _explain(self) -> str:
         """What the last failed build was about, for the open page; empty where no lesson is to blame."""
-        return explained(self.failure) if self.failure is not None else ""
+        faults = self.failure.errors if self.failure is not None else ()
+        return "\n".join(f"{fault}\n{fault.details}" if fault.details else str(fault) for fault in faults)

@@ -1,29 +1,17 @@
-"""What a site has besides its pages: licences, and the revision that notebooks install.
+"""The revision that notebooks install.
 
-In: MkDocs's configuration. Out: files, and where notebooks find the package.
+In: MkDocs's configuration and the checkout. Out: where notebooks find the package.
 """
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File
 
 from tilewise.build.installation import Package
-
-LICENCES = {"LICENSE": "licences/code.txt", "LICENSE-docs": "licences/text.txt"}
-"""The project's licences by file, and where the site has them."""
-
-
-def licence_files(config: MkDocsConfig, root: Path) -> Iterator[File]:
-    """The project's licences as files of the site."""
-    for name, inside in LICENCES.items():
-        if (root / name).is_file():
-            yield File.generated(config, inside, abs_src_path=str(root / name))
 
 
 def package(config: MkDocsConfig, root: Path) -> Package | None:

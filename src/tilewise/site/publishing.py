@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tilewise.site.folded import lightened
 
 _STYLESHEET = re.compile(r'\s*<link rel="stylesheet" href="([^"]+)">')
-_WORD = re.compile(rb"[A-Za-z0-9_-]+")
 _PLAIN_TOKEN = re.compile(r'<span class="(?:n|w)">([^<]*)</span>')
 _PLAIN_TABLE = re.compile(r'<script\b.*?</script>|<table((?: data-line="\d+")?)>(.*?)</table>', re.DOTALL)
 _EASED = (
@@ -32,23 +30,19 @@ _SWITCHING = re.compile(r"\[data-md-color-switching\] \*,[^{}]*\{[^{}]*\}")
 """Restyles the page twice whenever it is opened; site/palette.js does its work when the theme is switched."""
 _URL = re.compile(r"url\(\s*(['\"]?)(?!data:|[a-z]+:|/|#)([^)'\"]+)\1\s*\)")
 
-Purge = Callable[[str, Collection[str]], str]
-"""Takes styles and every word of the site; leaves out the rules that no word can meet."""
 
-
-def finish(site: Path, own_styles: str, root: str, purge: Purge) -> None:
+def finish(site: Path, own_styles: str, root: str) -> None:
     """Finish a built site in place.
 
     Args:
         site: the built site.
-        own_styles: the path of our own stylesheet in it, which is kept whole; the theme's rules are purged.
+        own_styles: the path of our own stylesheet in it.
         root: the path of the site's address, such as ``/`` or ``/tilewise/``, which the 404 page starts from.
-        purge: what leaves unused rules out.
     """
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
     pages = {path: text for path, text in pages.items() if "<head>" in text}
     sheets = _stylesheets(site)
-    one = _merged(site, sheets, own_styles, purge) if sheets else ""
+    one = _merged(site, sheets, own_styles) if sheets else ""
     for path, text in pages.items():
         lean = _LISTING.sub(_with_lines, _PLAIN_TOKEN.sub(r"\1", text))
         if one:
@@ -78,12 +72,12 @@ def _stylesheets(site: Path) -> list[str]:
     return [posixpath.normpath(urlsplit(address).path) for address in _STYLESHEET.findall(text)]
 
 
-def _merged(site: Path, sheets: list[str], own_styles: str, purge: Purge) -> str:
+def _merged(site: Path, sheets: list[str], own_styles: str) -> str:
     """Write one stylesheet in the folder of our own, and return its path in the site."""
     folder = posixpath.dirname(own_styles)
     theme = "".join(_moved(site, sheet, folder) for sheet in sheets if sheet != own_styles)
     own = (site / own_styles).read_text(encoding="utf-8")
-    text = _SWITCHING.sub("", purge(theme, sorted(_words(site)))) + own
+    text = _SWITCHING.sub("", theme) + own
     for costly, eased in _EASED:
         text = text.replace(costly, eased)
     name = f"{folder}/site.{hashlib.sha256(text.encode()).hexdigest()[:8]}.css"
@@ -101,15 +95,6 @@ def _moved(site: Path, sheet: str, folder: str) -> str:
         return f'url("{posixpath.relpath(posixpath.join(here, match[2]), folder)}")'
 
     return _URL.sub(moved, text) + "\n"
-
-
-def _words(site: Path) -> Iterator[str]:
-    """Every word of every page and script: what a selector must be made of to apply anywhere."""
-    words: set[bytes] = {b"tabbed-control--prev", b"tabbed-control--next"}  # a script puts these together
-    for path in site.rglob("*"):
-        if path.suffix == ".html" or (path.suffix == ".js" and "lunr" not in path.parts):
-            words.update(_WORD.findall(path.read_bytes()))
-    return (word.decode() for word in words)
 
 
 def _in_its_box(match: re.Match[str]) -> str:

@@ -15,9 +15,10 @@ from mkdocs.structure.files import File
 from tilewise.build.pipeline import CourseView
 from tilewise.measurements.page import record_files
 from tilewise.site.frontend import WASM
-from tilewise.site.publication import licence_files
 
 PLAYGROUND = "playground.md"
+LICENCES = {"LICENSE": "licences/code.txt", "LICENSE-docs": "licences/text.txt"}
+"""The project's licences by file, and where the site has them."""
 
 
 def site_files(
@@ -44,7 +45,9 @@ def site_files(
         if assets is not None:
             for name, content in view.pages[path].files.items():
                 yield File.generated(config, name, content=content)
-    yield from licence_files(config, root)
+    for name, inside in LICENCES.items():
+        if (root / name).is_file():
+            yield File.generated(config, inside, abs_src_path=str(root / name))
     for name, file in record_files(view.root):
         yield File.generated(config, name, abs_src_path=str(file))
     if assets is None:

@@ -48,7 +48,7 @@ export function mount(body, figure, memory) {
     value: state.step,
     onStep(next) {
       state.step = next;
-      moved();
+      show();
     },
     onPlaying: (now) => text.setAttribute("aria-live", now ? "off" : "polite"),
   });
@@ -135,7 +135,6 @@ export function mount(body, figure, memory) {
     }
     const choose = (next) => {
       state.view = next;
-      moved();
       draw();
     };
     const view = hasViews(spec) ? viewChoice(state.view, choose) : null;
@@ -149,7 +148,7 @@ export function mount(body, figure, memory) {
 
   function select(k) {
     state.selected = k;
-    moved();
+    show();
   }
 
   function onGridKey(event) {
@@ -167,12 +166,6 @@ export function mount(body, figure, memory) {
       next = threadOf(/** @type {any} */ (position), spec.grid, spec.block);
     }
     if (next >= 0 && next < threads) select(next);
-  }
-
-  /** The reader has moved something: show it, and let the address and the visit remember it. */
-  function moved() {
-    show();
-    memory.moved({ ...state });
   }
 
   /** The threads anew: view, room or colours have changed. */

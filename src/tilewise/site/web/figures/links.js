@@ -1,5 +1,5 @@
-// A figure's moment in the page's address: `?figure-2=step12-thread40-3d`, a part for each figure that was moved.
-// In: a figure's id and state. Out: addresses, and the state that an address asks for. Others' parts are left alone.
+// Links to a moment of a figure: `?figure-2=step12-thread40-3d`.
+// In: a figure's id and state. Out: a link, and the state that the page's address asks for.
 
 /** Whether the page can be linked to: a frame in a notebook has no address of its own. */
 export const hasAddress = location.protocol !== "about:";
@@ -24,30 +24,6 @@ export function linkTo(id, place) {
   const own = id.endsWith("-steps") ? id.slice(0, -"-steps".length) : "";
   const sizes = own && new URLSearchParams(location.search).get(own);
   return `${location.href.split(/[?#]/)[0]}?${sizes ? `${own}=${sizes}&` : ""}${id}=${written(place)}#${id}`;
-}
-
-let waiting = 0;
-/** @type {Map<string, Place>} */
-const moved = new Map();
-
-/** Put a figure's place into the page's address, a moment after the last move. @param {string} id @param {Place} place */
-export function keep(id, place) {
-  if (!id || !hasAddress) return;
-  moved.set(id, place);
-  window.clearTimeout(waiting);
-  const page = location.pathname;
-  waiting = window.setTimeout(() => {
-    if (location.pathname === page) {
-      const address = new URL(location.href);
-      for (const [name, where] of moved) address.searchParams.set(name, written(where));
-      try {
-        history.replaceState(history.state, "", address);
-      } catch {
-        // A page that was opened as a file may not change its address; the copied link still works.
-      }
-    }
-    moved.clear();
-  }, 400);
 }
 
 /** @param {string} text @returns {Promise<boolean>} whether the clipboard has it */

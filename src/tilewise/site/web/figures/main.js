@@ -4,13 +4,13 @@
 import { fetched } from "./data.js";
 import { element } from "./dom.js";
 import { scriptOf } from "./kinds.js";
-import { asked, keep, linkTo } from "./links.js";
+import { asked, linkTo } from "./links.js";
 import { recall, remember } from "./state.js";
 
 /**
  * @typedef {{dispose: () => void, recolour: () => void, resize: () => void}} View
  * @typedef {{saved: Record<string, any>, save: (state: Record<string, any>) => void,
- *   moved: (place: import("./links.js").Place) => void, link: (place: import("./links.js").Place) => string}} Memory
+ *   link: (place: import("./links.js").Place) => string}} Memory
  * @typedef {(body: HTMLElement, figure: any, memory: Memory) => View} Mount
  */
 
@@ -89,14 +89,13 @@ async function mount(place) {
     if (!body.clientWidth) await shown(body);
     if (!place.isConnected || views.get(place)) return;
     if (!draw) throw new Error(`This page's script draws no figure of kind ${figure.kind}.`);
-    const name = `${page} ${figure.title}`;
+    const name = `${page} ${place.id || figure.title}`;
     body.replaceChildren();
     views.set(
       place,
       draw(body, figure, {
         saved: { ...recall(name, figure.kind), ...asked(place.id) },
         save: (state) => remember(name, figure.kind, state),
-        moved: (where) => keep(place.id, where),
         link: (where) => linkTo(place.id, where),
       }),
     );

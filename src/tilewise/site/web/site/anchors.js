@@ -25,7 +25,6 @@ history.replaceState = (state, ...rest) => {
 
 // The way back within the page: Material leaves it alone until it has brought in a page itself.
 window.addEventListener("popstate", (event) => {
-  document.documentElement.classList.add("tw-whole");
   if (location.pathname !== shown) return;
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const top = event.state?.y;

@@ -40,9 +40,8 @@ function guessPanel(panel, signal, changed) {
   const slider = panel.querySelector("input");
   const shown = panel.querySelector("output");
   const models = [...panel.querySelectorAll("[data-value]")];
-  const [compare, skip] = ["compare", "skip"].map((what) => panel.querySelector(`[data-do=${what}]`));
-  const part = (which) => panel.querySelector(`.tw-guess-${which}`);
-  const [verdict, marks, score] = ["verdict", "marks", "score"].map(part);
+  const [compare, skip, clear] = ["compare", "skip", "clear"].map((what) => panel.querySelector(`[data-do=${what}]`));
+  const [verdict, marks] = ["verdict", "marks"].map((which) => panel.querySelector(`.tw-guess-${which}`));
   // What was recorded, and what was worked out from it beside it.
   const covered = panel.parentElement.querySelectorAll("[data-mark=measured], [data-mark=measured] ~ td");
   const charts = chartsThatTell(panel);
@@ -59,10 +58,6 @@ function guessPanel(panel, signal, changed) {
     shown.textContent = withUnit(value);
     for (const each of models) each.setAttribute("aria-pressed", String(each === model));
     compare.disabled = false;
-  };
-  const forget = () => {
-    chosen = null;
-    chosenIn.delete(panel);
   };
   const mark = (value, text, kind) =>
     element("span", { class: `tw-guess-mark tw-guess-${kind}`, style: `--at: ${share(value)}` }, text);
@@ -93,7 +88,6 @@ function guessPanel(panel, signal, changed) {
       shown.textContent = withUnit(guess);
       marks.append(mark(guess, "you", "yours"));
     } else shown.textContent = "not guessed";
-    score.replaceChildren(...scoreOf(changed, forget));
   };
 
   slider.addEventListener("input", () => choose(ofSlider(), null), { signal });
@@ -101,13 +95,19 @@ function guessPanel(panel, signal, changed) {
     model.addEventListener("click", () => choose(Number(model.dataset.value), model), { signal });
   }
   const settle = (guess) => {
-    const factor = guess && Math.max(guess / answer, answer / guess);
-    keep(KEPT, { ...recall(KEPT), [name]: { guess, factor } });
+    keep(KEPT, { ...recall(KEPT), [name]: { guess } });
     changed();
     verdict.focus({ preventScroll: true });
   };
   compare.addEventListener("click", () => settle(chosen.guess), { signal });
   skip.addEventListener("click", () => settle(null), { signal });
+  const forget = () => {
+    chosen = null;
+    chosenIn.delete(panel);
+    keep(KEPT, null);
+    changed();
+  };
+  clear.addEventListener("click", forget, { signal });
   return show;
 }
 
@@ -129,28 +129,4 @@ function chartsThatTell(panel) {
   const isAfter = (one) => Boolean(panel.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
   const same = [...document.querySelectorAll(`.tw-figure[data-recorded~="${CSS.escape(panel.dataset.guess)}"]`)];
   return [...found.filter(isAfter), ...same.filter((one) => !isAfter(one))];
-}
-
-/** How the guesses so far have done, and the button that clears them. */
-function scoreOf(changed, forget) {
-  const factors = Object.values(recall(KEPT) ?? {})
-    .filter((entry) => entry.guess !== null)
-    .map((entry) => entry.factor)
-    .sort((a, b) => a - b);
-  const clear = element("button", { type: "button", class: "tw-quiet" }, "Clear my guesses");
-  clear.addEventListener("click", () => {
-    keep(KEPT, null);
-    forget();
-    changed();
-  });
-  if (!factors.length) return [clear];
-  const many = factors.length === 1 ? "One guess so far" : `${factors.length} guesses so far`;
-  const median = Number(medianOf(factors).toPrecision(2)).toLocaleString("en");
-  return [`${many}, off by a ${factors.length === 1 ? "" : "median "}factor of ${median}. `, clear];
-}
-
-/** The median of sorted factors: of two in the middle their geometric mean, since factors multiply. */
-function medianOf(factors) {
-  const half = factors.length / 2;
-  return Math.sqrt(factors[Math.ceil(half) - 1] * factors[Math.floor(half)]);
 }

@@ -19,12 +19,10 @@ import { scrollableRegions } from "./regions.js";
 import { searchRows } from "./rows.js";
 import { standBeside } from "./beside.js";
 import { offerPuzzles } from "./solve.js";
-import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
 import { offerRuns } from "./try.js";
 import { openPlayground } from "./play.js";
-import { layOutRest } from "./whole.js";
 
 /** What decides how the page looks at first or where it stands, and what answers the pointer. */
 const atOnce = [
@@ -50,8 +48,6 @@ const soon = [
   scrollableRegions,
   pairLines,
   markProgress,
-  takeSuggestions,
-  layOutRest,
 ];
 
 let stop = new AbortController();

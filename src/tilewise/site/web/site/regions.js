@@ -15,8 +15,6 @@ export function scrollableRegions(article, signal) {
     markAll(seen.filter((one) => !one.matches("pre[style]")));
   });
   for (const box of [...boxes, ...listings]) sizes.observe(box);
-  // what was skipped may be laid out at the size that it had
-  article.addEventListener("tw-laid-out", () => markAll([...boxes]), { signal });
   signal.addEventListener("abort", () => sizes.disconnect());
 }
 
