@@ -19,7 +19,7 @@ def test_open_search_and_open_drawer_have_no_serious_fault(open_context, site, a
 
 
 def test_what_opens_on_a_lesson_has_no_serious_fault(open_context, site, axe):
-    """A guess before and after, the facts of a number, a fold, a stepped figure on its way."""
+    """A guess before and after, the facts of a number, a fold, a stepped figure on its way, the dialog."""
     page = open_context(reduced_motion="reduce").new_page()
     page.goto(site + LESSONS[1])
     read_through(page)
@@ -34,4 +34,9 @@ def test_what_opens_on_a_lesson_has_no_serious_fault(open_context, site, axe):
     number = page.locator("a.tw-number[data-provenance]:visible").first
     number.click()
     page.locator("#tw-provenance-box").wait_for()
+    assert serious_faults(page, axe) == []
+    page.keyboard.press("Escape")
+    page.locator(".tw-feedback textarea").fill("A word.")
+    page.locator(".tw-feedback [data-do=open]").click()
+    page.locator("dialog.tw-dialog").wait_for()
     assert serious_faults(page, axe) == []

@@ -32,3 +32,14 @@ def test_a_figure_whose_data_fail_says_why_and_tries_again(open_context, site, f
     page.unroute("**/assets/figures/*.json")
     figure.get_by_role("button", name="Try again").click()
     expect(figure).to_have_attribute("data-state", "drawn")
+
+
+def test_a_dialog_that_cannot_be_fetched_says_so_and_loses_nothing(open_context, site):
+    page = open_context().new_page()
+    page.route("**/feedback.js", lambda route: route.abort())
+    page.goto(site + GRIDS)
+    box = page.locator(".tw-feedback textarea")
+    box.fill("Words")
+    page.locator(".tw-feedback [data-do=open]").click()
+    expect(page.locator(".tw-feedback-note")).to_contain_text("could not be fetched. Check the connection")
+    expect(box).to_have_value("Words")

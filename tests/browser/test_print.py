@@ -42,6 +42,7 @@ def test_without_script_every_page_can_be_read_and_left(open_context, site, path
     assert page.locator("article p").first.is_visible()
     assert page.locator(".md-footer a[rel=license]").count() == 2
     assert page.locator(".md-footer__link, article a[href]").first.get_attribute("href")
+    assert page.locator(".tw-feedback textarea:visible").count() == 0, "a box that does nothing"
 
 
 def test_paper_leaves_out_what_only_works_on_a_screen(open_context, site):

@@ -2,7 +2,7 @@
 // In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
 // --generated (the folder of theme.css, which has the colours, the layout.json, sentences.js and stepping.js of the
 // simulator, and the judging.js of puzzles), --out.
-// Out: tilewise.css, tilewise.js, run.js, run_worker.js, compiler_worker.js, offline.js, play.js, edit.js,
+// Out: tilewise.css, tilewise.js, feedback.js, run.js, run_worker.js, compiler_worker.js, offline.js, play.js, edit.js,
 // editor.js, solve.js, trace.js, figures.js, plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own
 // is named draw_on_demand.js.
 // Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
@@ -97,11 +97,12 @@ const scripts = {
 };
 
 /**
- * Modules: site/try.js imports one once somebody touches a kernel's sizes, site/play.js one on the Playground,
- * site/solve.js one once somebody opens a puzzle; these two import the editor. trace.js becomes a part of the pages that
- * `tilewise trace` writes, notebook.js of the frames in a notebook.
+ * Modules: site/suggest.js imports one once somebody has something to say, site/try.js one once somebody touches a
+ * kernel's sizes, site/play.js one on the Playground, site/solve.js one once somebody opens a puzzle; these two import
+ * the editor. trace.js becomes a part of the pages that `tilewise trace` writes, notebook.js of the frames in a notebook.
  */
 const onDemand = {
+  "feedback.js": "feedback/dialog.js",
   "run.js": "run/main.js",
   "play.js": "play/main.js",
   "edit.js": "play/edit.js",

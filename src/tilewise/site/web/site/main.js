@@ -19,6 +19,7 @@ import { scrollableRegions } from "./regions.js";
 import { searchRows } from "./rows.js";
 import { standBeside } from "./beside.js";
 import { offerPuzzles } from "./solve.js";
+import { takeSuggestions } from "./suggest.js";
 import { sortableTables } from "./tables.js";
 import { noteTerms } from "./terms.js";
 import { offerRuns } from "./try.js";
@@ -48,6 +49,7 @@ const soon = [
   scrollableRegions,
   pairLines,
   markProgress,
+  takeSuggestions,
 ];
 
 let stop = new AbortController();
