@@ -34,7 +34,7 @@ class Warm:
     def __init__(self, project: Any) -> None:
         self.project = project
         self.log = project.root / "log.txt"
-        self.runner: Runner = project.runner(warm=True)
+        self.runner: Runner = project.runner()
 
     def lesson(self, *cells: str, first: str = "") -> Any:
         return self.project.lesson("\n\n".join(f"# %%\n{cell}" for cell in (first + self.slow, *cells)))

@@ -327,7 +327,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._conversions = Conversions(self._cache / "pages")
         self._assets = SiteAssets(root, self._progress)
         keep_highlighted()
-        runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
+        runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s)
         self._close.append(runner.close)
         at_once = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
         if not self._serving:

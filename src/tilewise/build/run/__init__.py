@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from tilewise.build.numbers import Records
 from tilewise.build.run.job import CellResult, CodeCell, Job, Result
-from tilewise.build.run.process import Listener, Server, Stopped, run_fresh
+from tilewise.build.run.process import Listener, Stopped, run_job
 from tilewise.build.run.snapshots import SnapshotChain
 from tilewise.build.run.store import Store
 from tilewise.course.lesson import Lesson
@@ -144,7 +143,6 @@ class Runner:
         cache: the folder for caches, e.g. ``.cache/tilewise``; results go to ``runs`` below it.
         time_limit_s: after how long a lesson is stopped.
         output_limit: how many characters of printed text are kept of a lesson.
-        warm: fork children from a server with imports loaded, for a short wait while serving.
     """
 
     def __init__(
@@ -153,14 +151,12 @@ class Runner:
         cache: Path,
         time_limit_s: float = 300,
         output_limit: int = 1_000_000,
-        warm: bool = False,
     ) -> None:
         self._root = root.resolve()
         self._store = Store(self._root, cache.resolve() / "runs")
         self._records = Records(self._root)
         self._time_limit_s = time_limit_s
         self._output_limit = output_limit
-        self._server = Server() if warm and sys.platform != "win32" else None
         self._latest: dict[str, _Latest] = {}
         self._chains: dict[str, SnapshotChain] = {}
         self._chains_lock = threading.Lock()
@@ -177,9 +173,9 @@ class Runner:
         Args:
             lesson: the lesson.
             listen: is told of each cell that ends, where cells are executed; ``so_far`` reads it.
-            stop: once it is set, a warm run is given up.
-            snapshots: with a warm server, go on from the process of the last run where that was kept, and
-                keep this one, so that the next edit of the lesson's code runs only what follows it.
+            stop: once it is set, the run is given up.
+            snapshots: go on from the process of the last run where that was kept, and keep this one, so that
+                the next edit of the lesson's code runs only what follows it.
 
         Raises:
             LessonError: a cell fails, takes too long, leaves Python, or a pair of tabs was not compared.
@@ -222,9 +218,7 @@ class Runner:
         return self._with_records(lesson, made)
 
     def is_warm(self, lesson: Lesson) -> bool:
-        """Whether an edit of its code would run only what follows the edit; true also without a server."""
-        if self._server is None:
-            return True
+        """Whether an edit of its code would run only what follows the edit."""
         chain = self._chains.get(lesson.id)
         return chain is not None and chain.fits(self._job(lesson))
 
@@ -234,9 +228,8 @@ class Runner:
         Raises:
             LessonError, Stopped: as ``run``.
         """
-        if self._server is not None:
-            with self._chain(lesson) as chain:
-                self._server.run(self._job(lesson), None, chain, stop)
+        with self._chain(lesson) as chain:
+            run_job(self._job(lesson), None, chain, stop)
 
     def _kept(self, lesson: Lesson, job: Job) -> LessonRun | None:
         known = self._latest.get(lesson.id)
@@ -260,11 +253,9 @@ class Runner:
     ) -> LessonRun:
         if not job.cells:
             result = Result()
-        elif self._server is not None:
-            with self._chain(lesson) if snapshots else nullcontext() as chain:
-                result = self._server.run(job, listen, chain, stop)
         else:
-            result = run_fresh(job, listen)
+            with self._chain(lesson) if snapshots else nullcontext() as chain:
+                result = run_job(job, listen, chain, stop)
         key = self._store.key(job)
         self._store.put(key, result)
         return self._finished(lesson, key, result, executed=True)
@@ -292,17 +283,10 @@ class Runner:
                 chain.close()
             yield chain
 
-    def start(self) -> None:
-        """Start the warm server ahead of the first lesson; nothing without one."""
-        if self._server is not None:
-            self._server.start()
-
     def close(self) -> None:
-        """Stop the warm server, if there is one, and end every snapshot."""
+        """End every snapshot."""
         while self._chains:
             self._chains.popitem()[1].delete()
-        if self._server is not None:
-            self._server.close()
 
     def __enter__(self) -> Self:
         return self
