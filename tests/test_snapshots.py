@@ -70,18 +70,6 @@ def test_an_edit_runs_only_what_follows_it(warm):
     assert warm.run(QUICK, LAST, first="other = 1\n") == ["slow", "quick", "last"]
 
 
-def test_a_lesson_that_was_never_run_so_here_begins_at_the_top(warm):
-    """What the disk keeps has no process."""
-    warm.run(QUICK, LAST)
-    warm.runner.close()
-    again = Warm(warm.project)
-    assert again.run(QUICK, LAST) == []
-    assert not again.runner.is_warm(again.lesson(QUICK, LAST))
-    again.runner.warm(again.lesson(QUICK, LAST))
-    assert again.runner.is_warm(again.lesson(QUICK, LAST))
-    assert again.run(QUICK, LAST + "print('more')\n") == ["quick", "last"]
-
-
 def test_a_changed_module_begins_at_the_top(warm):
     warm.project.write("lessons/part/_own.py", "NUMBER = 1\n")
     own = "import _own\nprint(_own.NUMBER)\n"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LessonRun", "Runner", "Stopped"]
 
-_WARM_LESSONS = 2
+WARM_LESSONS = 2
 """How many lessons keep the processes of their last runs."""
 
 
@@ -217,20 +217,6 @@ class Runner:
             made = replace(made, published=published, digest=made.digest + latest.made.digest)
         return self._with_records(lesson, made)
 
-    def is_warm(self, lesson: Lesson) -> bool:
-        """Whether an edit of its code would run only what follows the edit."""
-        chain = self._chains.get(lesson.id)
-        return chain is not None and chain.fits(self._job(lesson))
-
-    def warm(self, lesson: Lesson, stop: threading.Event | None = None) -> None:
-        """Execute a lesson whose outputs are known, to have its process at hand for the next edit.
-
-        Raises:
-            LessonError, Stopped: as ``run``.
-        """
-        with self._chain(lesson) as chain:
-            run_job(self._job(lesson), None, chain, stop)
-
     def _kept(self, lesson: Lesson, job: Job) -> LessonRun | None:
         known = self._latest.get(lesson.id)
         if known is not None and known.lesson is lesson and self._store.holds(known.result):
@@ -272,7 +258,7 @@ class Runner:
         with self._chains_lock:
             chain = self._chains.pop(lesson.id, None) or SnapshotChain()
             self._chains[lesson.id] = chain
-            oldest = list(self._chains)[:-_WARM_LESSONS]
+            oldest = list(self._chains)[:-WARM_LESSONS]
             others = [self._chains.pop(name) for name in oldest]
         for other in others:
             with other.in_use:

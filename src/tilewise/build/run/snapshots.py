@@ -107,10 +107,6 @@ class SnapshotChain:
         self._cells: tuple[CodeCell, ...] = ()
         self._life = -1
 
-    def fits(self, job: Job) -> bool:
-        """Whether the last run was of this job, to its end."""
-        return self._cells == job.cells and len(self._results) == len(job.cells)
-
     def resume(self, job: Job) -> tuple[int, int] | None:
         """Let the latest snapshot that fits go on with a job.
 
