@@ -7,7 +7,6 @@ showed before stands until it has run again. Whoever displays this is told of ev
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,8 +18,6 @@ from tilewise.course.lesson import Lesson
 from tilewise.errors import LessonError
 
 Status = Literal["unknown", "waiting", "running", "done", "failed"]
-_SOON_S = 0.15
-"""How long after an edit an output may come that is worth waiting for, before the page is made without."""
 
 
 @dataclass
@@ -31,7 +28,6 @@ class _Entry:
     cells: dict[int, CellResult] = field(default_factory=dict)
     stop: threading.Event | None = None
     run: LessonRun | None = None
-    since: float = field(default_factory=time.monotonic)
 
 
 def _same_code(one: Lesson, other: Lesson) -> bool:
@@ -122,17 +118,6 @@ class BackgroundRuns:
         if run is None or status != "done":
             run = self._runner.so_far(entry.lesson, cells)
         return replace(run, stopped=True, digest=f"{run.digest} stopped") if status == "failed" else run
-
-    def outputs_soon_s(self, lesson_id: str) -> float:
-        """For how many seconds a lesson that was edited just now may have its first outputs any moment."""
-        with self._news:
-            entry = self._entries.get(lesson_id)
-        if entry is not None and entry.status == "unknown":
-            self._look(entry)
-        with self._news:
-            if entry is None or entry.cells or entry.status not in ("waiting", "running"):
-                return 0.0
-            return max(0.0, entry.since + _SOON_S - time.monotonic())
 
     def is_running(self, lesson_id: str) -> bool:
         """Whether a lesson runs or is about to."""
