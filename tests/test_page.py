@@ -19,7 +19,7 @@ from tilewise.build.page.layout import source_path
 from tilewise.build.page.questions import questions
 from tilewise.build.page.reading_time import CODE_LINES_A_MINUTE, MINUTES, WORDS_A_MINUTE, reading_time
 from tilewise.build.page.recap import recap
-from tilewise.build.run import Runner
+from tilewise.build.run.runner import Runner
 from tilewise.course.lesson import Lesson, parse
 from tilewise.course.order import Course, Part
 from tilewise.outputs import Context, KernelOutput

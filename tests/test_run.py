@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tilewise.build.run import LessonRun
+from tilewise.build.run.runner import LessonRun
 from tilewise.errors import LessonError
 from tilewise.outputs import Text
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tilewise.build.run import Runner, Stopped
+from tilewise.build.run.process import Stopped
+from tilewise.build.run.runner import Runner
 from tilewise.errors import LessonError
 
 SLOW = """

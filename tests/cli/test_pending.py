@@ -15,7 +15,7 @@ from tilewise.__main__ import main
 from tilewise.build.pipeline import BuiltCourse, Lessons, PageRenderer
 from tilewise.build.playback import find_lesson, play
 from tilewise.build.progress import Progress
-from tilewise.build.run import LessonRun, Runner
+from tilewise.build.run.runner import LessonRun, Runner
 from tilewise.build.sources import LessonSources
 from tilewise.course.order import Navigation
 from tilewise.errors import LessonError

@@ -16,6 +16,10 @@ from typing import Any
 from tilewise.course.lesson import Lesson
 from tilewise.course.prose import Mention
 from tilewise.errors import LessonError, nearest
+from tilewise.measurements.archive import Archive, wanted_machine
+from tilewise.measurements.provenance_links import provenance_id, spread_text
+from tilewise.measurements.slugs import name_slug
+from tilewise.models import devices
 from tilewise.outputs.table import number
 
 DEVICES = "devices"
@@ -88,8 +92,6 @@ class Records:
 
         There is no further machine where the environment asks for one.
         """
-        from tilewise.measurements.archive import Archive, wanted_machine
-
         archive = Archive(self._lessons)
         found: dict[str, dict[str, Mapping[str, Any]]] = {}
         for machine in () if wanted_machine() else archive.devices[1:]:
@@ -99,8 +101,6 @@ class Records:
         return found
 
     def _values(self, name: str, device: str | None) -> Mapping[str, Any] | None:
-        from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
-
         archive = Archive(self._lessons)
         path = archive.find(name, device)
         if path is None:
@@ -156,8 +156,6 @@ def quote(
 
 def _provenance(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:
     """The id of the list of a record's facts, and the spread of the time that stands beside a value."""
-    from tilewise.measurements.provenance_links import provenance_id, spread_text
-
     if not record.get("device"):
         return "", ""
     spread = ""
@@ -233,11 +231,8 @@ def _device_group() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _device_table() -> Mapping[str, Any]:
-    from tilewise.measurements.slugs import name_slug
-    from tilewise.models.devices import DEVICES as TABLE
-
     table: dict[str, Any] = {}
-    for entry in TABLE:
+    for entry in devices.DEVICES:
         stated = {field.name: getattr(entry, field.name) for field in fields(entry)}
         plain = {name: value for name, value in stated.items() if isinstance(value, int | float | str)}
         table[name_slug(entry.name)] = {**plain, "peak_tflop_per_s": dict(entry.peak_tflop_per_s)}

@@ -18,7 +18,7 @@ from tilewise.build.installation import Package
 from tilewise.build.page import Page, render
 from tilewise.build.page.layout import FOLDER, lesson_url, source_path
 from tilewise.build.progress import Progress, lessons_text
-from tilewise.build.run import LessonRun, Runner
+from tilewise.build.run.runner import LessonRun, Runner
 from tilewise.build.sources import LessonSources
 from tilewise.course.lesson import Lesson
 from tilewise.course.mask import spans

@@ -33,8 +33,8 @@ from tilewise.build.page.layout import FOLDER, lesson_id_of
 from tilewise.build.page.prose import edited
 from tilewise.build.pipeline import CourseView, Lessons, PageRenderer
 from tilewise.build.progress import Progress, lessons_text
-from tilewise.build.run import Runner
 from tilewise.build.run.background import BackgroundRuns
+from tilewise.build.run.runner import Runner
 from tilewise.build.sources import LessonSources
 from tilewise.course.rules.typed_numbers import page_faults
 from tilewise.course.typed_numbers import sourced

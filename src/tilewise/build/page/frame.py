@@ -13,7 +13,7 @@ from tilewise.build.installation import Package
 from tilewise.build.page.layout import GLOSSARY, href, page_link, source_link, source_path
 from tilewise.build.page.prose import Edit, edited, rewritten_link
 from tilewise.build.page.reading_time import reading_time
-from tilewise.build.run import LessonRun
+from tilewise.build.run.runner import LessonRun
 from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
 from tilewise.course.prose import without_escapes

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from tilewise.build.run import WARM_LESSONS, LessonRun, Runner, Stopped
 from tilewise.build.run.job import CellResult
+from tilewise.build.run.process import Stopped
+from tilewise.build.run.runner import WARM_LESSONS, LessonRun, Runner
 from tilewise.course.lesson import Lesson
 from tilewise.errors import LessonError
 

@@ -11,6 +11,7 @@ import io
 import json
 import linecache
 import os
+import pickle
 import random
 import re
 import signal
@@ -400,7 +401,7 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
 def main() -> None:
     """Run the job that standard input holds; the command line names where its messages and snapshots go."""
     descriptor, *kept = sys.argv[1:]
-    job = Job.from_dict(json.loads(sys.stdin.read()))
+    job: Job = pickle.load(sys.stdin.buffer)
     os.nice(5)  # whoever reads a page meanwhile comes first
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):

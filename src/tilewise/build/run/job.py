@@ -1,7 +1,7 @@
-"""What the runner and the process that executes cells tell each other: plain data, as JSON lines.
+"""What the runner and the process that executes cells send each other.
 
-In: a lesson's code cells and limits. Out: a ``Job`` for the child, and the ``Result`` it sends back. Both
-sides import only this module of each other, so that the child stays light.
+In: a lesson's code cells and limits. Out: a ``Job`` for the process, and the ``Result`` of its messages.
+Both sides import only this module of each other, so that the process stays light.
 """
 
 from __future__ import annotations
@@ -69,17 +69,6 @@ class Job:
     """The folders in it of the further machines with whose records cells run, too."""
     course_machines: tuple[str, ...]
     """Those of the machines on which all that the lessons claim has to hold."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Job:
-        """The job whose ``to_dict`` gave ``data``."""
-        cells = tuple(CodeCell(**{**cell, "needs": tuple(cell["needs"])}) for cell in data["cells"])
-        several = {name: tuple(data[name]) for name in ("lines", "machines", "course_machines")}
-        return Job(**{**data, **several, "cells": cells})
 
 
 @dataclass

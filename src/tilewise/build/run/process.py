@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import selectors
 import signal
 import subprocess
@@ -129,7 +130,7 @@ def _started(job: Job, chain: SnapshotChain | None) -> tuple[subprocess.Popen[by
         chain.process = process
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps(job.to_dict()).encode())
+        process.stdin.write(pickle.dumps(job))
     return process, reading
 
 

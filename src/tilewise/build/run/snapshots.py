@@ -8,8 +8,8 @@ decides which snapshot fits. One ends when it is told to, or at the end of the r
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import pickle
 import select
 import signal
 import socket
@@ -77,7 +77,7 @@ class Snapshots:
                 listener.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 self._taken, self._since = 0, time.monotonic()
-                return address, (Job.from_dict(json.loads(text)), connection.detach())
+                return address, (pickle.loads(text), connection.detach())
         os._exit(0)
 
     def _requests(self, listener: socket.socket) -> Iterator[socket.socket]:
@@ -125,7 +125,7 @@ class SnapshotChain:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.connect(str(self._addresses[start]))
-            connection.sendall(json.dumps(job.to_dict()).encode())
+            connection.sendall(pickle.dumps(job))
             connection.shutdown(socket.SHUT_WR)
         except OSError:  # it is gone
             connection.close()

@@ -21,7 +21,7 @@ from tilewise.course.terms import Terms
 from tilewise.errors import LessonError, raise_all
 
 if TYPE_CHECKING:
-    from tilewise.build.run import LessonRun
+    from tilewise.build.run.runner import LessonRun
 
 LessonFaults = Callable[[Lesson], Iterable[LessonError]]
 Kind = TypeVar("Kind", bound=Rule)

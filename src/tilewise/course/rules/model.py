@@ -14,7 +14,7 @@ from tilewise.course.lesson import Lesson
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
-    from tilewise.build.run import LessonRun
+    from tilewise.build.run.runner import LessonRun
     from tilewise.course.order import Course, Navigation
 
 Faults = Iterable[LessonError]

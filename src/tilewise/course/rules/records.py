@@ -13,7 +13,7 @@ from tilewise.measurements.reasons import EVERY, missed
 from tilewise.outputs.kinds import NOT_CURRENT, Text
 
 if TYPE_CHECKING:
-    from tilewise.build.run import LessonRun
+    from tilewise.build.run.runner import LessonRun
 
 
 def _faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
