@@ -21,9 +21,6 @@ from tilewise.course.rules.model import LessonRule
 from tilewise.course.sentences import without_verb
 from tilewise.errors import LessonError
 
-NOT_YET: tuple[str, ...] = ()
-"""Lessons and parts that are not held until they have been rewritten; this list only shrinks."""
-
 AS_RECORDED = "# as recorded"
 """Ends a line of code whose words a text record rests on, so that only a GPU could change them."""
 
@@ -73,11 +70,6 @@ def words() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(found)
 
 
-def is_held(name: str) -> bool:
-    """Whether a lesson, by its id, or a page of docs/, by its path, is held to its language yet."""
-    return not name.startswith(NOT_YET)
-
-
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
     """The faults of a page of docs/, each with its line.
 
@@ -85,8 +77,7 @@ def page_faults(path: str, text: str) -> Iterator[LessonError]:
         path: the page's file, for messages.
         text: the whole file.
     """
-    if is_held(path):
-        yield from _at(path, 1, text, _prose_faults(text))
+    yield from _at(path, 1, text, _prose_faults(text))
 
 
 def _at(path: str, line: int, text: str, found: Iterator[tuple[int, str, str]]) -> Iterator[LessonError]:
@@ -97,8 +88,6 @@ def _at(path: str, line: int, text: str, found: Iterator[tuple[int, str, str]]) 
 
 def _faults(lesson: Lesson) -> Iterator[LessonError]:
     """Words of the header, of prose, and of what code shows: strings and comments."""
-    if not is_held(lesson.id):
-        return
     header = lesson.header
     for key in ("title", "summary", "description"):
         text = getattr(header, key)
@@ -185,7 +174,7 @@ LANGUAGE = LessonRule(
     "language",
     "Prose, headings, labels and captions use the field's words, src/tilewise/course/rules/language.txt; no "
     "heading is a clause, and no sentence lacks its verb. In "
-    f"prose, \\word is the everyday word. Not held until they are rewritten: {', '.join(NOT_YET)}.",
+    "prose, \\word is the everyday word.",
     "# %% [markdown]\n# ## Loads in flight\n#\n# Two loads are in flight. Work is \\under way.\n\n"
     '# %%\nshow(1, caption="One block per tile.")\n',
     "# %% [markdown]\n# ## Loads in flight\n#\n# Two loads are under way. Work is \\under way.\n\n"
