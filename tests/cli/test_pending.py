@@ -141,7 +141,7 @@ def commit() -> str:
 def build(runner: Runner, *names: str) -> BuiltCourse:
     """A build of the course; its warnings fail a strict one."""
     root, cache = Path().resolve(), Path(".cache").resolve()
-    lessons = Lessons(root, LessonSources(root), PageRenderer(cache, ""), runner, 1)
+    lessons = Lessons(root, LessonSources(root, cache, ""), PageRenderer(cache, ""), runner, 1)
     lines = {name: at for at, name in enumerate(names, start=1)}
     return lessons.load(Navigation(names, "mkdocs.yml", lines), Progress(print))
 

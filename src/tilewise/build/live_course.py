@@ -81,11 +81,11 @@ class LiveCourse:
             changed: the files that may have changed, and the folders that these are in; None: any.
         """
         with self._lock:
-            files = self._sources.load()
-            lessons = {**self._kept(files.errors), **files.lessons}
+            readable, errors = self._sources.load()
+            lessons = {**self._kept(errors), **readable}
             order = [name for name in dict.fromkeys(self._nav.order) if name in lessons]
             ordered = tuple(lessons[name] for name in order)
-            faults = [*files.errors, *navigation_faults(self._nav, lessons)]
+            faults = [*errors, *navigation_faults(self._nav, lessons)]
             before = self._ordered
             if (
                 before is None
@@ -93,7 +93,7 @@ class LiveCourse:
                 or any(old is not new for old, new in zip(before[0], ordered, strict=True))
             ):
                 self._ordered = (ordered, Course.of(ordered))
-                self._course_faults = tuple(course_faults(ordered, lambda _: ()))
+                self._course_faults = tuple(course_faults(ordered, lambda *_: ()))
             self._lessons = lessons
             self._faults = tuple(faults) or self._course_faults  # which may only follow from those
             self.runs.update(self.course.lessons, changed)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewise.build.file_cache import FileCache, key_of
-from tilewise.build.fragments import COURSE, Quoted
 from tilewise.build.installation import Package
-from tilewise.build.page import Page, render
+from tilewise.build.page import Page, course_map, glossary, render
+from tilewise.build.page.front import clone, first_run, notebooks
+from tilewise.build.page.gathered import corrections, questions, recap
 from tilewise.build.page.layout import FOLDER, lesson_url, source_path
 from tilewise.build.progress import Progress, lessons_text
 from tilewise.build.run.runner import LessonRun, Runner
@@ -88,7 +89,7 @@ class CourseView:
     def _fragment(self, family: str, name: str, path: str, line: int, package: Package | None) -> str:
         archive = Archive(self.root)
         have = {
-            "course": list(COURSE),
+            "course": list(_COURSE),
             "hardware": [*validation.FRAGMENTS, *validation.PLAIN, *random_shapes.FRAGMENTS],
             "measurements": [*measured_page.FRAGMENTS, "roofline", "ladder", "ladder_sketch"],
         }[family]
@@ -96,7 +97,7 @@ class CourseView:
             message = f'there is no "{family}.{name}".'
             raise LessonError(path, line, message, f"There is {', '.join(have)}.")
         if family == "course":
-            return COURSE[name](Quoted(self.course, self.parts, self.pages, package))
+            return _COURSE[name](self, package)
         if name == "resources":
             return compiled_kernels.page_table(self.root.parent, *self._named())
         if name in random_shapes.FRAGMENTS:
@@ -123,6 +124,19 @@ class CourseView:
     def figure_files(self) -> dict[str, bytes]:
         """The data of figures on pages that are no lessons, by path from the site's root."""
         return every_kernel.data_files(Archive(self.root), self._named()[0], self.measured)
+
+
+_COURSE: Mapping[str, Callable[[CourseView, Package | None], str]] = {
+    "map": lambda view, _: course_map(view.course, view.parts),
+    "first_run": lambda view, _: first_run(view.course, view.pages),
+    "clone": lambda _, package: clone(package),
+    "notebooks": lambda view, package: notebooks(view.course, package),
+    "glossary": lambda view, _: glossary(view.course).removeprefix("# Glossary").strip(),
+    "corrections": lambda view, _: corrections(view.course, view.pages),
+    "questions": lambda view, _: questions(view.course, view.parts, view.pages),
+    "recap": lambda view, _: recap(view.course, view.parts, view.pages),
+}
+"""Every fragment of the family ``course``, by the name behind the dot."""
 
 
 class PageRenderer:
@@ -214,9 +228,9 @@ class Lessons:
         Raises:
             LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.
         """
-        files = self._sources.load()
-        raise_all(files.errors)
-        course = checked_course(nav, files.lessons, self._sources.faults)
+        lessons, faults = self._sources.load()
+        raise_all(faults)
+        course = checked_course(nav, lessons, self._sources.faults)
         runs = self._run(course, progress)
         pages: dict[str, Page] = {}
         errors: list[LessonError] = []
@@ -235,7 +249,7 @@ class Lessons:
             course, pages, measured, self._root / FOLDER, nav.parts, lambda: course_mark(course, runs)
         )
         executed = tuple(name for name, run in runs.items() if run.executed)
-        warnings = form_faults(nav, course, self._sources.form_faults)
+        warnings = form_faults(nav, course, self._sources.faults)
         for lesson in course.lessons:
             warnings += run_faults(lesson, runs[lesson.id], stops=False)
         warnings += pending_faults(view.root, course.lessons, runs)
