@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -100,21 +99,9 @@ class Result:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what its cells gave; it is asked for once a run has ended."""
+        """A hash of what its cells gave; asked for once a run has ended."""
         cells = {index: asdict(cell) for index, cell in self.cells.items()}
         return hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:24]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; keys that are numbers become text."""
-        return {**asdict(self), "digest": self.digest}
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Result:
-        """The result whose ``to_dict`` gave ``data``, also after JSON."""
-        cells = {int(index): CellResult(**cell) for index, cell in data["cells"].items()}
-        result = Result(cells, list(data["launches"]), dict(data["inputs"]))
-        result.__dict__["digest"] = data["digest"]
-        return result
 
 
 def error_to_dict(error: LessonError) -> dict[str, Any]:
