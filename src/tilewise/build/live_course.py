@@ -27,14 +27,7 @@ T = TypeVar("T")
 
 
 class LiveCourse:
-    """The course of one project while it is served.
-
-    Args:
-        root: the project's folder.
-        sources: reads the lessons.
-        renderer: renders them.
-        runs: runs them.
-    """
+    """The course of one project while it is served."""
 
     def __init__(
         self, root: Path, sources: LessonSources, renderer: PageRenderer, runs: BackgroundRuns

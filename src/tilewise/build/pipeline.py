@@ -140,12 +140,7 @@ _COURSE: Mapping[str, Callable[[CourseView, Package | None], str]] = {
 
 
 class PageRenderer:
-    """Renders lessons; a page is kept, also for the next process, while nothing that decides it has changed.
-
-    Args:
-        cache: the folder for caches.
-        code: a hash of the modules that render.
-    """
+    """Renders lessons, and keeps a page until what decides it changes; ``code`` is a hash of the modules."""
 
     def __init__(self, cache: Path, code: str) -> None:
         self._code = code
@@ -156,13 +151,7 @@ class PageRenderer:
     def page(
         self, lesson: Lesson, run: LessonRun, course: Course, stale: frozenset[str] = frozenset()
     ) -> Page:
-        """The page of a lesson.
-
-        Args:
-            lesson: the lesson.
-            run: what its cells showed.
-            course: the course.
-            stale: what it quotes of other lessons and is no longer current; ``quoted_stale`` knows.
+        """The page of a lesson; ``stale`` is as ``quoted_stale`` finds it.
 
         Raises:
             LessonError: its prose quotes a number that is not known, or an exercise uses a term that it
@@ -199,15 +188,7 @@ class BuiltCourse:
 
 
 class Lessons:
-    """Reads, orders, runs and renders the lessons of one project, for a build.
-
-    Args:
-        root: the project's folder, which holds ``lessons/``.
-        sources: reads the lessons.
-        renderer: renders them.
-        runner: runs them.
-        at_once: how many lessons run side by side.
-    """
+    """Reads, orders, runs and renders the lessons of one project, for a build."""
 
     def __init__(
         self, root: Path, sources: LessonSources, renderer: PageRenderer, runner: Runner, at_once: int
@@ -220,10 +201,6 @@ class Lessons:
 
     def load(self, nav: Navigation, progress: Progress) -> BuiltCourse:
         """Run what has changed, and render every lesson.
-
-        Args:
-            nav: the navigation.
-            progress: mentions what lasts.
 
         Raises:
             LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.

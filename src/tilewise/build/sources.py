@@ -16,13 +16,7 @@ from tilewise.errors import LessonError
 
 
 class LessonSources:
-    """Reads the lessons of one project.
-
-    Args:
-        root: the project's folder, which holds ``lessons/``.
-        cache: the folder for caches.
-        code: a hash of the rules.
-    """
+    """Reads the lessons of one project; ``code`` is a hash of the rules."""
 
     def __init__(self, root: Path, cache: Path, code: str) -> None:
         self._root = root

@@ -151,11 +151,7 @@ class Typed:
 
 @lru_cache(maxsize=4096)
 def typed_numbers(text: str) -> tuple[Typed, ...]:
-    """Every typed performance number of a text, in order.
-
-    Args:
-        text: Markdown without a header, or a sentence.
-    """
+    """Every typed performance number of a text, in order."""
     return tuple(_found(text))
 
 

@@ -45,11 +45,7 @@ class _Node:
 
 
 def gather(html: str) -> str:
-    """Gather the folds and the checks of a page.
-
-    Args:
-        html: a page, as Markdown made it.
-    """
+    """Gather the folds and the checks of a page."""
     if "<details" not in html and "tw-check" not in html:
         return html
     return _with_rows(_with_badge(html))

@@ -76,12 +76,7 @@ def _place(lesson: Lesson, page: Sequence[_Heading], at: int) -> str:
 
 
 def _from_root(text: str, lesson: Lesson) -> str:
-    """A stretch of a lesson's page, as it holds at the root: terms as words, no marks of notes, other links.
-
-    Args:
-        text: Markdown of the lesson's page.
-        lesson: the lesson.
-    """
+    """A stretch of a lesson's page as it holds at the root: no links of terms, no marks of notes."""
     home = source_path(lesson.id)
 
     def link(found: re.Match[str]) -> str:
@@ -101,12 +96,7 @@ def _lessons(course: Course, part: Part) -> list[Lesson]:
 
 
 def corrections(course: Course, pages: Mapping[str, Page]) -> str:
-    """The notes of all lessons, by lesson, in reading order.
-
-    Args:
-        course: the lessons.
-        pages: their pages, by source path.
-    """
+    """The notes of all lessons on misconceptions, by lesson, in reading order."""
     parts: list[str] = []
     for lesson in course.lessons:
         if notes := list(_notes(lesson, pages[source_path(lesson.id)].markdown)):
@@ -133,13 +123,7 @@ def _notes(lesson: Lesson, page: str) -> Iterator[tuple[str, str]]:
 
 
 def questions(course: Course, parts: Sequence[Part], pages: Mapping[str, Page]) -> str:
-    """The questions of all lessons with their answers, by part, in reading order.
-
-    Args:
-        course: the lessons.
-        parts: the sections of the navigation.
-        pages: the lessons' pages, by source path.
-    """
+    """The questions of all lessons with their answers, by part, in reading order."""
     blocks: list[str] = []
     for part in parts:
         asked = [
@@ -163,13 +147,7 @@ def _questions(lesson: Lesson, page: str) -> Iterator[str]:
 
 
 def recap(course: Course, parts: Sequence[Part], pages: Mapping[str, Page]) -> str:
-    """The takeaways of all lessons, by part and lesson, in reading order.
-
-    Args:
-        course: the lessons.
-        parts: the sections of the navigation.
-        pages: the lessons' pages, by source path.
-    """
+    """The takeaways of all lessons, by part and lesson, in reading order."""
     blocks: list[str] = []
     for part in parts:
         blocks.append(f"## {part.title}")

@@ -85,13 +85,7 @@ def quoted_numbers(
     records: Mapping[str, Mapping[str, Any]],
     pending: bool = False,
 ) -> dict[Mention, Quoted]:
-    """What the prose quotes, by place.
-
-    Args:
-        lesson: whose prose.
-        published: values that its cells published.
-        records: the records that it names.
-        pending: some cells have not ended, so a value that is not known may come.
+    """What the prose quotes, by place; an unknown value may still come where cells are pending.
 
     Raises:
         LessonError: numbers that are not known or cannot be formatted; every one of them.

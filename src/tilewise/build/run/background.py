@@ -47,12 +47,7 @@ def _decides(changed: Collection[Path] | None, entry: _Entry) -> bool:
 
 
 class BackgroundRuns:
-    """Threads that run lessons.
-
-    Args:
-        runner: what runs one; it decides what has to be executed at all.
-        at_once: how many lessons run side by side.
-    """
+    """Threads that run lessons."""
 
     def __init__(self, runner: Runner, at_once: int) -> None:
         self._runner = runner

@@ -159,13 +159,7 @@ def _death(process: subprocess.Popen[bytes], progress: _Progress) -> Exception:
 
 
 class _Progress:
-    """How far a child has come.
-
-    Args:
-        job: what it executes.
-        listen: is told of each cell.
-        cells: what the cells before its first one gave, in a child that goes on from a snapshot.
-    """
+    """How far a child has come."""
 
     def __init__(
         self, job: Job, listen: Listener | None = None, cells: Mapping[int, CellResult] | None = None

@@ -131,13 +131,7 @@ class _Latest:
 
 
 class Runner:
-    """Runs the lessons of one project and keeps what they showed.
-
-    Args:
-        root: the project's root; lessons' paths are relative to it.
-        cache: the folder for caches, e.g. ``.cache/tilewise``; results go to ``runs`` below it.
-        time_limit_s: after how long a lesson is stopped.
-    """
+    """Runs the lessons of one project and keeps what they showed in a folder for caches."""
 
     def __init__(self, root: Path, cache: Path, time_limit_s: float = 300) -> None:
         self._root = root.resolve()

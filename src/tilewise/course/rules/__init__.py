@@ -46,12 +46,7 @@ def lesson_faults(lesson: Lesson, stops: bool = True) -> Iterator[LessonError]:
 
 
 def course_faults(lessons: Sequence[Lesson], faults: LessonFaults = lesson_faults) -> list[LessonError]:
-    """What stops a build of these lessons, in reading order.
-
-    Args:
-        lessons: in the order of the navigation.
-        faults: what is wrong with a lesson by itself.
-    """
+    """What stops a build of these lessons, in reading order."""
     written = Course(tuple(lessons), Terms.of(lessons))
     rules = list(_rules(CourseRule, stops=True))
     found = [fault for rule in rules if not rule.last for fault in rule.faults(written)]
@@ -79,13 +74,7 @@ def checked_course(
 
 
 def form_faults(nav: Navigation, course: Course, faults: LessonFaults = lesson_faults) -> list[LessonError]:
-    """What lessons lack; only a strict build stops for it, since no lesson begins whole.
-
-    Args:
-        nav: the navigation.
-        course: the lessons.
-        faults: what a lesson lacks by itself.
-    """
+    """What lessons lack; only a strict build stops for it, since no lesson begins whole."""
     return [
         *(fault for lesson in course.lessons for fault in faults(lesson, False)),
         *(fault for rule in _rules(CourseRule, False) for fault in rule.faults(course)),

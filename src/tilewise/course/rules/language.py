@@ -71,12 +71,7 @@ def words() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
-    """The faults of a page of docs/, each with its line.
-
-    Args:
-        path: the page's file, for messages.
-        text: the whole file.
-    """
+    """The faults of a page of docs/, each with its line."""
     yield from _at(path, 1, text, _prose_faults(text))
 
 

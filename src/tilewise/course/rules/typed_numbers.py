@@ -16,12 +16,7 @@ _SHOWN = ("alt", "because", "caption", "explanation", "fold", "hint", "note", "t
 
 
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
-    """The numbers about performance that a page of docs/ types by hand, each with its line.
-
-    Args:
-        path: the page's file, for messages.
-        text: the whole file.
-    """
+    """The numbers about performance that a page of docs/ types by hand, each with its line."""
     return _at(path, 1, text)
 
 
