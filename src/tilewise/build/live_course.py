@@ -50,7 +50,9 @@ class LiveCourse:
     def view(self) -> CourseView:
         """The course as pages see it; a page is rendered when it is looked up."""
         course = self.course
-        pages = _Lazy([source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
+        pages = _Lazy(
+            [source_path(lesson.id) for lesson in course.lessons], lambda path: self.page(lesson_id_of(path))
+        )
         measured = _Lazy(list(course.by_id), self._measured)
         return CourseView(course, pages, measured, self._root / FOLDER, self._nav.parts, self.course_mark)
 
@@ -150,17 +152,12 @@ class LiveCourse:
             kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(path, lesson_id)
         return kept
 
-    def _page_of_path(self, path: str) -> Page:
-        return self.page(lesson_id_of(path))
-
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
         run = self.runs.runs().get(lesson_id)
         return run.measurements if run is not None else ()
 
 
 class _Lazy(Mapping[str, T]):
-    """Values that are made when they are looked up."""
-
     def __init__(self, keys: Sequence[str], make: Callable[[str], T]) -> None:
         self._keys = dict.fromkeys(keys)
         self._make = make

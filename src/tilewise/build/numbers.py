@@ -47,11 +47,6 @@ class Quoted:
     """The spread of the time behind a recorded number; empty where there is none."""
 
 
-def first_names(lesson: Lesson) -> frozenset[str]:
-    """The first names of all paths that a lesson's prose quotes."""
-    return frozenset(_split(mention)[0].split(".")[0] for mention in lesson.prose.numbers)
-
-
 class Records:
     """The records of a project as nested values, read again only when a file has changed.
 
@@ -114,8 +109,8 @@ class Records:
 
 def _experiments(lesson: Lesson, published: Mapping[str, Any]) -> list[str]:
     """The first names in prose that may be experiments."""
-    wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
-    return [name for name in wanted if _NAME.fullmatch(name)]
+    names = {_split(mention)[0].split(".")[0] for mention in lesson.prose.numbers}
+    return [name for name in sorted(names - {DEVICES} - published.keys()) if _NAME.fullmatch(name)]
 
 
 def quote(
@@ -205,7 +200,7 @@ def _unknown(
 ) -> LessonError:
     first, *rest = path.split(".")
     if first in published or first in records or (first == DEVICES and rest):
-        within = {**_device_group(), **records, **published}
+        within = {DEVICES: _device_table(), **records, **published}
         repair = nearest(path, _paths({first: within[first]}))
     else:
         repair = nearest(path, [*_paths(published), *records, DEVICES])
@@ -219,10 +214,6 @@ def _paths(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _paths(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
-
-
-def _device_group() -> dict[str, Any]:
-    return {DEVICES: _device_table()}
 
 
 @lru_cache(maxsize=1)

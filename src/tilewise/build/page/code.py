@@ -166,7 +166,6 @@ def _statements(source: str) -> tuple[ast.stmt, ...]:
 
 @lru_cache(maxsize=1024)
 def _calls(source: str) -> frozenset[str]:
-    """The names of the functions that a cell calls."""
     nodes = (node for statement in _statements(source) for node in ast.walk(statement))
     return frozenset(
         node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)

@@ -131,7 +131,6 @@ def _badge(passed: list[str], left_out: list[str]) -> str:
 
 
 def _with_rows(html: str) -> str:
-    """Neighbouring folds as one line each."""
     return _rewritten(html, _tree(html)).text
 
 

@@ -32,7 +32,6 @@ class _Entry:
 
 
 def _same_code(one: Lesson, other: Lesson) -> bool:
-    """Whether two states of a lesson run the same cells."""
     cells = (
         [(cell.source, cell.tab, cell.needs, cell.record) for cell in each.code] for each in (one, other)
     )

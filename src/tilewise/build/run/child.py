@@ -217,7 +217,6 @@ class Execution:
 
 
 def _machine_name() -> str:
-    """The name of the GPU whose records are shown."""
     from tilewise.measurements.machines import recorded_device, short_name
 
     return short_name(recorded_device())

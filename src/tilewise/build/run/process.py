@@ -159,8 +159,6 @@ def _death(process: subprocess.Popen[bytes], progress: _Progress) -> Exception:
 
 
 class _Progress:
-    """How far a child has come."""
-
     def __init__(
         self, job: Job, listen: Listener | None = None, cells: Mapping[int, CellResult] | None = None
     ) -> None:
@@ -180,29 +178,24 @@ class _Progress:
             LessonError: the lesson failed.
             RuntimeError: the child failed by a fault of tilewise.
         """
-        self.begun = True
-        result = self._noted(message)
-        if "done" in message and self._listen is not None:
-            self._listen(self.cells)
-        if "error" in message:
-            raise LessonError(**message["error"])
-        if "crash" in message:
-            raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{message['crash']}")
-        return result
-
-    def _noted(self, message: Mapping[str, Any]) -> Result | None:
-        self.pid = int(message.get("pid", self.pid))
-        self.ended = "end" in message or "error" in message
-        if "cell" in message:
-            self._line = next(cell.line for cell in self._job.cells if cell.index == message["cell"])
-        elif "done" in message:
-            fields = {name: value for name, value in message.items() if name not in ("done", "pid")}
-            self.cells[int(message["done"])] = CellResult(**fields)
-        elif "snapshot" in message:
-            self.snapshots[int(message["snapshot"])] = Path(message["address"])
-        elif "end" in message:
-            end = message["end"]
-            return Result(dict(sorted(self.cells.items())), list(end["launches"]), dict(end["inputs"]))
+        self.begun, self.pid = True, message["pid"]
+        match message:
+            case {"cell": index}:
+                self._line = next(cell.line for cell in self._job.cells if cell.index == index)
+            case {"done": index, "pid": _, **fields}:
+                self.cells[index] = CellResult(**fields)
+                if self._listen is not None:
+                    self._listen(self.cells)
+            case {"snapshot": index, "address": address}:
+                self.snapshots[index] = Path(address)
+            case {"error": error}:
+                self.ended = True
+                raise LessonError(**error)
+            case {"crash": text}:
+                raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{text}")
+            case {"end": end}:
+                self.ended = True
+                return Result(dict(sorted(self.cells.items())), end["launches"], end["inputs"])
         return None
 
     def died(self, status: int) -> LessonError:
