@@ -72,21 +72,6 @@ def test_a_lesson_becomes_its_golden_page(file, pages, golden):
     golden(file.with_suffix(".md"), pages[file.stem].markdown)
 
 
-def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_mark(
-    pages,
-):
-    shown = html(pages["prose"].markdown)
-    links = re.findall(r'<a class="tw-term" href="([^"]*)" title="([^"]*)">([^<]*)</a>', shown)
-    assert [(target, word) for target, _, word in links] == [
-        ("#term-block", "blocks"),
-        ("#term-warp", "warp"),
-        ("#term-lane", "lanes"),
-        ("#term-shared-memory", "shared\nmemory"),
-    ]
-    assert links[0][1] == "Threads that start together, up to 1,024."
-    assert "a block of text" in shown and "\\block" not in shown
-
-
 def two_lessons(project: Any) -> list[Lesson]:
     first = project.lesson(
         '# %% [markdown]\n# ??? definition "Warp | warps"\n#     32 lanes.[^1]\n#\n# [^1]: Note.\n'
