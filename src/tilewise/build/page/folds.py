@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 SHOW_CODE = "Show code"
 """The title of a fold whose author gave it no title of its own."""
-_CODE = re.compile(r"(Code (of|for|that)\b|Imports$|The whole cell\b|Numbers for the text$)")
+_CODE = re.compile(r"(Code (of|for|that)\b|Imports$|The whole cell\b)")
 _TAG = re.compile(r"""<(/?)(details|figure|div|template)\b((?:"[^"]*"|'[^']*'|[^>"'])*)>""")
 _CLASS = re.compile(r'\bclass="([^"]*)"')
 _SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.S)
