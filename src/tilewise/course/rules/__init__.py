@@ -1,4 +1,4 @@
-"""Rules for lessons: what each lesson, and the course that they make, is held to.
+"""Rules for lessons: what each lesson, and the course that they make, is held to; one rule a file.
 
 In: lessons, the navigation, runs. Out: an error for each fault, with its line and its repair. A rule is found
 by standing in a module of this package: a new one touches nothing else. ``tilewise check`` holds lessons to

@@ -1,46 +1,16 @@
-"""The order of lessons: the navigation names each once, after the lessons that it needs."""
+"""Needs: lessons that stand before the one that names them, so that a reader can go straight on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilewise.course.lesson import Lesson
-from tilewise.course.order import Course, Navigation
-from tilewise.course.rules.model import CourseRule, NavigationRule
+from tilewise.course.order import Course
+from tilewise.course.rules.model import CourseRule
 from tilewise.errors import LessonError, nearest
 
 
-def _navigation_faults(nav: Navigation, lessons: Mapping[str, Lesson]) -> list[LessonError]:
-    errors = []
-    for position, name in enumerate(nav.order):
-        line = nav.lines.get(name, 0)
-        if name not in lessons and name.count("/") != 1:
-            message = f'the navigation names "{name}", and lessons lie in lessons/<part>/<lesson>.py.'
-            repair = "Move it there; a part has no parts of its own."
-            errors.append(LessonError(nav.path, line, message, repair))
-        elif name not in lessons:
-            message = f'the navigation names "{name}", and there is no lessons/{name}.py.'
-            errors.append(LessonError(nav.path, line, message, nearest(name, lessons)))
-        elif name in nav.order[:position]:
-            message = f'the navigation names "{name}" twice.'
-            errors.append(LessonError(nav.path, line, message, "Keep one."))
-    for name, lesson in lessons.items():
-        if name not in nav.order:
-            repair = f"Add it to nav in {nav.path}, after what it needs, or delete the file."
-            errors.append(LessonError(lesson.path, 1, "the lesson is not in the navigation.", repair))
-    return errors
-
-
-NAVIGATION = NavigationRule(
-    "navigation",
-    "The navigation names every lesson once, after what it needs.",
-    "# %%\nx = 1\n",
-    "=== nav: part/one part/two\n# %%\nx = 1\n",
-    _navigation_faults,
-)
-
-
-def _need_faults(course: Course) -> list[LessonError]:
+def _faults(course: Course) -> list[LessonError]:
     lessons, known = course.lessons, course.by_id
     errors = []
     for lesson in lessons:
@@ -103,5 +73,5 @@ NEEDS = CourseRule(
     "What a lesson needs is a lesson that stands before it in the navigation.",
     "# %%\nx = 1\n=== part/two; needs: [part/one]\n# %%\nx = 1\n",
     "# %%\nx = 1\n=== part/two; needs: [part/three]\n# %%\nx = 1\n",
-    _need_faults,
+    _faults,
 )
