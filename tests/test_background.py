@@ -153,8 +153,8 @@ def test_a_changed_file_runs_the_lessons_that_read_it_and_no_other(course):
     course.write("other", logging_cell(course, "other"))
     course.update()
     settled(course)
-    course.project.write("lessons/part/_own.py", "WORD = 'afterwards'\n")
+    course.project.write("lessons/part/_own.py", "WORD = 'behind'\n")
     course.update(module, *module.parents)
-    until(lambda: "afterwards" in "".join(course.shown("reads")))
+    until(lambda: "behind" in "".join(course.shown("reads")))
     settled(course)
     assert log_of(course) == ["reads", "other", "reads"]

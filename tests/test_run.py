@@ -87,8 +87,9 @@ def test_an_imported_module_executes_again(project):
     lesson = project.lesson("# %%\nfrom sizes import N\nprint(N)\n")
     runner = project.runner()
     assert texts(runner.run(lesson)) == [["1"]]
-    project.write("lessons/part/sizes.py", "N = 22\n")
-    assert texts(runner.run(lesson)) == [["22"]]
+    project.write("lessons/part/sizes.py", "N = 2\n")
+    assert texts(runner.run(lesson)) == [["2"]]
+    assert not (project.root / "lessons/part/__pycache__").exists()
 
 
 def test_a_file_that_was_read_or_looked_for_executes_again(project):
@@ -124,12 +125,12 @@ def test_a_failure_is_not_kept(project):
 
 
 def test_a_long_output_is_cut_and_said(project):
-    run = project.run(project.lesson("# %%\nprint('x' * 10_000_000)\n"))
+    run = project.run(project.lesson("# %%\nprint('x' * 10_000_000)\n"), output_limit=1000)
     (output,) = run.outputs[0]
     assert isinstance(output, Text)
-    first, note = output.content.split("\n")
-    assert first == "x" * 1_000_000
-    assert note == "[cut here: 9,000,001 characters more than the 1,000,000 that a page keeps]"
+    first, said = output.content.split("\n")
+    assert first == "x" * 1000
+    assert said == "[cut here: 9,999,001 characters more than the 1,000 that a page keeps]"
 
 
 def test_the_runner_goes_on_after_every_kind_of_failure(project):
@@ -148,6 +149,32 @@ def test_an_environment_tells_lessons_that_they_are_built(project):
     assert texts(project.run(lesson)) == [[f"1 simulator {os.path.realpath(project.root)}"]]
 
 
+@pytest.mark.parametrize(
+    ("module", "code", "said"),
+    [
+        (
+            "x = 1\n1 / 0\n",
+            "import broken",
+            "ZeroDivisionError: division by zero, in lessons/part/broken.py:2",
+        ),
+        ("x = 1\nif:\n", "import broken", "SyntaxError: invalid syntax, in lessons/part/broken.py:2"),
+        (
+            "def go():\n    return {}['k']\n",
+            "import broken\n\nbroken.go()",
+            "KeyError: 'k', in lessons/part/broken.py:2",
+        ),
+    ],
+    ids=["while it loads", "in its syntax", "in its function"],
+)
+def test_a_fault_in_a_module_of_the_project_is_said_with_its_line(project, module, code, said):
+    project.write("lessons/part/broken.py", module)
+    lesson = project.lesson(f"# %%\n{code}\n")
+    last = len(lesson.text.rstrip("\n").split("\n"))
+    with pytest.raises(LessonError) as caught:
+        project.run(lesson)
+    assert str(caught.value) == f"lessons/part/one.py:{last}: {said}"
+
+
 def test_what_a_lesson_does_to_its_process_does_no_harm(project):
     project.write("lessons/part/speaking.py", "print('loaded')\n")
     lesson = project.lesson(
@@ -155,8 +182,9 @@ def test_what_a_lesson_does_to_its_process_does_no_harm(project):
         "os.chdir('/')\nsys.path[:] = []\nsys.stdout.write('no line end')\nprint('err', file=sys.stderr)\n\n"
         "# %%\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nsocket.socket().close()\n"
         "if os.fork() == 0:\n    print('never seen')\nelse:\n    os.wait()\n    print('parent')\n\n"
+        "# %%\nprint('\\ud800')\n"
     )
-    assert texts(project.run(lesson)) == [["loaded\nno line end"], ["parent"]]
+    assert texts(project.run(lesson)) == [["loaded\nno line end"], ["parent"], ["\ufffd"]]
 
 
 def test_two_runs_of_a_lesson_are_equal_bytes(project):
@@ -176,3 +204,10 @@ def test_two_runs_of_a_lesson_are_equal_bytes(project):
         assert run.executed
         made.append(render(lesson, run, Course.of([lesson])))
     assert made[0] == made[1]
+
+
+def test_printed_text_is_what_a_terminal_would_leave(project):
+    lesson = project.lesson(
+        "# %%\nprint('10%\\r20%\\n\\x1b[31mred\\x1b[0m \\x00\\x07\\tend\\x1b]0;title\\x07')\n"
+    )
+    assert texts(project.run(lesson)) == [["20%\nred \ufffd\ufffd\tend"]]

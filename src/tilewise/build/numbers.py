@@ -28,6 +28,8 @@ DEVICES = "devices"
 COMPUTED = "computed on this page"
 """The source of a number that a cell published."""
 
+_ENDLESS = re.compile(r"\d{3}")
+"""A width or a precision of three digits fills the page."""
 _NAME = re.compile(r"[\w-]+")
 
 
@@ -168,6 +170,8 @@ def _formatted(value: Any, form: str, mention: Mention, lesson: Lesson) -> str:
     if form == "us" and isinstance(value, int | float):
         return _time(float(value))
     try:
+        if _ENDLESS.search(form):
+            raise ValueError
         return format(value, form)
     except (ValueError, TypeError, OverflowError):
         raise LessonError(

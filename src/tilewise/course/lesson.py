@@ -39,6 +39,9 @@ def parse(text: str, path: str, lesson_id: str) -> Lesson:
     if not text.strip():
         repair = "Write its header and a first cell, or take it out of the navigation."
         raise LessonError(path, 1, "the lesson is empty.", repair)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise LessonError(path, line, "the line holds a NUL byte.", "Delete it.")
     lines = text.split("\n")
     header, skip = parse_header(lines, path)
     cells = parse_cells(lines, skip, path)

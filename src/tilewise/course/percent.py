@@ -58,6 +58,11 @@ def _tree(lines: Sequence[str], path: str) -> ast.Module:
         shown = shown if len(shown) <= 80 else f"{shown[:80]} …"
         repair = f"It reads: {shown}" if shown else ""
         raise LessonError(path, line, f"the code is no valid Python: {error.msg}.", repair) from None
+    except (ValueError, RecursionError, MemoryError):
+        sources = [(at, line) for at, line in enumerate(lines, start=1) if not line.startswith("#")]
+        at = max(sources, key=lambda entry: len(entry[1]))[0] if sources else 1
+        message = "the code is nested too deeply for Python; this is its longest line."
+        raise LessonError(path, at, message, "Write it in several statements.") from None
 
 
 def _check_prose(lines: Sequence[str], line: int, path: str) -> None:

@@ -73,6 +73,8 @@ __all__ = [
 MACHINE = "{machine}"
 """What stands in captions for the name of the GPU whose records are shown."""
 _NAMES: dict[str, Callable[[], str]] = {}
+DEEPEST = 20
+"""How deep published dicts may nest."""
 
 
 def as_output(value: object) -> Output | None:
@@ -143,15 +145,24 @@ def publish(**values: Any) -> None:
 
     Raises:
         TypeError: a value is none of these.
-        ValueError: a name was published before in this lesson.
+        ValueError: a name was published before in this lesson, or no path can lead to a value.
     """
     sink().publish({name: _published(name, value) for name, value in values.items()})
 
 
 def _published(path: str, value: Any) -> Any:
     if isinstance(value, Mapping):
+        for key in value:
+            if wrong := next((sign for sign in ".|{}" if sign in str(key)), ""):
+                raise ValueError(f'publish(): the name "{key}" in {path} has the sign {wrong}; take it out')
+        if path.count(".") > DEEPEST:
+            raise ValueError(
+                f"publish(): {path.split('.', maxsplit=1)[0]} is nested more than {DEEPEST} times"
+            )
         return {str(key): _published(f"{path}.{key}", entry) for key, entry in value.items()}
     plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+    if isinstance(plain, int) and abs(plain) >= 10**100:
+        raise ValueError(f"publish(): {path} has more than 100 digits, which no sentence can show")
     if isinstance(plain, bool | int | float | str):
         return plain
     raise TypeError(f"publish() takes numbers, strings and dicts of them; {path} is {type(value).__name__}")

@@ -18,13 +18,14 @@ import signal
 import sys
 import traceback
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from importlib.machinery import FileFinder, SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tilewise.build.run.faults import lesson_faults, out_of_time
+from tilewise.build.run.faults import out_of_time, told
 from tilewise.build.run.inputs import PACKAGE, Watch, relative
 from tilewise.build.run.job import GPU, TOOLS, CellResult, CodeCell, Job, error_to_dict
 from tilewise.build.run.machines import OtherMachine, records_of
@@ -86,7 +87,7 @@ class Execution:
         self._messages = messages
         self._snapshots = snapshots
         self._module = types.ModuleType("__main__")
-        self._printed = Printed()
+        self._printed = Printed(job.output_limit)
         self._sink = PrintedSink(self._printed)
         self._exported: dict[str, tuple[CodeCell, Any]] = {}
         self._before_set: dict[str, Any] = {}
@@ -172,7 +173,7 @@ class Execution:
 
     def _outputs(self, cell: CodeCell, names: dict[str, Any], sink: PrintedSink) -> list[dict[str, Any]]:
         """Execute a cell in a namespace; what it shows, encoded."""
-        with lesson_faults(self._job, cell):
+        with told(self._job, cell):
             _execute(self._job, cell, names, sink)
         sink.flush()
         _check_repeatable(self._job, cell, sink.outputs)
@@ -230,6 +231,7 @@ def _settle(job: Job) -> None:
     np.random.seed(0)
     sys.argv = [str(Path(job.root) / job.path)]
     sys.path.insert(0, str((Path(job.root) / job.path).parent))
+    sys.path_hooks.insert(0, _finder(str(Path(job.root).resolve())))
     _show_source(job)
 
 
@@ -237,6 +239,25 @@ def _show_source(job: Job) -> None:
     """Let tracebacks and ``inspect.getsource`` find the lesson's text."""
     text = [line + "\n" for line in job.lines]
     linecache.cache[job.path] = (sum(map(len, text)), None, text, job.path)
+
+
+class _Fresh(SourceFileLoader):
+    """Loads a project's module from its source, never from bytecode, whose age is known by the second."""
+
+    def path_stats(self, path: Any) -> Mapping[str, Any]:
+        """Refuse, so that no bytecode is looked for or written."""
+        raise OSError(path)
+
+
+def _finder(root: str) -> Callable[[str], FileFinder]:
+    """A path hook for folders of the project that hold no installed packages."""
+
+    def hook(path: str) -> FileFinder:
+        if not path.startswith(root) or "site-packages" in path or path.startswith(str(PACKAGE.parent)):
+            raise ImportError
+        return FileFinder(path, (_Fresh, [".py"]))
+
+    return hook
 
 
 def _code(job: Job, cell: CodeCell) -> types.CodeType:
@@ -278,7 +299,7 @@ def _check_repeatable(job: Job, cell: CodeCell, outputs: Sequence[Output]) -> No
 
 def _encoded(job: Job, cell: CodeCell, output: Output) -> dict[str, Any]:
     """An output as JSON; one that no reader's browser should load is the lesson's fault."""
-    with lesson_faults(job, cell):
+    with told(job, cell):
         if type(output).__module__.split(".")[0] != PACKAGE.name:
             raise TypeError(
                 f"{type(output).__name__} is an output of the lesson's own; show a Table or print it"

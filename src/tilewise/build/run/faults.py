@@ -28,7 +28,7 @@ def out_of_time(*_: object) -> None:
 
 
 @contextmanager
-def lesson_faults(job: Job, cell: CodeCell) -> Iterator[None]:
+def told(job: Job, cell: CodeCell) -> Iterator[None]:
     """Run a cell in a ``with`` block; what it raises becomes a fault with the lesson's own line.
 
     Raises:
@@ -51,20 +51,25 @@ def lesson_faults(job: Job, cell: CodeCell) -> Iterator[None]:
         raise LessonError(job.path, _line(job, cell), message, repair) from None
     except BaseException as error:
         details = str(getattr(error, "details", "") or "")
-        message = _message(job, cell, error)
-        raise LessonError(job.path, _line(job, cell), message, "", details) from None
+        said = _said(job, cell, error) + _elsewhere(job, error)
+        raise LessonError(job.path, _line(job, cell), said, "", details) from None
 
 
 def _line(job: Job, cell: CodeCell) -> int:
     """The lesson's line at which the exception being handled came up, or the cell's."""
-    frames = traceback.walk_tb(sys.exc_info()[2])
-    own = [line for frame, line in frames if frame.f_code.co_filename == job.path]
-    return own[-1] if own else cell.line
+    found = cell.line
+    for frame, line in traceback.walk_tb(sys.exc_info()[2]):
+        if frame.f_code.co_filename == job.path:
+            found = line
+    return found
 
 
-def _message(job: Job, cell: CodeCell, error: BaseException) -> str:
+def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
     kind = type(error)
-    text = str(error).strip().replace(job.root + os.sep, "")
+    try:
+        text = str(error).strip().replace(job.root + os.sep, "")
+    except Exception as fault:  # an exception's own text may be at fault
+        text = f"its text cannot be shown, {type(fault).__name__}"
     if isinstance(error, SyntaxError):
         text = str(error.msg)
     if isinstance(error, ImportError):
@@ -77,6 +82,22 @@ def _message(job: Job, cell: CodeCell, error: BaseException) -> str:
     if kind in (ValueError, TypeError) and _is_ours(error):
         return text
     return f"{kind.__name__}: {text}" if text else kind.__name__
+
+
+def _elsewhere(job: Job, error: BaseException) -> str:
+    """Where in a module of the project it happened, if not in the lesson: ``, in lessons/part/code.py:3``."""
+    frames = traceback.walk_tb(error.__traceback__)
+    places = [(frame.f_code.co_filename, line) for frame, line in frames]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno or 1))
+    home = job.root + os.sep
+    for path, line in reversed(places):
+        own = path.removeprefix(home)
+        if own == job.path:
+            return ""
+        if path.startswith(home) and "site-packages" not in path and not path.startswith(str(PACKAGE)):
+            return f", in {own}:{line}"
+    return ""
 
 
 def _is_ours(error: BaseException) -> bool:

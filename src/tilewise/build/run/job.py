@@ -60,6 +60,8 @@ class Job:
     """The code cells in order."""
     time_limit_s: float
     """After how long the lesson is stopped."""
+    output_limit: int
+    """How many characters of printed text are kept, all cells together."""
     records: str
     """The folder of the records, an absolute path."""
     machines: tuple[str, ...]

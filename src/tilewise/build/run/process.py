@@ -34,6 +34,8 @@ GRACE_S = 5.0
 """How long after its time limit a child may go on in compiled code before it is killed."""
 STOP_S = 0.05
 """How often a run looks whether it is to stop."""
+LONGEST_RESULT = 64_000_000
+"""Bytes of messages from one lesson; more is a fault of the lesson."""
 
 
 def environment() -> dict[str, str]:
@@ -178,14 +180,21 @@ class _Progress:
             LessonError: the lesson failed.
             RuntimeError: the child failed by a fault of tilewise.
         """
+        try:
+            result = self._taken(message)
+        except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+            raise self.garbled() from None
+        if "done" in message and self._listen is not None:
+            self._listen(self.cells)
+        return result
+
+    def _taken(self, message: Mapping[str, Any]) -> Result | None:
         self.begun, self.pid = True, message["pid"]
         match message:
             case {"cell": index}:
                 self._line = next(cell.line for cell in self._job.cells if cell.index == index)
             case {"done": index, "pid": _, **fields}:
                 self.cells[index] = CellResult(**fields)
-                if self._listen is not None:
-                    self._listen(self.cells)
             case {"snapshot": index, "address": address}:
                 self.snapshots[index] = Path(address)
             case {"error": error}:
@@ -206,11 +215,21 @@ class _Progress:
             self._job.path, self._line, message, "Raise an exception instead of leaving Python."
         )
 
+    def garbled(self) -> LessonError:
+        """The fault of a child that wrote into the pipe of its messages."""
+        message = "the lesson wrote to a file descriptor that is not its own, in this cell or before."
+        return LessonError(self._job.path, self._line, message, "Write to files that it has opened.")
+
     def too_long(self) -> LessonError:
         """The fault of a child that does not even stop when its time is up."""
         message = f"the cell runs for more than {self._job.time_limit_s:g} s."
         repair = "Look for a loop that does not end, or take a smaller size."
         return LessonError(self._job.path, self._line, message, repair)
+
+    def too_much(self) -> LessonError:
+        """The fault of a child that shows more than can be published."""
+        message = f"the lesson's outputs up to this cell take more than {LONGEST_RESULT // 1_000_000} MB."
+        return LessonError(self._job.path, self._line, message, "Show a part, or a smaller size.")
 
 
 def _messages(
@@ -219,6 +238,7 @@ def _messages(
     """The child's messages until it closes its end, or ``stop`` is set after the first of them."""
     deadline = time.monotonic() + job.time_limit_s + GRACE_S
     pending = bytearray()
+    total = 0
     with selectors.DefaultSelector() as selector:
         selector.register(reading, selectors.EVENT_READ)
         while True:
@@ -233,8 +253,15 @@ def _messages(
             chunk = os.read(reading, 1 << 18)
             if not chunk:
                 return
+            total += len(chunk)
+            if total > LONGEST_RESULT:
+                raise last.too_much()
             pending += chunk
             if b"\n" in chunk:
                 *lines, rest = pending.split(b"\n")
                 pending = bytearray(rest)
-                yield from map(json.loads, lines)
+                for line in lines:
+                    try:
+                        yield json.loads(line)
+                    except ValueError:
+                        raise last.garbled() from None

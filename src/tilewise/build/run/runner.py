@@ -131,13 +131,27 @@ class _Latest:
 
 
 class Runner:
-    """Runs the lessons of one project and keeps what they showed in a folder for caches."""
+    """Runs the lessons of one project and keeps what they showed.
 
-    def __init__(self, root: Path, cache: Path, time_limit_s: float = 300) -> None:
+    Args:
+        root: the project's root; lessons' paths are relative to it.
+        cache: the folder for caches, e.g. ``.cache/tilewise``; results go to ``runs`` below it.
+        time_limit_s: after how long a lesson is stopped.
+        output_limit: how many characters of printed text are kept of a lesson.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        cache: Path,
+        time_limit_s: float = 300,
+        output_limit: int = 1_000_000,
+    ) -> None:
         self._root = root.resolve()
         self._store = Store(self._root, cache.resolve() / "runs")
         self._records = Records(self._root)
         self._time_limit_s = time_limit_s
+        self._output_limit = output_limit
         self._latest: dict[str, _Latest] = {}
         self._chains: dict[str, SnapshotChain] = {}
         self._chains_lock = threading.Lock()
@@ -296,6 +310,7 @@ class Runner:
             lines=tuple(lesson.text.split("\n")),
             cells=cells,
             time_limit_s=self._time_limit_s,
+            output_limit=self._output_limit,
             records=str(self._root / "lessons" / "measurements"),
             machines=machines[1:],
             course_machines=tuple(map(device_slug, MACHINES)),

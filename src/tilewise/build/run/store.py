@@ -42,6 +42,7 @@ class Store:
             switches,
             job.lesson_id,
             job.time_limit_s,
+            job.output_limit,
             job.machines,
             cells,
             *_tools(job),
