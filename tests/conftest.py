@@ -18,7 +18,7 @@ import pytest
 
 from tests import sweeps, workers
 from tilewise.build.page import Page, render
-from tilewise.build.run import LessonRun, Runner
+from tilewise.build.run.runner import LessonRun, Runner
 from tilewise.course.lesson import Lesson, parse, read
 from tilewise.course.order import Course, Navigation
 from tilewise.course.rules import checked_course

@@ -16,7 +16,7 @@ class Course:
 
     def __init__(self, project: Any, at_once: int = 1) -> None:
         self.project = project
-        self.runs = BackgroundRuns(project.runner(warm=True), at_once)
+        self.runs = BackgroundRuns(project.runner(), at_once)
         self.lessons: dict[str, Any] = {}
 
     def write(self, name: str, body: str) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewise.course.rules.language import LANGUAGE, NOT_YET, page_faults, words
+from tilewise.course.rules.language import LANGUAGE, page_faults, words
 from tilewise.course.sentences import without_verb
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -134,12 +134,6 @@ def test_a_sentence_without_a_verb_is_found(sentence):
 )  # fmt: skip
 def test_a_sentence_with_a_verb_is_none(sentence):
     assert not faults(sentence)
-
-
-def test_what_is_not_held_yet_is_there():
-    for name in NOT_YET:
-        path = ROOT / name if name.startswith("docs/") else ROOT / "lessons" / name
-        assert path.is_dir() if name.endswith("/") else path.is_file() or path.with_suffix(".py").is_file()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.stem)

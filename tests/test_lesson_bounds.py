@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.test_lessons import ROOT, outcome
-from tilewise.build.run import LessonRun
+from tilewise.build.run.runner import LessonRun
 from tilewise.kernel.machine_code import available
 from tilewise.measurements.archive import Archive
 

@@ -12,7 +12,7 @@ import pytest
 from tests.sweeps import SIMULATOR
 from tilewise.build.notebook import to_notebook
 from tilewise.build.page import render
-from tilewise.build.run import LessonRun, Runner
+from tilewise.build.run.runner import LessonRun, Runner
 from tilewise.course.lesson import Cell, Lesson, parse, read
 from tilewise.course.order import Course
 from tilewise.errors import LessonError

@@ -1,9 +1,7 @@
-"""Listings on a page: the fences they become, folded where long, and their way through the cache."""
+"""Listings on a page: the fences they become, folded where long."""
 
-import pytest
-
-from tilewise.outputs import Context, decode, encode
-from tilewise.outputs.listing import Beside, Listing, Pair, Row
+from tilewise.outputs import Context
+from tilewise.outputs.listing import Beside, Listing, Row
 
 CONTEXT = Context("part/one", 1, lambda suffix, content: "file", str)
 SHORT = Listing("FFMA R0, R1, R2, R0\nEXIT", "the end")
@@ -35,8 +33,3 @@ def test_each_line_has_its_ptx_and_its_machine_code_below_it():
     assert '``` { .nvidia-sass .no-copy title="SASS, sm_90" }\nS2R R0, SR_TID.X\n```' in text
     assert "/// html | div.tw-translated-none\n\nno SASS\n\n///" in text
     assert BESIDE.text().splitlines()[0] == "   3  int i = threadIdx.x;"
-
-
-@pytest.mark.parametrize("output", [SHORT, Pair(SHORT, Listing("NOP")), BESIDE], ids=lambda one: one.kind)
-def test_each_travels_through_the_cache(output):
-    assert decode(encode(output)) == output

@@ -8,7 +8,7 @@ import pytest
 
 from tilewise.build.page import render
 from tilewise.build.playback import project_lessons
-from tilewise.build.run import LessonRun, Runner
+from tilewise.build.run.runner import LessonRun, Runner
 from tilewise.course.lesson import read
 from tilewise.course.order import Course
 from tilewise.errors import LessonError

@@ -30,6 +30,7 @@ from tilewise.outputs import (
 )
 from tilewise.outputs.kernel import without_markers
 from tilewise.outputs.kinds import LONGEST_LINE, LONGEST_RECORDED, LONGEST_TEXT, WIDEST_RECORDED
+from tilewise.outputs.listing import Beside, Listing, Pair, Row
 from tilewise.outputs.table import number
 from tilewise.outputs.try_it import TryOutput
 
@@ -57,6 +58,9 @@ EVERY: list[Output] = [
     HazardOutput("race", "two warps write", "a[i] = 1;", 3),
     KernelOutput("k", "int a;\nint b;", 4, "part", (("T", "16"),), ("-fmad=false",)),
     ExerciseOutput("T", "Do it.", "def f(): ...", tests="def t(f): ...", wrong_answers=1),
+    Listing("FFMA R0, R1, R2, R0\nEXIT", "the end"),
+    Pair(Listing("EXIT", "the end"), Listing("NOP")),
+    Beside((Row(4, "y[i] = 1.0f;", ("st.global.u32 [%rd1], 1;",), ()),), "sm_90"),
 ]
 
 

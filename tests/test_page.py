@@ -13,13 +13,11 @@ import pytest
 from tilewise.build import page
 from tilewise.build.installation import Package
 from tilewise.build.page.code import AROUND, source
-from tilewise.build.page.corrections import corrections
 from tilewise.build.page.front import clone, first_run, notebooks
+from tilewise.build.page.gathered import corrections, questions, recap
 from tilewise.build.page.layout import source_path
-from tilewise.build.page.questions import questions
 from tilewise.build.page.reading_time import CODE_LINES_A_MINUTE, MINUTES, WORDS_A_MINUTE, reading_time
-from tilewise.build.page.recap import recap
-from tilewise.build.run import Runner
+from tilewise.build.run.runner import Runner
 from tilewise.course.lesson import Lesson, parse
 from tilewise.course.order import Course, Part
 from tilewise.outputs import Context, KernelOutput
@@ -72,21 +70,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, page.Page]:
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
 def test_a_lesson_becomes_its_golden_page(file, pages, golden):
     golden(file.with_suffix(".md"), pages[file.stem].markdown)
-
-
-def test_only_the_first_use_of_a_term_is_linked_and_everyday_words_lose_their_mark(
-    pages,
-):
-    shown = html(pages["prose"].markdown)
-    links = re.findall(r'<a class="tw-term" href="([^"]*)" title="([^"]*)">([^<]*)</a>', shown)
-    assert [(target, word) for target, _, word in links] == [
-        ("#term-block", "blocks"),
-        ("#term-warp", "warp"),
-        ("#term-lane", "lanes"),
-        ("#term-shared-memory", "shared\nmemory"),
-    ]
-    assert links[0][1] == "Threads that start together, up to 1,024."
-    assert "a block of text" in shown and "\\block" not in shown
 
 
 def two_lessons(project: Any) -> list[Lesson]:
@@ -142,9 +125,8 @@ def test_notes_on_the_sources_stand_together_with_links_from_the_root(project):
         "#     [here](one.py#there).[^near]\n#\n# [^near]: Nearer than far.\n"
     )
     course = Course.of([lesson])
-    markdown = page.render(lesson, project.run(lesson), course).markdown
     path = source_path(lesson.id)
-    text = corrections(course, {path: markdown})
+    text = corrections(course, {path: page.render(lesson, project.run(lesson), course)})
     first, second = text.split("\n\n- ")[1:]
     assert first.startswith("They say 2, and it is <span") and ">3</span>.\n" in first
     assert first.endswith(f"In [How many]({path}#how-many)")
@@ -152,7 +134,6 @@ def test_notes_on_the_sources_stand_together_with_links_from_the_root(project):
     assert (
         second.endswith(f"In [How far]({path}#how-far)") and "Not this" not in text and "Nearer" not in text
     )
-    assert corrections(course, {}) == ""
 
 
 ASKED = """# %%
@@ -199,18 +180,15 @@ publish(add={'median': 3.0})
 LATER = "# %% [markdown]\n# ## There\n#\n# ## Takeaways\n#\n# - The last.\n"
 
 
-def parts_of(project: Any) -> tuple[Course, dict[str, str], list[Part]]:
-    """Two lessons in three parts of which one is empty."""
+def parts_of(project: Any) -> tuple[Course, dict[str, page.Page], list[Part]]:
+    """Two lessons in two parts."""
     lessons = [project.lesson(ASKED), project.lesson(LATER, "part/two", needs="part/one")]
     course = Course.of(lessons)
-    pages = {
-        source_path(lesson.id): page.render(lesson, project.run(lesson), course).markdown
-        for lesson in lessons
-    }
+    pages = {source_path(one.id): page.render(one, project.run(one), course) for one in lessons}
     return (
         course,
         pages,
-        [Part("First", ("part/one",)), Part("Second", ("part/two",)), Part("", ())],
+        [Part("First", ("part/one",)), Part("Second", ("part/two",))],
     )
 
 

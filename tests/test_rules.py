@@ -7,7 +7,7 @@ import pytest
 from mkdocs.utils.yaml import yaml_load
 
 from tilewise.build import navigation
-from tilewise.build import run as running
+from tilewise.build.run import runner as running
 from tilewise.course.lesson import Lesson, read
 from tilewise.course.order import Course, Navigation, Part
 from tilewise.course.rules import checked_course, every_rule, form_faults

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tilewise.build.run import LessonRun
+from tilewise.build.run.runner import LessonRun
 from tilewise.errors import LessonError
 from tilewise.outputs import Text
 
@@ -82,11 +82,10 @@ def test_code_executes_again(project):
     assert count(project) == 2
 
 
-@pytest.mark.parametrize("warm", [False, True])
-def test_an_imported_module_executes_again(project, warm):
+def test_an_imported_module_executes_again(project):
     project.write("lessons/part/sizes.py", "N = 1\n")
     lesson = project.lesson("# %%\nfrom sizes import N\nprint(N)\n")
-    runner = project.runner(warm=warm)
+    runner = project.runner()
     assert texts(runner.run(lesson)) == [["1"]]
     project.write("lessons/part/sizes.py", "N = 2\n")
     assert texts(runner.run(lesson)) == [["2"]]
@@ -134,9 +133,8 @@ def test_a_long_output_is_cut_and_said(project):
     assert said == "[cut here: 9,999,001 characters more than the 1,000 that a page keeps]"
 
 
-@pytest.mark.parametrize("warm", [False, True])
-def test_the_runner_goes_on_after_every_kind_of_failure(project, warm):
-    runner = project.runner(warm=warm, time_limit_s=1)
+def test_the_runner_goes_on_after_every_kind_of_failure(project):
+    runner = project.runner(time_limit_s=1)
     for code in ("1 / 0", "import sys; sys.exit(1)", "import os; os._exit(3)", "while True: pass"):
         with pytest.raises(LessonError):
             runner.run(project.lesson(f"# %%\n{code}\n"))
@@ -168,18 +166,16 @@ def test_an_environment_tells_lessons_that_they_are_built(project):
     ],
     ids=["while it loads", "in its syntax", "in its function"],
 )
-@pytest.mark.parametrize("warm", [False, True])
-def test_a_fault_in_a_module_of_the_project_is_said_with_its_line(project, warm, module, code, said):
+def test_a_fault_in_a_module_of_the_project_is_said_with_its_line(project, module, code, said):
     project.write("lessons/part/broken.py", module)
     lesson = project.lesson(f"# %%\n{code}\n")
     last = len(lesson.text.rstrip("\n").split("\n"))
     with pytest.raises(LessonError) as caught:
-        project.run(lesson, warm=warm)
+        project.run(lesson)
     assert str(caught.value) == f"lessons/part/one.py:{last}: {said}"
 
 
-@pytest.mark.parametrize("warm", [False, True])
-def test_what_a_lesson_does_to_its_process_does_no_harm(project, warm):
+def test_what_a_lesson_does_to_its_process_does_no_harm(project):
     project.write("lessons/part/speaking.py", "print('loaded')\n")
     lesson = project.lesson(
         "# %%\nimport os, socket, sys, threading, time\n\nimport speaking\n\n"
@@ -188,7 +184,7 @@ def test_what_a_lesson_does_to_its_process_does_no_harm(project, warm):
         "if os.fork() == 0:\n    print('never seen')\nelse:\n    os.wait()\n    print('parent')\n\n"
         "# %%\nprint('\\ud800')\n"
     )
-    assert texts(project.run(lesson, warm=warm)) == [["loaded\nno line end"], ["parent"], ["\ufffd"]]
+    assert texts(project.run(lesson)) == [["loaded\nno line end"], ["parent"], ["\ufffd"]]
 
 
 def test_two_runs_of_a_lesson_are_equal_bytes(project):
@@ -201,10 +197,10 @@ def test_two_runs_of_a_lesson_are_equal_bytes(project):
         "publish(**{name: 1 for name in {'x', 'y', 'z'}})\n"
     )
     made = []
-    for warm in (False, True):
+    for _ in range(2):
         for kept in (project.root / ".cache").glob("runs/*"):
             kept.unlink()
-        run = project.run(lesson, warm=warm)
+        run = project.run(lesson)
         assert run.executed
         made.append(render(lesson, run, Course.of([lesson])))
     assert made[0] == made[1]

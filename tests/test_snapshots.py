@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tilewise.build.run import Runner, Stopped
+from tilewise.build.run.process import Stopped
+from tilewise.build.run.runner import Runner
 from tilewise.errors import LessonError
 
 SLOW = """
@@ -34,7 +35,7 @@ class Warm:
     def __init__(self, project: Any) -> None:
         self.project = project
         self.log = project.root / "log.txt"
-        self.runner: Runner = project.runner(warm=True)
+        self.runner: Runner = project.runner()
 
     def lesson(self, *cells: str, first: str = "") -> Any:
         return self.project.lesson("\n\n".join(f"# %%\n{cell}" for cell in (first + self.slow, *cells)))
@@ -68,18 +69,6 @@ def test_an_edit_runs_only_what_follows_it(warm):
     assert warm.run(QUICK, LAST, "note('new')\nprint(value * 2)\n") == ["quick", "last", "new"]
     assert warm.run(QUICK.replace("1", "2"), LAST) == ["quick", "last"]
     assert warm.run(QUICK, LAST, first="other = 1\n") == ["slow", "quick", "last"]
-
-
-def test_a_lesson_that_was_never_run_so_here_begins_at_the_top(warm):
-    """What the disk keeps has no process."""
-    warm.run(QUICK, LAST)
-    warm.runner.close()
-    again = Warm(warm.project)
-    assert again.run(QUICK, LAST) == []
-    assert not again.runner.is_warm(again.lesson(QUICK, LAST))
-    again.runner.warm(again.lesson(QUICK, LAST))
-    assert again.runner.is_warm(again.lesson(QUICK, LAST))
-    assert again.run(QUICK, LAST + "print('more')\n") == ["quick", "last"]
 
 
 def test_a_changed_module_begins_at_the_top(warm):

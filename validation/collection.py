@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewise.build.playback import project_lessons
-from tilewise.build.run import Runner
+from tilewise.build.run.runner import Runner
 from tilewise.course.lesson import read
 from tilewise.cuda.cases import Dim3
 from tilewise.kernel.launch import Launch

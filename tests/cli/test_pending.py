@@ -15,7 +15,7 @@ from tilewise.__main__ import main
 from tilewise.build.pipeline import BuiltCourse, Lessons, PageRenderer
 from tilewise.build.playback import find_lesson, play
 from tilewise.build.progress import Progress
-from tilewise.build.run import LessonRun, Runner
+from tilewise.build.run.runner import LessonRun, Runner
 from tilewise.build.sources import LessonSources
 from tilewise.course.order import Navigation
 from tilewise.errors import LessonError
@@ -141,7 +141,7 @@ def commit() -> str:
 def build(runner: Runner, *names: str) -> BuiltCourse:
     """A build of the course; its warnings fail a strict one."""
     root, cache = Path().resolve(), Path(".cache").resolve()
-    lessons = Lessons(root, LessonSources(root), PageRenderer(cache, ""), runner, 1)
+    lessons = Lessons(root, LessonSources(root, cache, ""), PageRenderer(cache, ""), runner, 1)
     lines = {name: at for at, name in enumerate(names, start=1)}
     return lessons.load(Navigation(names, "mkdocs.yml", lines), Progress(print))
 

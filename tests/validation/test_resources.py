@@ -219,7 +219,9 @@ def test_a_build_warns_and_the_check_fails(course, monkeypatch, capsys):
     course.lesson(LESSON.replace('"BY": 2', '"BY": 3') + WHOLE)
     said = 'lessons/part/one.py:9: the record of compiled kernels is older than "scale with BY=3".'
     cache = course.root / ".cache"
-    lessons = Lessons(course.root, LessonSources(course.root), PageRenderer(cache, ""), course.runner(), 1)
+    lessons = Lessons(
+        course.root, LessonSources(course.root, cache, ""), PageRenderer(cache, ""), course.runner(), 1
+    )
     built = lessons.load(Navigation(["part/one"], "mkdocs.yml", {"part/one": 1}), Progress(print))
     assert [str(one) for one in built.warnings] == [f"{said} Run make records."]
     monkeypatch.setenv("TILEWISE_LESSONS", str(course.root / "lessons"))

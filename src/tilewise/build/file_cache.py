@@ -51,12 +51,7 @@ def key_of(*parts: object) -> str:
 
 
 class FileCache:
-    """A folder of kept values.
-
-    Args:
-        folder: where; made when the first value is kept.
-        at_most: how many values ``tidy`` leaves, those used last.
-    """
+    """A folder of kept values, of which ``tidy`` leaves the ``at_most`` used last."""
 
     def __init__(self, folder: Path, at_most: int) -> None:
         self._folder = folder

@@ -53,11 +53,7 @@ class Package:
         )
 
     def colab(self, lesson_id: str) -> str:
-        """Where Colab opens a lesson's notebook: from a branch of a repository on GitHub; elsewhere empty.
-
-        Args:
-            lesson_id: the lesson.
-        """
+        """Where Colab opens a lesson's notebook: from a branch of a repository on GitHub; elsewhere empty."""
         found = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?", self.repository)
         if found is None:
             return ""

@@ -27,14 +27,7 @@ T = TypeVar("T")
 
 
 class LiveCourse:
-    """The course of one project while it is served.
-
-    Args:
-        root: the project's folder.
-        sources: reads the lessons.
-        renderer: renders them.
-        runs: runs them.
-    """
+    """The course of one project while it is served."""
 
     def __init__(
         self, root: Path, sources: LessonSources, renderer: PageRenderer, runs: BackgroundRuns
@@ -57,7 +50,9 @@ class LiveCourse:
     def view(self) -> CourseView:
         """The course as pages see it; a page is rendered when it is looked up."""
         course = self.course
-        pages = _Lazy([source_path(lesson.id) for lesson in course.lessons], self._page_of_path)
+        pages = _Lazy(
+            [source_path(lesson.id) for lesson in course.lessons], lambda path: self.page(lesson_id_of(path))
+        )
         measured = _Lazy(list(course.by_id), self._measured)
         return CourseView(course, pages, measured, self._root / FOLDER, self._nav.parts, self.course_mark)
 
@@ -81,11 +76,11 @@ class LiveCourse:
             changed: the files that may have changed, and the folders that these are in; None: any.
         """
         with self._lock:
-            files = self._sources.load()
-            lessons = {**self._kept(files.errors), **files.lessons}
+            readable, errors = self._sources.load()
+            lessons = {**self._kept(errors), **readable}
             order = [name for name in dict.fromkeys(self._nav.order) if name in lessons]
             ordered = tuple(lessons[name] for name in order)
-            faults = [*files.errors, *navigation_faults(self._nav, lessons)]
+            faults = [*errors, *navigation_faults(self._nav, lessons)]
             before = self._ordered
             if (
                 before is None
@@ -93,7 +88,7 @@ class LiveCourse:
                 or any(old is not new for old, new in zip(before[0], ordered, strict=True))
             ):
                 self._ordered = (ordered, Course.of(ordered))
-                self._course_faults = tuple(course_faults(ordered, lambda _: ()))
+                self._course_faults = tuple(course_faults(ordered, lambda *_: ()))
             self._lessons = lessons
             self._faults = tuple(faults) or self._course_faults  # which may only follow from those
             self.runs.update(self.course.lessons, changed)
@@ -157,17 +152,12 @@ class LiveCourse:
             kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(path, lesson_id)
         return kept
 
-    def _page_of_path(self, path: str) -> Page:
-        return self.page(lesson_id_of(path))
-
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
         run = self.runs.runs().get(lesson_id)
         return run.measurements if run is not None else ()
 
 
 class _Lazy(Mapping[str, T]):
-    """Values that are made when they are looked up."""
-
     def __init__(self, keys: Sequence[str], make: Callable[[str], T]) -> None:
         self._keys = dict.fromkeys(keys)
         self._make = make

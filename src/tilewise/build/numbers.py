@@ -16,6 +16,10 @@ from typing import Any
 from tilewise.course.lesson import Lesson
 from tilewise.course.prose import Mention
 from tilewise.errors import LessonError, nearest
+from tilewise.measurements.archive import Archive, wanted_machine
+from tilewise.measurements.provenance_links import provenance_id, spread_text
+from tilewise.measurements.slugs import name_slug
+from tilewise.models import devices
 from tilewise.outputs.table import number
 
 DEVICES = "devices"
@@ -43,11 +47,6 @@ class Quoted:
     """The id of the list that says where a recorded number was taken; empty for other numbers."""
     spread: str = ""
     """The spread of the time behind a recorded number; empty where there is none."""
-
-
-def first_names(lesson: Lesson) -> frozenset[str]:
-    """The first names of all paths that a lesson's prose quotes."""
-    return frozenset(_split(mention)[0].split(".")[0] for mention in lesson.prose.numbers)
 
 
 class Records:
@@ -88,8 +87,6 @@ class Records:
 
         There is no further machine where the environment asks for one.
         """
-        from tilewise.measurements.archive import Archive, wanted_machine
-
         archive = Archive(self._lessons)
         found: dict[str, dict[str, Mapping[str, Any]]] = {}
         for machine in () if wanted_machine() else archive.devices[1:]:
@@ -99,8 +96,6 @@ class Records:
         return found
 
     def _values(self, name: str, device: str | None) -> Mapping[str, Any] | None:
-        from tilewise.measurements.archive import Archive  # few lessons' prose edits need it
-
         archive = Archive(self._lessons)
         path = archive.find(name, device)
         if path is None:
@@ -116,8 +111,8 @@ class Records:
 
 def _experiments(lesson: Lesson, published: Mapping[str, Any]) -> list[str]:
     """The first names in prose that may be experiments."""
-    wanted = sorted(first_names(lesson) - {DEVICES} - published.keys())
-    return [name for name in wanted if _NAME.fullmatch(name)]
+    names = {_split(mention)[0].split(".")[0] for mention in lesson.prose.numbers}
+    return [name for name in sorted(names - {DEVICES} - published.keys()) if _NAME.fullmatch(name)]
 
 
 def quote(
@@ -156,8 +151,6 @@ def quote(
 
 def _provenance(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:
     """The id of the list of a record's facts, and the spread of the time that stands beside a value."""
-    from tilewise.measurements.provenance_links import provenance_id, spread_text
-
     if not record.get("device"):
         return "", ""
     spread = ""
@@ -211,7 +204,7 @@ def _unknown(
 ) -> LessonError:
     first, *rest = path.split(".")
     if first in published or first in records or (first == DEVICES and rest):
-        within = {**_device_group(), **records, **published}
+        within = {DEVICES: _device_table(), **records, **published}
         repair = nearest(path, _paths({first: within[first]}))
     else:
         repair = nearest(path, [*_paths(published), *records, DEVICES])
@@ -227,17 +220,10 @@ def _paths(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{name}"
 
 
-def _device_group() -> dict[str, Any]:
-    return {DEVICES: _device_table()}
-
-
 @lru_cache(maxsize=1)
 def _device_table() -> Mapping[str, Any]:
-    from tilewise.measurements.slugs import name_slug
-    from tilewise.models.devices import DEVICES as TABLE
-
     table: dict[str, Any] = {}
-    for entry in TABLE:
+    for entry in devices.DEVICES:
         stated = {field.name: getattr(entry, field.name) for field in fields(entry)}
         plain = {name: value for name, value in stated.items() if isinstance(value, int | float | str)}
         table[name_slug(entry.name)] = {**plain, "peak_tflop_per_s": dict(entry.peak_tflop_per_s)}

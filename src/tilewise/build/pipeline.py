@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewise.build.file_cache import FileCache, key_of
-from tilewise.build.fragments import COURSE, Quoted
 from tilewise.build.installation import Package
-from tilewise.build.page import Page, render
+from tilewise.build.page import Page, course_map, glossary, render
+from tilewise.build.page.front import clone, first_run, notebooks
+from tilewise.build.page.gathered import corrections, questions, recap
 from tilewise.build.page.layout import FOLDER, lesson_url, source_path
 from tilewise.build.progress import Progress, lessons_text
-from tilewise.build.run import LessonRun, Runner
+from tilewise.build.run.runner import LessonRun, Runner
 from tilewise.build.sources import LessonSources
 from tilewise.course.lesson import Lesson
 from tilewise.course.mask import spans
@@ -88,7 +89,7 @@ class CourseView:
     def _fragment(self, family: str, name: str, path: str, line: int, package: Package | None) -> str:
         archive = Archive(self.root)
         have = {
-            "course": list(COURSE),
+            "course": list(_COURSE),
             "hardware": ["resources", *validation.FRAGMENTS, *validation.PLAIN, *random_shapes.FRAGMENTS],
             "measurements": [*measured_page.FRAGMENTS, "roofline", "ladder", "ladder_sketch"],
         }[family]
@@ -96,7 +97,7 @@ class CourseView:
             message = f'there is no "{family}.{name}".'
             raise LessonError(path, line, message, f"There is {', '.join(have)}.")
         if family == "course":
-            return COURSE[name](Quoted(self.course, self.parts, self.pages, package))
+            return _COURSE[name](self, package)
         if name == "resources":
             return compiled_kernels.page_table(self.root.parent, *self._named())
         if name in random_shapes.FRAGMENTS:
@@ -125,13 +126,21 @@ class CourseView:
         return every_kernel.data_files(Archive(self.root), self._named()[0], self.measured)
 
 
-class PageRenderer:
-    """Renders lessons; a page is kept, also for the next process, while nothing that decides it has changed.
+_COURSE: Mapping[str, Callable[[CourseView, Package | None], str]] = {
+    "map": lambda view, _: course_map(view.course, view.parts),
+    "first_run": lambda view, _: first_run(view.course, view.pages),
+    "clone": lambda _, package: clone(package),
+    "notebooks": lambda view, package: notebooks(view.course, package),
+    "glossary": lambda view, _: glossary(view.course).removeprefix("# Glossary").strip(),
+    "corrections": lambda view, _: corrections(view.course, view.pages),
+    "questions": lambda view, _: questions(view.course, view.parts, view.pages),
+    "recap": lambda view, _: recap(view.course, view.parts, view.pages),
+}
+"""Every fragment of the family ``course``, by the name behind the dot."""
 
-    Args:
-        cache: the folder for caches.
-        code: a hash of the modules that render.
-    """
+
+class PageRenderer:
+    """Renders lessons, and keeps a page until what decides it changes; ``code`` is a hash of the modules."""
 
     def __init__(self, cache: Path, code: str) -> None:
         self._code = code
@@ -142,13 +151,7 @@ class PageRenderer:
     def page(
         self, lesson: Lesson, run: LessonRun, course: Course, stale: frozenset[str] = frozenset()
     ) -> Page:
-        """The page of a lesson.
-
-        Args:
-            lesson: the lesson.
-            run: what its cells showed.
-            course: the course.
-            stale: what it quotes of other lessons and is no longer current; ``quoted_stale`` knows.
+        """The page of a lesson; ``stale`` is as ``quoted_stale`` finds it.
 
         Raises:
             LessonError: its prose quotes a number that is not known, or an exercise uses a term that it
@@ -185,15 +188,7 @@ class BuiltCourse:
 
 
 class Lessons:
-    """Reads, orders, runs and renders the lessons of one project, for a build.
-
-    Args:
-        root: the project's folder, which holds ``lessons/``.
-        sources: reads the lessons.
-        renderer: renders them.
-        runner: runs them.
-        at_once: how many lessons run side by side.
-    """
+    """Reads, orders, runs and renders the lessons of one project, for a build."""
 
     def __init__(
         self, root: Path, sources: LessonSources, renderer: PageRenderer, runner: Runner, at_once: int
@@ -207,16 +202,12 @@ class Lessons:
     def load(self, nav: Navigation, progress: Progress) -> BuiltCourse:
         """Run what has changed, and render every lesson.
 
-        Args:
-            nav: the navigation.
-            progress: mentions what lasts.
-
         Raises:
             LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.
         """
-        files = self._sources.load()
-        raise_all(files.errors)
-        course = checked_course(nav, files.lessons, self._sources.faults)
+        lessons, faults = self._sources.load()
+        raise_all(faults)
+        course = checked_course(nav, lessons, self._sources.faults)
         runs = self._run(course, progress)
         pages: dict[str, Page] = {}
         errors: list[LessonError] = []
@@ -235,7 +226,7 @@ class Lessons:
             course, pages, measured, self._root / FOLDER, nav.parts, lambda: course_mark(course, runs)
         )
         executed = tuple(name for name, run in runs.items() if run.executed)
-        warnings = form_faults(nav, course, self._sources.form_faults)
+        warnings = form_faults(nav, course, self._sources.faults)
         for lesson in course.lessons:
             warnings += run_faults(lesson, runs[lesson.id], stops=False)
         warnings += pending_faults(view.root, course.lessons, runs)

@@ -16,12 +16,7 @@ OFTEN_S = 1.5
 
 
 class Progress:
-    """Mentions what lasts.
-
-    Args:
-        say: takes a line.
-        often_s: how many seconds lie between two lines.
-    """
+    """Mentions what lasts."""
 
     def __init__(self, say: Callable[[str], None], often_s: float = OFTEN_S) -> None:
         self._say = say

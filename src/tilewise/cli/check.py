@@ -143,7 +143,7 @@ def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
 
     A lesson of the course runs for it as it does in a build, unless the result of its last run still holds.
     """
-    from tilewise.build.run import Runner
+    from tilewise.build.run.runner import Runner
     from tilewise.course.lesson import read
     from tilewise.simulator.compile.toolchain import cache_folder
 

@@ -31,11 +31,6 @@ def lesson_files(folder: Path) -> list[Path]:
 def parse(text: str, path: str, lesson_id: str) -> Lesson:
     """Parse a lesson.
 
-    Args:
-        text: the file's text.
-        path: the file as messages shall name it, e.g. ``lessons/kernels/grids.py``.
-        lesson_id: e.g. ``kernels/grids``.
-
     Raises:
         LessonError: the header, a cell's options or the code's syntax is wrong, or the file is empty.
     """
@@ -73,10 +68,6 @@ def decode(content: bytes, path: str) -> str:
 
 def read(file: Path, root: Path) -> Lesson:
     """Read and parse the lesson in a file below ``<root>/lessons``.
-
-    Args:
-        file: the file.
-        root: the project's root; messages name the file relative to it.
 
     Raises:
         LessonError: as ``decode`` and ``parse``; or a lesson of this file's name cannot be imported.

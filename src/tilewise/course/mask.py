@@ -37,6 +37,10 @@ _KINDS = {
 }
 PROSE = tuple(kind for kind in _KINDS if kind not in ("target", "address"))
 """All that is no running prose; the targets of links and images are in these."""
+WORDLESS = (
+    "fence", "code", "math", "comment", "tag", "number", "attributes", "target", "reference", "address",
+)  # fmt: skip
+"""What shows no words: a heading does, and so does what a link or an image says."""
 
 
 class Span(NamedTuple):

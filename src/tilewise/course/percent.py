@@ -24,11 +24,6 @@ _OPTIONS = ("tab", "needs", "record", "title", "fold")
 def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
     """Cut a file into cells.
 
-    Args:
-        lines: the whole file's lines.
-        skip: how many of them the header takes.
-        path: the file, for messages.
-
     Raises:
         LessonError: code before the first marker, a wrong option, a prose line that is no comment, or a
             syntax error in a code cell.

@@ -17,7 +17,7 @@ from functools import lru_cache
 from html import escape
 from typing import NamedTuple
 
-from tilewise.course.mask import FILLER, Span, mask, spans
+from tilewise.course.mask import FILLER, WORDLESS, Span, mask, spans
 
 _ONE = (
     "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|"
@@ -125,10 +125,6 @@ _GAINS = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(r"\{from:\s*(?P<source>[^{}]*?)\s*\}")
-_HIDDEN = (
-    "fence", "code", "math", "comment", "tag", "number", "attributes", "target", "reference", "address",
-)  # fmt: skip
-"""What is no prose; a heading is, and so is what a link or an image says."""
 _BARE = re.compile(r"[$`\s]*(?P<number>\d[\d,.]*)(?P<by>\\times)?[$`\s]*")
 _PIECES = re.compile(r"(?P<gap>\n[ \t]*\n\s*)|(?P<space>&nbsp;|&thinsp;|[\s\u00a0\u2007\u2009\u202f])|.")
 
@@ -151,18 +147,14 @@ class Typed:
 
 @lru_cache(maxsize=4096)
 def typed_numbers(text: str) -> tuple[Typed, ...]:
-    """Every typed performance number of a text, in order.
-
-    Args:
-        text: Markdown without a header, or a sentence.
-    """
+    """Every typed performance number of a text, in order."""
     return tuple(_found(text))
 
 
 def stray_marks(text: str) -> Iterator[int]:
     """Where marks begin that follow no such number, or that name no source."""
     used = {found.end: found for found in typed_numbers(text) if found.source}
-    code = (span for span in spans(text, _HIDDEN) if span.kind in ("fence", "code", "comment"))
+    code = (span for span in spans(text, WORDLESS) if span.kind in ("fence", "code", "comment"))
     for match in _MARK.finditer(mask(text, code)):
         if match.start() not in used:
             yield match.start()
@@ -196,7 +188,7 @@ class _Plain:
         """Read a text."""
         characters: list[tuple[str, int, int]] = []
         done = 0
-        for span in spans(text, _HIDDEN):
+        for span in spans(text, WORDLESS):
             characters += _shown(text, done, span.start)
             characters += _hidden(span)
             done = span.end

@@ -146,7 +146,6 @@ def _must_fail(title: str, tests: Callable[[Any], Any], answer: Any, candidate: 
 
 
 def _edited(answer: Any, edits: Mapping[str, str]) -> Any:
-    """An answer with texts of its source replaced."""
     is_kernel = hasattr(answer, "source")
     source = answer.source if is_kernel else _source(answer)[0]
     for old, new in edits.items():

@@ -281,12 +281,6 @@ def attribute(text: str) -> str:
 
 
 def folded(title: str, kind: str, body: str) -> str:
-    """A closed ``???`` block.
-
-    Args:
-        title: what its summary says.
-        kind: its class, one word.
-        body: Markdown.
-    """
+    """A closed ``???`` block."""
     inside = "\n".join(f"    {line}" if line.strip() else "" for line in body.splitlines())
     return f'??? {kind} "{escape(attribute(title), quote=False)}"\n\n{inside}'

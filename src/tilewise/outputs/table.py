@@ -130,11 +130,7 @@ class Table(Output):
         return context.html_block(self.html())
 
     def html(self, classes: str = "") -> str:
-        """The table as HTML, one row a line.
-
-        Args:
-            classes: further classes of the box around the table.
-        """
+        """The table as HTML, one row a line."""
         box = f"tw-table {classes}".strip()
         style = ""
         if len(self.columns) > 3:  # styles/lesson.css: on a phone the first has a line of its own

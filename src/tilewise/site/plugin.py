@@ -33,8 +33,8 @@ from tilewise.build.page.layout import FOLDER, lesson_id_of
 from tilewise.build.page.prose import edited
 from tilewise.build.pipeline import CourseView, Lessons, PageRenderer
 from tilewise.build.progress import Progress, lessons_text
-from tilewise.build.run import Runner
 from tilewise.build.run.background import BackgroundRuns
+from tilewise.build.run.runner import Runner
 from tilewise.build.sources import LessonSources
 from tilewise.course.rules.typed_numbers import page_faults
 from tilewise.course.typed_numbers import sourced
@@ -317,7 +317,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._renderer = PageRenderer(self._cache, self._code)
         self._conversions = Conversions(self._cache / "pages")
         self._assets = SiteAssets(root, self._progress)
-        runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s, warm=self._serving)
+        runner = Runner(root, self._cache, time_limit_s=self.config.time_limit_s)
         self._close.append(runner.close)
         at_once = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
         if not self._serving:

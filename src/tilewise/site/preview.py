@@ -295,9 +295,6 @@ class Preview:
         while True:
             with self._news:
                 changes = self._changes
-            if seen and (soon_s := self._outputs_soon_s(url)) > 0:
-                self._wait_for_news(changes, soon_s)
-                continue
             found = self.snapshot(url)
             left = deadline - time.monotonic()
             if found["seen"] != seen:
@@ -324,13 +321,6 @@ class Preview:
             "assets": assets,
             "seen": key_of(url, html, problem, assets),
         }
-
-    def _outputs_soon_s(self, url: str) -> float:
-        state = self._state
-        file = state.pages.get(url) if state is not None else None
-        return (
-            self._live.runs.outputs_soon_s(lesson_id_of(file.src_uri)) if file and _is_lesson(file) else 0.0
-        )
 
     def _wait_for_news(self, changes: int, timeout_s: float) -> int:
         """Wait until there were more changes than so many; how many there are now."""

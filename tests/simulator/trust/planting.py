@@ -15,7 +15,7 @@ import pytest
 
 from tests.simulator.kernels import ORIGIN, simulate
 from tests.sweeps import SIMULATOR
-from tilewise.build.run import Runner
+from tilewise.build.run.runner import Runner
 from tilewise.course.lesson import read
 from tilewise.cuda.arguments import check_arguments
 from tilewise.cuda.headers import with_headers

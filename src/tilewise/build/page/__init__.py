@@ -21,7 +21,7 @@ from tilewise.build.page.layout import asset, beside
 from tilewise.build.page.markers import hide_marker_lines, tell_lines
 from tilewise.build.page.prose import prose_cells, quoted_numbers
 from tilewise.build.page.reading_time import minutes
-from tilewise.build.run import LessonRun
+from tilewise.build.run.runner import LessonRun
 from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
 from tilewise.course.prose import without_escapes

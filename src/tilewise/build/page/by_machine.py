@@ -18,14 +18,7 @@ Outputs = Sequence[Output]
 
 
 def blocks(outputs: Outputs, others: Mapping[str, Outputs], machine: str, context: Context) -> list[str]:
-    """The Markdown of a cell's outputs, those that differ with the further machines' beside them.
-
-    Args:
-        outputs: what is shown.
-        others: by further machine, all of its outputs of the cell.
-        machine: whose records the shown ones rest on.
-        context: the page.
-    """
+    """The Markdown of a cell's outputs, those that differ with the further machines' beside them."""
     if any(len(theirs) != len(outputs) for theirs in others.values()):
         groups = [(outputs, others)]
     else:

@@ -3,8 +3,7 @@
 In: a code cell and what it showed. Out: Markdown. A kernel that a cell assigns is taken out of its Python
 string and stands as a block of its own; the rest of the cell stays around it, in order. Further kernels of a
 text that stands above them in the cell stay the line of Python that they are. A folded cell stands below
-what it made, and so do the bookkeeping of an open one, its calls of ``publish``, and a line that only shows a
-region of a kernel.
+what it made, and so does a line that only shows a region of a kernel.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from tilewise.outputs import Context, HazardOutput, KernelOutput, Output, Task, 
 from tilewise.outputs.kernel import LONGEST_OPEN, without_markers
 from tilewise.outputs.kinds import attribute, fence, folded
 
-BOOKS = "Numbers for the text"
-"""What the bookkeeping of an open cell is folded under."""
 AROUND = "Code that makes the kernel"
 """What the Python beside a kernel in a CUDA tab is folded under."""
 EXCERPT = "Code of the excerpt"
@@ -84,10 +81,7 @@ def code_cell(
         code = folded(fold, "code", code)
     if pending and (outputs or called & _SHOWING or _ends_with_a_value(cell.source)):
         below.insert(0, context.html_block(f'<div class="tw-pending">{pending}</div>'))
-    books = "" if is_task or is_folded else _bookkeeping(cell)
     below.append(lacking)
-    if books:
-        below.append(folded(BOOKS, "code", books))
     parts = [*below, code] if is_task or is_folded else [code, *below]
     return "\n\n".join(part for part in parts if part)
 
@@ -143,14 +137,12 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
         kernel = _kernel_of(statement, kernels, is_cuda)
         if kernel is not None and kernel[1].source.strip() in texts:
             kernel = None
-        aside = not cell.fold and _is_bookkeeping(statement)
-        if kernel is None and not aside:
+        if kernel is None:
             continue
         first = _first_line(statement)
         python += _python(lines, pending, first - 1, cell, is_cuda)
-        if kernel is not None:
-            texts.add(kernel[1].source.strip())
-            parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
+        texts.add(kernel[1].source.strip())
+        parts.append(_cuda(kernel[0], kernel[1], context, _literal_line(statement, cell)))
         pending = (statement.end_lineno or first) + 1
     python += _python(lines, pending, len(lines), cell, is_cuda)
     if python and python is not parts:
@@ -166,7 +158,6 @@ def _statements(source: str) -> tuple[ast.stmt, ...]:
 
 @lru_cache(maxsize=1024)
 def _calls(source: str) -> frozenset[str]:
-    """The names of the functions that a cell calls."""
     nodes = (node for statement in _statements(source) for node in ast.walk(statement))
     return frozenset(
         node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
@@ -175,15 +166,7 @@ def _calls(source: str) -> frozenset[str]:
 
 def _ends_with_a_value(source: str) -> bool:
     statements = _statements(source)
-    return bool(statements) and isinstance(statements[-1], ast.Expr) and not _is_bookkeeping(statements[-1])
-
-
-def _is_bookkeeping(statement: ast.stmt) -> bool:
-    """Whether a statement only hands numbers to the prose: a call of ``publish``, or its import alone."""
-    if isinstance(statement, ast.ImportFrom):
-        return [name.name for name in statement.names] == ["publish"]
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "publish"
+    return bool(statements) and isinstance(statements[-1], ast.Expr)
 
 
 def _is_excerpt(source: str) -> bool:
@@ -196,16 +179,6 @@ def _is_excerpt(source: str) -> bool:
         and one.value.func.attr == "region"
         for one in statements
     )
-
-
-def _bookkeeping(cell: Cell) -> str:
-    """The bookkeeping of an open cell, as a fence; empty where it has none."""
-    lines = cell.source.split("\n")
-    found = [statement for statement in _statements(cell.source) if _is_bookkeeping(statement)]
-    if not found:
-        return ""
-    text = "\n".join("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in found)
-    return fence(text, f'.python .tw-code data-line="{cell.source_line + found[0].lineno - 1}"')
 
 
 def _first_line(statement: ast.stmt) -> int:
@@ -253,9 +226,7 @@ def _kernel_of(
     if known is not None and (text is not None or is_cuda):
         return target.id, known
     if is_kernel and text is not None:
-        return target.id, KernelOutput(
-            name=_named(value) or target.id, source=text.lstrip("\n"), defines=_defines(value)
-        )
+        return target.id, KernelOutput(name=target.id, source=text.lstrip("\n"))
     return None
 
 
@@ -299,25 +270,6 @@ def open_lines(cell: Cell) -> int:
         lines -= kernel_lines if kernel_lines > LONGEST_OPEN else 0
         shown += kernel_lines if kernel_lines <= LONGEST_OPEN else 0
     return shown if is_cuda and has_kernel else lines
-
-
-def _named(call: ast.Call) -> str:
-    for keyword in call.keywords:
-        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
-            return str(keyword.value.value)
-    return ""
-
-
-def _defines(call: ast.Call) -> tuple[tuple[str, str], ...]:
-    """The defines of a kernel that never ran, as written."""
-    for keyword in call.keywords:
-        if keyword.arg == "defines" and isinstance(keyword.value, ast.Dict):
-            return tuple(
-                (str(ast.literal_eval(key)), ast.unparse(value))
-                for key, value in zip(keyword.value.keys, keyword.value.values, strict=True)
-                if isinstance(key, ast.Constant)
-            )
-    return ()
 
 
 def _literal_line(statement: ast.stmt, cell: Cell) -> int:

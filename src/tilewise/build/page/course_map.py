@@ -16,10 +16,6 @@ from tilewise.course.order import Course, Part
 def course_map(course: Course, parts: Sequence[Part]) -> str:
     """The map of a course, for a page at the site's root.
 
-    Args:
-        course: the course.
-        parts: the sections of the navigation that hold its lessons.
-
     Returns:
         One ``nav.tw-map`` without blank lines, with a ``section`` for each part; core lessons carry their
         number, Further pages stand in a list of their own below their lesson.

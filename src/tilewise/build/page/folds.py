@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 SHOW_CODE = "Show code"
 """The title of a fold whose author gave it no title of its own."""
-_CODE = re.compile(r"(Code (of|for|that)\b|Imports$|The whole cell\b|Numbers for the text$)")
+_CODE = re.compile(r"(Code (of|for|that)\b|Imports$|The whole cell\b)")
 _TAG = re.compile(r"""<(/?)(details|figure|div|template)\b((?:"[^"]*"|'[^']*'|[^>"'])*)>""")
 _CLASS = re.compile(r'\bclass="([^"]*)"')
 _SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.S)
@@ -45,11 +45,7 @@ class _Node:
 
 
 def gather(html: str) -> str:
-    """Gather the folds and the checks of a page.
-
-    Args:
-        html: a page, as Markdown made it.
-    """
+    """Gather the folds and the checks of a page."""
     if "<details" not in html and "tw-check" not in html:
         return html
     return _with_rows(_with_badge(html))
@@ -135,7 +131,6 @@ def _badge(passed: list[str], left_out: list[str]) -> str:
 
 
 def _with_rows(html: str) -> str:
-    """Neighbouring folds as one line each."""
     return _rewritten(html, _tree(html)).text
 
 

@@ -6,14 +6,14 @@ In: a course. Out: Markdown with a little HTML.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from tilewise.build.installation import Package
 from tilewise.build.page.layout import GLOSSARY, href, page_link, source_link, source_path
-from tilewise.build.page.prose import Edit, edited, rewritten_link
 from tilewise.build.page.reading_time import reading_time
-from tilewise.build.run import LessonRun
+from tilewise.build.run.runner import LessonRun
 from tilewise.course.lesson import Lesson
 from tilewise.course.order import Course
 from tilewise.course.prose import without_escapes
@@ -23,6 +23,7 @@ from tilewise.cuda.headers import with_headers
 from tilewise.outputs import Output
 from tilewise.outputs.kinds import folded
 
+_NOTE = re.compile(r"\[\^[^\]]*\]")
 FURTHER = "further"
 """The status of a Further page, as Material's navigation marks it."""
 
@@ -171,7 +172,7 @@ def _entry(term: Term, course: Course, users: Sequence[str]) -> str:
         [
             f'<div class="tw-glossary-entry" id="{term.anchor}" markdown>',
             f"**{term.title}**{also}",
-            _portable(term, lesson),
+            _NOTE.sub("", without_escapes(term.definition.body)),
             f"<small>{places}</small>",
             "</div>",
         ]
@@ -181,24 +182,3 @@ def _entry(term: Term, course: Course, users: Sequence[str]) -> str:
 def _is_inflected(name: str, title: str) -> bool:
     """Whether a name is only another form of the title, such as its plural."""
     return name.casefold().startswith(title.casefold().rstrip("y")) and " " not in name[len(title) :]
-
-
-def _portable(term: Term, lesson: Lesson) -> str:
-    """A definition's text with links that hold on a page at the site's root, and without footnotes."""
-    place = term.definition.place
-    source = lesson.cells[place.cell].source
-    folder = lesson.path.rsplit("/", 1)[0]
-    edits: list[Edit] = []
-    for link in (*lesson.prose.links, *lesson.prose.images):
-        start, end = link.place.start, link.place.end
-        if link.place.cell == place.cell and place.start <= start < place.end:
-            moved = rewritten_link(source[start:end], link.text, folder, lesson.id, from_root=True)
-            edits.append((start - place.start, end - place.start, moved))
-    for note in lesson.prose.notes:
-        if note.place.cell == place.cell and place.start <= note.place.start < place.end:
-            edits.append((note.place.start - place.start, note.place.end - place.start, ""))
-    text = edited(source[place.start : place.end], edits)
-    title, _, body = text.partition("\n")
-    indent = len(title) - len(title.lstrip()) + 4
-    body = "\n".join(line[indent:] for line in body.split("\n")).strip("\n")
-    return without_escapes(body)

@@ -27,10 +27,6 @@ _COUNTS = re.compile(f"{COUNTS_BEGIN}.*?{COUNTS_END}", re.S)
 def first_run(course: Course, pages: Mapping[str, Page]) -> str:
     """The first kernel of the first lesson that a reader can run, with its first warp and without its table.
 
-    Args:
-        course: the lessons.
-        pages: their pages, by source path.
-
     Returns:
         The controls and the picture as HTML, then the lesson's first kernel for wide screens; empty where
         there is no run, or it has not come yet.

@@ -23,9 +23,6 @@ _LINE = re.compile(
 def hide_marker_lines(html: str) -> str:
     """Take the lines out that only mark a region.
 
-    Args:
-        html: a page, as Markdown made it of ``Page.markdown``.
-
     Returns:
         The page, where lines on both sides of a marker are neighbours, on the screen and in a copy.
     """

@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 from tilewise.build.numbers import COMPUTED, Quoted, quote
-from tilewise.build.page.layout import page_link, source_link, source_path
+from tilewise.build.page.layout import page_link, source_link
 from tilewise.build.page.markers import line_mark
 from tilewise.course.lesson import Cell, Lesson
 from tilewise.course.mask import spans
@@ -62,7 +62,7 @@ def prose_cells(
     for link in (*lesson.prose.links, *lesson.prose.images):
         source = lesson.cells[link.place.cell].source
         written = source[link.place.start : link.place.end]
-        moved = rewritten_link(written, link.text, posixpath.dirname(lesson.path), lesson.id)
+        moved = _rewritten_link(written, link.text, posixpath.dirname(lesson.path), lesson.id)
         if moved != written:
             edits[link.place.cell].append((link.place.start, link.place.end, moved))
     for mention, quoted in numbers.items():
@@ -85,13 +85,7 @@ def quoted_numbers(
     records: Mapping[str, Mapping[str, Any]],
     pending: bool = False,
 ) -> dict[Mention, Quoted]:
-    """What the prose quotes, by place.
-
-    Args:
-        lesson: whose prose.
-        published: values that its cells published.
-        records: the records that it names.
-        pending: some cells have not ended, so a value that is not known may come.
+    """What the prose quotes, by place; an unknown value may still come where cells are pending.
 
     Raises:
         LessonError: numbers that are not known or cannot be formatted; every one of them.
@@ -161,7 +155,7 @@ def _anchor(definition: Definition, lesson: Lesson) -> Edit:
     return (definition.place.start, definition.place.start + match.end(), title)
 
 
-def rewritten_link(written: str, target: str, folder: str, lesson_id: str, from_root: bool = False) -> str:
+def _rewritten_link(written: str, target: str, folder: str, lesson_id: str) -> str:
     """A Markdown link whose target, true on disk, is true on the site.
 
     Args:
@@ -169,7 +163,6 @@ def rewritten_link(written: str, target: str, folder: str, lesson_id: str, from_
         target: its target.
         folder: the folder of the file it stands in, e.g. ``lessons/kernels``.
         lesson_id: the lesson on whose page it will stand.
-        from_root: it will stand on a page at the site's root instead.
     """
     path, mark, fragment = target.partition("#")
     if "://" in path or not path or path.startswith("/"):
@@ -177,10 +170,9 @@ def rewritten_link(written: str, target: str, folder: str, lesson_id: str, from_
     full = posixpath.normpath(posixpath.join(folder, path))
     if full.startswith("lessons/") and full.endswith(".py"):
         other = full.removeprefix("lessons/").removesuffix(".py")
-        moved = source_path(other) if from_root else source_link(lesson_id, other)
+        moved = source_link(lesson_id, other)
     elif full.startswith("docs/"):
-        page = full.removeprefix("docs/")
-        moved = page if from_root else page_link(lesson_id, page)
+        moved = page_link(lesson_id, full.removeprefix("docs/"))
     else:
         return written
     new = f"{moved}{mark}{fragment}" or "#"

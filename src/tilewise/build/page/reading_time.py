@@ -39,12 +39,7 @@ class ReadingTime:
 
 
 def reading_time(lesson: Lesson, outputs: Iterable[Output] = ()) -> ReadingTime:
-    """How long a lesson takes.
-
-    Args:
-        lesson: the lesson.
-        outputs: what its cells showed; exercises and puzzles among them count.
-    """
+    """How long a lesson takes."""
     kinds = [output.kind for output in outputs if output.kind in MINUTES]
     words = sorted({f"{kind}s" if kinds.count(kind) > 1 else kind for kind in kinds})
     working = sum(MINUTES[kind] for kind in kinds)

@@ -7,22 +7,18 @@ showed before stands until it has run again. Whoever displays this is told of ev
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from tilewise.build.run import LessonRun, Runner, Stopped
 from tilewise.build.run.job import CellResult
+from tilewise.build.run.process import Stopped
+from tilewise.build.run.runner import WARM_LESSONS, LessonRun, Runner
 from tilewise.course.lesson import Lesson
 from tilewise.errors import LessonError
 
 Status = Literal["unknown", "waiting", "running", "done", "failed"]
-_SOON_S = 0.15
-"""How long after an edit an output may come that is worth waiting for, before the page is made without."""
-_KEPT_OPEN = 2
-"""How many of the pages opened last keep the processes of their lessons."""
 
 
 @dataclass
@@ -33,11 +29,9 @@ class _Entry:
     cells: dict[int, CellResult] = field(default_factory=dict)
     stop: threading.Event | None = None
     run: LessonRun | None = None
-    since: float = field(default_factory=time.monotonic)
 
 
 def _same_code(one: Lesson, other: Lesson) -> bool:
-    """Whether two states of a lesson run the same cells."""
     cells = (
         [(cell.source, cell.tab, cell.needs, cell.record) for cell in each.code] for each in (one, other)
     )
@@ -52,19 +46,13 @@ def _decides(changed: Collection[Path] | None, entry: _Entry) -> bool:
 
 
 class BackgroundRuns:
-    """Threads that run lessons.
-
-    Args:
-        runner: what runs one; it decides what has to be executed at all.
-        at_once: how many lessons run side by side.
-    """
+    """Threads that run lessons."""
 
     def __init__(self, runner: Runner, at_once: int) -> None:
         self._runner = runner
         self._changed: Callable[[], None] = lambda: None
         self._entries: dict[str, _Entry] = {}
         self._opened: list[str] = []
-        self._warmed: dict[str, Lesson] = {}
         self._news = threading.Condition()
         self._closed = False
         self._threads = [
@@ -104,7 +92,7 @@ class BackgroundRuns:
             self._news.notify_all()
 
     def open(self, lesson_id: str) -> None:
-        """Somebody looks at a lesson: it comes first, and its process is kept for the next edit."""
+        """Somebody looks at a lesson: it comes first, and its next run is kept for the edit after that."""
         with self._news:
             if self._opened[:1] != [lesson_id]:
                 self._opened = [lesson_id, *(name for name in self._opened if name != lesson_id)]
@@ -125,17 +113,6 @@ class BackgroundRuns:
         if run is None or status != "done":
             run = self._runner.so_far(entry.lesson, cells)
         return replace(run, stopped=True, digest=f"{run.digest} stopped") if status == "failed" else run
-
-    def outputs_soon_s(self, lesson_id: str) -> float:
-        """For how many seconds a lesson that was edited just now may have its first outputs any moment."""
-        with self._news:
-            entry = self._entries.get(lesson_id)
-        if entry is not None and entry.status == "unknown":
-            self._look(entry)
-        with self._news:
-            if entry is None or entry.cells or entry.status not in ("waiting", "running"):
-                return 0.0
-            return max(0.0, entry.since + _SOON_S - time.monotonic())
 
     def is_running(self, lesson_id: str) -> bool:
         """Whether a lesson runs or is about to."""
@@ -196,37 +173,20 @@ class BackgroundRuns:
                 if entry is None or self._closed:
                     return
                 status = entry.status
-                stop = threading.Event()
-                if status != "unknown":
-                    entry.stop = stop
                 if status == "waiting":
-                    entry.status, entry.cells = "running", {}
-                is_open = entry.lesson.id in self._opened[:_KEPT_OPEN]
+                    entry.status, entry.cells, entry.stop = "running", {}, threading.Event()
             if status == "unknown":
                 self._look(entry)
-            elif status == "waiting":
-                self._run(entry, stop, snapshots=is_open)
             else:
-                self._warm(entry, stop)
+                self._run(entry)
 
     def _next(self) -> _Entry | None:
-        """What to do next: a lesson to run, the open ones first; else an open one to keep warm."""
+        """What to do next, in reading order, but for the lessons that somebody has opened."""
         order = {name: place for place, name in enumerate(self._opened)}
         entries = sorted(self._entries.values(), key=lambda entry: order.get(entry.lesson.id, len(order)))
-        for entry in entries:  # in reading order, but for those that somebody has opened
-            if entry.status in ("unknown", "waiting"):
-                return entry
-        if any(entry.status == "running" for entry in entries):
-            return None
-        for name in self._opened[:_KEPT_OPEN]:
-            known = self._entries.get(name)
-            if known is not None and known.status == "done" and self._warmed.get(name) is not known.lesson:
-                self._warmed[name] = known.lesson
-                if not self._runner.is_warm(known.lesson):
-                    return known
-        return None
+        return next((entry for entry in entries if entry.status in ("unknown", "waiting")), None)
 
-    def _run(self, entry: _Entry, stop: threading.Event, snapshots: bool) -> None:
+    def _run(self, entry: _Entry) -> None:
         def listen(cells: Mapping[int, CellResult]) -> None:
             with self._news:
                 entry.cells = dict(cells)
@@ -236,7 +196,7 @@ class BackgroundRuns:
 
         run, error, lesson = None, None, entry.lesson
         try:
-            run = self._runner.run(lesson, listen, stop, snapshots)
+            run = self._runner.run(lesson, listen, entry.stop, lesson.id in self._opened[:WARM_LESSONS])
         except LessonError as fault:
             error = fault
         except Stopped:
@@ -249,12 +209,3 @@ class BackgroundRuns:
             entry.status = "failed" if run is None else "done" if entry.lesson is lesson else "unknown"
             self._news.notify_all()
         self._changed()
-
-    def _warm(self, entry: _Entry, stop: threading.Event) -> None:
-        try:
-            self._runner.warm(entry.lesson, stop)
-        except (LessonError, Stopped):
-            pass  # said when its outputs were made; only the next edit takes longer
-        finally:
-            with self._news:
-                entry.stop = None

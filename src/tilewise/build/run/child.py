@@ -11,6 +11,7 @@ import io
 import json
 import linecache
 import os
+import pickle
 import random
 import re
 import signal
@@ -217,7 +218,6 @@ class Execution:
 
 
 def _machine_name() -> str:
-    """The name of the GPU whose records are shown."""
     from tilewise.measurements.machines import recorded_device, short_name
 
     return short_name(recorded_device())
@@ -397,23 +397,21 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
     return Text(content if record is None else f"{record.text.rstrip()}\n\n{content}", source=NOT_CURRENT)
 
 
-def run_job(job: Job, descriptor: int, snapshots: Snapshots | None = None) -> None:
-    """Run a job with its messages going to a file descriptor, and end the process."""
+def main() -> None:
+    """Run the job that standard input holds; the command line names where its messages and snapshots go."""
+    descriptor, *kept = sys.argv[1:]
+    job: Job = pickle.load(sys.stdin.buffer)
+    os.nice(5)  # whoever reads a page meanwhile comes first
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
-    messages = Messages(descriptor)
+    messages = Messages(int(descriptor))
+    snapshots = Snapshots(Path(kept[0]), int(kept[1])) if kept else None
     try:
         Execution(job, messages, snapshots).run()
     except BaseException:  # not the lesson's fault but ours: the runner raises it with this traceback
         messages({"crash": traceback.format_exc()})
     os._exit(0)  # no lesson's thread or exit handler keeps the runner waiting
-
-
-def main() -> None:
-    """Read a job from standard input; send to the descriptor that the command line names."""
-    descriptor = int(sys.argv[1])
-    run_job(Job.from_dict(json.loads(sys.stdin.read())), descriptor)
 
 
 if __name__ == "__main__":

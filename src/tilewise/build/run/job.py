@@ -1,14 +1,13 @@
-"""What the runner and the process that executes cells tell each other: plain data, as JSON lines.
+"""What the runner and the process that executes cells send each other.
 
-In: a lesson's code cells and limits. Out: a ``Job`` for the child, and the ``Result`` it sends back. Both
-sides import only this module of each other, so that the child stays light.
+In: a lesson's code cells and limits. Out: a ``Job`` for the process, and the ``Result`` of its messages.
+Both sides import only this module of each other, so that the process stays light.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -70,17 +69,6 @@ class Job:
     course_machines: tuple[str, ...]
     """Those of the machines on which all that the lessons claim has to hold."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Job:
-        """The job whose ``to_dict`` gave ``data``."""
-        cells = tuple(CodeCell(**{**cell, "needs": tuple(cell["needs"])}) for cell in data["cells"])
-        several = {name: tuple(data[name]) for name in ("lines", "machines", "course_machines")}
-        return Job(**{**data, **several, "cells": cells})
-
 
 @dataclass
 class CellResult:
@@ -113,21 +101,9 @@ class Result:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what its cells gave; it is asked for once a run has ended."""
+        """A hash of what its cells gave; asked for once a run has ended."""
         cells = {index: asdict(cell) for index, cell in self.cells.items()}
         return hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:24]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; keys that are numbers become text."""
-        return {**asdict(self), "digest": self.digest}
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Result:
-        """The result whose ``to_dict`` gave ``data``, also after JSON."""
-        cells = {int(index): CellResult(**cell) for index, cell in data["cells"].items()}
-        result = Result(cells, list(data["launches"]), dict(data["inputs"]))
-        result.__dict__["digest"] = data["digest"]
-        return result
 
 
 def error_to_dict(error: LessonError) -> dict[str, Any]:

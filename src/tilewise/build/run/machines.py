@@ -27,11 +27,7 @@ _LOADS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 @contextmanager
 def records_of(machine: str) -> Iterator[None]:
-    """Read the records of one machine for the length of a ``with`` block, with the same random numbers.
-
-    Args:
-        machine: the folder of its records.
-    """
+    """Read the records of one machine for the length of a ``with`` block, with the same random numbers."""
     before = os.environ.get(RECORDED_ON)
     states = random.getstate(), np.random.get_state()
     os.environ[RECORDED_ON] = machine
@@ -47,12 +43,7 @@ def records_of(machine: str) -> Iterator[None]:
 
 
 class OtherMachine:
-    """A lesson's names as they are with the records of one further machine.
-
-    Args:
-        machine: the folder of its records.
-        own: the namespace in which the lesson runs.
-    """
+    """A lesson's names as they are with the records of one further machine."""
 
     def __init__(self, machine: str, own: dict[str, Any]) -> None:
         self.machine = machine
@@ -136,12 +127,7 @@ class OtherMachine:
 
 
 def reached_names(code: CodeType, names: Mapping[str, Any]) -> set[str]:
-    """The global names that code may look up, at first hand or through functions of the namespace.
-
-    Args:
-        code: compiled code.
-        names: the namespace in which it runs.
-    """
+    """The global names that code may look up, at first hand or through functions of the namespace."""
     found: set[str] = set()
     left = [code]
     while left:

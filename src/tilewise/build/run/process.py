@@ -1,7 +1,7 @@
-"""Processes that execute lessons: a fresh one for each, or children of a server with imports loaded.
+"""The process that executes a lesson, as the runner sees it.
 
-In: a ``Job``. Out: the ``Result`` of its cells, each told to a listener as soon as it is there, or a
-``LessonError``. A server's child can be kept as snapshots, from which an edited lesson goes on.
+In: a ``Job``. Out: the ``Result`` of its cells, each given to a listener as soon as it is there, or a
+``LessonError``. A process can be kept as snapshots, from which an edited lesson goes on.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +22,7 @@ from typing import Any
 
 from tilewise.build.run.inputs import PACKAGE
 from tilewise.build.run.job import CellResult, Job, Result
-from tilewise.build.run.snapshots import SnapshotChain, end_group
+from tilewise.build.run.snapshots import SnapshotChain, end
 from tilewise.errors import LessonError
 
 
@@ -61,50 +61,106 @@ Listener = Callable[[Mapping[int, CellResult]], None]
 """Is told whenever a cell has ended, from the thread that runs the lesson, what all cells so far gave."""
 
 
-def run_fresh(job: Job, listen: Listener | None = None) -> Result:
-    """Run a job in a process of its own."""
+def run_job(
+    job: Job,
+    listen: Listener | None = None,
+    chain: SnapshotChain | None = None,
+    stop: threading.Event | None = None,
+) -> Result:
+    """Run a job in a process of its own.
+
+    Args:
+        job: the lesson.
+        listen: is told of each cell.
+        chain: the snapshots of the lesson's last run: the job goes on from the latest that fits, and leaves
+            its own there.
+        stop: once it is set, the process is ended at its next message.
+
+    Raises:
+        LessonError: the lesson failed.
+        Stopped: ``stop`` was set.
+    """
+    resumed = chain.resume(job) if chain is not None else None
+    process = None
+    if resumed is None:
+        process, reading = _started(job, chain)
+        start = None
+    else:
+        start, reading = resumed
+    progress = _Progress(job, listen, chain.results_before(start) if chain is not None else {})
+    result = None
+    try:
+        result = _result(reading, job, progress, stop)
+        if result is None and chain is None and process is not None:
+            raise _death(process, progress)
+    finally:
+        os.close(reading)
+        if chain is None:
+            end(process)
+        elif result is not None:
+            chain.keep(job, progress.cells, progress.snapshots, start)
+        elif progress.ended:
+            chain.drop(progress.snapshots)
+        else:
+            chain.close()
+    return result or run_job(job, listen, stop=stop)  # of a process without snapshots the status is known
+
+
+def _started(job: Job, chain: SnapshotChain | None) -> tuple[subprocess.Popen[bytes], int]:
+    """A new process, and the descriptor at which its messages arrive."""
     reading, writing = os.pipe()
-    os.set_inheritable(writing, True)
+    arguments, passed = [str(writing)], [writing]
+    if chain is not None:
+        life = chain.begin()
+        arguments += [str(chain.folder), str(life)]
+        passed.append(life)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "tilewise.build.run.child", str(writing)],
+        [sys.executable, "-P", "-m", "tilewise.build.run.child", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        pass_fds=(writing,),
+        pass_fds=passed,
         cwd=job.root,
         env=environment(),
         start_new_session=True,
     )
-    os.close(writing)
-    assert process.stdin is not None and process.stderr is not None
-    try:
-        with contextlib.suppress(BrokenPipeError), process.stdin:
-            process.stdin.write(json.dumps(job.to_dict()).encode())
-        last = _Progress(job, listen)
-        for message in _messages(reading, job, last):
-            if (result := last.take(message)) is not None:
-                return result
-        status = process.wait()
-        said = process.stderr.read().decode(errors="replace")
-        if not last.begun:
-            raise RuntimeError(f"the process that runs lessons did not start (status {status}):\n{said}")
-        raise last.died(status)
-    finally:
-        os.close(reading)
-        end_group(process.pid)
-        process.wait()
-        process.stderr.close()
+    for descriptor in passed:
+        os.close(descriptor)
+    if chain is not None:
+        chain.process = process
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(pickle.dumps(job))
+    return process, reading
+
+
+def _result(reading: int, job: Job, progress: _Progress, stop: threading.Event | None) -> Result | None:
+    """The result that a process sends; None where it died without a word."""
+    for message in _messages(reading, job, progress, stop):
+        if (result := progress.take(message)) is not None:
+            return result
+        if stop is not None and stop.is_set():
+            break
+    if stop is not None and stop.is_set():
+        progress.ended = True
+        if progress.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(progress.pid, signal.SIGKILL)
+        raise Stopped
+    return None
+
+
+def _death(process: subprocess.Popen[bytes], progress: _Progress) -> Exception:
+    """The fault of a process that ended without a result."""
+    status = process.wait()
+    if progress.begun:
+        return progress.died(status)
+    assert process.stderr is not None
+    text = process.stderr.read().decode(errors="replace")
+    return RuntimeError(f"the process that runs lessons did not start (status {status}):\n{text}")
 
 
 class _Progress:
-    """How far a child has come.
-
-    Args:
-        job: what it executes.
-        listen: is told of each cell.
-        cells: what the cells before its first one gave, in a child that goes on from a snapshot.
-    """
-
     def __init__(
         self, job: Job, listen: Listener | None = None, cells: Mapping[int, CellResult] | None = None
     ) -> None:
@@ -124,32 +180,31 @@ class _Progress:
             LessonError: the lesson failed.
             RuntimeError: the child failed by a fault of tilewise.
         """
-        self.begun = True
         try:
-            result = self._noted(message)
+            result = self._taken(message)
         except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
             raise self.garbled() from None
         if "done" in message and self._listen is not None:
             self._listen(self.cells)
-        if "error" in message:
-            raise LessonError(**message["error"])
-        if "crash" in message:
-            raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{message['crash']}")
         return result
 
-    def _noted(self, message: Mapping[str, Any]) -> Result | None:
-        self.pid = int(message.get("pid", self.pid))
-        self.ended = "end" in message or "error" in message
-        if "cell" in message:
-            self._line = next(cell.line for cell in self._job.cells if cell.index == message["cell"])
-        elif "done" in message:
-            fields = {name: value for name, value in message.items() if name not in ("done", "pid")}
-            self.cells[int(message["done"])] = CellResult(**fields)
-        elif "snapshot" in message:
-            self.snapshots[int(message["snapshot"])] = Path(message["address"])
-        elif "end" in message:
-            end = message["end"]
-            return Result(dict(sorted(self.cells.items())), list(end["launches"]), dict(end["inputs"]))
+    def _taken(self, message: Mapping[str, Any]) -> Result | None:
+        self.begun, self.pid = True, message["pid"]
+        match message:
+            case {"cell": index}:
+                self._line = next(cell.line for cell in self._job.cells if cell.index == index)
+            case {"done": index, "pid": _, **fields}:
+                self.cells[index] = CellResult(**fields)
+            case {"snapshot": index, "address": address}:
+                self.snapshots[index] = Path(address)
+            case {"error": error}:
+                self.ended = True
+                raise LessonError(**error)
+            case {"crash": text}:
+                raise RuntimeError(f"tilewise failed while running {self._job.path}:\n{text}")
+            case {"end": end}:
+                self.ended = True
+                return Result(dict(sorted(self.cells.items())), end["launches"], end["inputs"])
         return None
 
     def died(self, status: int) -> LessonError:
@@ -210,168 +265,3 @@ def _messages(
                         yield json.loads(line)
                     except ValueError:
                         raise last.garbled() from None
-
-
-class Server:
-    """A process with imports loaded, which forks a child for each lesson."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ours: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._loaded: dict[str, tuple[int, int]] = {}
-
-    def run(
-        self,
-        job: Job,
-        listen: Listener | None = None,
-        chain: SnapshotChain | None = None,
-        stop: threading.Event | None = None,
-    ) -> Result:
-        """Run a job in a child of the server, which is started first where needed.
-
-        Args:
-            job: the lesson.
-            listen: is told of each cell.
-            chain: the snapshots of the lesson's last run: the job goes on from the latest that fits, and
-                leaves its own there.
-            stop: once it is set, the child is ended at its next message.
-
-        Raises:
-            Stopped: ``stop`` was set.
-        """
-        reading, writing = os.pipe()
-        try:
-            try:
-                start = chain.resume(job, writing) if chain is not None else None
-                pid = self._fork(job, writing, chain) if start is None else 0
-            except OSError:
-                self._give_up(chain)
-                return run_fresh(job, listen)
-            finally:
-                os.close(writing)
-            before = chain.results_before(start) if chain is not None else {}
-            last = _Progress(job, listen, before)
-            result = None
-            try:
-                result = self._result(reading, job, last, stop)
-            finally:
-                if chain is None:
-                    end_group(pid)
-                elif result is not None:
-                    chain.keep(job, last.cells, last.snapshots, start)
-                elif last.ended:
-                    chain.drop(last.snapshots)
-                else:
-                    chain.close()
-            if result is not None:
-                return result
-        finally:
-            os.close(reading)
-        return run_fresh(job, listen)  # it died without a word: a process of its own can say how
-
-    @staticmethod
-    def _result(reading: int, job: Job, last: _Progress, stop: threading.Event | None) -> Result | None:
-        """A child's result; None where it died without a word."""
-        for message in _messages(reading, job, last, stop):
-            if (result := last.take(message)) is not None:
-                return result
-            if stop is not None and stop.is_set():
-                break
-        if stop is not None and stop.is_set():
-            last.ended = True
-            if last.pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(last.pid, signal.SIGKILL)
-            raise Stopped
-        return None
-
-    def _give_up(self, chain: SnapshotChain | None) -> None:
-        if chain is not None:
-            chain.close()
-        self.close()
-
-    def _fork(self, job: Job, writing: int, chain: SnapshotChain | None) -> int:
-        """Let the server fork a child for a job; the child's process id.
-
-        Raises:
-            OSError: the server has gone.
-        """
-        folder = "" if chain is None else str(chain.folder)
-        payload = json.dumps({"job": job.to_dict(), "snapshots": folder}).encode()
-        with self._lock:
-            if not self._is_current():
-                self.close()
-                self._start()
-            assert self._ours is not None
-            life = None if chain is None else chain.begin()
-            try:
-                descriptors = [writing] if life is None else [writing, life]
-                socket.send_fds(self._ours, [len(payload).to_bytes(8, "big")], descriptors)
-            finally:
-                if life is not None:
-                    os.close(life)
-            self._ours.sendall(payload)
-            pid = int.from_bytes(_exactly(self._ours, 8), "big")
-        if chain is not None:
-            chain.group = pid
-        return pid
-
-    def _start(self) -> None:
-        self._ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tilewise.build.run.server", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                env=environment(),
-                start_new_session=True,
-            )
-        try:
-            size = int.from_bytes(_exactly(self._ours, 8), "big")
-            paths = json.loads(_exactly(self._ours, size))
-        except OSError:
-            paths = []
-        self._loaded = {path: _stamp(path) for path in paths}
-
-    def _is_current(self) -> bool:
-        running = self._process is not None and self._process.poll() is None
-        return running and all(_stamp(path) == stamp for path, stamp in self._loaded.items())
-
-    def start(self) -> None:
-        """Start it ahead of the first lesson."""
-        with self._lock:
-            if not self._is_current():
-                self.close()
-                self._start()
-
-    def close(self) -> None:
-        """Stop the server; a child that still runs is left to its runner."""
-        if self._ours is not None:
-            self._ours.close()
-            self._ours = None
-        if self._process is not None:
-            try:
-                self._process.wait(timeout=2)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        part = connection.recv(size - len(parts))
-        if not part:
-            raise OSError("the server of lessons has gone")
-        parts += part
-    return bytes(parts)
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return (0, 0)
-    return (stat.st_mtime_ns, stat.st_size)

@@ -8,11 +8,12 @@ decides which snapshot fits. One ends when it is told to, or at the end of the r
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import pickle
 import select
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -69,16 +70,14 @@ class Snapshots:
             self._since = time.monotonic()
             return address, None
         os.close(descriptor)
-        with contextlib.suppress(OSError):
-            for connection in self._requests(listener):
-                job, descriptor = _receive(connection)
-                if os.fork() == 0:
-                    listener.close()
-                    connection.close()
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    self._taken, self._since = 0, time.monotonic()
-                    return address, (job, descriptor)
-                os.close(descriptor)
+        for connection in self._requests(listener):
+            if not (text := _received(connection)):
+                break  # this snapshot is no longer wanted
+            if os.fork() == 0:
+                listener.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                self._taken, self._since = 0, time.monotonic()
+                return address, (pickle.loads(text), connection.detach())
         os._exit(0)
 
     def _requests(self, listener: socket.socket) -> Iterator[socket.socket]:
@@ -101,29 +100,19 @@ class SnapshotChain:
         self.folder = Path(self._temporary.name)
         self.in_use = threading.Lock()
         """Held while a run adds to the chain or goes on from it."""
-        self.group = 0
-        """The process group of all of them; 0: there are none."""
+        self.process: subprocess.Popen[bytes] | None = None
+        """The first of them, which leads the process group of all."""
         self._results: dict[int, CellResult] = {}
         self._addresses: dict[int, Path] = {}
         self._cells: tuple[CodeCell, ...] = ()
         self._life = -1
 
-    def fits(self, job: Job) -> bool:
-        """Whether the last run was of this job, to its end."""
-        return self._cells == job.cells and len(self._results) == len(job.cells)
-
-    def resume(self, job: Job, descriptor: int) -> int | None:
+    def resume(self, job: Job) -> tuple[int, int] | None:
         """Let the latest snapshot that fits go on with a job.
 
-        Args:
-            job: the job.
-            descriptor: where its messages go.
-
         Returns:
-            The index of the cell that the snapshot was taken before; None: none fits.
-
-        Raises:
-            OSError: the snapshot is gone.
+            The index of the cell that the snapshot was taken before, and the descriptor at which its messages
+            arrive; None: none fits.
         """
         same = 0
         for old, new in zip(self._cells, job.cells, strict=False):
@@ -133,15 +122,16 @@ class SnapshotChain:
         start = max((index for index in self._addresses if index <= same), default=None)
         if start is None:
             return None
-        payload = json.dumps(job.to_dict()).encode()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(10)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
             connection.connect(str(self._addresses[start]))
-            socket.send_fds(connection, [len(payload).to_bytes(8, "big")], [descriptor])
-            connection.sendall(payload)
+            connection.sendall(pickle.dumps(job))
             connection.shutdown(socket.SHUT_WR)
-            connection.recv(1)  # its end of file says that the fork is made
-        return start
+        except OSError:  # it is gone
+            connection.close()
+            self.close()
+            return None
+        return start, connection.detach()
 
     def results_before(self, start: int | None) -> dict[int, CellResult]:
         """What the cells gave that ran before a snapshot."""
@@ -181,11 +171,10 @@ class SnapshotChain:
 
     def close(self) -> None:
         """End every snapshot, and what the lesson has started."""
-        if self.group:
-            end_group(self.group)
+        end(self.process)
         if self._life >= 0:
             os.close(self._life)
-        self.group, self._life, self._cells = 0, -1, ()
+        self.process, self._life, self._cells = None, -1, ()
         self._addresses.clear()
         self._results.clear()
         for address in self.folder.iterdir():
@@ -197,10 +186,15 @@ class SnapshotChain:
         self._temporary.cleanup()
 
 
-def end_group(pid: int) -> None:
-    """End a child that leads its own session, and what it has started."""
+def end(process: subprocess.Popen[bytes] | None) -> None:
+    """End a process that leads its own session, and what it has started."""
+    if process is None:
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stderr is not None:
+        process.stderr.close()
 
 
 def _discard(address: Path) -> None:
@@ -209,18 +203,9 @@ def _discard(address: Path) -> None:
         connection.connect(str(address))
 
 
-def _receive(connection: socket.socket) -> tuple[Job, int]:
-    """A job and the descriptor of its messages.
-
-    Raises:
-        OSError: the connection ended without them: the snapshot is to end.
-    """
-    head, descriptors, _, _ = socket.recv_fds(connection, 8, 1)
-    if len(head) < 8 or not descriptors:
-        raise OSError("this snapshot is wanted no longer")
-    got = bytearray()
+def _received(connection: socket.socket) -> bytes:
+    """What the runner sends over a connection: a job; nothing where the snapshot is to end."""
+    text = bytearray()
     while part := connection.recv(1 << 16):
-        got += part
-    if len(got) != int.from_bytes(head, "big"):
-        raise OSError("a job ended in the middle")
-    return Job.from_dict(json.loads(got)), descriptors[0]
+        text += part
+    return bytes(text)

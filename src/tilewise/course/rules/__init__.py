@@ -21,9 +21,10 @@ from tilewise.course.terms import Terms
 from tilewise.errors import LessonError, raise_all
 
 if TYPE_CHECKING:
-    from tilewise.build.run import LessonRun
+    from tilewise.build.run.runner import LessonRun
 
-LessonFaults = Callable[[Lesson], Iterable[LessonError]]
+LessonFaults = Callable[[Lesson, bool], Iterable[LessonError]]
+"""What is wrong with a lesson by itself, as ``lesson_faults`` finds it."""
 Kind = TypeVar("Kind", bound=Rule)
 
 
@@ -44,22 +45,12 @@ def lesson_faults(lesson: Lesson, stops: bool = True) -> Iterator[LessonError]:
         yield from rule.faults(lesson)
 
 
-def lesson_form_faults(lesson: Lesson) -> Iterator[LessonError]:
-    """What one lesson lacks, which stops a strict build."""
-    return lesson_faults(lesson, stops=False)
-
-
 def course_faults(lessons: Sequence[Lesson], faults: LessonFaults = lesson_faults) -> list[LessonError]:
-    """What stops a build of these lessons, in reading order.
-
-    Args:
-        lessons: in the order of the navigation.
-        faults: what is wrong with a lesson by itself.
-    """
+    """What stops a build of these lessons, in reading order."""
     written = Course(tuple(lessons), Terms.of(lessons))
     rules = list(_rules(CourseRule, stops=True))
     found = [fault for rule in rules if not rule.last for fault in rule.faults(written)]
-    found += [fault for lesson in lessons for fault in faults(lesson)]
+    found += [fault for lesson in lessons for fault in faults(lesson, True)]
     return found or [fault for rule in rules if rule.last for fault in rule.faults(written)]
 
 
@@ -82,18 +73,10 @@ def checked_course(
     return Course.of(ordered)
 
 
-def form_faults(
-    nav: Navigation, course: Course, faults: LessonFaults = lesson_form_faults
-) -> list[LessonError]:
-    """What lessons lack; only a strict build stops for it, since no lesson begins whole.
-
-    Args:
-        nav: the navigation.
-        course: the lessons.
-        faults: what a lesson lacks by itself.
-    """
+def form_faults(nav: Navigation, course: Course, faults: LessonFaults = lesson_faults) -> list[LessonError]:
+    """What lessons lack; only a strict build stops for it, since no lesson begins whole."""
     return [
-        *(fault for lesson in course.lessons for fault in faults(lesson)),
+        *(fault for lesson in course.lessons for fault in faults(lesson, False)),
         *(fault for rule in _rules(CourseRule, False) for fault in rule.faults(course)),
         *(fault for rule in _rules(NavigationRule, False) for fault in rule.faults(nav, course.by_id)),
     ]

@@ -13,7 +13,7 @@ from tilewise.kernel.front_ends import FRONT_ENDS, PSEUDOCODE
 from tilewise.outputs import AgreeOutput
 
 if TYPE_CHECKING:
-    from tilewise.build.run import LessonRun
+    from tilewise.build.run.runner import LessonRun
 
 
 def _faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:

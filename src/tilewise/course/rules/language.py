@@ -16,21 +16,14 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 from tilewise.course.lesson import Lesson
-from tilewise.course.mask import FILLER, mask, spans
-from tilewise.course.rules.model import LessonRule
+from tilewise.course.mask import FILLER, WORDLESS, mask, spans
+from tilewise.course.rules.model import LessonRule, on_lines
 from tilewise.course.sentences import without_verb
 from tilewise.errors import LessonError
-
-NOT_YET: tuple[str, ...] = ()
-"""Lessons and parts that are not held until they have been rewritten; this list only shrinks."""
 
 AS_RECORDED = "# as recorded"
 """Ends a line of code whose words a text record rests on, so that only a GPU could change them."""
 
-_HIDDEN = (
-    "fence", "code", "math", "comment", "tag", "number", "attributes", "target", "reference", "address",
-)  # fmt: skip
-"""What is no prose."""
 _SPACE = r"(?:[^\S\n]+|[^\S\n]*\n[^\S\n]*)"
 """White space, but no blank line."""
 _COUNT = (
@@ -73,32 +66,13 @@ def words() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(found)
 
 
-def is_held(name: str) -> bool:
-    """Whether a lesson, by its id, or a page of docs/, by its path, is held to its language yet."""
-    return not name.startswith(NOT_YET)
-
-
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
-    """The faults of a page of docs/, each with its line.
-
-    Args:
-        path: the page's file, for messages.
-        text: the whole file.
-    """
-    if is_held(path):
-        yield from _at(path, 1, text, _prose_faults(text))
-
-
-def _at(path: str, line: int, text: str, found: Iterator[tuple[int, str, str]]) -> Iterator[LessonError]:
-    """The faults of a text that begins on a line of a file."""
-    for at, message, repair in found:
-        yield LessonError(path, line + text.count("\n", 0, at), message, repair)
+    """The faults of a page of docs/, each with its line."""
+    return on_lines(path, 1, text, _prose_faults(text))
 
 
 def _faults(lesson: Lesson) -> Iterator[LessonError]:
     """Words of the header, of prose, and of what code shows: strings and comments."""
-    if not is_held(lesson.id):
-        return
     header = lesson.header
     for key in ("title", "summary", "description"):
         text = getattr(header, key)
@@ -110,22 +84,22 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
     for cell in lesson.cells:
         if cell.kind == "markdown":
             found = _prose_faults(cell.source, headings=True)
-            yield from _at(lesson.path, cell.source_line, cell.source, found)
+            yield from on_lines(lesson.path, cell.source_line, cell.source, found)
             continue
         for name in (cell.title, cell.fold, cell.tab):
-            yield from _at(lesson.path, cell.first_line, "", _word_faults(name))
+            yield from on_lines(lesson.path, cell.first_line, "", _word_faults(name))
         if cell.record:  # what it prints is in a record, whose key is its code
             continue
         recorded = {at for at, text in enumerate(cell.source.splitlines(), 1) if text.endswith(AS_RECORDED)}
         for line, text in _texts(cell.source):
             if line in recorded:
                 continue
-            yield from _at(lesson.path, cell.source_line + line - 1, text, _word_faults(text))
+            yield from on_lines(lesson.path, cell.source_line + line - 1, text, _word_faults(text))
 
 
 def _prose_faults(source: str, headings: bool = False) -> Iterator[tuple[int, str, str]]:
     """What is wrong in Markdown, its headings included on request: the place, what, and how to repair it."""
-    shown = mask(source, spans(source, _HIDDEN))
+    shown = mask(source, spans(source, WORDLESS))
     yield from _word_faults(shown)
     yield from _verbless_faults(source, shown)
     for heading in spans(shown, ("heading",)) if headings else ():
@@ -185,7 +159,7 @@ LANGUAGE = LessonRule(
     "language",
     "Prose, headings, labels and captions use the field's words, src/tilewise/course/rules/language.txt; no "
     "heading is a clause, and no sentence lacks its verb. In "
-    f"prose, \\word is the everyday word. Not held until they are rewritten: {', '.join(NOT_YET)}.",
+    "prose, \\word is the everyday word.",
     "# %% [markdown]\n# ## Loads in flight\n#\n# Two loads are in flight. Work is \\under way.\n\n"
     '# %%\nshow(1, caption="One block per tile.")\n',
     "# %% [markdown]\n# ## Loads in flight\n#\n# Two loads are under way. Work is \\under way.\n\n"

@@ -6,7 +6,7 @@ a line ``=== part/two; needs: [part/one]`` begins another lesson, with lines of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,16 @@ from tilewise.course.lesson import Lesson
 from tilewise.errors import LessonError
 
 if TYPE_CHECKING:
-    from tilewise.build.run import LessonRun
+    from tilewise.build.run.runner import LessonRun
     from tilewise.course.order import Course, Navigation
 
 Faults = Iterable[LessonError]
+
+
+def on_lines(path: str, line: int, text: str, found: Iterable[tuple[int, str, str]]) -> Iterator[LessonError]:
+    """Faults in a text that begins on a line of a file; each is given by its place, message and repair."""
+    for at, message, repair in found:
+        yield LessonError(path, line + text.count("\n", 0, at), message, repair)
 
 
 @dataclass(frozen=True)

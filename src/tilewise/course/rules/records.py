@@ -12,7 +12,7 @@ from tilewise.measurements.output import EVERY, Measurement
 from tilewise.outputs.kinds import NOT_CURRENT, Text
 
 if TYPE_CHECKING:
-    from tilewise.build.run import LessonRun
+    from tilewise.build.run.runner import LessonRun
 
 
 def _faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
@@ -31,14 +31,7 @@ def _faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
 
 
 def unexplained(made: Measurement, headings: Collection[str], path: str, line: int) -> Iterator[LessonError]:
-    """What is not explained, and reasons that lead nowhere.
-
-    Args:
-        made: the measurement.
-        headings: the words of each heading of its lesson.
-        path: the lesson's file, for messages.
-        line: the line of the measurement in it.
-    """
+    """What is not explained, and reasons that name none of the lesson's headings."""
     reasons = dict(made.reasons)
     label = f'measure("{made.name}"): '
     for variant, heading in reasons.items():

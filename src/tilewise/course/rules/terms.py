@@ -15,12 +15,6 @@ from tilewise.errors import LessonError
 def check_terms(course: Course, lesson_id: str, text: str, line: int) -> None:
     """Check the terms in Markdown that a cell of a lesson shows, such as an exercise's task.
 
-    Args:
-        course: the course.
-        lesson_id: the lesson.
-        text: the Markdown.
-        line: the cell's line.
-
     Raises:
         LessonError: it uses a term that the lesson neither defines nor reaches through its needs.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tilewise.course.lesson import Lesson
-from tilewise.course.rules.model import LessonRule
+from tilewise.course.rules.model import LessonRule, on_lines
 from tilewise.course.typed_numbers import faults
 from tilewise.errors import LessonError
 
@@ -16,19 +16,8 @@ _SHOWN = ("alt", "because", "caption", "explanation", "fold", "hint", "note", "t
 
 
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
-    """The numbers about performance that a page of docs/ types by hand, each with its line.
-
-    Args:
-        path: the page's file, for messages.
-        text: the whole file.
-    """
-    return _at(path, 1, text)
-
-
-def _at(path: str, line: int, text: str) -> Iterator[LessonError]:
-    """The faults of a text that begins on a line of a file."""
-    for at, message, repair in faults(text):
-        yield LessonError(path, line + text.count("\n", 0, at), message, repair)
+    """The numbers about performance that a page of docs/ types by hand, each with its line."""
+    return on_lines(path, 1, text, faults(text))
 
 
 def _faults(lesson: Lesson) -> Iterator[LessonError]:
@@ -39,10 +28,10 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
             yield LessonError(lesson.path, header.line(key), message, repair)
     for cell in lesson.cells:
         if cell.kind == "markdown":
-            yield from _at(lesson.path, cell.source_line, cell.source)
+            yield from on_lines(lesson.path, cell.source_line, cell.source, faults(cell.source))
         else:
             for line, text in _shown_texts(cell.source):
-                yield from _at(lesson.path, cell.source_line + line - 1, text)
+                yield from on_lines(lesson.path, cell.source_line + line - 1, text, faults(text))
 
 
 @lru_cache(maxsize=4096)
