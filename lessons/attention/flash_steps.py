@@ -23,7 +23,7 @@ from tilewise import Kernel, Table, exercise, gpu_here, parallel, publish, show,
 from tilewise.figures import bars
 from tilewise.kernel.chains import as_case, run_chain
 from tilewise.kernel.edits import edited
-from tilewise.measurements import printed_errors, printed_numbers, recorded, recorded_device
+from tilewise.measurements import printed_numbers, recorded, recorded_device
 from tilewise.measurements.attention import attention
 
 GPU = recorded_device()
@@ -70,8 +70,6 @@ publish(
     },
     goal={"us": old_us("torch_three_operations") / 2},
     eight={"us": old_us("_64_x_128_8_x_8_per_thread")},
-    piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
-    requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128},
     was={"per_product": (WAS["scores"] + WAS["mean"]) / FLOOR},
 )
 
@@ -588,7 +586,7 @@ LATER.region("exchange")
 # ## A ring of column stages
 #
 # $QK^T$ consumes $q$ and $k$ one column at a time, but Kernel 6 waits until all 96 KiB have arrived. Here, a stage holds
-# 16 columns of each half of $d$, {{ piece.kb | .0f }} KiB in all. Two stages are in flight while a third is used. The
+# 16 columns of each half of $d$, 24 KiB in all. Two stages are in flight while a third is used. The
 # loads of $v$ are interleaved with these stages, and this tile's last stages are followed directly by the next tile's
 # first.
 
@@ -598,9 +596,9 @@ LATER.region("scores")
 # %% [markdown]
 # ## K row-major: transposing takes more copy instructions
 #
-# To transpose a tile of $k$, the warps of the block execute {{ requests.turned }} copy instructions in all, and each
-# copies 4 bytes per thread. In row-major order, {{ requests.lying }} instructions of 16 bytes per thread would do. Only
-# one of the two operands has to alternate between register banks. So we also write a second version, which leaves $k$
+# To transpose a tile of $k$, the warps of the block execute 512 copy instructions in all, and each copies 4 bytes per
+# thread. In row-major order, 128 instructions of 16 bytes per thread would do. Only one of the two operands has to
+# alternate between register banks. So we also write a second version, which leaves $k$
 # row-major: a thread's eight keys are 16 rows apart, and it loads four elements of each at a time.
 
 # %%
@@ -666,17 +664,11 @@ if gpu_here():
 
 # %% fold="Code of the numbers"
 FIT = printed_numbers("attention/flash_steps", "clusters", r"of (\d): (\d+) at")
-publish(
-    clusters={
-        "fit": FIT[8],
-        "needed": 16,
-        "sms": GPU.sms,
-    }
-)
+publish(clusters={"fit": FIT[8], "sms": GPU.sms})
 
 # %% [markdown]
-# Only {{ clusters.fit | .0f }} clusters of eight fit at once, but {{ clusters.needed }} are needed, even though
-# {{ clusters.sms }} SMs would be enough for {{ clusters.needed }} × 8 blocks. The last cluster has to wait for a second
+# Only {{ clusters.fit | .0f }} clusters of eight fit at once, but 16 are needed, even though {{ clusters.sms }} SMs would
+# be enough for 16 × 8 blocks. The last cluster has to wait for a second
 # wave.
 
 # %% fold="The second launch"
@@ -789,13 +781,7 @@ AWKWARD = {
     "no key at all": of_heads(1, 70, 65, 2, masked(65, 65)),
 }
 ONE_LAUNCH = [launches_of(0, 1, one)[0] for one in AWKWARD.values()]
-agree(
-    flash_steps,
-    LAST,
-    [as_case(one) for one in ONE_LAUNCH],
-    rtol=2e-5,
-    atol=2e-4,
-)
+agree(flash_steps, LAST, [as_case(one) for one in ONE_LAUNCH], rtol=2e-5, atol=2e-4)
 for name, inputs in AWKWARD.items():
     runs = [
         run_chain(launches_of(turned, join, inputs))
@@ -819,26 +805,6 @@ for launch, text, hazard in (
     (no_key, "        wait_copies<0>();\n        __syncthreads();\n", "undelivered"),
 ):
     expect_hazard(edited(launch, (text, "")), hazard)
-
-# %% [markdown]
-# Here's one head with two queries and three keys; all scores are 0, so each key gets a weight of 1/3:
-
-# %%
-Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)
-O, bias, part = np.zeros((2, 128), np.float32), np.zeros(3, np.float32), np.zeros((1, 1, 2, 128), np.float32)
-tops, sums = np.zeros((1, 1, 2), np.float32), np.zeros((1, 1, 2), np.float32)
-LAST(Q, K, V, bias, part, tops, sums, O, 2, 3, 128, 128**-0.5, grid=(1, 1, 1), block=256, shared_bytes=205056)
-print(O[0, :4].round(3))
-
-# %% [markdown]
-# Run both versions on 64 queries and 128 keys. Which one copies K with fewer requests?
-
-# %% fold="Code of the run"
-from tilewise import try_it
-
-ONE_TILE = of_heads(1, 64, 128, 1)
-FORMS = {"K row-major": 0, "K transposed": 1}
-try_it({name: launches_of(turned, 0, ONE_TILE)[0] for name, turned in FORMS.items()})
 
 # %% fold="Code of the measurement"
 
@@ -1027,27 +993,25 @@ if gpu_here():
 
 # %% fold="Code of the table"
 IS = printed_numbers("attention/flash_steps", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
-PAIRS = [
-    ("until the first FMA", WAS["first tiles"], IS["first piece"]),
-    ("QKᵀ GEMM", WAS["scores"], IS["scores"]),
-    ("softmax, and wait for v", WAS["softmax"] + WAS["barrier, v"], IS["softmax"]),
-    ("PV GEMM", WAS["mean"], IS["mean"]),
-    ("epilogue", WAS["parts out"], IS["parts out"]),
-]
 show(
     Table(
         ["part of a block", "Kernel 6", "fastest version"],
-        PAIRS,
+        [
+            ["until the first FMA", WAS["first tiles"], IS["first piece"]],
+            ["QKᵀ GEMM", WAS["scores"], IS["scores"]],
+            ["softmax, and wait for v", WAS["softmax"] + WAS["barrier, v"], IS["softmax"]],
+            ["PV GEMM", WAS["mean"], IS["mean"]],
+            ["epilogue", WAS["parts out"], IS["parts out"]],
+        ],
         caption="Median cycles of a block, N = 1,024, recorded on an {machine} with a cold L2. The second launch isn't included.",
     )
 )
+OUTSIDE_US = us[BEST, 1024] - IS["all blocks"] / 1000
 publish(
     now={
         "per_product": (IS["scores"] + IS["mean"]) / FLOOR,
-        "rest_us": us[BEST, 1024] - IS["all blocks"] / 1000,
-        "left_clocks": (old_us("torch_three_operations") / 2 - us[BEST, 1024] + IS["all blocks"] / 1000)
-        * GPU.boost_mhz
-        / FLOOR,
+        "rest_us": OUTSIDE_US,
+        "left_clocks": (old_us("torch_three_operations") / 2 - OUTSIDE_US) * GPU.boost_mhz / FLOOR,
     }
 )
 
@@ -1061,48 +1025,6 @@ publish(
 # {{ goal.us | us }}, of which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel
 # that combines the splits. That would leave a block {{ now.left_clocks | .2f }} cycles per FMA for all its work, less
 # than the two GEMMs alone take now. [Tensor cores with split operands](matrix_units_fp32.py) get closer.
-#
-# How accurate is it? The next cell compares our kernel and PyTorch's operations with FP64 at N = 1,024.
-
-# %% fold="Code that compares errors on a GPU" needs="gpu torch" record="errors"
-if gpu_here():
-    import cupy
-    import torch
-
-    generator = cupy.random.default_rng(9)
-    for name, stretch, hidden in (
-        ("normal numbers", 1, 0),
-        ("queries thirty times as large", 30, 0),
-        ("a first half that is masked", 1, 512),
-    ):
-        arrays = {one: generator.standard_normal((1024, 128), dtype=cupy.float32) for one in "QKV"}
-        arrays["Q"] *= stretch
-        arrays["bias"] = cupy.asarray(masked(1024, hidden))
-        arrays["O"] = cupy.full((1024, 128), np.nan, cupy.float32)
-        arrays["part"] = cupy.empty((8, 1024, 128), cupy.float32)
-        arrays |= {name: cupy.empty((8, 1024), cupy.float32) for name in ("tops", "sums")}
-        for launch in launches_of(0, 3, timed_case(1024, 8)):
-            given = {**launch.case.values, **arrays}
-            launch.kernel(
-                *(given[one.name] for one in launch.kernel.parameters),
-                grid=launch.grid,
-                block=launch.block,
-                shared_bytes=launch.shared_bytes,
-            )
-        Q, K, V, bias, O = (
-            torch.as_tensor(arrays[one], device="cuda") for one in ("Q", "K", "V", "bias", "O")
-        )
-        theirs = torch.softmax(Q @ K.T * 128**-0.5 + bias, dim=-1) @ V
-        Q, K, V, bias = (one.double() for one in (Q, K, V, bias))
-        exact = torch.softmax(Q @ K.T * 128**-0.5 + bias, dim=-1) @ V
-        own_off, their_off = ((one.double() - exact).abs().max().item() for one in (O, theirs))
-        print(f"{name}: off by {own_off:.3g}, torch by {their_off:.3g}")
-
-# %% fold="Code of the numbers"
-publish(errors=printed_errors("attention/flash_steps", "torch"))
-
-# %% [markdown]
-# The largest error is {{ errors.most | .1e }}.
 #
 # ## Takeaways
 #
