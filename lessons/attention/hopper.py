@@ -987,40 +987,40 @@ expect_hazard(
 # %% fold="Code of the figure"
 
 
-def one_after_the_other(d, count):
+PRODUCT, _, SOFTMAX = clocks_of(128)
+
+
+def one_after_the_other(count):
     """A warpgroup that never overlaps: both GEMMs of each tile around its softmax."""
-    product, _, softmax = clocks_of(d)
     spans, start = [], 0
     for tile in range(count):
         for row, what, length, role in (
-            ("before: tensor cores", "QK", product, "block"),
-            ("before: other units", "softmax", softmax, "tile"),
-            ("before: tensor cores", "PV", product, "block"),
+            ("before: tensor cores", "QK", PRODUCT, "block"),
+            ("before: other units", "softmax", SOFTMAX, "tile"),
+            ("before: tensor cores", "PV", PRODUCT, "block"),
         ):
             spans.append(Span(row, start, start + length, f"{what} {tile}", role))
             start += length
     return spans
 
 
-def overlapped(d, count):
+def overlapped(count):
     """A warpgroup that issues QK of a tile and PV of the one before together, and waits for QK only."""
-    product, _, softmax = clocks_of(d)
     spans, free, ready = [], 0, 0  # when the tensor cores are free, and when P of the last tile is packed
     for tile in range(count + 1):
-        start = max(free, ready)
+        free = max(free, ready)
         if tile < count:
-            spans.append(Span("overlap: tensor cores", start, start + product, f"QK {tile}", "block"))
-            start += product
-            ready = start + softmax
-            spans.append(Span("overlap: other units", start, ready, f"softmax {tile}", "tile"))
+            spans.append(Span("overlap: tensor cores", free, free + PRODUCT, f"QK {tile}", "block"))
+            free += PRODUCT
+            ready = free + SOFTMAX
+            spans.append(Span("overlap: other units", free, ready, f"softmax {tile}", "tile"))
         if tile:
-            spans.append(Span("overlap: tensor cores", start, start + product, f"PV {tile - 1}", "block"))
-            start += product
-        free = start
+            spans.append(Span("overlap: tensor cores", free, free + PRODUCT, f"PV {tile - 1}", "block"))
+            free += PRODUCT
     return spans
 
 
-BEFORE_IT, BESIDE = one_after_the_other(128, 3), overlapped(128, 3)
+BEFORE_IT, BESIDE = one_after_the_other(3), overlapped(3)
 assert BESIDE[-1].stop < BEFORE_IT[-1].stop, "overlap saves time"
 show(
     timeline(
@@ -1032,9 +1032,9 @@ show(
 )
 
 # %% [markdown]
-# The price is registers. The new scores, the old P and O are all live at once: that's {{ alive.registers }} registers
-# per thread, not counting addresses and loop counters. So the consumers [raise their
-# limit](../matmul/wgmma.py#the-register-budget) to 240 with `setmaxnreg`.
+# The price is registers. The new scores, the old P and O are all live at once: that's 160 registers per thread, not
+# counting addresses and loop counters. So the consumers [raise their limit](../matmul/wgmma.py#the-register-budget) to
+# 240 with `setmaxnreg`.
 #
 # With $d$ = 128, overlap makes the two consumers {{ overlap.gain_128 | .2f }}× faster.[^timed] With $d$ = 64, it *slows
 # them down* to {{ overlap.gain_64 | .2f }}× their former speed.
@@ -1044,9 +1044,9 @@ show(
 # ## Ping-pong scheduling
 #
 # Both consumers now need the tensor cores in bursts: two GEMMs, then a softmax. If their bursts coincide, both finish
-# late, and then both compute softmax at the same time, while the tensor cores have little to do. According to [a
-# model of the units](hopper_measured.py#a-model-of-overlap), this costs the most with $d$ = 64, where softmax takes
-# longer than the GEMMs.
+# late, and then both compute softmax at the same time, while the tensor cores have little to do. [A model of the
+# units](hopper_measured.py#a-model-of-overlap) draws both cases: being in phase costs the most with $d$ = 64, where
+# softmax takes longer than the GEMMs.
 #
 # *Ping-pong scheduling* forces them out of phase: a consumer may issue its GEMMs only when it has the turn, and it
 # passes the turn on as soon as it has issued them. So one consumer's softmax coincides with the other's GEMMs.
@@ -1062,71 +1062,13 @@ show(
 # %%
 FLASH_WGMMA.region("turns")
 
-# %% fold="Code of the figure"
-SLOW = 'if (group == 1) for (int i = 0; i < 99; ++i) asm volatile("bar.sync 9, 128;" ::: "memory");'
-LOGGED = Kernel(
-    OVERLAP.source.replace(
-        "int shift, float scale) {\n    extern", "int shift, float scale, int* log) {\n    extern"
-    )
-    .replace(
-        "            qk_gemm(s, mine, keys + b",
-        "            if (leader) log[atomicAdd(log, 1) + 1] = group;\n            qk_gemm(s, mine, keys + b",
-    )
-    .replace(
-        "        for (int t = 1; t < tiles; ++t) {\n",
-        "        for (int t = 1; t < tiles; ++t) {\n            SPIN\n",
-    ),
-    defines={**OVERLAP.defines, "D": 64, "SPIN": SLOW},
-    options=OPTIONS,
-)
-
-
-def order_of_issue(turns, trips=6):
-    """Which consumer issued its GEMMs first, second and so on, on the simulator."""
-    from_case = of_overlap(turns)(N=128, d=64, M=128 * (trips + 1)).case
-    log = np.zeros(2 * trips + 1, np.int32)
-    kernel_of = Kernel(LOGGED.source, defines={**LOGGED.defines, "TURNS": turns}, options=OPTIONS)
-    of_log = case(**from_case.values, log=log, grid=(1, 1), block=384, shared_bytes=128 * 64 * 10)
-    return [int(one) for one in kernel_of.on(of_log).run()["log"][1:]]
-
-
-ISSUED = {"free": order_of_issue(0), "ping-pong": order_of_issue(1)}
-assert ISSUED["free"] != ISSUED["ping-pong"], "the title says: only with ping-pong"
-assert ISSUED["ping-pong"] == [1, 2] * 6, "with ping-pong they alternate"
-show(
-    timeline(
-        [
-            Span(
-                f"{how}: consumer {consumer}",
-                at,
-                at + 1,
-                str(own[:at].count(consumer) + 1),
-                "block" if consumer == 1 else "tile",
-            )
-            for how, own in ISSUED.items()
-            for consumer in (1, 2)
-            for at, issued_by in enumerate(own)
-            if issued_by == consumer
-        ],
-        unit="turns",
-        title="With consumer 1 delayed, the two keep alternating only with ping-pong",
-        caption="The order in which the consumers issue their pairs of GEMMs: flash_overlap on the simulator, with a delay added to consumer 1 in each iteration of the loop. The number in each bar is the iteration.",
-    )
-)
-
 # %% fold="Code of the numbers"
 if CLOCKS:
     assert mean_clocks("beside")[2] > 0.25, "the text says: out of phase"  # as recorded
 publish(
-    alive={"registers": 64 + 32 + 64},
-    overlap={
-        **{f"gain_{width}": rate("overlap", d=width) / rate("two_consumers", d=width) for width in (128, 64)}
-    },
+    overlap={f"gain_{d}": rate("overlap", d=d) / rate("two_consumers", d=d) for d in (128, 64)},
     turns={
-        **{
-            f"gain_{width}": rate("overlap_ping_pong", d=width) / rate("overlap", d=width)
-            for width in (128, 64)
-        },
+        **{f"gain_{d}": rate("overlap_ping_pong", d=d) / rate("overlap", d=d) for d in (128, 64)},
         "busy": 4 * clocks_of(128)[0] / mean_clocks("both")[0],
     },
 )
@@ -1503,22 +1445,14 @@ ragged = FEW(**DIFFICULT["keys that no tile divides"])
 expect_hazard(edited(ragged, (FENCE, "")), "proxy", line_with="cp.async.bulk.tensor.3d.global")
 
 # %% [markdown]
-# Run Kernel 8 on 256 queries and keys. How many fewer bytes does the TMA load under a causal mask?
-
-# %% fold="Code of the run"
-from tilewise import try_it
-
-try_it({"no mask": FEW(256, 64), "causal mask": FEW(256, 64, causal=True)})
-
-# %% [markdown]
 # ## Against cuDNN and FlashAttention-3
 #
 # At 4,096 queries and $d$ = 128, Kernel 8 reaches {{ hook.eight_of_peak | .0% }} of the peak, and
 # {{ against.cudnn_128 | .2f }}× the throughput of cuDNN. With $d$ = 64, it falls behind, to
 # {{ against.cudnn_64 | .0% }} of cuDNN's throughput. And
 # [FlashAttention-3](https://github.com/Dao-AILab/flash-attention) itself is faster. On [its authors' own problem
-# size](hopper_scheduling.py#16384-tokens), 16,384 tokens with {{ against.heads }} heads, Kernel 8 reaches
-# {{ against.fa3 | .0% }} of its throughput without a mask, and {{ against.fa3_causal | .0% }} under a causal one.
+# size](hopper_scheduling.py#16384-tokens), 16,384 tokens with 16 heads, Kernel 8 reaches {{ against.fa3 | .0% }} of its
+# throughput without a mask, and {{ against.fa3_causal | .0% }} under a causal one.
 #
 # Kernel 8 is also as accurate as cuDNN: compared with a float64 result, its largest error is no greater than cuDNN's.
 # The cycles and errors on this page come from this code:
@@ -1676,16 +1610,6 @@ if gpu_here():
                 offset = float(np.minimum(behind, 1 - behind).mean())
                 print(f"{label}, {d}, {block}: {whole[0]:.0f}, {whole[1]:.0f}, {offset:.3f}")
 
-# %% fold="Code of the numbers"
-from tilewise.measurements.side_by_side import printed_times
-
-stored_us = printed_times("attention/hopper", "store")  # recorded on an H200
-WIDE_RUNS = [what for what, label in stored_us if what.startswith("d=128") and label == "overlap, no store"]
-UNSTORED = [
-    stored_us[what, "two consumers, no store"] / stored_us[what, "overlap, no store"] for what in WIDE_RUNS
-] or [np.nan]
-assert not min(UNSTORED) < 1.05, "the text says that overlap gains without stores"
-
 # %% fold="Errors against float64" needs="gpu" record="errors"
 if gpu_here():
     import cupy
@@ -1742,7 +1666,6 @@ publish(
     against={
         "cudnn_128": AT_4096["+ longest tile first: Kernel 8"] / AT_4096["cuDNN"],
         "cudnn_64": rate("overlap_ping_pong_longest_first", d=64) / rate("cudnn_torch_sdpa", d=64),
-        "heads": 2048 // 128,
         **{
             name: of_16k("flashattention_3_fa3_fwd", causal) / of_16k("longest_first_ping_pong", causal)
             for name, causal in (("fa3", False), ("fa3_causal", True))
