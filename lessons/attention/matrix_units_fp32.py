@@ -941,45 +941,12 @@ if ERRORS_32:
 # `sm__inst_executed_pipe_tensor.sum` is 0, an FP32 GEMM runs on FMAs, and splitting its operands can move it to the
 # tensor cores. Before you do, test the accuracy with your own data against FP64, small values included.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
-
-
-def largest_power(x):
-    if not np.any(x):
-        return 1.0
-    return 2.0 ** -np.floor(np.log2(np.abs(x).max()))
-
-
-def scale_tests(scale_of):
-    random = np.random.default_rng(11)
-    for size in (1e-6, 1.0, 1e5, 1e30):
-        x = (random.standard_normal((64, 64)) * size).astype(np.float32)
-        x[0, 0] = 1e6 * size
-        factor = np.float32(scale_of(x))
-        assert np.log2(factor) % 1 == 0, "the factor rounds: it is no power of two"
-        scaled = x * factor
-        assert 1 <= np.abs(scaled).max() < 65504, f"elements around {size:g}: the largest is out of range"
-        high, low = halves(scaled)
-        assert np.abs(high + low / 2048 - scaled).max() <= 2.0**-22 * np.abs(scaled).max(), "bits are lost"
-    assert scale_of(np.zeros((2, 2), np.float32)) == 1.0, "zeros need no scaling"
-
 
 exercise(
     "Scale before you split",
-    """
-    Write `scale_of(x)`. It returns the factor by which to multiply a matrix before it is split, so that its largest
-    element is at least 1 in magnitude and far below 65,504, whatever the magnitude of the elements. The
-    multiplication itself must not round, and for a matrix of zeros the function returns 1. The result of the GEMM
-    is divided by the factors of both operands.
-    """,
-    answer=largest_power,
-    tests=scale_tests,
-    wrong=[
-        {"2.0 ** -np.floor(np.log2(np.abs(x).max()))": "1.0 / np.abs(x).max()"},
-        {"np.abs(x).max()": "np.median(np.abs(x))"},
-        lambda x: 1.0,
-    ],
+    "The elements of a matrix are around 1e30, and those of another around 1e-6. By which factor do you multiply each before you split it, why should it be a power of two, and what do you do with the result of the GEMM?",
     hint="Multiplying by a power of two only changes the exponent.",
+    explanation="By $2^{-\\lfloor \\log_2 \\max |x| \\rfloor}$: the largest element is then between 1 and 2, far below 65,504, and elements down to a ten-thousandth of it keep their bits. A power of two doesn't round. The result is divided by both factors.",
 )
