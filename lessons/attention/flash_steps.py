@@ -13,10 +13,10 @@
 # kernel takes {{ old.us | us }}, {{ old.of_torch | .0% }} of the time of PyTorch's three operations. Can FP32 attention
 # without tensor cores run in half of PyTorch's time, {{ goal.us | us }}?
 #
-# The figure shows where the cycles of a block go. The next five sections each make one change, aimed at one of these
-# parts. Some of them turn out to make the kernel slower.
+# [The lesson's timeline](flash_forward.py#kernel-6-against-pytorch) shows where the cycles of a block go. The next five
+# sections each make one change, aimed at one of its parts. Some of them turn out to make the kernel slower.
 
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 import numpy as np
 
 from tilewise import Kernel, Table, exercise, gpu_here, parallel, publish, show, tiles
@@ -37,31 +37,6 @@ def old_us(variant, N=1024):
 PRODUCTS = 2 * 64 * 128 * 128 // 32  # FMAs of warps in a block's two GEMMs
 FLOOR = PRODUCTS / 4
 WAS = printed_numbers("attention/flash_forward", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
-if WAS:
-    show(
-        bars(
-            {
-                "wait for first tiles": WAS["first tiles"],
-                "QKᵀ GEMM": WAS["scores"],
-                "softmax": WAS["softmax"] + WAS["barrier, v"],
-                "PV GEMM": WAS["mean"],
-                "epilogue": WAS["parts out"],
-                "all FMAs, one per cycle": FLOOR,
-            },
-            roles={
-                "wait for first tiles": "waste",
-                "QKᵀ GEMM": "tile",
-                "softmax": "block",
-                "PV GEMM": "tile",
-                "epilogue": "write",
-                "all FMAs, one per cycle": "predicted",
-            },
-            x="cycles of a block",
-            form=",.0f",
-            title="Kernel 6 takes far longer than its FMAs",
-            caption="Median number of cycles that a block of Kernel 6 spends in each part, and the cycles that its four schedulers need to issue all FMAs. N = 1,024, recorded on an {machine} with a cold L2.",
-        )
-    )
 publish(
     floor={"us": FLOOR / GPU.boost_mhz},
     old={
@@ -1041,46 +1016,9 @@ publish(
 # such a second wave: for our kernel, it's below 1. An `sm__cycles_active.avg` far below `sm__cycles_active.max` reveals
 # the second wave.
 
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
-HALVES = r"""
-// The sums of 128 rows of `each` elements: threads t and t + 128 add one half of row t each.
-extern "C" __global__ void __launch_bounds__(256)
-row_sums(const float* x, float* sums, int each) {
-    __shared__ float smem[128];
-    int t = threadIdx.x % 128, half = threadIdx.x / 128, warp = threadIdx.x / 32;
-    float s = 0.0f;
-    for (int j = 0; j < each / 2; ++j) s += x[t * each + half * (each / 2) + j];
-    if (half == 1) smem[t] = s;
-    asm volatile("barrier.sync %0, %1;" :: "r"(NUMBER), "n"(THREADS) : "memory");
-    if (half == 0) sums[t] = s + smem[t];
-}
-"""
-OF_PAIRS = Kernel(HALVES, defines={"NUMBER": "1 + warp % 4", "THREADS": 64})
-OF_NEIGHBOURS = Kernel(HALVES, defines={"NUMBER": "1 + warp / 2", "THREADS": 64})
-OF_ONE_WARP = Kernel(HALVES, defines={"NUMBER": "1 + warp", "THREADS": 32})
-OF_HALVES = Kernel(HALVES, defines={"NUMBER": "1 + half", "THREADS": 128})
-
-
-def sums_tests(kernel):
-    random = np.random.default_rng(4)
-    for each in (2, 8, 34):
-        x = random.integers(-8, 9, (128, each)).astype(np.float32)
-        sums = np.full(128, np.nan, np.float32)
-        kernel.simulate(x, sums, each, grid=1, block=256)
-        assert (sums == x.sum(axis=1)).all(), f"{each} elements per row"
-
-
+# %% fold="Code of the exercise"
 exercise(
     "Named barriers for pairs of warps",
-    """
-    Threads t and t + 128 of a block of 256 each sum one half of row t; the second stores its sum in shared
-    memory, and the first adds the two sums. A barrier for all 256 threads would work, but only pairs of warps have to
-    synchronise. Write NUMBER (which of the barriers 1 to 15 a warp uses) and THREADS (how many threads arrive at
-    it) so that each pair synchronises and no other warp waits. The tests use three row lengths, and they
-    also fail if the simulator reports a hazard.
-    """,
-    answer=OF_PAIRS,
-    tests=sums_tests,
-    wrong=[OF_NEIGHBOURS, OF_ONE_WARP, OF_HALVES],
-    hint="Warps 0 and 4 have the same rows, and so do 1 and 5, 2 and 6, 3 and 7.",
+    "A block has eight warps, and warps w and w + 4 exchange values. A named barrier is `barrier.sync number, threads`, and numbers 1 to 15 are free. Which number and which count let each pair synchronise without stopping any other warp? What happens with the number 1 + w / 2, and what with a count of 32?",
+    explanation="The number 1 + w % 4 with a count of 64: both warps of a pair compute the same number, and the barrier completes when both have arrived. With 1 + w / 2, warps 0 and 1 would share a barrier, and each would go on before its partner has written. With a count of 32, a warp waits for itself only. The simulator reports a race in both cases.",
 )

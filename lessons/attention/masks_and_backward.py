@@ -1202,70 +1202,18 @@ publish(backward={"times_read": LONGEST[READ] / BY_HEAD[READ]})
 # slows a kernel down, compare `lts__t_sector_hit_rate.pct` and `dram__bytes_read.sum` in Nsight Compute before and
 # after.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
-
-CAPPED = r"""
-extern "C" __global__
-void capped_dq(const float* Q, const float* K, const float* V, const float* O, const float* dO,
-               const float* L, float* dQ, int N, int M, int d, float scale, float cap) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= N) return;
-    float delta = 0.0f, dq[16] = {};
-    for (int c = 0; c < d; ++c) delta += dO[i * d + c] * O[i * d + c];
-    for (int j = 0; j < M; ++j) {
-        float s = 0.0f, dp = 0.0f;
-        for (int c = 0; c < d; ++c) {
-            s += Q[i * d + c] * K[j * d + c];
-            dp += dO[i * d + c] * V[j * d + c];
-        }
-        s = cap * tanhf(s * scale / cap);
-        float ds = expf(s - L[i]) * (dp - delta) * (FACTOR);
-        for (int c = 0; c < 16 && c < d; ++c) dq[c] += ds * scale * K[j * d + c];
-    }
-    for (int c = 0; c < 16 && c < d; ++c) dQ[i * d + c] = dq[c];
-}
-"""
-
-
-def capped(factor):
-    return Kernel(CAPPED, defines={"FACTOR": factor})
-
-
-def capped_tests(kernel):
-    random = np.random.default_rng(5)
-    for N, M, d, cap in ((5, 9, 8, 3.0), (33, 20, 16, 1.5)):
-        Q, K, V, dO = (random.normal(size=(rows, d)).astype(np.float32) for rows in (N, M, M, N))
-
-        def scores(Q, K=K, d=d, cap=cap):
-            return cap * np.tanh(Q.astype(np.float64) @ K.T * d**-0.5 / cap)
-
-        def loss(Q, V=V, dO=dO, scores=scores):
-            P = np.exp(scores(Q))
-            return (P / P.sum(axis=1, keepdims=True) @ V * dO).sum(axis=1)
-
-        L = np.log(np.exp(scores(Q)).sum(axis=1))
-        O = np.exp(scores(Q) - L[:, None]) @ V
-        dQ = np.zeros_like(Q)
-        arrays = [one.astype(np.float32) for one in (Q, K, V, O, dO, L)]
-        kernel.simulate(*arrays, dQ, N, M, d, d**-0.5, cap, grid=ceil_div(N, 32), block=32)
-        steps = 1e-5 * np.eye(d)
-        wanted = np.stack([(loss(Q + step) - loss(Q - step)) / 2e-5 for step in steps], axis=1)
-        assert np.allclose(dQ, wanted, rtol=0, atol=1e-4), f"N = {N}, M = {M}, d = {d}, cap = {cap}"
-
 
 exercise(
     "Soft-capped scores",
     """
     [Gemma 2](https://arxiv.org/abs/2408.00118) keeps its scores between $-cap$ and $cap$: it replaces the scaled score $s$ by
-    $cap \\cdot \\tanh(s / cap)$ before the softmax. In the backward kernel, the variable `s` holds the
-    *capped* score. Write FACTOR, the expression by which $dS$ must be multiplied, in terms of `s` and `cap`.
+    $cap \\cdot \\tanh(s / cap)$ before the softmax. In the backward kernel, the variable `s` holds the *capped* score. By
+    which expression, in terms of `s` and `cap`, must $dS$ be multiplied?
     """,
-    answer=capped("1.0f - s * s / (cap * cap)"),
-    tests=capped_tests,
-    wrong=[capped("1.0f"), capped("1.0f - s * s"), capped("1.0f - tanhf(s / cap) * tanhf(s / cap)")],
     hint="The derivative of tanh x is 1 - tanh² x, and s is already capped.",
+    explanation="By `1 - s * s / (cap * cap)`. The derivative of $cap \\cdot \\tanh(x / cap)$ is $1 - \\tanh^2(x / cap)$, and the tanh is `s / cap`: no second tanh, and no stored uncapped score.",
 )
 
 # %% [markdown]
