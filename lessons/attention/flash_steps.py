@@ -781,6 +781,16 @@ for launch, text, hazard in (
 ):
     expect_hazard(edited(launch, (text, "")), hazard)
 
+# %% [markdown]
+# Run both versions on 64 queries and 128 keys. Which one copies K with fewer requests?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+ONE_TILE = of_heads(1, 64, 128, 1)
+FORMS = {"K row-major": 0, "K transposed": 1}
+try_it({name: launches_of(turned, 0, ONE_TILE)[0] for name, turned in FORMS.items()})
+
 # %% fold="Code of the measurement"
 
 

@@ -1411,6 +1411,14 @@ ragged = FEW(**DIFFICULT["keys that no tile divides"])
 expect_hazard(edited(ragged, (FENCE, "")), "proxy", line_with="cp.async.bulk.tensor.3d.global")
 
 # %% [markdown]
+# Run Kernel 8 on 256 queries and keys. How many fewer bytes does the TMA load under a causal mask?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it({"no mask": FEW(256, 64), "causal mask": FEW(256, 64, causal=True)})
+
+# %% [markdown]
 # ## Against cuDNN and FlashAttention-3
 #
 # At 4,096 queries and $d$ = 128, Kernel 8 reaches {{ hook.eight_of_peak | .0% }} of the peak, and

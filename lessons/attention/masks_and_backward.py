@@ -338,6 +338,30 @@ by_gradients = sum((found["d" + name] * ways[name]).sum() for name in "QKV")
 check(by_gradients, slope, rtol=1e-6, name="the gradients against a central difference")
 
 # %% [markdown]
+# Run both kernels. In each, which of the two sizes adds threads, and which one makes each thread's loop longer?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+
+def one_head(queries, keys, threads):
+    rows = {name: normal(queries, 8) for name in ("Q", "O", "dO")} | {name: normal(keys, 8) for name in "KV"}
+    made = {"dQ": output(queries, 8), "dK": output(keys, 8), "dV": output(keys, 8)}
+    sizes = {"L": normal(queries), "delta": normal(queries), "N": queries, "M": keys, "scale": 8**-0.5}
+    return case(ceil_div(threads, 128), 128, **rows, **made, **sizes)
+
+
+try_it(
+    {
+        "dQ": lambda queries, keys: one_head(queries, keys, queries),
+        "dK and dV": lambda queries, keys: one_head(queries, keys, keys),
+    },
+    {"dQ": of_dq, "dK and dV": of_dkdv},
+    queries=(1, 19, 64),
+    keys=(1, 45, 64),
+)
+
+# %% [markdown]
 # ## One kernel, five GEMMs
 #
 # A single kernel can compute every tile of $S$ and $dP$ just once. As in

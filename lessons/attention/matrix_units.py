@@ -478,6 +478,20 @@ expect_hazard(edited(faulty, (WAIT, ";")), "undelivered", line_with="ldmatrix")
 expect_hazard(edited(faulty, (BARRIER, "}")), "race", line_with="cp.async")
 
 # %% [markdown]
+# Run the kernel with 16 and with 32 queries per warp. For which numbers of queries do both versions execute the same
+# number of MMAs?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+WIDTHS = {"16 queries per warp": NARROW, "32 queries per warp": WIDE}
+try_it(
+    {name: lambda queries, launch=launch: launch(queries, 64).case for name, launch in WIDTHS.items()},
+    {name: launch(64, 64).kernel for name, launch in WIDTHS.items()},
+    queries=(1, 64, 128),
+)
+
+# %% [markdown]
 # ## Register reuse: 16 or 32 queries per warp
 #
 # Every warp reads all of $K$ and $V$ from shared memory, because each warp needs all keys. With 16 queries per warp,

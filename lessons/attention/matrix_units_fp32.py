@@ -605,6 +605,19 @@ no_key = halves_on(THREE_PRODUCTS, AWKWARD_32["no key at all"])
 expect_hazard(edited(no_key, (LAST_WAIT, "    }\n")), "undelivered")
 
 # %% [markdown]
+# Compare three MMAs per product with one. How many more instructions does the kernel execute?
+
+# %% fold="Code of the run"
+from tilewise import try_it
+
+try_it(
+    lambda queries, keys: as_case(halves_on(THREE_PRODUCTS, in_shares(queries, keys, 1))),
+    {"three MMAs": THREE_PRODUCTS, "one MMA": ONE_PRODUCT},
+    queries=(1, 16, 64),
+    keys=(1, 32, 128),
+)
+
+# %% [markdown]
 # ## Result: faster and as accurate
 
 # %% fold="Code of the counts"
