@@ -1142,6 +1142,19 @@ if gpu_here():
 
     print(table_of(profiled("attention/flash_forward", "counters", kernel_6_and_torch)))
 
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import printed_profiles
+
+CYCLES_OF = "sm__cycles_active"
+active = {  # recorded on an H200
+    name: one[f"{CYCLES_OF}.avg"] / one[f"{CYCLES_OF}.max"]
+    for name, label in (("fused", "memory-efficient"), ("one_split", "one split"), ("six", "Kernel 6"))
+    for one in [printed_profiles("attention/flash_forward", "counters")[f"{label}, N=1024"]]
+}
+assert not max(active["fused"], active["one_split"]) > 0.2 and not active["six"] < 0.9, (
+    "the text: SMs are idle"
+)
+
 # %% [markdown]
 # Where does the rest of the time go? We can record the SM's cycle counter in the kernel, after each part:
 

@@ -1100,9 +1100,25 @@ if TIMES:
     )
 
 
-H100 = Archive(lesson_root()).text_record(HERE, "gradients", device="NVIDIA H100 80GB HBM3")
-H100_US = {found[:3]: float(found[3]) for found in re.findall(rf"(?m)^{TIMED}", H100.text)}
-LONGEST_US, BY_HEAD_US = (H100_US["4096", "causal", label] for label in ("ours, heads first", "ours"))
+def printed_on(gpu):
+    """What the cell above printed on a GPU."""
+    record = Archive(lesson_root()).text_record(HERE, "gradients", device=gpu)
+    assert record is not None, "the text quotes it"
+    return {one[:3]: float(one[3]) for one in re.findall(rf"(?m)^{TIMED}", record.text)}
+
+
+def slowdown(found, N):
+    """How much longer heads first takes than by head."""
+    return found[str(N), "causal", "ours, heads first"] / found[str(N), "causal", "ours"] - 1
+
+
+H100_US, H200_US = map(printed_on, ("NVIDIA H100 80GB HBM3", "NVIDIA H200"))
+SLOWER, H200_SLOWER = slowdown(H100_US, 4096), slowdown(H200_US, 4096)
+SHORT_SLOWER, H200_SHORT_SLOWER = slowdown(H100_US, 1000), slowdown(H200_US, 1000)
+assert SLOWER > 2 * H200_SLOWER and SHORT_SLOWER > 2 * H200_SHORT_SLOWER, (
+    "the text names the H100 because the loss is smaller on an H200, whose memory is faster"
+)
+assert abs(H200_SLOWER) < 0.03, "on an H200, the order costs almost nothing"
 publish(
     seen={"cudnn_full_4096": us(4096, "full", "cuDNN"), "math_full_4096": us(4096, "full", "MATH")},
     rate={
@@ -1118,7 +1134,7 @@ publish(
         "all_mb": BATCH * HEADS * 2 * TOKENS * 128 * 2 / 1e6,
         "few": GPU.sms / (TOKENS / 128),
         "few_mb": GPU.sms * 128 * 2 * 128 * 2 / 1e6,
-        "slower": LONGEST_US / BY_HEAD_US - 1,
+        "slower": SLOWER,
     },
     errors=printed_errors(HERE, "cuDNN", "gradients"),
 )
@@ -1202,12 +1218,25 @@ if gpu_here():
     print(table_of(profiled("attention/masks_and_backward", "counters", backward_calls)))
 
 # %% fold="Code of the numbers"
+from tilewise.measurements.profiling import PEAK as OF_PEAK
 from tilewise.measurements.profiling import printed_profiles
 
 profiles = printed_profiles(HERE, "counters")  # recorded on an H200
-BY_HEAD, LONGEST = (profiles[f"{order}, 4096 tokens, causal"] for order in ("by head", "longest first"))
-READ = "dram__bytes_read.sum"
+FULL_RUN, BY_HEAD, LONGEST = (
+    profiles[f"{label}, 4096 tokens{mask}"]
+    for label, mask in (("by head", ""), ("by head", ", causal"), ("longest first", ", causal"))
+)
+HITS, READ = "lts__t_sector_hit_rate.pct", "dram__bytes_read.sum"
+UNITS = (
+    f"sm__pipe_tensor_cycles_active{OF_PEAK}active",
+    f"l1tex__throughput{OF_PEAK}active",
+    f"smsp__issue_active{OF_PEAK}active",
+    f"lts__throughput{OF_PEAK}elapsed",
+    f"dram__throughput{OF_PEAK}elapsed",
+)
 publish(backward={"times_read": LONGEST[READ] / BY_HEAD[READ]})
+assert not max(FULL_RUN[unit] for unit in UNITS) > 70, "the text: no unit is at its limit"
+assert not LONGEST[HITS] > 0.7 * BY_HEAD[HITS] and not LONGEST[READ] < 3 * BY_HEAD[READ], "the text: L2"
 
 # %% [markdown]
 # ## Takeaways
