@@ -1066,6 +1066,15 @@ def estimate(kernel, blocks):
     }
 
 
+def sectors_per_key(kernel):
+    """Sectors that one more key of a group of four heads costs, by the simulator."""
+    runs = [in_two(kernel, 4, 1, keys, 1) for keys in (256, 512)]
+    few, many = (sum(one.simulate().counts.global_load.sectors for one in launches) for launches in runs)
+    return (many - few) / 256
+
+
+four_times = sectors_per_key(ALONE) == 4 * sectors_per_key(ROWS)
+assert four_times, "the text says that four blocks load every key"
 PER_WARP, PER_TILE = estimate(ROWS, 3), estimate(TILES, 1)
 BYTES_US = at_batch_1(KEY_BYTES / BYTES_PER_CYCLE)
 publish(
@@ -1149,6 +1158,33 @@ publish(
     of_copy={f"at_{batch}": US[COPIED, batch] / US[TENSOR, batch] for batch in (1, 64)}
     | {"cudnn_64": US[COPIED, 64] / US[CUDNN, 64]},
 )
+
+# %% fold="Code that profiles decoding on a GPU" needs="gpu torch" record="counters"
+if gpu_here():
+    from tilewise.measurements.profiling import profiled, table_of
+    from tilewise.measurements.side_by_side import Calls
+
+    def one_text():
+        """Calls at batch 1."""
+        calls = Calls()
+        for label, made in (
+            (ONE_QUERY, in_rows(ALONE)),
+            (PER_KEY, in_rows(ROWS)),
+            (TENSOR, in_fragments(TILES, 1)),
+        ):
+            calls.add(label, made(**ALONE_TEXT))
+        calls.add_library("cuDNN", torch_attention("CUDNN_ATTENTION"))
+        return calls.by_label
+
+    print(table_of(profiled("attention/decoding", "counters", one_text)))
+
+# %% fold="Code of the numbers"
+from tilewise.measurements.profiling import PEAK, printed_profiles, stall_fractions
+
+rows_profile = printed_profiles("attention/decoding", "counters")[PER_KEY]  # recorded on an H200
+rows_waits = stall_fractions(rows_profile)
+assert not rows_waits or max(rows_waits, key=rows_waits.get) == "long_scoreboard", "the text: waits for loads"
+assert not rows_profile[f"smsp__issue_active{PEAK}active"] > 80, "the text: issuing alone isn't the limit"
 
 # %% [markdown]
 # Splitting the keys makes the warp-per-key kernel {{ gain.split | .0f }}× faster. Sharing keys within a block matters,
