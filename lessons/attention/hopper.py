@@ -25,7 +25,7 @@ from tilewise import Kernel, Table, bf16, parallel, publish, show, tensor_map, t
 from tilewise.figures import Span, bars, timeline
 from tilewise.kernel.edits import edited
 from tilewise.measurements import complete, printed_rows, recorded
-from tilewise.measurements.attention import DIFFICULT, bf16_inputs, check_difficult
+from tilewise.measurements.attention import DIFFICULT, bf16_inputs, check_difficult, right_answer
 from tilewise.models import device
 
 H100 = device("H100 SXM")  # an H200 has the same SMs
@@ -473,6 +473,13 @@ ONE_TILE.region("pv")
 # %% [markdown]
 # A tile of V with $d$ = 128 is two sub-tiles of 64 columns, and LBO is the distance between them. With $d$ = 64
 # there's only one, and a wrong LBO goes unnoticed until somebody compiles for 128.
+
+# %% fold="Code of the check"
+WRONG_LBO = ("descriptor(v, KEYS * 128, 1024)", "descriptor(v, 16, 1024)")
+for of, width in ((ONE_TILE, 64), (WIDE_TILE, 128)):
+    got = edited(of, WRONG_LBO).on(small_case(64, 128, width)).run()
+    off = np.abs(bf16.values(got["O"]) - right_answer(got)["O"]).max() > 2**-6
+    assert off == (width == 128), "the text: a wrong LBO goes unnoticed with d = 64 only"
 
 # %% [markdown]
 # ## A loop over key tiles
@@ -1027,6 +1034,39 @@ show(
 
 # %%
 FLASH_WGMMA.region("turns")
+
+# %% fold="Code of the check, with a delay of consumer 1"
+SLOW = 'if (group == 1) for (int i = 0; i < 99; ++i) asm volatile("bar.sync 9, 128;" ::: "memory");'
+LOGGED = Kernel(
+    OVERLAP.source.replace(
+        "int shift, float scale) {\n    extern", "int shift, float scale, int* log) {\n    extern"
+    )
+    .replace(
+        "            qk_gemm(s, mine, keys + b",
+        "            if (leader) log[atomicAdd(log, 1) + 1] = group;\n            qk_gemm(s, mine, keys + b",
+    )
+    .replace(
+        "        for (int t = 1; t < tiles; ++t) {\n",
+        "        for (int t = 1; t < tiles; ++t) {\n            SPIN\n",
+    ),
+    defines={**OVERLAP.defines, "D": 64, "SPIN": SLOW},
+    options=OPTIONS,
+)
+
+
+def order_of_issue(turns, trips=6):
+    """Which consumer issued its GEMMs first, second and so on, on the simulator."""
+    from_case = of_overlap(turns)(N=128, d=64, M=128 * (trips + 1)).case
+    log = np.zeros(2 * trips + 1, np.int32)
+    kernel_of = Kernel(LOGGED.source, defines={**LOGGED.defines, "TURNS": turns}, options=OPTIONS)
+    of_log = case(**from_case.values, log=log, grid=(1, 1), block=384, shared_bytes=128 * 64 * 10)
+    return [int(one) for one in kernel_of.on(of_log).run()["log"][1:]]
+
+
+ISSUED = {"free": order_of_issue(0), "ping-pong": order_of_issue(1)}
+assert ISSUED["free"] != ISSUED["ping-pong"] == [1, 2] * 6, (
+    "the text: only ping-pong forces them to alternate"
+)
 
 # %% fold="Code of the numbers"
 if CLOCKS:

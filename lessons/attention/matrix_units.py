@@ -69,6 +69,7 @@ from tilewise.kernel.edits import edited
 from tilewise.kernel.nvrtc import available, compile_kernel
 from tilewise.measurements import rates
 from tilewise.measurements.attention import DIFFICULT, ROUNDED, bf16_inputs, check_difficult
+from tilewise.models import occupancy
 
 TWICE = Kernel(r"""
 #include <cuda_bf16.h>
@@ -543,13 +544,11 @@ LADDER = {"16 queries per warp": NARROW, "Kernel 7: 32 queries per warp": WIDE}
 VERSIONS = [(row_tiles, d) for row_tiles in (1, 2) for d in (64, 128)]
 
 
-def registers(row_tiles, d):
-    """Registers per thread by NVRTC for sm_90; None without it."""
-    if available() is not None:
-        return None
-    return compile_kernel(of_mma(row_tiles)(N=64, d=d).kernel, ["sm_90"])[0].registers
-
-
+REGISTERS = {
+    (row_tiles, d): compile_kernel(of_mma(row_tiles)(N=64, d=d).kernel, ["sm_90"])[0].registers
+    for row_tiles, d in VERSIONS
+    if available() is None
+}
 QUANTITIES = (
     "registers",
     "tensor cores",
@@ -561,7 +560,7 @@ QUANTITIES = (
 )
 COLUMNS = [
     [
-        registers(*version),
+        REGISTERS.get(version),
         *(round(cycles) for cycles in budget(*version).values()),
         f"{no_overlap(*version):.0%}",
         f"{full_overlap(*version):.0%}",
@@ -723,6 +722,13 @@ OFF = [
     for row_tiles, label in ((1, NARROW_LABEL), (2, SEVEN))
     for d in (64, 128)
 ]
+SLOTS = {
+    row_tiles: GPU.sms * occupancy(128, REGISTERS[row_tiles, 128], 256 * (64 * row_tiles + 128)).blocks_per_sm
+    for row_tiles in (1, 2)
+    if available() is None
+}
+if SLOTS:
+    assert SLOTS[2] >= 256 and SLOTS[1] < 512, "the text: all blocks start at once, the smaller ones do not"
 if COMPLETE:
     assert max(map(abs, OFF)) < 0.05, "the text says within five percentage points"
 publish(
@@ -735,6 +741,7 @@ publish(
     },
     mask={
         "of_time": micros(SEVEN, causal=True) / micros(SEVEN),
+        "slots": SLOTS.get(2, np.nan),
         "narrow_of_time": micros(NARROW_LABEL, causal=True) / micros(NARROW_LABEL),
     },
     flash={"rate": at(FLASH_2), "gain": at(FLASH_2) / at(SEVEN) - 1},
@@ -767,7 +774,7 @@ publish(
 # | buffers, barriers | one buffer each for $K$ and $V$, two barriers per tile | the same | ruled out: double-buffered, Kernel 7 runs at {{ shapes.ahead_times | .2f }}× its rate |
 # | grid, occupancy | all 256 blocks at once, two per SM | the same blocks and number of accumulators | ruled out |
 # | spilled registers | none | can't have fewer | ruled out |
-# | fragments of $QK^T$ | loaded in the step of $d$ that uses them | one step of $d$, 16 `mma.sync`, ahead | ruled out: one step ahead, Kernel 7 isn't faster |
+# | fragments of $QK^T$ | loaded {{ sass.lead | .0f }} `mma.sync` ahead, on average | one step of $d$, 16 `mma.sync`, ahead | ruled out: one step ahead, Kernel 7 isn't faster |
 # | instructions to start copies | {{ sass.copies | .0f }} per warp and key tile | a loop of fixed length without bounds checks | {{ varied.of_gap | .0% }} of the gap |
 #
 # The instructions that start the copies account for most of the gap.
@@ -813,6 +820,24 @@ def copies_in(instructions):
     return sum(one.name.startswith("LDGSTS") for one in instructions)
 
 
+def fragment(instruction, operand, count):
+    first = int(instruction.operands.split(",")[operand].split(".")[0].strip().lstrip("R"))
+    return set(range(first, first + count))
+
+
+def leads(instructions):
+    """For each ldmatrix of Q and K: how many mma.sync start before the first one that needs it."""
+    for place, one in enumerate(instructions):
+        if one.name.startswith("LDSM") and ".MT" not in one.name:  # MT: transposed, V
+            loaded, between = fragment(one, 0, 4), 0
+            for later in instructions[place + 1 :]:
+                if later.name.startswith("HMMA"):
+                    if loaded & (fragment(later, 1, 4) | fragment(later, 2, 2)):
+                        yield between
+                        break
+                    between += 1
+
+
 if can_disassemble() is None:
     seventh_loop, copy_loops = key_loop(FLASH_MMA)
     fixed = FIXED(N=64, d=128).kernel
@@ -826,7 +851,8 @@ if can_disassemble() is None:
     assert not machine_code(FLASH_MMA).resources.spills, "the table says none"
     BEFORE = sum(len(one) * PER_THREAD / copies_in(one) for one in copy_loops)
     AFTER = sum(one.line in OF_LOAD for one in fixed_loop)
-    publish(sass={"copies": BEFORE, "fixed": AFTER})
+    LEADS = list(leads(seventh_loop))
+    publish(sass={"copies": BEFORE, "fixed": AFTER, "lead": sum(LEADS) / len(LEADS)})
 
 # %% [markdown]
 # Look at `load_tile` again. Its loop starts at `threadIdx.x`, so the compiler doesn't know how many iterations a thread
@@ -1099,12 +1125,13 @@ if complete(*SHAPE_RATES.values()):
 # ## Causal mask: half the work, the same time
 #
 # The causal mask removes half of all query–key pairs. Yet at $N$ = 4,096, the kernel still takes
-# {{ mask.of_time | .0% }} of the time that it takes without a mask. All 256 blocks start at once, since two fit on each
-# SM. Blocks with many key tiles finish last, and an SM whose blocks are done gets no new ones.
+# {{ mask.of_time | .0% }} of the time that it takes without a mask. All 256 blocks start at once, since there are
+# {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are done gets no
+# new ones.
 #
-# With 16 queries per warp there are 512 smaller blocks, more than fit at once. Blocks that start late fill the slots
-# that short blocks have freed up, and the mask reduces the time to {{ mask.narrow_of_time | .0% }} of the time without
-# it. [FlashAttention on Hopper](hopper.py) schedules the longest tiles first.
+# With 16 queries per warp there are 512 smaller blocks, more than there are slots. Blocks that start late fill the
+# slots that short blocks have freed up, and the mask reduces the time to {{ mask.narrow_of_time | .0% }} of the time
+# without it. [FlashAttention on Hopper](hopper.py) schedules the longest tiles first.
 
 # %% [markdown]
 # ## Takeaways
