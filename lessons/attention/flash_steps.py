@@ -1030,5 +1030,5 @@ publish(
 exercise(
     "Named barriers for pairs of warps",
     "A block has eight warps, and warps w and w + 4 exchange values. A named barrier is `barrier.sync number, threads`, and numbers 1 to 15 are free. Which number and which count let each pair synchronise without stopping any other warp? What happens with the number 1 + w / 2, and what with a count of 32?",
-    explanation="The number 1 + w % 4 with a count of 64: both warps of a pair compute the same number, and the barrier completes when both have arrived. With 1 + w / 2, warps 0 and 1 would share a barrier, and each would go on before its partner has written. With a count of 32, a warp waits for itself only. The simulator reports a race in both cases.",
+    explanation="The number 1 + w % 4 with a count of 64: both warps of a pair compute the same number, and the barrier completes when both have arrived. With 1 + w / 2, warps 0 and 1 would share a barrier, and each would go on before its partner has written. With a count of 32, a warp waits for itself only.",
 )
