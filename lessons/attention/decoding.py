@@ -8,10 +8,10 @@
 # ---
 
 # %% [markdown]
-# A language model has {{ model.heads }} query heads and {{ model.kv }} KV heads, and {{ model.keys | , }} tokens in its
-# context. To generate the next token, each layer's attention reads {{ model.mb | .0f }} MB of keys and values. A copy
-# that moves the same number of bytes takes {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per
-# KV head takes {{ seen.one_1 | us }}, which is {{ hook.times | .0f }}× slower.
+# A language model has 32 query heads and 8 KV heads, and 32,768 tokens in its context. To generate the next token, each
+# layer's attention reads {{ model.mb | .0f }} MB of keys and values. A copy that moves the same number of bytes takes
+# {{ seen.copy_1 | us }} on an {{ hook.gpu }}. But a kernel with one block per KV head takes {{ seen.one_1 | us }}, which
+# is {{ hook.times | .0f }}× slower.
 #
 # Those eight blocks leave {{ model.idle }} of {{ chip.sms }} SMs idle, and with a single query per head, there are no
 # query tiles to spread over them. *Flash-Decoding*, by [Dao, Haziza, Massa and
@@ -97,10 +97,6 @@ show(
 )
 publish(
     model={
-        "heads": HEADS,
-        "kv": KV_HEADS,
-        "keys": 32768,
-        "key_bytes": cache_bytes(1, 1, 1),
         "mb": cache_bytes(1, 32768) / 1e6,
         "idle": GPU.sms - KV_HEADS,
         "intensity": 4 * HEADS * D / cache_bytes(1, 1),
@@ -451,14 +447,13 @@ try_it(
 # %% [markdown]
 # Instruction issue costs this kernel almost as much time as memory: in the compiled loop, a warp issues
 # {{ rows.per_key | .0f }} instructions per key. At four instructions per cycle, each key costs an SM at least
-# {{ rows.cycles | .0f }} cycles, while memory takes {{ chip.key_cycles | .0f }} cycles to deliver its
-# {{ model.key_bytes }} bytes. We need fewer instructions per key, and tensor cores do the most work per instruction.
+# {{ rows.cycles | .0f }} cycles, while memory takes {{ chip.key_cycles | .0f }} cycles to deliver its 512 bytes. We need fewer instructions per key, and tensor cores do the most work per instruction.
 
 # %% [markdown]
 # ## Tensor cores: fragments straight from global memory
 #
 # `mma.sync` multiplies 16 rows by 8 columns, and a group has only four queries. They fill 4 of 16 rows in $QK^T$ and 4
-# of 8 columns in the transposed $PV$, which needs half as many MMAs. Overall, {{ tiled.wasted | .0% }} of the
+# of 8 columns in the transposed $PV$, which needs half as many MMAs. Overall, two thirds of the
 # arithmetic multiplies zeros. That doesn't matter: the tensor cores have FLOP/s to spare.
 #
 # [GEMM kernels](../matmul/matrix_units.py) stage tiles in shared memory because several warps use each element. Here,
@@ -776,25 +771,24 @@ TILES.region("scores")
 ONE_WARP = tiles_kernel(4, 1)
 one_warp = ONE_WARP.on(decoding(ONE_WARP, 4, 1, 16, 1))
 traced = one_warp.simulate(trace=Trace())
-names = list(traced.buffers)
 
 
-def lane_of(name):
-    """For each 16 bytes of an array, the lane that loads them."""
+def lanes_of_keys():
+    """For each 16 bytes of K, the lane that loads them."""
     seen = traced.accesses
-    mine = (seen.buffer == names.index(name)) & (seen.space == 0)
+    mine = (seen.buffer == list(traced.buffers).index("K")) & (seen.space == 0)
     lanes = np.full(16 * 16, -1)
     lanes[seen.index[mine] // 8] = seen.lane[mine]
     return lanes.reshape(16, 16)
 
 
-CHUNKS = {name: lane_of(name) for name in "KV"}
-KEYS_OF_LANES = CHUNKS["K"][:8, :8]
+CHUNKS = lanes_of_keys()
+KEYS_OF_LANES = CHUNKS[:8, :8]
 
 
 def of_lane(lane):
     """The state in which the parts of the keys that a lane loads are marked."""
-    keys, chunks = (map(str, np.unique(at)) for at in np.nonzero(CHUNKS["K"] == lane))
+    keys, chunks = (map(str, np.unique(at)) for at in np.nonzero(lane == CHUNKS))
     *others, last = chunks
     text = f"Lane {lane} loads chunks {', '.join(others)} and {last} of keys {' and '.join(keys)}."
     return State(text, arrays={"K": KEYS_OF_LANES}, reads={"K": lane == KEYS_OF_LANES})
@@ -844,7 +838,7 @@ expect_hazard(
 # %% [markdown]
 # ## Estimate: instruction issue and memory bandwidth
 #
-# How long should a step over {{ model.keys | , }} keys take at batch 1? Loading the keys and values takes
+# How long should a step over 32,768 keys take at batch 1? Loading the keys and values takes
 # {{ chip.bytes_us | us }} at the highest bandwidth measured on this GPU. Issuing the warp-per-key kernel's instructions
 # takes {{ rows.issue_us | us }}; the tensor-core kernel needs {{ tiled.times | .0f }}× fewer instructions per key, so
 # issuing them takes only {{ tiled.issue_us | us }}. So `decode_tiles` should be memory-bound by a wide margin, while
@@ -1032,7 +1026,6 @@ if gpu_here():
 # %% fold="Code of the numbers"
 import re
 
-from tilewise import Table
 from tilewise.kernel.machine_code import available as can_disassemble
 from tilewise.kernel.machine_code import machine_code
 from tilewise.measurements import text_record
@@ -1086,11 +1079,7 @@ PER_WARP, PER_TILE = estimate(ROWS, 3), estimate(TILES, 1)
 BYTES_US = at_batch_1(KEY_BYTES / BYTES_PER_CYCLE)
 publish(
     rows=PER_WARP,
-    tiled=PER_TILE
-    | {
-        "times": PER_WARP["per_key"] / PER_TILE["per_key"],
-        "wasted": 1 - (16 * 4 / 16 + 8 * 4 / 8) / (16 + 8),  # for 16 keys: 16 and 8 MMAs
-    },
+    tiled=PER_TILE | {"times": PER_WARP["per_key"] / PER_TILE["per_key"]},
     chip={"sms": GPU.sms, "key_cycles": KEY_BYTES / BYTES_PER_CYCLE, "bytes_us": BYTES_US},
 )
 
@@ -1168,25 +1157,6 @@ publish(
     },
     of_copy={f"at_{batch}": US[COPIED, batch] / US[TENSOR, batch] for batch in (1, 64)}
     | {"cudnn_64": US[COPIED, 64] / US[CUDNN, 64]},
-)
-
-
-# %% fold="Code of the table"
-show(
-    Table(
-        ["", PER_KEY, TENSOR],
-        [
-            [name, *(None if not one or np.isnan(one) else float(f"{one:.{digits}g}") for one in row)]
-            for name, digits, *row in (
-                ("SASS per key", 3, PER_WARP["per_key"], PER_TILE["per_key"]),
-                ("issue, µs", 2, PER_WARP["issue_us"], PER_TILE["issue_us"]),
-                ("DRAM, µs", 2, BYTES_US, BYTES_US),
-                ("latency, µs", 2, LATENCY_US, None),
-                ("measured, µs", 2, US[PER_KEY, 1], US[TENSOR, 1]),
-            )
-        ],
-        caption=f"Batch 1 on an {SHOWN_ON.name}: instructions of the main loop per key and group of four queries, in NVIDIA's SASS for an H100; the time to issue them at four per cycle and boost clock; the time to load the cache at the highest bandwidth measured on this GPU; the time spent on latency, computed from the run with one split; and the measured time.",
-    )
 )
 
 # %% fold="Code that profiles decoding on a GPU" needs="gpu torch" record="counters"
@@ -1286,64 +1256,19 @@ publish(errors=ERRORS)
 # instructions per key (`smsp__inst_executed.sum`) and bytes in flight before you tune anything else. A decoding step is
 # a long series of short kernels: capture them in a [CUDA graph](../speed/launches.py), or launch overhead eats the gain.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
-
-RAGGED = r"""
-extern "C" __global__
-void ragged(const float* q, const float* K, const float* V, const int* lengths,
-            float* out, int rows, int heads, int sharing, int N, int d, float scale) {
-    int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    const float* k = K + (OWNER) * N * d;
-    const float* v = V + (OWNER) * N * d;
-    float m = -INFINITY, z = 0.0f, o[8] = {};
-    for (int j = 0; j < LENGTH; ++j) {
-        float s = 0.0f;
-        for (int c = 0; c < d; ++c) s += q[row * d + c] * k[j * d + c];
-        float top = fmaxf(m, s * scale), f = expf(m - top), p = expf(s * scale - top);
-        m = top;
-        z = z * f + p;
-        for (int c = 0; c < 8 && c < d; ++c) o[c] = o[c] * f + p * v[j * d + c];
-    }
-    for (int c = 0; c < 8 && c < d; ++c) out[row * d + c] = o[c] / z;
-}
-"""
-RIGHT = Kernel(RAGGED, defines={"OWNER": "row / sharing", "LENGTH": "lengths[row / heads]"})
-IN_TURN = Kernel(RAGGED, defines={"OWNER": "row % (rows / sharing)", "LENGTH": "lengths[row / heads]"})
-FULL = Kernel(RAGGED, defines={"OWNER": "row / sharing", "LENGTH": "N"})
-BY_GROUP = Kernel(RAGGED, defines={"OWNER": "row / sharing", "LENGTH": "lengths[row / sharing / heads]"})
-
-
-def ragged_tests(kernel):
-    random = np.random.default_rng(7)
-    for texts, heads, sharing, N, d in ((3, 4, 2, 9, 8), (2, 6, 3, 13, 5), (4, 2, 1, 6, 4)):
-        rows, kv = texts * heads, texts * heads // sharing
-        q = random.normal(size=(rows, d)).astype(np.float32)
-        K, V = random.normal(size=(2, kv, N, d)).astype(np.float32)
-        lengths = random.permutation(np.arange(N - texts + 1, N + 1)).astype(np.int32)
-        out = np.full_like(q, np.nan)
-        kernel.simulate(q, K, V, lengths, out, rows, heads, sharing, N, d, d**-0.5, grid=1, block=64)
-        for row in range(rows):
-            n, group = lengths[row // heads], row // sharing
-            p = np.exp(K[group, :n] @ q[row].astype(float) * d**-0.5)
-            where = f"{texts} texts, {heads} heads, {sharing} to a head of keys: row {row}"
-            assert np.allclose(out[row], p @ V[group, :n] / p.sum(), rtol=0, atol=1e-5), where
-
 
 exercise(
     "Sequences of different lengths",
     """
-    In a batch, sequences have different lengths. Each cache has room for `N` keys, of which only the first
-    `lengths[sequence]` are valid. The rows of `q` are the query heads of sequence 0, then those of sequence 1, and so
-    on. KV heads are ordered the same way, and each group of `sharing` adjacent query heads shares one KV head. Write
-    OWNER, a row's KV head counted over all sequences, and LENGTH, its number of keys.
+    In a batch, sequences have different lengths: each cache has room for `N` keys, of which only the first
+    `lengths[sequence]` are valid. The rows of `q` are the `heads` query heads of sequence 0, then those of sequence 1,
+    and so on. KV heads are ordered the same way, and each group of `sharing` adjacent query heads shares one. Which KV
+    head, counted over all sequences, does row r use, and how many keys does it visit?
     """,
-    answer=RIGHT,
-    tests=ragged_tests,
-    wrong=[IN_TURN, FULL, BY_GROUP],
-    hint="Row r is query head r, counted over all sequences. Which KV head does it use, and which sequence is it in?",
+    hint="Row r is query head r, counted over all sequences.",
+    explanation="KV head `r / sharing`, since `heads` is a multiple of `sharing` and no group crosses a sequence. It visits `lengths[r / heads]` keys; with a bound of N, it would read what isn't valid yet.",
 )
 
 # %% [markdown]

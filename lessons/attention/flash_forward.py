@@ -8,10 +8,9 @@
 # ---
 
 # %% [markdown]
-# One head of attention with 1,024 tokens and $d$ = 128 has {{ stored.others_mb | .1f }} MB of inputs and outputs. Along
-# the way, standard attention stores two {{ stored.matrix_mb | .1f }} MB matrices, the scores $S$ and the probabilities
-# $P$, and reads both back. Both grow with the square of the context length: at {{ stored.long | , }} tokens, the two
-# matrices of a single head no longer fit in an H100's memory.
+# One head of attention with 1,024 tokens and $d$ = 128 has 2.1 MB of inputs and outputs. Along the way, standard
+# attention stores two 4.2 MB matrices, the scores $S$ and the probabilities $P$, and reads both back. Both grow with the
+# square of the context length: at 131,072 tokens, the two matrices of a single head no longer fit in an H100's memory.
 #
 # [Rabe and Staats](https://arxiv.org/abs/2112.05682) showed that attention doesn't need quadratic memory, and
 # *FlashAttention*, by [Dao et al.](https://arxiv.org/abs/2205.14135), made it fast: it never stores either matrix.
@@ -383,10 +382,6 @@ def keys_outside(N, M, d, rows, keys):
     return kernel.on(case(**arrays, **state, **sizes, grid=1, block=rows))
 
 
-got = keys_outside(37, 29, 8, 16, 8).run()
-expected = attention(got["Q"], got["K"], got["V"], 0.0, got["scale"])["O"]
-check(got["O"], expected, atol=1e-5, name="FA1 order against 64-bit NumPy")
-
 # %% [markdown]
 # ## Memory traffic still grows with N squared
 #
@@ -395,80 +390,7 @@ check(got["O"], expected, atol=1e-5, name="FA1 order against 64-bit NumPy")
 # each, and their GEMMs read $Q$, $K$ and $V$ tile by tile as well.
 
 
-# %% fold="Three kernels with tiles that store S and P"
-STORED = r"""
-// Three launches that store S and P, FP32, one head: one block per BR queries, or one warp per row.
-extern "C" __global__ void stored_scores(const float* Q, const float* K, float* S,
-                                         int N, int M, float scale) {
-    __shared__ float k[BC][D];
-    int i = blockIdx.x * BR + threadIdx.x;
-    float q[D];
-    for (int c = 0; c < D; ++c) q[c] = i < N ? Q[i * D + c] * scale : 0.0f;
-    for (int j0 = 0; j0 < M; j0 += BC) {
-        for (int e = threadIdx.x; e < BC * D && j0 + e / D < M; e += BR) k[e / D][e % D] = K[j0 * D + e];
-        __syncthreads();
-        for (int t = 0; t < BC && j0 + t < M && i < N; ++t) {
-            float s = 0.0f;
-            for (int c = 0; c < D; ++c) s += q[c] * k[t][c];
-            S[i * M + j0 + t] = s;
-        }
-        __syncthreads();
-    }
-}
-
-// One warp per row, at most 32 elements per lane.
-extern "C" __global__ void stored_softmax(const float* S, float* P, int M) {
-    float e[32], m = -INFINITY, z = 0.0f;
-    #pragma unroll
-    for (int k = 0; k < 32; ++k) {
-        int j = 32 * k + threadIdx.x;
-        e[k] = j < M ? S[blockIdx.x * M + j] : -INFINITY;
-        m = fmaxf(m, e[k]);
-    }
-    for (int h = 16; h > 0; h /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, h));
-    #pragma unroll
-    for (int k = 0; k < 32; ++k) z += e[k] = expf(e[k] - m);
-    for (int h = 16; h > 0; h /= 2) z += __shfl_xor_sync(~0u, z, h);
-    #pragma unroll
-    for (int k = 0; k < 32; ++k)
-        if (32 * k + threadIdx.x < M) P[blockIdx.x * M + 32 * k + threadIdx.x] = e[k] / z;
-}
-
-extern "C" __global__ void stored_sum(const float* P, const float* V, float* O, int N, int M) {
-    __shared__ float v[BC][D];
-    int i = blockIdx.x * BR + threadIdx.x;
-    float o[D];
-    for (int c = 0; c < D; ++c) o[c] = 0.0f;
-    for (int j0 = 0; j0 < M; j0 += BC) {
-        for (int e = threadIdx.x; e < BC * D && j0 + e / D < M; e += BR) v[e / D][e % D] = V[j0 * D + e];
-        __syncthreads();
-        for (int t = 0; t < BC && j0 + t < M && i < N; ++t) {
-            float p = P[i * M + j0 + t];
-            for (int c = 0; c < D; ++c) o[c] += p * v[t][c];
-        }
-        __syncthreads();
-    }
-    for (int c = 0; c < D && i < N; ++c) O[i * D + c] = o[c];
-}
-"""
-
-
 # %% fold="Code of the counts"
-
-
-def stored_launches(N, d, rows, keys):
-    """Three launches that store S and P."""
-    arrays = {"Q": normal(N, d), "K": normal(N, d), "V": normal(N, d), "O": output(N, d)}
-    between = {"S": output(N, N), "P": output(N, N)}
-    made = case(**arrays, **between, N=N, M=N, scale=d**-0.5)
-    scores = Kernel(STORED, "stored_scores", defines={"D": d, "BR": rows, "BC": keys})
-    return [
-        scores.on(made, grid=ceil_div(N, rows), block=rows),
-        scores.named("stored_softmax").on(made, grid=N, block=32),
-        scores.named("stored_sum").on(made, grid=ceil_div(N, rows), block=rows),
-    ]
-
-
 def numbers_moved(N, d, rows, keys):
     """Elements moved between the SMs and the caches behind them, for sizes that divide: formulas."""
     return {
@@ -479,35 +401,29 @@ def numbers_moved(N, d, rows, keys):
 
 
 def numbers_counted(N, d, rows, keys):
-    """The same from the simulator."""
+    """The same for both orders of the loops, from the simulator."""
+    no_bias = constant(N, value=0.0)
     launches = {
-        "stored": stored_launches(N, d, rows, keys),
-        "FA1": [keys_outside(N, N, d, rows, keys)],
-        "FA2": [
-            flash_rows_kernel(d, 1, rows, keys).on(
-                rows_case(N, N, d, constant(N, value=0.0), rows=rows, parts=1)
-            )
-        ],
+        "FA1": keys_outside(N, N, d, rows, keys),
+        "FA2": flash_rows_kernel(d, 1, rows, keys).on(rows_case(N, N, d, no_bias, rows=rows, parts=1)),
     }
-    found, results = {}, []
-    for name, several in launches.items():
-        arrays = several[0].case.make()
-        counts = [launch.simulate(arrays=arrays).counts for launch in several]
-        found[name] = sum(one.global_load.lane_accesses + one.global_store.lane_accesses for one in counts)
-        results.append((arrays["O"], attention(*(arrays[one] for one in "QKV"), 0.0, arrays["scale"])["O"]))
-    got, right = (np.stack(one) for one in zip(*results, strict=True))
-    check(got, right, atol=1e-5, name=f"all three against 64-bit NumPy, N = {N}")
+    found = {}
+    for name, launch in launches.items():
+        arrays = launch.case.make()
+        counts = launch.simulate(arrays=arrays).counts
+        found[name] = counts.global_load.lane_accesses + counts.global_store.lane_accesses
+        right = attention(*(arrays[one] for one in "QKV"), 0.0, arrays["scale"])["O"]
+        check(arrays["O"], right, atol=1e-5, name=f"{name} order against 64-bit NumPy, N = {N}")
     return found
 
 
 numbers_counted(37, 16, 32, 16)  # right where no tile divides; there the formulas do not hold
-COUNTED = {}
-for N in (32, 64, 128):
-    COUNTED[N] = numbers_counted(N, 16, 32, 16)
+COUNTED = {N: numbers_counted(N, 16, 32, 16) for N in (32, 64, 128)}
+for N, counted in COUNTED.items():
     moved = numbers_moved(N, 16, 32, 16)
     check(
-        list(COUNTED[N].values()),
-        list(moved.values()),
+        list(counted.values()),
+        [moved[name] for name in counted],
         name=f"elements moved: formulas and simulator, N = {N}",
     )
 
@@ -530,8 +446,8 @@ show(
             ),
             Series(
                 "counted",
-                [N for N in COUNTED for _ in LINES],
-                [moved for one in COUNTED.values() for moved in one.values()],
+                [N for N, counted in COUNTED.items() for _ in counted],
+                [moved for counted in COUNTED.values() for moved in counted.values()],
                 line=False,
             ),
         ],
@@ -540,23 +456,16 @@ show(
         log_x=True,
         log_y=True,
         title="All three grow with N squared; the tile sizes set the constant factor",
-        caption="Elements moved between the SMs and the caches behind them, d = 16, tiles of 32 queries and 16 keys. Lines are formulas, points are the simulator's counts.",
+        caption="Elements moved between the SMs and the caches behind them, d = 16, tiles of 32 queries and 16 keys. Lines are formulas; points are the simulator's counts of the two FlashAttention kernels.",
     )
 )
 for d in (64, 128):
     for tile in (32, 128):
         equal = numbers_moved(4096, d, tile, 64)
-        assert equal["FA2"] < equal["stored"], "the text says that with equal tiles, fewer elements move"
-assert numbers_moved(4096, 128, 128, 64)["stored"] < numbers_moved(4096, 128, 32, 64)["FA2"], (
-    "the text says that three kernels with larger tiles move less"
-)
-publish(
-    stored={
-        "matrix_mb": 4 * 1024**2 / 1e6,
-        "others_mb": 4 * 4 * 1024 * 128 / 1e6,
-        "long": 2**17,
-    }
-)
+        assert equal["FA2"] < equal["stored"], "the text: fewer with equal tiles"
+large, small = numbers_moved(4096, 128, 128, 64), numbers_moved(4096, 128, 32, 64)
+assert large["stored"] < small["FA2"], "the text: three kernels with larger tiles move less"
+
 
 # %% [markdown]
 # With equal tiles, FlashAttention moves fewer elements. Three separate kernels with larger tiles can move fewer still.
@@ -569,14 +478,9 @@ publish(
 #
 # The first FlashAttention launched one block per head. A model with 12 heads would use only {{ chip.by_head | .0% }} of
 # the {{ chip.sms }} SMs. The FA2 order adds the query tiles as a second axis. Still, one head of 1,024 queries in tiles
-# of 64 has only {{ chip.tiles }} blocks. The keys can be a third axis: several blocks process the same queries, each
+# of 64 has only 16 blocks. The keys can be a third axis: several blocks process the same queries, each
 # with its own *split* of the keys, and the rescaling rule of online softmax combines their results. For a single query,
 # this is known as [Flash-Decoding](https://pytorch.org/blog/flash-decoding/).
-#
-# ??? question "Why not one block per head?"
-#     Because there are few heads. With 12 of them, {{ chip.by_head | .0% }} of an H100's SMs would get a block,
-#     and each block would have to process all queries of its head. Queries don't depend on each other:
-#     they share the keys and values, which are only read. So a head is divided by its queries, too.
 
 
 # %% fold="Code of the figure"
@@ -592,20 +496,13 @@ show(
         caption="A launch for two heads, four query tiles and three key splits; each cell is one block. In the flat view, the heads are layers.",
     )
 )
-publish(
-    chip={
-        "sms": GPU.sms,
-        "by_head": 12 / GPU.sms,
-        "blocks": 1024 // 64 * 8,
-        "tiles": 1024 // 64,
-    }
-)
+publish(chip={"sms": GPU.sms, "by_head": 12 / GPU.sms})
 
 # %% [markdown]
 # ## Kernel 6: split-key FlashAttention
 #
-# With 64 queries per block and the keys in 8 splits, one head has {{ chip.blocks }} blocks. A block keeps 64 queries,
-# 128 keys, 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KiB in all. Each warp owns eight
+# With 64 queries per block and the keys in 8 splits, one head has 128 blocks. A block keeps 64 queries, 128 keys,
+# 128 values and the probabilities in shared memory, {{ six.shared_kb | .0f }} KiB in all. Each warp owns eight
 # queries, so no other warp needs their maxima, sums or probabilities. Each thread works on four of these queries: for
 # each, it first computes 8 of the 128 scores, then 8 of the 128 output columns. `cp.async` copies the tiles, and the
 # values arrive while the scores are computed.
@@ -1020,17 +917,14 @@ inputs = of_heads(FLASH_TILES, 1, 33, 300, 1)
 run = run_chain(six(kernel_6(forget=1), inputs))
 off = np.abs(run["O"] - right_answer(run)).max()
 assert off > 1e-3, "without the factor the result is right; choose other inputs"
-publish(
-    forgot={"most": off},
-    six={"shared_kb": shared_bytes(FLASH_TILES) / 1024},
-)
+publish(forgot={"most": off}, six={"shared_kb": shared_bytes(FLASH_TILES) / 1024})
 expect_hazard(tiles_launch(kernel_6(forget=2), inputs), "undelivered", line_with="float4 b = *(float4*)&v")
 expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(v, D, TILE_KEYS, V, j0")
 
 # %% [markdown]
 # ## Estimate: FMA issue, all instructions, shared memory
 #
-# How long does one of the {{ chip.blocks }} blocks take? An SM issues at most four instructions per cycle. The FMAs of
+# How long does one of the 128 blocks take? An SM issues at most four instructions per cycle. The FMAs of
 # the block's two GEMMs alone give a first lower bound, and all of its instructions a second, higher one. Shared memory
 # sets the third: it serves one [wavefront](../matmul/tiling.py#shared-memory-becomes-the-bottleneck) per cycle. That's
 # why each thread computes 4 rows by 8 columns: for four terms of each sum, it issues twelve 16-byte loads and 128 FMAs.
@@ -1039,41 +933,33 @@ expect_hazard(tiles_launch(kernel_6(forget=3), inputs), "race", line_with="load(
 # %% fold="Code of the prediction"
 
 
-def one_block(kernel):
-    """Counts of one full block: warp instructions, warp FMAs and shared-memory wavefronts."""
+def estimates(kernel):
+    """Cycles of an SM for 64 queries and 128 keys: FMA issue, all instructions, shared memory."""
     sizes = kernel.defines
     rows, keys = 2 * sizes["ROWS"] * sizes["WARPS"], 16 * sizes["KEYS"]
     counts = tiles_launch(kernel, of_heads(kernel, 1, rows, keys, 1)).simulate().counts
     passes = counts.shared_load.wavefronts + counts.shared_store.wavefronts
-    return counts.issued, 2 * rows * keys * 128 // 32, passes, rows, keys
+    blocks = 64 * 128 / (rows * keys)
+    return FMA_CYCLES, blocks * counts.issued / 4, blocks * passes
 
 
+FMA_CYCLES = 2 * 64 * 128 * 128 // 32 / 4
 SHAPES = {
     "64 x 128, 4 x 8 per thread": kernel_6(4, 8, 8),
     "64 x 128, 8 x 8 per thread": kernel_6(8, 8, 4),
     "64 x 64, 4 x 4 per thread": kernel_6(4, 4, 8),
     "128 x 64, 8 x 4 per thread": kernel_6(8, 4, 8),
 }
-rows, cycles = [], {}
-for name, kernel in SHAPES.items():
-    issued, products, passes, queries, keys = one_block(kernel)
-    blocks_work = 64 * 128 / (queries * keys)
-    cycles[name] = {
-        "products": blocks_work * products / 4,
-        "issue": blocks_work * issued / 4,
-        "passes": blocks_work * passes,
-    }
-    rows.append([name, *cycles[name].values()])
+ESTIMATED = {name: estimates(kernel) for name, kernel in SHAPES.items()}
 show(
     Table(
         ["tile (queries x keys)", "FMA", "all instructions", "wavefronts"],
-        rows,
+        [[name, *cycles] for name, cycles in ESTIMATED.items()],
         caption="Estimated cycles for 64 queries and 128 keys on one SM, from the simulator's PTX counts.",
     )
 )
-_, products, _, _, _ = one_block(FLASH_TILES)
 EIGHT_ROWS = flash_rows_kernel(128, 4, 8, 8)
-slowest = max(cycles["64 x 128, 4 x 8 per thread"].values())
+slowest = max(ESTIMATED["64 x 128, 4 x 8 per thread"])
 least = bound(stated(GPU), bytes_moved=4 * 4 * 1024 * 128, flop=4 * 1024 * 1024 * 128)
 publish(predicted={"block_us": slowest / GPU.boost_mhz, "arithmetic_us": least.arithmetic_us})
 
@@ -1082,7 +968,7 @@ publish(predicted={"block_us": slowest / GPU.boost_mhz, "arithmetic_us": least.a
 # instructions, whereas the hardware runs \SASS, and the estimate leaves out the first loads and the kernel that
 # combines the splits.
 #
-# With eight queries per block, the first kernel also has {{ chip.blocks }} blocks, each of one warp.
+# With eight queries per block, the first kernel also has 128 blocks, each of one warp.
 
 
 # %% fold="Code of the measurement"
@@ -1373,7 +1259,7 @@ if spent:
 publish(
     clocks={
         "all_us": spent["all blocks"] / 1000,
-        "per_product": (spent["scores"] + spent["mean"]) / (products / 4),
+        "per_product": (spent["scores"] + spent["mean"]) / FMA_CYCLES,
         "rest_us": us["Kernel 6: flash", 1024] - spent["all blocks"] / 1000,
     }
 )
@@ -1433,7 +1319,7 @@ def torch_in_a_graph(arrays):
     return graph.replay
 
 
-with_host = measure(
+measure(
     "attention_flash_with_host",
     variants={"Kernel 6: two launches": in_shares(FLASH_TILES, 8)},
     cases=[{"N": 1024, "d": 128}],
@@ -1451,14 +1337,6 @@ with_host = measure(
     reasons={"*": "Kernel 6 against PyTorch"},
     fold="All four rows",
 )
-
-
-# %% fold="Code of the numbers"
-host_us = medians_us(with_host)
-if complete(*host_us.values()):
-    in_graphs = [host_us[f"{name} in a CUDA graph"] for name in ("Kernel 6", "torch, three operations")]
-    assert in_graphs[0] < in_graphs[1], "the text says that Kernel 6 is faster in a graph"
-    assert host_us["Kernel 6: two launches"] > host_us["torch, three operations"], "and slower without"
 
 # %% [markdown]
 # Compared with an FP64 reference at N = 1,024, the largest absolute error is {{ errors.most | .1e }}:
@@ -1525,62 +1403,17 @@ show(attention_so_far(6))
 # the keys. If `dram__bytes_read.sum` grows with the square of the context length, something still materialises $S$ or
 # $P$.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
-
-ALIBI = r"""
-extern "C" __global__
-void slanted(const float* Q, const float* K, const float* V, const float* slopes,
-             float* O, int N, int d, float scale) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x, head = blockIdx.y;
-    if (i >= N) return;
-    Q += head * N * d;
-    K += head * N * d;
-    V += head * N * d;
-    O += head * N * d;
-    float m = -INFINITY, z = 0.0f, o[16] = {};
-    for (int j = 0; j < N; ++j) {
-        float s = 0.0f;
-        for (int k = 0; k < d; ++k) s += Q[i * d + k] * K[j * d + k];
-        s = LOGIT;
-        float row_max = fmaxf(m, s), alpha = expf(m - row_max), p = expf(s - row_max);
-        m = row_max;
-        z = z * alpha + p;
-        for (int c = 0; c < 16 && c < d; ++c) o[c] = o[c] * alpha + p * V[j * d + c];
-    }
-    for (int c = 0; c < 16 && c < d; ++c) O[i * d + c] = o[c] / z;
-}
-"""
-SLANTED = Kernel(ALIBI, defines={"LOGIT": "s * scale - slopes[head] * abs(i - j)"})
-SCALED_TOO = Kernel(ALIBI, defines={"LOGIT": "(s - slopes[head] * abs(i - j)) * scale"})
-UPSIDE_DOWN = Kernel(ALIBI, defines={"LOGIT": "s * scale + slopes[head] * abs(i - j)"})
-ONE_SLOPE = Kernel(ALIBI, defines={"LOGIT": "s * scale - slopes[0] * abs(i - j)"})
-
-
-def slanted_tests(kernel):
-    random = np.random.default_rng(2)
-    for heads, N, d in ((1, 16, 8), (3, 21, 16), (2, 37, 5)):
-        Q, K, V = (random.normal(size=(heads, N, d)).astype(np.float32) for _ in range(3))
-        slopes = (2.0 ** -np.arange(1, heads + 1)).astype(np.float32)
-        O = np.full_like(Q, np.nan)
-        kernel.simulate(Q, K, V, slopes, O, N, d, d**-0.5, grid=(ceil_div(N, 16), heads), block=16)
-        distance = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))
-        expected = attention(Q, K, V, -slopes[:, None, None] * distance, d**-0.5)["O"]
-        assert np.allclose(O, expected, rtol=0, atol=1e-5), f"{heads} heads, N = {N}, d = {d}"
-
 
 exercise(
     "A bias that is never stored",
     """
-    [ALiBi](https://arxiv.org/abs/2108.12409) subtracts `slopes[head]` times |i - j| from the scaled score. Stored, that
-    would be an N by N matrix per head. Write the expression LOGIT, which computes the biased score from the dot product
-    `s`, so that nothing is stored.
+    [ALiBi](https://arxiv.org/abs/2108.12409) subtracts `slopes[head]` times |i - j| from the scaled score of query i and
+    key j. How much memory would the biases of 12 heads take in FP32 at N = 16,384, and which line of `flash_rows` can
+    compute them instead?
     """,
-    answer=SLANTED,
-    tests=slanted_tests,
-    wrong=[SCALED_TOO, UPSIDE_DOWN, ONE_SLOPE],
-    hint="Only the dot product of query and key is scaled.",
+    explanation="12 × 16,384² × 4 bytes are 13 GB. The thread knows both positions, so `s[t] = s[t] * scale + b[t]` becomes `s[t] = s[t] * scale - slope * abs(i - (j0 + t))`, and nothing is stored. Only the dot product is scaled, not the bias.",
 )
 
 # %% [markdown]

@@ -13,17 +13,17 @@
 # kernel takes {{ old.us | us }}, {{ old.of_torch | .0% }} of the time of PyTorch's three operations. Can FP32 attention
 # without tensor cores run in half of PyTorch's time, {{ goal.us | us }}?
 #
-# The figure shows where the cycles of a block go. The next five sections each make one change, aimed at one of these
-# parts. Some of them turn out to make the kernel slower.
+# [The lesson's timeline](flash_forward.py#kernel-6-against-pytorch) shows where the cycles of a block go. The next five
+# sections each make one change, aimed at one of its parts. Some of them turn out to make the kernel slower.
 
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 import numpy as np
 
 from tilewise import Kernel, Table, exercise, gpu_here, parallel, publish, show, tiles
 from tilewise.figures import bars
 from tilewise.kernel.chains import as_case, run_chain
 from tilewise.kernel.edits import edited
-from tilewise.measurements import printed_errors, printed_numbers, recorded, recorded_device
+from tilewise.measurements import printed_numbers, recorded, recorded_device
 from tilewise.measurements.attention import attention
 
 GPU = recorded_device()
@@ -37,31 +37,6 @@ def old_us(variant, N=1024):
 PRODUCTS = 2 * 64 * 128 * 128 // 32  # FMAs of warps in a block's two GEMMs
 FLOOR = PRODUCTS / 4
 WAS = printed_numbers("attention/flash_forward", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
-if WAS:
-    show(
-        bars(
-            {
-                "wait for first tiles": WAS["first tiles"],
-                "QKᵀ GEMM": WAS["scores"],
-                "softmax": WAS["softmax"] + WAS["barrier, v"],
-                "PV GEMM": WAS["mean"],
-                "epilogue": WAS["parts out"],
-                "all FMAs, one per cycle": FLOOR,
-            },
-            roles={
-                "wait for first tiles": "waste",
-                "QKᵀ GEMM": "tile",
-                "softmax": "block",
-                "PV GEMM": "tile",
-                "epilogue": "write",
-                "all FMAs, one per cycle": "predicted",
-            },
-            x="cycles of a block",
-            form=",.0f",
-            title="Kernel 6 takes far longer than its FMAs",
-            caption="Median number of cycles that a block of Kernel 6 spends in each part, and the cycles that its four schedulers need to issue all FMAs. N = 1,024, recorded on an {machine} with a cold L2.",
-        )
-    )
 publish(
     floor={"us": FLOOR / GPU.boost_mhz},
     old={
@@ -70,8 +45,6 @@ publish(
     },
     goal={"us": old_us("torch_three_operations") / 2},
     eight={"us": old_us("_64_x_128_8_x_8_per_thread")},
-    piece={"kb": 4 * 2 * 16 * (64 + 128) / 1024},
-    requests={"turned": 128 * 128 // 32, "lying": 128 * 128 // 128},
     was={"per_product": (WAS["scores"] + WAS["mean"]) / FLOOR},
 )
 
@@ -588,7 +561,7 @@ LATER.region("exchange")
 # ## A ring of column stages
 #
 # $QK^T$ consumes $q$ and $k$ one column at a time, but Kernel 6 waits until all 96 KiB have arrived. Here, a stage holds
-# 16 columns of each half of $d$, {{ piece.kb | .0f }} KiB in all. Two stages are in flight while a third is used. The
+# 16 columns of each half of $d$, 24 KiB in all. Two stages are in flight while a third is used. The
 # loads of $v$ are interleaved with these stages, and this tile's last stages are followed directly by the next tile's
 # first.
 
@@ -598,9 +571,9 @@ LATER.region("scores")
 # %% [markdown]
 # ## K row-major: transposing takes more copy instructions
 #
-# To transpose a tile of $k$, the warps of the block execute {{ requests.turned }} copy instructions in all, and each
-# copies 4 bytes per thread. In row-major order, {{ requests.lying }} instructions of 16 bytes per thread would do. Only
-# one of the two operands has to alternate between register banks. So we also write a second version, which leaves $k$
+# To transpose a tile of $k$, the warps of the block execute 512 copy instructions in all, and each copies 4 bytes per
+# thread. In row-major order, 128 instructions of 16 bytes per thread would do. Only one of the two operands has to
+# alternate between register banks. So we also write a second version, which leaves $k$
 # row-major: a thread's eight keys are 16 rows apart, and it loads four elements of each at a time.
 
 # %%
@@ -666,17 +639,11 @@ if gpu_here():
 
 # %% fold="Code of the numbers"
 FIT = printed_numbers("attention/flash_steps", "clusters", r"of (\d): (\d+) at")
-publish(
-    clusters={
-        "fit": FIT[8],
-        "needed": 16,
-        "sms": GPU.sms,
-    }
-)
+publish(clusters={"fit": FIT[8], "sms": GPU.sms})
 
 # %% [markdown]
-# Only {{ clusters.fit | .0f }} clusters of eight fit at once, but {{ clusters.needed }} are needed, even though
-# {{ clusters.sms }} SMs would be enough for {{ clusters.needed }} × 8 blocks. The last cluster has to wait for a second
+# Only {{ clusters.fit | .0f }} clusters of eight fit at once, but 16 are needed, even though {{ clusters.sms }} SMs would
+# be enough for 16 × 8 blocks. The last cluster has to wait for a second
 # wave.
 
 # %% fold="The second launch"
@@ -789,13 +756,7 @@ AWKWARD = {
     "no key at all": of_heads(1, 70, 65, 2, masked(65, 65)),
 }
 ONE_LAUNCH = [launches_of(0, 1, one)[0] for one in AWKWARD.values()]
-agree(
-    flash_steps,
-    LAST,
-    [as_case(one) for one in ONE_LAUNCH],
-    rtol=2e-5,
-    atol=2e-4,
-)
+agree(flash_steps, LAST, [as_case(one) for one in ONE_LAUNCH], rtol=2e-5, atol=2e-4)
 for name, inputs in AWKWARD.items():
     runs = [
         run_chain(launches_of(turned, join, inputs))
@@ -819,16 +780,6 @@ for launch, text, hazard in (
     (no_key, "        wait_copies<0>();\n        __syncthreads();\n", "undelivered"),
 ):
     expect_hazard(edited(launch, (text, "")), hazard)
-
-# %% [markdown]
-# Here's one head with two queries and three keys; all scores are 0, so each key gets a weight of 1/3:
-
-# %%
-Q, K, V = np.zeros((2, 128), np.float32), np.zeros((3, 128), np.float32), np.eye(3, 128, dtype=np.float32)
-O, bias, part = np.zeros((2, 128), np.float32), np.zeros(3, np.float32), np.zeros((1, 1, 2, 128), np.float32)
-tops, sums = np.zeros((1, 1, 2), np.float32), np.zeros((1, 1, 2), np.float32)
-LAST(Q, K, V, bias, part, tops, sums, O, 2, 3, 128, 128**-0.5, grid=(1, 1, 1), block=256, shared_bytes=205056)
-print(O[0, :4].round(3))
 
 # %% [markdown]
 # Run both versions on 64 queries and 128 keys. Which one copies K with fewer requests?
@@ -1027,27 +978,25 @@ if gpu_here():
 
 # %% fold="Code of the table"
 IS = printed_numbers("attention/flash_steps", "clocks", r"^(.+): (\d+) (?:clocks|ns)")
-PAIRS = [
-    ("until the first FMA", WAS["first tiles"], IS["first piece"]),
-    ("QKᵀ GEMM", WAS["scores"], IS["scores"]),
-    ("softmax, and wait for v", WAS["softmax"] + WAS["barrier, v"], IS["softmax"]),
-    ("PV GEMM", WAS["mean"], IS["mean"]),
-    ("epilogue", WAS["parts out"], IS["parts out"]),
-]
 show(
     Table(
         ["part of a block", "Kernel 6", "fastest version"],
-        PAIRS,
+        [
+            ["until the first FMA", WAS["first tiles"], IS["first piece"]],
+            ["QKᵀ GEMM", WAS["scores"], IS["scores"]],
+            ["softmax, and wait for v", WAS["softmax"] + WAS["barrier, v"], IS["softmax"]],
+            ["PV GEMM", WAS["mean"], IS["mean"]],
+            ["epilogue", WAS["parts out"], IS["parts out"]],
+        ],
         caption="Median cycles of a block, N = 1,024, recorded on an {machine} with a cold L2. The second launch isn't included.",
     )
 )
+OUTSIDE_US = us[BEST, 1024] - IS["all blocks"] / 1000
 publish(
     now={
         "per_product": (IS["scores"] + IS["mean"]) / FLOOR,
-        "rest_us": us[BEST, 1024] - IS["all blocks"] / 1000,
-        "left_clocks": (old_us("torch_three_operations") / 2 - us[BEST, 1024] + IS["all blocks"] / 1000)
-        * GPU.boost_mhz
-        / FLOOR,
+        "rest_us": OUTSIDE_US,
+        "left_clocks": (old_us("torch_three_operations") / 2 - OUTSIDE_US) * GPU.boost_mhz / FLOOR,
     }
 )
 
@@ -1061,48 +1010,6 @@ publish(
 # {{ goal.us | us }}, of which {{ now.rest_us | us }} are spent outside the blocks, on launch overhead and the kernel
 # that combines the splits. That would leave a block {{ now.left_clocks | .2f }} cycles per FMA for all its work, less
 # than the two GEMMs alone take now. [Tensor cores with split operands](matrix_units_fp32.py) get closer.
-#
-# How accurate is it? The next cell compares our kernel and PyTorch's operations with FP64 at N = 1,024.
-
-# %% fold="Code that compares errors on a GPU" needs="gpu torch" record="errors"
-if gpu_here():
-    import cupy
-    import torch
-
-    generator = cupy.random.default_rng(9)
-    for name, stretch, hidden in (
-        ("normal numbers", 1, 0),
-        ("queries thirty times as large", 30, 0),
-        ("a first half that is masked", 1, 512),
-    ):
-        arrays = {one: generator.standard_normal((1024, 128), dtype=cupy.float32) for one in "QKV"}
-        arrays["Q"] *= stretch
-        arrays["bias"] = cupy.asarray(masked(1024, hidden))
-        arrays["O"] = cupy.full((1024, 128), np.nan, cupy.float32)
-        arrays["part"] = cupy.empty((8, 1024, 128), cupy.float32)
-        arrays |= {name: cupy.empty((8, 1024), cupy.float32) for name in ("tops", "sums")}
-        for launch in launches_of(0, 3, timed_case(1024, 8)):
-            given = {**launch.case.values, **arrays}
-            launch.kernel(
-                *(given[one.name] for one in launch.kernel.parameters),
-                grid=launch.grid,
-                block=launch.block,
-                shared_bytes=launch.shared_bytes,
-            )
-        Q, K, V, bias, O = (
-            torch.as_tensor(arrays[one], device="cuda") for one in ("Q", "K", "V", "bias", "O")
-        )
-        theirs = torch.softmax(Q @ K.T * 128**-0.5 + bias, dim=-1) @ V
-        Q, K, V, bias = (one.double() for one in (Q, K, V, bias))
-        exact = torch.softmax(Q @ K.T * 128**-0.5 + bias, dim=-1) @ V
-        own_off, their_off = ((one.double() - exact).abs().max().item() for one in (O, theirs))
-        print(f"{name}: off by {own_off:.3g}, torch by {their_off:.3g}")
-
-# %% fold="Code of the numbers"
-publish(errors=printed_errors("attention/flash_steps", "torch"))
-
-# %% [markdown]
-# The largest error is {{ errors.most | .1e }}.
 #
 # ## Takeaways
 #
@@ -1119,46 +1026,9 @@ publish(errors=printed_errors("attention/flash_steps", "torch"))
 # such a second wave: for our kernel, it's below 1. An `sm__cycles_active.avg` far below `sm__cycles_active.max` reveals
 # the second wave.
 
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
-HALVES = r"""
-// The sums of 128 rows of `each` elements: threads t and t + 128 add one half of row t each.
-extern "C" __global__ void __launch_bounds__(256)
-row_sums(const float* x, float* sums, int each) {
-    __shared__ float smem[128];
-    int t = threadIdx.x % 128, half = threadIdx.x / 128, warp = threadIdx.x / 32;
-    float s = 0.0f;
-    for (int j = 0; j < each / 2; ++j) s += x[t * each + half * (each / 2) + j];
-    if (half == 1) smem[t] = s;
-    asm volatile("barrier.sync %0, %1;" :: "r"(NUMBER), "n"(THREADS) : "memory");
-    if (half == 0) sums[t] = s + smem[t];
-}
-"""
-OF_PAIRS = Kernel(HALVES, defines={"NUMBER": "1 + warp % 4", "THREADS": 64})
-OF_NEIGHBOURS = Kernel(HALVES, defines={"NUMBER": "1 + warp / 2", "THREADS": 64})
-OF_ONE_WARP = Kernel(HALVES, defines={"NUMBER": "1 + warp", "THREADS": 32})
-OF_HALVES = Kernel(HALVES, defines={"NUMBER": "1 + half", "THREADS": 128})
-
-
-def sums_tests(kernel):
-    random = np.random.default_rng(4)
-    for each in (2, 8, 34):
-        x = random.integers(-8, 9, (128, each)).astype(np.float32)
-        sums = np.full(128, np.nan, np.float32)
-        kernel.simulate(x, sums, each, grid=1, block=256)
-        assert (sums == x.sum(axis=1)).all(), f"{each} elements per row"
-
-
+# %% fold="Code of the exercise"
 exercise(
     "Named barriers for pairs of warps",
-    """
-    Threads t and t + 128 of a block of 256 each sum one half of row t; the second stores its sum in shared
-    memory, and the first adds the two sums. A barrier for all 256 threads would work, but only pairs of warps have to
-    synchronise. Write NUMBER (which of the barriers 1 to 15 a warp uses) and THREADS (how many threads arrive at
-    it) so that each pair synchronises and no other warp waits. The tests use three row lengths, and they
-    also fail if the simulator reports a hazard.
-    """,
-    answer=OF_PAIRS,
-    tests=sums_tests,
-    wrong=[OF_NEIGHBOURS, OF_ONE_WARP, OF_HALVES],
-    hint="Warps 0 and 4 have the same rows, and so do 1 and 5, 2 and 6, 3 and 7.",
+    "A block has eight warps, and warps w and w + 4 exchange values. A named barrier is `barrier.sync number, threads`, and numbers 1 to 15 are free. Which number and which count let each pair synchronise without stopping any other warp? What happens with the number 1 + w / 2, and what with a count of 32?",
+    explanation="The number 1 + w % 4 with a count of 64: both warps of a pair compute the same number, and the barrier completes when both have arrived. With 1 + w / 2, warps 0 and 1 would share a barrier, and each would go on before its partner has written. With a count of 32, a warp waits for itself only.",
 )

@@ -36,7 +36,7 @@ PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 clocks_of, of_wgmma, of_hopper, one_each, attended = from_lesson(
     "attention/hopper", "clocks_of", "of_wgmma", "of_hopper", "one_each", "attended"
 )
-CLOCKS, mean_clocks, spans_of = from_lesson("attention/hopper", "CLOCKS", "mean_clocks", "spans_of")
+(mean_clocks,) = from_lesson("attention/hopper", "mean_clocks")
 
 
 def in_lockstep(d, count):
@@ -346,18 +346,6 @@ if PROFILES:
 # overlap and ping-pong, the tensor cores are busy for only {{ apart.busy | .0% }} of the loop. The second is everything
 # outside the loop: the first loads, the last stores and the last wave.
 
-# %% fold="Code of the figure"
-if CLOCKS:
-    show(
-        timeline(
-            spans_of("beside", "overlap") + spans_of("both", "+ ping-pong"),  # as recorded
-            unit="cycles",
-            title="In this block, the consumers were out of phase even without ping-pong",
-            caption="Three key tiles in the middle of one block, d = 128, timed with the SM's clock on an H200. A consumer waits for its turn, for K and for the next scores; its PV continues during the softmax.",
-        )
-    )
-    assert mean_clocks("beside")[2] > 0.25, "the title says: out of phase"  # as recorded
-
 # %% [markdown]
 # With $d$ = 64, the model gets even the order wrong. It predicts that overlap helps, but without ping-pong, overlap
 # makes the kernel slower. The consumers weren't in phase there: they were about {{ late.apart | .0% }} of a tile apart,
@@ -426,14 +414,13 @@ WAY = (  # version, what is new, record, variant, N, heads; 1 head means FP32
 
 
 def on_the_way(record, variant, N, heads):
-    """Microseconds, TFLOP/s and fraction of the peak of the units in use, as recorded; NaN if not."""
+    """Microseconds and TFLOP/s as recorded; NaN if not."""
     tflop = 4 * heads * N * N * 128 / 1e6
     if variant is None:
         us = tflop / RATES[EIGHT, N, 128, False]
     else:
         us = recorded(f"{record}.{variant}.n_{N}_d_128{'' if heads == 1 else '_causal_false'}.median")
-    peak = GPU.peak_tflop_per_s["fp32" if heads == 1 else "bf16_matrix"]
-    return us, tflop / us, tflop / us / peak
+    return us, tflop / us
 
 
 def two_digits(value):
@@ -445,17 +432,12 @@ FOUND = {(name, N): on_the_way(*of, N, heads) for name, _, *of, N, heads in WAY}
 if np.isfinite(list(FOUND.values())).all():
     show(
         Table(
-            ["version", "N", "µs", "TFLOP/s", "of peak"],
+            ["version", "N", "µs", "TFLOP/s"],
             [
-                [
-                    f"{name}: {what}",
-                    N,
-                    *(two_digits(one) for one in FOUND[name, N][:2]),
-                    f"{two_digits(100 * FOUND[name, N][2])} %",
-                ]
+                [f"{name}: {what}", N, *(two_digits(one) for one in FOUND[name, N])]
                 for name, what, *_, N, _ in WAY
             ],
-            caption=f"Attention from one thread to Kernel 8: d = 128, no mask, one FP32 head up to Kernel 6 and eight BF16 heads from Kernel 7 on, each row recorded on an {{machine}}{'' if SHOWN_ON in GPU.name else f', Kernel 8 on an {SHOWN_ON}'}. The peak is the data sheet's: FP32 for Kernels 1 to 6, and BF16 tensor cores for Kernels 7 and 8.",
+            caption=f"Attention from one thread to Kernel 8: d = 128, no mask, one FP32 head up to Kernel 6 and eight BF16 heads from Kernel 7 on, each row recorded on an {{machine}}{'' if SHOWN_ON in GPU.name else f', Kernel 8 on an {SHOWN_ON}'}.",
         )
     )
 publish(

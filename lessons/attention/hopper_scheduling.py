@@ -17,53 +17,19 @@
 #
 # ## Longest tile first
 #
-# The rule from the lesson is to sort the tiles by length, longest first, and give each one to the block with the least
-# work so far. Short tiles then fill the gaps. Step through a small case: two heads of four query tiles on three blocks.
-# A cell is a key tile; cells above the diagonal are masked and never touched.
+# The rule [from the lesson](hopper.py#tile-scheduling-persistent-blocks-longest-first) is to sort the tiles by length,
+# longest first, and give each one to the block with the least work so far. Short tiles then fill the gaps.
 
-# %% fold="Code of the figure"
+# %% fold="Code of the numbers"
 import numpy as np
 
 from tilewise import measure, publish, show
-from tilewise.figures import Series, State, line_chart, stepped
+from tilewise.figures import Series, line_chart, stepped
 from tilewise.kernels.from_lesson import from_lesson
 from tilewise.measurements import rates
 
 of_hopper, one_each, longest_first, attended, longest, in_order, SMS = from_lesson(
     "attention/hopper", "of_hopper", "one_each", "dealt_out", "attended", "longest", "in_order", "SMS"
-)
-
-
-def walked(lists, heads=2, rows=4):
-    """States of heads x query tiles x key tiles as blocks work through their lists."""
-    paths = [[(key, i, h) for i, h in one for key in range(i, -1, -1)] for one in lists]
-    for at in range(max(map(len, paths))):
-        working = {block: path[at] for block, path in enumerate(paths) if at < len(path)}
-        each = [
-            f"block {block}: head {working[block][2]}, queries {working[block][1]}, keys {working[block][0]}"
-            if block in working
-            else f"block {block}: done"
-            for block in range(len(paths))
-        ]
-        yield State(
-            f"{'; '.join(each)}.",
-            threads=[(h * rows + query) * rows + key for key, query, h in working.values()],
-            values={"blocks at work": len(working)},
-        )
-
-
-SMALL = {(i, h): i + 1 for h in range(2) for i in range(4)}
-show(
-    stepped(
-        list(walked(longest_first(SMALL, 3))),
-        grid=1,
-        block=(4, 4, 2),
-        cell="key tile",
-        axes=("key tile", "query tile", "head"),
-        view="3d",
-        title="Three blocks finish their causal tiles at nearly the same time",
-        caption="Two heads of four query tiles, scheduled longest first on three blocks. At each step, every block works on one key tile; it starts with the last tile that its queries see and ends with the first.",
-    )
 )
 publish(
     schedule={
@@ -241,37 +207,6 @@ publish(
     | {f"gain_{name}": fraction_of(LONGEST, ONE_TILE_EACH, *kind) for name, kind in KINDS.items()}
 )
 
-# %% fold="Code that profiles Kernel 8 on a GPU" needs="gpu torch" record="counters"
-from tilewise import gpu_here
-
-if gpu_here():
-    from tilewise.measurements.profiling import profiled, table_of
-    from tilewise.measurements.side_by_side import Calls
-
-    def with_many_heads():
-        """Calls of Kernel 8, of one tile per block and of cuDNN for 16,384 tokens, d = 128."""
-        calls = Calls()
-        for N, causal in ((4096, False), (4096, True), (16384, True)):
-            what = f"N={N}{', causal' * causal}"
-            for label in (ONE_TILE_EACH, EIGHT):
-                calls.add(f"{label}, {what}", cut(label)(N, 128, causal))
-            calls.add_library(f"cuDNN, {what}", by_sdpa("CUDNN_ATTENTION"), N=N, d=128, causal=causal)
-        return calls.by_label
-
-    print(table_of(profiled("attention/hopper_scheduling", "counters", with_many_heads)))
-
-# %% fold="Code of the numbers"
-from tilewise.measurements.profiling import printed_profiles
-
-ONE_EACH, LISTS = (  # recorded on an H200
-    printed_profiles("attention/hopper_scheduling", "counters")[f"{label}, N=4096, causal"]
-    for label in ("one tile per block", "longest first, ping-pong")
-)
-HITS, READ = "lts__t_sector_hit_rate.pct", "dram__bytes_read.sum"
-assert not LISTS[HITS] > 0.6 * ONE_EACH[HITS] and not LISTS[READ] < 3 * ONE_EACH[READ], (
-    "the lists read more from DRAM"
-)
-
 
 # %% fold="Code of the fit"
 def start_and_pace(label, causal):
@@ -336,58 +271,12 @@ publish(
 # Compare `sm__cycles_active.avg` with `.max` in Nsight Compute. If the average is clearly lower, some SMs finish early: sort the tiles by
 # length. If the two are equal, better balance can't help.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
-
-
-def by_length(costs, blocks):
-    """The lesson's own way."""
-    return longest_first(dict(enumerate(costs)), blocks)
-
-
-def least_loaded(costs, blocks):
-    lists, loads = [[] for _ in range(blocks)], [0] * blocks
-    for piece, cost in enumerate(costs):
-        block = loads.index(min(loads))
-        lists[block].append(piece)
-        loads[block] += cost
-    return lists
-
-
-def shortest_first(costs, blocks):
-    lists, loads = [[] for _ in range(blocks)], [0] * blocks
-    for piece in sorted(range(len(costs)), key=lambda one: costs[one]):
-        block = loads.index(min(loads))
-        lists[block].append(piece)
-        loads[block] += costs[piece]
-    return lists
-
-
-def schedule_tests(schedule):
-    for heads, rows, blocks in ((1, 16, 5), (3, 32, 13), (4, 128, 132), (2, 7, 4)):
-        costs = [i + 1 for _ in range(heads) for i in range(rows)]
-        lists = schedule(costs, blocks)
-        assert sorted(piece for one in lists for piece in one) == list(range(len(costs))), (
-            "every tile belongs in exactly one list"
-        )
-        most = max(sum(costs[piece] for piece in one) for one in lists)
-        limit = max(*costs, sum(costs) / blocks) + max(1, max(costs) // 8)
-        assert most <= limit, f"{heads} heads of {rows} tiles on {blocks} blocks: {most}, at most {limit:.0f}"
-
 
 exercise(
     "Schedule a triangle",
-    """
-    Under a causal mask, query tile i goes through i + 1 key tiles. Write `schedule(costs, blocks)`: it takes the cost of each tile and returns one
-    list of tile numbers per block, so that no block has much more work than the average. The tests add up the costs of every list.
-    """,
-    answer=by_length,
-    tests=schedule_tests,
-    wrong=[
-        lambda costs, blocks: [list(range(len(costs)))[block::blocks] for block in range(blocks)],
-        least_loaded,
-        shortest_first,
-    ],
-    hint="A long tile scheduled last spoils the balance. A short one fits anywhere.",
+    "A head has six query tiles, and query tile i goes through i + 1 key tiles. Give each tile to the block with the least work so far, on two blocks: first in order, from tile 0 on, then longest first. When does the last block finish in each case?",
+    hint="The 21 key tiles can't be divided evenly.",
+    explanation="In order, the longest tile comes last: the blocks get 1 + 3 + 5 = 9 and 2 + 4 + 6 = 12 key tiles. Longest first, they get 6 + 3 + 2 = 11 and 5 + 4 + 1 = 10, which is as even as 21 can be. A long tile scheduled last spoils the balance; a short one fits anywhere.",
 )

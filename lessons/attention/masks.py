@@ -605,49 +605,17 @@ show(
 # mask saves hardly any time, compare `smsp__inst_executed.sum` with and without the mask in Nsight Compute: equal counts mean
 # that empty tiles are still computed.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
 
-
-def tiles_seen(first, last, size):
-    return {
-        (i // size, tile)
-        for i in range(len(first))
-        if first[i] < last[i]
-        for tile in range(first[i] // size, (last[i] - 1) // size + 1)
-    }
-
-
-def tile_tests(answer):
-    random = np.random.default_rng(4)
-    for trial in range(40):
-        N, M, size = (int(one) for one in random.integers((1, 1, 2), (60, 60, 9)))
-        first = random.integers(0, M, N)
-        last = np.minimum(M, first + random.integers(0, M, N))
-        if trial % 4 == 0:
-            last = np.where(random.random(N) < 0.5, first, last)
-        found = answer(first.tolist(), last.tolist(), size)
-        wanted = {(int(r), int(c)) for r, c in np.argwhere(tile_map(first, last, M, size) > 0)}
-        assert found == wanted, f"{N} queries, {M} keys, tiles of {size}: {sorted(found ^ wanted)[:3]}"
-
-
+TOKENS = np.arange(1000)
+ROW = tile_map(np.maximum(0, TOKENS - 99), TOKENS + 1, 1000, 64)[10]
+assert list(np.flatnonzero(ROW)) == [8, 9, 10] and ROW.max() == 1, "the explanation says so"
 exercise(
-    "Tiles that need work",
-    """
-    Write `tiles_seen(first, last, size)`. It returns the set of all pairs (query tile, key tile) in which some
-    query sees some key, where a tile has `size` queries or keys. Query i sees the keys from `first[i]` up to but not
-    including `last[i]`. The lists needn't be sorted, and an interval may be empty. The tests compare your set with
-    the mask itself, for 40 masks.
-    """,
-    answer=tiles_seen,
-    tests=tile_tests,
-    wrong=[
-        {"(last[i] - 1) // size": "last[i] // size"},
-        {"range(len(first))": "range(0, len(first), size)"},
-        {"if first[i] < last[i]": ""},
-    ],
-    hint="A query without keys needs no tile. What is the last key that a query sees?",
+    "Tiles of a window",
+    "A sliding window has 100 keys, and tiles have 64 queries and 64 keys. Which key tiles does query tile 10 (queries 640 to 703) visit, which of them are full, and how long must a window be for any tile to be full?",
+    hint="Which is the first key of the first query, and which is the first key of the last one?",
+    explanation="Query 640 sees keys 541 to 640, query 703 keys 604 to 703, so the tile visits keys 541 to 703: tiles 8, 9 and 10. None is full: query 703 doesn't see the first keys of tile 9, and tile 10 is on the diagonal. Tile 9 would be full if query 703 saw key 576, with a window of 128 keys.",
 )
 
 # %% [markdown]

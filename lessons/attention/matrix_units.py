@@ -502,16 +502,16 @@ try_it(
 # To run at `mma.sync`'s measured rate, warps with 16 queries each would have to read {{ banks.narrow | .0f }} bytes of
 # fragments per cycle in all, but shared memory delivers only 128. With 32 queries per warp, they need
 # {{ banks.wide | .0f }}. The price is registers: of the 255 that a thread can have, the output accumulators then take
-# {{ banks.mean }} and the scores {{ banks.logits }}.
+# 128 and the scores 64.
 
 # %% fold="Code of the table"
 PEAK = recorded("reads.ceilings.tflop_per_s.bf16_matrix")  # at the recorded clock, to count cycles
 A_CLOCK = 2 * GPU.fma_per_sm_clock["bf16_matrix"]
 
 
-def budget(row_tiles, d, keys=64):
-    """Cycles of an SM for four warps and one key tile: tensor cores, exponentials, issue, shared memory."""
-    queries, warps = 16 * row_tiles, 4
+def budget(row_tiles, d):
+    """Cycles of an SM for four warps and 64 keys: tensor cores, exponentials, issue, shared memory."""
+    queries, keys, warps = 16 * row_tiles, 64, 4
     gemms = 4 * warps * queries * keys * d / (A_CLOCK * PROBE / PEAK)
     exponentials = warps * queries * keys / 16
     mma = 2 * row_tiles * (keys // 8) * (d // 16)
@@ -522,59 +522,55 @@ def budget(row_tiles, d, keys=64):
     return {"matrix": gemms, "exponentials": exponentials, "issue": issued, "banks": banks}
 
 
-def bytes_per_cycle(row_tiles, d):
-    """Bytes that are read from shared memory in each cycle of the tensor cores."""
-    one = budget(row_tiles, d)
-    return 128 * one["banks"] / one["matrix"]
+def bytes_per_cycle(row_tiles):
+    """Bytes that are read from shared memory in each cycle of the tensor cores, d = 128."""
+    cycles = budget(row_tiles, 128)
+    return 128 * cycles["banks"] / cycles["matrix"]
 
 
-def no_overlap(row_tiles, d, keys=64):
+def no_overlap(row_tiles, d):
     """The fraction of mma.sync's rate if no part overlaps another."""
-    one = budget(row_tiles, d, keys)
-    return one["matrix"] / sum(one.values())
+    cycles = budget(row_tiles, d)
+    return cycles["matrix"] / sum(cycles.values())
 
 
-def full_overlap(row_tiles, d, keys=64):
+def full_overlap(row_tiles, d):
     """The same if all parts overlap."""
-    one = budget(row_tiles, d, keys)
-    return one["matrix"] / max(one.values())
+    cycles = budget(row_tiles, d)
+    return cycles["matrix"] / max(cycles.values())
 
 
 LADDER = {"16 queries per warp": NARROW, "Kernel 7: 32 queries per warp": WIDE}
-ROW_TILES = dict(zip(LADDER, (1, 2), strict=True))
-VERSIONS = [(label, d) for label in LADDER for d in (64, 128)]
+VERSIONS = [(row_tiles, d) for row_tiles in (1, 2) for d in (64, 128)]
+
+
 REGISTERS = {
-    (label, d): compile_kernel(LADDER[label](N=64, d=d).kernel, ["sm_90"])[0].registers
-    for label, d in VERSIONS
+    (row_tiles, d): compile_kernel(of_mma(row_tiles)(N=64, d=d).kernel, ["sm_90"])[0].registers
+    for row_tiles, d in VERSIONS
     if available() is None
 }
+QUANTITIES = (
+    "registers",
+    "tensor cores",
+    "exponentials",
+    "issue",
+    "shared memory",
+    "no overlap",
+    "full overlap",
+)
+COLUMNS = [
+    [
+        REGISTERS.get(version),
+        *(round(cycles) for cycles in budget(*version).values()),
+        f"{no_overlap(*version):.0%}",
+        f"{full_overlap(*version):.0%}",
+    ]
+    for version in VERSIONS
+]
 show(
     Table(
-        ["", *(Column(f"{16 * ROW_TILES[label]} queries, d = {d}", align="right") for label, d in VERSIONS)],
-        [
-            list(row)
-            for row in zip(
-                (
-                    "registers",
-                    "tensor cores",
-                    "exponentials",
-                    "issue",
-                    "shared memory",
-                    "no overlap",
-                    "full overlap",
-                ),
-                *(
-                    (
-                        REGISTERS.get((label, d)),
-                        *(round(cycles) for cycles in budget(ROW_TILES[label], d).values()),
-                        f"{no_overlap(ROW_TILES[label], d):.0%}",
-                        f"{full_overlap(ROW_TILES[label], d):.0%}",
-                    )
-                    for label, d in VERSIONS
-                ),
-                strict=True,
-            )
-        ],
+        ["", *(Column(f"{16 * row_tiles} queries, d = {d}", align="right") for row_tiles, d in VERSIONS)],
+        [list(row) for row in zip(QUANTITIES, *COLUMNS, strict=True)],
         caption="Estimated cycles of an SM for one block of four warps and one key tile of 64, and the fraction of mma.sync's rate that remains, with 16 or 32 queries per warp. The estimate uses the recorded rate of mma.sync and, per cycle, 16 exponentials, one instruction per scheduler and one shared-memory wavefront. Registers per thread are from NVRTC for sm_90.",
     )
 )
@@ -586,17 +582,12 @@ for row_tiles, launch_of in enumerate((NARROW, WIDE), 1):
     )
 publish(
     banks={
-        "narrow": bytes_per_cycle(1, 128),
-        "wide": bytes_per_cycle(2, 128),
-        "times": bytes_per_cycle(1, 128) / bytes_per_cycle(2, 128),
-        "mean": 2 * 16 * 128 // 32,
-        "logits": 2 * 16 * 64 // 32,
+        "narrow": bytes_per_cycle(1),
+        "wide": bytes_per_cycle(2),
+        "times": bytes_per_cycle(1) / bytes_per_cycle(2),
     },
     units={"probe": PROBE},
-    model={
-        "least": no_overlap(2, 128),
-        "most": full_overlap(2, 128),
-    },
+    model={"least": no_overlap(2, 128), "most": full_overlap(2, 128)},
 )
 
 # %% [markdown]
@@ -678,7 +669,7 @@ seventh = measure(
         over="16 queries per warp",
         at={"N": 4096, "d": 128, "causal": False},
         between=(0.5, 3.0),
-        models={"bytes from shared memory": bytes_per_cycle(1, 128) / bytes_per_cycle(2, 128)},
+        models={"bytes from shared memory": bytes_per_cycle(1) / bytes_per_cycle(2)},
         because="Each mma.sync needs fewer bytes, but there are as many exponentials as before, and fewer warps to hide latency.",
     ),
 )
@@ -726,26 +717,18 @@ def micros(label, N=4096, causal=False):
     return flop_of(N, 128, causal) / at(label, N, causal=causal) / 1e6
 
 
-def busiest(N):
-    """The key tiles of the busiest SM under the mask, relative to no mask, if blocks go to SMs round robin."""
-    count, per_head = heads_of(N, 128) * N // 128, N // 128
-    seen, every = np.zeros(GPU.sms), np.zeros(GPU.sms)
-    for block in range(count):
-        seen[block % GPU.sms] += 2 * (block % per_head + 1)
-        every[block % GPU.sms] += 2 * per_head
-    return seen.max() / every.max()
-
-
 OFF = [
     no_overlap(row_tiles, d) - at(label, d=d) / PROBE
     for row_tiles, label in ((1, NARROW_LABEL), (2, SEVEN))
     for d in (64, 128)
 ]
 SLOTS = {
-    label: GPU.sms * occupancy(128, REGISTERS[label, 128], 256 * (64 * ROW_TILES[label] + 128)).blocks_per_sm
-    for label in LADDER
-    if REGISTERS
+    row_tiles: GPU.sms * occupancy(128, REGISTERS[row_tiles, 128], 256 * (64 * row_tiles + 128)).blocks_per_sm
+    for row_tiles in (1, 2)
+    if available() is None
 }
+if SLOTS:
+    assert SLOTS[2] >= 256 and SLOTS[1] < 512, "the text: all blocks start at once, the smaller ones do not"
 if COMPLETE:
     assert max(map(abs, OFF)) < 0.05, "the text says within five percentage points"
 publish(
@@ -758,16 +741,10 @@ publish(
     },
     mask={
         "of_time": micros(SEVEN, causal=True) / micros(SEVEN),
-        "busiest": busiest(4096),
-        "blocks": heads_of(4096, 128) * 4096 // 128,
-        "slots": SLOTS.get(SEVEN, np.nan),
+        "slots": SLOTS.get(2, np.nan),
         "narrow_of_time": micros(NARROW_LABEL, causal=True) / micros(NARROW_LABEL),
-        "narrow_blocks": heads_of(4096, 128) * 4096 // 64,
     },
-    flash={
-        "rate": at(FLASH_2),
-        "gain": at(FLASH_2) / at(SEVEN) - 1,
-    },
+    flash={"rate": at(FLASH_2), "gain": at(FLASH_2) / at(SEVEN) - 1},
 )
 
 # %% [markdown]
@@ -795,7 +772,7 @@ publish(
 # | tile, warps | 128 queries × 64 keys, 4 warps | the same | ruled out |
 # | exponential | one multiply-add, one `MUFU.EX2` | the same formula, `exp2f` | ruled out: it can't take less |
 # | buffers, barriers | one buffer each for $K$ and $V$, two barriers per tile | the same | ruled out: double-buffered, Kernel 7 runs at {{ shapes.ahead_times | .2f }}× its rate |
-# | grid, occupancy | all {{ mask.blocks }} blocks at once, two per SM | the same blocks and number of accumulators | ruled out |
+# | grid, occupancy | all 256 blocks at once, two per SM | the same blocks and number of accumulators | ruled out |
 # | spilled registers | none | can't have fewer | ruled out |
 # | fragments of $QK^T$ | loaded {{ sass.lead | .0f }} `mma.sync` ahead, on average | one step of $d$, 16 `mma.sync`, ahead | ruled out: one step ahead, Kernel 7 isn't faster |
 # | instructions to start copies | {{ sass.copies | .0f }} per warp and key tile | a loop of fixed length without bounds checks | {{ varied.of_gap | .0% }} of the gap |
@@ -875,13 +852,7 @@ if can_disassemble() is None:
     BEFORE = sum(len(one) * PER_THREAD / copies_in(one) for one in copy_loops)
     AFTER = sum(one.line in OF_LOAD for one in fixed_loop)
     LEADS = list(leads(seventh_loop))
-    publish(
-        sass={
-            "copies": BEFORE,
-            "fixed": AFTER,
-            "lead": sum(LEADS) / len(LEADS),
-        }
-    )
+    publish(sass={"copies": BEFORE, "fixed": AFTER, "lead": sum(LEADS) / len(LEADS)})
 
 # %% [markdown]
 # Look at `load_tile` again. Its loop starts at `threadIdx.x`, so the compiler doesn't know how many iterations a thread
@@ -1154,15 +1125,13 @@ if complete(*SHAPE_RATES.values()):
 # ## Causal mask: half the work, the same time
 #
 # The causal mask removes half of all query–key pairs. Yet at $N$ = 4,096, the kernel still takes
-# {{ mask.of_time | .0% }} of the time that it takes without a mask. All {{ mask.blocks }} blocks start at once, since
-# there are {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are
-# done gets no new ones: if blocks go to SMs round robin, the busiest SM has {{ mask.busiest | .0% }} of the key tiles
-# that it would have without a mask.
+# {{ mask.of_time | .0% }} of the time that it takes without a mask. All 256 blocks start at once, since there are
+# {{ mask.slots | .0f }} slots for them. Blocks with many key tiles finish last, and an SM whose blocks are done gets no
+# new ones.
 #
-# With 16 queries per warp there are {{ mask.narrow_blocks }} smaller blocks, more than there are slots. Blocks that
-# start late fill the slots that short blocks have freed up, and the mask reduces the time to
-# {{ mask.narrow_of_time | .0% }} of the time without it. [FlashAttention on Hopper](hopper.py) schedules the longest
-# tiles first.
+# With 16 queries per warp there are 512 smaller blocks, more than there are slots. Blocks that start late fill the
+# slots that short blocks have freed up, and the mask reduces the time to {{ mask.narrow_of_time | .0% }} of the time
+# without it. [FlashAttention on Hopper](hopper.py) schedules the longest tiles first.
 
 # %% [markdown]
 # ## Takeaways
@@ -1181,45 +1150,15 @@ if complete(*SHAPE_RATES.values()):
 # instructions per `HMMA`, the source view sorted by executed instructions shows which lines they come from. A loop that
 # wasn't unrolled shows up there as a backward `BRA`.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
 
-
-def of_accumulators(row, column):
-    return row % 8 * 4 + column % 8 // 2, column // 8 * 4 + row // 8 * 2 + column % 2
-
-
-def holder_tests(holder):
-    places = set()
-    for row in range(16):
-        for column in range(16):
-            lane, number = holder(row, column)
-            assert lane == HOLDERS[row, column], (
-                f"S[{row}][{column}] is in lane {HOLDERS[row, column]}, not {lane}"
-            )
-            places.add((lane, number))
-    assert places == {(lane, number) for lane in range(32) for number in range(8)}, "two in one register"
-    for row in range(0, 16, 8):
-        for column in range(0, 16, 2):
-            low, high = holder(row, column)[1], holder(row, column + 1)[1]
-            assert (low % 2, high) == (0, low + 1), "neighbours are not packed together"
-
-
+assert HOLDERS[13, 6] == 23, "the explanation says so"
 exercise(
     "Where is this score?",
-    """
-    Write `holder(row, column)` for a tile of 16 queries and 16 keys. It returns the lane that holds the
-    score, and the index, 0 to 7, of its register among the accumulators `s[n][r]`, numbered 4 n + r.
-    """,
-    answer=of_accumulators,
-    tests=holder_tests,
-    wrong=[
-        {"row % 8 * 4 + column % 8 // 2": "column % 8 * 4 + row % 8 // 2", "+ column % 2": "+ row % 2"},
-        lambda row, column: (row * 2 + column // 8, column % 8),
-        {"row % 8 * 4": "row // 2 * 4", "row // 8 * 2": "row % 2 * 2"},
-    ],
+    "In a tile of 16 queries and 16 keys, which lane holds the score of query 13 and key 6, in which accumulator `s[n][r]`, and which other lanes hold scores of query 13?",
     hint="Eight rows share eight groups of four lanes; the figure shows which.",
+    explanation="Row 13 is row 5 of the lower half, so its scores are in lanes 20 to 23. Keys 6 and 7 are the fourth pair of columns of the left half: lane 23. The left half is `s[0]`, the lower row is r = 2 and 3, and key 6 is the first of its pair: `s[0][2]`. Lanes 20, 21 and 22 hold the rest of the row.",
 )
 
 # %% [markdown]

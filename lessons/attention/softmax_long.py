@@ -32,8 +32,7 @@
 # `warp_pairs`.
 #
 # The kernel loads its slices with the TMA's bulk copy, `cp.async.bulk`, whose addresses and sizes must be multiples of
-# 16 bytes. So **the number of columns must be a multiple of {{ long.columns_fp32 }} in FP32 and of
-# {{ long.columns_bf16 }} in BF16**.
+# 16 bytes. So **the number of columns must be a multiple of 4 in FP32 and of 8 in BF16**.
 
 
 # %% tab="Pseudocode"
@@ -257,47 +256,21 @@ LONG.region("rows")
 
 
 # %% fold="Code of the checks, with four broken kernels"
-from tilewise import agree, ceil_div, check, expect_hazard, publish, show
+from tilewise import agree, check, expect_hazard, publish, show
 from tilewise.kernel.chains import as_case
 from tilewise.kernel.edits import edited
 from tilewise.kernels.from_lesson import from_lesson
 
-(
-    difficult,
-    right,
-    in_clusters,
-    H100,
-    VALUES,
-    CYCLES,
-    long_rows,
-    planned_long,
-    PASSES_ROWS,
-    of_memory,
-    both_answers,
-    torch_softmax,
-    of_lengths,
-    COPY_ROW,
-    COPY_ROW_BF16,
-    torch_softmax_bf16,
-) = from_lesson(
-    "attention/softmax",
-    "difficult",
-    "right",
-    "in_clusters",
-    "H100",
-    "VALUES",
-    "CYCLES",
-    "long_rows",
-    "planned_long",
-    "PASSES_ROWS",
-    "of_memory",
-    "both_answers",
-    "torch_softmax",
-    "of_lengths",
-    "COPY_ROW",
-    "COPY_ROW_BF16",
-    "torch_softmax_bf16",
+difficult, right, in_clusters, long_rows, planned_long = from_lesson(
+    "attention/softmax", "difficult", "right", "in_clusters", "long_rows", "planned_long"
 )
+H100, VALUES, CYCLES, of_memory, of_lengths = from_lesson(
+    "attention/softmax", "H100", "VALUES", "CYCLES", "of_memory", "of_lengths"
+)
+PASSES_ROWS, COPY_ROW, COPY_ROW_BF16, both_answers = from_lesson(
+    "attention/softmax", "PASSES_ROWS", "COPY_ROW", "COPY_ROW_BF16", "both_answers"
+)
+torch_softmax, torch_softmax_bf16 = from_lesson("attention/softmax", "torch_softmax", "torch_softmax_bf16")
 
 
 THREE_PREFETCHED = long_rows("float", 32, 8, 2, 3)
@@ -329,7 +302,6 @@ for number, dtype, fits, misaligned in (
     aligned = long_rows(number, 32, 16, 2)
     in_clusters(aligned, 1, 3, fits, dtype).run()
     expect_hazard(in_clusters(aligned, 1, 3, misaligned, dtype), "misaligned", line_with="cp.async.bulk")
-publish(long={"columns_fp32": 16 // 4, "columns_bf16": 16 // 2})
 
 # %% [markdown]
 # Leave out one wait at a time. Which access does it protect, and does a single row need it?
@@ -367,16 +339,8 @@ from tilewise.figures import Mark, Series, Span, line_chart, timeline
 from tilewise.measurements import Numbers, complete, medians_us
 
 LONG_COUNTS = in_clusters(planned_long("float", 32768, 256)[0], 1, 2, 32768).simulate().counts
-LONG_EACH = 32 * LONG_COUNTS.issued / (2 * 32768)
-
-
-def alone(size):
-    """Microseconds that one SM takes to read, compute and write 16,384 elements of `size` bytes."""
-    moved = of_memory(16384 * size * H100.sms)
-    return moved, 16384 * LONG_EACH / 32 / 4 / H100.boost_mhz, moved
-
-
-READ, COMPUTE, WRITE = alone(4)
+READ = WRITE = of_memory(16384 * 4 * H100.sms)  # microseconds for 16,384 floats on one SM
+COMPUTE = 16384 * LONG_COUNTS.issued / (2 * 32768) / 4 / H100.boost_mhz
 SPANS, now = [], 0.0
 for n in (1, 2, 3):  # one row after another
     SPANS += [
@@ -405,10 +369,10 @@ show(
 memory_us = of_memory(8 * VALUES)
 publish(
     alone={
-        "share": 2 * alone(4)[0] / sum(alone(4)),
-        "share_bf16": 2 * alone(2)[0] / sum(alone(2)),
-        "last_share": 3 * alone(4)[1] / memory_us,
-        "last_share_bf16": 6 * alone(4)[1] / memory_us,
+        "share": 2 * READ / (2 * READ + COMPUTE),
+        "share_bf16": READ / (READ + COMPUTE),
+        "last_share": 3 * COMPUTE / memory_us,
+        "last_share_bf16": 6 * COMPUTE / memory_us,
         "cycles": CYCLES["float"],
         "cycles_bf16": CYCLES["__nv_bfloat16"],
     },
@@ -572,8 +536,8 @@ if complete(*us.values(), *us_bf16.values()):
             alone_us, _, demand_us, *later_us = (found[name, cols] for name in STAYING)
             assert alone_us / demand_us > demand_us / min(later_us), "persistence helps most"
             assert found[ALONE, cols] > found[AHEAD_256, cols], "with the same blocks, too"
-    assert max(gain(us, AHEAD, STAGGER)) < 3 * alone(4)[1] / memory_us, "the text: the model's limit holds"
-    assert max(gain(us_bf16, AHEAD, STAGGER)) < 6 * alone(4)[1] / memory_us, "and in BF16"
+    assert max(gain(us, AHEAD, STAGGER)) < 3 * COMPUTE / memory_us, "the text: the model's limit holds"
+    assert max(gain(us_bf16, AHEAD, STAGGER)) < 6 * COMPUTE / memory_us, "and in BF16"
     for found, title in (
         (us, "In FP32, persistent clusters run at nearly the speed of a copy"),
         (us_bf16, "In BF16, one cluster per row leaves memory idle"),
@@ -650,44 +614,14 @@ publish(
 # cost of the fence. If `dram__throughput.avg.pct_of_peak_sustained_elapsed` is far below a copy's, try persistent
 # blocks first.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
 
-
-def slice_of_block(cols, blocks, rank, vec):
-    chunks = ceil_div(cols // vec, blocks)
-    first = min(rank * chunks * vec, cols)
-    return first, min(chunks * vec, cols - first)
-
-
-def slice_tests(answer):
-    for cols in (8, 24, 1000, 1016, 4096):
-        for blocks in (1, 2, 3, 8):
-            for vec in (4, 8):
-                seen = []
-                for rank in range(blocks):
-                    first, count = answer(cols, blocks, rank, vec)
-                    assert first % vec == 0 and count % vec == 0, f"misaligned slice {first}, {count}"
-                    seen += range(first, first + count)
-                assert seen == list(range(cols)), f"{cols} columns, {blocks} blocks: not every column once"
-
-
 exercise(
-    "Slices that a bulk copy accepts",
+    "Rows for a smaller cluster",
     """
-    `softmax_long` gives one block after another a full slice until no columns are left, so short rows leave whole
-    blocks idle. Balance it. Write `slice_of_block(cols, blocks, rank, vec)`, which returns the first column and the
-    number of columns of block `rank`. The slices cover every column exactly once and in order, and each starts and
-    ends at a multiple of `vec`, the number of elements in 16 bytes. `cols` is a multiple of `vec`. A slice may be
-    empty.
+    Blocks of 128 threads hold 64 floats per thread. How many blocks does a row of 65,536 floats need, how many bytes of
+    shared memory does a block take with two prefetched rows, and does a row of 65,538 floats work?
     """,
-    answer=slice_of_block,
-    tests=slice_tests,
-    wrong=[
-        {"cols // vec": "cols", " * vec": ""},
-        {"ceil_div(cols // vec, blocks)": "cols // vec // blocks"},
-        {"min(chunks * vec, cols - first)": "chunks * vec"},
-    ],
-    hint="Divide the 16-byte chunks, not the columns, and limit the last slice.",
+    explanation="A block holds 128 × 64 = 8,192 floats, so the row takes 8 blocks. Each buffer has 32 KiB, two have 64 KiB. A row of 65,538 floats fails twice: a cluster of 8 blocks is too small, and since 65,538 is no multiple of 4, the second row starts at an address that isn't a multiple of 16 bytes.",
 )

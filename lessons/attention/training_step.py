@@ -19,8 +19,8 @@
 # %% [markdown]
 # ## FLOPs: six per parameter per token
 #
-# The model has {{ model.layers }} layers of width {{ model.width }}, each with {{ model.heads }} heads of
-# $d$ = {{ model.d }}, and a vocabulary of {{ model.words | , }} tokens. A sequence has {{ model.context | , }} tokens.
+# The model has 12 layers of width 768, each with 12 heads of $d$ = 64, and a vocabulary of 50,304 tokens. A sequence has
+# 1,024 tokens.
 #
 # In the forward pass, each parameter of a matrix costs one multiply-add per token, which counts as two operations. The
 # backward pass has two GEMMs for each forward one, so it costs four more. Attention's two GEMMs have no parameters.
@@ -36,8 +36,8 @@ from importlib.util import find_spec
 import numpy as np
 
 from tilewise import Kernel, Table, agree, case, ceil_div, check, normal, parallel, publish, show, uniform
-from tilewise.figures import Answer, Meter, Slider, bars, calculator
-from tilewise.measurements import printed, printed_numbers, recorded_device, text_record
+from tilewise.figures import bars
+from tilewise.measurements import Numbers, printed, printed_numbers, recorded_device, text_record
 from tilewise.measurements.archive import Archive, lesson_root
 
 
@@ -52,29 +52,16 @@ def matrices(layers, width, words):
     }
 
 
-def multiplied(layers, width, words):
-    """Parameters that take part in a GEMM."""
-    every = matrices(layers, width, words).values()
-    return sum(rows * columns * many for rows, columns, many in every)
-
-
-def parameters(layers, width, words, context):
-    """All parameters, with biases, norms and the position embedding."""
-    biases = layers * (3 + 1 + 4 + 1) * width
-    norms = (2 * layers + 1) * 2 * width
-    return multiplied(layers, width, words) + biases + norms + context * width
-
-
 LAYERS, HEADS, WIDTH, WORDS, CONTEXT, BATCH = 12, 12, 768, 50304, 1024, 16
 TOKENS, D = BATCH * CONTEXT, WIDTH // HEADS
+MATRICES = matrices(LAYERS, WIDTH, WORDS)
+MULTIPLIED = sum(rows * columns * many for rows, columns, many in MATRICES.values())
+BIASES_AND_NORMS = LAYERS * (3 + 1 + 4 + 1) * WIDTH + (2 * LAYERS + 1) * 2 * WIDTH
+PARAMETERS = MULTIPLIED + BIASES_AND_NORMS + CONTEXT * WIDTH  # the last: the position embedding
 GPU = recorded_device()
 PEAK = GPU.peak_tflop_per_s["bf16_matrix"]
 EARLIER = printed_numbers("speed/launches", "training_step", r"^(\w+): ([\d.]+)")
-check(
-    parameters(LAYERS, WIDTH, WORDS, CONTEXT),
-    EARLIER["parameters"],
-    name="parameters, by formula and of the model in PyTorch",
-)
+check(PARAMETERS, EARLIER["parameters"], name="parameters, by formula and of the model in PyTorch")
 IN_FULL = {  # what the keys of `matrices` mean
     "queries, keys, values": "QKV projection",
     "out of the heads": "output projection",
@@ -84,13 +71,12 @@ IN_FULL = {  # what the keys of `matrices` mean
 }
 
 
-def flop_per_token(layers, width, words, context, causal=True):
-    """FLOPs of a step for one token: in GEMMs with parameters, and in attention's own."""
-    own = 12 * layers * width * context  # two GEMMs forward, four backward, over the whole context
-    return 6 * multiplied(layers, width, words), own / 2 if causal else own
+def attention_flop(context):
+    """FLOPs of attention's own GEMMs for one token: two forward, four backward, over half of the context."""
+    return 12 * LAYERS * WIDTH * context / 2
 
 
-BY_MATRICES, BY_ATTENTION = flop_per_token(LAYERS, WIDTH, WORDS, CONTEXT)
+BY_MATRICES, BY_ATTENTION = 6 * MULTIPLIED, attention_flop(CONTEXT)
 WHOLE = (BY_MATRICES + BY_ATTENTION) * TOKENS
 show(
     Table(
@@ -102,7 +88,7 @@ show(
                 many,
                 round(6 * rows * columns * many * TOKENS / 1e12, 2),
             ]
-            for name, (rows, columns, many) in matrices(LAYERS, WIDTH, WORDS).items()
+            for name, (rows, columns, many) in MATRICES.items()
         ]
         + [["attention's QKᵀ and PV", None, LAYERS, round(BY_ATTENTION * TOKENS / 1e12, 2)]],
         caption="FLOPs of a step of 16,384 tokens: 6 per parameter per token, plus attention over half of the context.",
@@ -111,16 +97,10 @@ show(
 publish(
     ask={
         "tokens": TOKENS,
-        "parameters": parameters(LAYERS, WIDTH, WORDS, CONTEXT) / 1e6,
+        "parameters": PARAMETERS / 1e6,
         "share": BY_ATTENTION / (BY_MATRICES + BY_ATTENTION),
     },
     model={
-        "layers": LAYERS,
-        "width": WIDTH,
-        "heads": HEADS,
-        "d": D,
-        "context": CONTEXT,
-        "words": WORDS,
         "tflop": WHOLE / 1e12,
         "least_ms": WHOLE / PEAK / 1e9,
         "peak": PEAK,
@@ -215,10 +195,9 @@ def total(passes):
     return sum(read + written for _, read, written in passes)
 
 
-OPTIMIZER_MS = total(WEIGHTS[2:]) * parameters(LAYERS, WIDTH, WORDS, CONTEXT) / COPY
 publish(
     optimizer={
-        "ms": OPTIMIZER_MS,
+        "ms": total(WEIGHTS[2:]) * PARAMETERS / COPY,
         "ours": PARTS_US["optimizer of this page"] / 1e3,
         "copy": COPY / 1e6,
     }
@@ -382,19 +361,17 @@ OWN_LAYER = BY_ATTENTION * TOKENS / LAYERS
 FUSED = OWN_LAYER / attention_us("FLASH") / 1e6
 
 
-def parts_ms(layers, width, heads, context, stored, compiled, tokens=TOKENS):
+def parts_ms(stored, compiled, context=CONTEXT):
     """The parts of a step in ms: bytes at the rate of a copy, or FLOPs at a recorded rate."""
-    rows = tokens * width
-    own = flop_per_token(layers, width, WORDS, context)[1] * tokens
-    passes = COMPILED if compiled else STORED
+    layer, loss = (COMPILED_LAYER, COMPILED_LOSS) if compiled else (EAGER_LAYER, EAGER_LOSS)
+    scores = TOKENS * HEADS * context * LAYERS
+    stored_ms = total(COMPILED if compiled else STORED) * scores / COPY
     return {
-        "GEMMs": 6 * multiplied(layers, width, WORDS) * tokens / PRODUCT / 1e9,
-        "attention": (
-            total(passes) * tokens * heads * context * layers / COPY if stored else own / FUSED / 1e9
-        ),
-        "norms, GELU, residuals": total(COMPILED_LAYER if compiled else EAGER_LAYER) * rows * layers / COPY,
-        "loss": total(COMPILED_LOSS if compiled else EAGER_LOSS) * tokens * WORDS / COPY,
-        "parameters": total(WEIGHTS) * parameters(layers, width, WORDS, context) / COPY,
+        "GEMMs": BY_MATRICES * TOKENS / PRODUCT / 1e9,
+        "attention": stored_ms if stored else attention_flop(context) * TOKENS / FUSED / 1e9,
+        "norms, GELU, residuals": total(layer) * TOKENS * WIDTH * LAYERS / COPY,
+        "loss": total(loss) * TOKENS * WORDS / COPY,
+        "parameters": total(WEIGHTS) * PARAMETERS / COPY,
     }
 
 
@@ -411,16 +388,14 @@ KINDS = {
     "compiled, stored": (True, True),
     "compiled, fused": (False, True),
 }
-THIS = (LAYERS, WIDTH, HEADS, CONTEXT)
-MODELLED = {kind: parts_ms(*THIS, *how) for kind, how in KINDS.items()}
-STEP_MS = {kind: sum(parts.values()) for kind, parts in MODELLED.items()}
-if complete(*STEP_MS.values()):
-    stored, fused = (MODELLED[f"eager, {how}"] for how in ("stored", "fused"))
+MODELLED = {kind: parts_ms(*how) for kind, how in KINDS.items()}
+stored, fused = MODELLED["eager, stored"], MODELLED["eager, fused"]
+if complete(*stored.values(), *fused.values()):
     assert stored["attention"] == max(stored.values()), "the title says that attention is the largest part"
     assert fused["attention"] < np.median(list(fused.values())), "the title says: one of the smallest"
 show(
     bars(
-        {kind: parts for kind, parts in MODELLED.items() if kind.startswith("eager")},
+        {"eager, stored": stored, "eager, fused": fused},
         roles=ROLES,
         x="estimated time [ms]",
         form=".1f",
@@ -435,56 +410,20 @@ def mfu(step_ms):
     return WHOLE / step_ms / 1e9 / PEAK
 
 
+LONG = parts_ms(stored=True, compiled=False, context=8192)
 publish(
     rates={"product": PRODUCT},
     predicted={
-        kind.replace(", ", "_"): {"ms": STEP_MS[kind], "share": MODELLED[kind]["attention"] / STEP_MS[kind]}
-        for kind in KINDS
+        "ms": sum(stored.values()),
+        "share": stored["attention"] / sum(stored.values()),
+        "long_share": LONG["attention"] / sum(LONG.values()),
     },
 )
 
 # %% [markdown]
-# With stored matrices in eager mode, a step should take {{ predicted.eager_stored.ms | .0f }} ms, of which attention
-# takes {{ predicted.eager_stored.share | .0% }}. Try a longer context, first with stored attention, then with fused
-# attention.
-
-# %% fold="Code of the figure"
-SIZES = {"124 million": (12, 768, 12), "355 million": (24, 1024, 16), "774 million": (36, 1280, 20)}
-
-
-def step_of(model, context, attention, code):
-    """The estimate for a choice."""
-    layers, width, heads = SIZES[model]
-    context = int(context.replace(",", ""))
-    found = parts_ms(layers, width, heads, context, attention == "stored", code == "compiled")
-    whole = sum(found.values())
-    by_matrices, by_attention = flop_per_token(layers, width, WORDS, context)
-    reached = (by_matrices + by_attention) * TOKENS / whole / 1e9 / PEAK
-    operations = by_attention / (by_matrices + by_attention)
-    verdict = (
-        f"A step takes {whole:,.0f} ms: {TOKENS / whole * 1e3:,.0f} tokens per second. Attention is "
-        f"{operations:.0%} of its FLOPs and {found['attention'] / whole:.0%} of its time."
-    )
-    return Answer([reached, *(part / whole for part in found.values())], verdict)
-
-
-show(
-    calculator(
-        [
-            Slider("model", list(SIZES), "124 million"),
-            Slider("context", ["256", "512", "1,024", "2,048", "4,096", "8,192"], "1,024", "tokens"),
-            Slider("attention", ["stored", "fused"], "stored"),
-            Slider("code", ["eager", "compiled"], "eager"),
-        ],
-        step_of,
-        meters=[
-            Meter("MFU", 1.0, "", "measured", ".0%"),
-            *(Meter(name, 1.0, "", role, ".0%") for name, role in ROLES.items()),
-        ],
-        title="A longer context makes stored attention dominate the step",
-        caption="Estimate for a step of 16,384 tokens on an {machine}: its MFU, and the fraction of its time that each part takes.",
-    )
-)
+# With stored matrices in eager mode, a step should take {{ predicted.ms | .0f }} ms, of which attention takes
+# {{ predicted.share | .0% }}. A longer context makes stored attention dominate: with the same number of tokens per step
+# in sequences of 8,192, it would take {{ predicted.long_share | .0% }}.
 
 # %% [markdown]
 # ## Measured: six training steps
@@ -607,14 +546,7 @@ SEEN = {
         r"^(\w+, \w+): ([\d.]+) ms \[([\d.]+), ([\d.]+)\], ([\d.]+) GB, loss ([\d.]+) then",
     )
 }
-HOW = {  # by the step's name, how its attention alone is named
-    "eager, stored": "stored",
-    "eager, FLASH": "FLASH",
-    "eager, cuDNN": "CUDNN",
-    "compiled, stored": "compiled",
-    "compiled, FLASH": "FLASH",
-    "compiled, cuDNN": "FLASH",
-}
+STEPS = [f"{code}, {how}" for code in ("eager", "compiled") for how in ("stored", "FLASH", "cuDNN")]
 if SEEN:
     check(
         [numbers[4] for numbers in SEEN.values()],
@@ -626,42 +558,41 @@ if SEEN:
 
 def estimated(name):
     """The estimate for a step of this name, cuDNN at the rate recorded for it."""
-    found = parts_ms(*THIS, "stored" in name, name.startswith("compiled"))
+    found = parts_ms("stored" in name, name.startswith("compiled"))
     if "cuDNN" in name:
         found["attention"] = LAYERS * attention_us("CUDNN") / 1e3
     return sum(found.values())
 
 
-def in_full(name):
-    """What a step is called in tables: FLASH is the name of FlashAttention-2 among torch's backends."""
-    return name.replace("FLASH", "FlashAttention-2")
-
-
-def seen_ms(name):
-    return SEEN[name][0] if SEEN else np.nan
-
-
+SEEN_MS = Numbers({name: numbers[0] for name, numbers in SEEN.items()})
 if SEEN:
     show(
         Table(
             ["step", "estimate [ms]", "measured [ms]", "MFU"],
             [
-                [in_full(name), round(estimated(name), 1), round(ms, 1), f"{mfu(ms):.0%}"]
-                for name in HOW
-                for ms in [seen_ms(name)]
+                [
+                    name.replace("FLASH", "FlashAttention-2"),
+                    round(estimated(name), 1),
+                    round(ms, 1),
+                    f"{mfu(ms):.0%}",
+                ]
+                for name in STEPS
+                for ms in [SEEN_MS[name]]
             ],
             caption="Training steps on one {machine}, in BF16 under autocast: medians of 20 steps after 4 warm-up steps.",
         )
     )
 publish(
-    seen={name.replace(", ", "_").lower(): {"ms": seen_ms(name), "mfu": mfu(seen_ms(name))} for name in HOW},
+    seen={
+        name.replace(", ", "_").lower(): {"ms": SEEN_MS[name], "mfu": mfu(SEEN_MS[name])} for name in STEPS
+    },
     gain={
-        "share": 1e-3 * LAYERS * attention_us("stored") / seen_ms("eager, stored"),
+        "share": 1e-3 * LAYERS * attention_us("stored") / SEEN_MS["eager, stored"],
         "memory": SEEN["eager, stored"][3] - SEEN["eager, FLASH"][3] if SEEN else np.nan,
     },
     off={
-        "least": min(seen_ms(name) / estimated(name) - 1 for name in HOW),
-        "most": max(seen_ms(name) / estimated(name) - 1 for name in HOW),
+        "least": min(SEEN_MS[name] / estimated(name) - 1 for name in STEPS),
+        "most": max(SEEN_MS[name] / estimated(name) - 1 for name in STEPS),
     },
 )
 
@@ -824,7 +755,7 @@ for how, passes in (("stored", (*STORED, *MISSED)), ("compiled", COMPILED)):
     for way in ("forward", "backward"):
         copied_us = total(one_way(passes, way)) * SCORES / COPY * 1e3
         LONGER.append(PARTS_US[f"{how}, {way}"] / copied_us - 1)
-EAGER_REST = seen_ms("eager, FLASH") - LAYERS * attention_us("FLASH") / 1e3
+EAGER_REST = SEEN_MS["eager, FLASH"] - LAYERS * attention_us("FLASH") / 1e3
 TIMED = ALONE["GEMMs"][1] + ALONE["loss: eager"][1] + PARTS_US["optimizer"] / 1e3
 publish(
     rest={
@@ -878,7 +809,6 @@ publish(
         "casts_each": CASTS[1] / LAYERS,
         "casts_ms": CASTS[0],
         "slow_ms": SUMS[0] + PERMUTED[0],
-        "slower": (SUMS[0] + PERMUTED[0]) / OF_BYTES,
     }
 )
 if STEP_OF:
@@ -902,7 +832,7 @@ if STEP_OF:
 #
 # A timeline on an H200 shows two causes. Each layer has {{ spent.casts_each | .0f }} casts between 16 and 32 bits
 # instead of 6; all casts of a step together take {{ spent.casts_ms | .1f }} ms. And column sums and copies that permute
-# axes take {{ spent.slow_ms | .1f }} ms, {{ spent.slower | .1f }}× as long as a copy of the same bytes.
+# axes take {{ spent.slow_ms | .1f }} ms.
 #
 # [^source]: `masked_fill` in `aten/src/ATen/native/TensorAdvancedIndexing.cpp`, `softmax_backward_cuda_out` in
 #     `aten/src/ATen/native/cuda/SoftMax.cu`.
@@ -1045,7 +975,7 @@ assert "cudnn" not in STEP_OF.get("compiled, cuDNN", "").lower(), (
     "the footnote says that FlashAttention-2 ran"
 )
 for name in ("compiled, FLASH", "compiled, cuDNN"):
-    assert not seen_ms(name) < 1.05 * estimated(name), "the text says that it takes longer than estimated"
+    assert not SEEN_MS[name] < 1.05 * estimated(name), "the text says that it takes longer than estimated"
 assert not compiled[3] / compiled[0] > 0.95, "the text says that the compiled step waits for kernels"
 assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that the eager step waits less"
 
@@ -1077,45 +1007,12 @@ assert not eager[3] / eager[0] < compiled[3] / compiled[0], "the text says that 
 # the GPU waits for the host. Then divide each kernel's bytes (`dram__bytes.sum` in Nsight Compute) by what its formula
 # needs; extra passes show up as a ratio well above 1.
 
-
-# %% fold="Code of the exercise, with three wrong answers that the tests reject"
+# %% fold="Code of the exercise"
 from tilewise import exercise
 
-
-def utilisation(layers, width, words, context, tokens_per_s, peak):
-    in_products = layers * 12 * width * width + words * width
-    flop = 6 * in_products + 12 * layers * width * context / 2
-    return flop * tokens_per_s / peak
-
-
-def utilisation_tests(answer):
-    for layers, width, words, context in (
-        (12, 768, 50304, 1024),
-        (2, 64, 1000, 512),
-        (36, 1280, 50304, 2048),
-    ):
-        flop = 0
-        for rows, columns, many in matrices(layers, width, words).values():
-            flop += 6 * rows * columns * many
-        for _ in range(layers):
-            flop += 3 * 2 * 2 * width * (context / 2)  # two GEMMs over the visible keys, three times
-        given = answer(layers, width, words, context, 1e5, 1e15)
-        assert abs(given - flop * 1e-10) < 1e-9 * flop * 1e-10, f"{given:.4f} instead of {flop * 1e-10:.4f}"
-
-
 exercise(
-    "MFU from the shape of a model",
-    """
-    Write `utilisation(layers, width, words, context, tokens_per_s, peak)`, the MFU of a model as on this page: four matrices
-    per layer, a projection to the vocabulary, and attention's two GEMMs over half of the context on average. Each GEMM
-    counts once forward and twice backward. The embedding of a token is looked up, not multiplied. `peak` is in FLOP/s.
-    """,
-    answer=utilisation,
-    tests=utilisation_tests,
-    wrong=[
-        {" + 12 * layers * width * context / 2": ""},
-        {"+ words * width": "+ 2 * words * width + context * width"},
-        {"6 * in_products + 12": "2 * in_products + 4"},
-    ],
-    hint="Multiplying a row of r elements by an r × c matrix takes 2 r c operations.",
+    "MFU from tokens per second",
+    "A training script prints tokens per second. How do you turn that into the MFU? How much lower is the MFU of this page's model if attention's own GEMMs aren't counted, and how much lower with sequences of 8,192 tokens?",
+    hint="The FLOPs per token have two terms, and only one of them depends on the context.",
+    explanation=f"Multiply by the FLOPs per token, $6N + 12 L w \\cdot C/2$, and divide by the peak. Attention has {BY_ATTENTION / (BY_MATRICES + BY_ATTENTION):.0%} of a token's FLOPs here, and {attention_flop(8192) / (BY_MATRICES + attention_flop(8192)):.0%} with sequences of 8,192, so the MFU without it is lower by as much.",
 )
