@@ -764,13 +764,38 @@ for M, N, K in ((37, 41, 29), (131, 70, 65), (65, 260, 36)):
     )
 
 # %% [markdown]
-# Run three versions on small matrices. Divide the wavefronts of the shared-memory loads by the number of warp-wide
-# multiply-adds, $MNK/32$ = 4,096.
+# Run the first five versions on small matrices. Divide the wavefronts of the shared-memory loads by the number of
+# warp-wide multiply-adds, $MNK/32$.
 
 # %% fold="Code of the run"
 from tilewise import try_it
 
-try_it({name: VERSIONS[name](64, 64, 32) for name in HERE[2:5]})
+
+def small_product(M, N, K, grid, block):
+    return case(A=normal(M, K), B=normal(K, N), C=output(M, N), M=M, N=N, K=K, grid=grid, block=block)
+
+
+def by_tiles_of(width, height, threads):
+    return lambda M, N, K: small_product(M, N, K, (ceil_div(N, width), ceil_div(M, height)), threads)
+
+
+FIRST_FIVE = {
+    "naive, coalesced": (NAIVE, by_tiles_of(32, 8, (32, 8))),
+    "naive, uncoalesced": (
+        NAIVE_UNCOALESCED,
+        lambda M, N, K: small_product(M, N, K, (ceil_div(M, 32), ceil_div(N, 8)), (32, 8)),
+    ),
+    "shared-memory tile": (SHARED_TILE, by_tiles_of(32, 32, (32, 32))),
+    "1-D register tile": (REGISTER_TILE_1D, by_tiles_of(64, 64, 512)),
+    "2-D register tile": (REGISTER_TILE_2D, by_tiles_of(128, 128, 256)),
+}
+try_it(
+    {name: make for name, (_, make) in FIRST_FIVE.items()},
+    {name: kernel for name, (kernel, _) in FIRST_FIVE.items()},
+    M=(1, 64, 128),
+    N=(1, 64, 128),
+    K=(1, 32, 64),
+)
 
 # %% fold="Code of the measurement"
 from tilewise.kernels.from_lesson import from_lesson
