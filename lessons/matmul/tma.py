@@ -180,7 +180,7 @@ try_it(loading, LOAD_TILE, x=[4, *range(-16, 4, 4), *range(8, 40, 4)], y=(-8, 1,
 # %% fold="Code of the check"
 matrix = np.zeros((4096, 1024), np.uint16)
 weights_map = tensor_map(matrix, box=(128, 64), swizzle=128, dtype="bfloat16")
-assert weights_map.numbers() == (9, [1024, 4096], [2048], [64, 128], 3, 2), "the table says so"
+assert weights_map.layout == (9, (1024, 4096), (2048,), (64, 128), 3, 2), "the table says so"
 
 # %% [markdown]
 # Four rules are easy to miss:
