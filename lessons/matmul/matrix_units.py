@@ -215,17 +215,20 @@ HOLDERS = {"A": holder("A", (16, 16)), "B": holder("B", (16, 8)), "C": holder("C
 assert all((held >= 0).all() for held in HOLDERS.values()), "an element that no lane holds"
 
 
+def listed(name, numbers):
+    """Numbers as a sentence has them."""
+    *others, last = map(str, numbers)
+    return f"{name}s {', '.join(others)} and {last}" if others else f"{name} {last}"
+
+
 def of_lane(lane, names):
-    g, t = divmod(lane, 4)
-    pairs = f"{2 * t}, {2 * t + 1}, {2 * t + 8} and {2 * t + 9}"
-    texts = {
-        "A": f"8 elements of A (rows {g} and {g + 8}, columns {pairs})",
-        "BC": f"4 elements of B (rows {pairs}, column {g}) and 4 elements of C (rows {g} and {g + 8}, columns {2 * t} and {2 * t + 1})",
-    }
+    mine = {name: HOLDERS[name] == lane for name in names}
+    texts = []
+    for name, mask in mine.items():
+        rows, columns = (np.unique(at) for at in np.nonzero(mask))
+        texts.append(f"{mask.sum()} elements of {name} ({listed('row', rows)}, {listed('column', columns)})")
     return State(
-        f"Lane {lane} holds {texts[names]}.",
-        arrays={name: HOLDERS[name] for name in names},
-        reads={name: HOLDERS[name] == lane for name in names},
+        f"Lane {lane} holds {' and '.join(texts)}.", arrays={n: HOLDERS[n] for n in names}, reads=mine
     )
 
 
@@ -462,8 +465,24 @@ try_it(
 # `row * chunks + (chunk ^ row % 8)`.
 
 # %% fold="Code of the figure"
-row, position = np.mgrid[0:8, 0:8]
-POSITIONS = {"row-major": position, "swizzled": position ^ row}  # which chunk of its row is at each position
+LAYOUT_CASE = four_warps(128, 128, 64)
+
+
+def layout(kernel):
+    """Which chunk of its row is at each position in the first eight rows of A's slab: as the stores went."""
+    run = kernel.on(LAYOUT_CASE).simulate(trace=Trace(warps=[0, 1]))
+    stored = run.accesses.where((run.accesses.space == 1) & (run.accesses.kind == 1))
+    first = stored.where(stored.step == stored.step.min())
+    start = int(first.address.min())
+    held = np.full((8, 8), -1)
+    for thread, address in zip(32 * first.warp + first.lane, first.address, strict=True):
+        at = (int(address) - start) // 16
+        held[at // 8, at % 8] = thread % 8  # a thread stores chunk thread % 8 of row thread / 8
+    assert (held >= 0).all()
+    return held
+
+
+POSITIONS = {"row-major": layout(PLAIN), "swizzled": layout(SWIZZLED)}
 
 
 def reading(chunk):
@@ -796,6 +815,7 @@ publish(
         "first_ms": 2 * 4096**3 / FIRST / 1e9,
         "first_times": PROBE / FIRST,
         "first_share": FIRST / PROBE,
+        "blocks": 227 // (3 * 32),
         "gain": SWIZZLED_RATE / SHARED,
         "ahead": AHEAD / SWIZZLED_RATE,
         "us": 2 * 4096**3 / AHEAD / 1e6,
@@ -811,9 +831,9 @@ publish(
 # wait. It makes the kernel another {{ reached.ahead | .1f }}× faster, bringing it to {{ reached.of_probe | .0% }} of
 # the rate of `mma.sync` alone.
 #
-# The estimate also leaves out latency while a slab is being processed: an SM holds only two blocks with 96 KiB of
-# shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at {{ reached.cublas | .0f }}
-# TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
+# The estimate also leaves out latency while a slab is being processed: an SM holds only {{ reached.blocks }} blocks
+# with 96 KiB of shared memory each, so each scheduler has only two warps to switch between. And cuBLAS, at
+# {{ reached.cublas | .0f }} TFLOP/s, beats even `mma.sync` alone: it must be using another instruction.
 
 # %% [markdown]
 # ## Numerical error: one rounding to BF16

@@ -914,6 +914,9 @@ if available() is None:
     [built] = compile_kernel(launch.kernel, ["sm_90"])
     resident = occupancy(256, built.registers, built.shared_bytes + launch.shared_bytes)
     taken = {"registers": built.registers, "warps": resident.warps_per_sm}
+    launch = VERSIONS["warp tiles"](4096, 4096, 4096)
+    [built] = compile_kernel(launch.kernel, ["sm_90"])
+    assert occupancy(256, built.registers, built.shared_bytes).blocks_per_sm == 2, "the text: the other block"
 publish(
     takes=taken,
     rate={slug: RATE[name] for name, slug in SLUGS.items()},

@@ -25,8 +25,11 @@ import numpy as np
 from tilewise import agree, case, ceil_div, kernels, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.kernel.machine_code import available, listing, machine_codes
+from tilewise.kernel.nvrtc import available as can_compile
+from tilewise.kernel.nvrtc import compile_kernel
 from tilewise.measurements import recorded
 from tilewise.measurements.slugs import name_slug
+from tilewise.models.occupancy import occupancy
 
 
 def settings(stages, columns, snake, loose):
@@ -264,6 +267,16 @@ publish(
 # kernel is slightly faster. And with snake order and freed accumulators, the lesson's 8 × 8 tile, which lets two blocks
 # share an SM, reaches {{ of_cublas.narrow | .0% }} of cuBLAS, nearly as much as the wide tile. For matrices that have
 # few tiles or awkward sizes, it's the [better choice](register_tiles_sizes.py).
+
+# %% fold="Code of the check"
+if can_compile() is None:
+    fitting = []
+    for name, kernel in KERNELS.items():
+        chosen = VERSIONS[name]
+        shared_bytes = 4 * chosen["STAGES"] * 32 * (128 + chosen["PAD"] + 16 * chosen["COLUMNS"])
+        [built] = compile_kernel(kernel, ["sm_90"])
+        fitting.append(occupancy(256, built.registers, shared_bytes).blocks_per_sm)
+    assert fitting == [2, 1, 1, 1, 1, 2], "the text says how many blocks share an SM"
 
 # %% [markdown]
 # ## The answer

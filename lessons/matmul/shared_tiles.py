@@ -102,7 +102,7 @@ publish(
 # Where do the cuts fall? Cutting a group of *n* tiles into *n* + 1 equal pieces takes *n* cuts, and exactly one falls
 # into each tile. So exactly two blocks contribute to each tile. In the example, four tiles of ten steps are left for
 # five SMs: one group, with cuts after 8, 16, 24 and 32 of 40 steps. With 4,096 rows and columns, 116 tiles are left for
-# 132 SMs, which makes 16 groups of 7 or 8 tiles.
+# 132 SMs, which makes {{ groups.number }} groups of {{ groups.least }} or {{ groups.most }} tiles.
 #
 # Osama et al. call this schedule *data-parallel + one-tile Stream-K*. The host computes a list of work items, two per
 # block, of which the second may be empty. Each item has a tile's row and column, the first K step, and the number of
@@ -114,7 +114,16 @@ for number, items in enumerate(work[5:], start=5):
     parts = [f"tile {tile} from step {k}, {n} steps" for *tile, k, n in items if n]
     print(f"block {number}:", ", ".join(parts))
 
-# %% fold="Numbers for the text"
+# %% fold="Checks of the schedule, and numbers for the text"
+for many, blocks, steps in ((512, 132, 128), (2048, 132, 256), (9, 5, 10), (128, 132, 64), (32, 132, 32)):
+    work, _ = stream_k([(at, 0) for at in range(many)], blocks, steps)
+    done, adders = np.zeros(many, int), np.zeros(many, int)
+    for items in work:
+        for row, _, _, taken in items:
+            done[row] += taken
+            adders[row] += taken > 0
+    check(done, np.full(many, steps), name=f"K steps of {many} tiles on {blocks} SMs")
+    assert adders.max() <= 2, "three blocks add to one tile"
 
 
 def waves_of(n, width=256):
@@ -131,13 +140,27 @@ def waves_of(n, width=256):
 
 
 ONE, SHARED_OUT, _ = waves_of(4096)
-publish(ideal={"waves": SHARED_OUT, "percent": ONE / SHARED_OUT - 1})
+GROUPS = [len(group) for group in np.array_split(np.arange(TILES - WHOLE), SMS - (TILES - WHOLE))]
+publish(
+    ideal={"waves": SHARED_OUT, "before": ONE, "percent": ONE / SHARED_OUT - 1},
+    groups={
+        "number": len(GROUPS),
+        "least": min(GROUPS),
+        "most": max(GROUPS),
+        "most_sms": max(GROUPS) + 1,
+    },
+)
+check(
+    SHARED_OUT,
+    ONE - 1 + ceil_div(128 * max(GROUPS), max(GROUPS) + 1) / 128,
+    name="waves: the largest group finishes last",
+)
 
 # %% [markdown]
-# For 4,096 rows and columns, the largest groups, of 8 tiles on 9 SMs, finish last. So four waves become
-# {{ ideal.waves | .2f }}, and by this count Stream-K is {{ ideal.percent | .1% }} faster. The gain depends on the size.
-# A tile count just above a multiple of the number of SMs wastes most of a wave; with many waves, the last one hardly
-# matters:
+# For 4,096 rows and columns, the largest groups, of {{ groups.most }} tiles on {{ groups.most_sms }} SMs, finish last.
+# So {{ ideal.before }} waves become {{ ideal.waves | .2f }}, and by this count Stream-K is {{ ideal.percent | .1% }}
+# faster. The gain depends on the size. A tile count just above a multiple of the number of SMs wastes most of a wave;
+# with many waves, the last one hardly matters:
 
 # %% fold="Code of the figure"
 SIZES_SHOWN = range(1024, 8193, 256)
@@ -606,6 +629,7 @@ publish(
     | {f"ideal_{n}": IDEAL[n] - 1 for n in SQUARES},
     saved={f"n{n}": saved_us("128 × 256", n) for n in SQUARES},
     fix_up={f"n{n}": fix_up_us("128 × 256", n) for n in SQUARES},
+    split={f"n{n}": waves_of(n)[2] for n in (2048, 4096)},
     won={"part": 1 - fix_up_us("128 × 256", 4096) / saved_us("128 × 256", 4096)},
     of_cublas={
         "before": US["cuBLAS", 4096] / US["128 × 256, whole tiles", 4096],
@@ -620,10 +644,10 @@ publish(
 # At 4,096, Stream-K is {{ percent.wide_4096 | .1% }} faster with wide tiles and {{ percent.square_4096 | .1% }} faster
 # with square ones. The ideal was {{ percent.ideal_4096 | .1% }}. By the wave count, the schedule should save
 # {{ saved.n4096 | .0f }} µs; the measured saving is {{ fix_up.n4096 | .0f }} µs smaller. We attribute this difference
-# to the fix-up of 116 tiles: clearing them, adding with atomics, and filling the pipeline once more for
+# to the fix-up of {{ split.n4096 }} tiles: clearing them, adding with atomics, and filling the pipeline once more for
 # each second item.
 #
-# At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All 128 tiles fit in
+# At 2,048, Stream-K runs at {{ gained.wide_2048 | .2f }}× the speed of whole tiles. All {{ split.n2048 }} tiles fit in
 # one wave, which is nearly full. So the schedule can save only {{ saved.n2048 | .1f }} µs, but it splits every tile,
 # and the fix-up costs {{ fix_up.n2048 | .0f }} µs.
 #
@@ -638,9 +662,9 @@ publish(
 # %% [markdown]
 # ## The answer
 #
-# With whole tiles, 16 of 132 SMs idle in the last of four waves. Stream-K wins back {{ won.part | .0% }} of the
-# {{ saved.n4096 | .0f }} µs that its schedule can save. The GEMM is then {{ percent.wide_4096 | .1% }} faster and
-# reaches {{ of_cublas.after | .1% }} of cuBLAS's rate.
+# With whole tiles, 16 of 132 SMs idle in the last of {{ ideal.before }} waves. Stream-K wins back
+# {{ won.part | .0% }} of the {{ saved.n4096 | .0f }} µs that its schedule can save. The GEMM is then
+# {{ percent.wide_4096 | .1% }} faster and reaches {{ of_cublas.after | .1% }} of cuBLAS's rate.
 
 # %% [markdown]
 # ## Takeaways

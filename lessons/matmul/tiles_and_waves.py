@@ -270,7 +270,7 @@ publish(
 # ## Two resident blocks share one SM
 #
 # A real tile doesn't just wait: it computes. Take [the tiled kernel](tiling.py#the-tiled-kernel) with 32 × 32 tiles
-# again. A block has 1,024 threads, and two blocks fit on an SM.
+# again. A block has 1,024 threads, and {{ fit.blocks }} blocks fit on an SM.
 
 
 # %% tab="Pseudocode"
@@ -333,11 +333,11 @@ from tilewise import try_it
 try_it(lambda M, N: multiplied(M, N, 40), PRODUCT, M=(1, 33, 96), N=(1, 65, 96))
 
 # %% [markdown]
-# Two models are possible. If slots are the limit, 264 tiles take two waves with one resident block per SM and a single
-# wave with two. But a tile keeps its SM busy: it reads two values from shared memory per multiply-add, and both tiles
-# use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then the time depends on
-# $\lceil n / S \rceil$, the number of tiles that the busiest SM computes, whether or not they're resident at the same
-# time. The first step then comes after only 132 tiles.
+# Two models are possible. If slots are the limit, {{ fit.slots }} tiles take two waves with one resident block per SM
+# and a single wave with two. But a tile keeps its SM busy: it reads {{ fit.loads | .0f }} values from shared memory per
+# multiply-add, and both tiles use the same pipe. If that pipe is the limit, a second resident block gains nothing. Then
+# the time depends on $\lceil n / S \rceil$, the number of tiles that the busiest SM computes, whether or not they're
+# resident at the same time. The first step then comes after only 132 tiles.
 #
 # To tell the two apart, we also launch the kernel with so much dynamic shared memory that only one block fits on an SM.
 
@@ -346,7 +346,7 @@ from tilewise.measurements import Guess
 
 ROWS, DEPTH = 352, 4096  # 11 tiles of 32 rows, and K
 WIDTHS = (128, 256, 352, 384, 385, 512, 640, 768, 769, 896, 1024, 1152, 1153)
-assert occupancy(1024, 32, 2 * 4 * SIDE_OF_A_TILE**2).blocks_per_sm == 2, "the text says that two fit"
+FIT = occupancy(1024, 32, 2 * 4 * SIDE_OF_A_TILE**2)
 ALONE_BYTES = LIMITS[9, 0].shared_bytes // 2  # so much for one block leaves no room for a second
 
 
@@ -385,6 +385,16 @@ steps = measure(
         },
         because="Two tiles on an SM share its shared-memory pipe. The second one fills the gaps in which the first one waits.",
     ),
+)
+
+# %% fold="Code of the numbers"
+counted = PRODUCT.on(multiplied(64, 64, 64)).simulate().counts
+publish(
+    fit={
+        "blocks": FIT.blocks_per_sm,
+        "slots": FIT.blocks_per_sm * SMS,
+        "loads": counted.shared_load.requests * 32 / 64**3,
+    }
 )
 
 # %% fold="Code of the figure"
@@ -437,10 +447,10 @@ if complete(US):
 # to 143. With one block per SM, the time grows by {{ work.step | .0% }}; a full second wave would double it. A block
 # whose tile has a single useful column loads almost none of $B$, so it can finish earlier.
 #
-# With two blocks per SM, there's still a step after 132 tiles, although 264 fit, but the step is smaller:
-# {{ work.two_step | .0% }}. At 264 tiles, two resident blocks are {{ work.gain | .1f }}× faster than one. So neither
-# model is exact: a second block can fill the gaps while the first one waits, but the rest of the time, the two share a
-# pipe.
+# With two blocks per SM, there's still a step after 132 tiles, although {{ fit.slots }} fit, but the step is
+# smaller: {{ work.two_step | .0% }}. At {{ fit.slots }} tiles, two resident blocks are {{ work.gain | .1f }}× faster
+# than one. So neither model is exact: a second block can fill the gaps while the first one waits, but the rest of the
+# time, the two share a pipe.
 #
 # cuBLAS takes only {{ work.library_step | .0% }} longer for 385 columns than for 384. It has kernels for many tile
 # sizes and can also split $K$ among blocks.
@@ -493,7 +503,9 @@ show(
 assert used(2049, 256, 128) < 0.6 * used(2048, 256, 128), "the title says so"
 NEAR = (1792, 1793, 4096, 4097)
 assert [tiles_of(n, n, 256, 128)[0] for n in NEAR] == [98, 120, 512, 561], "the text says how many tiles"
-assert [waves(tiles, SMS).waves for tiles in (512, 561)] == [4, 5], "the text says so"
+assert [waves(tiles, SMS).waves for tiles in (98, 120, 512, 561)] == [1, 1, 4, 5], "the text says so"
+A100_SMS = device("A100 SXM 80 GB").sms
+assert (A100_SMS, *(waves(tiles, A100_SMS).waves for tiles in (98, 120))) == (108, 1, 2), "the text says so"
 
 # %% [markdown]
 # Horace He's [What Shapes Do Matrix Multiplications

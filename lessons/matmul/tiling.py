@@ -479,6 +479,7 @@ show(
         caption="Loads from global memory by the naive kernel divided by those of the tiled kernel, for 64 × 64 matrices on the simulator: elements loaded by lanes, and 32-byte sectors requested.",
     )
 )
+check(5 * 32 / 8, COUNTED[1][1] / COUNTED[32][1], name="sectors by formula and by count")
 publish(
     fewer={
         "loads_32": COUNTED[1][0] / COUNTED[32][0],

@@ -242,6 +242,8 @@ N_BIG, D_BIG = 1024, 128
 fifth_fma = N_BIG**2 * D_BIG
 gemms_us = 2 * WAVEFRONTS * fifth_fma / 32 / CYCLES_PER_US
 softmax_us = 4 * 4 * N_BIG**2 / stated(GPU).memory_gb_per_s / 1e3
+ROWS, COLUMNS = ceil_div(N_BIG, T), ceil_div(D_BIG, T)  # of tiles
+assert (ROWS * ROWS, ROWS * COLUMNS, ROWS / COLUMNS) == (1024, 128, 8), "the title and the text say so"
 publish(
     fifth={
         "fma_1e6": fifth_fma / 1e6,

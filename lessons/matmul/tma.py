@@ -272,6 +272,16 @@ def wavefronts_of_a_column(span):
 assert [wavefronts_of_a_column(span) for span in MASKS] == [8, 1, 1, 1]
 
 
+def rejected(cols):
+    """Whether there's no tensor map for a box with so many BF16 columns and the 128-byte swizzle."""
+    try:
+        tensor_map(np.zeros((64, 256), np.uint16), box=(64, cols), swizzle=128, dtype="bfloat16")
+    except ValueError:
+        return True
+    return False
+
+
+assert rejected(256) and not rejected(64), "the text says that a wider box is rejected"
 NAMES = [f"{span} bytes" if span else "none" for span in MASKS]
 chunk_map = heat_map(
     {"chunk of its row": np.stack([swizzled(span)[1] for span in MASKS]).astype(float)},
@@ -423,6 +433,33 @@ show(
 # | 2 | 0 | 1 | 0 | after the consumer has read tile 0 | 1 |
 # | 3 | 1 | 1 | 0 | after the consumer has read tile 1 | 1 |
 # | 4 | 0 | 2 | 1 | after the consumer has read tile 2 | 0 |
+
+# %% fold="Code of the check"
+
+
+def parities(tiles, stages):
+    """For each tile: stage, use, and both parities, checked by running the two roles on the Mbarrier class."""
+    full = [Mbarrier(1) for _ in range(stages)]
+    empty = [Mbarrier(1) for _ in range(stages)]
+    rows = []
+    for t in range(tiles + stages):
+        if t >= stages:  # the consumer is as many tiles behind as there are stages
+            u = t - stages
+            assert full[u % stages].try_wait(u // stages % 2), "tile u has arrived"
+            empty[u % stages].arrive()
+        if t < tiles:
+            s, use = t % stages, t // stages
+            assert empty[s].try_wait(use % 2 ^ 1), "the stage is free"
+            full[s].arrive_expect_tx(8192)
+            assert not full[s].try_wait(use % 2), "nothing has arrived yet"
+            full[s].complete_tx(8192)
+            rows.append((t, s, use, use % 2 ^ 1, use % 2))
+    return rows
+
+
+TABLE = [(0, 0, 0, 1, 0), (1, 1, 0, 1, 0), (2, 0, 1, 0, 1), (3, 1, 1, 0, 1), (4, 0, 2, 1, 0)]
+assert parities(5, 2) == TABLE, "the table says so"
+parities(40, 3)
 
 # %% [markdown]
 # ## The shared header

@@ -433,7 +433,8 @@ if np.isfinite(small[64]):
 # Only whole blocks become resident, so occupancy changes in steps.
 #
 # Take blocks of 256 threads, with 40 registers per thread. A warp needs 1,280 registers. Each of the four schedulers
-# has 16,384, enough for 12 warps. That's 48 warps or 6 blocks per SM, three quarters of what fits. Try your own kernel:
+# has 16,384, enough for 12 warps. That's {{ example.warps }} warps or {{ example.blocks }} blocks per SM, and an
+# occupancy of {{ example.share | .0% }}. Try your own kernel:
 #
 # [^optin]: For more than 48 KiB of shared memory per block, up to {{ shared.most | .0f }} KiB on an H100, a kernel
 #     must opt in (`cudaFuncAttributeMaxDynamicSharedMemorySize`).
@@ -454,7 +455,10 @@ def fitting(threads_per_block, registers_per_thread, shared_memory_per_block):
 
 example = occupancy(256, 40)
 assert HOPPER.registers // 4 // (40 * 32) == 12, "the text's example"
-assert (example.warps_per_sm, example.blocks_per_sm, example.share) == (48, 6, 0.75), "the text's example"
+assert 4 * 12 == example.warps_per_sm == example.blocks_per_sm * 8, "the text's example"
+publish(
+    example={"warps": example.warps_per_sm, "blocks": example.blocks_per_sm, "share": example.share},
+)
 show(
     calculator(
         [

@@ -575,6 +575,11 @@ def model(bits):
     return repeats, [max(limits_us(repeat, bits)) for repeat in repeats]
 
 
+for bits in BYTES:
+    memory, arithmetic = limits_us(KNEE[bits], bits)
+    check(memory, arithmetic, rtol=1e-9, name=f"FP{bits}: both limits at the knee that is drawn")
+
+
 def rate(label):
     repeats, times = TIMES[label]
     return MANY * SWEEPS[label][3] * repeats / times / 1e6

@@ -551,17 +551,29 @@ publish(
 #     An attribute, `__cuda_array_interface__`, in which an array on the GPU publishes its address, shape and type, so
 #     that another package can use it without a copy.
 
-# %% [markdown]
-# So the Numba kernel above adds an array of CuPy's to a tensor of PyTorch's, and PyTorch can look at the first one
-# without a copy:
-#
-# ```python
-# a = cupy.arange(20_000, dtype="float32")
-# b = torch.full((20_000,), 0.5, device="cuda")
-# c = torch.empty_like(b)
-# vec_add_numba[79, 256](a, b, c)
-# same = torch.as_tensor(a, device="cuda")  # at the same address
-# ```
+# %% needs="gpu torch numba" record="one_array" fold="One array in CuPy, Numba and PyTorch"
+if gpu_here() and find_spec("torch") and find_spec("numba"):
+    import cupy
+
+    n = 20_000
+    a = cupy.arange(n, dtype=np.float32)  # CuPy's
+    b = torch.full((n,), 0.5, device="cuda")  # PyTorch's
+    c = torch.full((n,), torch.nan, device="cuda")
+    vec_add_numba[ceil_div(n, 256), 256](a, b, c)
+    torch.cuda.synchronize()
+
+    def seen_by_numba(array):
+        return cuda.as_cuda_array(array).device_ctypes_pointer.value
+
+    seen_by_torch = torch.as_tensor(a, device="cuda")
+    print("PyTorch sees what Numba wrote:", torch.equal(c, seen_by_torch + b))
+    pointers = {
+        "CuPy's in Numba": (a.data.ptr, seen_by_numba(a)),
+        "PyTorch's in Numba": (c.data_ptr(), seen_by_numba(c)),
+        "CuPy's in PyTorch": (a.data.ptr, seen_by_torch.data_ptr()),
+    }
+    for name, (own, seen) in pointers.items():
+        print(f"{name}: {'the same address' if own == seen else 'another address'}")
 
 # %% [markdown]
 # ## Launch overhead per front end

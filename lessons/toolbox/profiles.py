@@ -21,7 +21,7 @@ import re
 
 import numpy as np
 
-from tilewise import Kernel, Table, gpu_here, parallel, publish, show, tiles
+from tilewise import Kernel, Table, check, gpu_here, parallel, publish, show, tiles
 from tilewise.figures import Series, bars, heat_map, line_chart
 from tilewise.measurements import Numbers, printed, recorded_device
 from tilewise.models import stated
@@ -546,6 +546,16 @@ def profile_of(launch):
 
 
 SEEN = {name: profile_of(name) for name in LAUNCHES}
+for name in ("padded", "no box", "no padding", "dividing"):
+    if METRICS:  # the simulator counts the same sectors
+        counts = launch_of(name, 128, 128).simulate().counts
+        for key, counted in (("load", counts.global_load), ("store", counts.global_store)):
+            check(
+                counted.sectors / counted.requests,
+                SEEN[name][key],
+                rtol=0.001,
+                name=f"{name}, sectors per {key}",
+            )
 publish(
     profiler={"known": int(KNOWN[1]) if KNOWN else np.nan},
     seen={name.replace(" ", "_"): values for name, values in SEEN.items()},
@@ -683,6 +693,9 @@ if METRICS:
 
 # %% fold="Code of the numbers"
 if METRICS:
+    for name in ("in registers", "few warps"):
+        for key in ("moved", "load", "store", "local", "hits"):
+            assert abs(SEEN[name][key] - SEEN["padded"][key]) < 0.05, (name, key)
     for name in ("padded", "in registers", "no box", "no padding", "dividing", "few warps"):
         assert abs(SEEN[name]["hits"] - SEEN[name]["hits_model"]) < 0.015, "the rule that the text gives"
     assert max(SEEN, key=lambda name: SEEN[name]["hits"]) == "no box" and TIMED["no box"] == max(
@@ -855,6 +868,7 @@ RIGHT = {
     "few warps": "too few bytes in flight",
     "small": "too few blocks",
 }
+assert (len(QUESTIONS), len(RIGHT)) == (7, 8), "the text says so"
 publish(
     order={
         "most": max((read for _, read in FOUND.values()), default=np.nan),
@@ -878,7 +892,7 @@ publish(
 # `torch.profiler` does. If it has gaps, [the GPU waits for the
 # host](../speed/launches.py#launch-overhead-when-the-device-waits-for-the-host): each kernel may be fine by itself, so
 # no kernel profile shows the fault. Fuse the kernels or use a CUDA graph first, and profile kernels once the GPU is
-# busy most of the time. Recording a timeline slows down the host and so lengthens the gaps a little.
+# busy most of the time. Recording a timeline slows down the host and so lengthens the gaps.
 
 # %% [markdown]
 # ## The answer
