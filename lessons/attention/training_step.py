@@ -411,6 +411,7 @@ def mfu(step_ms):
 
 
 LONG = parts_ms(stored=True, compiled=False, context=8192)
+assert not LONG["attention"] < 0.5 * sum(LONG.values()), "the text says that attention dominates"
 publish(
     rates={"product": PRODUCT},
     predicted={
@@ -809,6 +810,7 @@ publish(
         "casts_each": CASTS[1] / LAYERS,
         "casts_ms": CASTS[0],
         "slow_ms": SUMS[0] + PERMUTED[0],
+        "slower": (SUMS[0] + PERMUTED[0]) / OF_BYTES,
     }
 )
 if STEP_OF:
@@ -832,7 +834,7 @@ if STEP_OF:
 #
 # A timeline on an H200 shows two causes. Each layer has {{ spent.casts_each | .0f }} casts between 16 and 32 bits
 # instead of 6; all casts of a step together take {{ spent.casts_ms | .1f }} ms. And column sums and copies that permute
-# axes take {{ spent.slow_ms | .1f }} ms.
+# axes take {{ spent.slow_ms | .1f }} ms, {{ spent.slower | .1f }}× as long as a copy of the same bytes.
 #
 # [^source]: `masked_fill` in `aten/src/ATen/native/TensorAdvancedIndexing.cpp`, `softmax_backward_cuda_out` in
 #     `aten/src/ATen/native/cuda/SoftMax.cu`.

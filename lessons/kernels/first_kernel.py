@@ -192,7 +192,19 @@ try_it(
 
 # %% [markdown]
 # If the arrays are longer than `n`, every access is inside an array, and no tool reports an error. Yet the kernel
-# without the check changes the 224 elements past `n`.
+# without the check changes {{ overwritten }} elements past `n`.
+
+# %% fold="Code of the check"
+from tilewise import publish
+
+overwritten = {}
+for label, kernel in {"with the bounds check": VEC_ADD, "without it": NO_GUARD}.items():
+    a, b, c = np.ones(20_500, np.float32), np.ones(20_500, np.float32), np.zeros(20_500, np.float32)
+    kernel.simulate(a, b, c, n, grid=79, block=256)
+    check(c[:n], np.full(n, 2.0), name=f"the first {n:,} elements, {label}")
+    overwritten[label] = int(np.count_nonzero(c[n:]))
+check(overwritten["with the bounds check"], 0, name="elements changed past the end, with the bounds check")
+publish(overwritten=overwritten["without it"])
 
 # %% [markdown]
 # ## Host code: allocate, copy, launch, synchronise
@@ -399,10 +411,9 @@ def lower_bounds_us(n):
 
 
 # %% fold="Code of the numbers"
-from tilewise import publish
-
 moved = 12 * n
 publish(
+    moved={"bytes": moved, "sectors": moved // 32},
     memory={"tb_per_s": GPU.memory_gb_per_s / 1000},
     pcie={"gb_per_s": pcie_gb_per_s, "ratio": GPU.memory_gb_per_s / pcie_gb_per_s},
 )
@@ -494,7 +505,7 @@ added = measure(
 
 # %% [markdown]
 # Does the block size change the memory traffic? Data moves in *sectors* of 32 bytes, so
-# 20,000 elements need 240,000 / 32 = 7,500 sectors. The
+# 20,000 elements need {{ moved.bytes | , }} / 32 = {{ moved.sectors | , }} sectors. The
 # simulator and the GPU's hardware counters both find exactly that many, for every block size. So
 # traffic can't explain the difference.
 #
@@ -502,10 +513,20 @@ added = measure(
 #     The 32-byte unit in which caches and device memory exchange data.
 
 # %% fold="Code of the check"
+from tilewise.measurements import recorded
+
 at_count_case = [row for row in added.rows if row["parameters"]["n"] == n]
 columns = [row[source] for row in at_count_case for source in ("simulated", "counted") if row[source]]
 sectors = [counts["global_load_sectors"] + counts["global_store_sectors"] for counts in columns]
 check(sectors, [moved // 32] * len(sectors), name="sectors, simulated and counted, for every block size")
+launch_us = recorded("vec_add.ceilings.launch_us")
+if np.isfinite(launch_us):
+    check(
+        [row["bound"] for row in added.rows],
+        [max(launch_us, lower_bounds_us(row["parameters"]["n"])[0]) for row in added.rows],
+        rtol=1e-3,
+        name="the bound is the longer of launch and memory traffic, not their sum",
+    )
 
 # %% fold="Code of the figure"
 from tilewise.figures import bars

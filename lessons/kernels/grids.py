@@ -184,9 +184,9 @@ agree(mirror_numba, MIRROR, [mirroring(*size) for size in sizes], by="Numba")
 # row does the write leave the array.
 #
 # In the next kernel, every element should receive its column number. The threads with col = 5, 6 and 7 in rows 0 and 1
-# write into the next row, so six elements are each written by two threads from different blocks. Blocks
+# write into the next row, so {{ short.twice }} elements are each written by two threads from different blocks. Blocks
 # can run concurrently, and nothing orders the two writes, so either value may remain. That's a *data \race*. Only the
-# three stray writes from row 2 are out of bounds.
+# {{ short.outside }} stray writes from row 2 are out of bounds.
 
 # %%
 NO_GUARD_ON_COL = Kernel(r"""
@@ -207,6 +207,14 @@ field = case(
     block=(4, 2),
 )
 expect_hazard(NO_GUARD_ON_COL.on(field), "out of bounds", line_with="column_of[row * width")
+
+# %% fold="Code of the count"
+column_of = np.full((3, 5), -1, np.int32)
+run = NO_GUARD_ON_COL.simulate(column_of, 5, 3, grid=(2, 2), block=(4, 2), hazards="collect")
+writes = np.bincount(np.add.outer(np.arange(3) * 5, np.arange(8)).ravel())  # rows 0 to 2, col 0 to 7
+outside = sum(hazard.count for hazard in run.hazards if hazard.kind == "out of bounds")
+check(outside, writes[15:].sum(), name="writes out of bounds, reported and by hand")
+publish(short={"twice": int((writes[:15] == 2).sum()), "outside": outside})
 
 # %% [markdown]
 # ## Three-dimensional grids

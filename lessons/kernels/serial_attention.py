@@ -27,11 +27,12 @@
 #
 # | key | logit | exp(logit − max) | weight | value |
 # | --- | --- | --- | --- | --- |
-# | (1,&nbsp;1,&nbsp;1,&nbsp;1) | 4&nbsp;·&nbsp;0.5 =&nbsp;2 | $e^{0}$ = 1.00 | 0.67 | 10 |
-# | (1,&nbsp;1,&nbsp;0,&nbsp;0) | 2&nbsp;·&nbsp;0.5 =&nbsp;1 | $e^{-1}$ = 0.37 | 0.24 | 20 |
-# | (0,&nbsp;0,&nbsp;0,&nbsp;0) | 0&nbsp;·&nbsp;0.5 =&nbsp;0 | $e^{-2}$ = 0.14 | 0.09 | 40 |
+# | (1,&nbsp;1,&nbsp;1,&nbsp;1) | 4&nbsp;·&nbsp;0.5 =&nbsp;2 | $e^{0}$ = {{ tiny.e0 | .2f }} | {{ tiny.w0 | .2f }} | 10 |
+# | (1,&nbsp;1,&nbsp;0,&nbsp;0) | 2&nbsp;·&nbsp;0.5 =&nbsp;1 | $e^{-1}$ = {{ tiny.e1 | .2f }} | {{ tiny.w1 | .2f }} | 20 |
+# | (0,&nbsp;0,&nbsp;0,&nbsp;0) | 0&nbsp;·&nbsp;0.5 =&nbsp;0 | $e^{-2}$ = {{ tiny.e2 | .2f }} | {{ tiny.w2 | .2f }} | 40 |
 #
-# The answer is 0.67 · 10 + 0.24 · 20 + 0.09 · 40 ≈ 15.1.
+# The answer is {{ tiny.w0 | .2f }} · 10 + {{ tiny.w1 | .2f }} · 20 + {{ tiny.w2 | .2f }} · 40 ≈
+# {{ tiny.answer | .1f }}.
 #
 # ??? definition "Attention"
 #     For each query, an average of the values, weighted by how well their keys match the query.
@@ -179,7 +180,7 @@ print(O.round(2))
 #
 # ??? question "Why does softmax subtract the largest logit?"
 #     The subtraction divides every exponential and their sum by the same factor, so the weights don't change. But
-#     without it, a logit above 88 overflows a 32-bit float.
+#     without it, a logit above {{ overflow.limit | .0f }} overflows a 32-bit float.
 
 # %% fold="Code of the checks"
 from tilewise import agree, case, ceil_div, check, integers, normal, output, publish
@@ -199,7 +200,18 @@ def steep_attention(N, d):
     return case(**whole, **written, N=N, d=d, scale=8.0, grid=2, block=8)
 
 
-check(O[0], [15.15, 0.665, 0.245, 0.09], atol=0.005, name="the example by hand")
+powers = np.exp([0.0, -1.0, -2.0])
+weights = powers / powers.sum()
+by_hand = float(weights @ [10, 20, 40])
+publish(
+    tiny={
+        **{f"e{j}": float(power) for j, power in enumerate(powers)},
+        **{f"w{j}": float(weight) for j, weight in enumerate(weights)},
+        "answer": by_hand,
+    },
+    overflow={"limit": float(np.log(np.finfo(np.float32).max))},
+)
+check(O[0], [by_hand, *weights], rtol=1e-6, name="the example by hand")
 check(O[2, 0], 70 / 3, rtol=1e-6, name="equal logits give the plain average")
 cases = [attention(7, 5), attention(21, 12), steep_attention(13, 6)]
 agree(attention_per_query, ATTENTION, cases, rtol=1e-5, atol=1e-6)

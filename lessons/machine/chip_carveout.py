@@ -42,6 +42,7 @@ def granted(percent):
 
 
 assert SHARED_KIB == [0, 8, 16, 32, 64, 100, 132, 164, 196, 228], "the text lists them"
+assert (granted(57), TOTAL_KIB - granted(57)) == (132, 124), "the example of the text"
 
 # %% [markdown]
 # ## Latency: low until the data outgrows L1

@@ -108,13 +108,14 @@ def after(start, steps):
 # %% [markdown]
 # ## Latency and throughput: a few fast workers or many slow ones
 #
-# Picture two teams: two fast workers, and eight slow ones who take longer for each task. A task can't be split between
-# workers.
+# Picture two teams: {{ toy.fast.workers }} fast workers, and {{ toy.slow.workers }} slow ones who take longer for each
+# task. A task can't be split between workers.
 #
 # For one task, hire the fast team, because its *latency* is lower. For many, hire the slow team.
-# It finishes four tasks per microsecond instead of two, so its *throughput* is higher. Move the slider. With up
-# to four tasks, the fast team is never behind: each of its workers does at most two, which takes no longer than a slow
-# worker needs for one. With five or more tasks, the slow team always finishes first.
+# It finishes {{ toy.slow.rate | .0f }} tasks per microsecond instead of {{ toy.fast.rate | .0f }}, so its *throughput*
+# is higher. Move the slider. With up to {{ toy.last_behind }} tasks, the fast team is never behind: each of its workers
+# does at most {{ toy.rounds }}, which takes no longer than a slow worker needs for one. With {{ toy.first_ahead }} or
+# more tasks, the slow team always finishes first.
 #
 # ??? definition "Latency | latencies"
 #     The time from the start of an operation, or of a task, until its result can be used.
@@ -148,7 +149,10 @@ def schedule(tasks, workers, us):
 
 
 ends = {tasks: {team: team_us(tasks, *of) for team, of in TEAMS.items()} for tasks in COUNTS}
-assert all((of["slow"] < of["fast"]) == (tasks >= 5) for tasks, of in ends.items()), "the title and the text"
+ahead = next(tasks for tasks in COUNTS if ends[tasks]["slow"] < ends[tasks]["fast"])
+rounds = ceil_div(ahead - 1, TEAMS["fast"][0])  # of the fast team, while it isn't behind
+assert rounds * TEAMS["fast"][1] <= TEAMS["slow"][1], "the text: they take no longer than one slow task"
+assert all(team_us(n, *TEAMS["slow"]) < team_us(n, *TEAMS["fast"]) for n in range(ahead, 1000))
 names = {team: f"{workers} {team} workers, {us} µs per task" for team, (workers, us) in TEAMS.items()}
 teams = heat_map(
     {names[team]: np.stack([schedule(tasks, *of) for tasks in COUNTS]) for team, of in TEAMS.items()},
@@ -161,9 +165,9 @@ teams = heat_map(
     ranges=dict.fromkeys(names.values(), (-12, COUNTS[-1])),
     form=".0f",
     key=False,
-    title="With five or more tasks, many slow workers win",
+    title=f"With {ahead} or more tasks, many slow workers win",
     caption="A model: each row is a worker, each column is a microsecond, and the number in a cell is the task in progress. The team whose numbers end further to the left wins.",
-    alt=f"Finish times of the two teams for 1 to {COUNTS[-1]} tasks. With five or more tasks, the slow team finishes first.",
+    alt=f"Finish times of the two teams for 1 to {COUNTS[-1]} tasks. With {ahead} or more tasks, the slow team finishes first.",
 )
 show(
     replace(
@@ -245,6 +249,12 @@ publish(
         "resident": CHIP.sms * 2048,  # threads that the multiprocessors of an H100 hold at once
         "ghz": CHIP.boost_mhz / 1000,
         "one_us": float(predicted_us(1, STEPS)),
+    },
+    toy={
+        "first_ahead": ahead,
+        "last_behind": ahead - 1,
+        "rounds": rounds,
+        **{team: {"workers": workers, "rate": workers / us} for team, (workers, us) in TEAMS.items()},
     },
 )
 
@@ -334,11 +344,10 @@ publish(
 # their cycles. Every measured time is within {{ seen.worst | .0% }} of the model's prediction at the recorded clock.
 #
 # The point at {{ seen.half_more | , }} tasks shows the batches. That's {{ seen.half_more | , }} / {{ model.units | , }}
-# = {{ seen.half_more_each }} chains per unit, or one and a half batches, yet the tasks take as long as two:
-# {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally, they'd take
-# {{ seen.half_more_shared_us | us }}. So each unit seems to run the same
-# {{ model.latency | .0f }} chains to the end before it starts others, as it would if its scheduler always preferred the
-# oldest warp that's ready.
+# = {{ seen.half_more_each }} chains per unit if the blocks are spread evenly over the chip, or one and a half batches,
+# yet the tasks take as long as two: {{ seen.half_more_us | us }}. If the chains of a unit shared its cycles equally,
+# they'd take {{ seen.half_more_shared_us | us }}. So each unit seems to run the same {{ model.latency | .0f }} chains
+# to the end before it starts others, as it would if its scheduler always preferred the oldest warp that's ready.
 
 # %% [markdown]
 # ## CPU core vs. GPU: where the lines cross

@@ -268,16 +268,28 @@ slowdowns = [two_us[name] / two_us["uniform"] for name in ("half-warps", "altern
 if np.isfinite(slowdowns).all():
     assert max(slowdowns) < 1.01 * min(slowdowns), "the text gives one factor, whichever lanes diverge"
     assert two_us["alternating warps"] < 1.01 * two_us["uniform"], "the text: whole warps cost nothing"
-publish(two={"split": max(slowdowns)}, most={"ways": 32})
+
+
+def iterations(name):
+    """Iterations that one warp of a pattern runs, with three per path."""
+    one = TWO_WAYS.on(branching(PATTERNS[name](np.arange(32)), 3, 32)).simulate(trace=Trace())
+    return len(np.unique(one.watched["x"].step))
+
+
+issued = [iterations(name) for name in ("uniform", "half-warps", "alternating lanes", "one lane")]
+check(issued, [3, 6, 6, 6], name="iterations that a warp of each pattern runs")
+of_warp = [len(np.unique(lanes)) for lanes in (np.arange(96) % 48 // 32).reshape(-1, 32)]
+check(max(of_warp), 2, name="values of threadIdx.x / 32 in one warp of a block 48 threads wide")
+publish(two={"split": max(slowdowns)}, most={"ways": 32}, split={"one": issued[0], "two": issued[-1]})
 
 # %% [markdown]
 # If all lanes of a warp take the same path, the second path costs nothing. If they don't, the kernel is
 # {{ two.split | .3g }}× slower, whichever lanes diverge.
 #
 # Why does a single lane cost as much as sixteen? A warp executes each path that at least one of its lanes takes. With
-# three iterations per path, a uniform warp runs three and any diverged warp runs six, because the lengths of the two
-# paths add up. What costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for example, a bounds guard
-# diverges in at most one warp: the one that contains the end of the array.[^edges]
+# three iterations per path, a uniform warp runs {{ split.one }} and any diverged warp runs {{ split.two }}, because the
+# lengths of the two paths add up. What costs you is divergence, not the `if` itself.[^branch] In a 1-D launch, for
+# example, a bounds guard diverges in at most one warp: the one that contains the end of the array.[^edges]
 #
 # [^branch]: A common misconception: a fast kernel must not contain an `if`. If all active lanes of a warp agree, the
 #     branch is *uniform* and costs only its test. A branch on `blockIdx.x` or on the warp index is always uniform.

@@ -228,13 +228,26 @@ show(
 # each thread executes {{ tree.barriers }} barriers: one after the stores, and one after each of the {{ tree.steps }} steps. The last
 # one isn't needed, because after it thread 0 reads only what it wrote itself. So {{ tree.needed }} are enough.
 #
-# From the step with `h` = 32 on, only one warp works. The other seven just go from one barrier to the next.
+# From the step with `h` = {{ tree.alone_from }} on, only one warp works. The other seven just go from one barrier to the
+# next.
 
 # %% fold="Numbers for the text"
 from tilewise.kernel.edits import edited
 
-barriers_of_a_thread = SUM_BY_TREE.on(summing(256)).simulate().counts.barriers // 8
-publish(tree={"steps": 8, "barriers": barriers_of_a_thread, "needed": barriers_of_a_thread - 1})
+full = SUM_BY_TREE.on(summing(256)).simulate(trace=Trace())
+barriers_of_a_thread = full.counts.barriers // 8
+seen = full.accesses
+at_work = [len(np.unique(seen.warp[seen.interval == step])) for step in range(barriers_of_a_thread + 1)]
+alone = at_work.index(1)  # interval 0 holds the stores, interval 1 the step with h = 128
+assert at_work[alone:] == [1] * len(at_work[alone:]), "the text says that one warp works from there on"
+publish(
+    tree={
+        "steps": 8,
+        "barriers": barriers_of_a_thread,
+        "needed": barriers_of_a_thread - 1,
+        "alone_from": 256 >> alone,
+    }
+)
 NO_LAST_BARRIER = edited(
     SUM_BY_TREE, ("        __syncthreads();  // every", "        if (h > 1) __syncthreads();  // every")
 )

@@ -19,7 +19,7 @@
 # ## Strides: time against two models
 #
 # The kernel is [the strided read from the lesson](coalescing.py#count-the-sectors-of-a-kernel). Element `i` of the
-# sequence is at index `offset + i * stride`, and both strides, 8 and 16, need 32 sectors per request.
+# sequence is at index `offset + i * stride`, and both strides, 8 and 16, need {{ each.sectors }} sectors per request.
 
 # %% fold="Imports"
 import numpy as np
@@ -74,7 +74,7 @@ def in_runs_of(run, gap):
 try_it(in_runs_of, PICK_RUNS, run=[8, 1, 2, 4, 16, 32], gap=(32, 32, 64))
 
 # %% fold="Code of the checks and of the measurement"
-from tilewise import agree, case, constant, integers, measure, output, publish, show
+from tilewise import agree, case, check, constant, integers, measure, output, publish, show
 from tilewise.figures import Series, line_chart
 from tilewise.measurements import medians_us, recorded
 
@@ -104,6 +104,9 @@ cases = [
     for n, run, gap, size in ((101, 8, 16, 401), (77, 1, 7, 533), (500, 16, 33, 1993))
 ]
 agree(pick_runs, PICK_RUNS, cases)
+loads = [PICK.on(picking(1024, stride, 0, threads=256)).simulate().counts.global_load for stride in (8, 16)]
+check([one.sectors for one in loads], [32 * one.requests for one in loads], name="32 sectors per request")
+publish(each={"sectors": loads[0].sectors // loads[0].requests})
 
 STRIDES = (1, 2, 4, 8, 16, 32, 64)
 OFFSETS = range(1, 32)

@@ -237,6 +237,8 @@ if np.isfinite(list(of_copy.values())).all():
     assert one < 0.95 < four, "the title says that float4 loads bring it to the copy's speed"
     more = [fraction for label, fraction in of_copy.items() if label.startswith("float4, ")]
     assert max(more) < 1.02 * four, "the text says that nothing else helps"
+    relu_us = [recorded(f"relu_32bit._{load}_bytes_per_load.median") for load in (4, 16)]
+    assert not relu_us[0] / relu_us[1] < four / one, "the takeaway says that ReLU gains more"
 
 # %% [markdown]
 # Run the versions yourself. How many load requests does each one need for the same sectors?

@@ -361,7 +361,7 @@ try_it(
 # kernels pay it five times.
 
 # %% fold="Code of the numbers"
-from tilewise.measurements import medians_us, recorded, recorded_device, text_record
+from tilewise.measurements import medians_us, printed, recorded, recorded_device, text_record
 
 GPU = recorded_device()
 least_us = {name: 4 * moved[name] * MANY / (GPU.memory_gb_per_s * 1e3) for name in ("five", "fused")}
@@ -712,6 +712,8 @@ publish(
         "model": 4 / 2,
     },
 )
+GENERATED = printed("toolbox/compilers", "generated")
+assert not GENERATED or "online" in GENERATED, "the text says that TorchInductor has online softmax"
 
 # %% [markdown]
 # Eager PyTorch launches {{ kernels.two_statements_eager }} kernels for two statements, and

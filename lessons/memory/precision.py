@@ -207,11 +207,21 @@ def adding(n, x=None):
 
 agree(sum_two_ways, SUM_TWO_WAYS, [adding(n) for n in (1, 77, 1000)])
 check([float(narrow[0]), float(wide[0])], [2048, 5000], name="5,000 ones")
+counted = np.add.accumulate(np.ones(2**24 + 1000, np.float32))  # sequentially, in FP32
+bf16_sum = np.float32(0)
+for _ in range(1000):
+    bf16_sum = bf16.values(bf16.bits(bf16_sum + np.float32(1)))
+stops = {"BF16": float(bf16_sum), "FP16": float(narrow[0]), "FP32": float(counted[-1])}
+check(
+    list(stops.values()),
+    [2.0 ** (FORMATS[name].fraction_bits + 1) for name in stops],
+    name="a sum of ones stops growing at 2 to the power of the fraction bits plus 1",
+)
 publish(
     ones={
         "narrow": float(narrow[0]),
         "lost": 5000 - int(narrow[0]),
-        "stop_bf16": 2.0 ** (FORMATS["BF16"].fraction_bits + 1),
+        "stop_bf16": stops["BF16"],
     }
 )
 
@@ -281,6 +291,14 @@ show(
 # ??? definition "Mixed precision"
 #     Using a narrow format for storage and multiplication, and a wider one for accumulators and other values that need
 #     it.
+
+# %% fold="Code of the check"
+factors = np.random.default_rng(3).integers(0, 0x7C00, (2, 100_000)).astype(np.uint16).view(np.float16)
+check(
+    factors[0].astype(np.float32) * factors[1].astype(np.float32),
+    factors[0].astype(np.float64) * factors[1].astype(np.float64),
+    name="100,000 products of FP16 values, exact in FP32",
+)
 
 # %% [markdown]
 # ## ReLU in FP16: half the bytes
@@ -581,6 +599,10 @@ for largest in (10.0, 1e3, 1e4, 1e6):
     worst = float(np.abs(ran["fused"]).max())
     residual[f"{largest:.0f}"] = worst
     rows.append([f"{largest:,.0f}", worst, float(np.expm1(worst)), float(np.abs(ran["separate"]).max())])
+logit = np.float32(133120.0**2 * 64)  # the queries and keys, d = 64
+base_2 = np.float32(np.log2(np.e) / 8)
+excess = float(np.float64(logit) * np.float64(base_2) - np.float64(logit * base_2))
+check(excess > 128, True, name="two to the power of the issue's residual overflows FP32")
 publish(residual={"large": np.expm1(residual["1000000"])})
 show(
     Table(
@@ -976,8 +998,8 @@ assert not few_us[32] > 1.2 * few_us[8], "the text says that it isn't the bytes"
 # %% [markdown]
 # ## Peak throughput by format
 #
-# Fewer bits also speed up arithmetic. Each time the number of bits is halved, \tensor cores perform twice as many
-# operations per second.
+# Fewer bits also speed up arithmetic. On the GPUs below, \tensor cores perform twice as many operations per second each
+# time the number of bits is halved.
 
 # %% fold="Code of the table"
 from tilewise.models import device

@@ -263,6 +263,14 @@ walks_agree(backward_kept, BACKWARD_KEPT)
 walks_agree(forward_lean, FORWARD_LEAN)
 walks_agree(backward_again, BACKWARD_AGAIN)
 
+small = chain(1003, 3).make()
+up, down = small["x"].astype(float) + 1e-4, small["x"].astype(float) - 1e-4
+for _ in range(3):
+    up, down = sigmoid(up), sigmoid(down)
+again = BACKWARD_AGAIN.on(chain(1003, 3)).run()
+right = small["dout"] * (up - down) / 2e-4
+check(again["dx"], right, rtol=1e-4, atol=1e-9, name="dx against finite differences")
+
 # %% [markdown]
 # Run both versions with more layers. Which one loads more per layer, and which one computes more?
 
@@ -873,6 +881,8 @@ if can_disassemble() is None:
 # %% fold="Code of the numbers"
 COLUMNS = 4096
 PEAK_16 = GPU.peak_tflop_per_s["bf16_matrix"]
+HELD = {length: ceil_div(100, length) + length for length in range(1, 101)}
+check([min(HELD, key=HELD.get), HELD[10]], [100**0.5, 20], name="best length of a segment, and what it holds")
 publish(
     product={
         "columns": COLUMNS,
@@ -918,6 +928,13 @@ def values_moved_by(depth, kept):
     for layer in kept:
         moved += 1 if layer == depth else 2  # out is stored anyway
     return moved
+
+
+check(
+    [values_moved_by(3, kept) for kept in ({1, 2, 3}, {1, 2}, set())],
+    [COUNTS[way] for way in ("store all", "store all but out", "recompute")],
+    name="the answer against the simulator's counts",
+)
 
 
 def counting_tests(answer):

@@ -167,6 +167,11 @@ from tilewise import Trace, agree, case, ceil_div, integers, output
 from tilewise.kernels.from_lesson import from_lesson
 
 summing, torch_row_sums = from_lesson("memory/barriers", "summing", "torch_row_sums")
+lanes = np.array([3, 1, 7, 0, 4, 1, 6, 3])
+for offset, after in ((4, [7, 2, 13, 3]), (2, [20, 5]), (1, [25])):
+    lanes[:offset] += lanes[offset : 2 * offset]
+    assert lanes[:offset].tolist() == after, "the worked example"
+
 agree(sum_by_shuffles, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)])
 for function, by in {sum_by_triton: "Triton", sum_by_torch: "PyTorch"}.items():
     agree(function, SUM_BY_SHUFFLES, [summing(n) for n in (1, 77, 300, 1000)], by=by)
@@ -715,6 +720,8 @@ if gpu_here():
 from tilewise.measurements import printed_numbers
 
 ORDERS = printed_numbers("memory/reductions", "orders", r"(\S.*): (\d+) different sums")
+for name in ("two launches", "the last block finishes"):
+    assert not ORDERS[name] > 1, "the text: the same result every time"
 publish(orders={"by_arrival": ORDERS["by arrival"]})
 
 # %% [markdown]

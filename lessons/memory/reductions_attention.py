@@ -20,7 +20,7 @@
 # %% fold="Imports"
 import numpy as np
 
-from tilewise import Kernel, agree, ceil_div, measure, parallel, publish, show
+from tilewise import Kernel, agree, ceil_div, check, measure, parallel, publish, show
 from tilewise.figures import bars
 from tilewise.measurements import recorded, recorded_device
 from tilewise.models import bound, stated
@@ -332,8 +332,15 @@ agree(weighted_sum_shared, WEIGHTED_SUM_SHARED, [part("sum", *size) for size in 
 # for transposing, that makes {{ fourth.expected_us | us }}, versus {{ fourth.before_us | us }} for Kernel 3.
 
 # %% fold="Code of the prediction"
+from tilewise.kernel.chains import count_chain
 from tilewise.measurements import step_times
 
+_, one, _, other = (run.global_load for run in count_chain(kernel_4(attention(64, 96))))
+check(
+    [other.requests, other.sectors],
+    [one.requests, one.sectors],
+    name="requests and sectors of the weighted sum's loads and of the scores'",
+)
 STEPS = ("turn", "scores", "softmax", "sum")
 third_us = step_times(STEPS, "attention_coalesced_steps")
 ROWS = 1024
