@@ -1,1 +1,1 @@
-"""A GPU and what it says: launching through CuPy, timing, clocks, limits and hardware counters."""
+"""Running on a GPU: launches through CuPy, timing, clocks, ceilings and hardware counters."""

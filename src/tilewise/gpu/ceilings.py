@@ -1,8 +1,8 @@
-"""Ceilings: what this GPU reaches at best, found by probes that do nothing else.
+"""Ceilings: the highest rates of this GPU, measured by probes.
 
-In: nothing but the GPU. Out: ``models.Ceilings`` with the probes behind them. Tensor cores are probed by
-``mma.sync``, as every device since Ampere has it, and on Hopper by ``wgmma`` as well, which alone reaches
-their full rate there. No peak is in them: those are the data sheet's, in ``models.devices``.
+In: nothing but the GPU. Out: ``models.Ceilings`` with the probes' results. Tensor cores are probed with
+``mma.sync``, which every device since Ampere has, and on Hopper also with ``wgmma``, which alone reaches
+their full rate there. Data-sheet peaks are in ``models.devices`` instead.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ extern "C" __global__ void matrix_chains(float* out, int steps) {
     out[(long long)blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 """
-"""Chains of matrix products on registers: eight independent ones a warp, nothing loaded."""
+"""Chains of MMAs on registers: eight independent chains per warp, no loads."""
 MATRIX_DEFINES = {
     "fp16": {"KIND": '"f16"', "HALF": "0x38003800u", "RANDOM": "0x83ff83ffu"},
     "bf16": {"KIND": '"bf16"', "HALF": "0x3f003f00u", "RANDOM": "0x807f807fu"},
 }
 """By element type: operands are pairs of values from 0.5 to 1 of either sign, since zeros are faster."""
 MATRIX_STEPS = 2048
-"""Products in a chain."""
+"""MMAs in a chain."""
 MATRIX_GENERATION, WGMMA_GENERATION = 8, 9
 """Major compute capabilities: the first with this ``mma.sync``, and the one with ``wgmma``."""
 
@@ -99,23 +99,23 @@ def measure_ceilings() -> Ceilings:
 
     names = ("copy_words", "read_words", "fma_chains", "nothing")
     kernels = {name: cupy.RawKernel(_SOURCE, name) for name in names}
-    one, two = cupy.zeros(PROBE_BYTES, dtype=np.uint8), cupy.zeros(PROBE_BYTES, dtype=np.uint8)
+    source, target = cupy.zeros(PROBE_BYTES, dtype=np.uint8), cupy.zeros(PROBE_BYTES, dtype=np.uint8)
     sink, wide = cupy.zeros(1, dtype=np.uint32), (PROBE_BYTES // (16 * _WORDS * 256),)
     sms = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
     grid = (sms * 64,)
-    sums = cupy.empty(grid[0] * 256, dtype=np.float32)
-    chains = (sums, np.float32(0.001), np.int32(_STEPS))
+    results = cupy.empty(grid[0] * 256, dtype=np.float32)
+    chains = (results, np.float32(0.001), np.int32(_STEPS))
     generation = int(properties().get("major") or 0)
     kinds = MATRIX_DEFINES if generation >= MATRIX_GENERATION else ()
     probes = [
-        Contender("copy", lambda: kernels["copy_words"](wide, (256,), (one, two))),
-        Contender("memcpy", lambda: two.data.copy_from_device_async(one.data, PROBE_BYTES)),
-        Contender("write", lambda: two.data.memset_async(0, PROBE_BYTES)),
-        Contender("read", lambda: kernels["read_words"](wide, (256,), (one, sink))),
+        Contender("copy", lambda: kernels["copy_words"](wide, (256,), (source, target))),
+        Contender("memcpy", lambda: target.data.copy_from_device_async(source.data, PROBE_BYTES)),
+        Contender("write", lambda: target.data.memset_async(0, PROBE_BYTES)),
+        Contender("read", lambda: kernels["read_words"](wide, (256,), (source, sink))),
         Contender("fp32", lambda: kernels["fma_chains"](grid, (256,), chains)),
         Contender("launch", lambda: kernels["nothing"]((1,), (32,), ())),
-        *(_matrix_probe(kind, grid[0] // 4, sums) for kind in kinds),
-        *([_wgmma_probe(sms * WAVES, sums)] if generation == WGMMA_GENERATION else []),
+        *(_matrix_probe(kind, grid[0] // 4, results) for kind in kinds),
+        *([_wgmma_probe(sms * WAVES, results)] if generation == WGMMA_GENERATION else []),
     ]
     for probe in probes:
         probe.call()
@@ -129,23 +129,23 @@ def measure_ceilings() -> Ceilings:
 
 
 def matrix_flop(blocks: int) -> float:
-    """Operations of one matrix probe: 8 warps per block, 8 chains per warp, products of 16 x 8 x 16."""
+    """Operations of one matrix probe: 8 warps per block, 8 chains per warp, MMAs of 16 x 8 x 16."""
     return blocks * 8.0 * 8 * MATRIX_STEPS * 2 * 16 * 8 * 16
 
 
-def _matrix_probe(kind: str, blocks: int, sums: Any) -> Contender:
+def _matrix_probe(kind: str, blocks: int, results: Any) -> Contender:
     import cupy
 
     defines = "".join(f"#define {name} {value}\n" for name, value in MATRIX_DEFINES[kind].items())
     kernel = cupy.RawKernel(defines + MATRIX_SOURCE, "matrix_chains")
-    return Contender(f"{kind}_matrix", lambda: kernel((blocks,), (256,), (sums, np.int32(MATRIX_STEPS))))
+    return Contender(f"{kind}_matrix", lambda: kernel((blocks,), (256,), (results, np.int32(MATRIX_STEPS))))
 
 
-def _wgmma_probe(blocks: int, sums: Any) -> Contender:
+def _wgmma_probe(blocks: int, results: Any) -> Contender:
     import cupy
 
     kernel = cupy.RawModule(code=wgmma_source(), options=OPTIONS).get_function("wgmma_chains")
-    arguments = (sums, np.int32(STEPS))
+    arguments = (results, np.int32(STEPS))
     return Contender("wgmma_bf16", lambda: kernel((blocks,), (WARPGROUPS * 128,), arguments))
 
 
@@ -153,9 +153,9 @@ def ceilings_from(timings: Mapping[str, Timing], flop: Mapping[str, float]) -> C
     """Rates from the probes' times.
 
     Args:
-        timings: of the probes ``copy``, ``memcpy``, ``write``, ``read`` and ``launch``, and of those of
-            arithmetic that the device has.
-        flop: operations of each probe of arithmetic.
+        timings: of the probes ``copy``, ``memcpy``, ``write``, ``read`` and ``launch``, and of the device's
+            arithmetic probes.
+        flop: operations of each arithmetic probe.
     """
     reached = {kind: flop[kind] / timings[kind].median / 1e6 for kind in flop if kind in timings}
     probes: dict[str, float] = {

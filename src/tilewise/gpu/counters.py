@@ -1,8 +1,7 @@
-"""Hardware counters: Nsight Compute's command line, and what its table says.
+"""Hardware counters: Nsight Compute's command line and its table of metrics.
 
-In: a child command that launches kernels while its profiler range is open. Out: what the child wrote down,
-and one mapping of metric to value for each launch, in order. Where Nsight Compute is missing, ``find_ncu``
-says so with None.
+In: a child command that launches kernels while its profiler range is open. Out: what the child wrote, and for
+each launch, in order, a mapping of metric to value. ``find_ncu`` returns None if Nsight Compute is missing.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ METRICS: Mapping[str, str] = {
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "instructions": "smsp__inst_executed.sum",
 }
-"""Our names for the counters that are taken, and Nsight Compute's."""
+"""Our names of the counters, and Nsight Compute's."""
 Launches = list[tuple[str, dict[str, float]]]
 """For each launch in order: the kernel's name and the values of its metrics."""
 
 FOLDERS = ("/opt/nvidia/nsight-compute", "/usr/local/cuda/nsight-compute")
-"""Folders that hold a folder for each version of Nsight Compute."""
+"""Folders with a subfolder for each version of Nsight Compute."""
 
 
 def find_ncu() -> str | None:
-    """Nsight Compute's command line: on the path, else in its usual folders, newest first."""
-    if found := shutil.which("ncu"):
-        return found
+    """Nsight Compute's command line tool: on the path, else the newest in its usual folders."""
+    if tool := shutil.which("ncu"):
+        return tool
     tools = [tool for folder in FOLDERS for tool in Path(folder).glob("*/ncu")]
     return str(max(tools, key=_version)) if tools else None
 
@@ -51,7 +50,7 @@ def ncu_command(ncu: str, log: Path, child: Sequence[str], metrics: Mapping[str,
 
     Args:
         ncu: the tool.
-        log: the file that takes the table.
+        log: the file for the table.
         child: the command to run.
         metrics: our names and the tool's.
     """
@@ -75,7 +74,7 @@ def ncu_command(ncu: str, log: Path, child: Sequence[str], metrics: Mapping[str,
 
 
 def known_metrics(ncu: str) -> frozenset[str]:
-    """The metrics that the tool lists for this GPU, without suffixes; empty where it does not say."""
+    """The metrics that the tool lists for this GPU, without suffixes; empty if it lists none."""
     done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=120, check=False)
     words = (line.split()[0] for line in done.stdout.splitlines() if line.strip())
     return frozenset(word for word in words if "__" in word)
@@ -92,16 +91,16 @@ def run_with_ncu(
 
     Args:
         ncu: the tool.
-        child: the command to run, which writes JSON about its launches to the path that it is given.
-        time_limit_s: how long it may take.
+        child: returns the command to run, which writes JSON about its launches to the path.
+        time_limit_s: time limit in seconds.
         metrics: our names and the tool's.
-        environment: the child's, where it is not this process's.
+        environment: the child's; None: this process's.
 
     Returns:
-        What the child wrote, and its launches as ``parse_counters`` has them.
+        What the child wrote, and its launches as from ``parse_counters``.
 
     Raises:
-        ValueError: the child wrote nothing, or there is no table; the message holds what was said.
+        ValueError: the child wrote nothing, or there is no table; the message includes the output.
     """
     with tempfile.TemporaryDirectory() as folder:
         log, manifest = Path(folder, "ncu.csv"), Path(folder, "manifest.json")
@@ -115,29 +114,29 @@ def run_with_ncu(
                 raise ValueError("Nothing was launched.")
             return json.loads(manifest.read_text(encoding="utf-8")), parse_counters(report, metrics)
         except ValueError as error:
-            said = " ".join((report + done.stdout + done.stderr).split())[-400:]
-            raise ValueError(f"{error} {said}".strip()) from None
+            output = " ".join((report + done.stdout + done.stderr).split())[-400:]
+            raise ValueError(f"{error} {output}".strip()) from None
 
 
 def parse_counters(text: str, metrics: Mapping[str, str] = METRICS) -> Launches:
-    """What Nsight Compute's raw page says.
+    """The metrics in Nsight Compute's raw page.
 
     Args:
         text: the log: lines that start with ``==`` among a table whose first row names the columns and whose
             second row names the units.
-        metrics: our names and the tool's, as they were asked for.
+        metrics: our names and the tool's, as they were requested.
 
     Returns:
-        For each launch in order: the kernel's name and our names' values; a metric that it lacks is left out.
+        For each launch in order: the kernel's name and values by our names; missing metrics are omitted.
 
     Raises:
-        ValueError: there is no table; the message holds what the tool said.
+        ValueError: there is no table; the message includes the tool's errors.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("==")]
     start = next((at for at, line in enumerate(lines) if line.lstrip().startswith('"ID"')), None)
     if start is None:
-        said = " ".join(line.strip() for line in text.splitlines() if "ERROR" in line or "WARNING" in line)
-        raise ValueError(f"Nsight Compute printed no table. {said or text.strip()[-300:]}".strip())
+        errors = " ".join(line.strip() for line in text.splitlines() if "ERROR" in line or "WARNING" in line)
+        raise ValueError(f"Nsight Compute printed no table. {errors or text.strip()[-300:]}".strip())
     table = csv.DictReader(io.StringIO("\n".join(lines[start:])))
     launches = []
     for row in table:

@@ -1,10 +1,10 @@
-"""cuBLASLt: a matrix multiplication by the fastest of the algorithms that its heuristics name.
+"""cuBLASLt: matrix multiplication by the fastest algorithm of its heuristics.
 
-In: device arrays in row-major order. Out: functions of no arguments that multiply them. The library is
-NVIDIA's, opened with ctypes when it is asked for. cuBLAS itself runs one choice of its heuristics, untimed.
+In: device arrays in row-major order. Out: functions without arguments that multiply them. The library is
+NVIDIA's, loaded with ctypes on first use. cuBLAS itself runs the first choice of its heuristics, untimed.
 
 cuBLASLt reads matrices in column-major order, in which a row-major matrix is its own transpose. So it is
-asked for (A B) transposed, which is B transposed times A transposed, and no element has to move.
+asked for (A B) transposed, which is B transposed times A transposed, and no data has to move.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 from tilewise.gpu.timing import Contender, Plan, time_contenders
 
 ALGORITHMS = 10
-"""How many algorithms the heuristics are asked for."""
+"""Number of algorithms requested from the heuristics."""
 WORKSPACE_BYTES = 64 * 1024 * 1024
-"""The scratch memory that an algorithm may take; split-K needs some. PyTorch gives 32 MiB on Hopper."""
+"""The workspace that an algorithm may use; split-K needs some. PyTorch allows 32 MiB on Hopper."""
 TRIAL = Plan(budget_s=0.5, repetitions=20)
-"""How long each algorithm is tried."""
+"""How each algorithm is timed."""
 VERSIONS = (13, 12)
-"""The major versions that are looked for."""
+"""Supported major versions."""
 
 _TYPES = {"float32": 0, "float16": 2, "uint16": 14}  # CUDA_R_32F, CUDA_R_16F; 16 bits of BF16 are CUDA_R_16BF
 _COMPUTE_32F = 68
@@ -46,15 +46,15 @@ class _Heuristic(ctypes.Structure):
 
 
 def fastest(a: Any, b: Any, out: Any) -> Callable[[], None]:
-    """A B by the fastest of the first ``ALGORITHMS`` algorithms, each timed on these arrays.
+    """Return a call for A B by the fastest of the first ``ALGORITHMS`` algorithms, timed on these arrays.
 
     Args:
         a: the left matrix on the GPU: 32-bit floats, 16-bit floats, or the bits of BF16 as ``uint16``.
-        b: the right one, of the same type.
+        b: the right matrix, of the same type.
         out: their product, of the same type; written.
 
     Raises:
-        ImportError: there is no cuBLASLt.
+        ImportError: cuBLASLt is missing.
         ValueError, RuntimeError: as ``algorithms``.
     """
     calls = algorithms(a, b, out)
@@ -63,53 +63,53 @@ def fastest(a: Any, b: Any, out: Any) -> Callable[[], None]:
 
 
 def algorithms(a: Any, b: Any, out: Any) -> list[Callable[[], None]]:
-    """A B by each algorithm that the heuristics name, their first choice first.
+    """Return a call for A B by each algorithm of the heuristics, their first choice first.
 
     Raises:
-        ImportError: there is no cuBLASLt.
-        ValueError: the matrices do not fit together.
-        RuntimeError: cuBLASLt refuses.
+        ImportError: cuBLASLt is missing.
+        ValueError: the shapes or types of the matrices don't match.
+        RuntimeError: cuBLASLt fails.
     """
     import cupy
 
     arrays = (a, b, out)
-    shapes = [one.shape for one in arrays]
+    shapes = [array.shape for array in arrays]
     if a.shape[1] != b.shape[0] or out.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"the shapes do not fit together: {shapes[0]} times {shapes[1]} into {shapes[2]}")
-    if len({str(one.dtype) for one in arrays}) > 1 or str(a.dtype) not in _TYPES:
+    if len({str(array.dtype) for array in arrays}) > 1 or str(a.dtype) not in _TYPES:
         raise ValueError(f"the arrays have to have one type, one of {', '.join(_TYPES)}")
-    if not all(one.flags.c_contiguous for one in arrays):
+    if not all(array.flags.c_contiguous for array in arrays):
         raise ValueError("a matrix is not in row-major order without gaps; pass a contiguous copy")
     kind, handle = _TYPES[str(a.dtype)], _handle()
-    operation = _made("MatmulDescCreate", _COMPUTE_32F, _TYPES["float32"])
+    operation = _create("MatmulDescCreate", _COMPUTE_32F, _TYPES["float32"])
     of_a, of_b, of_out = (_layout(kind, *shape) for shape in shapes)
-    preference, most = _made("MatmulPreferenceCreate"), ctypes.c_size_t(WORKSPACE_BYTES)
+    preference, most = _create("MatmulPreferenceCreate"), ctypes.c_size_t(WORKSPACE_BYTES)
     size = ctypes.c_size_t(ctypes.sizeof(most))
     _do("MatmulPreferenceSetAttribute", preference, _MAX_WORKSPACE, ctypes.byref(most), size)
-    found, number = (_Heuristic * ALGORITHMS)(), ctypes.c_int()
+    results, number = (_Heuristic * ALGORITHMS)(), ctypes.c_int()
     descriptors = (operation, of_b, of_a, of_out, of_out, preference)
-    _do("MatmulAlgoGetHeuristic", handle, *descriptors, ALGORITHMS, found, ctypes.byref(number))
-    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    _do("MatmulAlgoGetHeuristic", handle, *descriptors, ALGORITHMS, results, ctypes.byref(number))
+    alpha, beta = ctypes.c_float(1), ctypes.c_float(0)
     scratch = cupy.empty(WORKSPACE_BYTES, dtype=cupy.uint8)
 
     def by(chosen: _Heuristic) -> Callable[[], None]:
         def call() -> None:
-            left, right, into, room = (ctypes.c_void_p(it.data.ptr) for it in (a, b, out, scratch))
-            factors = (ctypes.byref(one), right, of_b, left, of_a)
-            sums = (ctypes.byref(zero), into, of_out, into, of_out)
+            left, right, into, room = (ctypes.c_void_p(array.data.ptr) for array in (a, b, out, scratch))
+            factors = (ctypes.byref(alpha), right, of_b, left, of_a)
+            output = (ctypes.byref(beta), into, of_out, into, of_out)
             stream = ctypes.c_void_p(cupy.cuda.get_current_stream().ptr)
-            _do("Matmul", handle, operation, *factors, *sums, ctypes.byref(chosen), room, most, stream)
+            _do("Matmul", handle, operation, *factors, *output, ctypes.byref(chosen), room, most, stream)
 
         return call
 
-    calls = [by(chosen) for chosen in found[: number.value] if chosen.status == 0]
+    calls = [by(chosen) for chosen in results[: number.value] if chosen.status == 0]
     if not calls:
         raise RuntimeError(f"cuBLASLt names no algorithm for {a.dtype}, {shapes[0]} times {shapes[1]}")
     return calls
 
 
 def version() -> str:
-    """The version of the cuBLAS that this process has loaded; empty where it has none."""
+    """The version of the cuBLAS that this process has loaded; empty if none is loaded."""
     for path in (f"libcublasLt.so.{major}" for major in VERSIONS):
         try:
             number = ctypes.CDLL(path, mode=os.RTLD_NOLOAD).cublasLtGetVersion()
@@ -121,7 +121,7 @@ def version() -> str:
 
 @lru_cache(maxsize=1)
 def _library() -> Any:
-    """cuBLASLt: the one that is loaded or on the loader's path, else one beside CuPy or torch."""
+    """cuBLASLt: already loaded or on the loader's path, else from CuPy's or torch's packages."""
     for path in _paths():
         try:
             return ctypes.CDLL(path)
@@ -140,27 +140,27 @@ def _paths() -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _handle() -> ctypes.c_void_p:
-    return _made("Create")
+    return _create("Create")
 
 
 def _layout(kind: int, rows: int, columns: int) -> ctypes.c_void_p:
     """A row-major matrix as cuBLASLt sees it: its transpose, in column-major order."""
     extents = ctypes.c_uint64(columns), ctypes.c_uint64(rows)
-    return _made("MatrixLayoutCreate", kind, *extents, ctypes.c_int64(columns))
+    return _create("MatrixLayoutCreate", kind, *extents, ctypes.c_int64(columns))
 
 
-def _made(what: str, *given: Any) -> ctypes.c_void_p:
-    """Something that cuBLASLt creates; it lives as long as the process."""
-    made = ctypes.c_void_p()
-    _do(what, ctypes.byref(made), *given)
-    return made
+def _create(what: str, *arguments: Any) -> ctypes.c_void_p:
+    """An object created by cuBLASLt, which lives as long as the process."""
+    created = ctypes.c_void_p()
+    _do(what, ctypes.byref(created), *arguments)
+    return created
 
 
-def _do(what: str, *given: Any) -> None:
-    """Call a function of cuBLASLt by its name without the prefix.
+def _do(what: str, *arguments: Any) -> None:
+    """Call a cuBLASLt function by its name without the prefix.
 
     Raises:
         RuntimeError: it fails.
     """
-    if status := getattr(_library(), f"cublasLt{what}")(*given):
+    if status := getattr(_library(), f"cublasLt{what}")(*arguments):
         raise RuntimeError(f"cublasLt{what} failed with status {status}")

@@ -1,7 +1,7 @@
 """Launching on a GPU through CuPy: compile once, copy in, launch, copy back.
 
-In: a kernel's text and arguments that `arguments` has checked. Out: the arrays, written in place. CuPy is
-imported when the first launch needs it.
+In: a kernel's text and arguments checked by `arguments`. Out: the arrays, written in place. CuPy is imported
+at the first launch.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ PRELUDE = """\
 #define NAN __int_as_float(0x7fc00000)
 #endif
 """
-"""NVRTC has no <math.h>; the simulator defines the same two."""
+"""NVRTC has no <math.h>; the simulator defines the same two macros."""
 
 SHARED_DEFAULT_BYTES = 48 * 1024
-"""A block with more shared memory, static and dynamic, must ask for it."""
+"""A kernel whose blocks use more shared memory, static and dynamic, must opt in."""
 
 
 PORTABLE_CLUSTER = 8
-"""Blocks of a cluster that every GPU with clusters has room for; more must be asked for."""
+"""Cluster size that every GPU with clusters supports; larger clusters must opt in."""
 
 NON_PORTABLE_CLUSTERS = 14
-"""The driver's number for the attribute of a function that asks for more."""
+"""The driver's number of the function attribute for larger clusters."""
 
 
 def compiled(code: str, name: str, options: tuple[str, ...], as_module: bool) -> Any:
@@ -48,33 +48,33 @@ def compiled(code: str, name: str, options: tuple[str, ...], as_module: bool) ->
     Args:
         code: CUDA C with prelude and defines.
         name: the kernel.
-        options: as the kernel carries them; what is not NVRTC's is asked of the driver.
-        as_module: through `RawModule`, which keeps an architecture with a letter (sm_90a) and shares its
-            compilation between several kernels, rather than `RawKernel`.
+        options: the kernel's; those that aren't NVRTC's are set through the driver.
+        as_module: use `RawModule`, which accepts an architecture with a letter (sm_90a) and shares its
+            compilation between kernels, instead of `RawKernel`.
     """
     code = _fresh(code, options)
     return _from_module(code, name, options) if as_module else _alone(code, name, options)
 
 
 def own_text(code: str, options: tuple[str, ...]) -> str:
-    """The code, with a last line that keeps kernels of different carveouts from sharing a function."""
+    """The code, with a last line that makes kernels with different carveouts distinct functions."""
     share = carveout(options)
     return code if share is None else f"{code}// carveout {share}\n"
 
 
 _FORGOTTEN: dict[tuple[str, tuple[str, ...]], int] = {}
-"""How often a module's variables were reset: as often it was loaded anew."""
+"""How often each module's variables were reset by reloading it."""
 _TIMES = [0]
-"""How often any was."""
+"""Number of resets of all modules."""
 
 
 def times_forgotten() -> int:
-    """How often modules were reset: what `compiled` gave before then may be outdated."""
+    """How often modules were reset: functions that `compiled` returned earlier may be outdated."""
     return _TIMES[0]
 
 
 def forget(code: str, options: tuple[str, ...]) -> None:
-    """Load a module anew for its next launch, so that its variables begin as the source says."""
+    """Reload a module at its next launch, so that its variables have their initial values."""
     _FORGOTTEN[code, options] = _FORGOTTEN.get((code, options), 0) + 1
     _TIMES[0] += 1
 
@@ -83,7 +83,7 @@ def read_variable(code: str, options: tuple[str, ...], kernel: str, name: str) -
     """The bytes of a `__device__` or `__constant__` variable in the GPU's memory.
 
     Raises:
-        KernelError: the module has none of that name that can be reached from outside.
+        KernelError: the module exports no variable of that name.
     """
     cupy = importlib.import_module("cupy")
     memory = _variable(cupy, code, options, kernel, name)
@@ -115,7 +115,7 @@ def _variable(cupy: Any, code: str, options: tuple[str, ...], kernel: str, name:
 
 
 def _fresh(code: str, options: tuple[str, ...]) -> str:
-    """The code, with a last line that tells a module loaded anew from those before."""
+    """The code, with a last line that distinguishes a reloaded module from earlier ones."""
     times = _FORGOTTEN.get((code, options))
     return f"{code}// loaded anew {times}\n" if times else code
 
@@ -138,18 +138,18 @@ def launch(
     shared_bytes: int,
     cluster: Dim3 | None = None,
 ) -> None:
-    """Launch; NumPy arrays are copied in and, where the kernel may write them, back.
+    """Launch; NumPy arrays are copied in, and back if the kernel may write to them.
 
     Args:
-        function: what `compiled` returned.
+        function: from `compiled`.
         parameters: the kernel's.
-        arguments: as `check_arguments` returned them.
+        arguments: from `check_arguments`.
         kernel: its name, for messages.
-        origin: where its source stands in the lesson, for messages.
+        origin: its source's file and line, for messages.
         grid: blocks in x, y, z.
-        block: threads a block in x, y, z.
-        shared_bytes: dynamic shared memory a block.
-        cluster: blocks of a cluster, where the source says so.
+        block: threads per block in x, y, z.
+        shared_bytes: dynamic shared memory per block.
+        cluster: blocks per cluster, if the source declares them.
 
     Raises:
         KernelError: the source does not compile, the GPU refuses the launch, or the kernel fails on it.
@@ -159,7 +159,8 @@ def launch(
         allow(function, kernel, shared_bytes, cluster)
         on_device: dict[tuple[int, int], Any] = {}
         passed = [
-            _pass(cupy, one, value, on_device) for one, value in zip(parameters, arguments, strict=True)
+            _pass(cupy, parameter, value, on_device)
+            for parameter, value in zip(parameters, arguments, strict=True)
         ]
         function(grid, block, tuple(passed), shared_mem=shared_bytes)
         written: set[tuple[int, int]] = set()
@@ -174,7 +175,7 @@ def launch(
 
 
 def explain(error: Exception, kernel: str, origin: tuple[str, int]) -> None:
-    """Raise what CuPy raised at a launch in the kernel's own lines; of any other error, nothing.
+    """Translate CuPy's error at a launch to the kernel's own lines; ignore any other error.
 
     Raises:
         KernelError: the source does not compile, the GPU refuses the launch, or the kernel fails on it.
@@ -194,20 +195,20 @@ def _failed(kernel: str, error: Exception) -> KernelError:
 
 
 def compile_message(kernel: str, log: str, origin: tuple[str, int], target: str = "") -> str:
-    """NVRTC's first error in one line that names the lesson's own line.
+    """NVRTC's first error, in one line with the lesson's own line number.
 
     Args:
         kernel: the kernel's name.
-        log: what NVRTC printed; its lines count from the source's first, thanks to `#line 1`.
-        origin: where the source stands in the lesson.
-        target: the architecture, where more than one is tried.
+        log: NVRTC's output; `#line 1` makes its lines count from the source's first.
+        origin: the source's file and line.
+        target: the architecture, if several are tried.
     """
     path, line = origin
-    found = re.search(r"\((\d+)\): (?:catastrophic )?error:? (.+)", log)
-    if found is None:
-        first = next((one for one in log.splitlines() if "error" in one), "NVRTC gave no message")
+    match = re.search(r"\((\d+)\): (?:catastrophic )?error:? (.+)", log)
+    if match is None:
+        first = next((line for line in log.splitlines() if "error" in line), "NVRTC gave no message")
     else:
-        line, first = line + int(found[1]) - 1, found[2]
+        line, first = line + int(match[1]) - 1, match[2]
     where = f" for {target}" if target else ""
     repair = " Install the wheel nvidia-cuda-runtime, which has it." if "cannot open source" in first else ""
     return f'{path}:{line}: kernel "{kernel}" does not compile{where}: {first.strip().rstrip(".")}.{repair}'
@@ -251,7 +252,7 @@ def _from_module(code: str, name: str, options: tuple[str, ...]) -> Any:
 
 
 def handle(function: Any) -> int:
-    """The driver's handle of a function: `RawKernel` and what `RawModule` gives keep it in `kernel`."""
+    """The driver's handle of a function, from its attribute `kernel`."""
     return int(function.kernel.ptr)
 
 
@@ -261,22 +262,22 @@ def allow(
     shared_bytes: int,
     cluster: Dim3 | None,
 ) -> None:
-    """Ask for what a launch needs beyond the defaults.
+    """Opt in to what a launch needs beyond the defaults.
 
     Args:
-        function: what `compiled` returned.
+        function: from `compiled`.
         kernel: its name, for messages.
-        shared_bytes: dynamic shared memory a block.
-        cluster: blocks of a cluster, where the source says so.
+        shared_bytes: dynamic shared memory per block.
+        cluster: blocks per cluster, if the source declares them.
 
     Raises:
-        KernelError: a block of the GPU has not so much.
+        KernelError: the GPU has less shared memory per block.
     """
     cupy = importlib.import_module("cupy")
     if shared_bytes and shared_bytes + (static := int(function.shared_size_bytes)) > SHARED_DEFAULT_BYTES:
         most = _most_shared(cupy.cuda.runtime.getDevice())
         check_shared(kernel, static, shared_bytes, most)
-        # as much as there is: another launch of the function may have asked for more
+        # the maximum: another launch of the function may have needed more
         function.max_dynamic_shared_size_bytes = most - static
     if cluster is not None and cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER:
         cupy.cuda.driver.funcSetAttribute(handle(function), NON_PORTABLE_CLUSTERS, 1)
@@ -284,31 +285,31 @@ def allow(
 
 @cache
 def _most_shared(device: int) -> int:
-    """Shared memory that a block can have on a device, the current one: CuPy reads all attributes for it."""
+    """Maximum shared memory per block on the current device; cached, since CuPy reads all attributes."""
     return int(importlib.import_module("cupy").cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 def _written(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> list[np.ndarray[Any, Any]]:
-    """The NumPy arrays that the kernel may have written; of a tensor map nothing tells whether it may."""
-    found = []
-    for one, value in zip(parameters, arguments, strict=True):
+    """The NumPy arrays that the kernel may have written, including those of every tensor map."""
+    arrays = []
+    for parameter, value in zip(parameters, arguments, strict=True):
         array = value.source if isinstance(value, TensorMap) else value
-        may = isinstance(value, TensorMap) or (one.is_pointer and not one.is_const)
+        may = isinstance(value, TensorMap) or (parameter.is_pointer and not parameter.is_const)
         if may and isinstance(array, np.ndarray) and array.size and array.flags.writeable:
-            found.append(array)
-    return found
+            arrays.append(array)
+    return arrays
 
 
-def _pass(cupy: Any, one: Parameter, value: Argument, on_device: dict[tuple[int, int], Any]) -> Any:
+def _pass(cupy: Any, parameter: Parameter, value: Argument, on_device: dict[tuple[int, int], Any]) -> Any:
     if isinstance(value, TensorMap):
         return encoded(int(_there(cupy, value.source, on_device).data.ptr), value.layout).data
     if value is None:
         return np.uint64(0)
-    return _there(cupy, value, on_device) if one.is_pointer else value
+    return _there(cupy, value, on_device) if parameter.is_pointer else value
 
 
 def _there(cupy: Any, value: Any, on_device: dict[tuple[int, int], Any]) -> Any:
-    """An array in the GPU's memory: it itself, or its copy."""
+    """An array in GPU memory: the array itself or a copy."""
     if is_device_array(value):
         return cupy.asarray(value)
     where = _place(value)
@@ -318,10 +319,10 @@ def _there(cupy: Any, value: Any, on_device: dict[tuple[int, int], Any]) -> Any:
 
 
 def _place(value: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """The same memory is copied once, however many parameters point to it."""
+    """A key by which memory is copied once, however many parameters point to it."""
     return (value.ctypes.data, value.nbytes)
 
 
 def _bytes(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A flat view of the memory as bytes: CuPy has no structured dtypes, and a kernel sees none either."""
+    """A flat view of the memory as bytes, because CuPy has no structured dtypes."""
     return value.reshape(-1).view(np.uint8)

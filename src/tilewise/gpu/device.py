@@ -1,4 +1,4 @@
-"""The GPU of this machine: whether there is one, what it is called, and the state it is in.
+"""This machine's GPU: whether there is one, its name, and its state.
 
 In: nothing. Out: plain values from CuPy or ``nvidia-smi``. Nothing is imported and no GPU is touched until a
 function is called.
@@ -17,27 +17,27 @@ from typing import Any
 
 @dataclass(frozen=True)
 class State:
-    """Clocks, power and heat at one moment; None for what could not be read."""
+    """Clocks, power and temperature at one moment; None for what could not be read."""
 
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     power_limit_w: float | None = None
-    """The power limit that is set."""
+    """The configured power limit."""
     temperature_c: float | None = None
     driver: str | None = None
     throttled_by: tuple[str, ...] = ()
-    """What holds the clock down, in words; empty where nothing does or it cannot be read."""
+    """Reasons for throttling, in words; empty if there are none or they cannot be read."""
 
 
 def gpu_wanted() -> bool:
-    """Whether the environment leaves a GPU in use: ``TILEWISE_BACKEND=simulator`` and builds do not."""
+    """Whether the environment allows a GPU: ``TILEWISE_BACKEND=simulator`` and builds do not."""
     return (
         os.environ.get("TILEWISE_BACKEND", "") != "simulator" and os.environ.get("TILEWISE_BUILD", "") != "1"
     )
 
 
 def gpu_fault() -> str | None:
-    """Why no GPU can be used here, one sentence; None where one can."""
+    """Why no GPU can be used here, in one sentence; None if one can."""
     if find_spec("cupy") is None:
         return "CuPy is not installed."
     try:
@@ -57,15 +57,15 @@ def gpu_here() -> bool:
 
 
 def properties() -> Mapping[str, Any]:
-    """What CUDA says of the current device; call only where ``gpu_here()``."""
+    """CUDA's properties of the current device; call only if ``gpu_here()``."""
     import cupy
 
-    found: Mapping[str, Any] = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
-    return found
+    values: Mapping[str, Any] = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
+    return values
 
 
 def device_name() -> str:
-    """The current device's name as its driver gives it."""
+    """The current device's name, from the driver."""
     name = properties()["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
 
@@ -78,7 +78,7 @@ _QUERY = {
     "driver": "driver_version",
 }
 POWER_CAP = "the power cap"
-"""The one thing that holds the clock of a healthy GPU down."""
+"""The only reason that throttles a healthy GPU."""
 _REASONS = {
     0x04: POWER_CAP,
     0x08: "a hardware slowdown",
@@ -89,7 +89,7 @@ _REASONS = {
 
 
 def state(identity: str = "0") -> State:
-    """Clocks, power and heat of a GPU now, by ``nvidia-smi``; empty where that is missing or fails.
+    """A GPU's current clocks, power and temperature from ``nvidia-smi``; empty if that is missing or fails.
 
     Args:
         identity: the GPU, by index or by PCI bus id.
@@ -98,7 +98,7 @@ def state(identity: str = "0") -> State:
     if tool is None:
         return State()
     wanted = [*_QUERY.values(), "clocks_event_reasons.active"]
-    # an older driver does not know the last field, and then answers nothing
+    # an older driver doesn't know the last field and then returns nothing
     lines = _lines(tool, identity, wanted) or _lines(tool, identity, wanted[:-1])
     if not lines:
         return State()
@@ -111,14 +111,14 @@ def state(identity: str = "0") -> State:
 
 
 def _lines(tool: str, identity: str, fields: list[str], of: str = "gpu") -> list[str] | None:
-    """What ``nvidia-smi`` answers for a GPU, or for all of them; None where it fails."""
-    one = [f"--id={identity}"] if identity else []
-    command = [tool, *one, f"--query-{of}={','.join(fields)}", "--format=csv,noheader,nounits"]
+    """The output of ``nvidia-smi`` for one or all GPUs; None if it fails."""
+    selection = [f"--id={identity}"] if identity else []
+    command = [tool, *selection, f"--query-{of}={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return None if done.returncode else done.stdout.strip().splitlines()
+    return None if process.returncode else process.stdout.strip().splitlines()
 
 
 def _number(text: str) -> float | None:
@@ -137,16 +137,18 @@ def _throttled_by(text: str) -> tuple[str, ...]:
 
 
 def others_computing(identity: str = "") -> int | None:
-    """How many other processes compute on a GPU; None where that cannot be read.
+    """The number of other processes that compute on a GPU; None if it cannot be read.
 
-    Where processes have other numbers outside of a container, this one may not be found by its own; one of
-    those that are listed is then taken for it. So call this once the process has used the GPU.
+    Call this after the process has used the GPU: process ids inside and outside a container may differ, so
+    one listed process is assumed to be this one.
 
     Args:
-        identity: the GPU, by index or by PCI bus id; every GPU of the machine where not given.
+        identity: the GPU, by index or by PCI bus id; empty: all GPUs of the machine.
     """
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
     lines = _lines(tool, identity, ["pid"], "compute-apps")
-    return None if lines is None else max(len({one.strip() for one in lines if one.strip().isdigit()}) - 1, 0)
+    return (
+        None if lines is None else max(len({line.strip() for line in lines if line.strip().isdigit()}) - 1, 0)
+    )

@@ -1,11 +1,11 @@
-"""Sampling: the SM clock and the power of a GPU while contenders are timed, read through NVML in a thread.
+"""Sampling: a GPU's SM clock and power during timing, read through NVML in a thread.
 
-In: a GPU's PCI bus id, and when each timed launch ran. Out: the readings that fell inside those launches.
-NVML is loaded when it is asked for, never on import; where there is none, nothing is sampled.
+In: a GPU's PCI bus id, and when each timed launch ran. Out: the readings during those launches. NVML is
+loaded on first use, not on import; without it, nothing is sampled.
 
-The power is an average over a stretch that the GPU chooses, and on some devices leaves most of the time out
-(Yang, Adamek and Armour, "Accurate and Convenient Energy Measurements for GPUs", SC 2024). Where launches are
-shorter, it is also that of what runs between them, and readings repeat the sensor's value.
+The power is an average over an interval that the GPU chooses, and some devices ignore most of the time (Yang,
+Adamek and Armour, "Accurate and Convenient Energy Measurements for GPUs", SC 2024). If launches are shorter,
+it includes what runs between them, and readings repeat the sensor's value.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _FieldValue(ctypes.Structure):
 
 
 class Nvml:
-    """One GPU, read through NVML."""
+    """A GPU, read through NVML."""
 
     def __init__(self, library: Any, device: ctypes.c_void_p) -> None:
         self._library, self._device = library, device
@@ -54,13 +54,13 @@ class Nvml:
         self.sensor = "now" if self._instant else "as averaged by NVML, over a second from Ampere on"
 
     def sm_clock_mhz(self) -> float | None:
-        """The SM clock now in MHz; None where it cannot be read."""
+        """The current SM clock in MHz; None if it cannot be read."""
         if self._library.nvmlDeviceGetClockInfo(self._device, _CLOCK_SM, ctypes.byref(self._word)):
             return None
         return float(self._word.value)
 
     def power_w(self) -> float | None:
-        """The power in W, to a tenth: the sensor's latest value, or NVML's average where that is all."""
+        """The power in W, to a tenth: the sensor's latest value, else NVML's average."""
         if self._instant:
             return self._instant_w()
         if self._library.nvmlDeviceGetPowerUsage(self._device, ctypes.byref(self._word)):
@@ -68,7 +68,7 @@ class Nvml:
         return round(self._word.value / 1000, 1)
 
     def _instant_w(self) -> float | None:
-        """NVML's field "power, instant", in W; None where this driver or GPU has none."""
+        """NVML's field "power, instant", in W; None if the driver or GPU lacks it."""
         query = getattr(self._library, "nvmlDeviceGetFieldValues", None)
         if query is None:
             return None
@@ -85,10 +85,10 @@ class Nvml:
 
 
 def nvml(identity: str, load: Callable[[str], Any] = ctypes.CDLL) -> Nvml | None:
-    """A GPU through NVML; None where there is no NVML, or it does not know or tell of that GPU.
+    """A GPU through NVML; None if NVML is missing or does not give access to that GPU.
 
     Args:
-        identity: the GPU's PCI bus id, as CuPy gives it.
+        identity: the GPU's PCI bus id, from CuPy.
         load: opens a shared library; for tests.
     """
     try:
@@ -107,23 +107,23 @@ def nvml(identity: str, load: Callable[[str], Any] = ctypes.CDLL) -> Nvml | None
 
 
 Stretch = tuple[float, float]
-"""When something began and ended, in seconds of the sampler's clock."""
+"""The beginning and end of an interval, in seconds of the sampler's clock."""
 
 
 @dataclass
 class Sampler:
-    """Reads a meter again and again in a thread of its own, for the length of a ``with`` block.
+    """Reads a meter repeatedly in its own thread during a ``with`` block.
 
-    The thread sleeps between readings. NVML runs outside of Python's lock, so the thread that times waits
-    only for the few instructions of Python around a reading.
+    The thread sleeps between readings. NVML runs without Python's lock, so the timing thread waits only for
+    the little Python around a reading.
     """
 
     meter: Nvml
-    """What to read; closed with the block."""
+    """What to read; closed at the end of the block."""
     interval_s: float = INTERVAL_S
     """Seconds of sleep between two readings."""
     now: Callable[[], float] = time.perf_counter
-    """The clock, in seconds; the one that the launches are given in."""
+    """The clock, in seconds; the same as for the launches."""
     clocks: list[tuple[float, float, float]] = field(default_factory=list)
     """When each reading of the SM clock began and ended, and its MHz."""
     powers: list[tuple[float, float, float]] = field(default_factory=list)
@@ -147,20 +147,20 @@ class Sampler:
             self.read()
 
     def read(self) -> None:
-        """Take one reading of each."""
-        for kept, take in ((self.clocks, self.meter.sm_clock_mhz), (self.powers, self.meter.power_w)):
+        """Take one reading of the clock and one of the power."""
+        for readings, take in ((self.clocks, self.meter.sm_clock_mhz), (self.powers, self.meter.power_w)):
             began = self.now()
             value = take()
             if value is not None:
-                kept.append((began, self.now(), value))
+                readings.append((began, self.now(), value))
 
 
 def inside(readings: Sequence[tuple[float, float, float]], launches: Sequence[Stretch]) -> tuple[float, ...]:
-    """The values read while one of the launches, given in order by beginning and end, ran."""
+    """The values that were read during one of the launches, which are in order of time."""
     starts = [began for began, _ in launches]
-    found = []
+    values = []
     for began, ended, value in list(readings):
         at = bisect_right(starts, began) - 1
         if at >= 0 and ended <= launches[at][1]:
-            found.append(value)
-    return tuple(found)
+            values.append(value)
+    return tuple(values)

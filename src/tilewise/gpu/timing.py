@@ -1,12 +1,12 @@
-"""Timing on a GPU: CUDA events around one call, a cold L2, contenders in turn, percentiles of many samples.
+"""Timing on a GPU: CUDA events around a call, cold L2, interleaved contenders, percentiles of many samples.
 
-In: callables that enqueue work on the current stream and do not wait. Out: microseconds. Whether the work is
-right, and what may be concluded from the times, is for others to say.
+In: callables that enqueue work on the current stream and do not wait. Out: microseconds. Correctness of the
+work and conclusions from the times are checked elsewhere.
 
-Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (what was in L2 is gone, and no
-dirty line is left whose write-back the timed kernel would pay), spin for as long as the host needs to enqueue
-the work, event, the work, event. Without the spin a short kernel would be timed together with the host's
-gaps; ``Plan(with_host=True)`` leaves it out where those are the subject.
+Each repetition of a contender is: restore its inputs, read a 256 MiB buffer (which evicts L2 and leaves no
+dirty line whose write-back the timed kernel would pay for), spin for as long as the host needs to enqueue the
+work, event, the work, event. Without the spin, the time of a short kernel would include the host's gaps;
+``Plan(with_host=True)`` omits it to measure them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from tilewise.gpu.sampling import Sampler, Stretch, inside
 
 FLUSH_BYTES = 256 * 1024 * 1024
-"""How much is read before each repetition; several times the largest L2."""
+"""Bytes read before each repetition; several times the largest L2."""
 LEAD_IN_US = (40.0, 5000.0)
 """The shortest and longest spin before a repetition."""
 
@@ -52,23 +52,23 @@ class Contender:
     call: Callable[[], Any]
     """Enqueues the work on the current stream; does not wait for it."""
     restore: Callable[[], Any] | None = None
-    """Puts back what the work overwrites, outside the timed stretch."""
+    """Restores what the work overwrites, outside the timed interval."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to go on."""
+    """How long to measure."""
 
     budget_s: float = 20.0
-    """Timed seconds for one contender, at most (three repetitions of a slow one are done all the same)."""
+    """Maximum timed seconds per contender, except for the ``least`` repetitions."""
     repetitions: int = 200
-    """Repetitions of one contender, at most."""
+    """Maximum repetitions per contender."""
     least: int = 3
-    """Repetitions of one contender at least, unless a single one outlasts the budget."""
+    """Minimum repetitions per contender, unless a single one exceeds the budget."""
     flush: bool = True
     """Whether the L2 is cold at each repetition."""
     with_host: bool = False
-    """Whether the GPU is idle when the host begins, so that what the host takes to launch is in the time."""
+    """Whether the GPU is idle when the host begins, so that the time includes the host's launch."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class Timing:
 
     label: str
     samples_us: tuple[float, ...]
-    """Every repetition in microseconds, in the order taken."""
+    """Every repetition in microseconds, in order."""
     p20: float
     median: float
     p80: float
     sm_clock_mhz: tuple[float, ...] = ()
-    """SM clocks in MHz, read inside its launches; empty where none was."""
+    """SM clocks in MHz, read during its launches; may be empty."""
     power_w: tuple[float, ...] = ()
-    """Powers in W, read inside its launches; empty where none was."""
+    """Power in W, read during its launches; may be empty."""
 
 
 def summary(label: str, samples_us: Sequence[float]) -> Timing:
@@ -95,7 +95,7 @@ def summary(label: str, samples_us: Sequence[float]) -> Timing:
 
 
 def _quantile(ordered: Sequence[float], at: float) -> float:
-    """As ``numpy.quantile``, to the last bit; pages ask for thousands of them, and NumPy's takes 0.1 ms."""
+    """Equals ``numpy.quantile`` to the last bit; NumPy takes 0.1 ms each, and pages need thousands."""
     place = (len(ordered) - 1) * at
     below = int(place)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
@@ -104,7 +104,7 @@ def _quantile(ordered: Sequence[float], at: float) -> float:
 
 
 def repetitions(estimate_us: float, plan: Plan) -> int:
-    """How often to run a contender whose one repetition takes this long."""
+    """How often to run a contender, given the time of one repetition."""
     if estimate_us <= 0:
         return plan.repetitions
     fitting = int(plan.budget_s * 1e6 / estimate_us)
@@ -114,7 +114,7 @@ def repetitions(estimate_us: float, plan: Plan) -> int:
 
 
 def takes_part(round_index: int, own: int, rounds: int) -> bool:
-    """Whether a contender with ``own`` repetitions, spread evenly over ``rounds``, runs in this one."""
+    """Whether a contender with ``own`` repetitions, spread evenly over ``rounds``, runs in this round."""
     return (round_index + 1) * own // rounds > round_index * own // rounds
 
 
@@ -124,14 +124,14 @@ def time_contenders(
     progress: Callable[[str], None] | None = None,
     sampler: Sampler | None = None,
 ) -> list[Timing]:
-    """Time contenders in turn, round by round, in this process.
+    """Time contenders interleaved, round by round, in this process.
 
     Args:
         contenders: what to time; each has been run once before, so that nothing is compiled here.
-        plan: how long to go on.
-        progress: told, in a line, what is going on.
-        sampler: reads the GPU's clock and power meanwhile; what it read inside a contender's launches is in
-            the contender's ``Timing``.
+        plan: how long to measure.
+        progress: receives one-line progress messages.
+        sampler: reads the GPU's clock and power; readings during a contender's launches go into its
+            ``Timing``.
 
     Returns:
         One ``Timing`` for each contender, in order.
@@ -155,23 +155,23 @@ def time_contenders(
                 time_us, lead_ins_us[index] = _sample(stage, contender, lead_ins_us[index], plan.flush)
                 samples[index].append(time_us)
                 launches[index].append((stage.finished_s - time_us / 1e6, stage.finished_s))
-    found = [summary(contender.label, taken) for contender, taken in zip(contenders, samples, strict=True)]
+    timings = [summary(contender.label, times) for contender, times in zip(contenders, samples, strict=True)]
     if sampler is None:
-        return found
+        return timings
     return [
         replace(
             timing, sm_clock_mhz=inside(sampler.clocks, stretches), power_w=inside(sampler.powers, stretches)
         )
-        for timing, stretches in zip(found, launches, strict=True)
+        for timing, stretches in zip(timings, launches, strict=True)
     ]
 
 
 def _sample(stage: Stage, contender: Contender, lead_in_us: float, flush: bool) -> tuple[float, float]:
-    """One repetition whose work was all enqueued before the spin ended, and the lead-in that it took.
+    """The time of a repetition whose work was enqueued before the spin ended, and its lead-in.
 
-    Where the host was slower than that, its gaps may be in the time: the repetition is done again behind a
-    longer spin, up to the longest. A contender that waits for the GPU itself gets there and stays. Without a
-    lead-in the host's gaps are wanted, and the first time stands.
+    If the host was slower, the time may include its gaps, so the repetition is repeated after a longer spin,
+    up to the maximum. A contender that waits for the GPU always ends up there. Without a lead-in, the host's
+    gaps are wanted and the first time is returned.
     """
     while True:
         time_us, enqueue_us = stage.sample(contender, lead_in_us, flush)
@@ -181,7 +181,7 @@ def _sample(stage: Stage, contender: Contender, lead_in_us: float, flush: bool) 
 
 
 def _estimate(stage: Stage, contender: Contender, plan: Plan) -> tuple[float, float]:
-    """Microseconds that one repetition takes, and that the host takes to enqueue it, after a warm-up."""
+    """Microseconds of one repetition, and of enqueuing it on the host, after a warm-up."""
     lead_in_us = 0.0 if plan.with_host else LEAD_IN_US[0]
     estimate_us, enqueue_us = stage.sample(contender, lead_in_us, flush=True)
     for _ in range(3 if estimate_us < 3e5 else 0):
@@ -190,10 +190,10 @@ def _estimate(stage: Stage, contender: Contender, plan: Plan) -> tuple[float, fl
 
 
 class Stage:
-    """The buffers and kernels that every repetition needs, made once a process."""
+    """The buffers and kernels that every repetition needs, created once per process."""
 
     finished_s = 0.0
-    """When the host saw the latest repetition end, in seconds of ``time.perf_counter``."""
+    """When the host saw the last repetition end, in seconds of ``time.perf_counter``."""
 
     def __init__(self) -> None:
         import cupy
@@ -219,7 +219,7 @@ class Stage:
         self._cupy.cuda.get_current_stream().synchronize()
 
     def sample(self, contender: Contender, lead_in_us: float, flush: bool) -> tuple[float, float]:
-        """One repetition: microseconds between its events, and that the host took from the spin on.
+        """One repetition: microseconds between its events, and on the host from the spin on.
 
         Without a lead-in there is no spin: the GPU is idle at the first event.
         """

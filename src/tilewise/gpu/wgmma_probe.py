@@ -1,21 +1,20 @@
-"""What Hopper's tensor cores reach by ``wgmma``: warpgroups that multiply operands resident in shared memory.
+"""A probe of Hopper's tensor cores: warpgroups that issue ``wgmma`` on operands in shared memory.
 
-In: nothing. Out: the text of a kernel that loads nothing inside its loop, and how many operations a launch of
-it does.
+In: nothing. Out: the text of a kernel without loads in its loop, and the number of operations of a launch.
 """
 
 from __future__ import annotations
 
 OPTIONS = ("-std=c++17", "-arch=sm_90a")
-"""``wgmma`` is part of sm_90a alone."""
+"""``wgmma`` exists only in sm_90a."""
 WARPGROUPS = 2
 """Warpgroups of a block; one block fits on an SM."""
 COLUMNS = 256
-"""Of the result that a warpgroup accumulates; it has 64 rows."""
+"""Columns of the tile that a warpgroup accumulates; it has 64 rows."""
 WAVES = 4
-"""Blocks for each SM, one after the other."""
+"""Blocks per SM, one after the other."""
 STEPS = 512
-"""Rounds of the loop, each of four ``wgmma``."""
+"""Iterations of the loop, each with four ``wgmma``."""
 _ROWS, _DEPTH = 64, 64
 
 _SOURCE = r"""

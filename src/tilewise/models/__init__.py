@@ -1,6 +1,6 @@
 """Models: small formulas that predict a kernel's time from bytes, operations, blocks and a device's ceilings.
 
-Lessons import them by name. Nothing here touches a GPU, a clock or a file.
+Lessons import them by name. They use no GPU, clock or file.
 """
 
 from tilewise.models.devices import DEVICES, Device, device

@@ -1,8 +1,8 @@
-"""The device table: the peaks of each GPU by its data sheet, and its units, for rates at another clock.
+"""The device table: each GPU's data-sheet peaks, and its units for computing rates at other clocks.
 
-In: a device's name as its driver gives it. Out: a frozen ``Device``, or None for one that is not in the table
-(measure it). Recorded clocks and what probes reached live in records; this is the only place for figures of
-data sheets, and "peak" means these wherever a page divides by one.
+In: a device's name from its driver. Out: a frozen ``Device``, or None for a device that is not in the table
+(measure it). Recorded clocks and probe results are in records; data-sheet figures are only here, and "peak"
+means these wherever a page divides by one.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU as its maker states it."""
+    """A GPU's data sheet."""
 
     name: str
     """A short name, e.g. ``H100 SXM``."""
     pattern: str
-    """A regular expression that the driver's name for it matches."""
+    """A regular expression that matches the driver's name."""
     _: KW_ONLY
     sms: int
-    """Streaming multiprocessors that are enabled."""
+    """Enabled streaming multiprocessors."""
     boost_mhz: float
     """The highest SM clock under light load, in MHz; a recorded clock is better."""
     fma_per_sm_clock: Mapping[str, int]
-    """Fused multiply-adds that one SM starts in a cycle, by arithmetic; tensor cores without sparsity."""
+    """Fused multiply-adds per SM and cycle, by arithmetic; tensor cores without sparsity."""
     peak_tflop_per_s: Mapping[str, float]
-    """Peak arithmetic rates of the data sheet in TFLOP/s, by arithmetic, without sparsity; what it leaves
-    out is left out. They need not be units times ``boost_mhz``: Hopper's for tensor cores assume a lower
-    clock."""
+    """Peak rates of the data sheet in TFLOP/s, by arithmetic, without sparsity; rates that it
+    omits are missing. They may differ from units times ``boost_mhz``: Hopper's tensor core rates assume a
+    lower clock."""
     memory_gb_per_s: float
-    """Peak bandwidth of device memory in GB/s (1e9 bytes), by the data sheet."""
+    """Peak device memory bandwidth of the data sheet in GB/s (1e9 bytes)."""
     memory_gb: float
-    """Size of device memory in GB (1e9 bytes), by the data sheet."""
+    """Device memory size of the data sheet in GB (1e9 bytes)."""
     l2_mb: float
-    """Size of the L2 cache in MB (2**20 bytes), by the data sheet."""
+    """L2 cache size of the data sheet in MB (2**20 bytes)."""
     compute_capability: tuple[int, int]
     """Major and minor."""
     source: str
-    """Where the figures come from."""
+    """The source of the figures."""
 
     def units_tflop_per_s(self, arithmetic: str = "fp32", sm_clock_mhz: float | None = None) -> float:
-        """What all units do at a clock: SMs x units x 2 x clock, computed and no peak of a data sheet.
+        """The rate of all units at a clock: SMs x units x 2 x clock; not a data-sheet peak.
 
         Args:
             arithmetic: a key of ``fma_per_sm_clock``.
-            sm_clock_mhz: the clock; the boost clock where none is given.
+            sm_clock_mhz: the clock; None: the boost clock.
 
         Returns:
-            TFLOP/s, with 1e12 for the T; a fused multiply-add counts as two operations.
+            TFLOP/s (T = 1e12); a fused multiply-add counts as two operations.
         """
         clock_mhz = self.boost_mhz if sm_clock_mhz is None else sm_clock_mhz
         return self.sms * self.fma_per_sm_clock[arithmetic] * 2 * clock_mhz * 1e6 / 1e12
@@ -149,15 +149,14 @@ DEVICES: tuple[Device, ...] = (
            source="NVIDIA L4 data sheet; units worked back from its 121 TFLOP/s for bf16 without "
                   "sparsity"),
 )  # fmt: skip
-"""Every device of the table."""
+"""All devices of the table."""
 
 
 def device(name: str) -> Device | None:
     """The table's entry for a device.
 
     Args:
-        name: the name that the driver gives (``NVIDIA H100 80GB HBM3``) or the table's short name (``H100
-            SXM``).
+        name: the driver's name (``NVIDIA H100 80GB HBM3``) or the table's short name (``H100 SXM``).
 
     Returns:
         The entry, or None for a device that is not in the table.

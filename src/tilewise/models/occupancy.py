@@ -1,7 +1,7 @@
-"""Occupancy: how many blocks and warps fit on one SM at a time, and what stops more.
+"""Occupancy: how many blocks and warps fit on one SM at a time, and which resource limits them.
 
 In: a kernel's threads, registers and shared memory, and the limits of a compute capability. Out: an
-``Occupancy``. What a kernel needs is read from the compiler's report, not here.
+``Occupancy``. A kernel's needs are read from the compiler's report elsewhere.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Limits:
-    """What one SM holds, from the CUDA programming guide's table of technical specifications."""
+    """The limits of one SM, from the CUDA programming guide's table of technical specifications."""
 
     threads: int
     """Resident threads."""
     blocks: int
     """Resident blocks."""
     shared_bytes: int
-    """Shared memory in all."""
+    """Total shared memory."""
     shared_bytes_per_block: int
-    """The most that one block may have after opting in."""
+    """Maximum per block after opting in."""
     registers: int = 65536
-    """Registers of 32 bits."""
+    """32-bit registers."""
     registers_per_thread: int = 255
-    """The most that one thread may have."""
+    """Maximum per thread."""
     register_unit: int = 256
-    """Registers are given to a warp in multiples of this."""
+    """Registers are allocated to a warp in multiples of this."""
     shared_unit: int = 128
-    """Shared memory is given in multiples of this."""
+    """Shared memory is allocated in multiples of this."""
     shared_reserved: int = 1024
-    """What the system keeps of each block's shared memory."""
+    """Shared memory that the system reserves in each block."""
     shared_choices: tuple[int, ...] = ()
-    """How much of an SM's store can be shared memory, the smallest first; the rest is L1."""
+    """Possible sizes of shared memory within an SM's unified L1, smallest first; the rest is L1."""
 
 
 LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType({
@@ -52,14 +52,14 @@ LIMITS: Mapping[tuple[int, int], Limits] = MappingProxyType({
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What fits on one SM."""
+    """The blocks and warps that fit on one SM."""
 
     blocks_per_sm: int
-    """Blocks that are resident together."""
+    """Resident blocks."""
     warps_per_sm: int
-    """Their warps."""
+    """Resident warps."""
     share: float
-    """Those warps as a share of the warps that the SM could hold."""
+    """Resident warps as a fraction of the SM's maximum."""
     limited_by: str
     """``threads``, ``blocks``, ``registers`` or ``shared memory``."""
 
@@ -67,19 +67,19 @@ class Occupancy:
 def occupancy(threads: int, registers: int, shared_bytes: int = 0,
               compute_capability: tuple[int, int] = (9, 0),
               carveout: int | None = None) -> Occupancy:  # fmt: skip
-    """How many blocks of a kernel fit on one SM.
+    """Return how many blocks of a kernel fit on one SM.
 
     Args:
-        threads: threads of a block.
-        registers: registers of a thread.
-        shared_bytes: shared memory of a block, static and dynamic.
+        threads: threads per block.
+        registers: registers per thread.
+        shared_bytes: shared memory per block, static and dynamic.
         compute_capability: of the device.
-        carveout: the share of the SM's store, in percent, that the kernel asks for as shared memory; None
-            leaves it to the driver, which then takes what most blocks need.
+        carveout: the percentage of the unified L1 that the kernel requests as shared memory; None: the driver
+            chooses enough for the most blocks.
 
     Raises:
-        ValueError: a block that cannot be launched at all.
-        KeyError: a compute capability without an entry in ``LIMITS``.
+        ValueError: such a block cannot be launched.
+        KeyError: the compute capability has no entry in ``LIMITS``.
     """
     limits = LIMITS[compute_capability]
     if not 1 <= threads <= 1024:
@@ -90,7 +90,7 @@ def occupancy(threads: int, registers: int, shared_bytes: int = 0,
         raise ValueError(f"a block has at most {limits.shared_bytes_per_block} bytes of shared memory, "
                          f"not {shared_bytes}")  # fmt: skip
     warps = -(-threads // 32)
-    # A warp lives in one of four partitions, and its registers come out of that partition's quarter.
+    # A warp runs in one of four SM partitions and uses registers from that partition's quarter.
     per_warp = _rounded(registers * 32, limits.register_unit)
     warps_by_registers = 4 * ((limits.registers // 4) // per_warp)
     shared = _rounded(shared_bytes + limits.shared_reserved, limits.shared_unit)
@@ -107,7 +107,7 @@ def occupancy(threads: int, registers: int, shared_bytes: int = 0,
 
 
 def _shared_of_an_sm(limits: Limits, carveout: int | None, shared: int) -> int:
-    """The least of the choices that is as large as asked for and holds one block."""
+    """The smallest choice that is at least as large as requested and fits one block."""
     wanted = limits.shared_bytes if carveout is None else limits.shared_bytes * carveout / 100
     fitting = [size for size in limits.shared_choices if size >= max(wanted, shared)]
     return fitting[0] if fitting else limits.shared_bytes

@@ -1,7 +1,7 @@
-"""The roofline: the least time that a kernel's bytes and operations allow on a device.
+"""The roofline: a lower bound on a kernel's time from its bytes, operations and device.
 
-In: bytes moved, operations, and a device's ceilings: the peaks of its data sheet, and where there is a record
-the time of a launch. Out: a ``Bound``.
+In: bytes moved, operations, and a device's ceilings: its data-sheet peaks and, if recorded, the time of a
+launch. Out: a ``Bound``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from tilewise.models.devices import Device
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What a device can reach at best."""
+    """The highest rates of a device."""
 
     memory_gb_per_s: float
-    """The data sheet's peak bandwidth in GB/s (1e9 bytes); of a device that the table does not know, the
-    fastest memory probe."""
+    """The data sheet's peak bandwidth in GB/s (1e9 bytes); for a device that is not in the table, the fastest
+    memory probe."""
     tflop_per_s: Mapping[str, float]
-    """The data sheet's peak by kind of arithmetic (``fp32``, ``bf16_matrix``), in TFLOP/s; of a device that
-    the table does not know, what probes reached."""
+    """The data sheet's peak by kind of arithmetic (``fp32``, ``bf16_matrix``), in TFLOP/s; for a device that
+    is not in the table, the probes' rates."""
     launch_us: float = 0.0
-    """The time between two events around an empty kernel, in microseconds; 0 where it is unknown."""
+    """The time between two events around an empty kernel, in microseconds; 0 if unknown."""
     probes: Mapping[str, float] = field(default_factory=dict)
-    """What each probe reached, with its unit in its name; empty where nothing was probed."""
+    """The result of each probe, with its unit in its name; empty if nothing was probed."""
 
     def ridge_flop_per_byte(self, arithmetic: str = "fp32") -> float:
         """The arithmetic intensity at which both ceilings take the same time."""
@@ -34,24 +34,24 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Bound:
-    """The least time, and what sets it."""
+    """A lower bound on a time, and what sets it."""
 
     time_us: float
-    """Microseconds below which no version gets."""
+    """The lower bound in microseconds."""
     limited_by: str
     """``memory``, ``arithmetic`` or ``launch``."""
     memory_us: float
-    """What the bytes alone take."""
+    """The time of the bytes alone."""
     arithmetic_us: float
-    """What the operations alone take."""
+    """The time of the operations alone."""
     launch_us: float
-    """What one empty launch takes."""
+    """The time of the launches alone."""
 
 
 def stated(device: Device) -> Ceilings:
-    """A device's peaks by its data sheet.
+    """Return a device's data-sheet peaks.
 
-    A kind of arithmetic that the sheet leaves out has its units times the boost clock.
+    For arithmetic that the data sheet omits, the peak is its units times the boost clock.
     """
     computed = {kind: device.units_tflop_per_s(kind) for kind in device.fma_per_sm_clock}
     return Ceilings(device.memory_gb_per_s, computed | dict(device.peak_tflop_per_s))
@@ -65,17 +65,17 @@ def bound(
     arithmetic: str = "fp32",
     launches: int = 1,
 ) -> Bound:
-    """The least time for this much work: the longest of memory, arithmetic and the launches.
+    """Return the lower bound for some work: the longest of memory, arithmetic and launch time.
 
     Args:
-        ceilings: of the device.
-        bytes_moved: bytes that have to cross the device memory's interface, read and written.
-        flop: operations that have to be done; a fused multiply-add counts as two.
-        arithmetic: which units do them, a key of ``ceilings.tflop_per_s``.
-        launches: how many kernels at least.
+        ceilings: the device's.
+        bytes_moved: bytes that must be read from and written to device memory.
+        flop: required operations; a fused multiply-add counts as two.
+        arithmetic: the units that perform them, a key of ``ceilings.tflop_per_s``.
+        launches: minimum number of kernels.
 
     Raises:
-        KeyError: the ceilings know no such arithmetic.
+        KeyError: the arithmetic has no ceiling.
     """
     if flop and arithmetic not in ceilings.tflop_per_s:
         known = ", ".join(sorted(ceilings.tflop_per_s))

@@ -1,7 +1,7 @@
-"""Waves: how many rounds of blocks a grid takes, and how full the last one is.
+"""Waves: how many waves of blocks a grid takes, and how full the last one is.
 
-In: blocks of a launch, SMs of a device, blocks that fit on one SM at a time. Out: a ``Waves``. Blocks are
-taken to last equally long.
+In: blocks of a launch, SMs of a device, blocks that fit on one SM at a time. Out: a ``Waves``. All blocks
+are assumed to take equally long.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class Waves:
     full: int
     """Waves in which every slot has a block."""
     last: int
-    """Blocks in the wave after those; 0 where the grid divides."""
+    """Blocks in the last, partial wave; 0 if there is none."""
 
     @property
     def waves(self) -> int:
-        """Rounds in all."""
+        """Total number of waves."""
         return self.full + (1 if self.last else 0)
 
     @property
     def busy_share(self) -> float:
-        """The share of slot time that has a block in it."""
+        """The fraction of slot time that is used by blocks."""
         return self.blocks / (self.waves * self.slots)
 
 
 def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
-    """The waves that a grid takes.
+    """Return the waves of a grid.
 
     Raises:
         ValueError: a count below one.

@@ -1,7 +1,7 @@
 """A kernel's text as a module that can be launched.
 
-In: CUDA C with its options, and where in a lesson it stands. Out: the PTX module, parsed, with its entry
-points. ``compiler`` runs clang and keeps what it makes.
+In: CUDA C with its options and its place in a lesson. Out: the PTX module, parsed, with its entry points.
+``compiler`` runs clang and caches its output.
 """
 
 from __future__ import annotations
@@ -40,20 +40,19 @@ class Module:
     origin: tuple[str, int] | None
     """The lesson's file and the line of the source's first line."""
     source: str = ""
-    """The source as it is written."""
+    """The source as written."""
     compiled: str = ""
-    """The source with them."""
+    """The source to compile, with defines and inserted headers."""
     options: tuple[str, ...] = ()
-    """As given."""
+    """The kernel's options."""
 
     def program(self, name: str, function: GlobalFunction | None = None) -> Program:
-        """The entry point of a name, ready to run; with what its source declares, where that is known.
+        """Return an entry point, ready to run, given its declaration in the source if known.
 
         Raises:
-            LessonError: it uses an instruction that the simulator does not carry out, or the compiler left
-                nothing of it.
+            LessonError: it uses an unsupported instruction, or the compiler removed all of its code.
         """
-        self._must_hold(name, function)
+        self._check_not_empty(name, function)
         try:
             return _decoded(self, name)
         except UnknownInstructionError as error:
@@ -71,11 +70,11 @@ class Module:
                 "Report it with the kernel.",
             ) from None
 
-    def _must_hold(self, name: str, function: GlobalFunction | None) -> None:
-        """An entry point without a single instruction is one in which all that can happen is undefined."""
+    def _check_not_empty(self, name: str, function: GlobalFunction | None) -> None:
+        """Raise if an entry point has no instructions: then its whole behaviour is undefined."""
         if self.ptx.functions[name].instructions:
             return
-        known = [function] if function else [one for one in global_functions(self.source) if one.name == name]
+        known = [function] if function else [fn for fn in global_functions(self.source) if fn.name == name]
         path, line = self.place(known[0].line if known else 1)
         shown = known[0].name if known else name
         raise LessonError(
@@ -92,20 +91,20 @@ class Module:
         return {name: Entry(self, name) for name, function in self.ptx.functions.items() if function.is_entry}
 
     def entry(self, name: str) -> Entry:
-        """The entry point of a name.
+        """Return an entry point by name.
 
         Raises:
-            CompileError: the compiler made none of that name.
+            CompileError: the compiled source has none of that name.
         """
-        found = self.kernels
-        if name not in found:
-            have = ", ".join(found) or "none"
+        kernels = self.kernels
+        if name not in kernels:
+            have = ", ".join(kernels) or "none"
             raise CompileError(
                 *self.place(1),
                 f'the compiler made no kernel "{name}" of this source, but {have}.',
                 "Write the kernel's own name, not a macro for it, and keep it out of #if.",
             )
-        return found[name]
+        return kernels[name]
 
     @cached_property
     def watched(self) -> tuple[Module, tuple[str, ...]]:
@@ -117,35 +116,35 @@ class Module:
 
     @property
     def state(self) -> State:
-        """What its variables hold between launches."""
+        """The values of its variables between launches."""
         return state_of(self.source, self.compiled, self.options)
 
     def header_line(self, place: str) -> str:
-        """The text of a line of a header that was put into the source, by its place, ``helper.cuh:12``."""
-        at, found = ("", 0), ""
+        """The text of a line of an inserted header, by its place, ``helper.cuh:12``."""
+        at, header_text = ("", 0), ""
         for text in self.compiled.splitlines():
             if marker := re.match(r'#line (\d+) "([^"]+)"', text):
                 at = (marker[2], int(marker[1]))
                 continue
-            found = text if f"{at[0]}:{at[1]}" == place and text.strip() else found
+            header_text = text if f"{at[0]}:{at[1]}" == place and text.strip() else header_text
             at = (at[0], at[1] + 1)
-        return found
+        return header_text
 
     def place(self, line: int) -> tuple[str, int]:
-        """The lesson's file and line of a line of the source."""
+        """The lesson's file and line for a line of the source."""
         return place(self.origin, line)
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A kernel of a compiled source, which can be launched."""
+    """A kernel of a compiled source."""
 
     module: Module
-    """The source it belongs to."""
+    """Its source."""
     name: str
     """Its name in the PTX."""
     function: GlobalFunction | None = None
-    """What its source declares, where that is known from elsewhere."""
+    """Its declaration in the source, if known from elsewhere."""
 
     @property
     def title(self) -> str:
@@ -159,12 +158,12 @@ class Entry:
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """The names of its parameters in the source; empty where the source hides them in a macro."""
+        """The names of its parameters in the source; empty if the source hides them in a macro."""
         return tuple(name for name, _ in self._declared)
 
     @property
     def read_only(self) -> tuple[bool, ...]:
-        """Of each parameter whether it points to what is const; empty as ``parameter_names`` is."""
+        """For each parameter whether it points to const; empty if ``parameter_names`` is."""
         return tuple(is_const for _, is_const in self._declared)
 
     @property
@@ -173,14 +172,14 @@ class Entry:
 
     @property
     def cluster(self) -> tuple[int, int, int]:
-        """Blocks of a cluster in x, y, z, as ``__cluster_dims__`` says; the compiler does not pass it on."""
+        """Blocks per cluster in x, y, z, from ``__cluster_dims__``, which the PTX lacks."""
         if self.function:
             return self.function.cluster or (1, 1, 1)
         return _cluster(self.module, self.name)
 
     @property
     def program(self) -> Program:
-        """It, ready to run; as ``Module.program``."""
+        """The kernel, ready to run; as ``Module.program``."""
         return self.module.program(self.name, self.function)
 
 
@@ -199,14 +198,14 @@ def _declared(module: Module, name: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _parameters(function: GlobalFunction) -> tuple[tuple[str, bool], ...]:
-    return tuple((one.name, one.is_pointer and one.is_const) for one in function.parameters)
+    return tuple((param.name, param.is_pointer and param.is_const) for param in function.parameters)
 
 
 @cache
 def _cluster(module: Module, name: str) -> tuple[int, int, int]:
     if "__cluster_dims__" not in module.compiled:
         return (1, 1, 1)
-    functions = {one.name: one for one in global_functions(module.compiled)}
+    functions = {function.name: function for function in global_functions(module.compiled)}
     return (functions[name].cluster if name in functions else None) or (1, 1, 1)
 
 
@@ -220,14 +219,14 @@ def compile_kernel(
     """Compile CUDA C for the simulator.
 
     Args:
-        source: CUDA C, with its ``#define`` lines and ``#line 1`` in front where it has defines.
+        source: CUDA C, preceded by ``#define`` lines and ``#line 1`` if it has defines.
         options: as ``Kernel`` takes them; ``-std`` and ``-fmad`` and ``--use_fast_math`` reach clang.
         origin: the lesson's file and the line of the first source line, for messages.
-        shown: the source as it is written, where headers have been put in place or host code left out.
+        shown: the source as written, if headers were inserted or host code left out.
 
     Raises:
-        CompileError: clang refuses the source.
-        ToolchainError: clang is missing or broken, and the cache does not hold this source.
+        CompileError: clang rejects the source.
+        ToolchainError: clang is missing or broken, and the source is not cached.
     """
     return _module(source, options, origin, shown, clang())
 
@@ -241,7 +240,7 @@ def device_part(
     folder: Path | None = None,
     origin: tuple[str, int] | None = None,
 ) -> DevicePart:
-    """What of a whole CUDA file is for the device; as ``whole_file.device_part``, with a kernel's options."""
+    """The device code of a CUDA file; as ``whole_file.device_part``, with a kernel's options."""
     flags = clang_flags(options)
     return whole_file.device_part(source, name, flags=flags, prelude=prelude, folder=folder, origin=origin)
 
@@ -277,30 +276,30 @@ _WATCH = re.compile(r"^(?P<code>[^\n]*?)(?P<comment>//\s*watch:(?P<names>[^\n]*)
 
 
 def watching(source: str) -> tuple[str, tuple[str, ...]]:
-    """A source whose lines with ``// watch: a, b`` report these variables to a trace, and the variables.
+    """The source with its ``// watch: a, b`` lines reporting variables to a trace, and the variables.
 
-    A line must end a statement; the variables are looked at behind it.
+    A line must end a statement; the variables are read after it.
     """
     names: list[str] = []
 
-    def reporting(found: re.Match[str]) -> str:
+    def reporting(match: re.Match[str]) -> str:
         calls = ""
-        for name in (part.strip() for part in found["names"].split(",")):
+        for name in (part.strip() for part in match["names"].split(",")):
             if name not in names:
                 names.append(name)
             calls += f" tw_watch<{names.index(name)}>({name});"
-        return f"{found['code']}{calls} {found['comment']}"
+        return f"{match['code']}{calls} {match['comment']}"
 
     return _WATCH.sub(reporting, source), tuple(names)
 
 
 def _in_order(module: Ptx) -> Ptx:
-    return replace(module, functions={name: in_order(one) for name, one in module.functions.items()})
+    return replace(module, functions={name: in_order(part) for name, part in module.functions.items()})
 
 
 def clang_flags(options: tuple[str, ...]) -> tuple[str, ...]:
-    """What of the options reaches clang; the rest concerns machine code that the simulator does not make."""
-    # Honouring pragmas: the headers forbid it between operators of halves, which NVIDIA's keep apart, too.
+    """The options for clang; the others concern SASS, which the simulator does not produce."""
+    # honor-pragmas: the headers forbid contraction between operators of halves, as NVIDIA's do
     flags = ["-fcuda-flush-denormals-to-zero", "-ffp-contract=fast-honor-pragmas"]
     for option in options:
         if option in _TAKEN:
@@ -317,7 +316,7 @@ def clang_flags(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _own_headers(source: str) -> set[str]:
-    """Names of the headers that were put into a source; of the package's own only the call is of interest."""
+    """Names of the headers inserted into a source, without the package's own."""
     return set(re.findall(r'^#line \d+ "([^"\s:]+)"', source, re.M)) - {OWN_FILE, *names()}
 
 

@@ -1,4 +1,4 @@
-"""One launch on the simulated machine.
+"""A launch on the simulated machine.
 
 In: a compiled kernel, its arguments (checked and converted by ``Kernel``) and a launch shape. Out: a
 ``Run``. Arrays are written only if the run ends without a hazard, or with ``hazards="collect"``.
@@ -33,68 +33,67 @@ if TYPE_CHECKING:
     from tilewise.outputs import RunOutput, Table
 
 MAX_STEPS = 80_000_000
-"""Warp instructions after which a launch counts as endless: some ten seconds of this machine."""
+"""Warp instructions after which a launch counts as endless: about ten seconds."""
 SM_COUNT = 132
 _MOST_TOGETHER = 128
 IGNORABLE = ("uninitialised", "race", "shuffle", "undelivered", "overwritten", "proxy")
-"""Kinds of hazards that a launch may be told to pass over: those about values, not about where it goes."""
+"""Kinds of hazards that a launch can ignore: those about values, not about control flow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a launch did on the simulator."""
+    """The results of a launch on the simulator."""
 
     kernel: str
     """The kernel's name."""
     grid: tuple[int, int, int]
     """Blocks in x, y, z."""
     block: tuple[int, int, int]
-    """Threads of a block in x, y, z."""
+    """Threads per block in x, y, z."""
     counts: Counts
-    """In all."""
+    """Totals."""
     lines: Mapping[int, Counts]
-    """By line of the source, from 1; 0 holds what the compiler gives no line."""
+    """By line of the source, from 1; 0 is for instructions without a line."""
     hazards: tuple[Hazard, ...]
-    """Empty unless the run was told to collect them."""
+    """Empty unless the run collected them."""
     accesses: Accesses
     """Empty unless the run was traced."""
     buffers: tuple[str, ...]
-    """Names by the numbers in ``accesses.buffer``: parameters, module variables, shared variables."""
+    """Names for the indices in ``accesses.buffer``: parameters, module variables, shared variables."""
     clock_is_not_time: bool
-    """Whether the kernel read a clock: its values are counts of instructions, not times."""
+    """Whether the kernel read a clock: the values are instruction counts, not times."""
     source: str
     """The kernel's source, for quoting lines."""
     watched: Mapping[str, Watched] = field(default_factory=dict)
-    """Of a traced run, the values of the variables in ``// watch:`` comments, by name."""
+    """For a traced run: the values of the variables in ``// watch:`` comments, by name."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing and no fault: barriers that passed without threads that had exited."""
+    """Notes that aren't faults: barriers that completed without exited threads."""
     printed: str = ""
-    """What its ``printf`` calls printed, block by block; also written to stdout."""
+    """The output of ``printf``, block by block; also written to stdout."""
     dtypes: tuple[np.dtype[Any] | None, ...] = ()
-    """Of a traced run, element types in the order of ``buffers``; None where neither source nor argument
-    says one."""
+    """For a traced run: element types in the order of ``buffers``; None if unknown."""
     shared_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of a traced run, the shapes of shared arrays by name, as far as the source says them."""
+    """For a traced run: the shapes of shared arrays by name, if the source declares them."""
     launch: Any = None
-    """The launch that was simulated, ``kernel.on(case)``; None where a kernel was given its arguments."""
+    """The simulated launch, ``kernel.on(case)``; None if the kernel was called with arguments."""
 
     @cached_property
     def title(self) -> str:
-        """The launch in a few words."""
+        """The launch as ``kernel<<<grid, block>>>``."""
         return f"{self.kernel}<<<{_shape(self.grid)}, {_shape(self.block)}>>>"
 
     def as_output(self) -> RunOutput:
-        """What ``show(run)`` shows: the counts by source line, and in all."""
+        """The output of ``show(run)``: the counts by source line, and totals."""
         from tilewise.simulator.results.table import table
 
         return table(self)
 
     def table(self) -> Table:
-        """The counts by source line, and in all; only the columns in which something was counted."""
+        """The counts by source line, and totals; only columns with counts."""
         return self.as_output().table()
 
     def text(self) -> str:
-        """The table as a terminal shows it."""
+        """The table for a terminal."""
         return self.as_output().text()
 
     def __str__(self) -> str:
@@ -118,21 +117,20 @@ def launch(
 
     Args:
         entry: the kernel.
-        arguments: C-contiguous NumPy arrays for pointers; for values NumPy scalars, or arrays of one
-            element.
+        arguments: C-contiguous NumPy arrays for pointers; NumPy scalars or one-element arrays for values.
         grid: blocks in x, y, z.
-        block: threads of a block in x, y, z.
-        shared_bytes: dynamic shared memory of a block.
-        hazards: ``raise`` stops at the first; ``collect`` goes on with what this schedule gives.
-        trace: which accesses to keep; none by default.
+        block: threads per block in x, y, z.
+        shared_bytes: dynamic shared memory per block.
+        hazards: ``raise`` stops at the first; ``collect`` continues with this schedule's values.
+        trace: which accesses to record; none by default.
         max_steps: warp instructions after which the kernel counts as endless.
-        ignore: kinds of hazards that are none in this launch; ``IGNORABLE`` names them.
-        state: what the source's variables hold; by default the module's own.
+        ignore: kinds of hazards to ignore, from ``IGNORABLE``.
+        state: the values of the source's variables; by default the module's own.
 
     Raises:
         HazardError: with ``hazards="raise"``; arrays keep their contents.
-        ValueError: ``hazards``, ``max_steps`` or ``ignore`` is none.
-        LessonError: the kernel uses something that the simulator does not carry out, or runs out of memory.
+        ValueError: ``hazards``, ``max_steps`` or ``ignore`` is invalid.
+        LessonError: the kernel uses an unsupported feature, or the launch runs out of memory.
     """
     if hazards not in ("raise", "collect"):
         raise ValueError(f'hazards is {hazards!r}; it can be "raise" or "collect".')
@@ -179,7 +177,7 @@ def launch(
         agents=int(program.agents or cluster != (1, 1, 1)),
     )
 
-    def begin() -> tuple[Launch, Memory, Findings]:
+    def prepared() -> tuple[Launch, Memory, Findings]:
         try:
             memory = Memory(
                 program, entry.parameters, arguments, entry.parameter_names, entry.read_only, state
@@ -193,13 +191,13 @@ def launch(
         findings.write_into(description)
         return description, memory, findings
 
-    description, memory, findings = begin()
+    description, memory, findings = prepared()
     status, accesses, printed = machine.DONE, np.zeros(0, ACCESS), ""
     is_several = trace is None and grid != cluster
     many = cores.count() if is_several and cores.may_spread(program, memory) else 1
     if many == 1 or not cores.run(description, memory, findings, many):
         if many > 1:
-            description, memory, findings = begin()
+            description, memory, findings = prepared()
         status, accesses, printed = machine.run(description)
     print(printed, end="", flush=bool(printed))
     if status == machine.NO_MEMORY:
@@ -221,7 +219,7 @@ def launch(
         notes=tuple(map(describer.note, _rows(findings.notes, description.n_notes))),
         printed=printed,
         dtypes=memory.dtypes(declared) if trace else (),
-        shared_shapes={name: one.shape for name, one in declared.items() if one.shape},
+        shared_shapes={name: array.shape for name, array in declared.items() if array.shape},
     )
     if status in (machine.STOPPED, machine.TOO_MANY_STEPS):
         hazard = run.hazards[-1]
@@ -230,13 +228,13 @@ def launch(
     return run
 
 
-def _rows(found: NDArray[np.void], count: int) -> list[dict[str, int]]:
-    """The first rows of a table, with Python's integers."""
-    return [dict(zip(found.dtype.names or (), row, strict=True)) for row in found[:count].tolist()]
+def _rows(table: NDArray[np.void], count: int) -> list[dict[str, int]]:
+    """The first ``count`` rows of a table, with Python integers."""
+    return [dict(zip(table.dtype.names or (), row, strict=True)) for row in table[:count].tolist()]
 
 
 def _together(entry: Entry, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The blocks of a grid that waits for all of itself: one cluster, as the machine sees it."""
+    """The cluster of a grid with ``grid.sync()``: all of its blocks."""
     path, line = entry.module.place(1)
     if entry.cluster != (1, 1, 1):
         raise LessonError(

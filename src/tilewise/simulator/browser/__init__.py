@@ -1,4 +1,4 @@
-"""The simulator in a browser: the machine as WebAssembly, and what Python hands to the page's script.
+"""The simulator in a browser: the machine as WebAssembly, and Python's data for the page's script.
 
-``site/web/run`` is the other side: it lays out a launch, runs it and shows what it counted.
+``site/web/run`` is the script: it prepares a launch, runs it and shows the counts.
 """

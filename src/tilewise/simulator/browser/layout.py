@@ -1,4 +1,4 @@
-"""Where the fields of the machine's structures are in WebAssembly, whose pointers have 32 bits.
+"""The layout of the machine's structures in WebAssembly, whose pointers have 32 bits.
 
 In: ``engine/shared.def``. Out: a table for ``site/web/run/machine.js``: offsets, sizes and numbers by name.
 """
@@ -22,12 +22,12 @@ _KINDS = {"u8": "u8", "u16": "u16", "s32": "i32", "u32": "u32", "s64": "i64", "u
 
 
 def layout() -> dict[str, Any]:
-    """The table, as JSON holds it.
+    """The table, as JSON data.
 
     ``structures``: each with its ``size`` in bytes and its ``fields``, ``[offset, type, count]`` by name; a
     pointer is a ``u32``. ``counters``: the columns of a row of 64-bit counters. ``status`` and ``constants``:
-    numbers by name. ``word_bytes`` and ``most_watched``: as ``engine/memory.py`` uses them. ``spaces``, and
-    ``watch``, the kind of a row that tells a variable: as in a trace. ``watched``: NumPy's types by number.
+    numbers by name. ``word_bytes`` and ``most_watched``: as in ``engine/memory.py``. ``spaces``, and
+    ``watch``, the kind of a row for a watched variable: as in a trace. ``watched``: NumPy's types by number.
     """
     return {
         "structures": {name: _structure(macro) for name, macro in _STRUCTURES.items()},

@@ -1,7 +1,7 @@
-"""A kernel as a file for the page: its decoded program, and what names and quotes it in messages.
+"""A kernel as a file for the page: its decoded program, and the names and source for messages.
 
-In: an ``Entry``. Out: plain data. Host pointers become numbers of tables; a constant register, which has one
-value for all lanes, becomes that value.
+In: an ``Entry``. Out: plain data. Host pointers become table numbers; a constant register, which
+has one value for all lanes, becomes that value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tilewise.simulator.frontend import Entry
 from tilewise.simulator.ptx.ptx import Variable, type_bytes
 
 _EXACT = 1 << 53
-"""Integers from here on are written as text: JavaScript's numbers do not hold them."""
+"""Integers from here on are written as text, because JavaScript's numbers can't represent them."""
 
 
 def program_data(entry: Entry) -> dict[str, Any]:
-    """The program of an entry point as JSON holds it; ``site/web/run/machine.js`` reads it."""
+    """The program of an entry point as JSON data; ``site/web/run/machine.js`` reads it."""
     program = entry.program
     places = places_of(program.module_variables, len(entry.parameters))
     first = State(entry.module.state.declared)
@@ -52,12 +52,12 @@ def program_data(entry: Entry) -> dict[str, Any]:
         ],
         "read_only": list(entry.read_only),
         "variables": [
-            _variable(one, [_number(element) for element in initial_elements(one, places)], first)
-            for one in program.module_variables
+            _variable(variable, [_number(element) for element in initial_elements(variable, places)], first)
+            for variable in program.module_variables
         ],
         "declared": {
-            name: {"shape": list(one.shape), "type": one.dtype.str[1:] if one.dtype is not None else ""}
-            for name, one in shared_arrays(entry.module.compiled).items()
+            name: {"shape": list(array.shape), "type": array.dtype.str[1:] if array.dtype is not None else ""}
+            for name, array in shared_arrays(entry.module.compiled).items()
         },
         "shared": [[short_name(name), start, size] for name, start, size in program.shared_variables],
         "dynamic_start": program.dynamic_start,
@@ -75,9 +75,9 @@ def program_data(entry: Entry) -> dict[str, Any]:
 
 
 def watched_data(entry: Entry) -> dict[str, Any] | None:
-    """What a trace runs where it is another program: one that reports variables, and their names.
+    """The program for a trace if it differs: it reports variables, whose names come with it.
 
-    None where the source has no ``// watch:`` comment.
+    None if the source has no ``// watch:`` comment.
     """
     module, names = entry.module.watched
     if not names:
@@ -109,14 +109,14 @@ def _number(value: int) -> int | str:
 
 
 def _column(values: np.ndarray) -> Any:
-    """A column of the code; a list of columns where the field is an array; 0 where all are 0."""
+    """A column of the code; a list of columns if the field is an array; 0 if all values are 0."""
     if values.ndim > 1:
         return [_column(values[:, at]) for at in range(values.shape[1])]
-    return [_number(one) for one in values.tolist()] if values.any() else 0
+    return [_number(value) for value in values.tolist()] if values.any() else 0
 
 
 def _constants(registers: np.ndarray) -> list[int]:
-    """The words of each constant register: two that alternate over its 32 words."""
+    """The two words of each constant register, which alternate over its 32 words."""
     pairs = registers[:, :2]
     if not (registers.reshape(len(registers), 16, 2) == pairs[:, None]).all():
         raise AssertionError("a constant register differs between lanes")

@@ -1,8 +1,8 @@
-"""The sentences about hazards, and the cells of the table of counts, as JavaScript: one source for both.
+"""The sentences about hazards and the cells of the table of counts, as JavaScript: one source for both.
 
 In: the source of ``results/findings.py``, ``results/async_findings.py`` and of the cells in
-``results/table.py``. Out: a module for ``site/web/run``. Whole numbers become BigInts, which count as
-Python's do.
+``results/table.py``. Out: a module for ``site/web/run``. Integers become BigInts, which behave like
+Python's.
 """
 
 from __future__ import annotations

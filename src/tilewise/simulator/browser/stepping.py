@@ -1,9 +1,8 @@
-"""What makes pictures of a traced run, as JavaScript: one source for Python and the page.
+"""The code that draws a traced run, as JavaScript: one source for Python and the page.
 
 In: the source of the modules of ``figures/kinds/stepped`` that use plain lists, and of
-``results/first_warp.py``. Out: a module for
-``site/web/run``. Whole numbers are below 2⁵³ here, addresses too, and stay plain numbers. How numbers are
-written is in helpers, which follow ``figures/values.py``.
+``results/first_warp.py``. Out: a module for ``site/web/run``. Integers, addresses too, are below 2⁵³ here and
+stay plain numbers. The helpers format numbers as ``figures/values.py`` does.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ const any = (values) => values.some(Boolean);
 const all = (values) => values.every(Boolean);
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const cut = (value, from, to) => value.slice(from, to);
-const zip = (first, second) => first.map((one, at) => [one, second[at]]);
+const zip = (first, second) => first.map((value, at) => [value, second[at]]);
 const math = { isnan: Number.isNaN, isfinite: Number.isFinite };
 const extreme = (of) => (...values) => (values.length > 1 ? values : values[0]).reduce(of);
 const min = extreme((a, b) => (b < a ? b : a));
 const max = extreme((a, b) => (b > a ? b : a));
 const mostOf = (values, otherwise) => (values.length ? max(values) : otherwise);
-function range(...given) {
-  const [from, to, step] = given.length > 1 ? [given[0], given[1], given[2] ?? 1] : [0, given[0], 1];
-  const made = [];
-  for (let one = from; one < to; one += step) made.push(one);
-  return made;
+function range(...args) {
+  const [from, to, step] = args.length > 1 ? [args[0], args[1], args[2] ?? 1] : [0, args[0], 1];
+  const values = [];
+  for (let value = from; value < to; value += step) values.push(value);
+  return values;
 }
 function order(a, b) {
   if (!Array.isArray(a)) return a < b ? -1 : a > b ? 1 : 0;
-  const at = a.findIndex((one, k) => one !== b[k]);
+  const at = a.findIndex((value, k) => value !== b[k]);
   return at < 0 ? 0 : a[at] - b[at];
 }
 const sorted = (values, key = (value) => value) =>
@@ -84,7 +83,7 @@ function number(value) {
   return `${sign}${grouped(written.slice(0, point))}${fraction && "."}${fraction}`;
 }
 """
-"""What the translation of plain numbers calls."""
+"""Helpers for the translation with plain numbers."""
 _MODULES = (moments, moment_texts, specification, rooms, run_figure, first_warp)
 _SHOWN = (
     *("of_run", "fits", "touched", "beyond_shape", "Traced", "MOST_MOMENTS", "MOST_THREADS", "MOST_ROWS"),
@@ -93,10 +92,10 @@ _SHOWN = (
 
 
 def script() -> str:
-    """The module: ``of_run`` and what it takes."""
+    """The module: ``of_run`` and what it needs."""
     translate = Translation(big=False)
-    names = {one.__name__: one.__name__.rpartition(".")[2].upper() for one in _MODULES}
-    parts = [f"const {names[one.__name__]} = {translate.module(one, names)};" for one in _MODULES]
+    names = {module.__name__: module.__name__.rpartition(".")[2].upper() for module in _MODULES}
+    parts = [f"const {names[module.__name__]} = {translate.module(module, names)};" for module in _MODULES]
     shown = f"export const {{ {', '.join(_SHOWN)} }} = {names[run_figure.__name__]};"
     warp = f"export const {{ first_warp }} = {names[first_warp.__name__]};"
     return "\n".join([HELPERS, *parts, shown, warp, ""])

@@ -1,7 +1,7 @@
-"""Python as JavaScript, so that what the page says and draws is written once.
+"""Python to JavaScript, so that the page's texts and drawings are written once.
 
-In: classes, functions and modules as syntax trees. Out: JavaScript, which calls helpers that the caller
-gives. Only the Python that these files need is translated; anything else stops with its line.
+In: classes, functions and modules as syntax trees. Out: JavaScript that calls helpers from the caller. Only
+the Python that these files need is translated; anything else raises with its line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 _LEFT_OUT = {"__init__", "hazard"}
-"""Methods that the page has in its own way."""
+"""Methods that the page implements itself."""
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -44,14 +44,14 @@ _FORMATS = {"": "str", ",": "grouped", "#x": "hex", "#010x": "hex8", ".1f": "fix
 
 
 class UntranslatableError(NotImplementedError):
-    """Python that has no translation yet."""
+    """Python without a translation."""
 
 
 def named(module: ModuleType, name: str) -> ast.ClassDef | ast.FunctionDef:
-    """The class or function of a module that has this name.
+    """Return the class or function of a module by its name.
 
     Raises:
-        LookupError: there is none.
+        LookupError: the module has no such name.
     """
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
@@ -60,26 +60,26 @@ def named(module: ModuleType, name: str) -> ast.ClassDef | ast.FunctionDef:
 
 
 class Translation:
-    """Translates into one kind of whole numbers."""
+    """Translates Python into JavaScript with one type of integer."""
 
     def __init__(self, big: bool) -> None:
         self.big = big
-        """Whether whole numbers become BigInts; else they are below 2⁵³ and become plain numbers."""
+        """Whether integers become BigInts; else they are below 2⁵³ and become plain numbers."""
 
-    def module(self, module: ModuleType, others: Mapping[str, str]) -> str:
-        """A module as a function's result: an object with all of its names.
+    def module(self, module: ModuleType, module_names: Mapping[str, str]) -> str:
+        """A module as an immediately called function that returns an object with its names.
 
         Args:
             module: constants, dataclasses and functions.
-            others: what imported modules are called, by their names; others are left to the caller's helpers.
+            module_names: JavaScript names of imported modules; other imports come from the caller's helpers.
         """
         parts, names = [], []
         for node in ast.parse(inspect.getsource(module)).body:
             match node:
-                case ast.ImportFrom(module=str(origin), names=imported) if origin in others:
-                    taken = [one.name for one in imported]
-                    parts.append(f"const {{ {', '.join(taken)} }} = {others[origin]};")
-                    names += taken
+                case ast.ImportFrom(module=str(origin), names=imported) if origin in module_names:
+                    imported_names = [alias.name for alias in imported]
+                    parts.append(f"const {{ {', '.join(imported_names)} }} = {module_names[origin]};")
+                    names += imported_names
                 case ast.ImportFrom() | ast.Import() | ast.Expr(value=ast.Constant(value=str())):
                     pass
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -101,21 +101,21 @@ class Translation:
         base = f" extends {ast.unparse(node.bases[0])}" if node.bases else ""
         begin = "" if base else "constructor(given) { Object.assign(this, given); }"
         methods = [
-            f"{one.name}({_names(one.args.args[1:])}) {{\n{self._body(one)}\n}}"
-            for one in node.body
-            if isinstance(one, ast.FunctionDef) and one.name not in _LEFT_OUT
+            f"{method.name}({_names(method.args.args[1:])}) {{\n{self._body(method)}\n}}"
+            for method in node.body
+            if isinstance(method, ast.FunctionDef) and method.name not in _LEFT_OUT
         ]
         return "\n".join([f"class {node.name}{base} {{", begin, *methods, "}"])
 
     def _fields(self, node: ast.ClassDef) -> str:
-        """A dataclass: a function that takes its fields in their order."""
-        fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
-        names = [ast.unparse(one.target) for one in fields]
-        taken = [
-            f"{name} = {self.of(one.value)}" if one.value is not None else name
-            for name, one in zip(names, fields, strict=True)
+        """A dataclass, as a function of its fields in order."""
+        fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
+        names = [ast.unparse(field.target) for field in fields]
+        parameters = [
+            f"{name} = {self.of(field.value)}" if field.value is not None else name
+            for name, field in zip(names, fields, strict=True)
         ]
-        return f"const {node.name} = ({', '.join(taken)}) => ({{ {', '.join(names)} }});"
+        return f"const {node.name} = ({', '.join(parameters)}) => ({{ {', '.join(names)} }});"
 
     def function(self, node: ast.AST) -> str:
         """A function."""
@@ -126,13 +126,13 @@ class Translation:
         bound = sorted(
             {
                 name.id
-                for one in ast.walk(node)
-                if isinstance(one, ast.Assign | ast.AnnAssign)
-                for target in (one.targets if isinstance(one, ast.Assign) else [one.target])
+                for part in ast.walk(node)
+                if isinstance(part, ast.Assign | ast.AnnAssign)
+                for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
                 for name in ast.walk(target)
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
             }
-            - {one.arg for one in node.args.args}
+            - {argument.arg for argument in node.args.args}
         )
         declared = [f"let {', '.join(bound)};"] if bound else []
         return "\n".join([*declared, *map(self._statement, node.body)])
@@ -184,7 +184,7 @@ class Translation:
             case ast.Name(id=name):
                 return "this" if name == "self" else name
             case ast.JoinedStr(values=values):
-                return " + ".join(['""', *(self._formatted(one) for one in values)])
+                return " + ".join(['""', *(self._formatted(part) for part in values)])
             case ast.Attribute(value=value, attr=name):
                 return f"{self.of(value)}.{name}"
             case ast.Subscript(value=value, slice=ast.Slice(lower=lower, upper=upper)):
@@ -228,12 +228,12 @@ class Translation:
         raise UntranslatableError(f"line {node.lineno}: {ast.unparse(node)}")
 
     def _listed(self, element: ast.expr, parts: list[ast.comprehension]) -> str:
-        one, *rest = parts
-        name = self._target(one.target)
-        kept = "".join(f".filter(({name}) => truly({self.of(test)}))" for test in one.ifs)
+        generator, *rest = parts
+        name = self._target(generator.target)
+        filters = "".join(f".filter(({name}) => truly({self.of(test)}))" for test in generator.ifs)
         if rest:
-            return f"{self.of(one.iter)}{kept}.flatMap(({name}) => {self._listed(element, rest)})"
-        return f"{self.of(one.iter)}{kept}.map(({name}) => {self.of(element)})"
+            return f"{self.of(generator.iter)}{filters}.flatMap(({name}) => {self._listed(element, rest)})"
+        return f"{self.of(generator.iter)}{filters}.map(({name}) => {self.of(element)})"
 
     def _compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
         if isinstance(operator, ast.In | ast.NotIn):
@@ -243,45 +243,45 @@ class Translation:
         return f"{self.of(left)} {_OPERATORS[type(operator)]} {self.of(right)}"
 
     def _call(self, node: ast.Call) -> str:
-        named = {one.arg: self.of(one.value) for one in node.keywords}
-        given = [self.of(one) for one in node.args]
+        named = {keyword.arg: self.of(keyword.value) for keyword in node.keywords}
+        args = [self.of(argument) for argument in node.args]
         match node.func:
             case ast.Name(id="min") if set(named) == {"key", "default"}:
-                return f"leastBy({given[0]}, {named['key']}, {named['default']})"
+                return f"leastBy({args[0]}, {named['key']}, {named['default']})"
             case ast.Name(id="max") if set(named) == {"default"}:
-                return f"mostOf({given[0]}, {named['default']})"
+                return f"mostOf({args[0]}, {named['default']})"
             case ast.Name(id="sorted") if set(named) == {"key"}:
-                return f"sorted({given[0]}, {named['key']})"
+                return f"sorted({args[0]}, {named['key']})"
             case ast.Name(id="zip") if set(named) == {"strict"}:
-                return f"zip({', '.join(given)})"
-            case ast.Name(id="isinstance") if given[1] == "int":
-                return f"Number.isInteger({given[0]})"
+                return f"zip({', '.join(args)})"
+            case ast.Name(id="isinstance") if args[1] == "int":
+                return f"Number.isInteger({args[0]})"
             case ast.Name(id="Cell") if set(named) <= {"mark"}:
-                left = ["null"] * (2 - len(given)) if named else []
-                return f"Cell({', '.join([*given, *left, *named.values()])})"
+                left = ["null"] * (2 - len(args)) if named else []
+                return f"Cell({', '.join([*args, *left, *named.values()])})"
             case ast.Attribute(value=value, attr="join") if not named:
-                return f"{given[0]}.join({self.of(value)})"
+                return f"{args[0]}.join({self.of(value)})"
             case ast.Attribute(value=value, attr="removesuffix"):
-                return f"removesuffix({self.of(value)}, {given[0]})"
+                return f"removesuffix({self.of(value)}, {args[0]})"
             case ast.Attribute(value=value, attr="get") if not named:
-                return f"({self.of(value)}[{given[0]}] ?? {given[1] if len(given) > 1 else 'null'})"
-            case ast.Attribute(value=value, attr="items" | "bit_length" as name) if not named and not given:
+                return f"({self.of(value)}[{args[0]}] ?? {args[1] if len(args) > 1 else 'null'})"
+            case ast.Attribute(value=value, attr="items" | "bit_length" as name) if not named and not args:
                 return f"{name}({self.of(value)})"
             case ast.Attribute(value=value, attr=name) if not named:
-                return f"{self.of(value)}.{_METHODS.get(name, name)}({', '.join(given)})"
+                return f"{self.of(value)}.{_METHODS.get(name, name)}({', '.join(args)})"
             case ast.Name(id=name) if not named:
-                return f"{name}({', '.join(given)})"
+                return f"{name}({', '.join(args)})"
         raise UntranslatableError(f"line {node.lineno}: {ast.unparse(node)}")
 
     def _formatted(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant):
             return json.dumps(node.value)
         assert isinstance(node, ast.FormattedValue)
-        spec = "".join(one.value for one in node.format_spec.values) if node.format_spec else ""  # type: ignore[attr-defined]
+        spec = "".join(part.value for part in node.format_spec.values) if node.format_spec else ""  # type: ignore[attr-defined]
         if spec not in _FORMATS or node.conversion != -1:
             raise UntranslatableError(f"line {node.lineno}: {ast.unparse(node)}")
         return f"{_FORMATS[spec]}({self.of(node.value)})"
 
 
 def _names(arguments: list[ast.arg]) -> str:
-    return ", ".join(one.arg for one in arguments)
+    return ", ".join(argument.arg for argument in arguments)

@@ -1,1 +1,1 @@
-"""From CUDA C to PTX: clang, the headers it is given, and where it is installed."""
+"""From CUDA C to PTX: clang, its headers, and its installation."""

@@ -1,8 +1,8 @@
-"""Running clang: a kernel's text to PTX, kept on disk by its contents.
+"""Running clang: a kernel's text to PTX, cached on disk by its contents.
 
-In: a source, flags, and where in a lesson it stands. Out: the text of the PTX. Errors of the compiler come
-back as one message that names the lesson's own line; those of the installation say what is broken. For texts
-by strangers, ``seal`` hides every file from clang but the source and the course's headers.
+In: a source, flags, and its place in a lesson. Out: the text of the PTX. A compiler error becomes one message
+with the lesson's own line; an installation error says what is broken. For untrusted sources, ``seal`` hides
+every file from clang except the source and the course's headers.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ _FLAGS = (
     "-S",
     "-gline-tables-only",
     "-fno-unroll-loops",
-    "-fno-delete-null-pointer-checks",  # a test of a pointer behind its first use stays
-    "-fno-strict-aliasing",  # NVIDIA's compiler reloads an int after a store of a float, too
+    "-fno-delete-null-pointer-checks",  # keeps a null test after a pointer's first use
+    "-fno-strict-aliasing",  # like NVIDIA's compiler, reloads an int after a float store
     "-mllvm",
-    "-simplifycfg-sink-common=false",  # and leaves a store in each of two branches
+    "-simplifycfg-sink-common=false",  # and keeps a store in each of two branches
     "-nostdinc",
     "-w",
     "-Wno-register",
     "-std=c++17",
 )
-_HEARD = tuple(one for one in _FLAGS if one != "-w")
-"""The flags where warnings are read: of them one is an error here."""
+_FLAGS_WITH_WARNINGS = tuple(flag for flag in _FLAGS if flag != "-w")
+"""The flags for runs whose warnings are read: one of them is an error here."""
 _REPAIR = "Install the wheel again: pip install --force-reinstall ziglang; or correct TILEWISE_ZIG."
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that clang refuses."""
+    """An error from clang."""
 
     file: str
-    """The file, as the source names it."""
+    """The file's name in the source."""
     line: int
-    """The line in it."""
+    """Its line."""
     message: str
-    """What clang says."""
+    """Clang's message."""
     repair: str = ""
-    """What one can do, where that is known."""
+    """How to fix it, if known."""
 
 
 class CompileError(LessonError):
@@ -69,105 +69,104 @@ class CompileError(LessonError):
 
 
 def place(origin: tuple[str, int] | None, line: int) -> tuple[str, int]:
-    """The lesson's file and line of line ``line`` (from 1) of a source that begins at ``origin``."""
+    """The lesson's file and line for line ``line`` (from 1) of a source that begins at ``origin``."""
     if origin is None:
         return "<kernel>", line
     return origin[0], origin[1] + max(line, 1) - 1
 
 
 def ptx_text(source: str, flags: tuple[str, ...], origin: tuple[str, int] | None, compiler: str) -> str:
-    """The PTX of a source: from the cache, else made by clang and kept there.
+    """The PTX of a source, from the cache or compiled by clang and then cached.
 
     Args:
         source: CUDA C.
-        flags: for clang, beside those that it always gets.
+        flags: extra flags for clang.
         origin: as for ``place``.
-        compiler: what tells one clang from another.
+        compiler: identifies the version of clang.
 
     Raises:
-        CompileError: clang refuses the source.
-        ToolchainError: clang is missing or broken and the cache does not hold this source, or the cache
-            cannot be written.
+        CompileError: clang rejects the source.
+        ToolchainError: clang is missing or broken and the source isn't cached, or the cache can't be written.
     """
     header = (HEADERS / "tilewise_cuda.h").read_text()
     extra = "".join(path.read_text() for path in sorted(HEADERS.rglob("*")) if path.is_file())
     key = "\0".join((source, *flags, header, extra, *_FLAGS, compiler))
     name = hashlib.sha256(key.encode()).hexdigest()[:24]
-    kept = cache_folder() / "ptx" / f"{name}.ptx"
-    if kept.exists():
-        text = kept.read_bytes().decode("utf-8", "replace")
+    cached = cache_folder() / "ptx" / f"{name}.ptx"
+    if cached.exists():
+        text = cached.read_bytes().decode("utf-8", "replace")
         if _is_ptx(text):
             return text
-    made = _compile(source, flags, kept, origin)
-    keep(kept, made)
-    return made
+    text = _compile(source, flags, cached, origin)
+    keep(cached, text)
+    return text
 
 
 def _is_ptx(text: str) -> bool:
     return bool(re.search(r"^\.version ", text, re.M) and re.search(r"^\.target ", text, re.M))
 
 
-def _compile(source: str, flags: tuple[str, ...], kept: Path, origin: tuple[str, int] | None) -> str:
+def _compile(source: str, flags: tuple[str, ...], cached: Path, origin: tuple[str, int] | None) -> str:
     try:
         compiler = zig()
     except ToolchainError as error:
-        raise ToolchainError(f"{error} (This kernel is not in the cache {kept.parent} either.)") from None
-    flags = (*_HEARD, *flags)
+        raise ToolchainError(f"{error} (This kernel is not in the cache {cached.parent} either.)") from None
+    flags = (*_FLAGS_WITH_WARNINGS, *flags)
     headers = None if _sealed else _precompiled(compiler, flags)
     done = _run(compiler, flags, source, headers)
-    if done.returncode and headers is not None:  # what is wrong is said as of headers that are read as text
+    if done.returncode and headers is not None:  # messages should refer to the headers' text
         done = _run(compiler, flags, source)
-    said, made = (part.decode("utf-8", "replace") for part in (done.stderr, done.stdout))
+    messages, ptx = (part.decode("utf-8", "replace") for part in (done.stderr, done.stdout))
     if done.returncode < 0:
         raise ToolchainError(f"{compiler} was ended by signal {-done.returncode}. Is memory short? {_REPAIR}")
-    if done.returncode and not said.strip():
+    if done.returncode and not messages.strip():
         raise ToolchainError(f"{compiler} failed with exit code {done.returncode} and no word. {_REPAIR}")
-    if done.returncode or re.search(f"warning: {_NO_RETURN}", said):
-        raise _error(said, origin)
-    if not _is_ptx(made):
+    if done.returncode or re.search(f"warning: {_NO_RETURN}", messages):
+        raise _error(messages, origin)
+    if not _is_ptx(ptx):
         raise ToolchainError(f"{compiler} made no PTX of a kernel. {_REPAIR}")
-    return made
+    return ptx
 
 
 _sealed = False
 
 
 def seal() -> None:
-    """From now on, in this process, clang finds no file but the source and the course's headers.
+    """From now on in this process, hide every file from clang except the source and the course's headers.
 
-    So no ``#include``, ``__has_include`` or ``#embed`` of a stranger's text learns anything of this machine.
+    So ``#include``, ``__has_include`` or ``#embed`` in an untrusted source can't read files of this machine.
     """
-    global _sealed  # noqa: PLW0603 - it holds for the process, and is never taken back
+    global _sealed  # noqa: PLW0603 - set once per process, never reset
     _sealed = True
 
 
 @cache
 def _precompiled(compiler: Path, flags: tuple[str, ...]) -> Path | None:
-    """The headers that every kernel has, compiled once: reading them takes longest of a small kernel.
+    """The headers of every kernel, precompiled: parsing them dominates the time of a small kernel.
 
-    None where the cache cannot be written, or this clang does not make such a file.
+    None if the cache can't be written or this clang can't precompile.
     """
     seen = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(HEADERS.rglob("*")) if path.is_file()]
     name = hashlib.sha256("\0".join((*flags, str(compiler), *seen)).encode()).hexdigest()[:24]
-    kept = cache_folder() / "headers" / f"{name}.pch"
-    if kept.exists():
-        return kept
-    part = kept.with_suffix(f".{os.getpid()}")
-    made = ("-Xclang", "-emit-pch", "-o", str(part), str(HEADERS / "tilewise_cuda.h"))
+    cached = cache_folder() / "headers" / f"{name}.pch"
+    if cached.exists():
+        return cached
+    part = cached.with_suffix(f".{os.getpid()}")
+    output = ("-Xclang", "-emit-pch", "-o", str(part), str(HEADERS / "tilewise_cuda.h"))
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        command = [str(compiler), "clang", *flags, "-isystem", str(HEADERS), *made]
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        command = [str(compiler), "clang", *flags, "-isystem", str(HEADERS), *output]
         subprocess.run(command, capture_output=True, check=True, env=_environment())
-        part.replace(kept)
+        part.replace(cached)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return kept
+    return cached
 
 
 def _run(
     compiler: Path, flags: tuple[str, ...], source: str, headers: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run clang on a source, which is called ``kernel.cu``, with the headers that every kernel has."""
+    """Run clang on a source, as ``kernel.cu``, with the headers of every kernel."""
     included = ["-include", str(HEADERS / "tilewise_cuda.h")]
     if headers is not None:
         included = ["-Xclang", "-include-pch", "-Xclang", str(headers)]
@@ -192,7 +191,7 @@ def _run(
 
 
 def _visible(folder: Path, *names: str) -> dict[str, Any]:
-    """Files of a folder, as clang's overlay of the file system lists them."""
+    """Files of a folder, as an entry of clang's virtual file system overlay."""
     files = [{"name": name, "type": "file", "external-contents": str(folder / name)} for name in names]
     return {"name": str(folder), "type": "directory", "contents": files}
 
@@ -207,7 +206,7 @@ def _visible_headers() -> list[dict[str, Any]]:
 
 
 _NO_RETURN = r"non-void \w+ does not return a value(?= \[)"
-"""A warning. C++ leaves a call of such a function undefined, and clang drops all that follows it."""
+"""A warning. Calling such a function is undefined in C++, and clang drops all code after the call."""
 _FAULT = re.compile(
     r"^(?P<place>[^\n]*?):(?P<line>\d+):\d+: "
     rf"(?:(?:fatal )?error: (?P<says>[^\n]*)|warning: (?P<lacks>{_NO_RETURN}))",
@@ -217,45 +216,45 @@ LACKS_RETURN = "the function that ends here is not void, and returns no value"
 
 
 def faults_of(source: str, flags: tuple[str, ...]) -> list[Fault]:
-    """Everything that clang refuses in a source; empty where it compiles.
+    """All errors that clang reports for a source; empty if it compiles.
 
     Raises:
         ToolchainError: clang is missing or broken.
     """
-    done = _run(zig(), (*_HEARD, *flags, "-fsyntax-only", "-ferror-limit=0"), source)
-    said = done.stderr.decode("utf-8", "replace")
-    found = []
-    for one in _FAULT.finditer(said):
-        file, line = one["place"].replace("./", ""), int(one["line"])
-        if str(HEADERS) in file:  # of ours, met in what the source asked for
-            rest = said[one.end() :].partition("error: ")[0]
+    done = _run(zig(), (*_FLAGS_WITH_WARNINGS, *flags, "-fsyntax-only", "-ferror-limit=0"), source)
+    messages = done.stderr.decode("utf-8", "replace")
+    faults = []
+    for match in _FAULT.finditer(messages):
+        file, line = match["place"].replace("./", ""), int(match["line"])
+        if str(HEADERS) in file:  # in our headers: use the line that instantiates the template
+            rest = messages[match.end() :].partition("error: ")[0]
             if called := re.search(r"^([^\n:]+):(\d+):\d+: note: [^\n]*requested here", rest, re.M):
                 file, line = called[1], int(called[2])
-        says = LACKS_RETURN if one["lacks"] else one["says"].rstrip(".")
-        found.append(Fault(file, line, says, repair_of(says)))
-    if done.returncode and not found:
-        raise ToolchainError(f"clang failed and named no line: {said.strip()[:300]}. {_REPAIR}")
-    return found
+        says = LACKS_RETURN if match["lacks"] else match["says"].rstrip(".")
+        faults.append(Fault(file, line, says, repair_of(says)))
+    if done.returncode and not faults:
+        raise ToolchainError(f"clang failed and named no line: {messages.strip()[:300]}. {_REPAIR}")
+    return faults
 
 
 _HOLDER = re.compile(rb'\s*"id": "\w+",\s*"kind": "(?:Typedef|TypeAlias|Namespace|LinkageSpec)Decl"')
 
 
 def syntax_tree(source: str, flags: tuple[str, ...]) -> dict[str, Any]:
-    """Clang's syntax tree of a source that compiles: kernels, names of types, and what may hold them.
+    """Clang's syntax tree of a source that compiles: kernels, type aliases, and what may contain them.
 
-    The headers' functions are most of it, and are left unread.
+    The headers' functions, which are most of the dump, are skipped.
     """
     tree = ("-fsyntax-only", "-Xclang", "-ast-dump=json")
     dump = _run(zig(), (*_FLAGS, *flags, *tree), source).stdout
     inner = dump.partition(b'"inner": [\n    {')[2].rpartition(b"\n    }\n  ]\n}")[0]
     parts = inner.split(b"\n    },\n    {")
-    kept = [one for one in parts if _HOLDER.match(one) or b"CUDAGlobalAttr" in one]
-    return {"kind": "TranslationUnitDecl", "inner": json.loads(b"[{" + b"},{".join(kept) + b"}]")}
+    wanted = [part for part in parts if _HOLDER.match(part) or b"CUDAGlobalAttr" in part]
+    return {"kind": "TranslationUnitDecl", "inner": json.loads(b"[{" + b"},{".join(wanted) + b"}]")}
 
 
 def macros_of(source: str, flags: tuple[str, ...]) -> list[str]:
-    """The macros that hold at the end of a source, as ``#define`` lines."""
+    """The macros defined at the end of a source, as ``#define`` lines."""
     return _run(zig(), (*_FLAGS, *flags, "-E", "-dM"), source).stdout.decode("utf-8", "replace").splitlines()
 
 
@@ -284,11 +283,11 @@ _REPAIRS = (
         "Pass pointers and numbers: classes of the host's library have no device code.",
     ),
 )
-"""What one can do about what clang says, by words in it."""
+"""How to fix an error, by a pattern in clang's message."""
 
 
 def repair_of(*texts: str) -> str:
-    """What one can do, by what clang says or else by the line that it says it of; empty if unknown."""
+    """How to fix an error, by clang's message or else by the line of code; empty if unknown."""
     for text in texts:
         for pattern, repair in _REPAIRS:
             if re.search(pattern, text, re.I):
@@ -305,15 +304,15 @@ def _environment() -> dict[str, str]:
 
 
 def _error(message: str, origin: tuple[str, int] | None) -> CompileError:
-    found = re.search(r"kernel\.cu:(\d+):(\d+): (?:fatal )?error: ([^\n]*)\n?([^\n]*)", message)
-    if not found and (lacks := re.search(rf"kernel\.cu:(\d+):\d+: warning: {_NO_RETURN}", message)):
-        says = f"the kernel does not compile: {LACKS_RETURN}."
-        return CompileError(*place(origin, int(lacks[1])), says, repair_of(LACKS_RETURN))
-    if not found:
+    error = re.search(r"kernel\.cu:(\d+):(\d+): (?:fatal )?error: ([^\n]*)\n?([^\n]*)", message)
+    if not error and (lacks := re.search(rf"kernel\.cu:(\d+):\d+: warning: {_NO_RETURN}", message)):
+        text = f"the kernel does not compile: {LACKS_RETURN}."
+        return CompileError(*place(origin, int(lacks[1])), text, repair_of(LACKS_RETURN))
+    if not error:
         path, line = place(origin, 1)
         return CompileError(path, line, f"the kernel does not compile: {message.strip()[:300].rstrip('.')}.")
-    path, line = place(origin, int(found[1]))
-    code = re.sub(r"^\s*\d*\s*\|\s*", "", found[4]).strip()
+    path, line = place(origin, int(error[1]))
+    code = re.sub(r"^\s*\d*\s*\|\s*", "", error[4]).strip()
     shown = f", in `{code}`" if code else ""
-    says = f"the kernel does not compile: {found[3].rstrip('.')}{shown}."
-    return CompileError(path, line, says, repair_of(found[3], code))
+    text = f"the kernel does not compile: {error[3].rstrip('.')}{shown}."
+    return CompileError(path, line, text, repair_of(error[3], code))

@@ -1,7 +1,7 @@
-"""Where the compiler and the cache are.
+"""The paths of the compiler and the cache.
 
 In: the installed ``ziglang`` wheel and the environment. Out: paths, or one clear error. Compiles nothing
-itself. ``TILEWISE_ZIG`` names the ``zig`` program of another release, to see what its clang makes of it.
+itself. ``TILEWISE_ZIG`` names the ``zig`` program of another release, to try its clang.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 
 
 class ToolchainError(RuntimeError):
-    """The compiler that the simulator needs is not there."""
+    """The simulator's compiler is missing."""
 
 
 CLANG = "ziglang 0.17.0, clang 22.1.8"
-"""What the wheel carries."""
+"""The version in the wheel."""
 
 
 def zig() -> Path:
-    """The ``zig`` program that carries clang: that of ``TILEWISE_ZIG``, else of the ``ziglang`` wheel.
+    """The ``zig`` program, which includes clang: from ``TILEWISE_ZIG``, else from the ``ziglang`` wheel.
 
     Raises:
-        ToolchainError: the wheel is not installed, or lacks its program; ``TILEWISE_ZIG`` names no file.
+        ToolchainError: the wheel is not installed, or its program is missing; ``TILEWISE_ZIG`` names no file.
     """
     stated = os.environ.get("TILEWISE_ZIG")
     if not stated:
@@ -37,7 +37,7 @@ def zig() -> Path:
 
 
 def clang() -> str:
-    """What the compiler is called in the cache's keys: another one's kernels are kept apart."""
+    """The compiler's name in cache keys: each compiler's kernels are cached separately."""
     return f"{zig()} of {zig().stat().st_mtime_ns}" if os.environ.get("TILEWISE_ZIG") else CLANG
 
 
@@ -59,7 +59,7 @@ def _installed() -> Path:
 
 
 def keep(path: Path, text: str) -> None:
-    """Write a file of the cache, whole or not at all.
+    """Write a file of the cache atomically.
 
     Raises:
         ToolchainError: the folder cannot be written.
@@ -74,7 +74,7 @@ def keep(path: Path, text: str) -> None:
 
 
 def unwritable(folder: Path, error: OSError) -> ToolchainError:
-    """What to say of a cache folder that cannot be written."""
+    """The error for a cache folder that cannot be written."""
     return ToolchainError(
         f"the cache folder {folder} cannot be written: {error.strerror}. Free it, or name another "
         "in TILEWISE_CACHE."
@@ -82,7 +82,7 @@ def unwritable(folder: Path, error: OSError) -> ToolchainError:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels and the compiled machine are kept.
+    """The folder for compiled kernels and the compiled machine.
 
     ``TILEWISE_CACHE``, else ``.cache/tilewise`` of the project; outside a checkout ``tilewise`` in the user's
     cache folder.

@@ -1,8 +1,8 @@
-"""A whole CUDA file, host code and all, as a text that compiles for the device alone.
+"""A whole CUDA file, host code and all, reduced to what compiles for the device.
 
-In: the file's text, the kernel that is asked for, where its own headers are. Out: the text with what only a
-CPU runs left blank, so that lines keep their numbers, and the kernels that clang finds in it. What clang
-refuses outside of the kernel, and other kernels that no launch here can call, are listed with their reasons.
+In: the file's text, the requested kernel, the folder of the file's own headers. Out: the text with host code
+blanked, so that line numbers stay, and the kernels that clang finds in it. Code outside the kernel that clang
+rejects, and kernels that cannot be launched here, are listed with the reasons.
 """
 
 from __future__ import annotations
@@ -53,85 +53,87 @@ from tilewise.simulator.compile.compiler import (
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")[^\n]*$')
 _ENDS_A_BRANCH = re.compile(r"[ \t]*#[ \t]*(?:else|elif|endif)\b")
 _GLUED = re.compile(r'(?<=extern )"C"(?=\w)')
-"""What C++ reads as a string with a suffix since 2011, and CUDA's compiler as two words."""
+"""Since C++11 a string literal with a suffix; CUDA's compiler reads two tokens."""
 FOR_HOSTS = frozenset(Path(__file__).with_name("host_headers.txt").read_text(encoding="utf-8").split())
-"""Headers that a kernel needs nothing of, or nothing that it does not have anyway."""
+"""Headers from which a kernel needs nothing, or nothing that isn't always available."""
 _WITHOUT_INCLUDE = {"cuda_fp16.h": r"\b(?:__)?half2?\b", "cuda_bf16.h": r"\b(?:__)?nv_bfloat162?\b"}
-"""Headers that others bring along, by the words that need them."""
+"""Headers that other headers include, with a pattern for code that needs them."""
 _NEAR = ("", "include", "inc", "common", "Common", "utils", "util", "utilities", "utility", "helper", "src")
-"""Folders that have a file's headers, by the names that projects give them."""
+"""Common names of folders that contain a project's headers."""
 _ROUNDS = 30
-"""How often clang is asked; each time all that it refuses goes."""
+"""Maximum number of clang runs; after each, everything that it rejects is removed."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Something of a file that the device part does without, although it is no host code."""
+    """A part of a file that isn't host code but is missing from the device part."""
 
     line: int
     """Its first line."""
     what: str
-    """Its first words, or the name of a header."""
+    """Its first words, or a header's name."""
     reason: str
-    """Why, as the compiler says it."""
+    """The compiler's message."""
 
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """A kernel that a file has, compiled."""
+    """A compiled kernel of a file."""
 
     function: GlobalFunction
-    """What it takes; its name is as one asks for it: ``sgemm<32, 64>``."""
+    """Its signature; the name is the one that was requested: ``sgemm<32, 64>``."""
     symbol: str
     """Its name in the PTX."""
 
 
 @dataclass(frozen=True)
 class DevicePart:
-    """What of a file is for the device."""
+    """The device code of a file."""
 
     text: str
-    """Compiles; line by line the file's."""
+    """Compiles; has the file's line numbers."""
     kernels: Mapping[str, DeviceKernel]
-    """By their names."""
+    """By name."""
     templates: Mapping[str, tuple[str, ...]]
-    """Kernels that are templates, with the arguments that the file's own launches give them."""
+    """Kernel templates, with the arguments from the file's own launches."""
     left_out: tuple[LeftOut, ...]
-    """What was left out beside host code."""
+    """What was left out apart from host code."""
     whole: str
-    """The file with its own headers in place, host code and all, behind macros that conditions decide."""
+    """The file with its own headers inserted, host code included, after the macros set by conditions."""
     header: tuple[str, str] | None = None
-    """Name and text of the header that has the kernel asked for; None where the file itself has it."""
+    """Name and text of the header that defines the requested kernel; None if the file itself does."""
 
 
 @dataclass
 class _Text:
-    """A file with its own headers in place, line by line."""
+    """The lines of a file, with its own headers inserted."""
 
     lines: list[str] = field(default_factory=list)
     origin: list[tuple[str, int]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     seen: dict[Path, str] = field(default_factory=dict)
-    """The headers of its own, with their texts."""
+    """Its own headers, with their texts."""
 
     def add(self, text: str, name: str, folder: Path | None) -> None:
-        """Take a file in; what it includes comes in its place."""
+        """Add a file, with the headers that it includes inserted."""
         seen = without_comments(text, in_columns=True).split("\n")
         for number, (line, read) in enumerate(zip(text.split("\n"), seen, strict=True), start=1):
-            found = _INCLUDE.match(read)
-            kept = self._included(found["file"], number if name == OWN_FILE else 0, folder) if found else True
-            self.lines.append(_GLUED.sub('"C" ', line) if kept else "")
+            match = _INCLUDE.match(read)
+            stays = (
+                self._included(match["file"], number if name == OWN_FILE else 0, folder) if match else True
+            )
+            self.lines.append(_GLUED.sub('"C" ', line) if stays else "")
             self.origin.append((name, number))
 
     def _included(self, file: str, line: int, folder: Path | None) -> bool:
-        """Whether the compiler finds a header by itself; one of the file's own is taken in."""
+        """Whether the compiler finds a header by itself; the file's own headers are added."""
         name = file[1:-1]
         if name in shared_headers():
             self._take_in(SHARED_HEADERS / name)
             return False
         if ".." not in name and not Path(name).is_absolute() and (HEADERS / name).is_file():
             return True
-        path = _found(name, folder)
+        path = _own_header(name, folder)
         if path is None and name.removesuffix(".h") not in FOR_HOSTS:
             self.left_out.append(LeftOut(line, f"#include {file}", "no such header is here"))
         elif path is not None:
@@ -144,9 +146,9 @@ class _Text:
             self.add(self.seen[path], path.name, path.parent)
 
     def written(self, own: str) -> str:
-        """The text with ``#line`` wherever the file changes; the file ``own`` has the name of a source.
+        """The text with ``#line`` wherever the file changes; ``own`` gets the name of a source.
 
-        Also behind branches of conditions, as those that are not compiled may have held the last one.
+        Also after ``#else`` and ``#endif``, because the skipped branch may contain the last ``#line``.
         """
         out: list[str] = []
         several = len(self.seen) > 0
@@ -160,12 +162,12 @@ class _Text:
 
 
 def _shown(name: str, own: str) -> str:
-    """What clang is told of a file: the one that has the kernel goes by the name of a source."""
+    """A file's name for clang: the file with the kernel is called like a source."""
     return OWN_FILE if name == own else "the file" if name == OWN_FILE else name
 
 
-def _found(name: str, folder: Path | None) -> Path | None:
-    """A header of the file's own: beside it, or in a folder above or near it."""
+def _own_header(name: str, folder: Path | None) -> Path | None:
+    """The path of one of the file's own headers: next to it, or in a folder above or near it."""
     if folder is None or Path(name).is_absolute():
         return None
     for base in (folder, *list(folder.resolve().parents)[:3]):
@@ -184,21 +186,20 @@ def device_part(
     folder: Path | None = None,
     origin: tuple[str, int] | None = None,
 ) -> DevicePart:
-    """What of a CUDA file is for the device.
+    """Return the device code of a CUDA file.
 
     Args:
         source: the file's text.
-        name: the kernel that is asked for, such as ``add``, ``ns::add`` or ``sgemm<32, 64>``; None: all that
-            compile.
+        name: the requested kernel, such as ``add``, ``ns::add`` or ``sgemm<32, 64>``; None: all that compile.
         flags: for clang.
         prelude: ``#define`` lines.
-        folder: where the file's own headers are; None: it has none.
-        origin: where the source stands, for messages. A source that does not compile by itself compiles as a
-            part of the file nearby that includes it.
+        folder: the folder of the file's own headers; None: it has none.
+        origin: the source's file and line, for messages. A source that doesn't compile on its own is compiled
+            as part of a nearby file that includes it.
 
     Raises:
-        CompileError: clang refuses the kernel that is asked for, or all of them.
-        KernelError: no launch here can pass what the kernel that is asked for takes, or any of them.
+        CompileError: clang rejects the requested kernel, or all of them.
+        KernelError: a launch here cannot pass the parameters of the requested kernel, or of any.
         ToolchainError: clang is missing or broken.
     """
     try:
@@ -231,12 +232,14 @@ def _device_part(
         f"#include <{header}>\n" for header, words in _WITHOUT_INCLUDE.items() if re.search(words, text)
     )
     base = name.partition("<")[0].rpartition("::")[2].strip() if name else None
-    functions = [one for one in every if one.is_function]
-    asked = [one for one in functions if (_defines_kernel(one, base) if base else "__global__" in one.head)]
+    functions = [piece for piece in every if piece.is_function]
+    asked = [
+        piece for piece in functions if (_defines_kernel(piece, base) if base else "__global__" in piece.head)
+    ]
     is_sure = asked and part == OWN_FILE and (base or len(asked) == 1)
     own = whole.origin[asked[0].first - 1][0] if is_sure else part
     device = device_macros(text)
-    host = {(one.first, one.last): one for one in host_pieces(text, every)}
+    host = {(piece.first, piece.last): piece for piece in host_pieces(text, every)}
     gone, declared = set(host), dict[tuple[int, int], str]()
     left_out = list(whole.left_out)
     wanted = f"template __global__ decltype({name}) {name};" if name and "<" in name else ""
@@ -249,7 +252,9 @@ def _device_part(
         if not faults:
             break
         left = [
-            one for one in every if (one.first, one.last) not in gone or (one.first, one.last) in declared
+            piece
+            for piece in every
+            if (piece.first, piece.last) not in gone or (piece.first, piece.last) in declared
         ]
         again = _dropped(faults, shown, own, left)
         emptied = _without_host_bodies(text, again, device)
@@ -270,19 +275,19 @@ def _device_part(
             reasons.setdefault((piece.first, piece.last), []).append(fault)
     else:
         raise _refusal(faults, [], origin, whole)
-    by_place = {(one.first, one.last): one for one in every}
-    for where, found in sorted(reasons.items()):
+    by_place = {(piece.first, piece.last): piece for piece in every}
+    for where, piece_faults in sorted(reasons.items()):
         piece = by_place[where]
-        if FOR_DEVICES.search(piece.text):  # nobody would look for the others on a GPU
-            left_out.append(_left_out(piece, whole, own, found[0].message))
+        if FOR_DEVICES.search(piece.text):  # host code isn't expected on a GPU
+            left_out.append(_left_out(piece, whole, own, piece_faults[0].message))
     kernels: dict[str, DeviceKernel] = {}
     refused: dict[str, LeftOut] = {}
-    own_pieces = [one for one in every if part in (OWN_FILE, whole.origin[one.first - 1][0])]
-    for shown_name, made in _kernels(whole_text, flags, name, own_pieces, whole, own, part):
-        if isinstance(made, DeviceKernel):
-            kernels[shown_name] = made
+    own_pieces = [piece for piece in every if part in (OWN_FILE, whole.origin[piece.first - 1][0])]
+    for shown_name, result in _kernels(whole_text, flags, name, own_pieces, whole, own, part):
+        if isinstance(result, DeviceKernel):
+            kernels[shown_name] = result
         else:
-            refused[shown_name] = made
+            refused[shown_name] = result
     templates = _templates(own_pieces, gone, launches)
     if not kernels and not templates and not refused:
         devices = [where for where in reasons if FOR_DEVICES.search(by_place[where].head)]
@@ -301,16 +306,16 @@ def _device_part(
         templates,
         tuple(left_out),
         _decided(whole_file, whole_text, flags),
-        next(((own, held) for path, held in whole.seen.items() if path.name == own != part), None),
+        next(((own, text) for path, text in whole.seen.items() if path.name == own != part), None),
     )
 
 
 def _decided(text: str, compiled: str, flags: tuple[str, ...]) -> str:
-    """A file behind those of its macros that its conditions define in several ways, as they were compiled."""
+    """A file, after the compiled values of those macros that its conditions define in several ways."""
     defined = Counter(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.M))
     names = {name for name, count in defined.items() if count > 1}
     lines = macros_of(compiled, flags) if names else []
-    return "".join(f"{one}\n" for one in lines if re.split(r"[\s(]", one)[1] in names) + text
+    return "".join(f"{line}\n" for line in lines if re.split(r"[\s(]", line)[1] in names) + text
 
 
 def _left_out(piece: Piece, whole: _Text, own: str, reason: str) -> LeftOut:
@@ -325,18 +330,18 @@ def _defines_kernel(piece: Piece, name: str) -> bool:
 def _dropped(
     faults: Sequence[Fault], shown: _Text, own: str, left: Sequence[Piece]
 ) -> list[tuple[Piece | None, Fault, int]]:
-    """The piece that each fault is in, None where it is in none, and the line of the whole text."""
+    """For each fault its piece, or None, and its line in the whole text."""
     physical = {(_shown(name, own), number): at for at, (name, number) in enumerate(shown.origin, start=1)}
-    found: list[tuple[Piece | None, Fault, int]] = []
+    located: list[tuple[Piece | None, Fault, int]] = []
     for fault in faults:
         at = physical.get((fault.file, fault.line), 0)
-        inside = [one for one in left if one.first <= at <= one.last]
-        found.append((inside[0] if inside else None, fault, at))
-    return found
+        inside = [piece for piece in left if piece.first <= at <= piece.last]
+        located.append((inside[0] if inside else None, fault, at))
+    return located
 
 
 def _with_heads(text: str, declared: Mapping[tuple[int, int], str]) -> list[str]:
-    """The lines of a text with declarations of host functions where these were."""
+    """The lines of a text, with declarations in place of blanked host functions."""
     lines = text.split("\n")
     for (first, _), head in declared.items():
         lines[first - 1] += head
@@ -346,7 +351,7 @@ def _with_heads(text: str, declared: Mapping[tuple[int, int], str]) -> list[str]
 def _without_host_bodies(
     text: str, faults: Sequence[tuple[Piece | None, Fault, int]], device: re.Pattern[str]
 ) -> str:
-    """The text without the bodies of host functions inside types that a fault is in."""
+    """The text without the bodies of host member functions that contain a fault."""
     for piece, _, at in faults:
         if piece is not None and not piece.is_function:
             text = without_host_body(text, at, device) or text
@@ -361,112 +366,113 @@ def _declare(
     faults: Sequence[tuple[Piece | None, Fault, int]],
     host: Mapping[tuple[int, int], Piece],
 ) -> bool:
-    """Declare the host functions that device code names, and forget those that cannot be declared.
+    """Declare the host functions that device code names, and drop declarations that fail.
 
     Returns:
-        Whether anything has changed.
+        Whether anything changed.
     """
     before = dict(declared)
     for piece, fault, _ in faults:
         if piece is not None and (piece.first, piece.last) in declared:
             declared[piece.first, piece.last] = ""
         elif missing := _UNDECLARED.search(fault.message):
-            for where, one in host.items():
-                if one.is_function and where not in declared and _defines_kernel(one, missing[1]):
-                    declared[where] = " ".join(one.head.split()) + ";"
+            for where, function in host.items():
+                if function.is_function and where not in declared and _defines_kernel(function, missing[1]):
+                    declared[where] = " ".join(function.head.split()) + ";"
     return declared != before
 
 
 def _refusal(
     faults: Sequence[Fault], earlier: Sequence[Fault], origin: tuple[str, int] | None, whole: _Text
 ) -> CompileError:
-    """All that stands in the way, in one message."""
-    root = [one for one in earlier if one.message == LACKS_RETURN]  # its callers only miss it
+    """The error for all faults together."""
+    root = [fault for fault in earlier if fault.message == LACKS_RETURN]  # causes its callers' faults
     first, *rest = dict.fromkeys([*root, *faults, *earlier])
     more = [
-        f"{'' if one.file == OWN_FILE else f'{one.file}, '}line {one.line}: {one.message}" for one in rest[:8]
+        f"{'' if fault.file == OWN_FILE else f'{fault.file}, '}line {fault.line}: {fault.message}"
+        for fault in rest[:8]
     ]
     also = f" Also, {'; '.join(more)}." if more else ""
     path, line = place(origin, first.line) if first.file == OWN_FILE else (first.file, first.line)
     text = dict(zip(whole.origin, whole.lines, strict=True))
-    lines = (text.get((one.file, one.line), "") for one in (first, *rest))
-    repair = next((one.repair for one in (first, *rest) if one.repair), "") or repair_of(*lines)
+    lines = (text.get((fault.file, fault.line), "") for fault in (first, *rest))
+    repair = next((fault.repair for fault in (first, *rest) if fault.repair), "") or repair_of(*lines)
     missing = [
-        one.what.removeprefix("#include ") for one in whole.left_out if one.what.startswith("#include")
+        part.what.removeprefix("#include ") for part in whole.left_out if part.what.startswith("#include")
     ]
     if missing and any(
-        re.search("undeclared|unknown type|no template named", one.message) for one in (first, *rest)
+        re.search("undeclared|unknown type|no template named", fault.message) for fault in (first, *rest)
     ):
         them = "them" if len(missing) > 1 else "it"
-        others = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        found = f"The file includes {', '.join(missing[:3])}{others}, not found: put {them} beside the file."
-        repair = f"{found} {repair}".strip()
+        further = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        hint = f"The file includes {', '.join(missing[:3])}{further}, not found: put {them} beside the file."
+        repair = f"{hint} {repair}".strip()
     return CompileError(path, line, f"the kernel does not compile: {first.message}.{also}", repair)
 
 
 def _near(origin: tuple[str, int] | None, pattern: str) -> Iterator[tuple[Path, str]]:
-    """The sources beside a file, and those in the folder above, whose text has a pattern; with the text."""
+    """Sources next to a file or in the folder above that match a pattern, with their text."""
     path = Path(origin[0] if origin else "").resolve()
     for folder in (path.parent, path.parent.parent) if path.is_file() else ():
-        for one in sorted(folder.glob("*.c*")):
-            if one.is_file() and one != path:
-                text = one.read_text(encoding="utf-8", errors="replace")
+        for source in sorted(folder.glob("*.c*")):
+            if source.is_file() and source != path:
+                text = source.read_text(encoding="utf-8", errors="replace")
                 if re.search(pattern, without_comments(text), re.M):
-                    yield one, text
+                    yield source, text
 
 
 def _including(origin: tuple[str, int] | None) -> Iterator[tuple[Path, str]]:
-    """The sources nearby that include the one of an origin, and those that include these; with their text."""
-    waiting, found = [Path(origin[0]).name if origin else ""], list[Path]()
+    """Nearby sources that include the origin's, directly or indirectly, with their text."""
+    waiting, yielded = [Path(origin[0]).name if origin else ""], list[Path]()
     while waiting:
         pattern = rf'^[ \t]*#[ \t]*include[ \t]*"(?:[^"\n]*/)?{re.escape(waiting.pop(0))}"'
         for path, text in _near(origin, pattern):
-            if path not in found:
-                found.append(path)
+            if path not in yielded:
+                yielded.append(path)
                 waiting.append(path.name)
                 yield path, text
 
 
 def _launched_nearby(every: Sequence[Piece], text: str, origin: tuple[str, int] | None) -> str:
-    """The text of the first file nearby that launches a kernel of a file that launches none itself."""
-    kernels = [one.name for one in every if "__global__" in one.head and one.name]
+    """The text of the first nearby file that launches the kernels, if their own file does not."""
+    kernels = [piece.name for piece in every if "__global__" in piece.head and piece.name]
     launched = rf"\b(?:{'|'.join(kernels)})\s*(?:<[^;]*>\s*)?<<<"
     if not kernels or re.search(launched, text):
         return ""
-    for path, found in _near(origin, launched):
+    for path, launching in _near(origin, launched):
         around = _Text()
-        around.add(found, path.name, path.parent)
+        around.add(launching, path.name, path.parent)
         return "\n".join(["", *around.lines])
     return ""
 
 
 def _launches(text: str) -> dict[str, list[str]]:
-    """The template arguments that launches give to each kernel, where the text says them."""
-    found: dict[str, list[str]] = {}
-    for one in launch_sites(text):
-        if one.template and one.template not in found.setdefault(one.kernel, []):
-            found[one.kernel].append(one.template)
-    return found
+    """The template arguments of each kernel's launches, where they are written out."""
+    arguments: dict[str, list[str]] = {}
+    for site in launch_sites(text):
+        if site.template and site.template not in arguments.setdefault(site.kernel, []):
+            arguments[site.kernel].append(site.template)
+    return arguments
 
 
 def _templates(
     every: Sequence[Piece], gone: set[tuple[int, int]], launches: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
-    found = {}
+    templates = {}
     for piece in every:
         is_template = "__global__" in piece.head and re.match(r"template\b", piece.head)
         if is_template and piece.name and (piece.first, piece.last) not in gone:
-            given = launches.get(piece.name) or _simple(piece.head)
-            found[piece.name] = tuple(f"{piece.name}{one}" for one in given)
-    return found
+            arguments = launches.get(piece.name) or _simple(piece.head)
+            templates[piece.name] = tuple(f"{piece.name}{listed}" for listed in arguments)
+    return templates
 
 
 def _simple(head: str) -> list[str]:
-    """Arguments for a template that takes types and truth values only."""
-    taken = re.match(r"template\s*<([^<>]*)>", head)
-    kinds = [one.split()[0] for one in taken[1].split(",") if one.split()] if taken else []
+    """Arguments for a template whose parameters are types and booleans."""
+    match = re.match(r"template\s*<([^<>]*)>", head)
+    kinds = [part.split()[0] for part in match[1].split(",") if part.split()] if match else []
     known = {"typename": "float", "class": "float", "bool": "true"}
-    return [f"<{', '.join(known[one] for one in kinds)}>"] if kinds and set(kinds) <= known.keys() else []
+    return [f"<{', '.join(known[kind] for kind in kinds)}>"] if kinds and set(kinds) <= known.keys() else []
 
 
 def _kernels(
@@ -478,32 +484,32 @@ def _kernels(
     own: str,
     part: str,
 ) -> Iterator[tuple[str, DeviceKernel | LeftOut]]:
-    """The kernels that clang has made, from its syntax tree, and those that no launch here can call."""
+    """The kernels in clang's syntax tree, and those that cannot be launched here."""
     tree = syntax_tree(text, flags)
     aliases = known_types(text)
     aliases |= {key: kind for key, kind in _typedefs(tree) if key in aliases}
     for spaces, node in _functions(tree, ()):
         parts = node.get("inner", [])
-        arguments = [one for one in parts if one["kind"] == "TemplateArgument"]
+        arguments = [child for child in parts if child["kind"] == "TemplateArgument"]
         plain = "::".join((*spaces, node["name"]))
         base = node["name"]
         shown = name if name and arguments and name.partition("<")[0].strip() == plain else plain
-        defined = next((one for one in every if _defines_kernel(one, base)), None)
+        defined = next((piece for piece in every if _defines_kernel(piece, base)), None)
         if defined is None and name is None and part != OWN_FILE:
             continue
-        bounds = next((one for one in parts if one["kind"] == "CUDALaunchBoundsAttr"), None)
-        taken = {
-            one.get("name", f"unnamed{at}"): _plain(one["type"]["qualType"])
-            for at, one in enumerate(one for one in parts if one["kind"] == "ParmVarDecl")
+        bounds = next((child for child in parts if child["kind"] == "CUDALaunchBoundsAttr"), None)
+        types = {
+            child.get("name", f"unnamed{at}"): _plain(child["type"]["qualType"])
+            for at, child in enumerate(child for child in parts if child["kind"] == "ParmVarDecl")
         }
-        if nested := next((one for one in taken.items() if one[1].count("*") > 1), None):
+        if nested := next((typed for typed in types.items() if typed[1].count("*") > 1), None):
             reason = f"{nested[0]} is {nested[1]}, a pointer to pointers, which a launch here cannot pass"
             yield shown, _left_out(defined, whole, own, reason) if defined else LeftOut(0, shown, reason)
             continue
         function = GlobalFunction(
             name=shown,
             line=whole.origin[defined.first - 1][1] if defined else 1,
-            parameters=tuple(_parameter(*one, aliases) for one in taken.items()),
+            parameters=tuple(_parameter(*typed, aliases) for typed in types.items()),
             max_threads=_constant(bounds["inner"][0]) if bounds else None,
             cluster=_cluster(text, base),
         )
@@ -513,47 +519,47 @@ def _kernels(
 def _functions(
     node: Mapping[str, Any], spaces: tuple[str, ...], in_template: bool = False
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Functions for the GPU that have a body, but no template itself, with their namespaces."""
+    """Kernels with a body, but not templates themselves, with their namespaces."""
     kind = node.get("kind")
     if kind == "FunctionDecl":
         inner = node.get("inner", ())
-        kinds = {one.get("kind") for one in inner}
-        made = not in_template or "TemplateArgument" in kinds
-        if made and {"CUDAGlobalAttr", "CompoundStmt"} <= kinds:
+        kinds = {child.get("kind") for child in inner}
+        is_instance = not in_template or "TemplateArgument" in kinds
+        if is_instance and {"CUDAGlobalAttr", "CompoundStmt"} <= kinds:
             yield spaces, node
         return
     if kind == "NamespaceDecl" and node.get("name"):
         spaces = (*spaces, node["name"])
-    for one in node.get("inner", ()) if kind in _HOLDERS else ():
-        yield from _functions(one, spaces, in_template or kind == "FunctionTemplateDecl")
+    for child in node.get("inner", ()) if kind in _HOLDERS else ():
+        yield from _functions(child, spaces, in_template or kind == "FunctionTemplateDecl")
 
 
 def _typedefs(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names of types and what they stand for, of those branches of conditions that are compiled."""
-    for one in node.get("inner", ()):
-        if one.get("kind") in ("TypedefDecl", "TypeAliasDecl"):
-            yield one["name"], one["type"]["qualType"]
-        elif one.get("kind") in _HOLDERS:
-            yield from _typedefs(one)
+    """Type aliases and their types, in the branches that are compiled."""
+    for child in node.get("inner", ()):
+        if child.get("kind") in ("TypedefDecl", "TypeAliasDecl"):
+            yield child["name"], child["type"]["qualType"]
+        elif child.get("kind") in _HOLDERS:
+            yield from _typedefs(child)
 
 
 _HOLDERS = {"TranslationUnitDecl", "NamespaceDecl", "LinkageSpecDecl", "FunctionTemplateDecl"}
 
 
 def _constant(node: Mapping[str, Any]) -> int | None:
-    """The value of a whole expression, of which only numbers, template arguments and operators are known."""
+    """The value of an integer expression of numbers, template arguments and operators."""
     if str(node.get("value", "")).isdigit():
         return int(node["value"])
-    found = [_constant(one) for one in node.get("inner", ())]
+    operands = [_constant(child) for child in node.get("inner", ())]
     if node.get("kind") == "BinaryOperator":
-        value = Scope().value(f"{found[0]} {node['opcode']} {found[1]}")
+        value = Scope().value(f"{operands[0]} {node['opcode']} {operands[1]}")
         return value if isinstance(value, int) else None
-    return found[-1] if found else None
+    return operands[-1] if operands else None
 
 
 def _cluster(text: str, name: str) -> tuple[int, int, int] | None:
-    found = re.search(rf"__cluster_dims__\s*\(([\d\s,]+)\)[^;{{}}]*\b{name}\s*\(", text)
-    return three([int(one) for one in found[1].split(",")]) if found else None
+    match = re.search(rf"__cluster_dims__\s*\(([\d\s,]+)\)[^;{{}}]*\b{name}\s*\(", text)
+    return three([int(size) for size in match[1].split(",")]) if match else None
 
 
 def _plain(written: str) -> str:
@@ -562,7 +568,7 @@ def _plain(written: str) -> str:
 
 
 def _parameter(name: str, plain: str, aliases: Mapping[str, str]) -> Parameter:
-    """What a parameter takes, from its type."""
+    """A parameter, from its type as clang prints it."""
     is_pointer = "*" in plain
     pointee = plain.partition("(")[0].partition("*")[0] if is_pointer else plain
     for _ in range(8):

@@ -1,1 +1,1 @@
-"""From PTX to rows of numbers: one row for each instruction, as the engine executes them."""
+"""From PTX to rows of numbers: one row per instruction, for the engine."""

@@ -1,6 +1,6 @@
-"""The instructions that touch memory: loads, stores, atomics, parameters, fences.
+"""Instructions that access memory: loads, stores, atomics, parameters, fences.
 
-In: parsed instructions. Out: rows of the program. Checks and counts stand in ``engine/memory.h``.
+In: parsed instructions. Out: rows of the program. Checks and counts are in ``engine/memory.h``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tilewise.simulator.engine.shared import NO_SLOT, numbers
 from tilewise.simulator.ptx.ptx import type_bytes
 
 _ORDERING = frozenset(("volatile", "relaxed", "acquire", "release", "mmio"))
-"""Modifiers of loads and stores that other threads may rely on: these count as atomics."""
+"""Modifiers of loads and stores that order threads: such accesses count as atomics."""
 
 
 _ATOMIC = ("u32", "s32", "b32", "u64", "s64", "b64", "f32", "f64")
@@ -26,7 +26,7 @@ def _shape(asm: Assembler) -> tuple[str, int]:
 
 
 def load(asm: Assembler) -> None:
-    """``ld``, of parameters too."""
+    """``ld``, including parameters."""
     if "param" in {part.split("::")[0] for part in asm.opcode}:
         _load_parameter(asm)
         return
@@ -37,7 +37,7 @@ def load(asm: Assembler) -> None:
 
 
 def store(asm: Assembler) -> None:
-    """``st``, of parameters too."""
+    """``st``, including parameters."""
     if "param" in {part.split("::")[0] for part in asm.opcode}:
         _store_parameter(asm)
         return
@@ -87,10 +87,10 @@ def _memory(
 
 def _stored_width(asm: Assembler, names: list[str], size: int) -> int:
     """Bytes of the registers in an access; clang may move 4 bytes through registers of 8."""
-    found = {8 if type_bytes(asm.register_type(name)) == 8 else 4 for name in names if name.startswith("%")}
-    if len(found) > 1:
+    widths = {8 if type_bytes(asm.register_type(name)) == 8 else 4 for name in names if name.startswith("%")}
+    if len(widths) > 1:
         raise asm.unknown()
-    return found.pop() if found else size
+    return widths.pop() if widths else size
 
 
 def _load_parameter(asm: Assembler) -> None:

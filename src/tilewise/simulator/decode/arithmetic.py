@@ -1,6 +1,6 @@
-"""The instructions that calculate lane by lane: moves, sums and products, functions of floats.
+"""Arithmetic instructions: moves, additions and multiplications, functions of floats.
 
-In: parsed instructions. Out: rows of the program. They are carried out in ``engine/*_cases.h``.
+In: parsed instructions. Out: rows of the program. ``engine/*_cases.h`` implements them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DIRECTED = ("add", "sub", "mul", "div", "fma", "sqrt", "rcp")
 
 
 def _move(asm: Assembler) -> None:
-    """``mov``, also of two halves into one register (pack) and back (unpack)."""
+    """``mov``, including packing two halves into a register and unpacking."""
     kind = asm.opcode[-1]
     target, source = asm.operands
     bits = 64 if type_bytes(kind) == 8 else 32
@@ -79,7 +79,7 @@ def _float(asm: Assembler, name: str) -> None:
 
 
 def _directed(asm: Assembler, name: str, kind: str, rounding: int) -> None:
-    """One row for all operations that round in a direction: the machine sets the host's rounding mode."""
+    """A row for operations with directed rounding, for which the machine sets the host's rounding mode."""
     values = [asm.value(part, kind) for part in asm.operands[1:]]
     a, b, c = (*values, values[0], values[0])[:3]
     asm.emit(

@@ -1,6 +1,6 @@
-"""The instructions beside the warps' own: mbarriers, bulk and tensor copies, clusters, proxy fences.
+"""Asynchronous instructions: mbarriers, bulk and tensor copies, clusters, proxy fences.
 
-In: parsed instructions. Out: rows of the program. What they do, and their hazards, stands in
+In: parsed instructions. Out: rows of the program. Their effects and hazards are in
 ``engine/barrier_objects.h``, ``async.h``, ``tensor.h`` and ``cluster.h``.
 """
 
@@ -106,17 +106,17 @@ def _spaces(asm: Assembler) -> list[str]:
     return [part for part in asm.opcode if part.split("::")[0] in ("global", "shared")]
 
 
-def _extras(asm: Assembler, given: list[str]) -> int:
-    """The slot of a multicast mask; a cache policy is left aside."""
+def _extras(asm: Assembler, operands: list[str]) -> int:
+    """The slot of a multicast mask; a cache policy is ignored."""
     parts = asm.opcode
     many = "multicast::cluster" in parts
-    if len(given) != int(many) + sum(part in _HINTS for part in parts):
+    if len(operands) != int(many) + sum(part in _HINTS for part in parts):
         raise asm.unknown()
-    return asm.value(given[0], "b16") if many else NO_SLOT
+    return asm.value(operands[0], "b16") if many else NO_SLOT
 
 
 def _reduction(asm: Assembler, kinds: tuple[str, ...]) -> int:
-    """The number of the operation by which a copy is added to what is there, ``NO_SLOT`` for a copy."""
+    """The number of the reduction operation of a copy; ``NO_SLOT`` for a plain copy."""
     parts = asm.opcode
     if parts[1] != "reduce":
         return NO_SLOT
@@ -245,7 +245,7 @@ def _elect(asm: Assembler) -> None:
 
 
 def _createpolicy(asm: Assembler) -> None:
-    """A policy for caches, which the simulator does not have: whatever takes it leaves it aside."""
+    """A cache policy, which is ignored because the simulator has no caches."""
     asm.emit("mov_64", d0=asm.slot(asm.operands[0]), a=asm.constant(0, 8))
 
 

@@ -1,6 +1,6 @@
-"""The instructions on bits: logic, shifts, fields, counts, permutations, signs, byte products.
+"""Bit instructions: logic, shifts, fields, counts, permutations, signs, byte products.
 
-In: parsed instructions. Out: rows of the program. They are carried out in ``engine/integer_cases.h``.
+In: parsed instructions. Out: rows of the program. ``engine/integer_cases.h`` implements them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PLAIN: Mapping[str, tuple[str, ...]] = {
     "bfi": ("bfi_{bits}", "", "", "b32", "b32"),
     "copysign": ("copysign_{kind}", "", ""),
 }
-"""The operation of instructions with no modifier but a type, and their sources' types: '' is that one."""
+"""The operations of instructions whose only modifier is a type, and their source types; '' is that type."""
 
 
 def _plain(asm: Assembler, op: str, sources: Sequence[str]) -> None:

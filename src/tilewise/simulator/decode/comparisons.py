@@ -1,6 +1,6 @@
 """Comparisons, selections and conversions.
 
-In: parsed instructions. Out: rows of the program. They are carried out in ``engine/integer_cases.h``.
+In: parsed instructions. Out: rows of the program. ``engine/integer_cases.h`` implements them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _test(asm: Assembler) -> None:
 
 
 def _is_wide(asm: Assembler, source: str) -> bool:
-    """Whether an operand is a register of 64 bits, and no number or special register."""
+    """Whether an operand is a 64-bit register, not a number or special register."""
     try:
         return type_bytes(asm.register_type(source)) == 8
     except UnknownInstructionError:

@@ -1,6 +1,6 @@
-"""The instructions that see more than one lane: barriers, shuffles and votes, branches and calls.
+"""Instructions that involve several lanes: barriers, shuffles and votes, branches and calls.
 
-In: parsed instructions. Out: rows of the program. How lanes meet stands in ``engine/lanes.h``.
+In: parsed instructions. Out: rows of the program. ``engine/lanes.h`` implements how lanes synchronise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def barrier(asm: Assembler) -> None:
 
 
 def _reducing_barrier(asm: Assembler) -> None:
-    """``__syncthreads_count``, ``_and``, ``_or``: every thread gets what the predicates make."""
+    """``__syncthreads_count``, ``_and``, ``_or``: every thread gets the reduction of the predicates."""
     how = next(part for part in asm.opcode if part in ("popc", "and", "or"))
     target, number, *count, predicate = asm.operands
     asm.emit(
@@ -147,7 +147,7 @@ def _return(asm: Assembler) -> None:
 
 
 def _watch(asm: Assembler) -> None:
-    """``tw.watch.f32 number, value``: what the header's ``tw_watch`` leaves for a trace; ``tw.grid.sync``."""
+    """``tw.watch.f32 number, value``: emitted by the header's ``tw_watch`` for a trace; ``tw.grid.sync``."""
     if asm.opcode[1] == "grid":
         asm.agents = asm.grid_sync = True
         asm.emit("cluster_arrive")
@@ -169,21 +169,21 @@ def _call(asm: Assembler) -> None:
     results = operands.pop(0) if operands[0].startswith("(") else "()"
     name = operands.pop(0)
     arguments = operands.pop(0) if operands else "()"
-    given = [part.strip() for part in arguments.strip("()").split(",") if part.strip()]
+    names = [part.strip() for part in arguments.strip("()").split(",") if part.strip()]
     answers = [part.strip() for part in results.strip("()").split(",") if part.strip()]
     if name in asm.module.functions:
-        _call_function(asm, asm.module.functions[name], given, answers)
+        _call_function(asm, asm.module.functions[name], names, answers)
     elif name == "vprintf":
-        slots = [asm.parameter_slot(part, 0, "b64") for part in given]
+        slots = [asm.parameter_slot(part, 0, "b64") for part in names]
         asm.emit("print", d0=asm.parameter_slot(answers[0], 0, "b32"), a=slots[0], b=slots[1])
     elif name == "__assertfail":
-        asm.emit("assert", a=asm.parameter_slot(given[0], 0, "b64"))
+        asm.emit("assert", a=asm.parameter_slot(names[0], 0, "b64"))
     else:
-        _call_math(asm, name, given, answers)
+        _call_math(asm, name, names, answers)
 
 
-def _call_function(asm: Assembler, callee: Function, given: list[str], answers: list[str]) -> None:
-    for name, parameter in zip(given, callee.parameters, strict=True):
+def _call_function(asm: Assembler, callee: Function, arguments: list[str], answers: list[str]) -> None:
+    for name, parameter in zip(arguments, callee.parameters, strict=True):
         _copy_parameter(asm, (asm.function.name, name), (callee.name, parameter.name), parameter)
     row = asm.emit("call")
     asm.fixups.append((row, callee.name))
@@ -194,7 +194,7 @@ def _call_function(asm: Assembler, callee: Function, given: list[str], answers: 
 def _copy_parameter(
     asm: Assembler, source: tuple[str, str], target: tuple[str, str], variable: Variable
 ) -> None:
-    """Move what was stored to a parameter: one register, or for structs each offset in use."""
+    """Copy a parameter's value: one register, or for structs each offset in use."""
     offsets = {0: variable.type} if variable.count == 1 else _struct_offsets(asm, source, target)
     for offset, kind in offsets.items():
         a = asm.parameter_slot(source[1], offset, kind, source[0])
@@ -203,7 +203,7 @@ def _copy_parameter(
 
 
 def _struct_offsets(asm: Assembler, *places: tuple[str, str]) -> dict[int, str]:
-    found: dict[int, str] = {}
+    offsets: dict[int, str] = {}
     for function_name, name in places:
         for instruction in asm.module.functions[function_name].instructions:
             if instruction.opcode[0] in ("ld", "st") and "param" in instruction.opcode:
@@ -211,10 +211,10 @@ def _struct_offsets(asm: Assembler, *places: tuple[str, str]) -> dict[int, str]:
                 base, offset = parameter_of(address)
                 if base == name:
                     kind = instruction.opcode[-1]
-                    other = next(part for part in instruction.operands if not part.startswith("["))
-                    for number in range(len(parts_of(other))):
-                        found[offset + number * type_bytes(kind)] = kind
-    return found
+                    values = next(part for part in instruction.operands if not part.startswith("["))
+                    for number in range(len(parts_of(values))):
+                        offsets[offset + number * type_bytes(kind)] = kind
+    return offsets
 
 
 def _undefined(asm: Assembler, name: str) -> UnknownInstructionError:
@@ -247,7 +247,7 @@ _ALLOCATIONS = {
 }
 
 
-def _call_math(asm: Assembler, name: str, given: list[str], answers: list[str]) -> None:
+def _call_math(asm: Assembler, name: str, arguments: list[str], answers: list[str]) -> None:
     plain = _MATH_ALIASES.get(name, name)
     single = plain.endswith("f") and plain[:-1] in numbers("MATH") and plain not in ("erf",)
     base = plain[:-1] if single else plain
@@ -256,7 +256,7 @@ def _call_math(asm: Assembler, name: str, given: list[str], answers: list[str]) 
     if base not in numbers("MATH") or len(answers) != 1:
         raise _undefined(asm, name)
     kind = "f32" if single else "f64"
-    slots = [asm.parameter_slot(part, 0, kind) for part in given]
+    slots = [asm.parameter_slot(part, 0, kind) for part in arguments]
     slots += [slots[0]] * (3 - len(slots))
     asm.emit(
         f"math_{kind}",

@@ -1,6 +1,6 @@
-"""The instructions of the matrix units: ``mma.sync``, ``ldmatrix``, ``stmatrix``.
+"""Tensor core instructions: ``mma.sync``, ``ldmatrix``, ``stmatrix``.
 
-In: parsed instructions. Out: rows of the program. The layouts of fragments stand in ``engine/matrix.h``.
+In: parsed instructions. Out: rows of the program. The fragment layouts are in ``engine/matrix.h``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SHAPES = {
     ("f16", 8), ("f16", 16), ("bf16", 8), ("bf16", 16), ("tf32", 4), ("tf32", 8),
     ("s8", 16), ("s8", 32), ("u8", 16), ("u8", 32),
 }  # fmt: skip
-"""Type of the multiplicands and columns of A, for 16 rows and 8 columns of the result."""
+"""Input type and columns of A, for a result of 16 rows and 8 columns."""
 _PER_REGISTER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4}
 
 

@@ -1,4 +1,4 @@
-"""What every instruction needs of the decoder: slots for registers and constants, operands, rows.
+"""The basis of the decoder: slots for registers and constants, operands, rows.
 
 In: names and literals of a parsed instruction. Out: slot numbers in a warp's register file, and rows of the
 program under construction.
@@ -26,14 +26,14 @@ _USES = {field: values("FLAG")[f"USES_{field.upper()}"] for field in "abce"}
 _NEAR_LINE = values("FLAG")["NEAR_LINE"]
 _USES_TARGETS = values("FLAG")["USES_D"]
 _STORES = ("st", "stmatrix")
-"""Operations whose places for results hold what they store."""
+"""Operations whose result fields contain the stored values."""
 SPACES = {name.lower(): number for name, number in numbers("SPACE").items()}
 SPACES |= {"": SPACES["generic"], "param": SPACES["const"]}
-"""The number of a state space by its name in PTX, none for a generic address."""
+"""State space numbers by PTX name; empty for a generic address."""
 
 
 class UnknownInstructionError(Exception):
-    """An instruction that the simulator does not carry out."""
+    """An instruction that the simulator does not support."""
 
     def __init__(self, text: str, line: int, what: str = "", repair: str = "") -> None:
         super().__init__(text)
@@ -43,22 +43,22 @@ class UnknownInstructionError(Exception):
 
 
 def source_name(symbol: str) -> str:
-    """What a function is called in the source, by its name in the PTX, as far as that says it."""
-    found = re.match(r"_ZN?K?(\d+)(?=\D)", symbol)
-    return symbol[found.end() : found.end() + int(found[1])] if found else symbol
+    """A function's name in the source, from its name in the PTX if possible."""
+    match = re.match(r"_ZN?K?(\d+)(?=\D)", symbol)
+    return symbol[match.end() : match.end() + int(match[1])] if match else symbol
 
 
 def parts_of(operand: str) -> list[str]:
-    """The registers of a vector ``{a, b}``; an operand that is none is its own only part."""
+    """The registers of a vector ``{a, b}``; a scalar operand is its only part."""
     return [part.strip() for part in operand.strip("{}").split(",")]
 
 
 class Register(int):
-    """The slot of a register, as against that of a constant or a plain number."""
+    """The slot of a register, unlike that of a constant or a plain number."""
 
 
 class Assembler:
-    """Registers, constants and rows of a program under construction; handlers of instructions write to it."""
+    """Registers, constants and rows of a program under construction; instruction handlers write to it."""
 
     function: Function
     instruction: Instruction
@@ -88,11 +88,11 @@ class Assembler:
         self.module_variables: list[Variable] = []
 
     def unknown(self) -> UnknownInstructionError:
-        """That the simulator does not carry the instruction out."""
+        """The error for an unsupported instruction."""
         return UnknownInstructionError(self.instruction.text, self.instruction.line)
 
     def pointer_to_function(self) -> UnknownInstructionError:
-        """That a function is called, or taken, by its address."""
+        """The error for using a function's address."""
         return UnknownInstructionError(
             self.instruction.text,
             self.instruction.line,
@@ -105,7 +105,7 @@ class Assembler:
         return self.line_rows.setdefault(self.instruction.line, len(self.line_rows))
 
     def emit(self, op: str, *, flags: int = 0, **fields: int) -> int:
-        """Add a row; what is not given has no slot. Its number."""
+        """Add a row and return its number; missing fields have no slot."""
         if op not in self.op:
             raise self.unknown()
         instruction = self.instruction
@@ -124,7 +124,7 @@ class Assembler:
         return len(self.rows) - 1
 
     def register_type(self, name: str) -> str:
-        """The type that a register is declared with."""
+        """The declared type of a register."""
         registers = self.function.registers
         if name in registers:
             return registers[name]
@@ -221,12 +221,12 @@ class Assembler:
         return None
 
     def table(self, numbers: Sequence[int]) -> int:
-        """The address of a table of numbers, which lives as long as the program."""
+        """The address of a new table of numbers, which lives as long as the program."""
         self.tables.append(np.array(numbers, np.int32))
         return self.tables[-1].ctypes.data
 
     def target(self, text: str) -> int:
-        """The slot of a register that is written; none for ``_``."""
+        """The slot of a target register; ``NO_SLOT`` for ``_``."""
         return NO_SLOT if text == "_" else self.slot(text.strip())
 
     @property
@@ -236,11 +236,11 @@ class Assembler:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Its operands, the target first."""
+        """The instruction's operands, the target first."""
         return self.instruction.operands
 
     def emit_operands(self, op: str, *kinds: str, **fields: int) -> None:
-        """Emit a row with the first operand as target, and the others, of these types, as a, b, c, e."""
+        """Emit a row with the first operand as target and the others, of the given types, as a, b, c, e."""
         target, *sources = self.operands
         row: dict[str, int] = {"d0": self.slot(target)}
         for field, source, kind in zip("abce", sources, kinds, strict=False):
@@ -248,17 +248,17 @@ class Assembler:
         self.emit(op, **row, **fields)
 
     def flags(self) -> int:
-        """What ``.ftz`` and ``.sat`` ask for."""
+        """The flags of ``.ftz`` and ``.sat``."""
         parts = self.opcode
         return (FTZ if "ftz" in parts else 0) | (SATURATE if "sat" in parts else 0)
 
     def address(self, text: str) -> tuple[int, int]:
-        """The slot that holds an address ``[register + offset]``, and the offset."""
+        """The base slot and the offset of an address ``[register + offset]``."""
         inner = text.strip()[1:-1].strip()
-        found = re.match(r"([\w%$.]+)\s*([+-]?)\s*(-?\w*)$", inner)
-        if not found:
+        match = re.match(r"([\w%$.]+)\s*([+-]?)\s*(-?\w*)$", inner)
+        if not match:
             raise self.unknown()
-        base, sign, offset = found.groups()
+        base, sign, offset = match.groups()
         displacement = int(offset or "0", 0) * (-1 if sign == "-" else 1)
         if base in self.symbols:
             return self.constant(self.symbols[base], 8), displacement
@@ -275,12 +275,12 @@ class Assembler:
         return wide
 
     def space(self) -> str:
-        """The state space that the instruction names; empty for a generic address."""
+        """The instruction's state space; empty for a generic address."""
         parts = self.opcode
         return next((part.split("::")[0] for part in parts[1:] if part.split("::")[0] in SPACES), "")
 
     def parameter_slot(self, name: str, offset: int, kind: str, function: str | None = None) -> Register:
-        """The slot of a part of a parameter of a function."""
+        """The slot of a part of a function's parameter."""
         key = (function or self.function.name, f"param {name} {offset}")
         if key not in self.slots:
             self.slots[key] = Register(self.units)
@@ -289,4 +289,4 @@ class Assembler:
 
 
 Handlers: TypeAlias = Mapping[str, Callable[[Assembler], object]]
-"""What adds the rows of an instruction to the program, by its mnemonic."""
+"""Functions that add an instruction's rows to the program, by mnemonic."""

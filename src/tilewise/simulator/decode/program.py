@@ -1,8 +1,8 @@
-"""PTX given a meaning: an entry point with all it calls, as rows of numbers that the machine runs.
+"""Decodes PTX: an entry point and all it calls, as rows of numbers that the machine runs.
 
 In: a parsed module. Out: ``Program``, with instructions as an integer matrix, register slots, constants,
-parameter layout, and the addresses of the module's variables. Nothing is guessed: an instruction that is
-not known stops with its name and its source line.
+parameter layout, and the addresses of the module's variables. An unknown instruction raises with its name
+and source line.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ HANDLERS: Handlers = {
     **accesses.HANDLERS,
     **control.HANDLERS,
     **matrices.HANDLERS,
-    **asynchronous.HANDLERS,  # these see to their own forms of cp, st, fence and barrier, and pass others on
+    **asynchronous.HANDLERS,  # these handle their forms of cp, st, fence and barrier, and delegate the rest
     **warpgroups.HANDLERS,
 }
-"""What is carried out, by mnemonic."""
+"""The handlers of supported instructions, by mnemonic."""
 
 SHARED_GAP = 2048
-"""Bytes between shared variables, so that an index beyond one does not land in the next.
+"""Bytes between shared variables, so that an index out of bounds does not reach the next variable.
 
-A multiple of 128, which keeps every word in the bank that it has on a GPU."""
+A multiple of 128, so that every word is in the same bank as on a GPU."""
 
 _TARGETS = ("d0", "d1", "d2", "d3")
-"""The fields of a row that stand in the array ``d`` of an instruction."""
+"""The fields of a row that are stored in an instruction's array ``d``."""
 
 
 @dataclass
@@ -60,40 +60,39 @@ class Program:
     units: int
     """Register file of a warp, in units of 32 words."""
     parameters: tuple[Variable, ...]
-    """As the PTX declares them."""
+    """Its parameters, as the PTX declares them."""
     offsets: tuple[int, ...]
-    """Byte offset of each in the parameter buffer."""
+    """Byte offset of each parameter in the parameter buffer."""
     shared_bytes: int
-    """Static shared memory, as a GPU would count it."""
+    """Size of static shared memory on a GPU."""
     dynamic_start: int
-    """Where dynamic shared memory begins here: variables lie ``SHARED_GAP`` bytes further apart than on a
-    GPU."""
+    """Start of dynamic shared memory; variables are ``SHARED_GAP`` bytes further apart than on a GPU."""
     shared_variables: tuple[tuple[str, int, int], ...]
     """Name, offset and size of each shared variable; the dynamic one has size 0."""
     module_variables: tuple[Variable, ...]
-    """Global and constant variables, in the order of their buffers, which come after the arguments'."""
+    """Global and constant variables, in the order of their buffers, which follow the arguments'."""
     local_bytes: int
-    """Local memory of a thread."""
+    """Local memory per thread."""
     shared_grain: int
     """Smallest shared access, in bytes: 1, 2 or 4."""
     global_grain: int
     """Smallest access to global memory, in bytes: 1, 2 or 4."""
     fences: bool
-    """Whether it has fences, or loads and stores that stand for one."""
+    """Whether it has fences, or loads and stores that imply one."""
     agents: bool
-    """Whether something beside warps touches shared memory, or blocks that of others."""
+    """Whether shared memory is accessed by other agents than warps, or by other blocks."""
     grid_sync: bool
-    """Whether all blocks of the grid wait for each other, so that they have to run together."""
+    """Whether all blocks of the grid synchronise, so that they must run together."""
     lines: tuple[int, ...]
     """Source line of each row of counters."""
     headers: tuple[str, ...]
-    """Places in headers of the source, ``helper.cuh:12``; the first is none."""
+    """Places in headers of the source, ``helper.cuh:12``; the first is empty."""
     tables: list[np.ndarray] = field(default_factory=list)
     """Branch tables, kept alive for the machine."""
 
     @property
     def waits(self) -> bool:
-        """Whether it has accesses by which blocks tell each other something."""
+        """Whether it has accesses by which blocks can communicate."""
         return bool(
             (self.code["op"] == numbers("OP")["atom"]).any()
             or (self.code["flags"] & values("FLAG")["SYNC"]).any()
@@ -101,9 +100,9 @@ class Program:
 
     @cached_property
     def has_order(self) -> bool:
-        """Whether the order of its blocks shows: by global accesses of that sort, by printing, or by a clock.
+        """Whether the order of its blocks is visible: by communication, printing, or a clock.
 
-        A generic atomic may turn out to be one on shared memory, and does not count.
+        A generic atomic does not count, because it may access shared memory.
         """
         operations, spaces = numbers("OP"), numbers("SPACE")
         op, space = self.code["op"], self.code["type"]
@@ -121,13 +120,13 @@ class Program:
 
 
 def decode(module: Ptx, entry: str, *, ftz: bool = True, first_module_buffer: int = 0) -> Program:
-    """Give an entry point of a module its meaning.
+    """Decode an entry point of a module.
 
     Args:
         module: the parsed module.
         entry: the entry point's name.
-        ftz: whether subnormal results of the math functions are flushed, as CuPy compiles.
-        first_module_buffer: number of the buffer that holds the module's first variable.
+        ftz: whether subnormal results of math functions are flushed, as by CuPy's default.
+        first_module_buffer: number of the buffer of the module's first variable.
 
     Raises:
         UnknownInstructionError: with the text and the line of the instruction.
@@ -180,24 +179,24 @@ class _Decoder(Assembler):
             self.offsets[parameter.name] = at
             at += max(parameter.size_bytes, 1)
         self.parameter_offsets = tuple(offsets)
-        # A parameter whose address is taken is memory too: the buffer after the module's variables.
+        # A parameter whose address is taken is also memory: the buffer after the module's variables.
         number = first_module_buffer + len(self.module_variables)
         base = GLOBAL_BASE + (number << GLOBAL_SHIFT)
         self.symbols.update({name: base + offset for name, offset in self.offsets.items()})
 
     def _reached(self) -> list[Function]:
-        found = [self.entry]
-        for name in found:
+        names = [self.entry]
+        for name in names:
             for instruction in self.module.functions[name].instructions:
                 if instruction.opcode[0] == "call":
                     callee = self._callee(instruction)
-                    if callee in self.module.functions and callee not in found:
-                        found.append(callee)
+                    if callee in self.module.functions and callee not in names:
+                        names.append(callee)
         self._refuse_recursion(self.entry, ())
-        return [self.module.functions[name] for name in found]
+        return [self.module.functions[name] for name in names]
 
     def _refuse_recursion(self, name: str, callers: tuple[str, ...]) -> None:
-        """Stop where a function calls itself: its registers exist once."""
+        """Raise if a function calls itself, because its registers exist only once."""
         for instruction in self.module.functions[name].instructions:
             callee = self._callee(instruction) if instruction.opcode[0] == "call" else ""
             if callee in (*callers, name):

@@ -1,6 +1,6 @@
 """The instructions of a warpgroup: ``wgmma`` with its fences and waits, ``setmaxnreg``.
 
-In: parsed instructions. Out: rows of the program. Layouts and hazards stand in ``engine/wgmma.h``.
+In: parsed instructions. Out: rows of the program. Layouts and hazards are in ``engine/wgmma.h``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def _wgmma(asm: Assembler) -> None:
     elif parts[1:] == ["wait_group"]:
         asm.emit("wgmma_wait", e=all_lanes, imm=int(asm.operands[0], 0))
     elif parts[1] == "mma_async" and len(parts) == 6:
-        _product(asm, *parts[2:])
+        _mma(asm, *parts[2:])
     else:
         raise asm.unknown()
 
 
-def _product(asm: Assembler, shape_text: str, d: str, a: str, b: str) -> None:
+def _mma(asm: Assembler, shape_text: str, d: str, a: str, b: str) -> None:
     shape = re.fullmatch(r"m64n(\d+)k(\d+)", shape_text)
     pairs = {"s8": ("s8", "u8"), "u8": ("s8", "u8")}.get(a, (a,))
     if not shape or d not in _RESULTS.get(a, ()) or b not in pairs:
@@ -64,23 +64,23 @@ def _product(asm: Assembler, shape_text: str, d: str, a: str, b: str) -> None:
     )
 
 
-def _immediates(asm: Assembler, given: list[int], a: str, in_registers: bool) -> int:
-    """Negations and transposes: whole numbers have none, and only 16-bit types may lie the other way."""
+def _immediates(asm: Assembler, immediates: list[int], a: str, in_registers: bool) -> int:
+    """Negations and transposes: integer types have none, and only 16-bit types can be transposed."""
     how = _A_REGISTERS if in_registers else 0
     if a in ("s8", "u8"):
-        if given:
+        if immediates:
             raise asm.unknown()
         return how
     wanted = 2 if a == "tf32" else 3 if in_registers else 4
-    if len(given) != wanted or any(one not in (1, -1) for one in given[:2]):
+    if len(immediates) != wanted or any(value not in (1, -1) for value in immediates[:2]):
         raise asm.unknown()
-    if any(one not in (0, 1) for one in given[2:]):
+    if any(value not in (0, 1) for value in immediates[2:]):
         raise asm.unknown()
-    how |= (_NEGATE_A if given[0] < 0 else 0) | (_NEGATE_B if given[1] < 0 else 0)
+    how |= (_NEGATE_A if immediates[0] < 0 else 0) | (_NEGATE_B if immediates[1] < 0 else 0)
     if wanted == 3:
-        return how | (_TRANSPOSE_B if given[2] else 0)
+        return how | (_TRANSPOSE_B if immediates[2] else 0)
     if wanted == 4:
-        return how | (_TRANSPOSE_A if given[2] else 0) | (_TRANSPOSE_B if given[3] else 0)
+        return how | (_TRANSPOSE_A if immediates[2] else 0) | (_TRANSPOSE_B if immediates[3] else 0)
     return how
 
 

@@ -1,1 +1,1 @@
-"""The engine: C that executes rows warp by warp, and the memory and the traces around it."""
+"""The engine: C code that executes rows warp by warp, with its memory and traces."""

@@ -1,9 +1,9 @@
-"""The engine compiled beforehand for the common platforms, as a wheel carries it.
+"""The engine precompiled for common platforms, for the wheel.
 
-In: the engine's sources and zig, which compiles for any platform on any other. Out: a library for each in
-``built/``, and the one for this machine. A checkout has none: it compiles the engine for its own processor.
+In: the engine's sources and zig, which cross-compiles. Out: a library per platform in ``built/``, and the one
+for this machine. A checkout has none and compiles the engine for its own processor.
 
-``make wheel`` makes them and takes what is there.
+``make wheel`` builds them and packages the folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLATFORMS = {
     ("Darwin", "arm64"): "aarch64-macos.11.0",
     ("Windows", "AMD64"): "x86_64-windows-gnu",
 }
-"""What zig calls the platforms, by ``platform.system()`` and ``platform.machine()``."""
+"""Zig's names of the platforms, by ``platform.system()`` and ``platform.machine()``."""
 FLAGS = (
     "-O2",
     "-ffp-contract=off",
@@ -34,21 +34,21 @@ FLAGS = (
     "-g0",
     "-fno-sanitize=all",
 )
-"""For every platform; the results must not depend on it, so nothing is contracted."""
+"""For every platform; results must not depend on it, so no operations are contracted."""
 LIBRARY = ("-shared", "-fPIC")
 """For a library that Python loads."""
 _NEEDED = {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
-"""What x86_64_v3 has beside what every such processor has, by Linux's names."""
+"""The additional features of x86_64_v3, by Linux's names."""
 
 
 def sources_hash() -> str:
-    """Changes with the engine's sources and flags; 16 hexadecimal digits."""
+    """A hash of the engine's sources and flags; 16 hexadecimal digits."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(ENGINE.glob("*.[chd]*"))]
     return hashlib.sha256("\0".join((*texts, *FLAGS)).encode()).hexdigest()[:16]
 
 
 def library() -> Path | None:
-    """The library for this machine; None where there is none of these sources."""
+    """The library for this machine; None if none was built from these sources."""
     target = PLATFORMS.get((platform.system(), platform.machine()))
     if target is None or not FOLDER.is_dir() or (target.startswith("x86_64") and not _has_avx2()):
         return None
@@ -61,14 +61,14 @@ def _path(target: str) -> Path:
 
 
 def _has_avx2() -> bool:
-    """Whether this processor has the instructions of x86_64_v3; False where that is unknown."""
+    """Whether this processor has the instructions of x86_64_v3; False if unknown."""
     if sys.platform == "win32":
         return bool(ctypes.windll.kernel32.IsProcessorFeaturePresent(40))
     if sys.platform == "darwin":
-        asked = subprocess.run(
+        process = subprocess.run(
             ["sysctl", "-n", "hw.optional.avx2_0"], capture_output=True, text=True, check=False
         )
-        return asked.stdout.strip() == "1"
+        return process.stdout.strip() == "1"
     info = Path("/proc/cpuinfo")
     text = info.read_text(errors="replace") if info.exists() else ""
     flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
@@ -91,7 +91,7 @@ def compile_engine(compiler: Path, out: Path, *options: str) -> subprocess.Compl
 
 
 def main() -> int:
-    """Compile for every platform; what is there of other sources goes."""
+    """Compile for every platform; delete libraries of other sources."""
     from tilewise.simulator.compile.toolchain import zig
 
     FOLDER.mkdir(exist_ok=True)
@@ -100,9 +100,9 @@ def main() -> int:
         old.unlink()
     for path, target in wanted.items():
         processor = ["-mcpu=x86_64_v3"] if target.startswith("x86_64") else []
-        done = compile_engine(zig(), path, *LIBRARY, "-target", target, *processor)
-        if done.returncode:
-            print(f"{target}: {done.stderr.strip()}", file=sys.stderr)
+        process = compile_engine(zig(), path, *LIBRARY, "-target", target, *processor)
+        if process.returncode:
+            print(f"{target}: {process.stderr.strip()}", file=sys.stderr)
             return 1
         print(f"{target}: {path.stat().st_size / 1024:.0f} KiB")
     return 0

@@ -1,9 +1,8 @@
-"""The compiled machine: builds ``machine.c`` once, keeps it in the cache, and calls it.
+"""The compiled machine: builds ``machine.c`` once, caches it, and calls it.
 
-In: a launch, with pointers to program and memory. Out: what ``tw_run`` counted and found, as arrays. The
-compiler is the clang of the ``ziglang`` wheel, the same that turns CUDA C into PTX; a library that is
-already in the cache is used without it. C and not Numba, because importing and compiling Numba costs
-seconds that a lesson does not have.
+In: a launch, with pointers to program and memory. Out: the counts and findings of ``tw_run``, as arrays. The
+compiler is the clang of the ``ziglang`` wheel, which also compiles CUDA C to PTX; a cached library is used
+without it. The machine is in C instead of Numba, because importing and compiling Numba takes seconds.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 DONE, STOPPED, NO_MEMORY, TOO_MANY_STEPS, PAUSED = (
     numbers("STATUS")[name] for name in ("DONE", "STOPPED", "NO_MEMORY", "TOO_MANY_STEPS", "PAUSED")
 )
-"""What ``tw_run`` returns."""
+"""Return values of ``tw_run``."""
 SLICE = 5_000_000
-"""Warp instructions between two looks at Python's signals."""
+"""Warp instructions between checks of Python's signals."""
 _MAX_HAZARDS = 64
 _MAX_NOTES = 8
 _CALLS = ("tw_run", "tw_end", "calloc", "free")
@@ -43,7 +42,7 @@ _WASM = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor", "-Wl,--strip-all"),
     *(f"-Wl,--export={name}" for name in _CALLS),
 )
-"""No SIMD: it brings nothing here, and every browser runs this. The module imports nothing."""
+"""No SIMD: it gains nothing here, and every browser runs this. The module has no imports."""
 
 
 class MachineError(RuntimeError):
@@ -51,10 +50,10 @@ class MachineError(RuntimeError):
 
 
 class Findings:
-    """Where a machine writes what it counts and finds.
+    """Buffers for a machine's counts, hazards and notes.
 
     Args:
-        lines: how many rows of counters.
+        lines: number of rows of counters.
     """
 
     def __init__(self, lines: int) -> None:
@@ -63,34 +62,34 @@ class Findings:
         self.notes = np.zeros(_MAX_NOTES, HAZARD)
 
     def write_into(self, launch: Launch) -> None:
-        """Have a launch write here."""
+        """Point a launch to these buffers."""
         launch.counts, launch.n_lines = self.counts.ctypes.data, len(self.counts)
         launch.hazards, launch.max_hazards = self.hazards.ctypes.data, len(self.hazards)
         launch.notes, launch.max_notes = self.notes.ctypes.data, len(self.notes)
 
 
 def prepare() -> Path:
-    """The library's path: the one that the wheel carries, else one compiled once for source and processor.
+    """Return the library's path: from the wheel, else compiled once per source and processor.
 
     Raises:
-        MachineError: the compiler failed; its message is given.
+        MachineError: the compiler failed; includes its message.
         ToolchainError: there is no compiler and no compiled engine.
     """
     return built.library() or _compiled()
 
 
 def prepare_wasm() -> Path:
-    """The same as WebAssembly, for pages: the path of ``machine.wasm``.
+    """Return the path of ``machine.wasm``, the machine for pages.
 
     Raises:
-        MachineError: the compiler failed; its message is given.
+        MachineError: the compiler failed; includes its message.
         ToolchainError: there is no compiler and no compiled engine.
     """
     return _prepared(".wasm", _WASM)
 
 
 def wasm_key() -> str:
-    """A hash of all that decides ``machine.wasm``."""
+    """A hash of everything that determines ``machine.wasm``."""
     return _key(_WASM)
 
 
@@ -98,12 +97,12 @@ def _compiled() -> Path:
     return _prepared(".so", (*built.LIBRARY, "-mcpu=native"), platform.machine(), _processor())
 
 
-def _key(options: Sequence[str], *others: str) -> str:
-    return hashlib.sha256("\0".join((built.sources_hash(), *options, *others)).encode()).hexdigest()[:16]
+def _key(options: Sequence[str], *parts: str) -> str:
+    return hashlib.sha256("\0".join((built.sources_hash(), *options, *parts)).encode()).hexdigest()[:16]
 
 
-def _prepared(suffix: str, options: Sequence[str], *others: str) -> Path:
-    target = cache_folder() / f"machine-{_key(options, *others)}{suffix}"
+def _prepared(suffix: str, options: Sequence[str], *parts: str) -> Path:
+    target = cache_folder() / f"machine-{_key(options, *parts)}{suffix}"
     if target.exists():
         return target
     compiler = zig()
@@ -118,7 +117,7 @@ def _prepared(suffix: str, options: Sequence[str], *others: str) -> Path:
 
 
 def _processor() -> str:
-    """What ``-mcpu=native`` depends on: a cache that is carried to another processor builds anew there."""
+    """What ``-mcpu=native`` depends on, so that a cache moved to another processor is rebuilt."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         text = info.read_text(errors="replace")
@@ -131,14 +130,14 @@ def _compile(compiler: Path, target: Path, options: Sequence[str]) -> None:
     place = "the pages" if target.suffix == ".wasm" else "this machine"
     print(f"tilewise: compiling the simulator's engine for {place}, once (about 20 s) …", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder) / f"machine{target.suffix}"
+        built_file = Path(folder) / f"machine{target.suffix}"
         try:
-            done = built.compile_engine(compiler, made, *options)
+            process = built.compile_engine(compiler, built_file, *options)
         except OSError as error:
             raise ToolchainError(f"{compiler} cannot be run: {error.strerror}.") from None
-        if done.returncode:
-            raise MachineError(f"the simulator's engine does not compile:\n{done.stderr.strip()}")
-        made.replace(target)
+        if process.returncode:
+            raise MachineError(f"the simulator's engine does not compile:\n{process.stderr.strip()}")
+        built_file.replace(target)
     print(f"tilewise: the engine is ready after {time.monotonic() - started:.0f} s.", file=sys.stderr)
 
 
@@ -155,9 +154,9 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _loaded() -> ctypes.CDLL:
-    """The library; a file that does not load here is replaced by one compiled here, once.
+    """The library; a file that does not load is recompiled once.
 
-    That is one cut short, or one of a wheel on a system with another C library.
+    The file may be truncated, or from a wheel for another C library.
     """
     path = prepare()
     try:
@@ -185,9 +184,9 @@ def library() -> ctypes.CDLL:
 
 
 def run(launch: Launch) -> tuple[int, NDArray[np.void], str]:
-    """Run a launch; the status, the accesses it traced (dtype ``ACCESS``), and what it printed.
+    """Run a launch; return the status, the traced accesses (dtype ``ACCESS``), and the printed text.
 
-    It runs in slices, between which Python sees to its signals: Ctrl-C ends a launch.
+    It runs in slices, between which Python handles signals, so Ctrl-C ends a launch.
     """
     launch.slice = SLICE
     accesses, text = np.zeros(0, ACCESS), ""

@@ -1,7 +1,7 @@
-"""Memory of a launch: arguments, module variables and shared memory as the machine sees them.
+"""A launch's memory: arguments, module variables and shared memory as the machine sees them.
 
 In: a ``Program`` and the launch's arguments. Out: buffers for the machine, arrays written back, and the
-machine's rows of accesses turned into elements and values. Bounds are checked in ``engine/memory.h``.
+machine's access rows as elements and values. Bounds are checked in ``engine/memory.h``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tilewise.simulator.engine.trace import GLOBAL, SHARED, Accesses, Watched
 from tilewise.simulator.ptx.ptx import Variable, type_bytes
 
 _WITHIN_BLOCK = np.uint64((1 << 24) - 1)
-"""Bits of an address of shared memory that say where in its block; those above say which of the cluster."""
+"""Bits of a shared memory address within its block; higher bits are the block's rank in the cluster."""
 
 MOST_WATCHED = 1 << 23
-"""Words of an array beyond which it is not watched for races, for the sake of memory."""
+"""Arrays with more words than this are not watched for races, to save memory."""
 
 
 class Memory:
@@ -50,16 +50,16 @@ class Memory:
         self.copies: dict[int, NDArray[np.uint8]] = {}
         self.shown: list[np.dtype[Any] | None] = []
         size = max(
-            (at + one.size_bytes for at, one in zip(program.offsets, declared, strict=True)), default=0
+            (at + param.size_bytes for at, param in zip(program.offsets, declared, strict=True)), default=0
         )
         self.parameters = np.zeros(size + 8, np.uint8)
         self._entries: list[tuple[int, int | None, int]] = []
         self._by_pointer: dict[tuple[int, int], NDArray[np.uint8]] = {}
         self._before = [0] * len(arguments)
-        for number, given in enumerate(arguments):
-            if isinstance(given, InnerPointer):
-                self._before[number] = given.first * given.source.dtype.itemsize
-                self.arrays[number] = given.source
+        for number, argument in enumerate(arguments):
+            if isinstance(argument, InnerPointer):
+                self._before[number] = argument.first * argument.source.dtype.itemsize
+                self.arrays[number] = argument.source
         for number, (at, value) in enumerate(zip(program.offsets, list(self.arrays), strict=True)):
             if isinstance(value, TensorMap):
                 raw = self._map(number, value, declared[number])
@@ -94,11 +94,13 @@ class Memory:
         self._watch(len(arguments), read_only)
         self.table[len(self._entries)] = Buffer(size, self.parameters.ctypes.data, 0, -1)
         named = parameter_names or [f"argument {number}" for number in range(len(declared))]
-        self.global_names = tuple(named) + tuple(shown_name(one.name) for one in program.module_variables)
+        self.global_names = tuple(named) + tuple(
+            shown_name(variable.name) for variable in program.module_variables
+        )
         self.names = self.global_names + tuple(short_name(name) for name, _, _ in program.shared_variables)
 
     def _copy(self, number: int, array: NDArray[Any]) -> None:
-        """Take in an argument's array; one that is passed twice is one memory."""
+        """Copy an argument's array; an array that is passed twice is copied once."""
         key = (array.ctypes.data, array.nbytes)
         if key not in self._by_pointer:
             self._by_pointer[key] = np.frombuffer(array.tobytes(), np.uint8).copy()
@@ -107,7 +109,7 @@ class Memory:
         self.shown.append(array.dtype)
 
     def _map(self, number: int, value: TensorMap, declared: Variable) -> bytes:
-        """Take in the array of a tensor map, as a pointer's; the bytes that the kernel gets for it."""
+        """Copy the array of a tensor map, and return the bytes of the map for the kernel."""
         if declared.size_bytes != MAP_BYTES or declared.align < 64:
             raise KernelError(
                 f"parameter {number} takes {declared.size_bytes} bytes, aligned to {declared.align}, and is "
@@ -118,7 +120,7 @@ class Memory:
         return value.described(GLOBAL_BASE + (number << GLOBAL_SHIFT), numbers("TYPE"))
 
     def _watch(self, arguments: int, read_only: Sequence[bool]) -> None:
-        """Give the machine room to watch the arrays that the kernel may write for races."""
+        """Allocate the machine's race history for the arrays that the kernel may write."""
         written: dict[int, NDArray[np.uint8]] = {}
         for number, buffer in enumerate(self.table):
             constant = number < arguments and number < len(read_only) and read_only[number]
@@ -131,12 +133,12 @@ class Memory:
         self.watched = written
 
     def write_into(self, launch: Launch) -> None:
-        """Have a launch run on this memory."""
+        """Point a launch to this memory."""
         launch.params = self.parameters.ctypes.data
         launch.buffers, launch.n_buffers = ctypes.cast(self.table, ctypes.c_void_p), len(self.table)
 
     def write_back(self) -> None:
-        """Copy what the kernel left into the arrays given, and keep its variables for the next launch."""
+        """Copy the results into the arguments' arrays, and keep the variables for the next launch."""
         every = zip(self.program.module_variables, self.variables, self.initial, strict=True)
         for variable, data, initial in every:
             self.state.keep(variable, data, initial)
@@ -147,7 +149,7 @@ class Memory:
 
     @property
     def pointers(self) -> list[str]:
-        """Names of the arguments that may hold pointers: structures and whole addresses, else bytes."""
+        """Names of the arguments that may contain pointers: structures and addresses, else bytes."""
         arrays = [
             (name, value.dtype)
             for name, value in zip(self.names, self.arrays, strict=False)
@@ -162,11 +164,11 @@ class Memory:
         return [name for name, value in zip(self.names, self.arrays, strict=False) if value is None]
 
     def begins(self, number: int) -> int:
-        """How many bytes past a multiple of 16 an argument begins; 0 for what is no argument."""
+        """How many bytes past a multiple of 16 an argument begins; 0 if it is no argument."""
         return int(self.table[number].skew) if 0 <= number < len(self.arrays) else 0
 
     def before(self, number: int) -> int:
-        """How many bytes of an argument's array come before the element that the kernel's pointer is to."""
+        """How many bytes of an argument's array precede the element that the pointer refers to."""
         return self._before[number] if 0 <= number < len(self.arrays) else 0
 
     def elements(self, number: int) -> int:
@@ -177,15 +179,15 @@ class Memory:
         return len(self.variables[number - len(self.arrays)]) // (dtype.itemsize if dtype is not None else 1)
 
     def dtypes(self, shared: Mapping[str, Shared]) -> tuple[np.dtype[Any] | None, ...]:
-        """The element types of ``names``, with what the source says of shared arrays."""
+        """The element types of ``names``, from the source for shared arrays."""
         names = self.names[len(self.shown) :]
         return (*self.shown, *(shared[name].dtype if name in shared else None for name in names))
 
     def text_at(self, address: int) -> str:
-        """The string that ends with a zero byte, in a module variable at an address."""
+        """The zero-terminated string at an address in a module variable."""
         number, offset = divmod(address - GLOBAL_BASE, 1 << GLOBAL_SHIFT)
-        kept = self.variables[number - len(self.arrays)][offset:]
-        return kept.tobytes().partition(b"\0")[0].decode(errors="replace")
+        text = self.variables[number - len(self.arrays)][offset:]
+        return text.tobytes().partition(b"\0")[0].decode(errors="replace")
 
     def accesses(self, rows: NDArray[np.void], lines: Sequence[int]) -> Accesses:
         """The machine's rows with source lines, buffers, elements and values."""
@@ -234,10 +236,10 @@ class Memory:
 
 
 def skew(array: Any) -> int:
-    """Bytes by which an array begins beyond a multiple of 16, for a kernel that is given its address.
+    """Bytes past a multiple of 16 at which an array begins, for a kernel that gets its address.
 
-    A view such as ``x[1:]`` begins where it does in the array that it is taken from, which stands for an
-    allocation. Where the host's own address is a multiple of 16, the view counts as aligned.
+    A view such as ``x[1:]`` has its offset in the array that it is taken from, which represents an
+    allocation. If the host's address is a multiple of 16, the view counts as aligned.
     """
     whole = array
     while isinstance(whole.base, np.ndarray):
@@ -256,7 +258,7 @@ def _is_pointer(value: Any) -> bool:
 
 
 def places_of(variables: Sequence[Variable], arguments: int) -> dict[str, int]:
-    """The addresses of module variables, which come after a launch's arguments."""
+    """The addresses of module variables, which follow a launch's arguments."""
     return {
         variable.name: GLOBAL_BASE + (number << GLOBAL_SHIFT)
         for number, variable in enumerate(variables, start=arguments)
@@ -264,7 +266,7 @@ def places_of(variables: Sequence[Variable], arguments: int) -> dict[str, int]:
 
 
 def initial_bytes(variable: Variable, places: Mapping[str, int] = MappingProxyType({})) -> NDArray[np.uint8]:
-    """What a variable holds before the first launch, with the addresses of others that are known."""
+    """A variable's bytes before the first launch, with the known addresses of other variables."""
     data = np.zeros(max(variable.size_bytes, 1), np.uint8)
     size = type_bytes(variable.type)
     for number, element in enumerate(initial_elements(variable, places)):
@@ -273,9 +275,9 @@ def initial_bytes(variable: Variable, places: Mapping[str, int] = MappingProxyTy
 
 
 def initial_elements(variable: Variable, places: Mapping[str, int] = MappingProxyType({})) -> list[int]:
-    """The bits of each element that a variable begins with; those after the last one are 0."""
+    """The bits of each initial element of a variable; further elements are 0."""
     ones = (1 << 8 * type_bytes(variable.type)) - 1
-    return [_address(one, places) & ones if isinstance(one, str) else one & ones for one in variable.initial]
+    return [ones & (_address(item, places) if isinstance(item, str) else item) for item in variable.initial]
 
 
 def _address(written: str, places: Mapping[str, int]) -> int:
@@ -284,20 +286,20 @@ def _address(written: str, places: Mapping[str, int]) -> int:
 
 
 def short_name(name: str) -> str:
-    """The name in the source of a shared variable, which the compiler mangles: ``_ZZ4tileE1s`` is ``s``."""
+    """A shared variable's name in the source, from the mangled one: ``_ZZ4tileE1s`` is ``s``."""
     if not name.startswith("_ZZ"):
         return name
-    found = re.search(r"E(\d+)", name)
-    if not found:
+    match = re.search(r"E(\d+)", name)
+    if not match:
         return name
-    tail = name[found.end() :]
-    return tail[: int(found[1])]
+    tail = name[match.end() :]
+    return tail[: int(match[1])]
 
 
 def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence[int]) -> dict[str, Watched]:
-    """The values that a trace saw of each watched variable."""
+    """The traced values of each watched variable."""
     types = {number: name for name, number in numbers("TYPE").items()}
-    found = {}
+    watched = {}
     for number, name in enumerate(names):
         here = rows[rows["buffer"] == number]
         value = np.zeros(len(here))
@@ -305,14 +307,14 @@ def watched_values(rows: NDArray[np.void], names: Sequence[str], lines: Sequence
             of_kind = here["index"] == kind
             value[of_kind] = Accesses.decoded(here["bits"][of_kind], np.dtype(NUMPY_TYPES[types[int(kind)]]))
         line = np.asarray(lines, np.int32)[here["line"]]
-        found[name] = Watched(
+        watched[name] = Watched(
             here["step"], here["block"], here["warp"], here["lane"], line, value, here["interval"]
         )
-    return found
+    return watched
 
 
 NUMPY_TYPES = {"f32": "f4", "f64": "f8", "s32": "i4", "u32": "u4", "s64": "i8", "u64": "u8"}
-"""Of the machine's types those that a watched variable can have."""
+"""NumPy's types for the machine's types of watched variables."""
 
 
 def shared_owners(program: Program, shared_bytes: int) -> NDArray[np.uint8]:

@@ -1,7 +1,7 @@
-"""What Python and the compiled machine share: numbers by name, and the layout of rows and structures.
+"""Definitions shared by Python and the compiled machine: named numbers, layouts of rows and structures.
 
-In: ``engine/shared.def``, which the machine's C includes too. Out: the same tables for Python: a number or a
-field stands in one place.
+In: ``engine/shared.def``, which the machine's C includes too. Out: the same tables for Python, so each number
+and field is defined once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCALARS: dict[str, Any] = {
     "s64": ctypes.c_int64,
     "u64": ctypes.c_uint64,
 }
-"""The types of fields that are no pointers."""
+"""The types of fields that are not pointers."""
 
 
 @cache
@@ -35,8 +35,8 @@ def _definitions() -> str:
 @cache
 def _entries(macro: str) -> tuple[tuple[str, ...], ...]:
     """The arguments of each entry of a macro, in order."""
-    found = re.findall(rf"\b{macro}\(([^()]*)\)", _definitions())
-    return tuple(tuple(part.strip() for part in entry.split(",")) for entry in found)
+    entries = re.findall(rf"\b{macro}\(([^()]*)\)", _definitions())
+    return tuple(tuple(part.strip() for part in entry.split(",")) for entry in entries)
 
 
 @cache
@@ -52,12 +52,12 @@ def values(macro: str) -> dict[str, int]:
 
 
 def fields(macro: str) -> list[tuple[str, str, int]]:
-    """The fields of a structure: C type, name, and how many, of an array more than 1."""
-    found = []
+    """The fields of a structure: C type, name, and count, which is more than 1 for an array."""
+    result = []
     for kind, declared in _entries(macro):
         name, _, count = declared.partition("[")
-        found.append((kind, name, int(count.rstrip("]") or 1)))
-    return found
+        result.append((kind, name, int(count.rstrip("]") or 1)))
+    return result
 
 
 def _members(macro: str) -> list[tuple[str, Any]]:
@@ -78,16 +78,16 @@ NO_SLOT, GLOBAL_BASE, GLOBAL_SHIFT = (
     values("CONSTANT")[name] for name in ("NO_SLOT", "GLOBAL_BASE", "GLOBAL_SHIFT")
 )
 HAZARD_KINDS = {number: words for number, (_, words) in enumerate(_entries("HAZARD"), 1)}
-"""What a hazard is called, by the machine's number."""
+"""The names of hazards, by the machine's number."""
 COUNTERS = tuple(numbers("COUNTER"))
 """The columns of a row of counters."""
 INSTRUCTION, HAZARD, ACCESS = (_row(f"{name}_FIELD") for name in ("INS", "HAZARD", "ACCESS"))
 WORD_BYTES = _row("WORD_FIELD").itemsize
-"""Bytes that the machine keeps for each word of a global array that it watches for races."""
+"""Bytes of race history per watched word of a global array."""
 
 
 class Buffer(ctypes.Structure):
-    """One array of global memory."""
+    """An array in global memory."""
 
     _fields_ = _members("BUFFER_FIELD")
 

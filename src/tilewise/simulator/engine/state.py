@@ -1,7 +1,7 @@
-"""What the variables of a source hold between launches: `__device__`, `__constant__`, `__managed__`.
+"""The values of a source's variables between launches: `__device__`, `__constant__`, `__managed__`.
 
-In: values that a launch left, or that somebody set. Out: the bytes with which the next launch of the same
-source begins. One state belongs to one text with its options, as one module does on a GPU.
+In: values from a launch, or set by the caller. Out: the initial bytes for the next launch of the same source.
+Each source text with its options has one state, like a module on a GPU.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class State:
     """The variables of one source.
 
     Args:
-        declared: what the source declares, by name.
+        declared: the source's declarations, by name.
     """
 
     def __init__(self, declared: Mapping[str, DeviceVariable]) -> None:
@@ -28,23 +28,23 @@ class State:
         self._values: dict[str, NDArray[np.uint8]] = {}
 
     def begin(self, variable: Variable, initial: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The bytes with which a launch begins, to be written to.
+        """The initial bytes for a launch, which writes to them.
 
         Raises:
-            KernelError: the variable was set to more or fewer bytes than it has.
+            KernelError: the variable was set to a wrong number of bytes.
         """
         name = shown_name(variable.name)
-        kept = self._values.get(name)
-        if kept is None:
+        data = self._values.get(name)
+        if data is None:
             return initial
-        if len(kept) != len(initial):
+        if len(data) != len(initial):
             raise KernelError(
-                f"{name} has {len(initial)} bytes and was set to {len(kept)}. Set all of its elements."
+                f"{name} has {len(initial)} bytes and was set to {len(data)}. Set all of its elements."
             )
-        return kept.copy()
+        return data.copy()
 
     def needs_a_value(self, variable: Variable) -> bool:
-        """Whether a kernel that reads the variable now reads what nobody gave it."""
+        """Whether the variable has no value yet, so that reading it is a hazard."""
         name = shown_name(variable.name)
         if name in self._values or variable.initial:
             return False
@@ -52,21 +52,21 @@ class State:
         return declared.needs_a_value if declared else variable.space == "const"
 
     def keep(self, variable: Variable, data: NDArray[np.uint8], initial: NDArray[np.uint8]) -> None:
-        """Take in what a launch left."""
+        """Keep a variable's bytes after a launch, if they were set or changed."""
         name = shown_name(variable.name)
         if name in self._values or not np.array_equal(data, initial):
             self._values[name] = data
 
     def get(self, name: str) -> NDArray[np.uint8] | None:
-        """The bytes of a variable that was set or changed; None for one as it was at first."""
+        """The bytes of a variable that was set or changed; None if it has its initial value."""
         return self._values.get(name)
 
     def set(self, name: str, data: NDArray[np.uint8]) -> None:
-        """Give a variable its bytes."""
+        """Set a variable's bytes."""
         self._values[name] = data
 
     def reset(self) -> None:
-        """Make every variable what the source says."""
+        """Reset every variable to its initial value."""
         self._values.clear()
 
 
@@ -77,8 +77,8 @@ def state_of(source: str, compiled: str = "", options: tuple[str, ...] = ()) -> 
     """The state of a source: the same one for the same text and options.
 
     Args:
-        source: as it is written, with its host code.
-        compiled: the same with macros and headers, to read declarations from; the source by default.
+        source: as written, with its host code.
+        compiled: with macros and headers, for its declarations; the source by default.
         options: as ``Kernel`` takes them.
     """
     key = (source, options)

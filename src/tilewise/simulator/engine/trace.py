@@ -1,7 +1,7 @@
-"""Which accesses a run keeps, and the accesses it kept.
+"""Which accesses a run records, and the recorded accesses.
 
-In: the machine's rows. Out: ``Accesses``, arrays of equal length from which figures draw. Untraced runs
-keep counts only.
+In: the machine's rows. Out: ``Accesses``, arrays of equal length for figures. Untraced runs only have
+counts.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ WATCH = numbers("KIND")["WATCH"]
 
 @dataclass(frozen=True)
 class Trace:
-    """What to keep of a run's accesses."""
+    """Which accesses of a run to record."""
 
     blocks: Sequence[int] | None = None
     """Linear block numbers; all by default."""
     warps: Sequence[int] | None = None
-    """Warps of a block; all by default."""
+    """Warp numbers within a block; all by default."""
     max_steps: int = 100_000
-    """Instructions of a warp, from its start, whose accesses are kept."""
+    """Number of first instructions per warp whose accesses are recorded."""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """The values of one watched variable, in the order in which they came by; all arrays have one length."""
+    """The values of a watched variable in order of time; all arrays have the same length."""
 
     step: NDArray[np.int32]
-    """As in ``Accesses``: the instruction of the warp after which the variable had the value."""
+    """As in ``Accesses``: the warp's instruction after which the variable had the value."""
     block: NDArray[np.int32]
     """Linear block number."""
     warp: NDArray[np.int32]
@@ -44,7 +44,7 @@ class Watched:
     lane: NDArray[np.int32]
     """Lane within its warp."""
     line: NDArray[np.int32]
-    """Line of the kernel's source that the comment stands on."""
+    """Line of the kernel's source with the comment."""
     value: NDArray[np.float64]
     """Its value at the end of that line."""
     interval: NDArray[np.int32]
@@ -53,10 +53,10 @@ class Watched:
 
 @dataclass(frozen=True)
 class Accesses:
-    """One row for each lane's access, in the order in which they happened; all arrays have one length."""
+    """One row per access of a lane, in order of time; all arrays have the same length."""
 
     step: NDArray[np.int32]
-    """Which of its instructions the warp was at, from 0: warps that do the same are at the same step."""
+    """The warp's instruction, counted from 0: warps that do the same are at the same step."""
     block: NDArray[np.int32]
     """Linear block number."""
     warp: NDArray[np.int32]
@@ -64,13 +64,13 @@ class Accesses:
     lane: NDArray[np.int32]
     """Lane within its warp."""
     line: NDArray[np.int32]
-    """Line of the kernel's source, from 1; 0 where the compiler names none."""
+    """Line of the kernel's source, from 1; 0 if the compiler names none."""
     space: NDArray[np.int32]
     """0 global, 1 shared, 2 local."""
     kind: NDArray[np.int32]
     """0 load, 1 store, 2 atomic."""
     size: NDArray[np.int32]
-    """Bytes."""
+    """Size in bytes."""
     buffer: NDArray[np.int32]
     """Index into ``Run.buffers``; -1 for local memory and for addresses outside every array."""
     interval: NDArray[np.int32]
@@ -80,12 +80,12 @@ class Accesses:
     index: NDArray[np.int64]
     """Element of the buffer; for shared memory in units of the access."""
     value: NDArray[np.float64]
-    """What was read or written; for an atomic what it left behind. Shared words count as floats."""
+    """The value read or written; for an atomic its result in memory. Shared words are read as floats."""
     bits: NDArray[np.uint64]
-    """The same as it is in memory, from the lowest byte on."""
+    """The same value's bits in memory, from the lowest byte."""
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of accesses."""
         return len(self.step)
 
     def where(self, keep: NDArray[np.bool_]) -> Accesses:
@@ -94,7 +94,7 @@ class Accesses:
 
     @staticmethod
     def decoded(bits: NDArray[np.uint64], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """What the lowest bytes stand for in an element type; the bits themselves where it is no number's."""
+        """The lowest bytes as an element type; the bits themselves if the type is not numeric."""
         if dtype.kind not in "fiub" or dtype.itemsize > bits.itemsize:
             return bits
         low = np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), bits.itemsize)[:, : dtype.itemsize]

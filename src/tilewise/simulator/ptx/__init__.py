@@ -1,1 +1,1 @@
-"""PTX taken apart: functions, variables, instructions, and the blocks that they make."""
+"""Parsed PTX: functions, variables, instructions and basic blocks."""

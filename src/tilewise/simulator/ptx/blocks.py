@@ -1,8 +1,8 @@
-"""The order of a function's basic blocks: what lanes go through first stands first.
+"""The order of a function's basic blocks: blocks that lanes reach first come first.
 
-In: a parsed function, its blocks as clang laid them out. Out: the same function with the code behind a
-loop behind the loop. The machine runs the lanes with the lowest instruction first, so lanes that leave a
-loop early wait for the others there, as on a GPU, only if that code stands further down.
+In: a parsed function with clang's block layout. Out: the same function, with the code that follows a loop
+placed after it. The machine runs the lanes with the lowest instruction first, so only then do lanes that
+leave a loop early wait for the others there, as on a GPU.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _ENDS = {"ret", "exit"}
 
 @dataclass(frozen=True)
 class _Block:
-    """Instructions that run one after another."""
+    """A basic block."""
 
     first: int
-    """Index of the first."""
+    """Index of the first instruction."""
     end: int
-    """Index after the last."""
+    """Index after the last instruction."""
     next: int | None
     """The block that it falls through to."""
     jumps: tuple[int, ...]
@@ -31,17 +31,17 @@ class _Block:
 
     @property
     def after(self) -> tuple[int, ...]:
-        """Every block that may come next."""
+        """Every block that may run next."""
         return self.jumps if self.next is None else (self.next, *self.jumps)
 
 
 def in_order(function: Function) -> Function:
-    """The function with its blocks in an order in which only a loop's own jumps go backwards.
+    """Return the function with its blocks ordered so that only a loop's own jumps go backwards.
 
-    A function that is in such an order is returned as it is. Elsewhere blocks move: a jump is added where a
-    block fell through to one that is no longer below it, and dropped where it leads to the next block.
+    A function in such an order is returned unchanged. When blocks move, a jump is added where a block no
+    longer falls through to its successor, and dropped where it leads to the next block.
     """
-    if not any(one.opcode[0] in ("bra", "brx") for one in function.instructions):
+    if not any(inst.opcode[0] in ("bra", "brx") for inst in function.instructions):
         return function
     blocks = _blocks(function)
     edges = {number: block.after for number, block in enumerate(blocks)}
@@ -53,9 +53,9 @@ def in_order(function: Function) -> Function:
 
 def _blocks(function: Function) -> list[_Block]:
     code, labels = function.instructions, function.labels
-    jumps = {at: _targets(function, one) for at, one in enumerate(code) if one.opcode[0] in ("bra", "brx")}
+    jumps = {at: _targets(function, inst) for at, inst in enumerate(code) if inst.opcode[0] in ("bra", "brx")}
     starts = {0, *(labels[name] for names in jumps.values() for name in names)}
-    starts |= {at + 1 for at in jumps} | {at + 1 for at, one in enumerate(code) if _leaves(one)}
+    starts |= {at + 1 for at in jumps} | {at + 1 for at, inst in enumerate(code) if _leaves(inst)}
     firsts = sorted(start for start in starts if start < len(code))
     number = {first: at for at, first in enumerate(firsts)}
     blocks = []
@@ -79,7 +79,7 @@ def _leaves(instruction: Instruction) -> bool:
 
 
 def _ordered(numbers: Sequence[int], edges: Mapping[int, Sequence[int]], entry: int) -> list[int]:
-    """Blocks so that edges lead forwards, and a loop's blocks stand together, its head first."""
+    """Order blocks so that edges lead forwards and a loop's blocks are contiguous, its head first."""
     inside = set(numbers)
     parts = _loops(sorted(inside), {at: [to for to in edges[at] if to in inside] for at in inside})
     part_of = {at: number for number, part in enumerate(parts) for at in part}
@@ -111,7 +111,7 @@ def _ordered(numbers: Sequence[int], edges: Mapping[int, Sequence[int]], entry: 
 
 
 def _loops(numbers: Sequence[int], edges: Mapping[int, Sequence[int]]) -> list[list[int]]:
-    """Groups of blocks that can reach each other; a block in no loop is a group of its own."""
+    """Strongly connected components: a block outside loops is its own group."""
     finished: list[int] = []
     seen: set[int] = set()
     for start in numbers:
@@ -131,14 +131,14 @@ def _loops(numbers: Sequence[int], edges: Mapping[int, Sequence[int]]) -> list[l
 
 
 def _walk(start: int, edges: Mapping[int, Sequence[int]], seen: set[int], finished: list[int]) -> None:
-    """Go everywhere from a block and note blocks when all behind them is done."""
+    """Depth-first search from a block, which appends blocks in postorder."""
     if start in seen:
         return
     seen.add(start)
     stack = [(start, iter(edges[start]))]
     while stack:
         at, rest = stack[-1]
-        to = next((one for one in rest if one not in seen), None)
+        to = next((successor for successor in rest if successor not in seen), None)
         if to is None:
             finished.append(at)
             stack.pop()

@@ -1,9 +1,9 @@
-"""Lines for accesses that the compiler has moved: out of a loop, or together from two branches.
+"""Lines for accesses that the compiler moved: out of a loop, or merged from two branches.
 
-In: a function's instructions; of some the compiler says no line, or only the calls of the inlined function
-that has them. Out: the same, where a load has the line of what uses its value, and a store that of what made
-its value, each in that function; else the function's line before it, or the call's. Other instructions keep
-the line before them, or have the kernel's call: only accesses are counted and blamed by line.
+In: a function's instructions; some have no line, or only the calls of the inlined function. Out: the same; a
+load gets the line of the instruction that uses its value, and a store the line of the one that computes its
+value, within that function; else the function's previous line, or the call's. Other instructions keep the
+previous line or the kernel's call: only accesses are counted and reported by line.
 """
 
 from __future__ import annotations
@@ -20,60 +20,60 @@ _REGISTER = re.compile(r"%[\w$.]+")
 
 
 def with_lines(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The instructions, with a line nearby for each access without one."""
-    if not any(one.is_near for one in code):
+    """The instructions, with a nearby line for each access without a line."""
+    if not any(inst.is_near for inst in code):
         return tuple(code)
-    return tuple(_placed(code, at) if one.is_near else one for at, one in enumerate(code))
+    return tuple(_placed(code, at) if inst.is_near else inst for at, inst in enumerate(code))
 
 
 def _placed(code: Sequence[Instruction], at: int) -> Instruction:
-    one = code[at]
-    inner = () if one.line else one.calls
-    if one.opcode[0] not in _ACCESSES or "param" in {part.split("::")[0] for part in one.opcode}:
-        one = replace(one, is_near=False)
-        return replace(one, line=inner[-1], calls=()) if inner else one
-    found = _by_use(code, at, inner) if _results(one) else None
-    found = found or _by_origin(code, at, inner)
-    if inner and not found:  # two branches do the same: their condition
-        found = next((near for near in reversed(code[:at]) if _has_line(near, inner)), None)
-    if found:
-        return replace(one, line=found.line, calls=found.calls, header=found.header)
-    return replace(one, line=inner[0], calls=inner[1:]) if inner else one
+    inst = code[at]
+    inner = () if inst.line else inst.calls
+    if inst.opcode[0] not in _ACCESSES or "param" in {part.split("::")[0] for part in inst.opcode}:
+        inst = replace(inst, is_near=False)
+        return replace(inst, line=inner[-1], calls=()) if inner else inst
+    source = _by_use(code, at, inner) if _results(inst) else None
+    source = source or _by_origin(code, at, inner)
+    if inner and not source:  # merged from two branches: use their condition
+        source = next((near for near in reversed(code[:at]) if _has_line(near, inner)), None)
+    if source:
+        return replace(inst, line=source.line, calls=source.calls, header=source.header)
+    return replace(inst, line=inner[0], calls=inner[1:]) if inner else inst
 
 
-def _results(one: Instruction) -> set[str]:
-    if one.opcode[0] in _WITHOUT_RESULT or not one.operands:
+def _results(inst: Instruction) -> set[str]:
+    if inst.opcode[0] in _WITHOUT_RESULT or not inst.operands:
         return set()
-    return set(_REGISTER.findall(one.operands[0]))
+    return set(_REGISTER.findall(inst.operands[0]))
 
 
-def _sources(one: Instruction) -> set[str]:
-    parts = one.operands if one.opcode[0] in _WITHOUT_RESULT else one.operands[1:]
-    return {name for part in parts for name in _REGISTER.findall(part)} | {one.predicate}
+def _sources(inst: Instruction) -> set[str]:
+    parts = inst.operands if inst.opcode[0] in _WITHOUT_RESULT else inst.operands[1:]
+    return {name for part in parts for name in _REGISTER.findall(part)} | {inst.predicate}
 
 
 def _by_use(code: Sequence[Instruction], at: int, inside: tuple[int, ...]) -> Instruction | None:
-    """What uses the result first, or a result of it: behind the instruction, else before it in a loop."""
+    """The first user of the result, directly or indirectly: after the instruction, or before it in a loop."""
     wanted = _results(code[at])
-    for one in (*code[at + 1 :], *code[:at]):
-        if not wanted.isdisjoint(_sources(one)):
-            if _has_line(one, inside):
-                return one
-            wanted |= _results(one)
+    for inst in (*code[at + 1 :], *code[:at]):
+        if not wanted.isdisjoint(_sources(inst)):
+            if _has_line(inst, inside):
+                return inst
+            wanted |= _results(inst)
     return None
 
 
 def _by_origin(code: Sequence[Instruction], at: int, inside: tuple[int, ...]) -> Instruction | None:
-    """What made the value, or an address, last."""
+    """The last instruction that computed the value or the address."""
     wanted = _sources(code[at])
-    for one in reversed(code[:at]):
-        if not wanted.isdisjoint(_results(one)):
-            if _has_line(one, inside) and one.opcode[0] != "mov":
-                return one
-            wanted |= _sources(one)
+    for inst in reversed(code[:at]):
+        if not wanted.isdisjoint(_results(inst)):
+            if _has_line(inst, inside) and inst.opcode[0] != "mov":
+                return inst
+            wanted |= _sources(inst)
     return None
 
 
-def _has_line(one: Instruction, inside: tuple[int, ...]) -> bool:
-    """Whether an instruction has a line of its own, in the function that these calls lead to."""
-    return bool(one.line) and not one.is_near and one.calls[len(one.calls) - len(inside) :] == inside
+def _has_line(inst: Instruction, inside: tuple[int, ...]) -> bool:
+    """Whether an instruction has its own line, in the function that these calls lead to."""
+    return bool(inst.line) and not inst.is_near and inst.calls[len(inst.calls) - len(inside) :] == inside

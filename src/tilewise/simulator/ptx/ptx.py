@@ -1,7 +1,7 @@
-"""A PTX module taken apart: functions, variables and instructions with their source lines.
+"""A parsed PTX module: functions, variables and instructions with their source lines.
 
-In and out: frozen dataclasses, with names still as text. ``ptx_parser`` makes them, and ``program`` gives
-instructions a meaning.
+In and out: frozen dataclasses, with names as text. ``ptx_parser`` creates them, and ``program`` decodes the
+instructions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 
 
 class PtxError(Exception):
-    """PTX that this parser does not know; carries the PTX line."""
+    """PTX that the parser does not know; includes the PTX line."""
 
 
 @dataclass(frozen=True)
@@ -34,36 +34,36 @@ class Variable:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that it takes."""
+        """Size in bytes."""
         return self.count * type_bytes(self.type)
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: ``@!p opcode operands`` and where it comes from."""
+    """An instruction, ``@!p opcode operands``, and its source line."""
 
     opcode: tuple[str, ...]
-    """The mnemonic cut at its dots: ``("ld", "global", "v2", "f32")``."""
+    """The mnemonic split at its dots: ``("ld", "global", "v2", "f32")``."""
     operands: tuple[str, ...]
-    """Operand texts; a vector ``{a, b}`` and an address ``[r+4]`` are one each."""
+    """Operand texts; a vector ``{a, b}`` or an address ``[r+4]`` is one operand."""
     predicate: str
     """The guarding predicate register, or empty."""
     negated: bool
     """Whether the guard is negated."""
     line: int
-    """Line in the user's source, 0 where the compiler gives none."""
+    """Line in the user's source; 0 if the compiler gives none."""
     text: str
     """The instruction as printed, for messages."""
     calls: tuple[int, ...] = ()
-    """Where its function was inlined: the line that called it, the one that called that one, and so on."""
+    """If its function was inlined: the lines of the calls, innermost first."""
     header: str = ""
-    """Where it is in a header of the source, ``helper.cuh:12``; ``line`` is that of the call then."""
+    """Its place in a header of the source, ``helper.cuh:12``; ``line`` is then the call's."""
     is_near: bool = False
-    """Whether the compiler has moved or merged it and says no line: ``line`` is one nearby then."""
+    """Whether the compiler moved or merged it without a line: ``line`` is then a nearby line."""
 
     @property
     def caller(self) -> int:
-        """The kernel's line that called the function which has this instruction, where that was inlined."""
+        """The kernel's line that called the inlined function of this instruction; else 0."""
         return self.calls[-1] if self.calls else 0
 
 
@@ -96,9 +96,9 @@ class Ptx:
     """A module."""
 
     functions: dict[str, Function] = field(default_factory=dict)
-    """Those with a body, by name."""
+    """Functions with a body, by name."""
     externs: frozenset[str] = frozenset()
-    """Functions declared but not defined: what the machine itself has to carry out."""
+    """Functions declared but not defined, which the machine implements."""
     variables: tuple[Variable, ...] = ()
     """Variables of the module."""
 

@@ -1,7 +1,7 @@
 """Declarations and the bodies of functions in PTX.
 
-In: text between braces. Out: registers, variables, instructions and labels. Scopes within a body are told
-apart by renaming; source lines come from ``.loc``.
+In: text between braces. Out: registers, variables, instructions and labels. Names in scopes within a
+body are made unique; source lines come from ``.loc``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VARIABLE = re.compile(
 
 
 def closing(text: str, start: int) -> int:
-    """Where the brace that opens at ``start`` closes."""
+    """The position of the brace that closes the one at ``start``."""
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
@@ -49,7 +49,7 @@ def closing(text: str, start: int) -> int:
 
 
 def variable(match: re.Match[str]) -> Variable:
-    """The variable that ``VARIABLE`` found."""
+    """The variable of a match of ``VARIABLE``."""
     space, align, kind, _, name, dims, initial = match.groups()
     count = 1
     for size in re.findall(r"\[(\d*)\]", dims):
@@ -62,9 +62,9 @@ def variable(match: re.Match[str]) -> Variable:
 
 def _element(text: str) -> int | str:
     """A number, or the address of a variable or a function, with an offset."""
-    found = re.fullmatch(r"(?:generic\()?([A-Za-z_$][\w$.]*)\)?(?:\s*\+\s*(\d+))?", text)
-    if found and not text.startswith(("0f", "0F", "0d", "0D")):
-        return f"{found[1]}+{found[2] or 0}"
+    match = re.fullmatch(r"(?:generic\()?([A-Za-z_$][\w$.]*)\)?(?:\s*\+\s*(\d+))?", text)
+    if match and not text.startswith(("0f", "0F", "0d", "0D")):
+        return f"{match[1]}+{match[2] or 0}"
     return _integer(text)
 
 
@@ -90,7 +90,7 @@ class Body:
         self.scope_count = 0
 
     def read(self, text: str) -> None:
-        """Take in the text between a function's braces."""
+        """Read the text between a function's braces."""
         position = 0
         while match := _PIECE.match(text, position):
             position = match.end()
@@ -115,7 +115,7 @@ class Body:
             raise PtxError(f"cannot read: {text[position:].strip()[:80]}")
 
     def _open(self, inside: str) -> None:
-        """Begin a scope: its labels are its own, and may be jumped to before they stand."""
+        """Begin a scope; its labels are local, and jumps may precede them."""
         self.scope_count += 1
         names = re.findall(r"(?:^|[;{}\n])\s*([A-Za-z_$][\w$]*)\s*:(?!:)", inside)
         self.scopes.append({name: f"{name}.{self.scope_count}" for name in names})
@@ -136,7 +136,7 @@ class Body:
             self.line, self.calls = line, calls
         elif calls:
             self.line, self.calls, self.is_near = calls[0], calls[1:], False
-        elif not self.line and self.calls:  # what is moved or merged after what was in an inlined function
+        elif not self.line and self.calls:  # moved or merged code after an inlined function
             self.line, self.calls = self.calls[-1], ()
 
     def _local(self, name: str) -> str:

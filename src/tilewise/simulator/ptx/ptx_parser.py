@@ -1,6 +1,6 @@
-"""The text of a PTX module, taken apart into its functions and variables.
+"""Parses the text of a PTX module into functions and variables.
 
-In: the PTX that clang prints. Out: ``Ptx``. Knows the grammar and nothing of what an instruction does.
+In: the PTX that clang prints. Out: ``Ptx``. Knows the grammar but not what instructions do.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from tilewise.simulator.ptx.ptx_body import VARIABLE, Body, closing, variable
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _INLINED = re.compile(r"\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+\d+[ \t]*//(?P<calls>[^\n]*@\[[^\n]*)")
-"""A line in a function that was inlined; clang says in a comment where it was called, innermost first."""
+"""A line in an inlined function; clang lists its calls in a comment, innermost first."""
 _CALL = re.compile(r"@\[ kernel\.cu:(\d+):")
 _FRAME = re.compile(r"(?:^|@\[) *([^\s:]+):(\d+)")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"(?:[^"]*/)?([^"/]+)"', re.M)
 
 
 def parse(text: str, source_file: int = 1, headers: Collection[str] = ()) -> Ptx:
-    """Take a PTX module apart.
+    """Parse a PTX module.
 
     Args:
-        text: the module as clang prints it.
-        source_file: number of the ``.file`` that is the user's own; the lines of other files (headers) are
-            replaced by the place of the call in the user's file where clang gives it.
-        headers: names of headers that are the user's own: instructions say their places in them.
+        text: the module, as printed by clang.
+        source_file: number of the user's ``.file``; lines of other files (headers) are replaced by the line
+            of the call in the user's file, if clang names it.
+        headers: names of the user's own headers; instructions include their places in them.
 
     Raises:
-        PtxError: a directive or a type that is not known.
+        PtxError: a directive or a type is unknown.
     """
-    body = _INLINED.sub(lambda found: _in_the_source(found, source_file, headers), text)
+    body = _INLINED.sub(lambda match: _in_the_source(match, source_file, headers), text)
     files = {int(number): name for number, name in _FILE.findall(text) if name in headers}
     body = _COMMENT.sub("", body)
     functions: dict[str, Function] = {}
@@ -57,16 +57,16 @@ def parse(text: str, source_file: int = 1, headers: Collection[str] = ()) -> Ptx
     return Ptx(functions, frozenset(externs - functions.keys()), tuple(variables))
 
 
-def _in_the_source(found: re.Match[str], source_file: int, headers: Collection[str]) -> str:
-    """The ``.loc`` of an inlined line: the innermost line of the source, and the calls that lead there."""
-    lines = _CALL.findall(found["calls"])
-    if int(found["file"]) == source_file:
-        lines.insert(0, found["line"])
+def _in_the_source(match: re.Match[str], source_file: int, headers: Collection[str]) -> str:
+    """The ``.loc`` of an inlined line: the innermost line of the source, and the calls leading to it."""
+    lines = _CALL.findall(match["calls"])
+    if int(match["file"]) == source_file:
+        lines.insert(0, match["line"])
     if not lines:
-        return found[0]
+        return match[0]
     own, *outer = lines
     called = "".join(f", inlined_at {source_file} {line} 0" for line in outer)
-    frames = _FRAME.findall(found["calls"].strip()) if headers else []
+    frames = _FRAME.findall(match["calls"].strip()) if headers else []
     within = next(((name, line) for name, line in frames if name in headers or name == OWN_FILE), ("", "0"))
     header = f", header {within[0]}:{within[1]}" if within[0] in headers and int(within[1]) else ""
     return f".loc {source_file} {own} 0{called}{header}"
@@ -79,14 +79,14 @@ class _Statement:
 
 
 def _statements(text: str) -> list[_Statement]:
-    """Top-level statements; a function's body comes apart from its head."""
-    found: list[_Statement] = []
+    """Top-level statements, with a function's body separate from its head."""
+    statements: list[_Statement] = []
     position = 0
     while True:
         while position < len(text) and text[position].isspace():
             position += 1
         if position >= len(text):
-            return found
+            return statements
         directive = re.match(r"\.(version|target|address_size|file)[^\n]*", text[position:])
         if directive:
             position += directive.end()
@@ -106,15 +106,15 @@ def _statements(text: str) -> list[_Statement]:
         if end < len(text) and text[end] == "{" and "=" not in head:
             close = closing(text, end)
             if not head.startswith(".section"):
-                found.append(_Statement(head, text[end + 1 : close]))
+                statements.append(_Statement(head, text[end + 1 : close]))
             position = close + 1
         elif end < len(text) and text[end] == "{":  # an initialiser
             close = closing(text, end)
-            found.append(_Statement(text[position : close + 1].strip(), None))
+            statements.append(_Statement(text[position : close + 1].strip(), None))
             position = text.find(";", close) + 1
         else:
             if head:
-                found.append(_Statement(head, None))
+                statements.append(_Statement(head, None))
             position = end + 1
 
 
@@ -131,7 +131,9 @@ def _function(head: str, body: str | None, source_file: int, headers: Mapping[in
     def declared(part: str | None) -> tuple[Variable, ...]:
         inner = (part or "()").strip()[1:-1]
         return tuple(
-            variable(found) for piece in inner.split(",") if (found := VARIABLE.match(piece.strip()))
+            variable(declaration)
+            for piece in inner.split(",")
+            if (declaration := VARIABLE.match(piece.strip()))
         )
 
     parsed = Body(source_file, headers)

@@ -1,1 +1,1 @@
-"""What a run found: counts by line, hazards in sentences, the table of both."""
+"""The results of a run: counts by line, hazards as sentences, the table of counts."""

@@ -1,7 +1,7 @@
-"""What goes wrong with mbarriers, copies, clusters and products of warpgroups, said in sentences.
+"""Faults of mbarriers, copies, clusters and wgmma, as sentences.
 
-In: a row of the machine's table of hazards. Out: the sentence. What is a hazard is decided in the machine;
-what all findings share stands in ``findings``.
+In: a row of the machine's table of hazards. Out: the sentence. The machine decides what is a hazard;
+``findings`` has the code for all findings.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from tilewise.simulator.results.findings import BY_OBJECT, Findings, Row
 
 
 class Describer(Findings):
-    """Sentences for the hazards of ``engine/agents.h`` and of what stands on it, beside all others."""
+    """Sentences for all hazards, including those of ``engine/agents.h`` and the headers that use it."""
 
     def _object(self, address: int) -> str:
-        """An mbarrier by its variable: ``full[1]``."""
+        """An mbarrier, named by its variable: ``full[1]``."""
         for name, start, length in self.program.shared_variables:
             if start <= address < start + max(length, 8):
                 number = (address - start) // 8
@@ -141,10 +141,10 @@ class Describer(Findings):
                 "loads may begin before an array, stores may not"
             )
         if why == 5:
-            brought, wanted = self._swizzle(row["index"]), self._swizzle(row["size"])
+            stored, wanted = self._swizzle(row["index"]), self._swizzle(row["size"])
             return (
                 f"{self._who(row)} has a wgmma read {self._shared(row['address'], 16)} with {wanted}, "
-                f"and the TMA load {self._at(row)} stored it with {brought}"
+                f"and the TMA load {self._at(row)} stored it with {stored}"
             )
         return f"{self._who(row)} uses as a tensor map what is none"
 

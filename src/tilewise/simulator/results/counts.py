@@ -1,8 +1,8 @@
-"""What a run counted, in all and by source line.
+"""The counts of a run, in total and by source line.
 
-In: the machine's rows of counters. Out: ``Counts``, with the names of the design: requests a warp makes,
-the 32-byte sectors and 128-byte lines they touch, and wavefronts, the passes that the banks of shared
-memory need. All at the level of PTX: no caches, no time.
+In: the machine's rows of counters. Out: ``Counts``: a warp's requests, the 32-byte sectors and 128-byte
+lines that they touch, and the wavefronts that the banks of shared memory need. All at PTX level, without
+caches or time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class GlobalCounts:
     lines: int = 0
     """Distinct 128-byte lines, summed over requests."""
     useful_bytes: int = 0
-    """Bytes that lanes asked for."""
+    """Bytes that lanes requested."""
     lane_accesses: int = 0
-    """Lanes that took part, summed over requests."""
+    """Active lanes, summed over requests."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +38,30 @@ class SharedCounts:
     requests: int = 0
     """Warp instructions with at least one active lane."""
     wavefronts: int = 0
-    """Passes over the 32 banks; equal to requests where nothing conflicts and accesses are 4 bytes wide."""
+    """Wavefronts; equal to requests if there are no bank conflicts and accesses are 4 bytes wide."""
     useful_bytes: int = 0
-    """Bytes that lanes asked for."""
+    """Bytes that lanes requested."""
     lane_accesses: int = 0
-    """Lanes that took part, summed over requests."""
+    """Active lanes, summed over requests."""
 
 
 @dataclass(frozen=True)
 class BulkCounts:
-    """Bulk and tensor copies in one direction, each counted once for the thread that begins it."""
+    """Bulk and tensor copies in one direction, each counted once for its issuing thread."""
 
     requests: int = 0
-    """Copies begun."""
+    """Issued copies."""
     sectors: int = 0
     """32-byte sectors of global memory, summed over the rows of each box."""
     useful_bytes: int = 0
-    """Bytes of global memory: what of a box lies inside the array."""
+    """Bytes of global memory: the part of each box inside the array."""
     shared_bytes: int = 0
-    """Bytes of shared memory: whole boxes, once for each block that a multicast goes to."""
+    """Bytes of shared memory: whole boxes, once for each receiving block of a multicast."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Everything that was counted, for a whole run or for one source line."""
+    """All counts of a run or of a source line."""
 
     global_load: GlobalCounts = GlobalCounts()
     global_store: GlobalCounts = GlobalCounts()
@@ -72,27 +72,27 @@ class Counts:
     issued: int = 0
     """Warp instructions issued (PTX level)."""
     active_lanes: int = 0
-    """Lanes that took part, summed over issued instructions."""
+    """Active lanes, summed over issued instructions."""
     barriers: int = 0
     """Barriers that warps arrived at."""
     divergent_branches: int = 0
-    """Branches at which lanes of one warp parted."""
+    """Branches at which lanes of a warp diverged."""
     local_requests: int = 0
     """Warp instructions that touched local memory."""
     local_useful_bytes: int = 0
-    """Bytes of local memory that lanes asked for."""
+    """Bytes of local memory that lanes requested."""
     bulk_load: BulkCounts = BulkCounts()
-    """Copies into shared memory; those from another block's shared memory have no sectors."""
+    """Copies to shared memory; copies from another block's shared memory have no sectors."""
     bulk_store: BulkCounts = BulkCounts()
-    """Copies, and reductions, from shared to global memory."""
+    """Copies and reductions from shared to global memory."""
     wgmma: int = 0
-    """Products of matrices by a warpgroup."""
+    """``wgmma`` instructions, counted per warpgroup."""
     mbarriers: int = 0
-    """Warp instructions on mbarriers; one that waits counts once, when it goes on."""
+    """Warp instructions on mbarriers; a wait counts once, when it completes."""
 
     @staticmethod
     def of(row: NDArray[np.uint64]) -> Counts:
-        """Counts from one row of the machine's counters, which come in the order of the fields."""
+        """Counts from a row of the machine's counters, which are in the order of the fields."""
         values = iter(row.tolist())
         kinds: list[Any] = [type(field.default) for field in fields(Counts)]
         return Counts(

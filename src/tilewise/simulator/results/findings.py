@@ -1,6 +1,6 @@
-"""The machine's findings said in sentences: who did what, where, and what is there.
+"""The machine's findings as sentences: who did what, where, and what is there.
 
-In: a row of the machine's table of hazards. Out: ``Hazard``. What is a hazard is decided in the machine.
+In: a row of the machine's table of hazards. Out: ``Hazard``. The machine decides what is a hazard.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewise.simulator.results.hazards import Hazard, repair_of
 Row = Mapping[str, int]
 """A row of the machine's table."""
 _, BY_BULK, BY_GROUP, BY_OBJECT = numbers("AGENT").values()
-"""Who did it: the sorts of agents of ``engine/agents.h``."""
+"""The kinds of agents, from ``engine/agents.h``."""
 
 
 _USES = ("", "a store", "an address", "a branch", "an atomic", "printf or a copy")
@@ -25,7 +25,7 @@ _ABSENT = ("is elsewhere in the kernel", "has exited", "does not exist in this w
 
 
 class Findings:
-    """Turns the machine's findings into sentences, by a method for each kind."""
+    """Turns the machine's findings into sentences, with one method per kind."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Findings:
         self.max_steps, self.shared_bytes = max_steps, shared_bytes
 
     def hazard(self, row: Row) -> Hazard:
-        """The hazard of one row of the machine."""
+        """The hazard of a row."""
         line = self.program.lines[row["line"]]
         kind = HAZARD_KINDS[row["kind"]]
         caller, header = row["caller"], self.program.headers[row["header"]]
@@ -136,14 +136,14 @@ class Findings:
         return f"address {row['address']:#x}"
 
     def _at(self, row: Row) -> str:
-        """Line and text of the other side; assembly says little and is long."""
-        other = self.program.lines[row["other_line"]]
-        text = self._text(other).strip()
+        """Line and text of the other access; without inline assembly, which is long and says little."""
+        line = self.program.lines[row["other_line"]]
+        text = self._text(line).strip()
         quoted = f" (`{text}`)" if text and not text.startswith("asm") else ""
-        return f"at line {other}{quoted}" if other else "at a line that the compiler does not name"
+        return f"at line {line}{quoted}" if line else "at a line that the compiler does not name"
 
     def _other(self, row: Row) -> str:
-        """The agent on the other side, with its block where that is another."""
+        """The agent of the other access, with its block if that differs."""
         block = row["other_block"]
         where = f" of {self._block(block)}" if block >= 0 and block != row["block"] else ""
         sort, warp = row["agent"], row["other_warp"]
@@ -163,14 +163,14 @@ class Findings:
         shown = self.memory.shown[number] if number >= 0 else None
         what = self._what(row)
         if shown is not None:
-            held = self.memory.elements(number)
+            count = self.memory.elements(number)
             first = -(self.memory.before(number) // shown.itemsize)
             begin = (row["index"] - self.memory.before(number)) // shown.itemsize
-            if first <= begin < first + held:  # what it names is in the array, and its end is not
+            if first <= begin < first + count:  # it begins in the array and ends outside
                 what = f"{row['size']} bytes from {what} on"
-            extent = f"; {self.memory.names[number]} has {held} element{'s' if held != 1 else ''}"
+            extent = f"; {self.memory.names[number]} has {count} element{'s' if count != 1 else ''}"
             if first:
-                extent += f", from {first} to {first + held - 1}"
+                extent += f", from {first} to {first + count - 1}"
         elif number == -2:
             extent = self._extent(row["address"], row["size"])
         elif number == -3:
@@ -180,7 +180,7 @@ class Findings:
         return f"{self._who(row)} {self._verb(row)} {what}{extent}"
 
     def _inner_pointers(self) -> str:
-        """That an argument may hold pointers, of which the simulator knows nothing."""
+        """A hint that an argument may contain pointers, which the simulator cannot follow."""
         if not self.memory.pointers:
             return ""
         return (
@@ -198,8 +198,8 @@ class Findings:
                 f"byte {row['address']} of shared memory, no multiple of {size}: the swizzle's pattern "
                 "begins only there"
             )
-        said = f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
-        return f"{said}{part if begins else ''}"
+        text = f"{self._who(row)} {self._verb(row)} {size} bytes at an address that is no multiple of {size}"
+        return f"{text}{part if begins else ''}"
 
     def _null(self, row: Row) -> str:
         missing = self.memory.missing
@@ -213,10 +213,10 @@ class Findings:
                 "this barrier and runs on: what happens then is undefined"
             )
         if row["size"] < 0:
-            other = self.program.lines[row["other_line"]]
+            line = self.program.lines[row["other_line"]]
             return (
                 f"{self._who(row)} waits here and {self._thread(row['index'])} of the same warp at line "
-                f"{other}: the lanes of a warp must come to one barrier together"
+                f"{line}: the lanes of a warp must come to one barrier together"
             )
         block, wanted = self._block(row["block"]), row["address"]
         if row["index"] < 0:
@@ -232,10 +232,10 @@ class Findings:
         )
 
     def note(self, row: Row) -> str:
-        """A barrier that passed without threads that had exited, in a sentence."""
+        """A sentence about a barrier that completed without exited threads."""
         line = self.program.lines[row["line"]]
-        others = row["count"] - 1
-        more = f", and likewise {others:,} more time{'s' if others != 1 else ''}" if others else ""
+        repeats = row["count"] - 1
+        more = f", and likewise {repeats:,} more time{'s' if repeats != 1 else ''}" if repeats else ""
         threads = f"{row['size']} thread{'s' if row['size'] != 1 else ''}"
         return (
             f"The barrier at line {line} completed without {threads} of {self._block(row['block'])} "
@@ -288,40 +288,40 @@ class Findings:
         )
 
     def _nearest(self, address: int) -> tuple[str, int, int] | None:
-        """The shared variable that an address is in or just beside: name, start and size."""
-        whole = [
+        """The shared variable nearest to an address: name, start and size."""
+        variables = [
             (name, start, length or self.shared_bytes)
             for name, start, length in self.program.shared_variables
         ]
         signed = _signed(address)
-        return min(whole, key=lambda one: max(one[1] - signed, signed - one[1] - one[2] + 1, 0), default=None)
+        return min(variables, key=lambda it: max(it[1] - signed, signed - it[1] - it[2] + 1, 0), default=None)
 
     def _is_dynamic(self, address: int) -> bool:
-        """Whether the shared variable that an address is in or just beside is sized by the launch."""
-        found = self._nearest(address)
-        if found is None:
+        """Whether the launch sets the size of the shared variable nearest to an address."""
+        nearest = self._nearest(address)
+        if nearest is None:
             return False
-        beside = [one for one in self.program.shared_variables if one[1] == found[1]]
-        return len([one for one in beside if not one[2]]) > 0
+        at_start = [variable for variable in self.program.shared_variables if variable[1] == nearest[1]]
+        return len([variable for variable in at_start if not variable[2]]) > 0
 
     def _shared(self, address: int, size: int) -> str:
-        """What is there: an element of the access's size, or a byte where that is no element's."""
-        found = self._nearest(address)
-        if found is None:
+        """The element at an address, or the byte if the access is larger than an element."""
+        nearest = self._nearest(address)
+        if nearest is None:
             return f"byte {address} of shared memory"
-        offset = _signed(address) - found[1]
+        offset = _signed(address) - nearest[1]
         if size > 8:
-            return f"byte {offset} of {short_name(found[0])}"
-        return f"{short_name(found[0])}[{offset // size}]"
+            return f"byte {offset} of {short_name(nearest[0])}"
+        return f"{short_name(nearest[0])}[{offset // size}]"
 
     def _extent(self, address: int, size: int) -> str:
-        found = self._nearest(address)
-        if found is None:
+        nearest = self._nearest(address)
+        if nearest is None:
             return "; the block has none"
         if size > 8:
-            return f", which has {found[2]} bytes"
-        count = found[2] // size
-        return f"; {short_name(found[0])} has {count} element{'s' if count != 1 else ''} of that size"
+            return f", which has {nearest[2]} bytes"
+        count = nearest[2] // size
+        return f"; {short_name(nearest[0])} has {count} element{'s' if count != 1 else ''} of that size"
 
     def _uninitialised(self, row: Row) -> str:
         if row["buffer"] >= 0:
@@ -333,7 +333,7 @@ class Findings:
         return f"{self._who(row)} reads {word}, which nobody wrote{self._use(row)}"
 
     def _use(self, row: Row) -> str:
-        """Where a value went that nobody made."""
+        """Where an uninitialised value was used."""
         where = _USES[row["agent"]]
         if not where:
             return ""
@@ -346,24 +346,24 @@ class Findings:
         return f"; the value reaches {where}{who} {place}"
 
     def _undelivered(self, row: Row) -> str:
-        other = self.program.lines[row["other_line"]]
+        line = self.program.lines[row["other_line"]]
         if not row["size"]:
             block = self._block(row["other_block"])
             return f"{self._who(row)} began a copy to {block} here, which ends without waiting for it"
         word = self._shared(row["address"], row["size"])
         began = f" that warp {row['other_warp']} began" if row["other_warp"] >= 0 else ""
         return (
-            f"{self._who(row)} {self._verb(row)} {word}, where an asynchronous copy{began} at line {other} "
+            f"{self._who(row)} {self._verb(row)} {word}, where an asynchronous copy{began} at line {line} "
             "has not been waited for"
         )
 
     def _steps(self, row: Row) -> str:
         block = self._block(row["block"])
-        said = f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
+        text = f"{block} is still running after {self.max_steps:,} warp instructions of the launch"
         last = self.grid[0] * self.grid[1] * self.grid[2] - 1
         if row["block"] == last or not self.program.waits:
-            return said
-        return f"{said}, and the blocks after it have not begun: here they run one after another"
+            return text
+        return f"{text}, and the blocks after it have not begun: here they run one after another"
 
     def _assert(self, row: Row) -> str:
         condition = self.memory.text_at(row["address"])

@@ -1,4 +1,4 @@
-"""What the first warp of a run touched: of its first accesses, the lanes, and the sectors or banks.
+"""What the first warp of a run touched: the lanes of its first accesses, and the sectors or banks.
 
 In: the accesses of a trace as columns. Out: rows for a picture, and its caption.
 ``simulator/browser/stepping.py`` translates this file for the page.
@@ -21,40 +21,40 @@ VERBS = ["loads from", "stores to", "atomics on"]
 def first_warp(rows: Rows, names: Sequence[str]) -> dict[str, Any]:
     """Return a picture: a ``caption``, and ``rows`` for lines, arrays and kinds of access.
 
-    Each row has its ``line``, a ``text``, what is ``counted``, the ``lanes``, and either ``sectors``, as
-    numbers with the words that are used of each, or ``banks``, how many words are wanted of each; the other
-    is None. A bulk copy, of more than ``MOST_BYTES``, is counted in bytes and has no sectors; what it writes
-    to shared memory is left out.
+    Each row has its ``line``, a ``text``, what is ``counted``, the ``lanes``, and either ``sectors``, their
+    numbers with the words used of each, or ``banks``, the number of words requested from each; the other one
+    is None. A bulk copy of more than ``MOST_BYTES`` is counted in bytes and has no sectors; its writes to
+    shared memory are left out.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     left_out = 0
     for at in range(len(rows.step)):
-        other = rows.block[at] != 0 or rows.warp[at] != 0 or rows.line[at] == 0
-        if other or rows.space[at] > SHARED or rows.kind[at] >= len(VERBS):
+        is_left_out = rows.block[at] != 0 or rows.warp[at] != 0 or rows.line[at] == 0
+        if is_left_out or rows.space[at] > SHARED or rows.kind[at] >= len(VERBS):
             continue
         name = names[rows.buffer[at]] if 0 <= rows.buffer[at] < len(names) else "memory"
         key = f"{rows.line[at]} {rows.space[at]} {rows.kind[at]} {name}"
-        same = [one for one in found if one["key"] == key]
-        if len(same) == 0 and len(found) < MOST_ROWS:
-            found.append({"key": key, "name": name, "first": at, "accesses": [at]})
+        same = [entry for entry in entries if entry["key"] == key]
+        if len(same) == 0 and len(entries) < MOST_ROWS:
+            entries.append({"key": key, "name": name, "first": at, "accesses": [at]})
         elif len(same) == 0:
             left_out += 1
         elif rows.step[at] == rows.step[same[0]["first"]]:
             same[0]["accesses"].append(at)
     drawn = [
-        one
-        for one in found
-        if rows.space[one["first"]] != SHARED or _bytes(rows, one["accesses"]) <= MOST_BYTES
+        entry
+        for entry in entries
+        if rows.space[entry["first"]] != SHARED or _bytes(rows, entry["accesses"]) <= MOST_BYTES
     ]
-    loads = [rows.line[one["first"]] for one in found if rows.space[one["first"]] != SHARED]
-    made = [_row(rows, one["name"], _once(rows, one["accesses"], loads)) for one in drawn]
-    more = f" The first {len(made)} are shown." if left_out > 0 else ""
-    said = [f"Warp 0 of block 0, the first time it executes each access.{more}"]
-    if any(one["sectors"] is not None and len(one["sectors"]) > 0 for one in made):
-        said.append("A box is a sector of eight words.")
-    if any(one["banks"] is not None for one in made):
-        said.append("A column is a bank.")
-    return {"caption": " ".join(said), "rows": made}
+    loads = [rows.line[entry["first"]] for entry in entries if rows.space[entry["first"]] != SHARED]
+    pictured = [_row(rows, entry["name"], _once(rows, entry["accesses"], loads)) for entry in drawn]
+    more = f" The first {len(pictured)} are shown." if left_out > 0 else ""
+    sentences = [f"Warp 0 of block 0, the first time it executes each access.{more}"]
+    if any(row["sectors"] is not None and len(row["sectors"]) > 0 for row in pictured):
+        sentences.append("A box is a sector of eight words.")
+    if any(row["banks"] is not None for row in pictured):
+        sentences.append("A column is a bank.")
+    return {"caption": " ".join(sentences), "rows": pictured}
 
 
 def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
@@ -83,10 +83,10 @@ def _row(rows: Rows, name: str, accesses: list[int]) -> dict[str, Any]:
 
 
 def _once(rows: Rows, accesses: list[int], loads: Sequence[int]) -> list[int]:
-    """Of asynchronous copies in several iterations, which arrive in one step, what the first one stores.
+    """The stores of the first of several asynchronous copies that arrive in one step.
 
-    A lane's copy of several words, at most ``WIDEST`` bytes, is an access for each word. A line that copies
-    is one of ``loads`` from global memory, too. A bulk copy, by one lane, is whole.
+    A lane's copy of several words, at most ``WIDEST`` bytes, is one access per word. A line that copies is
+    also among the ``loads`` from global memory. A bulk copy, by one lane, is returned whole.
     """
     is_copy = rows.space[accesses[0]] == SHARED and VERBS[rows.kind[accesses[0]]] == "stores to"
     lanes = {rows.lane[at] for at in accesses}

@@ -1,7 +1,7 @@
-"""What goes wrong in a kernel, said so that its author finds it.
+"""Faults of a kernel, with messages that help its author find them.
 
-In: the machine's findings. Out: ``Hazard`` with a message, ``HazardError``, and ``expect_hazard``, the form
-in which a lesson shows a fault that it makes on purpose. Finding them is the machine's work.
+In: the machine's findings. Out: ``Hazard`` with a message, ``HazardError``, and ``expect_hazard``, with which
+a lesson shows a deliberate fault. The machine detects them.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hazard:
-    """One fault, at one line of a kernel; equal ones are counted, not repeated."""
+    """A fault at a line of a kernel; equal faults are counted, not repeated."""
 
     kind: str
     """One of the values of ``HAZARD_KINDS``."""
     line: int
-    """Line of the kernel's source, from 1; 0 where the compiler names none."""
+    """Line of the kernel's source, from 1; 0 if the compiler names none."""
     message: str
-    """What happened first, with thread, block and element."""
+    """The first occurrence, with thread, block and element."""
     count: int = 1
-    """How often the run saw it (until it stopped)."""
+    """Number of occurrences until the run stopped."""
     source_line: str = ""
-    """The line's text, as written."""
+    """The line's text."""
     caller: int = 0
-    """Where the line is in a function that was inlined: the line that called it; else 0."""
+    """If the line is in an inlined function: the line that called it; else 0."""
     caller_line: str = ""
     """That line's text."""
     repair: str = ""
-    """What one can do about it."""
+    """How to fix it."""
     is_near: bool = False
-    """Whether the compiler has moved the instruction, so that ``line`` is one nearby."""
+    """Whether the compiler moved the instruction, so that ``line`` is a nearby line."""
 
     header: str = ""
-    """Where it is in a header of the source, ``helper.cuh:12``: ``line`` called that; else empty."""
+    """Its place in a header, ``helper.cuh:12``, called from ``line``; empty if not in a header."""
     header_line: str = ""
     """That line's text."""
 
     @property
     def place(self) -> str:
-        """The code at its line: ``, in `y[i] = 1;```; with the line that called it where that is another."""
+        """The code at its line: ``, in `y[i] = 1;```; with the calling line if that differs."""
         where = f", near line {self.line}," if self.is_near else ", in"
         code = f"{where} `{self.source_line.strip()}`" if self.source_line else ""
         if self.header:
@@ -64,7 +64,7 @@ class Hazard:
 
 
 class HazardError(LessonError):
-    """A kernel ran into a hazard; the arrays given keep their old contents.
+    """A kernel ran into a hazard; the arguments' arrays keep their old contents.
 
     Attributes:
         run: counts and hazards so far.
@@ -78,10 +78,10 @@ class HazardError(LessonError):
 
 
 def _moved(text: str, lines: int) -> str:
-    """A message with its line numbers as in the file, where the kernel begins so many lines down."""
-    parts = text.split("`")  # every second one is code
+    """A message with the file's line numbers, for a kernel that begins ``lines`` lines down."""
+    parts = text.split("`")  # every second part is code
     parts[::2] = [
-        re.sub(r"\bline (\d+)", lambda one: f"line {int(one[1]) + lines}", part) for part in parts[::2]
+        re.sub(r"\bline (\d+)", lambda match: f"line {int(match[1]) + lines}", part) for part in parts[::2]
     ]
     return "`".join(parts)
 
@@ -117,37 +117,36 @@ _REPAIRS = {
 
 
 def repair_of(kind: str) -> str:
-    """What to do about a hazard of a kind, one sentence."""
+    """How to fix a hazard of a kind, in one sentence."""
     return _REPAIRS.get(kind, "")
 
 
 class ExpectationError(AssertionError):
-    """A hazard that a lesson expects did not happen, or happened elsewhere."""
+    """An expected hazard did not happen, or happened elsewhere."""
 
 
 def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
-    """Run what has a fault on purpose, and show the fault; of several faults of a launch, the one named.
+    """Run code with a deliberate fault and show the hazard; of several in a launch, the requested kind.
 
     Args:
-        launch: what ``kernel.on(case)`` gives, or a function without arguments that simulates something.
+        launch: the result of ``kernel.on(case)``, or a function without arguments that runs a simulation.
         kind: ``race``, ``out of bounds``, ``misaligned``, ``barrier``, ``shuffle``, ``uninitialised``,
             ``steps``, ``trap``, ``read-only``, ``undelivered``, ``assert``, ``mbarrier``, ``deadlock``,
             ``overwritten``, ``proxy``, ``accumulator``, ``cluster``, ``tensor map`` or ``null``.
-        line_with: part of the source line at which it must happen, or of the line that calls the function
-            which has that line.
+        line_with: part of the source line at which it must happen, or of the line that calls its function.
 
     Returns:
         The hazard.
 
     Raises:
-        ExpectationError: nothing happened, something else did, or at another line.
+        ExpectationError: no hazard happened, or another kind, or at another line.
         ValueError: there is no such kind.
     """
     if kind not in HAZARD_KINDS.values():
         raise ValueError(f'there is no hazard "{kind}"; there are {", ".join(HAZARD_KINDS.values())}')
-    found = _provoke(launch, kind)
-    hazard = next((one for one in found if _at(one, line_with)), None)
-    hazard = hazard or next(iter(found), None)
+    hazards = _provoke(launch, kind)
+    hazard = next((hazard for hazard in hazards if _at(hazard, line_with)), None)
+    hazard = hazard or next(iter(hazards), None)
     if hazard is None:
         raise ExpectationError(f"expected the hazard {kind}, and nothing happened")
     if hazard.kind != kind:
@@ -160,14 +159,14 @@ def expect_hazard(launch: Any, kind: str, *, line_with: str = "") -> Hazard:
     from tilewise.outputs import HazardOutput, show
 
     line, text = hazard.line, hazard.source_line
-    if hazard.caller and text.strip().startswith("asm"):  # the call says more than the assembly in it
+    if hazard.caller and text.strip().startswith("asm"):  # the call says more than inline assembly
         line, text = hazard.caller, hazard.caller_line
     show(HazardOutput(hazard.kind, hazard.message, text, line))
     return hazard
 
 
 def _at(hazard: Hazard, line_with: str) -> bool:
-    """Whether a hazard happened at a line with a text."""
+    """Whether a hazard happened at a line that contains a text."""
     wanted = _plain(line_with)
     return wanted in _plain(hazard.source_line) or wanted in _plain(hazard.caller_line)
 
@@ -177,9 +176,9 @@ def _plain(text: str) -> str:
 
 
 def _provoke(launch: Any, kind: str) -> tuple[Hazard, ...]:
-    """The hazards of a kind that happen, or else the first that does.
+    """The hazards of a kind, or else the first hazard.
 
-    A launch runs on past a first hazard of another kind; a function is called once and stops at the first.
+    A launch continues past a first hazard of another kind; a function is called once and stops at the first.
     """
     simulate: Callable[..., Any] = launch.simulate if hasattr(launch, "simulate") else launch
     try:
@@ -191,7 +190,7 @@ def _provoke(launch: Any, kind: str) -> tuple[Hazard, ...]:
     if not hasattr(launch, "simulate"):
         return (first,)
     try:
-        found = simulate(hazards="collect").hazards
+        hazards = simulate(hazards="collect").hazards
     except HazardError as error:
-        found = error.run.hazards
-    return tuple(one for one in found if one.kind == kind) or (first,)
+        hazards = error.run.hazards
+    return tuple(hazard for hazard in hazards if hazard.kind == kind) or (first,)

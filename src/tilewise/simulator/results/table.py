@@ -1,7 +1,7 @@
-"""A run's counts by source line, as the table that a terminal and a page show.
+"""A run's counts by source line, as a table for terminals and pages.
 
-In: a ``Run``. Out: a ``RunOutput`` with the counts that occur, and a mark at those that cost more than the
-kernel asked for.
+In: a ``Run``. Out: a ``RunOutput`` with the counts that occur, and marks where more is moved than the kernel
+requested.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 class _Column:
     shown: RunColumn
     form: str
-    """Which of ``CELLS`` makes its cell."""
+    """The key in ``CELLS`` of the function that creates its cell."""
     takes: tuple[str, ...]
-    """What of ``Counts`` the cell is made of; where a run has none of the first, the column is left out."""
+    """The fields of ``Counts`` for the cell; if the first is 0 in a run, the column is left out."""
 
     def is_used(self, counts: Counts) -> bool:
-        """Whether there is anything to show."""
+        """Whether the column has counts to show."""
         return bool(attrgetter(self.takes[0])(counts))
 
     def cell(self, counts: Counts) -> Cell:
-        """What the column shows of some counts."""
+        """The column's cell for some counts."""
         cell: Cell = globals()[CELLS[self.form]](*(attrgetter(name)(counts) for name in self.takes))
         return cell
 
 
 CELLS = {"plain": "_plain_cell", "lanes": "_lanes_cell", "sectors": "_sectors_cell", "passes": "_passes_cell"}
-"""The functions that make cells; ``simulator/browser/sentences.py`` translates them for pages."""
+"""The functions that create cells; ``simulator/browser/sentences.py`` translates them for pages."""
 
 
 def _plain_cell(count: int) -> Cell:
@@ -122,7 +122,7 @@ _COLUMNS = [
 
 
 def columns() -> list[dict[str, Any]]:
-    """Every column as JSON holds it: its words, its form, and the counters that its cell takes, by number."""
+    """Every column as JSON data: its texts, its form, and the indices of the counters for its cell."""
     numbers = Counts.of(np.arange(len(COUNTERS), dtype=np.uint64))
     return [
         {
@@ -138,7 +138,7 @@ def columns() -> list[dict[str, Any]]:
 
 
 def table(run: Run) -> RunOutput:
-    """The counts of a run by source line and in all; only the columns in which something was counted."""
+    """The counts of a run by source line, and totals; only columns with counts."""
     used = [column for column in _COLUMNS if column.is_used(run.counts)]
     text = run.source.splitlines()
     lines = tuple(
@@ -156,5 +156,5 @@ def table(run: Run) -> RunOutput:
 
 
 def _cells(used: list[_Column], counts: Counts, every: bool = False) -> tuple[Cell, ...]:
-    """A cell for each column, empty where the line has none of it."""
+    """A cell for each column, empty if the line has no such counts."""
     return tuple(column.cell(counts) if every or column.is_used(counts) else Cell("") for column in used)
