@@ -1,1 +1,1 @@
-"""What a kernel's CUDA C and the inputs of a launch are: source, types, options, tensor maps, cases."""
+"""CUDA C sources and launch inputs: parsing, types, options, tensor maps, cases."""

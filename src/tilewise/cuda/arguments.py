@@ -1,7 +1,7 @@
-"""What a launch may be given: arguments against a kernel's parameters, grid and block against the limits.
+"""Checks of a launch: arguments against a kernel's parameters, grid and block against the limits.
 
-In: what the caller passed. Out: NumPy values of exactly the declared types, or one line that says what does
-not fit. The same checks stand before both backends.
+In: what the caller passed. Out: NumPy values of exactly the declared types, or a one-line error that says
+what does not fit. Both backends run the same checks.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ GRID_LIMITS: Dim3 = (2**31 - 1, 65_535, 65_535)
 BLOCK_LIMITS: Dim3 = (1024, 1024, 64)
 THREADS_LIMIT = 1024
 SHARED_BYTES_LIMIT = 232_448
-"""Of a block, 227 KiB: the most that any GPU so far gives; the one at hand may give less and says so."""
+"""227 KiB per block, the most that any GPU so far offers; the GPU in use may offer less and says so."""
 
 STATIC_SHARED_LIMIT = 48 * 1024
-"""Bytes that `__shared__` variables of a fixed size may take together."""
+"""Total bytes of all `__shared__` variables of a fixed size."""
 
 
-def check_arguments(kernel: str, parameters: Sequence[Parameter], given: Sequence[Any]) -> list[Argument]:
-    """Turn what was passed into values of the declared types.
+def check_arguments(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any]) -> list[Argument]:
+    """Convert the arguments to values of the declared types.
 
     Args:
         kernel: the kernel's name, for messages.
-        parameters: what it declares.
-        given: what was passed, in order.
+        parameters: its declared parameters.
+        arguments: what was passed, in order.
 
     Returns:
-        The arrays as they are, numbers as NumPy scalars of the declared type.
+        Arrays unchanged, numbers as NumPy scalars of the declared type.
 
     Raises:
         KernelError: the count, a type, a layout or a value does not fit.
     """
-    if len(given) != len(parameters):
-        wanted = ", ".join(f"{one.ctype} {one.name}" for one in parameters) or "nothing"
+    if len(arguments) != len(parameters):
+        declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in parameters) or "nothing"
         raise KernelError(
-            f'kernel "{kernel}" takes {len(parameters)} arguments and got {len(given)}. Pass: {wanted}.'
+            f'kernel "{kernel}" takes {len(parameters)} arguments and got {len(arguments)}. Pass: {declared}.'
         )
-    checked = [_argument(kernel, one, value) for one, value in zip(parameters, given, strict=True)]
+    checked = [
+        _argument(kernel, parameter, value) for parameter, value in zip(parameters, arguments, strict=True)
+    ]
     _check_overlap(kernel, parameters, checked)
     return checked
 
@@ -56,10 +58,10 @@ def check_arguments(kernel: str, parameters: Sequence[Parameter], given: Sequenc
 def check_launch(
     kernel: str, function: GlobalFunction, grid: Extent | None, block: Extent | None, shared_bytes: int
 ) -> tuple[Dim3, Dim3, int]:
-    """Grid and block as three extents each, within what CUDA allows.
+    """Return grid and block as three extents each, within CUDA's limits, and the shared bytes.
 
     Raises:
-        KernelError: one is missing, not a whole number, zero or beyond its limit.
+        KernelError: an extent is missing, not an integer, zero or beyond its limit.
     """
     blocks = _extents(kernel, "grid", grid, GRID_LIMITS)
     threads = _extents(kernel, "block", block, BLOCK_LIMITS)
@@ -94,10 +96,10 @@ def check_launch(
 
 
 def check_shared(kernel: str, static_bytes: int, dynamic_bytes: int, limit: int = SHARED_BYTES_LIMIT) -> None:
-    """Whether a block's shared memory fits, now that a compiler has said how much is static.
+    """Check that a block's shared memory fits, once a compiler has reported the static part.
 
     Raises:
-        KernelError: the static part or the sum is beyond the limit.
+        KernelError: the static part or the total exceeds its limit.
     """
     if static_bytes > STATIC_SHARED_LIMIT:
         raise KernelError(
@@ -112,7 +114,7 @@ def check_shared(kernel: str, static_bytes: int, dynamic_bytes: int, limit: int 
 
 
 def is_device_array(value: object) -> bool:
-    """Whether a value is another package's array in a GPU's memory."""
+    """Whether a value is another package's array in GPU memory."""
     return not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__")
 
 
@@ -135,52 +137,61 @@ def _extents(kernel: str, what: str, value: Extent | None, limits: Dim3) -> Dim3
 
 
 def _short(extents: Dim3) -> str:
-    kept = extents[:1] if extents[1:] == (1, 1) else extents[:2] if extents[2] == 1 else extents
-    return str(kept[0]) if len(kept) == 1 else str(kept)
+    shown = extents[:1] if extents[1:] == (1, 1) else extents[:2] if extents[2] == 1 else extents
+    return str(shown[0]) if len(shown) == 1 else str(shown)
 
 
-def _argument(kernel: str, one: Parameter, value: Any) -> Argument:
+def _argument(kernel: str, parameter: Parameter, value: Any) -> Argument:
     if isinstance(value, TensorMap):
-        return _map(kernel, one, value)
-    if one.ctype.endswith("&"):
-        raise _wrong(
-            kernel, one, f"is a reference, {one.ctype}", "Have the kernel take a value or a pointer instead"
-        )
-    if one.is_pointer:
-        if value is not None:
-            _check_array(kernel, one, value.source if isinstance(value, InnerPointer) else value)
-        return value
-    if isinstance(value, np.ndarray) and value.dtype.names is not None:
-        return _structure(kernel, one, value)
-    structure = one.dtype is None or one.width > 1
-    if (isinstance(value, np.ndarray) or is_device_array(value)) and not structure:
-        raise _wrong(
-            kernel, one, f"is an array, and {one.ctype} is one value", "Pass a number, such as x.item()"
-        )
-    if structure or one.dtype is None:
+        return _map(kernel, parameter, value)
+    if parameter.ctype.endswith("&"):
         raise _wrong(
             kernel,
-            one,
+            parameter,
+            f"is a reference, {parameter.ctype}",
+            "Have the kernel take a value or a pointer instead",
+        )
+    if parameter.is_pointer:
+        if value is not None:
+            _check_array(kernel, parameter, value.source if isinstance(value, InnerPointer) else value)
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+        return _structure(kernel, parameter, value)
+    structure = parameter.dtype is None or parameter.width > 1
+    if (isinstance(value, np.ndarray) or is_device_array(value)) and not structure:
+        raise _wrong(
+            kernel,
+            parameter,
+            f"is an array, and {parameter.ctype} is one value",
+            "Pass a number, such as x.item()",
+        )
+    if structure or parameter.dtype is None:
+        raise _wrong(
+            kernel,
+            parameter,
             f"is of type {type(value).__name__}",
             "Pass a structured NumPy array of size 1 with its fields",
         )
     if isinstance(value, np.generic):
-        if value.dtype != one.dtype:
+        if value.dtype != parameter.dtype:
             raise _wrong(
                 kernel,
-                one,
-                f"is a NumPy {value.dtype}, and {one.ctype} is {one.dtype}",
-                f"Pass np.{one.dtype}(...) or a Python number",
+                parameter,
+                f"is a NumPy {value.dtype}, and {parameter.ctype} is {parameter.dtype}",
+                f"Pass np.{parameter.dtype}(...) or a Python number",
             )
         return value
     if isinstance(value, bool | int | float):
-        return _number(kernel, one, one.dtype, value)
+        return _number(kernel, parameter, parameter.dtype, value)
     raise _wrong(
-        kernel, one, f"is of type {type(value).__name__}, and {one.ctype} is a number", "Pass a number"
+        kernel,
+        parameter,
+        f"is of type {type(value).__name__}, and {parameter.ctype} is a number",
+        "Pass a number",
     )
 
 
-def _check_array(kernel: str, one: Parameter, value: Any) -> None:
+def _check_array(kernel: str, parameter: Parameter, value: Any) -> None:
     if isinstance(value, np.ndarray):
         dtype, contiguous, writable = value.dtype, value.flags.c_contiguous, value.flags.writeable
     elif is_device_array(value):
@@ -191,23 +202,26 @@ def _check_array(kernel: str, one: Parameter, value: Any) -> None:
     else:
         raise _wrong(
             kernel,
-            one,
-            f"is of type {type(value).__name__}, and {one.ctype} is a pointer",
+            parameter,
+            f"is of type {type(value).__name__}, and {parameter.ctype} is a pointer",
             "Pass an array, or None for a null pointer",
         )
-    if one.dtype is not None and dtype != one.dtype:
-        bits = " (the bits of bf16)" if "bfloat16" in one.ctype else ""
+    if parameter.dtype is not None and dtype != parameter.dtype:
+        bits = " (the bits of bf16)" if "bfloat16" in parameter.ctype else ""
         raise _wrong(
             kernel,
-            one,
-            f"has dtype {dtype}, and {one.ctype} takes {one.dtype}{bits}",
-            f'Make the array with dtype="{one.dtype}" or convert it with .astype',
+            parameter,
+            f"has dtype {dtype}, and {parameter.ctype} takes {parameter.dtype}{bits}",
+            f'Make the array with dtype="{parameter.dtype}" or convert it with .astype',
         )
     if not contiguous:
-        raise _wrong(kernel, one, "is not C-contiguous", "Pass np.ascontiguousarray(...) of it")
-    if not one.is_const and not writable:
+        raise _wrong(kernel, parameter, "is not C-contiguous", "Pass np.ascontiguousarray(...) of it")
+    if not parameter.is_const and not writable:
         raise _wrong(
-            kernel, one, "is read-only, and the parameter is not const", "Pass a copy or declare it const"
+            kernel,
+            parameter,
+            "is read-only, and the parameter is not const",
+            "Pass a copy or declare it const",
         )
 
 
@@ -222,72 +236,83 @@ def _is_contiguous(shape: Sequence[int], strides: Sequence[int] | None, itemsize
     return True
 
 
-def _map(kernel: str, one: Parameter, value: TensorMap) -> Argument:
-    if one.is_pointer or one.dtype is not None:
+def _map(kernel: str, parameter: Parameter, value: TensorMap) -> Argument:
+    if parameter.is_pointer or parameter.dtype is not None:
         raise _wrong(
             kernel,
-            one,
-            f"is {value}, and {one.ctype} is not a tensor map",
-            f"Declare const __grid_constant__ TensorMap {one.name}, a struct of 128 bytes",
+            parameter,
+            f"is {value}, and {parameter.ctype} is not a tensor map",
+            f"Declare const __grid_constant__ TensorMap {parameter.name}, a struct of 128 bytes",
         )
     if value.name is not None:
         raise _wrong(
-            kernel, one, f'names the array "{value.name}", as in a case', "Pass tensor_map(array, ...)"
+            kernel, parameter, f'names the array "{value.name}", as in a case', "Pass tensor_map(array, ...)"
         )
     return value
 
 
-def _structure(kernel: str, one: Parameter, value: np.ndarray[Any, Any]) -> Argument:
+def _structure(kernel: str, parameter: Parameter, value: np.ndarray[Any, Any]) -> Argument:
     if value.size != 1:
         raise _wrong(
-            kernel, one, f"holds {value.size} structures", "Pass a structured array of size 1 by value"
+            kernel, parameter, f"holds {value.size} structures", "Pass a structured array of size 1 by value"
         )
-    if one.dtype is not None and (one.width == 1 or value.dtype.itemsize != one.dtype.itemsize * one.width):
+    if parameter.dtype is not None and (
+        parameter.width == 1 or value.dtype.itemsize != parameter.dtype.itemsize * parameter.width
+    ):
         raise _wrong(
             kernel,
-            one,
-            f"is a structure of {value.dtype.itemsize} bytes, and {one.ctype} has "
-            f"{one.dtype.itemsize * one.width}",
+            parameter,
+            f"is a structure of {value.dtype.itemsize} bytes, and {parameter.ctype} has "
+            f"{parameter.dtype.itemsize * parameter.width}",
             "Pass a value of the declared type",
         )
     return np.ascontiguousarray(value)
 
 
-def _number(kernel: str, one: Parameter, dtype: np.dtype[Any], value: bool | int | float) -> np.generic:
+def _number(kernel: str, parameter: Parameter, dtype: np.dtype[Any], value: bool | int | float) -> np.generic:
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
             try:
-                made: np.generic = dtype.type(value)
+                number: np.generic = dtype.type(value)
             except OverflowError:
-                made = dtype.type(np.inf)
-        if np.isinf(made) and abs(value) != float("inf"):
-            raise _wrong(kernel, one, f"is {value}, which does not fit {one.ctype}", "Pass a smaller number")
-        if isinstance(value, int) and int(made.item()) != value:
+                number = dtype.type(np.inf)
+        if np.isinf(number) and abs(value) != float("inf"):
             raise _wrong(
                 kernel,
-                one,
-                f"is {value}, which {one.ctype} cannot hold exactly",
+                parameter,
+                f"is {value}, which does not fit {parameter.ctype}",
+                "Pass a smaller number",
+            )
+        if isinstance(value, int) and int(number.item()) != value:
+            raise _wrong(
+                kernel,
+                parameter,
+                f"is {value}, which {parameter.ctype} cannot hold exactly",
                 "Pass float(...) of it to round, or declare an integer type",
             )
-        return made
+        return number
     if isinstance(value, float):
-        raise _wrong(kernel, one, f"is {value!r}, and {one.ctype} is whole", "Pass an int")
+        raise _wrong(kernel, parameter, f"is {value!r}, and {parameter.ctype} is whole", "Pass an int")
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     if not low <= value <= high:
         raise _wrong(
             kernel,
-            one,
-            f"is {value}, outside {low} to {high} of {one.ctype}",
+            parameter,
+            f"is {value}, outside {low} to {high} of {parameter.ctype}",
             "Pass a smaller number or declare a wider type",
         )
-    made = dtype.type(value)
-    return made
+    number = dtype.type(value)
+    return number
 
 
 def _check_overlap(kernel: str, parameters: Sequence[Parameter], values: Sequence[Argument]) -> None:
-    """Views that share memory in part would part on a backend that copies; the same array twice is fine."""
+    """Partly overlapping views would diverge on a backend that copies; the same array twice is fine."""
     pairs = list(zip(parameters, values, strict=True))
-    arrays = [(one, value) for one, value in pairs if isinstance(value, np.ndarray) and one.is_pointer]
+    arrays = [
+        (parameter, value)
+        for parameter, value in pairs
+        if isinstance(value, np.ndarray) and parameter.is_pointer
+    ]
     for at, (first, left) in enumerate(arrays):
         for second, right in arrays[at + 1 :]:
             if first.is_const and second.is_const:
@@ -300,9 +325,9 @@ def _check_overlap(kernel: str, parameters: Sequence[Parameter], values: Sequenc
 
 
 def same_memory(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays are the same bytes."""
+    """Whether two arrays occupy the same bytes."""
     return left.ctypes.data == right.ctypes.data and left.nbytes == right.nbytes
 
 
-def _wrong(kernel: str, one: Parameter, what: str, repair: str) -> KernelError:
-    return KernelError(f'kernel "{kernel}": "{one.name}" {what}. {repair}.')
+def _wrong(kernel: str, parameter: Parameter, what: str, repair: str) -> KernelError:
+    return KernelError(f'kernel "{kernel}": "{parameter.name}" {what}. {repair}.')

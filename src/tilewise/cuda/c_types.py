@@ -1,6 +1,6 @@
-"""CUDA C's types beside NumPy's: one table, used wherever an argument is checked or converted.
+"""The NumPy types of CUDA C's types: one table for all checks and conversions of arguments.
 
-In: the name of a type, without qualifiers. Out: `CType`, or None for a type that the source defines itself.
+In: the name of a type, without qualifiers. Out: `CType`, or None for a type that the source defines.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 
 
 class CType(NamedTuple):
-    """A scalar type, or a vector of a few of them."""
+    """A scalar or vector type."""
 
     dtype: np.dtype[Any] | None
-    """Its element's NumPy type; None for void, which fits any."""
+    """Its element's NumPy type; None for void, which matches any."""
     width: int = 1
     """Elements: 4 for float4."""
 
@@ -41,12 +41,12 @@ _SCALARS = {
     "float32": ("float",),
     "float64": ("double",),
 }
-"""bf16 has no NumPy type: its arrays are the bits, as uint16. `long` is 64 bits wide, as on Linux."""
+"""bf16 has no NumPy type: its arrays are the bits as uint16. `long` has 64 bits, as on Linux."""
 _VECTORS = (
     *("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "longlong", "ulonglong"),
     *("float", "double"),
 )
-"""What has vectors of 1 to 4 elements, such as float4."""
+"""Types with vectors of 1 to 4 elements, such as float4."""
 
 
 def _table() -> dict[str, CType]:
@@ -64,13 +64,13 @@ _TYPES = _table()
 
 
 def c_type(name: str) -> CType | None:
-    """Look a type up; the words of integer types may come in any order, `int` may be left out."""
+    """Look up a type; the words of integer types may be in any order, and `int` may be omitted."""
     words = name.replace("std::", "").split()
     if len(words) == 1:
         return _TYPES.get({"unsigned": "unsigned int", "signed": "int"}.get(words[0], words[0]))
     if not words or not set(words) <= {"unsigned", "signed", "char", "short", "int", "long"}:
         return None
-    kind = next((one for one in ("char", "short") if one in words), "")
+    kind = next((word for word in ("char", "short") if word in words), "")
     kind = kind or " ".join(["long"] * words.count("long")) or "int"
     is_signed_char = kind == "char" and "signed" in words
     sign = "unsigned " if "unsigned" in words else "signed " if is_signed_char else ""

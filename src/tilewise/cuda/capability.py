@@ -1,7 +1,7 @@
-"""Which GPU a kernel needs at least, read from its text: so that a page can say whether a hosted GPU will do.
+"""The minimum GPU for a kernel, read from its text, so that a page can say whether a hosted GPU suffices.
 
-In: a kernel's source and options. Out: a compute capability such as (7, 5). The compile gate is the judge: a
-test holds the table to what NVRTC accepts.
+In: a kernel's source and options. Out: a compute capability such as (7, 5). A test compares the table with
+what NVRTC accepts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tilewise.cuda.options import architecture
 Capability = tuple[int, int]
 
 HOSTED: Capability = (7, 5)
-"""What the GPUs that notebooks can be run on for free have: a T4, of the Turing generation."""
+"""The capability of the GPUs that run notebooks for free: T4, of the Turing generation."""
 NAMES: dict[int, str] = {7: "Turing", 8: "Ampere", 9: "Hopper", 10: "Blackwell", 12: "Blackwell"}
-"""Generations by the first number of their capability."""
+"""Generations by major compute capability."""
 
 _NEEDS: tuple[tuple[Capability, re.Pattern[str]], ...] = (
     (
@@ -39,11 +39,11 @@ _NEEDS: tuple[tuple[Capability, re.Pattern[str]], ...] = (
 
 
 def needed(source: str, options: Iterable[str] = ()) -> Capability:
-    """The least compute capability that a kernel's text asks for, at least that of a hosted GPU.
+    """Return the minimum compute capability that a kernel's text requires, at least that of a hosted GPU.
 
     Args:
         source: the kernel's CUDA C.
-        options: its options; ``-arch=sm_90a`` decides alone.
+        options: its options; ``-arch=sm_90a`` overrides the text.
     """
     if named := architecture(options):
         digits = named.removeprefix("sm_").rstrip("af")
@@ -58,6 +58,6 @@ def _needed_by(source: str) -> Capability:
 
 
 def named(capability: Capability) -> str:
-    """Such as ``compute capability 8.0 (Ampere)``."""
+    """Return text such as ``compute capability 8.0 (Ampere)``."""
     major, minor = capability
     return f"compute capability {major}.{minor} ({NAMES.get(major, 'newer')})"

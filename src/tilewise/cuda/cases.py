@@ -1,7 +1,7 @@
-"""Cases: which inputs a kernel gets and how it is launched, said without allocating anything.
+"""Cases: a kernel's inputs and launch shape, described without allocating anything.
 
-In: shapes, dtypes, distributions, grid and block. Out: `Recipe` and `Case`, which make fresh arrays when
-asked and a stable text for record keys.
+In: shapes, dtypes, distributions, grid and block. Out: `Recipe` and `Case`, which make new arrays on demand
+and a stable text for record keys.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Recipe:
     shape: tuple[int, ...]
     """Extents, slowest axis first."""
     dtype: np.dtype[Any]
-    """Element type of the array that is made."""
+    """Element type of the array."""
     seed: int | None = None
-    """Seed of NumPy's PCG64; None takes the one that `make` is given."""
+    """Seed of NumPy's PCG64; None takes that of `make`."""
     params: tuple[tuple[str, int | float], ...] = ()
-    """What the kind needs besides, in a fixed order: scale, bounds, value."""
+    """Further parameters of the kind, in a fixed order: scale, bounds, value."""
     element: str | None = None
-    """`bfloat16` where `dtype` is uint16 and the array holds the bits of such numbers; else None."""
+    """`bfloat16` if `dtype` is uint16 and the elements are BF16 bits; else None."""
 
     @property
     def size(self) -> int:
@@ -52,7 +52,7 @@ class Recipe:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the array takes when made."""
+        """Size of the array in bytes."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -64,68 +64,69 @@ class Recipe:
         """Make the array: the same recipe and seed give the same bits everywhere.
 
         Args:
-            seed: used where the recipe itself has none.
+            seed: used if the recipe has none.
         """
         if self.element is not None:
             if self.kind == "output":
                 return np.full(self.shape, bf16.NOT_A_NUMBER, dtype=self.dtype)
-            made: Array = bf16.bits(replace(self, dtype=np.dtype(np.float32), element=None).make(seed))
-            return made
-        given = dict(self.params)
+            array: Array = bf16.bits(replace(self, dtype=np.dtype(np.float32), element=None).make(seed))
+            return array
+        params = dict(self.params)
         if self.kind == "output":
             return poisoned(self.shape, self.dtype)
         if self.kind == "constant":
-            return np.full(self.shape, given["value"], dtype=self.dtype)
+            return np.full(self.shape, params["value"], dtype=self.dtype)
         generator = np.random.Generator(np.random.PCG64(seed if self.seed is None else self.seed))
         if self.kind == "integers":
             return generator.integers(
-                int(given["low"]), int(given["high"]), self.shape, dtype=np.int64
+                int(params["low"]), int(params["high"]), self.shape, dtype=np.int64
             ).astype(self.dtype)
         working = np.float64 if self.dtype == np.float64 else np.float32
         if self.kind == "normal":
-            drawn = generator.standard_normal(self.shape, dtype=working)
-            drawn *= working(given["scale"])
+            values = generator.standard_normal(self.shape, dtype=working)
+            values *= working(params["scale"])
         else:
-            drawn = generator.random(self.shape, dtype=working)
-            drawn *= working(given["high"] - given["low"])
-            drawn += working(given["low"])
-        return drawn.astype(self.dtype, copy=False)
+            values = generator.random(self.shape, dtype=working)
+            values *= working(params["high"] - params["low"])
+            values += working(params["low"])
+        return values.astype(self.dtype, copy=False)
 
     def __str__(self) -> str:
         settings = [f"{name}={value!r}" for name, value in self.params]
         if self.seed is not None:
             settings.append(f"seed={self.seed}")
         element = self.element or self.dtype
-        return f"{self.kind}({shape_text(self.shape)} {element}{''.join(', ' + one for one in settings)})"
+        rest = "".join(f", {setting}" for setting in settings)
+        return f"{self.kind}({shape_text(self.shape)} {element}{rest})"
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Named inputs and a launch shape; made by `case`."""
+    """Named inputs and a launch shape; created by `case`."""
 
     values: Mapping[str, Recipe | Array | Scalar]
-    """Recipes, read-only arrays and scalars by the kernel's parameter names."""
+    """Recipes, read-only arrays and scalars by parameter name."""
     grid: Dim3 | None = None
-    """Blocks in x, y, z, or None where the launch gives it."""
+    """Blocks in x, y, z; None if the launch sets it."""
     block: Dim3 | None = None
-    """Threads a block in x, y, z, or None where the launch gives it."""
+    """Threads per block in x, y, z; None if the launch sets it."""
     shared_bytes: int = 0
-    """Dynamic shared memory a block."""
+    """Dynamic shared memory per block."""
 
     def make(self) -> dict[str, Array | Scalar]:
-        """Make every input afresh: arrays nobody else holds, outputs poisoned, scalars as given.
+        """Make every input anew: unshared arrays, poisoned outputs, scalars unchanged.
 
-        An input without a seed takes one from its own name, so two inputs of a case never hold equal numbers.
+        An input without a seed takes one from its name, so two inputs of a case never have equal values.
         """
-        made: dict[str, Array | Scalar] = {}
+        inputs: dict[str, Array | Scalar] = {}
         for name, value in self.values.items():
             if isinstance(value, Recipe):
-                made[name] = value.make(zlib.crc32(name.encode()))
+                inputs[name] = value.make(zlib.crc32(name.encode()))
             elif isinstance(value, np.ndarray):
-                made[name] = value.copy()
+                inputs[name] = value.copy()
             else:
-                made[name] = value
-        return made
+                inputs[name] = value
+        return inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ class Case:
         )
 
     def fingerprint(self) -> str:
-        """Text that only equal cases share, on every machine: the part of a record's key that is data."""
+        """Return a text that only equal cases share, on every machine: the data part of a record's key."""
         lines = [f"grid={self.grid} block={self.block} shared_bytes={self.shared_bytes}"]
         for name in sorted(self.values):
             value = self.values[name]
@@ -166,25 +167,25 @@ class Case:
 def case(
     grid: Extent | None = None, block: Extent | None = None, shared_bytes: int = 0, **values: Any
 ) -> Case:
-    """Say what a kernel gets and how it is launched.
+    """Describe a kernel's inputs and launch shape.
 
     Args:
         grid: blocks, an int or up to three of them in x, y, z.
-        block: threads a block, likewise.
-        shared_bytes: dynamic shared memory a block.
+        block: threads per block, likewise.
+        shared_bytes: dynamic shared memory per block.
         **values: a recipe (`normal(64, 32)`, `output(64)`, ...), a NumPy array or a number for each of the
-            kernel's parameters, by name. A case may name more than one kernel needs.
+            kernel's parameters, by name. A case may name more than a kernel needs.
 
     Raises:
         TypeError: a value is none of these.
-        ValueError: grid or block is not one to three whole numbers.
+        ValueError: grid or block is not one to three integers.
     """
     checked: dict[str, Recipe | Array | Scalar] = {}
     for name, value in values.items():
         if isinstance(value, np.ndarray):
-            kept = value.copy()
-            kept.flags.writeable = False
-            checked[name] = kept
+            array = value.copy()
+            array.flags.writeable = False
+            checked[name] = array
         elif (
             value is None
             or isinstance(value, Recipe | np.generic | bool | int | float)
@@ -214,7 +215,7 @@ def _maps_by_name(value: Any) -> bool:
 def normal(
     *shape: int, dtype: npt.DTypeLike = "float32", seed: int | None = None, scale: float = 1.0
 ) -> Recipe:
-    """Standard normal numbers times `scale`; of `dtype="bfloat16"` the bits, as uint16."""
+    """Standard normal numbers times `scale`; for `dtype="bfloat16"` their bits as uint16."""
     params = (("scale", float(scale)),)
     return Recipe("normal", _shape(shape), _floating(dtype, "normal"), seed, params, _element(dtype))
 
@@ -226,7 +227,7 @@ def uniform(
     dtype: npt.DTypeLike = "float32",
     seed: int | None = None,
 ) -> Recipe:
-    """Numbers spread evenly over [low, high)."""
+    """Uniformly distributed numbers in [low, high)."""
     params = (("low", float(low)), ("high", float(high)))
     return Recipe("uniform", _shape(shape), _floating(dtype, "uniform"), seed, params, _element(dtype))
 
@@ -234,32 +235,34 @@ def uniform(
 def integers(
     *shape: int, low: int, high: int, dtype: npt.DTypeLike = "int32", seed: int | None = None
 ) -> Recipe:
-    """Whole numbers from `low` to `high - 1`, all equally likely."""
+    """Uniformly distributed integers from `low` to `high - 1`."""
     if not low < high:
         raise ValueError(f"integers: low={low} must be less than high={high}, which is not drawn itself.")
     params = (("low", operator.index(low)), ("high", operator.index(high)))
-    return Recipe("integers", _shape(shape), _held(dtype), seed, params, _element(dtype))
+    return Recipe("integers", _shape(shape), _storage_dtype(dtype), seed, params, _element(dtype))
 
 
 def constant(*shape: int, value: float, dtype: npt.DTypeLike = "float32") -> Recipe:
-    """The same number everywhere."""
-    return Recipe("constant", _shape(shape), _held(dtype), None, (("value", value),), _element(dtype))
+    """An array with the same value in every element."""
+    return Recipe(
+        "constant", _shape(shape), _storage_dtype(dtype), None, (("value", value),), _element(dtype)
+    )
 
 
 def output(*shape: int, dtype: npt.DTypeLike = "float32") -> Recipe:
     """An array for the kernel to write, poisoned: NaN for floats, the byte 0xA5 otherwise."""
-    return Recipe("output", _shape(shape), _held(dtype), element=_element(dtype))
+    return Recipe("output", _shape(shape), _storage_dtype(dtype), element=_element(dtype))
 
 
 def ceil_div(a: int, b: int) -> int:
-    """Divide rounding up: how many pieces of size `b` cover `a`."""
+    """Divide, rounding up: the number of pieces of size `b` that cover `a`."""
     if b <= 0:
         raise ValueError(f"ceil_div: cannot divide {a} into pieces of {b}.")
     return -(-a // b)
 
 
 def poisoned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array whose every element is NaN, or whose every byte is 0xA5 where the dtype has no NaN."""
+    """Return an array filled with NaN, or with the byte 0xA5 if the dtype has no NaN."""
     if dtype.kind == "f":
         return np.full(shape, np.nan, dtype=dtype)
     raw = np.full(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize, POISON_BYTE, dtype=np.uint8)
@@ -267,16 +270,16 @@ def poisoned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def dim3(value: Extent, what: str) -> Dim3:
-    """Three extents from an int or a tuple of up to three; missing ones are 1. Limits are not checked.
+    """Return three extents from an int or a tuple of up to three; missing ones are 1. Limits are not checked.
 
     Raises:
         ValueError: it is neither; the message names `what`.
     """
-    given = tuple(value) if isinstance(value, tuple | list) else (value,)
+    parts = tuple(value) if isinstance(value, tuple | list) else (value,)
     try:
-        if not 1 <= len(given) <= 3 or any(isinstance(one, bool) for one in given):
+        if not 1 <= len(parts) <= 3 or any(isinstance(extent, bool) for extent in parts):
             raise TypeError
-        extents = [_whole(one) for one in given]
+        extents = [_whole(extent) for extent in parts]
     except TypeError:
         raise ValueError(
             f"{what} is {value!r}. Give a whole number or a tuple of one to three of them, in x, y, z."
@@ -286,12 +289,12 @@ def dim3(value: Extent, what: str) -> Dim3:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """A shape as readers write it: 64 x 32."""
+    """Return a shape as text: 64 x 32."""
     return " x ".join(map(str, shape)) if shape else "scalar"
 
 
 def _whole(extent: SupportsIndex) -> int:
-    """The whole number; what is more than one, such as a size that a page may change, stays as it is."""
+    """An extent as an int; subclasses, such as `try_it`'s sizes, are unchanged."""
     return extent if isinstance(extent, int) and not isinstance(extent, bool) else operator.index(extent)
 
 
@@ -306,13 +309,13 @@ def _element(dtype: npt.DTypeLike) -> str | None:
     return bf16.NAME if isinstance(dtype, str) and dtype == bf16.NAME else None
 
 
-def _held(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """The type of the array that holds such elements."""
+def _storage_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """The dtype of arrays with such elements."""
     return np.dtype(np.uint16 if _element(dtype) else dtype)
 
 
 def _floating(dtype: npt.DTypeLike, kind: str) -> np.dtype[Any]:
-    checked = _held(dtype)
+    checked = _storage_dtype(dtype)
     if _element(dtype):
         return checked
     if checked.kind != "f":

@@ -1,6 +1,6 @@
-"""How far two arrays are apart.
+"""The difference between two arrays.
 
-In: two arrays of one shape and a tolerance. Out: a `Difference`, with the place of the largest error.
+In: two arrays of one shape and a tolerance. Out: a `Difference`, with the index of the largest error.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from tilewise.cuda.cases import Array
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two arrays of one shape are apart."""
+    """The difference between two arrays of one shape."""
 
     count: int
     """Elements compared."""
     wrong: int
     """Elements outside the tolerance."""
     largest_error: float
-    """Largest absolute difference; infinite where only one of the two is NaN."""
+    """Largest absolute difference; infinite if only one value is NaN."""
     index: tuple[int, ...]
-    """Where that is."""
+    """Index of the largest error."""
     actual: Any
     """The value there."""
     expected: Any
-    """The value that the reference has there."""
+    """The reference's value there."""
 
 
 def difference(actual: Array, expected: Array, rtol: float, atol: float) -> Difference:
@@ -56,7 +56,7 @@ def difference(actual: Array, expected: Array, rtol: float, atol: float) -> Diff
 
 
 def alike(left: Any, right: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Where two arrays or numbers hold the same, element by element; NaN equals NaN."""
+    """Return where two arrays or numbers are equal, element by element; NaN equals NaN."""
     same = left == right
     if left.dtype.kind == "f" and right.dtype.kind == "f":
         same = same | (np.isnan(left) & np.isnan(right))
@@ -64,11 +64,11 @@ def alike(left: Any, right: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def index_text(index: tuple[int, ...]) -> str:
-    """An index as Python writes it: [2, 3]."""
+    """Return an index in Python syntax: [2, 3]."""
     return f"[{', '.join(map(str, index))}]"
 
 
 def tolerance_text(rtol: float, atol: float) -> str:
-    """A tolerance in words: rtol 0.001 + atol 1e-06."""
+    """Return a tolerance as text: rtol 0.001 + atol 1e-06."""
     parts = [f"{label} {value:g}" for label, value in (("rtol", rtol), ("atol", atol)) if value]
     return " + ".join(parts) or "nothing (exact)"

@@ -1,7 +1,6 @@
-"""What a CUDA C string says: its kernels and their parameters, its regions, its tokens.
+"""Parsing of a CUDA C string: its kernels with their parameters, and its tokens.
 
-In: source text as a lesson writes it. Out: what a launch and a page must know of it. Only declarations are
-read.
+In: source text from a lesson. Out: what launches and pages need from it. Only declarations are parsed.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from tilewise.cuda.c_types import CType, c_type
 
 
 class KernelError(ValueError):
-    """A kernel's source, options or launch is wrong; the message is one line that says how to repair it."""
+    """A kernel's source, options or launch is wrong; the one-line message says how to fix it."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel."""
+    """A parameter of a kernel."""
 
     name: str
     """Its name."""
@@ -34,7 +33,7 @@ class Parameter:
     is_pointer: bool
     """Whether an array is expected."""
     is_const: bool
-    """Whether what it points to may not be written."""
+    """Whether the data that it points to is read-only."""
 
     @cached_property
     def _known(self) -> CType | None:
@@ -60,11 +59,11 @@ class GlobalFunction:
     line: int
     """Line of the name, counted from 1."""
     parameters: tuple[Parameter, ...]
-    """What it takes, in order."""
+    """Its parameters, in order."""
     max_threads: int | None
-    """First argument of `__launch_bounds__`, where it is a number."""
+    """First argument of `__launch_bounds__`, if it is a number."""
     cluster: tuple[int, int, int] | None
-    """`__cluster_dims__`, where it is given in numbers."""
+    """`__cluster_dims__`, if given as numbers."""
 
 
 _COMMENT_OR_STRING = re.compile(
@@ -89,7 +88,7 @@ _QUALIFIERS = {"const", "volatile", "restrict", "__restrict__", "__restrict", "_
 
 
 def without_comments(source: str, *, in_columns: bool = False) -> str:
-    """The source with each comment replaced by a space; line numbers stay, and on demand columns too."""
+    """The source with each comment replaced by a space; line numbers stay, and optionally columns."""
 
     def blank(match: re.Match[str]) -> str:
         text = match[0]
@@ -101,7 +100,7 @@ def without_comments(source: str, *, in_columns: bool = False) -> str:
 
 
 def check_includes(source: str, own: Iterable[str] = ()) -> None:
-    """Refuse every file but those that both backends have.
+    """Reject includes of files that the backends do not both have.
 
     Args:
         source: CUDA C.
@@ -112,8 +111,8 @@ def check_includes(source: str, own: Iterable[str] = ()) -> None:
     """
     files = (*_HEADERS, *(f'"{name}"' for name in own))
     for number, line in enumerate(without_comments(source).split("\n"), start=1):
-        found = _TAKES_A_FILE.match(line)
-        if found is not None and found["file"].strip() not in files:
+        directive = _TAKES_A_FILE.match(line)
+        if directive is not None and directive["file"].strip() not in files:
             known = f"{', '.join(files[:-1])} and {files[-1]}"
             raise KernelError(
                 f"line {number}: a kernel may include {known} only. Take this out: {line.strip()}"
@@ -121,20 +120,20 @@ def check_includes(source: str, own: Iterable[str] = ()) -> None:
 
 
 def tokens(source: str) -> tuple[str, ...]:
-    """The source's tokens: equal for sources that differ in comments, white space, regions and `#line` only.
+    """Return the tokens: equal for sources that differ only in comments, white space, regions and `#line`.
 
-    A directive ends with its line, so each gives its tokens and then a line break.
+    A directive ends with its line, so its tokens are followed by a line break.
     """
-    found: list[str] = []
+    result: list[str] = []
     for line in without_comments(source).replace("\\\n", " ").split("\n"):
         bare = line.strip()
         if bare.startswith("#"):
             directive = _TOKEN.findall(bare)
             if directive[1:2] != ["line"]:
-                found += [*directive, "\n"]
+                result += [*directive, "\n"]
         else:
-            found += _TOKEN.findall(bare)
-    return tuple(found)
+            result += _TOKEN.findall(bare)
+    return tuple(result)
 
 
 def global_functions(source: str, defines: Mapping[str, str] | None = None) -> tuple[GlobalFunction, ...]:
@@ -142,13 +141,13 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
 
     Args:
         source: CUDA C.
-        defines: texts of the macros that are defined before it.
+        defines: texts of the macros defined before it.
 
     Raises:
         KernelError: a `__global__` function is a template, is not `extern "C"`, or has unreadable parameters.
     """
     text = without_comments(source)
-    macros = _macros(text) | dict(defines or {})  # those given win: a text guards its own by #ifndef
+    macros = _macros(text) | dict(defines or {})  # the given ones win: a text guards its own by #ifndef
     aliases = _aliases(text) | macros
     text = re.sub(
         r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", lambda match: "\n" * match[0].count("\n"), text, flags=re.M
@@ -157,7 +156,7 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
         lambda match: match[0] if match[0] == '"C"' else '"' + " " * (len(match[0]) - 2) + '"', text
     )
     c_blocks = _extern_c_blocks(text)
-    found = []
+    functions = []
     for match in re.finditer(r"\b__global__\b", text):
         start = max(text.rfind(end, 0, match.start()) for end in ";{}") + 1
         before = text[start : match.start()]
@@ -180,23 +179,23 @@ def global_functions(source: str, defines: Mapping[str, str] | None = None) -> t
             )
         bounds = _numbers(attributes.get("__launch_bounds__", ""), macros)
         cluster = _numbers(attributes.get("__cluster_dims__", ""), macros)
-        found.append(
+        functions.append(
             GlobalFunction(
                 name=name,
                 line=text.count("\n", 0, name_at) + 1,
-                parameters=tuple(_parameter(one, name, aliases) for one in split(parameters)),
+                parameters=tuple(_parameter(part, name, aliases) for part in split(parameters)),
                 max_threads=bounds[0] if bounds else None,
                 cluster=three(cluster) if cluster else None,
             )
         )
-    return tuple(found)
+    return tuple(functions)
 
 
 def define_lines(defines: Mapping[str, object]) -> str:
-    """`#define` lines for the values, then `#line 1`, so that the source's own lines keep their numbers.
+    """Return `#define` lines for the values, then `#line 1`, so that the source keeps its line numbers.
 
     Raises:
-        KernelError: a name is not an identifier, or a value not a number, truth value or one-line text.
+        KernelError: a name is not an identifier, or a value not a number, bool or one-line string.
     """
     if not defines:
         return ""
@@ -209,7 +208,7 @@ def define_lines(defines: Mapping[str, object]) -> str:
 
 
 def define_text(name: str, value: object) -> str:
-    """The C text of a define's value: 16, 0.5f stays as given, True is 1, a float keeps all its digits."""
+    """Return the C text of a define's value: text is unchanged, True is 1, a float keeps all its digits."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, int | float):
@@ -220,7 +219,7 @@ def define_text(name: str, value: object) -> str:
 
 
 def known_types(source: str) -> dict[str, str]:
-    """What names of types and macros of a source stand for, to read the declarations of another by."""
+    """Return the values of a source's type aliases and macros, for parsing declarations of another source."""
     text = without_comments(source)
     return _aliases(text) | _macros(text)
 
@@ -255,7 +254,7 @@ def _closing(text: str, at: int, opens: str, closes: str) -> int:
 
 
 def _signature(text: str, at: int) -> tuple[str, int, dict[str, str], str] | None:
-    """Name, where it stands, attributes with their arguments, and the text between the parentheses."""
+    """Name, its position, attributes with their arguments, and the text between the parentheses."""
     attributes: dict[str, str] = {}
     word = re.compile(r"\s*([A-Za-z_]\w*|\"C\"|\*|&|::|<[^<>]*>)")
     while match := word.match(text, at):
@@ -273,7 +272,7 @@ def _signature(text: str, at: int) -> tuple[str, int, dict[str, str], str] | Non
 
 
 def split(parameters: str) -> list[str]:
-    """The parts of a list of parameters or declarators, cut at commas that are in no brackets."""
+    """Split a list of parameters or declarators at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for position, sign in enumerate(parameters):
         if sign in "([{<":
@@ -315,16 +314,16 @@ def _parameter(text: str, kernel: str, aliases: Mapping[str, str]) -> Parameter:
 
 
 def _numbers(text: str, macros: Mapping[str, str]) -> tuple[int, ...]:
-    found = []
-    for part in filter(None, (one.strip() for one in text.split(","))):
+    numbers = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
         value = macros.get(part, part).strip("() ")
         if not re.fullmatch(r"\d+[uU]?", value):
             return ()
-        found.append(int(value.rstrip("uU")))
-    return tuple(found)
+        numbers.append(int(value.rstrip("uU")))
+    return tuple(numbers)
 
 
 def three(extents: Sequence[int]) -> tuple[int, int, int]:
-    """Extents along x, y and z; missing ones are 1."""
+    """Return extents along x, y and z; missing ones are 1."""
     x, y, z = [*extents, 1, 1][:3]
     return x, y, z

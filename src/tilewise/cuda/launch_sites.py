@@ -1,8 +1,8 @@
 """The launches that a CUDA file makes itself: ``sgemm<BM, BN><<<grid, block, bytes>>>(a, b, n)``.
 
-In: a file's text. Out: for each launch its template arguments, its grid, block and shared memory, and what it
-passes, as far as the text alone says; sizes too large for a first look are made smaller together, so that
-grid, arrays and numbers still fit each other.
+In: a file's text. Out: for each launch its template arguments, grid, block, shared memory and arguments, as
+far as the text alone determines them; sizes too large for a first look shrink together, so that grid, arrays
+and numbers still match.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from tilewise.cuda.top_level import MACRO, Piece, device_macros, pieces, without
 MOST_THREADS = 1 << 13
 MOST_BYTES = 1 << 20
 MOST_TURNS = 1 << 23
-"""Of a launch that is proposed as the file makes it: its threads, bytes of each of its arrays, and how often
-all threads together go through its loops."""
+"""Limits of a launch that is proposed as in the file: threads, bytes per array, and loop iterations of all
+threads together."""
 
 _LAUNCH = re.compile(r"\b(?P<name>\w+)\s*(?P<template><[^;<>]*(?:<[^<>;]*>[^;<>]*)*>)?\s*<<<")
 _TEMPLATE = re.compile(r"\s*template\s*<(?P<taken>[^{}]*?)>\s*(?=\w)")
-_MADE = re.compile(
+_DEFINITION = re.compile(
     r"\b(?:struct|class|union|enum(?:\s+class)?|using|namespace)\s+(\w+)\s*(?=[{:=]|\Z)"
     r"|\b(\w+)\s*(?:=(?!=)|\{|(?:\[[^][]*\]\s*)?;\s*\Z)"
 )
-"""Types and constants that a piece makes."""
+"""Types and constants that a piece defines."""
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc(?:Managed|Host|Async)?|HostAlloc)\s*\(")
 _INNER = re.compile(r"(\w+)\s*\+\s*(.+)|&\s*(\w+)\s*\[([^][]+)\]", re.S)
 """A pointer into an array: ``x + 3``, ``&x[3]``."""
 _MEMBER = re.compile(r"\b([A-Za-z_]\w*)[ \t]*(?:\.|->)[ \t]*(?![xyz]\b)([A-Za-z_]\w*)(?:[ \t]*\([ \t]*\))?")
-"""``image.width``, ``image->width()``: one name for what is said of it."""
+"""``image.width``, ``image->width()``: treated as one name."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _WHOLE = re.compile(
     r"(?:(?:const|unsigned|signed|long|std::|static)\s*)*(?:int|size_t|unsigned|long|uint|u?int\d+_t|[ius]\d+)\b[^*]*"
 )
-"""A parameter that is a whole number."""
+"""An integer parameter."""
 _WHOLE_TYPE = r"\b(?:int|size_t|unsigned|long|auto|uint|u?int\d+_t)\s+"
 _INITIAL = r"(?:[^;,(){}]|\((?:[^(){};]|\([^(){};]*\))*\))*"
-"""What a declaration gives a name."""
+"""The initialiser of a declaration."""
 _POWER = re.compile(r"\(*\s*1[uUlL]*\s*<<\s*([A-Za-z_]\w*)\s*\)*")
-_LINE = 64
-"""Bytes that a share of an array is a multiple of, whatever its elements are."""
-_UNDER = re.compile(
+_ALIGNMENT = 64
+"""The size in bytes of part of an array is a multiple of this, whatever its element type."""
+_CONDITION = re.compile(
     r"\bif\s*\(\s*(?P<name>\w+)\s*==\s*(?P<value>\w+)\s*\)\s*(?:\{[^{}]*)?\Z"
     r"|\bcase\s+(?P<label>\w+)\s*:[^{}:]*\Z"
 )
-"""Behind it, a name has a value."""
+"""A condition after which a name has a known value."""
 _SWITCH = re.compile(r"\bswitch\s*\(\s*(\w+)\s*\)")
 _MOST_CALLS, _DEEPEST_CALL = 8, 4
 _Passed: TypeAlias = tuple[dict[str, str], dict[str, str]]
-"""What a call passes a host function, by parameter, and the bytes of the arrays among it."""
+"""A call's arguments to a host function, by parameter, and the bytes of its arrays."""
 _KNOWN = frozenset(
     {"float", "double", "int", "unsigned", "char", "short", "long", "bool", "half", "half2", "size_t"}
     | {"nv_bfloat16", "__half", "__nv_bfloat16", "uint", "uchar", "true", "false", "std", "const"}
     | {f"{kind}{n}" for kind in ("float", "double", "int", "uint", "uchar") for n in (2, 3, 4)}
     | {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
-"""What template arguments may name in any file."""
+"""Names that template arguments may use in any file."""
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,27 @@ class LaunchSite:
     kernel: str
     """Without its namespace."""
     template: str
-    """Its template arguments, ``<32, float>``, with values for what only the host names; empty without."""
+    """Its template arguments, ``<32, float>``, with the host's names replaced by values; may be empty."""
     config: tuple[str, ...]
     """Grid, block, bytes of shared memory and stream, as written."""
     arguments: tuple[str, ...]
-    """What it passes, as written."""
+    """Its arguments, as written."""
     allocated: Mapping[str, str]
-    """Bytes of the arrays that the function allocates, by their names, as written."""
+    """Bytes of the arrays that the function allocates, by name, as written."""
     scope: Scope
-    """What names stand for there."""
+    """The values of names there."""
     fixed: frozenset[str]
-    """Names that the device's code uses, too, and that the host's function does not define itself; and those
-    that the template arguments follow from."""
+    """Names that device code uses as well and the host function does not define itself, and those that the
+    template arguments depend on."""
 
     def small(self, loops: int = 0, most_threads: int = MOST_THREADS) -> Scope:
-        """The scope with its large sizes divided until the launch is one for a first look.
+        """The scope with its large sizes halved until the launch is small enough for a first look.
 
-        Where even then its threads are too many, they stay as the file has them if its arrays are not huge.
+        If there are still too many threads, the file's sizes stay unless its arrays are huge.
 
         Args:
-            loops: how many loops of the kernel, one inside another, run to a number that it is passed.
-            most_threads: of the launch; where no size changes them, they stay as many as they are.
+            loops: the depth of the kernel's nested loops that are bounded by an argument.
+            most_threads: the limit for the launch; raised to the launch's own count if no size changes it.
         """
         scope, sizes = self.scope, {**self.scope.roots, **self._powers()}
         used, threads = self._used(), max(prod(self.extents(scope)[1] or (1,)), 64)
@@ -105,8 +105,8 @@ class LaunchSite:
             floors = [(used, 2 * threads), *[(used, 65)] * (not fits), *[(used, 17)] * is_wide]
             floors += [(used & self._assumed, 5)] * (not fits)
             above = (
-                {name: sizes[name] for name in names & sizes.keys() if sizes[name] >= one}
-                for names, one in floors
+                {name: sizes[name] for name in names & sizes.keys() if sizes[name] >= floor}
+                for names, floor in floors
             )
             large = next(filter(None, above), None)
             if not large and is_wide and self._threads(scope) == self._threads(self.scope):
@@ -116,82 +116,84 @@ class LaunchSite:
             most = max(large.values())
             sizes.update({name: value // 2 for name, value in large.items() if value == most})
             smaller = self.scope.having(sizes)
-            if self.extents(smaller)[0] is None:  # it has no block any more
+            if self.extents(smaller)[0] is None:  # the block has become empty
                 break
             scope = smaller
         return scope
 
     def extents(self, scope: Scope) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, int | None]:
-        """Grid, block and bytes of shared memory, each None where the text does not say."""
-        grid, block, shared = (*(_value(scope, one) for one in self.config[:3]), None, None, None)[:3]
+        """Grid, block and bytes of shared memory, each None if the text does not determine it."""
+        grid, block, shared = (*(_value(scope, text) for text in self.config[:3]), None, None, None)[:3]
         if len(self.config) < 3:
             shared = 0
         return _extents(grid), _extents(block), shared if isinstance(shared, int) else None
 
     def passed(self, at: int, scope: Scope) -> Value | None:
-        """The number that it passes as argument ``at``."""
+        """The value of argument ``at``, if it is a number."""
         return _value(scope, self._argument(at))
 
     def bytes_of(self, at: int, scope: Scope) -> int | None:
-        """The bytes of the array that it passes as argument ``at``."""
-        written = next(iter(self._allocated(at)), "")
-        value = scope.value(written)
+        """The size in bytes of the array that is argument ``at``."""
+        size_text = next(iter(self._allocated(at)), "")
+        value = scope.value(size_text)
         if not isinstance(value, int | float) or value <= 0:
             return None
-        return max(int(value), self._share(written, int(value), scope))
+        return max(int(value), self._share(size_text, int(value), scope))
 
     def first(self, at: int, scope: Scope) -> int:
-        """The element of its array that argument ``at`` points to: 3 of ``x + 3``; 0 if nothing says it."""
+        """The element of its array that argument ``at`` points to: 3 for ``x + 3``; 0 if unknown."""
         inner = _INNER.fullmatch(self._argument(at))
-        found = scope.value(inner[2] or inner[4]) if inner and (inner[1] or inner[3]) in self.allocated else 0
-        return found if isinstance(found, int) else 0
+        element = (
+            scope.value(inner[2] or inner[4]) if inner and (inner[1] or inner[3]) in self.allocated else 0
+        )
+        return element if isinstance(element, int) else 0
 
-    def _share(self, written: str, bytes_: int, scope: Scope) -> int:
-        """The bytes that an array must keep where it became small by a size that nothing else follows from.
+    def _share(self, size_text: str, bytes_: int, scope: Scope) -> int:
+        """The least bytes of an array whose size has shrunk with a name that nothing else depends on.
 
-        ``N = 100 * 100`` may be a comment only, with ``nx = 100, ny = 100`` beside it: then the array has as
-        many bytes for each thread as at first.
+        ``N = 100 * 100`` may be independent of ``nx = 100, ny = 100`` next to it: then the array keeps its
+        original bytes per thread.
         """
-        changed = {name for name, one in scope.values.items() if self.scope.values.get(name) != one}
-        rest = _names_behind([*self.config[:1], *self.arguments], self.scope) & changed
-        behind = _names_behind([written], self.scope) & changed
-        first = self.scope.value(written)
-        if not rest or not behind or behind & rest or not isinstance(first, int | float):
+        changed = {name for name, text in scope.values.items() if self.scope.values.get(name) != text}
+        rest = _dependencies([*self.config[:1], *self.arguments], self.scope) & changed
+        names = _dependencies([size_text], self.scope) & changed
+        first = self.scope.value(size_text)
+        if not rest or not names or names & rest or not isinstance(first, int | float):
             return bytes_
         share = int(first) * self._threads(scope) // max(self._threads(self.scope), 1)
-        return -(-share // _LINE) * _LINE
+        return -(-share // _ALIGNMENT) * _ALIGNMENT
 
     def says(self, at: int, scope: Scope) -> bool:
-        """Whether the text says the number, or how large the array is, that it passes as argument ``at``."""
+        """Whether the text determines argument ``at``: its value, or the size of its array."""
         if self.passed(at, scope) is None and self.bytes_of(at, scope) is None:
             return False
-        behind = _names_behind([self._argument(at), *self._allocated(at)], self.scope)
-        return not behind & self._assumed
+        names = _dependencies([self._argument(at), *self._allocated(at)], self.scope)
+        return not names & self._assumed
 
     def says_length(self, at: int, scope: Scope) -> bool:
-        """Whether an array is as long as the text says: it has the length of what else the launch says.
+        """Whether the text determines an array's length, consistently with the rest of the launch.
 
-        A size that is assumed says nothing, unless grid or numbers follow from the same one.
+        An assumed size does not count, unless the grid or numbers depend on the same one.
         """
         if self.bytes_of(at, scope) is None:
             return False
-        behind = _names_behind(self._allocated(at), self.scope)
-        numbers = [one for at, one in enumerate(self.arguments) if self.passed(at, scope) is not None]
-        rest = _names_behind([*self.config, *numbers], self.scope)
-        return not (behind - rest) & self._assumed
+        names = _dependencies(self._allocated(at), self.scope)
+        numbers = [text for at, text in enumerate(self.arguments) if self.passed(at, scope) is not None]
+        rest = _dependencies([*self.config, *numbers], self.scope)
+        return not (names - rest) & self._assumed
 
     def random_below(self, at: int, text: str, scope: Scope) -> int | None:
-        """The number that all elements of the array ``at`` are below, where the host draws them."""
+        """The exclusive upper bound of the random integers that the host fills array ``at`` with."""
         name = _last_word(self._argument(at))
         copied = name and re.search(rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,\s*&?\s*(\w+)", text)
         host = f"(?:{name}|{copied[1]})" if copied else name
         drawn = r"=[\s(]*(?:[a-z_\d]+\)[\s(]*)?rand\s*\(\s*\)\s*%([^;]+)"
-        made = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*{drawn}", text)
-        below = scope.value(made[1].strip(" )")) if made else None
+        match = name and re.search(rf"\b{host}\s*\[[^;=]*\]\s*{drawn}", text)
+        below = scope.value(match[1].strip(" )")) if match else None
         return below if isinstance(below, int) and below > 0 else None
 
     def is_zeroed(self, at: int, text: str) -> bool:
-        """Whether the host fills the array ``at`` with zeros, and copies nothing there."""
+        """Whether the host fills the array ``at`` with zeros, and copies nothing into it."""
         name = _last_word(self._argument(at))
         zeros = rf"\bcudaMemset(?:Async)?\s*\(\s*(?:\([\w\s*]+\)\s*)?{name}\s*,\s*0\s*,"
         copied = rf"\bcudaMemcpy(?:Async)?\s*\(\s*{name}\s*,"
@@ -201,28 +203,30 @@ class LaunchSite:
         return self.arguments[at] if at < len(self.arguments) else ""
 
     def _allocated(self, at: int) -> list[str]:
-        """The bytes of the arrays that argument ``at`` names; with an offset those of the whole array."""
+        """The bytes of the arrays that argument ``at`` names; the whole array even with an offset."""
         words = _WORD.findall(self._argument(at))
         return [self.allocated[word] for word in words if word in self.allocated]
 
     @cached_property
     def _assumed(self) -> set[str]:
-        """The names of sizes that the text does not say."""
+        """The names of sizes that the text does not determine."""
         return {name for name, text in self.scope.values.items() if ASSUMED.fullmatch(text)}
 
     def _powers(self) -> dict[str, int]:
-        """Sizes like ``1 << bits``, where nothing else of the launch goes by the exponent."""
-        powers = {name: _POWER.fullmatch(one) for name, one in self.scope.values.items()}
-        words = {word for one in (*self.config, *self.arguments) for word in _WORD.findall(one)}
-        values = {name: self.scope.value(name) for name, one in powers.items() if one and one[1] not in words}
-        return {name: one for name, one in values.items() if isinstance(one, int)}
+        """Sizes like ``1 << bits`` whose exponent the launch does not use otherwise."""
+        powers = {name: _POWER.fullmatch(text) for name, text in self.scope.values.items()}
+        words = {word for text in (*self.config, *self.arguments) for word in _WORD.findall(text)}
+        values = {
+            name: self.scope.value(name) for name, power in powers.items() if power and power[1] not in words
+        }
+        return {name: value for name, value in values.items() if isinstance(value, int)}
 
     def _bytes(self, scope: Scope) -> int:
         return max((self.bytes_of(at, scope) or 0 for at in range(len(self.arguments))), default=0)
 
     def _is_quick(self, scope: Scope, used: set[str], loops: int) -> bool:
-        passed = [_value(scope, one) for one in self.arguments if used & _names_behind([one], scope)]
-        turns = max((one for one in passed if isinstance(one, int)), default=1)
+        passed = [_value(scope, text) for text in self.arguments if used & _dependencies([text], scope)]
+        turns = max((value for value in passed if isinstance(value, int)), default=1)
         return bool(self._threads(scope) * max(turns, 1) ** loops <= MOST_TURNS)
 
     def _threads(self, scope: Scope) -> int:
@@ -230,77 +234,79 @@ class LaunchSite:
         return prod(grid or (1,)) * prod(block or (1,))
 
     def _used(self) -> set[str]:
-        """Every name that grid, arrays and numbers follow from, but not those that the block follows from."""
-        behind, extents = _names_behind(self.config[1:3], self.scope), self.extents(self.scope)[1:]
-        smaller = {name: self.scope.having({name: one // 2}) for name, one in self.scope.roots.items()}
-        free = {name for name in behind & smaller.keys() if self.extents(smaller[name])[1:] == extents}
-        block = {name for name in behind if not _names_behind([name], self.scope) & free}  # not min(256, n)
+        """Every name that grid, arrays and numbers depend on, except those that the block depends on."""
+        names, extents = _dependencies(self.config[1:3], self.scope), self.extents(self.scope)[1:]
+        smaller = {name: self.scope.having({name: value // 2}) for name, value in self.scope.roots.items()}
+        free = {name for name in names & smaller.keys() if self.extents(smaller[name])[1:] == extents}
+        block = {name for name in names if not _dependencies([name], self.scope) & free}  # not min(256, n)
         block |= set(_WORD.findall(self.template))
         rest = (*self.config[:1], *self.arguments, *self.allocated.values())
-        return _names_behind(rest, self.scope) - block - self.fixed
+        return _dependencies(rest, self.scope) - block - self.fixed
 
 
 @lru_cache(maxsize=16)
 def launch_sites(text: str) -> tuple[LaunchSite, ...]:
-    """The launches of a file's text, its own headers in place."""
+    """Return the launches in a file's text, whose own headers are included inline."""
     text = without_inactive(without_comments(text, in_columns=True))
     plain = _MEMBER.sub(r"\1" + INSIDE + r"\2", _STRING.sub('""', text))
     every = pieces(text)
     known = _top_level(plain, every)
     device = device_macros(text)
-    bodies = {one[1]: one[2] for one in MACRO.finditer(plain.replace("\\\n", "  "))}
-    for_device = [one for one in every if device.search(one.text)]
-    texts = [one.text for one in for_device]
-    fixed = frozenset(word for one in for_device for word in {*_WORD.findall(one.text)} - _parameters(one))
-    fixed |= _names_behind(texts, Scope(bodies)) | {
-        word for name in _names_behind(texts, Scope(bodies)) for word in _WORD.findall(bodies[name])
+    bodies = {macro[1]: macro[2] for macro in MACRO.finditer(plain.replace("\\\n", "  "))}
+    for_device = [piece for piece in every if device.search(piece.text)]
+    texts = [piece.text for piece in for_device]
+    fixed = frozenset(
+        word for piece in for_device for word in {*_WORD.findall(piece.text)} - _parameters(piece)
+    )
+    fixed |= _dependencies(texts, Scope(bodies)) | {
+        word for name in _dependencies(texts, Scope(bodies)) for word in _WORD.findall(bodies[name])
     }
     functions = _Functions(plain, every)
-    found: list[LaunchSite] = []
+    sites: list[LaunchSite] = []
     for piece, own in functions.sources:
         if "<<<" in own:
             for match in _LAUNCH.finditer(own):
-                found += _site(match, plain, piece, functions, known, fixed)
-    return tuple(found)
+                sites += _site(match, plain, piece, functions, known, fixed)
+    return tuple(sites)
 
 
 def _parameters(piece: Piece) -> set[str]:
-    """The names of a function's parameters, which hide those outside."""
-    return {_taken(one) for one in _split(piece.taken)} if piece.is_function else set()
+    """The names of a function's parameters, which shadow outer names."""
+    return {_parameter_name(text) for text in _split(piece.taken)} if piece.is_function else set()
 
 
 def _top_level(plain: str, every: Sequence[Piece]) -> frozenset[str]:
-    """Every name that template arguments may use as it is."""
-    made = {one[1] for one in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", plain, re.M)}
+    """Every name that template arguments may use unchanged."""
+    defined = {macro[1] for macro in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", plain, re.M)}
     for piece in every:
         if not piece.is_function:
-            made |= {one[1] or one[2] for one in _MADE.finditer(piece.text)}
-    return _KNOWN | made
+            defined |= {match[1] or match[2] for match in _DEFINITION.finditer(piece.text)}
+    return _KNOWN | defined
 
 
 class _Functions:
-    """The functions of a file, and what its calls pass each: found once, as many launches ask for them."""
+    """The functions of a file and the arguments of their calls, cached because many launches need them."""
 
     def __init__(self, plain: str, every: Sequence[Piece]) -> None:
         lines = plain.split("\n")
-        self.sources = [(one, _source_of(lines, one)) for one in every if one.is_function]
+        self.sources = [(piece, _source_of(lines, piece)) for piece in every if piece.is_function]
         self.whole_numbers = _whole_numbers(plain)
         self._calls: dict[tuple[int, int], list[_Passed]] = {}
-        self._allocators = [one for piece, own in self.sources for one in _allocators(piece, own)]
+        self._allocators = [allocator for piece, own in self.sources for allocator in _allocators(piece, own)]
 
     def allocations(self, own: str) -> Iterator[tuple[str, str]]:
-        """The arrays that a function's text allocates, itself or by a function that it passes a pointer."""
+        """Names and bytes of the arrays that a function allocates, directly or through its calls."""
         yield from _allocations(own)
-        for called, taken, name, bytes_ in self._allocators:
+        for called, parameters, name, bytes_ in self._allocators:
             for call in re.finditer(rf"\b{called}\s*(?:<[^;<>()]*>)?\s*\(", own) if called in own else ():
-                given, _ = _list(own, call.end(), ")")
-                passed = dict(zip(taken, given, strict=False))
+                arguments, _ = _list(own, call.end(), ")")
+                passed = dict(zip(parameters, arguments, strict=False))
                 if array := _last_word(passed.get(name, "")):
                     of_type = re.sub(r"\bsizeof\s*\(\s*T\w*\s*\)", f"sizeof(*{array})", bytes_)
                     yield array, _replaced(of_type, passed)
 
     def calls(self, piece: Piece, depth: int = 0) -> list[_Passed]:
-        """What the calls of a function pass it, as ``_calls`` says."""
+        """The cached result of ``_calls``."""
         key = piece.begin, depth
         if key not in self._calls:
             self._calls[key] = [*_calls(piece, self, depth)]
@@ -308,23 +314,23 @@ class _Functions:
 
 
 def _allocators(piece: Piece, own: str) -> Iterator[tuple[str, list[str], str, str]]:
-    """Of a function that allocates for a pointer that it takes: its name, parameters, this one, and bytes."""
-    taken = [_taken(one) for one in _split(piece.taken)]
+    """Name, parameters, allocated parameter and bytes of functions that allocate for a pointer parameter."""
+    parameters = [_parameter_name(text) for text in _split(piece.taken)]
     for name, bytes_ in _allocations(own):
-        if name in taken:
+        if name in parameters:
             whole = bytes_
             for _ in range(_DEEPEST_CALL):
                 whole = _replaced(whole, scope_of("", own).own)
-            yield piece.name, taken, name, whole
+            yield piece.name, parameters, name, whole
 
 
 def _replaced(text: str, values: Mapping[str, str]) -> str:
-    """An expression with others instead of some of its names."""
-    return re.sub(_WORD, lambda one: f"({values[one[0]]})" if one[0] in values else one[0], text)
+    """An expression with some of its names replaced by expressions."""
+    return re.sub(_WORD, lambda match: f"({values[match[0]]})" if match[0] in values else match[0], text)
 
 
 def _source_of(lines: Sequence[str], piece: Piece) -> str:
-    """A function's text; some editors put a space into the brackets of a launch."""
+    """A function's text, without the spaces that some editors put into a launch's brackets."""
     own = "\n".join(lines[piece.first - 1 : piece.last])
     return re.sub(r">>\s*>", ">>>", re.sub(r"<<\s*<", "<<<", own))
 
@@ -343,135 +349,142 @@ def _site(
     arguments, _ = _list(own, opened.end(), ")") if opened else ((), after)
     before = own[: match.start()]
     scope, free = scope_of(plain, before), fixed - scope_of("", before).values.keys()
-    scope = replace(scope, values={**scope.values, **_defined_anew(plain, piece.first), **scope.own})
+    scope = replace(scope, values={**scope.values, **_redefined(plain, piece.first), **scope.own})
     allocated = dict(functions.allocations(own)) or dict(functions.allocations(plain))
-    written = " ".join((match["template"] or "").split())
+    template_text = " ".join((match["template"] or "").split())
     for passed, sizes in functions.calls(piece):
         kernel = _last_word(passed.get(match["name"], match["name"]))
         for bound in _instances(piece, plain):
-            here = scope.having({**passed, **scope.own, **bound, **_under(before)})
+            here = scope.having({**passed, **scope.own, **bound, **_condition_values(before)})
             here = _completed(
                 here, [*config, *arguments, *allocated.values(), *sizes.values()], functions.whole_numbers
             )
-            template = _resolved(written, here, known)
-            unchanged = (free - passed.keys()) | _names_behind([written], here)
+            template = _resolved(template_text, here, known)
+            unchanged = (free - passed.keys()) | _dependencies([template_text], here)
             yield LaunchSite(kernel, template, config, arguments, {**allocated, **sizes}, here, unchanged)
 
 
 def _completed(scope: Scope, texts: Sequence[str], whole: frozenset[str]) -> Scope:
-    """The scope with assumed sizes for whole numbers in some expressions of which the text says no value.
+    """The scope with assumed sizes for integers in some expressions whose value the text does not determine.
 
-    ``int n = count(file)`` is such a number, ``image.width`` is one, and ``int n;`` that a call sets.
+    Examples are ``int n = count(file)``, ``image.width``, and ``int n;`` that a call sets.
     """
     for _ in range(_MOST_CALLS):
-        names = _names_behind(texts, scope)
+        names = _dependencies(texts, scope)
         words = {
-            word for one in (*texts, *map(scope.values.__getitem__, names)) for word in _WORD.findall(one)
+            word for text in (*texts, *map(scope.values.__getitem__, names)) for word in _WORD.findall(text)
         }
         free = words - scope.values.keys() - scope.functions.keys()
-        found = {one for one in free if INSIDE in one or one in whole}
-        unknown = {one for one in names if one in whole and scope.value(one) is None}
-        for one in unknown:
-            text = scope.values[one]
-            behind = {*_WORD.findall(text), *_names_behind([text], scope)}
-            if "sizeof" not in text and not behind & (found | unknown - {one}):
-                found.add(one)
-        if not found:
+        assumed = {name for name in free if INSIDE in name or name in whole}
+        unknown = {name for name in names if name in whole and scope.value(name) is None}
+        for name in unknown:
+            text = scope.values[name]
+            used = {*_WORD.findall(text), *_dependencies([text], scope)}
+            if "sizeof" not in text and not used & (assumed | unknown - {name}):
+                assumed.add(name)
+        if not assumed:
             break
-        scope = scope.having({one: assumed_size(one) for one in found})
+        scope = scope.having({name: assumed_size(name) for name in assumed})
     return scope
 
 
 def _whole_numbers(plain: str) -> frozenset[str]:
-    """The names that a text declares as whole numbers somewhere."""
-    each, found = rf"\w+\s*(?:={_INITIAL})?", set()
+    """The names that a text declares as integers anywhere."""
+    each, names = rf"\w+\s*(?:={_INITIAL})?", set()
     for several in re.finditer(rf"{_WHOLE_TYPE}((?:{each},\s*)*\w+)\s*[=;,)]", plain):
-        found |= {name[1] for name in re.finditer(rf"(\w+)\s*(?:={_INITIAL})?(?:,|\Z)", several[1])}
-    return frozenset(found)
+        names |= {name[1] for name in re.finditer(rf"(\w+)\s*(?:={_INITIAL})?(?:,|\Z)", several[1])}
+    return frozenset(names)
 
 
-def _defined_anew(plain: str, line: int) -> dict[str, str]:
-    """What macros that ``#undef`` ends somewhere stand for at a line."""
-    ended = {*re.findall(r"^[ \t]*#[ \t]*undef[ \t]+(\w+)", plain, re.M)}
-    above = "\n".join(plain.split("\n")[:line]) if ended else ""
-    return {one[1]: one[2].strip() for one in MACRO.finditer(above) if one[1] in ended and one[2].strip()}
+def _redefined(plain: str, line: int) -> dict[str, str]:
+    """The values, at a line, of macros that are undefined with ``#undef`` anywhere."""
+    undefined = {*re.findall(r"^[ \t]*#[ \t]*undef[ \t]+(\w+)", plain, re.M)}
+    above = "\n".join(plain.split("\n")[:line]) if undefined else ""
+    return {
+        macro[1]: macro[2].strip()
+        for macro in MACRO.finditer(above)
+        if macro[1] in undefined and macro[2].strip()
+    }
 
 
-def _under(before: str) -> dict[str, str]:
-    """The values of names that a condition right before a launch gives: ``if (block_size == 16) {``."""
-    found = _UNDER.search(before)
-    if not found:
+def _condition_values(before: str) -> dict[str, str]:
+    """The values of names that a condition right before a launch implies: ``if (block_size == 16) {``."""
+    match = _CONDITION.search(before)
+    if not match:
         return {}
-    if found["name"]:
-        return {found["name"]: found["value"]}
-    switches = _SWITCH.findall(before[: found.start()])
-    return {switches[-1]: found["label"]} if switches else {}
+    if match["name"]:
+        return {match["name"]: match["value"]}
+    switches = _SWITCH.findall(before[: match.start()])
+    return {switches[-1]: match["label"]} if switches else {}
 
 
 def _calls(piece: Piece, functions: _Functions, depth: int) -> list[_Passed]:
-    """What the file's calls of a host function pass it, by parameter, and the bytes of the arrays among it.
+    """The arguments of a file's calls of a host function, by parameter, and the bytes of its arrays.
 
-    The caller's own names get an ending. A size that no call gives is an assumed one.
+    The caller's names get a suffix. Sizes that no call passes are assumed.
     """
     parts = _split(piece.taken)
-    taken = [_taken(one) for one in parts]
-    found: list[_Passed] = []
+    names = [_parameter_name(text) for text in parts]
+    calls: list[_Passed] = []
     if not piece.name or depth >= _DEEPEST_CALL:
         return [({}, {})]
     for caller, own in functions.sources:
-        if not taken or piece.name not in own or caller is piece or len(found) >= _MOST_CALLS:
+        if not names or piece.name not in own or caller is piece or len(calls) >= _MOST_CALLS:
             continue
         for call in re.finditer(rf"\b{piece.name}\s*(?:<[^;<>()]*>)?\s*\(", own):
-            given, _ = _list(own, call.end(), ")")
+            arguments, _ = _list(own, call.end(), ")")
             outer, bytes_ = functions.calls(caller, depth + 1)[0]
             values = {**outer, **scope_of("", own[: call.start()]).values}
             bytes_ = {**bytes_, **dict(functions.allocations(own))}
-            ending = "_" * 2 * (depth + 1)
-            inner = {name + ending: _marked(text, values, ending) for name, text in values.items()}
-            passed = dict(reversed([*zip(taken, given, strict=False)]))
-            inner |= {name: _marked(text, values, ending) for name, text in passed.items()}
+            suffix = "_" * 2 * (depth + 1)
+            inner = {name + suffix: _with_suffix(text, values, suffix) for name, text in values.items()}
+            passed = dict(reversed([*zip(names, arguments, strict=False)]))
+            inner |= {name: _with_suffix(text, values, suffix) for name, text in passed.items()}
             words = {name: _last_word(text) for name, text in passed.items()}
-            sizes = {n: _marked(bytes_[word], values, ending) for n, word in words.items() if word in bytes_}
-            found.append((inner, sizes))
-    if found:
-        return found
-    declared = [*zip(taken, parts, strict=True)]
-    sizes = {name: assumed_size(name) for name, one in declared if _WHOLE.fullmatch(one)}
-    for name, one in declared:
-        if re.match(r"(?:const\s+)?dim3\b", one):
+            sizes = {
+                n: _with_suffix(bytes_[word], values, suffix) for n, word in words.items() if word in bytes_
+            }
+            calls.append((inner, sizes))
+    if calls:
+        return calls
+    declared = [*zip(names, parts, strict=True)]
+    sizes = {name: assumed_size(name) for name, parameter in declared if _WHOLE.fullmatch(parameter)}
+    for name, parameter in declared:
+        if re.match(r"(?:const\s+)?dim3\b", parameter):
             sizes |= {name: f"dim3({name}_size, {name}_size)", f"{name}_size": assumed_size(name)}
     return [(sizes, {})]
 
 
-def _taken(parameter: str) -> str:
-    """The name of a parameter."""
+def _parameter_name(parameter: str) -> str:
     pointer = re.search(r"\(\s*[*&]+\s*(\w+)\s*\)\s*\(", parameter)
     return pointer[1] if pointer else _last_word(re.sub(r"=.*|\[.*", "", parameter, flags=re.S))
 
 
-def _marked(text: str, names: Mapping[str, str], ending: str) -> str:
-    """An expression with an ending at some of its names."""
-    return re.sub(r"(?<![.\w])[A-Za-z_]\w*", lambda one: one[0] + ending if one[0] in names else one[0], text)
+def _with_suffix(text: str, names: Mapping[str, str], suffix: str) -> str:
+    """An expression with a suffix on some of its names."""
+    return re.sub(
+        r"(?<![.\w])[A-Za-z_]\w*", lambda match: match[0] + suffix if match[0] in names else match[0], text
+    )
 
 
 def _instances(piece: Piece, plain: str) -> list[dict[str, str]]:
-    """The template arguments that a file gives a host function itself; one empty dict without."""
+    """The template arguments of a file's calls of a host function; one empty dict if there are none."""
     head = _TEMPLATE.match(piece.head)
     if not head or not piece.name:
         return [{}]
-    taken = [re.sub(r"=.*", "", one).split()[-1] for one in head["taken"].split(",") if one.split()]
+    parameters = [re.sub(r"=.*", "", text).split()[-1] for text in head["taken"].split(",") if text.split()]
     calls = re.findall(rf"\b{piece.name}\s*<([^<>;()]*)>\s*\(", plain)
-    found = [dict(zip(taken, map(str.strip, one.split(",")), strict=False)) for one in calls]
-    return [one for at, one in enumerate(found) if one not in found[:at]] or [{}]
+    instances = [dict(zip(parameters, map(str.strip, text.split(",")), strict=False)) for text in calls]
+    return [instance for at, instance in enumerate(instances) if instance not in instances[:at]] or [{}]
 
 
 def _resolved(template: str, scope: Scope, known: frozenset[str]) -> str:
-    """Template arguments with values for names that only the host's function knows; empty if unknown."""
+    """Template arguments with the host function's own names replaced by values; empty if any is unknown."""
     if not template:
         return ""
     parts = []
-    for one in _split(template[1:-1]):
-        name = one if _is_known(one, known) else scope.values.get(one, one)
+    for argument in _split(template[1:-1]):
+        name = argument if _is_known(argument, known) else scope.values.get(argument, argument)
         value = None if _is_known(name, known) else scope.value(name)
         if isinstance(value, int | float):
             name = str(value)
@@ -486,14 +499,15 @@ def _is_known(text: str, known: frozenset[str]) -> bool:
 
 
 def _allocations(text: str) -> Iterator[tuple[str, str]]:
-    """Names of arrays, and their bytes; what Thrust's vectors hold has the name of a pointer to it, too."""
-    for one in re.finditer(r"\bdevice_vector\s*<\s*(?:unsigned\s+)?(\w+)\s*>\s+([^;&]*);", text):
-        for name in re.findall(r"\b(\w+)\s*(?=[({=])", one[2]):
+    """Names and bytes of arrays; a Thrust vector also has the name of its data pointer."""
+    for vector in re.finditer(r"\bdevice_vector\s*<\s*(?:unsigned\s+)?(\w+)\s*>\s+([^;&]*);", text):
+        for name in re.findall(r"\b(\w+)\s*(?=[({=])", vector[2]):
             yield from (
-                (each, f"{name}{INSIDE}size * sizeof({one[1]})") for each in (name, f"{name}{INSIDE}data")
+                (alias, f"{name}{INSIDE}size * sizeof({vector[1]})")
+                for alias in (name, f"{name}{INSIDE}data")
             )
-    for found in _ALLOCATION.finditer(text):
-        parts, _ = _list(text, found.end(), ")")
+    for call in _ALLOCATION.finditer(text):
+        parts, _ = _list(text, call.end(), ")")
         if len(parts) >= 2 and (name := _last_word(parts[0])):
             yield name, parts[1]
 
@@ -504,7 +518,7 @@ def _last_word(text: str) -> str:
 
 
 def _list(text: str, at: int, end: str) -> tuple[tuple[str, ...], int]:
-    """The parts of a list that begins at ``at``, and the place behind its end."""
+    """The parts of a list that begins at ``at``, and the position after its end."""
     depth, begin = 0, at
     while at < len(text):
         if depth == 0 and text.startswith(end, at):
@@ -525,16 +539,16 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _names_behind(texts: Sequence[str], scope: Scope) -> set[str]:
-    """Names in some expressions, and in what these stand for."""
-    found: set[str] = set()
-    waiting = [word for one in texts for word in _WORD.findall(one)]
+def _dependencies(texts: Sequence[str], scope: Scope) -> set[str]:
+    """All names that some expressions depend on, directly or through other names."""
+    names: set[str] = set()
+    waiting = [word for text in texts for word in _WORD.findall(text)]
     while waiting:
         word = waiting.pop()
-        if word not in found and word in scope.values:
-            found.add(word)
+        if word not in names and word in scope.values:
+            names.add(word)
             waiting += _WORD.findall(scope.values[word])
-    return found
+    return names
 
 
 def _value(scope: Scope, text: str) -> Value | None:
@@ -543,7 +557,7 @@ def _value(scope: Scope, text: str) -> Value | None:
 
 
 def _extents(value: Value | None) -> tuple[int, ...] | None:
-    made = tuple(int(one) for one in value) if isinstance(value, tuple) else None
+    extents = tuple(int(extent) for extent in value) if isinstance(value, tuple) else None
     if isinstance(value, int | float):
-        made = (int(value),)
-    return made if made and all(one > 0 for one in made) else None
+        extents = (int(value),)
+    return extents if extents and all(extent > 0 for extent in extents) else None

@@ -1,7 +1,7 @@
-"""Options that a kernel may carry, and no others, so that both backends mean the same by them.
+"""The options that a kernel may have, with the same meaning on both backends.
 
-In: option strings. Out: the same, checked, and which of them is whose. What the simulator makes of each is
-documented there.
+In: option strings. Out: the same, checked, and split by their consumer. The simulator documents its use of
+each.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _FORMS = "-std=c++17, -fmad=false, --use_fast_math, --maxrregcount=64, -arch=sm_
 
 
 def check_options(options: Iterable[str]) -> tuple[str, ...]:
-    """The options as a tuple.
+    """Return the options as a tuple.
 
     Raises:
-        KernelError: one is unknown, misspelt or given twice.
+        KernelError: an option is unknown, misspelt or given twice.
     """
     if isinstance(options, str):
         raise KernelError(f'options is the text {options!r}. Give a tuple of texts: options=("{options}",).')
@@ -43,20 +43,20 @@ def check_options(options: Iterable[str]) -> tuple[str, ...]:
 
 
 def architecture(options: Iterable[str]) -> str | None:
-    """The `sm_90a` of `-arch=sm_90a`, where it is given."""
-    return next((one.removeprefix("-arch=") for one in options if one.startswith("-arch=")), None)
+    """Return the `sm_90a` of `-arch=sm_90a`, if given."""
+    return next((option.removeprefix("-arch=") for option in options if option.startswith("-arch=")), None)
 
 
 def carveout(options: Iterable[str]) -> int | None:
-    """The 50 of `--carveout=50`: how much of the most that an SM can keep as shared memory, in percent.
+    """Return the 50 of `--carveout=50`: shared memory as a percentage of an SM's maximum.
 
-    It is no option for a compiler: the driver is asked for it when the kernel is loaded, takes the next size
-    that the device has, and leaves the rest of the same store to the L1 cache. None leaves the choice to it.
+    It is not a compiler option: it is passed to the driver when the kernel is loaded, which takes the next
+    size that the device supports and leaves the rest to the L1 cache. None leaves the choice to the driver.
     """
-    found = next((one for one in options if one.startswith("--carveout=")), None)
-    return None if found is None else int(found.removeprefix("--carveout="))
+    carveout_option = next((option for option in options if option.startswith("--carveout=")), None)
+    return None if carveout_option is None else int(carveout_option.removeprefix("--carveout="))
 
 
 def for_compiler(options: Iterable[str]) -> tuple[str, ...]:
-    """Those that a compiler knows."""
-    return tuple(one for one in options if not one.startswith("--carveout="))
+    """Return the options for a compiler."""
+    return tuple(option for option in options if not option.startswith("--carveout="))

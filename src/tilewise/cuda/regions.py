@@ -22,27 +22,27 @@ class Region:
     last_line: int
     """Line of the last line inside."""
     source: str
-    """The lines inside, markers of regions within it included."""
+    """The lines inside, including markers of nested regions."""
 
 
 _MARKER = re.compile(r"^\s*//\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
 
 
 def regions(source: str) -> dict[str, Region]:
-    """Every region of the source by its name.
+    """Return every region of the source by name.
 
     Raises:
         KernelError: a region is opened twice, closed without being open, never closed, or empty.
     """
     lines = source.split("\n")
     opened: dict[str, int] = {}
-    found: dict[str, Region] = {}
+    result: dict[str, Region] = {}
     for number, line in enumerate(lines, start=1):
         marker = _MARKER.match(line)
         if marker is None:
             continue
         if name := marker["opens"]:
-            if name in opened or name in found:
+            if name in opened or name in result:
                 raise KernelError(
                     f'line {number}: region "{name}" is opened twice. Give each region its own name.'
                 )
@@ -55,24 +55,24 @@ def regions(source: str) -> dict[str, Region]:
             )
         first, last = opened.pop(name) + 1, number - 1
         inside = lines[first - 1 : last]
-        if all(is_marker(one) or not one.strip() for one in inside):
+        if all(is_marker(text) or not text.strip() for text in inside):
             raise KernelError(f'line {number}: region "{name}" is empty. Put its lines between the markers.')
-        found[name] = Region(name, first, last, "\n".join(inside) + "\n")
+        result[name] = Region(name, first, last, "\n".join(inside) + "\n")
     if opened:
         name, number = next(iter(opened.items()))
         raise KernelError(
             f'line {number}: region "{name}" is never closed. Put "// {name}]" after its last line.'
         )
-    return found
+    return result
 
 
 def region_of(source: str, name: str, owner: str) -> Region:
-    """One region of a source.
+    """Return one region of a source.
 
     Args:
         source: the source.
         name: the region's name.
-        owner: what the source is, for messages.
+        owner: a description of the source, for messages.
 
     Raises:
         KernelError: the source has no such region.

@@ -1,7 +1,7 @@
-"""What a kernel's source says about its shared arrays: element type and shape.
+"""Element type and shape of a kernel's shared arrays, read from its source.
 
-In: CUDA C. Out: a shape and a dtype by name, as far as both can be read off.
-An array whose size cannot be, such as dynamic shared memory, is left out.
+In: CUDA C. Out: a shape and a dtype by name, if the text determines them; the shape of dynamic shared
+memory is empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHARED = re.compile(
     r"__shared__\s+(?:__align__\s*\([^)]*\)\s*)?(?P<type>[A-Za-z_][\w ]*?)\s+"
     r"(?P<declared>\w+\s*(?:\[[^\]]*\]\s*)*(?:,\s*\w+\s*(?:\[[^\]]*\]\s*)*)*);"
 )
-_ONE = re.compile(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)")
+_DECLARATOR = re.compile(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)")
 _NAMED = re.compile(
     r"^\s*#\s*define\s+(\w+)\s+([^\n/]+)|\bconst(?:expr)?\s+(?:int|unsigned|size_t)\s+(\w+)\s*=\s*([^;,]+)",
     re.M,
@@ -34,27 +34,27 @@ class Shared:
     """A declaration in shared memory."""
 
     shape: tuple[int, ...]
-    """Empty where it cannot be read off."""
+    """Empty if unknown."""
     dtype: np.dtype[np.generic] | None
-    """None for a type that has no NumPy twin."""
+    """None for a type without a NumPy equivalent."""
 
 
 def shared_arrays(source: str) -> dict[str, Shared]:
     """Return the shared arrays that a source declares.
 
     Args:
-        source: CUDA C, with the ``#define`` lines that its sizes hang on.
+        source: CUDA C, with the ``#define`` lines that its sizes depend on.
     """
     plain = without_comments(source)
-    values = {one[1] or one[3]: (one[2] or one[4]).strip() for one in _NAMED.finditer(plain)}
+    values = {match[1] or match[3]: (match[2] or match[4]).strip() for match in _NAMED.finditer(plain)}
     scope = Scope(values)
     declared = {}
-    for found in _SHARED.finditer(plain):
-        name = " ".join(found["type"].replace("volatile", "").split())
+    for declaration in _SHARED.finditer(plain):
+        name = " ".join(declaration["type"].replace("volatile", "").split())
         known = c_type(name) if name in _NUMBERS else None
-        for one in _ONE.finditer(found["declared"]):
-            extents = [scope.value(part) for part in re.findall(r"\[([^\]]*)\]", one[2])]
+        for declarator in _DECLARATOR.finditer(declaration["declared"]):
+            extents = [scope.value(part) for part in re.findall(r"\[([^\]]*)\]", declarator[2])]
             sizes = tuple(extent for extent in extents if isinstance(extent, int) and extent > 0)
             shape = sizes if len(sizes) == len(extents) else ()
-            declared[one[1]] = Shared(shape, known.dtype if known else None)
+            declared[declarator[1]] = Shared(shape, known.dtype if known else None)
     return declared

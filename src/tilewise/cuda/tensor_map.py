@@ -1,4 +1,4 @@
-"""Tensor maps: what Hopper's TMA must know of an array to move boxes of it to and from shared memory.
+"""Tensor maps: descriptions of arrays with which Hopper's TMA copies boxes to and from shared memory.
 
 In: an array, or its name in a case, and the box. Out: a `TensorMap`, for a parameter `const __grid_constant__
 TensorMap` of `struct __align__(128) TensorMap { unsigned long long opaque[16]; };`. On a GPU the driver fills
@@ -20,9 +20,9 @@ import numpy as np
 from tilewise.cuda.kernel_source import KernelError
 
 Layout: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
-"""Of a tensor map, as the driver takes it: element type, extents, strides, box, swizzle, promotion.
+"""A tensor map's arguments for the driver: element type, extents, strides, box, swizzle, promotion.
 
-Axes are fastest first; strides are in bytes, of all axes but the fastest.
+The fastest axis is first; strides are in bytes and omit the fastest axis.
 """
 
 MAP_BYTES = 128
@@ -34,25 +34,25 @@ _KINDS = {
     "int64": (5, "s64"), "float16": (6, "f16"), "float32": (7, "f32"), "float64": (8, "f64"),
     "bfloat16": (9, "bf16"), "int8": (0, "s8"), "int16": (1, "s16"),
 }  # fmt: skip
-"""Element type: the driver's number, and the simulator's name. Signs of narrow integers matter to nobody."""
+"""Element type: the driver's number, and the simulator's name. Signs of narrow integers don't matter."""
 _SWIZZLES = {0: (0, 0), 32: (1, 0x10), 64: (2, 0x30), 128: (3, 0x70)}
-"""Bytes that a swizzle mixes: the driver's number, and the address bits that it changes."""
+"""Swizzle span in bytes: the driver's number, and the address bits that it changes."""
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MOST_AXES, _LONGEST_BOX = 5, 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorMap:
-    """A box-wise view of an array; made by `tensor_map`."""
+    """A view of an array in boxes; created by `tensor_map`."""
 
     source: Any
-    """The array, or the name that it has in a case."""
+    """The array, or its name in a case."""
     box: tuple[int, ...]
-    """Extents of a box, slowest axis first, as the array's shape."""
+    """Extents of a box, slowest axis first, like the array's shape."""
     swizzle: int
-    """Bytes of a row within which 16-byte pieces change places in shared memory; 0 for none."""
+    """Bytes of a row within which 16-byte chunks are permuted in shared memory; 0 for none."""
     shape: tuple[int, ...] | None
-    """Extents that count as inside; None takes the array's."""
+    """Extents that count as in bounds; None takes the array's."""
     kind: str | None
     """Element type, such as `bfloat16`; None takes the array's dtype."""
     promotion: int
@@ -60,29 +60,29 @@ class TensorMap:
 
     @property
     def name(self) -> str | None:
-        """The name of its array in a case; None where it holds the array itself."""
+        """The name of its array in a case; None if it has the array itself."""
         return self.source if isinstance(self.source, str) else None
 
     def named(self, name: str) -> TensorMap:
-        """The same map of the array that has a name in a case."""
+        """Return the same map of a named array in a case."""
         return replace(self, source=name)
 
     def of(self, array: Any) -> TensorMap:
-        """The same map of an array.
+        """Return the same map of an array.
 
         Raises:
-            KernelError: the TMA cannot move such boxes of it.
+            KernelError: the TMA cannot copy such boxes of it.
         """
-        made = replace(self, source=array)
-        _ = made.layout
-        return made
+        tensor_map = replace(self, source=array)
+        _ = tensor_map.layout
+        return tensor_map
 
     def described(self, address: int, types: Mapping[str, int]) -> bytes:
-        """The 128 bytes that the simulator reads.
+        """Return the 128 bytes that the simulator reads.
 
         Args:
-            address: where the array begins in the simulator's memory.
-            types: the simulator's number of each type of PTX.
+            address: the array's address in the simulator's memory.
+            types: the simulator's number for each PTX type.
         """
         _, extents, strides, box, _, _ = self.layout
         dtype = np.dtype(_interface(self.source)[1])
@@ -100,17 +100,19 @@ class TensorMap:
 
     @cached_property
     def layout(self) -> Layout:
-        """What the driver needs besides the address, computed once for arrays of one shape.
+        """The driver's arguments except the address, cached for arrays of equal shape.
 
         Raises:
-            KernelError: the TMA cannot move such boxes of the array.
+            KernelError: the TMA cannot copy such boxes of the array.
         """
         return _layout(
             *_interface(self.source), self.box, self.swizzle, self.shape, self.kind, self.promotion
         )
 
     def _check_box(self) -> None:
-        if not 1 <= len(self.box) <= _MOST_AXES or any(not 1 <= one <= _LONGEST_BOX for one in self.box):
+        if not 1 <= len(self.box) <= _MOST_AXES or any(
+            not 1 <= extent <= _LONGEST_BOX for extent in self.box
+        ):
             raise self._wrong(
                 f"box={self.box} is not possible", f"Give 1 to {_MOST_AXES} extents from 1 to {_LONGEST_BOX}"
             )
@@ -142,50 +144,50 @@ def tensor_map(
 ) -> TensorMap:
     """Describe an array for tensor copies (`cp.async.bulk.tensor`), the same on a GPU and on the simulator.
 
-    Extents are given slowest axis first, as NumPy gives shapes; a kernel's coordinates are fastest first, as
-    PTX has them. Elements outside the array read as zero and are not written.
+    Extents have the slowest axis first, like NumPy's shapes; a kernel's coordinates have the fastest first,
+    as in PTX. Elements outside the array read as zero and are not written.
 
     Args:
         array: a C-contiguous array of NumPy or in GPU memory; in a `case`, the name of one of its arrays.
-        box: elements moved at once along each axis, one to five axes, each at most 256.
-        swizzle: 0, 32, 64 or 128: bytes of a row of the box, within which 16-byte pieces change places.
-        shape: extents that count as inside, where the array's rows are longer than what they hold.
-        dtype: element type where it is not the array's own: `bfloat16` for uint16.
+        box: elements copied at once along each axis, one to five axes, each at most 256.
+        swizzle: 0, 32, 64 or 128: bytes of a row of the box, within which 16-byte chunks are permuted.
+        shape: extents that count as in bounds, if the array's rows are padded.
+        dtype: element type if it differs from the array's: `bfloat16` for uint16.
         l2_promotion: 0, 64, 128 or 256 bytes that the L2 cache fetches at once; the simulator has no caches.
 
     Raises:
-        KernelError: the TMA cannot move such boxes.
+        KernelError: the TMA cannot copy such boxes.
     """
     inside = None if shape is None else tuple(map(operator.index, shape))
-    made = TensorMap(array, tuple(map(operator.index, box)), swizzle, inside, dtype, l2_promotion)
+    result = TensorMap(array, tuple(map(operator.index, box)), swizzle, inside, dtype, l2_promotion)
     if isinstance(array, str):
-        made._check_box()
+        result._check_box()
     else:
-        _ = made.layout  # known where one like it has been checked
-    return made
+        _ = result.layout  # cached if an equal layout has been checked
+    return result
 
 
 @dataclass(frozen=True, eq=False)
 class InnerPointer:
-    """A pointer to an element of an array that is not its first: a kernel gets ``x + 3``."""
+    """A pointer to an element of an array other than its first, such as ``x + 3``."""
 
     source: Any
-    """The array, or the name that it has in a case."""
+    """The array, or its name in a case."""
     first: int
-    """The element that index 0 means."""
+    """The element at index 0."""
 
     @property
     def name(self) -> str | None:
-        """The name of its array in a case; None where it holds the array itself."""
+        """The name of its array in a case; None if it has the array itself."""
         return self.source if isinstance(self.source, str) else None
 
     def of(self, array: Any) -> InnerPointer:
-        """The same pointer into an array."""
+        """Return the same pointer into an array."""
         return replace(self, source=array)
 
 
 def with_array(value: Any, values: Any) -> Any:
-    """A value, or where it is a map of a named array, or a pointer into one, that of the array in `values`.
+    """Return a value; maps of named arrays and pointers into them get the array from `values`.
 
     Raises:
         KernelError: there is no array of that name.
@@ -201,17 +203,17 @@ def with_array(value: Any, values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A tensor map as the driver made it."""
+    """A tensor map encoded by the driver."""
 
     data: np.ndarray[Any, Any]
     """Its 128 bytes, an aligned structured array of size 1."""
     address: int
-    """Where they are in host memory."""
+    """Their address in host memory."""
 
 
 @dataclass(frozen=True)
 class _Described:
-    """Shape and element type, as an array of them would give them."""
+    """A shape and element type with the interface of an array."""
 
     shape: tuple[int, ...]
     typestr: str
@@ -281,16 +283,16 @@ def _layout(
 
 @lru_cache(maxsize=4096)
 def encoded(pointer: int, layout: Layout) -> Encoded:
-    """The driver's map of an array at a device address; for the same two it is asked once.
+    """Return the driver's map of an array at a device address, cached.
 
     Raises:
-        KernelError: there is no driver, or it refuses; the message has its number for the reason.
+        KernelError: there is no driver, or it rejects the map; the message has its error number.
     """
     kind, extents, strides, box, swizzle, promotion = layout
     rank = len(box)
-    made = _aligned()
+    data = _aligned()
     status = _driver().cuTensorMapEncodeTiled(
-        ctypes.c_void_p(made.ctypes.data),
+        ctypes.c_void_p(data.ctypes.data),
         ctypes.c_int(kind),
         ctypes.c_uint32(rank),
         ctypes.c_void_p(pointer),
@@ -308,7 +310,7 @@ def encoded(pointer: int, layout: Layout) -> Encoded:
             f"tensor_map: cuTensorMapEncodeTiled failed with CUDA error {status} for an array of extents "
             f"{list(extents)} at {pointer:#x}. Check that the GPU is a Hopper or later and has the array."
         )
-    return Encoded(made, made.ctypes.data)
+    return Encoded(data, data.ctypes.data)
 
 
 def _interface(array: Any) -> tuple[tuple[int, ...], str]:

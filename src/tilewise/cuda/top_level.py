@@ -1,7 +1,7 @@
-"""The declarations at the top level of a CUDA file, and which of them a GPU has no use for.
+"""The top-level declarations of a CUDA file, and which of them are only for the host.
 
-In: the text of a file. Out: its pieces with their lines, and the text with some pieces blank, so that every
-line keeps its number. Only brackets, directives and a few words are read; what a piece means, clang says.
+In: the text of a file. Out: its pieces with their lines, and the text with some pieces blanked, so that every
+line keeps its number. Only brackets, directives and a few words are parsed; clang does the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from tilewise.cuda.kernel_source import without_comments
 
 FOR_DEVICES = re.compile(r"__(?:global|device|constant|managed|shared)__")
-"""CUDA's words for what a GPU runs or holds."""
+"""CUDA's qualifiers for device code and data."""
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|R"\((?:.|\n)*?\)"')
 _OPENS_A_SPACE = re.compile(r'\s*(?:(?:inline\s+)?namespace\b[\w\s:]*|extern\s*" "\s*)\Z')
 _TYPE = re.compile(r"(?:^|[\s>;])(?:struct|class|union|enum|typedef|concept)\b")
@@ -24,12 +24,12 @@ _HOLDER = re.compile(r"\b(?:struct|class|union|namespace|extern)\b")
 MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(.*)$", re.M)
 """A macro's name, and the rest of its line."""
 _FUNCTION = re.compile(r"(?P<name>\w+)\s*\((?P<taken>[^()]*(?:\([^()]*\)[^()]*)*)\)\s*\Z")
-"""The end of a function's head."""
+"""The end of a function's header."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A declaration, a definition or a call of a macro at the top level, or within a namespace."""
+    """A declaration, definition or macro call at the top level or in a namespace."""
 
     first: int
     """Its first line, counted from 1."""
@@ -38,26 +38,26 @@ class Piece:
     text: str
     """Its text without comments and strings."""
     begin: int
-    """Where it begins in the text, in characters from 0."""
+    """Its offset in the text, in characters."""
     spaces: tuple[str, ...]
-    """The namespaces around it that have a name, from the outermost."""
+    """The named namespaces around it, outermost first."""
 
     @cached_property
     def head(self) -> str:
-        """What stands before its body."""
+        """The text before its body."""
         return self.text.partition("{")[0]
 
     @cached_property
     def name(self) -> str:
-        """The name of the function that it defines; empty where it has none."""
-        found = _FUNCTION.search(self.head)
-        return found["name"] if found else ""
+        """The name of the function that it defines; empty if none."""
+        match = _FUNCTION.search(self.head)
+        return match["name"] if match else ""
 
     @cached_property
     def taken(self) -> str:
-        """The parameters of that function, as written."""
-        found = _FUNCTION.search(self.head)
-        return found["taken"] if found else ""
+        """The parameters of the function, as written."""
+        match = _FUNCTION.search(self.head)
+        return match["taken"] if match else ""
 
     @property
     def is_function(self) -> bool:
@@ -80,24 +80,24 @@ class Piece:
 
 
 def pieces(text: str) -> list[Piece]:
-    """The pieces of a text in their order.
+    """Return the pieces of a text in order.
 
-    Of the branches of a condition that begins within a piece, the first one decides where it ends.
+    If a preprocessor condition begins in a piece, its first branch decides where the piece ends.
     """
     plain = _STRING.sub(_blank, without_comments(text, in_columns=True))
-    found: list[Piece] = []
+    result: list[Piece] = []
     spaces: list[str] = []
     start, depth, round_, at = 0, 0, 0, 0
     conditions: list[tuple[int, int, int | None]] = []
 
     def close(end: int) -> None:
         nonlocal start
-        body = _DIRECTIVE.sub(lambda one: re.sub(r"[^\n]", " ", one[0]), plain[start:end])
+        body = _DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), plain[start:end])
         if body.strip() not in ("", ";"):
             begin = start + len(body) - len(body.lstrip())
             first, last = (plain.count("\n", 0, at) + 1 for at in (begin, end))
             names = tuple(name for name in spaces if name)
-            found.append(Piece(first, last, body.strip(), begin, names))
+            result.append(Piece(first, last, body.strip(), begin, names))
         start = end
 
     while at < len(plain):
@@ -137,13 +137,13 @@ def pieces(text: str) -> list[Piece]:
             close(at)
         at += 1
     close(len(plain))
-    return found
+    return result
 
 
 def _condition(
     word: str, conditions: list[tuple[int, int, int | None]], depth: int, round_: int
 ) -> tuple[int, int]:
-    """How deep the text is behind a directive."""
+    """The nesting depths after a directive."""
     if word in ("if", "ifdef", "ifndef"):
         conditions.append((depth, round_, None))
     elif word in ("elif", "else") and conditions:
@@ -160,13 +160,13 @@ def _code(text: str) -> str:
     return _DIRECTIVE.sub("", text)
 
 
-def _blank(found: re.Match[str]) -> str:
-    """A string with spaces in it."""
-    return '"' + re.sub(r"[^\n]", " ", found[0][1:-1]) + '"'
+def _blank(match: re.Match[str]) -> str:
+    """A string literal with its content replaced by spaces."""
+    return '"' + re.sub(r"[^\n]", " ", match[0][1:-1]) + '"'
 
 
 def _outside(text: str) -> str:
-    """A text without what is between angle brackets."""
+    """A text without its parts in angle brackets."""
     return re.sub(r"<[^<>;{}]*>", "", text)
 
 
@@ -177,7 +177,7 @@ def _is_type(head: str) -> bool:
 
 
 def _ends(text: str) -> bool:
-    """Whether a piece whose braces are closed ends with them: a function does, a type or a list not."""
+    """Whether a piece ends at its closing brace: functions do, types and initialisers do not."""
     head = text.partition("{")[0]
     if _is_type(head) and "(" not in _outside(head):
         return False
@@ -185,7 +185,7 @@ def _ends(text: str) -> bool:
 
 
 def _is_a_call(before: str, after: str) -> bool:
-    """Whether a line break ends the call of a macro that has no semicolon."""
+    """Whether a line break ends a macro call without a semicolon."""
     text = _code(before).strip()
     if not re.fullmatch(r"[A-Za-z_]\w*\s*\(.*\)", text, re.S) or text.count("(") != text.count(")"):
         return False
@@ -194,17 +194,17 @@ def _is_a_call(before: str, after: str) -> bool:
 
 
 def device_macros(text: str) -> re.Pattern[str]:
-    """What a piece for devices has in it: CUDA's words, and macros of the text that stand for them."""
+    """Return a pattern for device code: CUDA's qualifiers, and the text's macros that expand to them."""
     known = FOR_DEVICES
     plain = without_comments(text).replace("\\\n", "  ")
     for _ in range(4):
-        names = sorted({one[1] for one in MACRO.finditer(plain) if known.search(one[2])})
+        names = sorted({macro[1] for macro in MACRO.finditer(plain) if known.search(macro[2])})
         known = re.compile("|".join([FOR_DEVICES.pattern, *(rf"\b{name}\b" for name in names)]))
     return known
 
 
 def host_pieces(text: str, every: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces of a text that only a CPU runs: functions without a word for devices, and variables."""
+    """Yield the host-only pieces of a text: functions without device qualifiers, and variables."""
     device = device_macros(text)
     for piece in every:
         if device.search(piece.text) or "constexpr" in piece.head:
@@ -214,29 +214,29 @@ def host_pieces(text: str, every: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def without_host_body(text: str, line: int, device: re.Pattern[str] = FOR_DEVICES) -> str | None:
-    """The text without the body of the host's member function around a line.
+    """Return the text without the body of the host member function around a line.
 
     Args:
         text: CUDA C.
         line: the line, counted from 1.
-        device: what a function for the GPU has in its head.
+        device: a pattern for the header of device functions.
 
     Returns:
-        The text, as many lines; None where the line is in no such body.
+        The text with the same number of lines; None if the line is in no such body.
     """
     plain = _STRING.sub(_blank, without_comments(text, in_columns=True))
-    starts = [0, *(one.end() for one in re.finditer("\n", text))]
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     if not 0 < line <= len(starts):
         return None
     low = starts[line - 1]
     high = starts[line] if line < len(starts) else len(text)
-    opened: list[tuple[int, int]] = []  # where each brace is, and where its head begins
+    opened: list[tuple[int, int]] = []  # offsets of each open brace and of its header
     since = 0
-    for found in re.finditer(r"[{};]", plain):
-        at = found.start()
-        if found[0] == "{":
+    for bracket in re.finditer(r"[{};]", plain):
+        at = bracket.start()
+        if bracket[0] == "{":
             opened.append((at, since))
-        elif found[0] == "}" and opened:
+        elif bracket[0] == "}" and opened:
             begin, head = opened.pop()
             around = [plain[first:brace] for brace, first in opened]
             inside = head < high and at >= low and opened
@@ -249,23 +249,23 @@ def without_host_body(text: str, line: int, device: re.Pattern[str] = FOR_DEVICE
 
 
 def _is_host_function(head: str, device: re.Pattern[str]) -> bool:
-    """Whether a body with this head is a function's that no GPU runs."""
+    """Whether a body with this header belongs to a host-only function."""
     before, opened, _ = head.partition("(")
     return bool(opened) and "=" not in before and "constexpr" not in head and not device.search(head)
 
 
 def _holds(head: str) -> bool:
-    """Whether a brace with this head is a type's or a namespace's."""
+    """Whether a brace with this header opens a type or a namespace."""
     return bool(_HOLDER.search(head)) and "(" not in head
 
 
 def without_inactive(text: str) -> str:
-    """The text with lines blank that conditions like ``#ifdef DOUBLE`` and ``#if 0`` leave out.
+    """Return the text with lines blanked that conditions like ``#ifdef DOUBLE`` and ``#if 0`` exclude.
 
-    A name counts as defined where a line above defines it. Other conditions leave their lines as they are.
+    A name counts as defined if a line above defines it. Lines in other conditions are unchanged.
     """
     defined = {"__CUDACC__"}
-    open_: list[tuple[bool | None, bool]] = []  # as _branch says of each condition that is not closed
+    open_: list[tuple[bool | None, bool]] = []  # results of _branch for each open condition
     lines = text.split("\n")
     for at, line in enumerate(lines):
         word = re.match(r"\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b\s*(.*)", line)
@@ -285,7 +285,7 @@ def without_inactive(text: str) -> str:
 
 
 def _branch(word: str, condition: str, defined: set[str]) -> tuple[bool | None, bool]:
-    """Whether a condition holds, None where that is not plain to see, and whether its branch is left out."""
+    """Whether a condition holds (None if unknown), and whether its branch is excluded."""
     name = re.fullmatch(r"(!?)\s*defined\s*\(?\s*(\w+)\s*\)?", condition)
     if word != "if":
         holds = (condition.split(" ", maxsplit=1)[0] in defined) == (word == "ifdef")
@@ -299,7 +299,7 @@ def _branch(word: str, condition: str, defined: set[str]) -> tuple[bool | None, 
 
 
 def blanked(text: str, ranges: Iterable[tuple[int, int]]) -> str:
-    """The text with lines blank, but for directives: conditions stay balanced and macros defined."""
+    """Return the text with lines blanked except directives: conditions stay balanced, macros defined."""
     lines = text.split("\n")
     for first, last in ranges:
         in_directive = False

@@ -1,7 +1,7 @@
-"""The variables that a CUDA source keeps on the device: `__device__`, `__constant__`, `__managed__`.
+"""The device variables of a CUDA source: `__device__`, `__constant__`, `__managed__`.
 
-In: source text. Out: what it declares, with element type and shape where the text says them. What a name is
-called in PTX is here too.
+In: source text. Out: its declarations, with element type and shape if the text determines them. Names in PTX
+are here too.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ _TO_SYMBOL = re.compile(r"\bcudaMemcpyToSymbol(?:Async)?\s*\(\s*&?\s*((?:\w+::)*
 
 @dataclass(frozen=True)
 class DeviceVariable:
-    """A variable at the top level of a source, for the device."""
+    """A device variable at the top level of a source."""
 
     name: str
-    """As one asks for it: `counter`, `ns::table`."""
+    """Its qualified name: `counter`, `ns::table`."""
     is_constant: bool
-    """Whether it is `__constant__`, so that kernels cannot write it."""
+    """Whether it is `__constant__`, so kernels cannot write it."""
     is_initialised: bool
-    """Whether the source gives it a value."""
+    """Whether the source initialises it."""
     is_copied_to: bool
     """Whether host code of the same source copies to it."""
     dtype: np.dtype[np.generic] | None
-    """The element's NumPy type; None for structs and pointers, whose bytes are seen."""
+    """The element's NumPy type; None for structs and pointers, which are shown as bytes."""
     shape: tuple[int, ...] | None
-    """Its extents, that of a vector type last; -1 for one that the text does not say as a number, () for a
-    single value, None where two are unknown."""
+    """Its extents, that of a vector type last; -1 for an unknown one, () for a single value, None if two are
+    unknown."""
 
     @property
     def needs_a_value(self) -> bool:
-        """Whether it has to be given one before a kernel reads it.
+        """Whether it must be set before a kernel reads it.
 
-        C++ makes each of them zero. But nothing except a copy from the host can fill a constant, and where
-        the source's host code copies to a variable, zeros are not what its kernels expect.
+        C++ initialises all variables to zero. But only a copy from the host can set a constant, and if the
+        source's host code copies to a variable, its kernels do not expect zeros.
         """
         return not self.is_initialised and (self.is_constant or self.is_copied_to)
 
 
 def device_variables(source: str, compiled: str = "") -> dict[str, DeviceVariable]:
-    """What a source declares, by name.
+    """Return the variables that a source declares, by name.
 
     Args:
-        source: as it is written, with its host code.
-        compiled: the same with its headers in place; the source itself by default.
+        source: the original source with its host code.
+        compiled: the same with its headers inserted; by default the source itself.
     """
     text = without_comments(compiled or source)
     if not _WORDS.search(text):
         return {}
     aliases, scope = known_types(text), scope_of(text)
-    copied = {one[1].rpartition("::")[2] for one in _TO_SYMBOL.finditer(without_comments(source))}
-    found = {}
+    copied = {match[1].rpartition("::")[2] for match in _TO_SYMBOL.finditer(without_comments(source))}
+    variables = {}
     for piece in pieces(text):
         if not _is_variable(piece):
             continue
@@ -74,7 +74,7 @@ def device_variables(source: str, compiled: str = "") -> dict[str, DeviceVariabl
             extents = _extents(dimensions, scope)
             vector = (known.width,) if known and known.width > 1 else ()
             whole = "::".join([*piece.spaces, name])
-            found[whole] = DeviceVariable(
+            variables[whole] = DeviceVariable(
                 whole,
                 "__constant__" in piece.head,
                 is_initialised,
@@ -82,7 +82,7 @@ def device_variables(source: str, compiled: str = "") -> dict[str, DeviceVariabl
                 known.dtype if known else None,
                 None if extents is None else extents + vector,
             )
-    return found
+    return variables
 
 
 def _is_variable(piece: Piece) -> bool:
@@ -91,12 +91,12 @@ def _is_variable(piece: Piece) -> bool:
 
 
 def _declared(text: str) -> str:
-    """A declaration without the value that it gives."""
+    """A declaration without its initialiser."""
     return re.split(r"[={]", text, maxsplit=1)[0]
 
 
 def _declarators(text: str, aliases: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...], str, bool]]:
-    """Name, extents, element type and whether it has a value, of each variable of a declaration."""
+    """Name, extents, element type and whether it is initialised, for each variable of a declaration."""
     first, *rest = split(" ".join(text.strip().rstrip(";").split()))
     words = _QUALIFIERS.sub(" ", _declared(first))
     match = re.fullmatch(r"\s*(?P<type>.*?[\s>*&])(?P<name>\w+)\s*(?P<dims>(?:\[[^\]]*\]\s*)*)", words)
@@ -107,44 +107,47 @@ def _declarators(text: str, aliases: Mapping[str, str]) -> Iterator[tuple[str, t
         if base not in aliases or aliases[base] == base:
             break
         base = " ".join(_QUALIFIERS.sub(" ", aliases[base]).split())
-    for one, what in ((first, match["name"] + match["dims"]), *((part, _declared(part)) for part in rest)):
-        named = re.fullmatch(r"\s*(\**)\s*(\w+)\s*((?:\[[^\]]*\]\s*)*)", what)
+    for declarator, declared in (
+        (first, match["name"] + match["dims"]),
+        *((part, _declared(part)) for part in rest),
+    ):
+        named = re.fullmatch(r"\s*(\**)\s*(\w+)\s*((?:\[[^\]]*\]\s*)*)", declared)
         if named:
             dimensions = tuple(re.findall(r"\[([^\]]*)\]", named[3]))
-            yield named[2], dimensions, base + named[1], len(_declared(one)) < len(one)
+            yield named[2], dimensions, base + named[1], len(_declared(declarator)) < len(declarator)
 
 
 def _extents(dimensions: tuple[str, ...], scope: Scope) -> tuple[int, ...] | None:
-    """Extents as numbers; -1 for one that the text does not say, which the size in bytes then says."""
-    values = [scope.value(one) for one in dimensions]
-    found = [one if isinstance(one, int) else -1 for one in values]
-    return tuple(found) if found.count(-1) < 2 else None
+    """Extents as numbers; -1 for an unknown one, which follows from the size in bytes."""
+    values = [scope.value(dimension) for dimension in dimensions]
+    extents = [value if isinstance(value, int) else -1 for value in values]
+    return tuple(extents) if extents.count(-1) < 2 else None
 
 
 def reachable(source: str) -> str:
-    """A source whose variables are not static; every line and column stays.
+    """Return a source without `static` on its variables; every line and column stays.
 
-    Else a compiler takes a variable that only a host writes for zero.
+    Otherwise a compiler assumes that a variable that only the host writes is zero.
     """
     text = without_comments(source, in_columns=True)
     if not re.search(r"\bstatic\b", text) or not _WORDS.search(text):
         return source
-    made = source
+    result = source
     for piece in pieces(text):
         if not _is_variable(piece) or not re.search(r"\bstatic\b", piece.head):
             continue
-        word = re.compile(r"\bstatic\b").search(made, piece.begin)
+        word = re.compile(r"\bstatic\b").search(result, piece.begin)
         if word and word.start() < piece.begin + len(piece.head):
-            made = f"{made[: word.start()]}      {made[word.end() :]}"
-    return made
+            result = f"{result[: word.start()]}      {result[word.end() :]}"
+    return result
 
 
 def shown_name(symbol: str) -> str:
-    """What a variable is called in the source, by its name in the PTX: ``_ZN2ns1qE`` is ``ns::q``."""
-    found = re.fullmatch(r"_Z(?:N(?P<nested>(?:L?\d+\w+?)+)E|L(?P<own>\d+\w+))", symbol)
-    if not found:
+    """Return a variable's name in the source from its name in PTX: ``_ZN2ns1qE`` is ``ns::q``."""
+    match = re.fullmatch(r"_Z(?:N(?P<nested>(?:L?\d+\w+?)+)E|L(?P<own>\d+\w+))", symbol)
+    if not match:
         return symbol
-    rest, parts = found["nested"] or found["own"], []
+    rest, parts = match["nested"] or match["own"], []
     while head := re.match(r"L?(\d+)", rest):
         end = head.end() + int(head[1])
         parts.append(rest[head.end() : end])
@@ -153,7 +156,7 @@ def shown_name(symbol: str) -> str:
 
 
 def symbols(name: str) -> tuple[str, ...]:
-    """What a variable may be called in the PTX, by its name in the source."""
+    """Return a variable's possible names in PTX from its name in the source."""
     *spaces, own = name.split("::")
     last = f"{len(own)}{own}"
     if not spaces:

@@ -1,1 +1,1 @@
-"""Kernels and what is done with them: launched, compared with pseudocode, compiled by NVRTC."""
+"""Kernels: launching them, comparing them with pseudocode, compiling them with NVRTC."""

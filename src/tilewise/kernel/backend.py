@@ -1,6 +1,6 @@
 """Where kernels run in this process: on a GPU or on the simulator.
 
-In: the environment and what CuPy finds. Out: one word, said once to stderr.
+In: the environment and the GPUs that CuPy finds. Out: one word, printed once to stderr.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tilewise.gpu import device
 
 @cache
 def backend() -> Literal["gpu", "simulator"]:
-    """Where kernels run in this process; decided, and said to stderr, when first asked.
+    """Return where kernels run in this process; decided and printed to stderr on the first call.
 
-    The environment variable TILEWISE_BACKEND decides where it is `gpu` or `simulator`; else a GPU is used
-    where CuPy finds one. Who changes the variable later calls `backend.cache_clear()`.
+    The environment variable TILEWISE_BACKEND (`gpu` or `simulator`) takes precedence; without it, a GPU is
+    used if CuPy finds one. Call `backend.cache_clear()` after changing the variable.
 
     Raises:
-        KernelError: TILEWISE_BACKEND is something else, or asks for a GPU that is not there.
+        KernelError: TILEWISE_BACKEND has another value, or requests a GPU that is missing.
     """
     return chosen(os.environ.get("TILEWISE_BACKEND", ""))
 
 
 @cache
 def chosen(wanted: str) -> Literal["gpu", "simulator"]:
-    """The backend for a value of TILEWISE_BACKEND, empty where it is not set."""
+    """Return the backend for a value of TILEWISE_BACKEND, empty if it is not set."""
     if wanted not in ("", "gpu", "simulator"):
         raise KernelError(f'TILEWISE_BACKEND is "{wanted}". Set it to gpu or simulator, or unset it.')
     if wanted == "simulator":

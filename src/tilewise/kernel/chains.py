@@ -1,4 +1,4 @@
-"""Chains: launches that run one after the other on the same arrays."""
+"""Chains: launches that run in sequence on the same arrays."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def run_chain(launches: Sequence[Launch]) -> dict[str, Any]:
-    """Run launches one after the other on arrays of the first one's case.
+    """Run launches in sequence on the arrays of the first launch's case.
 
     Returns:
-        The values by name, after the last one.
+        The values by name, after the last launch.
     """
     arrays = launches[0].case.make()
     for launch in launches:
@@ -25,15 +25,15 @@ def run_chain(launches: Sequence[Launch]) -> dict[str, Any]:
 
 
 def count_chain(launches: Sequence[Launch]) -> list[Counts]:
-    """Simulate launches one after the other on arrays of the first one's case.
+    """Simulate launches in sequence on the arrays of the first launch's case.
 
     Returns:
-        What each of them counted.
+        The counts of each launch.
     """
     arrays = launches[0].case.make()
     return [launch.simulate(arrays=arrays).counts for launch in launches]
 
 
 def as_case(launch: Launch) -> Case:
-    """A launch's inputs as a case with its grid, block and shared bytes, for ``agree``."""
+    """Return a launch's inputs as a case with its grid, block and shared bytes, for ``agree``."""
     return case(launch.grid, launch.block, launch.shared_bytes, **launch.case.values)

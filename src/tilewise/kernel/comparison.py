@@ -1,7 +1,7 @@
-"""Comparing results: arrays with a reference, and a kernel with its pseudocode or with another front end's.
+"""Comparing results: arrays with a reference, a kernel with its pseudocode or another front end's kernel.
 
-In: arrays, or a pseudocode function, a kernel and cases. Out: nothing where all is equal within the
-tolerance, else one line with the place and both values. `kernel` and `front_ends` run; the sink shows.
+In: arrays, or a pseudocode function, a kernel and cases. Out: nothing if all is equal within the tolerance,
+else a one-line error with the index and both values. `kernel` and `front_ends` run; the sink shows.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def check(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, name
     Args:
         actual: the result, an array or a number.
         expected: the reference, of the same shape.
-        rtol: allowed difference as a share of the reference's value; 0 asks for equality.
-        atol: allowed difference besides.
-        name: what it is called on the page.
+        rtol: allowed difference relative to the reference's value; 0 requires equality.
+        atol: additional allowed difference.
+        name: its name on the page.
 
     Raises:
         CheckError: shapes differ, or an element is outside rtol * |expected| + atol. NaN equals only NaN.
@@ -61,16 +61,16 @@ def check(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, name
         raise CheckError(
             f"{label} has shape {left.shape} and its reference {right.shape}. Compare arrays of one shape."
         )
-    found = difference(left, right, rtol, atol)
-    if found.wrong:
+    result = difference(left, right, rtol, atol)
+    if result.wrong:
         raise CheckError(
-            f"{label}: {found.wrong} of {found.count} values are off by more than "
-            f"{tolerance_text(rtol, atol)}. Largest error {found.largest_error:.6g} at "
-            f"{index_text(found.index)}: {found.actual}, expected {found.expected}."
+            f"{label}: {result.wrong} of {result.count} values are off by more than "
+            f"{tolerance_text(rtol, atol)}. Largest error {result.largest_error:.6g} at "
+            f"{index_text(result.index)}: {result.actual}, expected {result.expected}."
         )
     from tilewise.outputs import CheckOutput, sink
 
-    sink().add(CheckOutput(label, found.count, found.largest_error, float(rtol), float(atol)))
+    sink().add(CheckOutput(label, result.count, result.largest_error, float(rtol), float(atol)))
 
 
 def agree(
@@ -81,26 +81,25 @@ def agree(
     atol: float = 0.0,
     by: str = PSEUDOCODE,
 ) -> None:
-    """Run pseudocode, or a kernel as another front end writes it, and the kernel, and show that they agree.
+    """Run pseudocode, or another front end's version of a kernel, and the kernel, and show that they agree.
 
-    Both take their arguments from a case by their own parameter names; arrays keep their shape; one that
-    holds the bits of BF16 numbers comes to the pseudocode as float32. Both get fresh copies with poisoned
-    outputs. Every array that the kernel may write is compared. Where a package is not installed, that is
-    shown instead.
+    Both take their arguments from a case by their own parameter names; arrays keep their shape, and the
+    pseudocode gets arrays of BF16 bits as float32. Both get fresh copies with poisoned outputs. Every array
+    that the kernel may write is compared. If a package is not installed, the page says so instead.
 
     Args:
-        function: one function that writes into its arrays and returns nothing; or a kernel of Numba's.
+        function: a function that writes into its arrays and returns nothing, or a Numba kernel.
         kernel: the kernel in CUDA C.
         cases: at least two of them must not divide, as `does_not_divide` defines it, and differ in size.
-        rtol: allowed difference as a share of the function's value.
-        atol: allowed difference besides.
-        by: whose the function is: `Pseudocode`; `Numba`, launched with the case's grid and block; `Triton` or
-            `PyTorch`, a function that takes torch tensors.
+        rtol: allowed difference relative to the function's value.
+        atol: additional allowed difference.
+        by: the function's front end: `Pseudocode`; `Numba`, launched with the case's grid and block; `Triton`
+            or `PyTorch`, a function that takes torch tensors.
 
     Raises:
         CheckError: they differ; the message names case, array, index and both values.
         LessonError: the cases all divide, the pseudocode flattens an index, does not take an array that the
-            kernel writes, or leaves one as it was in every case.
+            kernel writes, or leaves one unchanged in every case.
     """
     from tilewise.outputs import AgreeOutput, LackOutput, sink
 
@@ -128,7 +127,7 @@ def agree(
 
 
 def _check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str) -> None:
-    """Whether the pair can be compared at all, before anything runs.
+    """Check that the pair can be compared, before anything runs.
 
     Raises:
         LessonError: see `agree`.
@@ -138,17 +137,17 @@ def _check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str) -
     title = f'agree({function.__name__}, kernel "{kernel.name}")'
     if by == PSEUDOCODE:
         check_no_flat_index(function)
-    takes = inspect.signature(function).parameters
-    launches = [kernel.on(one) for one in cases]  # a case that lacks a parameter is told so here
+    parameters = inspect.signature(function).parameters
+    launches = [kernel.on(case) for case in cases]  # raises if a case lacks a parameter
     for name in written_names(kernel, cases[0]) if cases else ():
-        if name not in takes:
+        if name not in parameters:
             raise LessonError(
                 path,
                 line,
                 f'{title}: {label(by, alone=True)} does not take "{name}", which the kernel writes.',
                 f"Add the parameter {name} and write it.",
             )
-    ragged = {_sizes(kernel, one.case) for one in launches if does_not_divide(one)}
+    ragged = {_sizes(kernel, launch.case) for launch in launches if does_not_divide(launch)}
     if len(ragged) < 2:
         raise LessonError(
             path,
@@ -162,7 +161,7 @@ def _check_pair(function: Any, kernel: Kernel, cases: Sequence[Case], by: str) -
 def _compare(
     function: Any, kernel: Kernel, cases: Sequence[Case], rtol: float, atol: float, by: str
 ) -> float:
-    """The largest absolute difference between what a function and the kernel write, over all cases."""
+    """The largest absolute difference between the outputs of a function and the kernel in all cases."""
     title = function_of(function).__name__
     path, line = place_of(function_of(function))
     run = _run_pseudocode if by == PSEUDOCODE else runner(by)
@@ -178,17 +177,17 @@ def _compare(
             if not _equal_bytes(values[name], before[name]):
                 unwritten.discard(name)
             pair = (result[name], values[name])
-            theirs, mine = map(bf16.values, pair) if name in coded else pair
-            found = difference(theirs, mine, rtol, atol)
-            if found.wrong:
+            actual, expected = map(bf16.values, pair) if name in coded else pair
+            comparison = difference(actual, expected, rtol, atol)
+            if comparison.wrong:
                 raise CheckError(
                     f'{label(by)} {title} and kernel "{kernel.name}" differ '
-                    f"in case {number} ({_sizes(kernel, case)}): {name}{index_text(found.index)} is "
-                    f"{found.expected} by {label(by, alone=True)} and {found.actual} by the kernel; "
-                    f"{found.wrong} of {found.count} values are off by more than "
+                    f"in case {number} ({_sizes(kernel, case)}): {name}{index_text(comparison.index)} is "
+                    f"{comparison.expected} by {label(by, alone=True)} and {comparison.actual} "
+                    f"by the kernel; {comparison.wrong} of {comparison.count} values are off by more than "
                     f"{tolerance_text(rtol, atol)}."
                 )
-            largest = max(largest, found.largest_error)
+            largest = max(largest, comparison.largest_error)
     if unwritten:
         raise LessonError(
             path,
@@ -201,23 +200,25 @@ def _compare(
 
 
 def _run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: int) -> dict[str, Any]:
-    """Run the pseudocode on fresh copies and return the case's values; what is const is read-only for it too.
+    """Run the pseudocode on fresh copies and return the case's values; const arrays are read-only for it too.
 
     Raises:
-        LessonError: it asks for a value that the case lacks, or returns one.
+        LessonError: it takes a value that the case lacks, or returns one.
     """
     path, line = place_of(pseudocode)
     values = case.make()
-    constant = {one.name for one in kernel.parameters if one.is_pointer and one.is_const}
+    constant = {
+        parameter.name for parameter in kernel.parameters if parameter.is_pointer and parameter.is_const
+    }
     coded = bf16.names(case.values)
-    given = {}
-    for name, wanted in inspect.signature(pseudocode).parameters.items():
+    arguments = {}
+    for name, parameter in inspect.signature(pseudocode).parameters.items():
         if name in values:
             value = bf16.values(values[name]) if name in coded else values[name]
             if isinstance(value, np.ndarray) and name in constant:
                 value.flags.writeable = False
-            given[name] = value
-        elif wanted.default is inspect.Parameter.empty:
+            arguments[name] = value
+        elif parameter.default is inspect.Parameter.empty:
             raise LessonError(
                 path,
                 line,
@@ -225,7 +226,7 @@ def _run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: in
                 f"The case has {', '.join(values)}.",
             )
     with shuffle_seed(seed):
-        returned = pseudocode(**given)
+        returned = pseudocode(**arguments)
     if returned is not None:
         raise LessonError(
             path,
@@ -233,22 +234,24 @@ def _run_pseudocode(pseudocode: Pseudocode, kernel: Kernel, case: Case, seed: in
             f"pseudocode {pseudocode.__name__} returns a value, and a kernel cannot.",
             "Write into the output arrays instead.",
         )
-    for name in coded & given.keys():
-        values[name] = bf16.bits(given[name])
+    for name in coded & arguments.keys():
+        values[name] = bf16.bits(arguments[name])
     return values
 
 
 def written_names(kernel: Kernel, case: Case) -> tuple[str, ...]:
-    """Names of the arrays that a kernel may write: its pointers that are not const, outputs with maps."""
-    pointers = (one.name for one in kernel.parameters if one.is_pointer and not one.is_const)
+    """The names of the arrays that a kernel may write: non-const pointers, and outputs with tensor maps."""
+    pointers = (
+        parameter.name for parameter in kernel.parameters if parameter.is_pointer and not parameter.is_const
+    )
     plain = tuple(name for name in pointers if case.values[name] is not None)
-    maps: list[Any] = [case.values[one.name] for one in kernel.parameters]
+    maps: list[Any] = [case.values[parameter.name] for parameter in kernel.parameters]
     mapped = (value.name for value in maps if isinstance(value, TensorMap))
     return plain + tuple(name for name in dict.fromkeys(mapped) if name in case.outputs and name not in plain)
 
 
 def _sizes(kernel: Kernel, case: Case) -> str:
-    """A case in a few words: `A 65 x 7, out 65`."""
+    """A case as short text: `A 65 x 7, out 65`."""
     parts = []
     for name, value in kernel.on(case).taken.items():
         if isinstance(value, Recipe | np.ndarray):

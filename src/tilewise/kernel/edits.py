@@ -1,6 +1,6 @@
-"""Edits: a kernel or a launch with pieces of its text replaced, to show what a line is for.
+"""Edits: a kernel or a launch with parts of its text replaced, to show the purpose of a line.
 
-In: a kernel and pairs of a text and what stands there instead. Out: a kernel of its own.
+In: a kernel and pairs of a text and its replacement. Out: a new kernel.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Edited = TypeVar("Edited", Kernel, Launch)
 
 
 def edited(of: Edited, *edits: tuple[str, str]) -> Edited:
-    """A kernel, or a launch of it, with pieces of its text replaced.
+    """Return a kernel, or a launch of it, with parts of its text replaced.
 
     Args:
-        of: the kernel or launch, which stays as it is.
-        *edits: pairs of a text that the source has once and what replaces it.
+        of: the kernel or launch, which is not changed.
+        *edits: pairs of a text that occurs once in the source and its replacement.
 
     Raises:
-        LessonError: the source does not have a text, or has it several times.
+        LessonError: a text does not occur in the source, or occurs several times.
     """
     if isinstance(of, Launch):
         kernel = edited(of.kernel, *edits)

@@ -1,7 +1,7 @@
-"""Running a kernel as Numba, Triton or PyTorch writes it, on a case of the CUDA kernel beside it.
+"""Running a kernel's Numba, Triton or PyTorch version on a case of the CUDA kernel.
 
-In: a Numba kernel, or a function that takes torch tensors; a kernel and a case. Out: the case's arrays after
-it. On a GPU, Numba gets CuPy's arrays and PyTorch its own tensors there; elsewhere both compute on the host.
+In: a Numba kernel, or a function that takes torch tensors; a kernel and a case. Out: the case's arrays
+afterwards. On a GPU, Numba gets CuPy arrays and PyTorch CUDA tensors; elsewhere both compute on the host.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
 
 PSEUDOCODE = "Pseudocode"
 FRONT_ENDS = (PSEUDOCODE, "Numba", "Triton", "PyTorch")
-"""What `agree` compares with CUDA, by the titles of the tabs."""
+"""What `agree` compares with CUDA, by tab title."""
 _PACKAGE = {"Numba": "cuda", "Triton": "triton", "PyTorch": "torch"}
 _HOST = {"Numba": "Numba's simulator", "Triton": "Triton's interpreter", "PyTorch": "CPU"}
 
 
 def function_of(implementation: Any) -> Callable[..., Any]:
-    """The Python function behind a front end's kernel, or the function itself."""
-    found: Callable[..., Any] = implementation.py_func if is_numba_kernel(implementation) else implementation
-    return found
+    """Return the Python function of a Numba kernel, or the function itself."""
+    function: Callable[..., Any] = (
+        implementation.py_func if is_numba_kernel(implementation) else implementation
+    )
+    return function
 
 
 def lacking(by: str, implementation: Any) -> str:
-    """What is missing to run it, as `needs PyTorch`; empty where all is there."""
+    """Return what is missing to run it, such as `needs PyTorch`; empty if nothing is."""
     package = implementation if isinstance(implementation, Absent) or by not in _PACKAGE else _package(by)
     return str(package) if isinstance(package, Absent) else ""
 
@@ -50,10 +52,10 @@ def _package(by: str) -> Any:
 
 
 def check_front_end(by: str, implementation: Any, kernel: Kernel) -> None:
-    """Whether `by` is known, and the implementation of its kind.
+    """Check that `by` is known and that the implementation is of its kind.
 
     Raises:
-        LessonError: it is not.
+        LessonError: either is wrong.
     """
     path, line = kernel.origin
     title = f'agree(..., kernel "{kernel.name}", by="{by}")'
@@ -71,22 +73,22 @@ def check_front_end(by: str, implementation: Any, kernel: Kernel) -> None:
 
 
 def label(by: str, alone: bool = False) -> str:
-    """A front end's name within a sentence; `alone`: where no function's name follows."""
+    """Return a front end's name in a sentence; `alone` if no function name follows."""
     return by if by != PSEUDOCODE else "the pseudocode" if alone else "pseudocode"
 
 
 def place_run(by: str, implementation: Any) -> str:
-    """What runs it here: a GPU, or what each package has for machines without."""
+    """Return what runs it here: a GPU, or the package's substitute for one."""
     return "gpu" if _is_on_gpu(by, implementation) else _HOST[by]
 
 
 def _is_on_gpu(by: str, implementation: Any) -> bool:
-    """Whether it runs on a GPU; a Numba kernel runs where it was made for."""
+    """Whether it runs on a GPU; a Numba kernel is compiled for one target."""
     return ".simulator." not in type(implementation).__module__ if by == "Numba" else gpu_here()
 
 
 def runner(by: str) -> Callable[[Any, Kernel, Case, int], dict[str, Any]]:
-    """The function that runs one case: implementation, kernel, case, number of the case."""
+    """Return the function that runs a case, given implementation, kernel, case and case number."""
     return run_numba if by == "Numba" else run_tensors
 
 
@@ -97,53 +99,57 @@ def run_numba(implementation: Any, kernel: Kernel, case: Case, seed: int) -> dic
         The case's values by name, after the run, in host memory.
 
     Raises:
-        LessonError: it asks for a value that the case lacks.
+        LessonError: it takes a value that the case lacks.
     """
     launch = kernel.on(case)
     values = case.make()
-    given = _given(implementation, kernel, case, values)
-    there = import_module("cupy").asarray if _is_on_gpu("Numba", implementation) else np.asarray
-    arrays = {name: there(value) for name, value in given.items() if isinstance(value, np.ndarray)}
-    arguments = [arrays.get(name, value) for name, value in given.items()]
+    named = _arguments(implementation, kernel, case, values)
+    as_array = import_module("cupy").asarray if _is_on_gpu("Numba", implementation) else np.asarray
+    arrays = {name: as_array(value) for name, value in named.items() if isinstance(value, np.ndarray)}
+    arguments = [arrays.get(name, value) for name, value in named.items()]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Grid size")  # a small grid is what a check wants
+        warnings.filterwarnings("ignore", message="Grid size")  # checks use small grids on purpose
         implementation[launch.grid, launch.block, 0, launch.shared_bytes](*arguments)
-    host = {name: to_host(one) if is_device_array(one) else one for name, one in arrays.items()}
+    host = {name: to_host(array) if is_device_array(array) else array for name, array in arrays.items()}
     return {**values, **host}
 
 
 def run_tensors(implementation: Any, kernel: Kernel, case: Case, seed: int) -> dict[str, Any]:
-    """Call a function with torch tensors made of fresh arrays, and the case's numbers as Python's.
+    """Call a function with torch tensors of fresh arrays, and the case's numbers as Python numbers.
 
     Returns:
         The case's values by name, after the run, in host memory.
 
     Raises:
-        LessonError: it asks for a value that the case lacks, or returns one.
+        LessonError: it takes a value that the case lacks, or returns one.
     """
     torch = _package("PyTorch")
     values = case.make()
-    given = _given(implementation, kernel, case, values)
-    where = "cuda" if gpu_here() else "cpu"
+    named = _arguments(implementation, kernel, case, values)
+    device = "cuda" if gpu_here() else "cpu"
     passed = {
-        name: torch.from_numpy(value).to(where) if isinstance(value, np.ndarray) else value.item()
-        for name, value in given.items()
+        name: torch.from_numpy(value).to(device) if isinstance(value, np.ndarray) else value.item()
+        for name, value in named.items()
     }
     returned = implementation(**passed)
     if returned is not None:
         path, line = place_of(implementation)
         message = f"{implementation.__name__} returns a value, and a kernel cannot."
         raise LessonError(path, line, message, "Write into the output arrays instead.")
-    arrays = [name for name, value in given.items() if isinstance(value, np.ndarray)]
+    arrays = [name for name, value in named.items() if isinstance(value, np.ndarray)]
     return {**values, **{name: passed[name].cpu().numpy() for name in arrays}}
 
 
-def _given(implementation: Any, kernel: Kernel, case: Case, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What an implementation takes of a case, in its own order; numbers have the kernel's types."""
+def _arguments(implementation: Any, kernel: Kernel, case: Case, values: Mapping[str, Any]) -> dict[str, Any]:
+    """An implementation's arguments from a case, in its own order; numbers have the kernel's types."""
     function = function_of(implementation)
     path, line = place_of(function)
-    types = {one.name: one.dtype for one in kernel.parameters if not one.is_pointer and one.dtype is not None}
-    given = {}
+    types = {
+        parameter.name: parameter.dtype
+        for parameter in kernel.parameters
+        if not parameter.is_pointer and parameter.dtype is not None
+    }
+    arguments = {}
     for name in inspect.signature(function).parameters:
         if name not in values:
             message = f'{function.__name__} takes "{name}", which the case does not name.'
@@ -152,7 +158,7 @@ def _given(implementation: Any, kernel: Kernel, case: Case, values: Mapping[str,
             message = f'{function.__name__} takes "{name}", the bits of BF16 numbers, as whole numbers.'
             raise LessonError(path, line, message, "Compare it on FP32 numbers.")
         value = values[name]
-        given[name] = (
+        arguments[name] = (
             value if isinstance(value, np.ndarray) else types.get(name, np.dtype(type(value))).type(value)
         )
-    return given
+    return arguments

@@ -1,7 +1,7 @@
 """`Kernel`: one CUDA C string that runs on a GPU through CuPy and, without one, on the simulator.
 
 In: source, defines, options, then arguments. Out: arrays written in place, a `Launch` for a case, a `Run`
-where it is simulated. `kernel_source` reads the source, `arguments` checks, the backends run.
+of the simulator. `kernel_source` parses the source, `arguments` checks, the backends run.
 """
 
 from __future__ import annotations
@@ -56,39 +56,39 @@ if TYPE_CHECKING:
     from tilewise.simulator import DevicePart, Entry, LeftOut, Module, Run, State, Trace
 
 MOST_SHAPES = 256
-"""Launch shapes that a kernel remembers as checked."""
+"""Checked launch shapes that a kernel caches."""
 OF_ONE_NAME = ("tokens", "variables", "_quick_launch", "_shapes", "_ready")
-"""What a kernel has worked out that another kernel of its text does not share."""
+"""Cached attributes that other kernels of the same text do not share."""
 
 
 class Kernel:
     """A kernel in CUDA C.
 
     Args:
-        source: CUDA C with one or more `__global__` functions, or a whole CUDA file: its host code is left
-            out. `#include "hopper.cuh"` works.
-        name: which of them, such as `add`, `ns::add` or `sgemm<32, 64>`; required where there are several.
+        source: CUDA C with one or more `__global__` functions, or a whole CUDA file, whose host code is
+            skipped. `#include "hopper.cuh"` works.
+        name: one of them, such as `add`, `ns::add` or `sgemm<32, 64>`; required if there are several.
         defines: names and values for `#define` lines before the source.
-        options: for the compiler: `-std=`, `-fmad=`, `--use_fast_math`, `--maxrregcount=`, `-arch=sm_90a`.
-        folder: where the headers are that a whole file includes by name; the source is a file then, with the
-            lines that it has there.
-        origin: the file that has the source, and the line of its first line; None: the caller's.
-        part: what `device_part` found in a whole file, where it is known.
+        options: compiler options: `-std=`, `-fmad=`, `--use_fast_math`, `--maxrregcount=`, `-arch=sm_90a`.
+        folder: the folder of the headers that a whole file includes; the source then keeps the file's line
+            numbers.
+        origin: the source's file, and the line of its first line there; by default the caller's.
+        part: the result of `device_part` for a whole file, if known.
 
     Attributes:
-        source: the text without the blank lines around it (a file keeps those above); its first line is
-            line 1 everywhere.
+        source: the text without leading and trailing blank lines (a file keeps the leading ones); its first
+            line is line 1 everywhere.
         name: the kernel's name.
         defines: as given.
         options: as given.
-        parameters: what it takes.
-        origin: the file that made it and the line of the source's first line there.
-        whole: the source with the text of the headers that it includes in place.
-        left_out: what of a whole file could not be compiled and is not needed here.
+        parameters: its parameters.
+        origin: the file that created it and the line of the source's first line there.
+        whole: the source with its headers inserted.
+        left_out: the parts of a whole file that do not compile and are not needed.
 
     Raises:
         KernelError: there is no such kernel, or an option is unknown.
-        CompileError: clang refuses the kernel of a whole file.
+        CompileError: clang rejects the kernel of a whole file.
     """
 
     source: str
@@ -115,7 +115,7 @@ class Kernel:
         self.defines = MappingProxyType(dict(defines or {}))
         self.options = check_options(options)
         self.origin = origin or origin_of(self.source)
-        self._has_own_options = origin is None  # a file's options are not known here
+        self._has_own_options = origin is None  # a file's options are unknown here
         texts = {key: define_text(key, value) for key, value in self.defines.items()}
         self._define_lines = define_lines(self.defines)
         self._part = part
@@ -125,16 +125,16 @@ class Kernel:
             check_includes(self.source, header_names())
             self.whole = with_headers(self.source)
             known = known_types(self.whole) | texts if self.whole != self.source else texts
-            self._functions = {one.name: one for one in global_functions(self.source, known)}
+            self._functions = {function.name: function for function in global_functions(self.source, known)}
         except KernelError as error:
             self._part = part or self._read_file(name, folder, error)
             self.whole = self._part.text
-            self._functions = {key: one.function for key, one in self._part.kernels.items()}
+            self._functions = {key: entry.function for key, entry in self._part.kernels.items()}
         regions(self.source)
         self._choose(name)
 
     def _read_file(self, name: str | None, folder: Path | None, error: KernelError) -> DevicePart:
-        """Let clang find the kernels, where the text alone does not say enough."""
+        """Let clang find the kernels if the text alone is not enough."""
         from tilewise.simulator import ToolchainError, device_part
 
         prelude = self._define_lines.removesuffix("#line 1\n")
@@ -147,17 +147,17 @@ class Kernel:
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What of a whole file could not be compiled and is not needed here."""
+        """The parts of a whole file that do not compile and are not needed."""
         return self._part.left_out if self._part else ()
 
     @property
     def templates(self) -> Mapping[str, tuple[str, ...]]:
-        """Kernels of a whole file that are templates, with the arguments that its own launches give them."""
+        """Template kernels of a whole file, with their instances in the file's own launches."""
         return self._part.templates if self._part else {}
 
     @property
     def symbol(self) -> str:
-        """The kernel's name for a linker."""
+        """The kernel's symbol name."""
         return self._part.kernels[self.name].symbol if self._part else self.name
 
     def _choose(self, name: str | None) -> None:
@@ -190,28 +190,28 @@ class Kernel:
 
     @property
     def function(self) -> GlobalFunction:
-        """What the source declares: line, parameters, launch bounds, cluster."""
+        """The kernel's declaration: line, parameters, launch bounds, cluster."""
         return self._functions[self.name]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every kernel of the source."""
+        """The names of all kernels of the source."""
         return tuple(self._functions)
 
     @property
     def preprocessed(self) -> str:
-        """`#define` lines, `#line 1` and the source with its headers: what a compiler gets."""
+        """The text for a compiler: `#define` lines, `#line 1` and the source with its headers."""
         return self._define_lines + self.whole
 
     @cached_property
     def gpu_source(self) -> str:
-        """What NVRTC gets: two constants that it lacks, then `preprocessed`."""
+        """The text for NVRTC: two constants that it lacks, then `preprocessed`."""
         own = self.whole if self._part else with_headers(self.source, Path(self.origin[0]).name)
         return cupy_backend.PRELUDE + (self._define_lines or "#line 1\n") + own
 
     @cached_property
     def wants_module(self) -> bool:
-        """Whether it goes through `cupy.RawModule` rather than `cupy.RawKernel`."""
+        """Whether it needs `cupy.RawModule` instead of `cupy.RawKernel`."""
         return (
             architecture(self.options) is not None
             or len(self._functions) > 1
@@ -226,7 +226,7 @@ class Kernel:
 
     @cached_property
     def state(self) -> State:
-        """What the simulator keeps of them: one state for all kernels of one text."""
+        """The variables' values on the simulator, shared by all kernels of one text."""
         from tilewise.simulator import state_of
 
         return state_of(self._define_lines + self.source, self._define_lines + self.whole, self.options)
@@ -235,7 +235,7 @@ class Kernel:
         """The bytes of a variable on the simulator.
 
         Raises:
-            KernelError: nothing in the source uses it, so that the compiler has left it out.
+            KernelError: no kernel uses it, so the compiler has removed it.
         """
         from tilewise.simulator.engine.memory import initial_bytes
 
@@ -249,16 +249,16 @@ class Kernel:
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens of `whole`: comments, white space, regions and `#line` do not count."""
+        """The tokens of `whole`, without comments, white space, regions and `#line`."""
         return tokens(self.whole)
 
     def fingerprint(self) -> str:
-        """Text that is equal for kernels that compile to the same: tokens, defines, options and name."""
+        """Return a text that is equal for kernels with equal tokens, defines, options and name."""
         defines = " ".join(f"{key}={define_text(key, self.defines[key])}" for key in sorted(self.defines))
         return "\n".join([self.name, defines, " ".join(self.options), "\0".join(self.tokens)])
 
     def region(self, name: str) -> KernelOutput:
-        """The part of the source between `// [name` and `// name]`, with its true line numbers.
+        """Return the part of the source between `// [name` and `// name]`, with its line numbers.
 
         Raises:
             KernelError: there is no such region.
@@ -267,18 +267,18 @@ class Kernel:
         return replace(self.as_output(), source=part.source, first_line=part.first_line, region=name)
 
     def as_output(self) -> KernelOutput:
-        """The kernel as a page shows it."""
+        """Return the kernel as a page shows it."""
         from tilewise.outputs.kernel import KernelOutput
 
         defines = tuple((name, str(value)) for name, value in self.defines.items())
         return KernelOutput(name=self.name, source=self.source, defines=defines, options=self.options)
 
-    def named(self, other: str) -> Kernel:
-        """Another kernel of the same source, which shares the compilation."""
-        made = object.__new__(Kernel)
-        made.__dict__.update({key: value for key, value in self.__dict__.items() if key not in OF_ONE_NAME})
-        made._choose(other)
-        return made
+    def named(self, name: str) -> Kernel:
+        """Return another kernel of the same source, which shares the compilation."""
+        kernel = object.__new__(Kernel)
+        kernel.__dict__.update({key: value for key, value in self.__dict__.items() if key not in OF_ONE_NAME})
+        kernel._choose(name)
+        return kernel
 
     def on(
         self,
@@ -287,12 +287,12 @@ class Kernel:
         block: Extent | None = None,
         shared_bytes: int | None = None,
     ) -> Launch:
-        """This kernel with a case's inputs; grid, block and shared bytes are the case's unless given.
+        """Return a launch with a case's inputs; grid, block and shared bytes default to the case's.
 
         Raises:
-            KernelError: the case lacks one of the kernel's parameters, or grid and block are not possible.
+            KernelError: the case lacks one of the kernel's parameters, or grid or block is invalid.
         """
-        missing = [one.name for one in self.parameters if one.name not in case.values]
+        missing = [parameter.name for parameter in self.parameters if parameter.name not in case.values]
         if missing:
             raise KernelError(
                 f'kernel "{self.name}": the case has no {", ".join(missing)}; it has '
@@ -314,8 +314,8 @@ class Kernel:
             *args: one for each parameter. Arrays are C-contiguous NumPy arrays or have
                 `__cuda_array_interface__`; numbers become the declared type.
             grid: blocks, an int or up to three of them in x, y, z.
-            block: threads a block, likewise.
-            shared_bytes: dynamic shared memory a block.
+            block: threads per block, likewise.
+            shared_bytes: dynamic shared memory per block.
 
         Raises:
             KernelError: an argument or the launch does not fit; nothing ran.
@@ -341,16 +341,16 @@ class Kernel:
         self._simulate(arguments, *self.checked_shape(grid, block, shared_bytes), "raise", None, None)
 
     def compiled(self) -> Any:
-        """CuPy's function for it, compiled when first asked for and where variables have been reset."""
+        """Return CuPy's function, compiled on first use and after a reset of variables."""
         times = cupy_backend.times_forgotten()
         ready = self.__dict__.get("_ready")
         if ready is None or ready[0] != times:
-            found = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
-            ready = self._ready = (times, found)
+            function = cupy_backend.compiled(self.gpu_source, self.symbol, self.options, self.wants_module)
+            ready = self._ready = (times, function)
         return ready[1]
 
     def _launch_quick(self, args: tuple[Any, ...], grid: Extent, block: Extent, shared_bytes: int) -> bool:
-        """Launch where every argument is of a plain kind; nothing is copied. Whether it has."""
+        """Launch without copies if every argument is of a plain kind; return whether it did."""
         quick = self.__dict__.get("_quick_launch")
         if quick is None or quick.times != cupy_backend.times_forgotten():
             quick = self._quick_launch = QuickLaunch(self.parameters, cupy_backend.times_forgotten())
@@ -374,28 +374,28 @@ class Kernel:
         return True
 
     def _head(self, grid: Dim3, block: Dim3, shared_bytes: int) -> tuple[int, ...]:
-        """What the driver's launch takes before the stream."""
+        """The arguments of the driver's launch before the stream."""
         function = self.compiled()
         cupy_backend.allow(function, self.name, shared_bytes, self.function.cluster)
         return (cupy_backend.handle(function), *grid, *block, shared_bytes)
 
     @cached_property
     def _shapes(self) -> dict[tuple[Any, ...], tuple[Dim3, Dim3, int]]:
-        """Launch shapes that have been checked."""
+        """The cached results of `checked_shape`."""
         return {}
 
     def checked_shape(self, grid: Extent, block: Extent, shared_bytes: int) -> tuple[Dim3, Dim3, int]:
-        """Grid and block as three extents each, checked once for each launch shape."""
-        given = (grid, block, shared_bytes)
+        """Return grid and block as three extents each, checked once per launch shape."""
+        shape = (grid, block, shared_bytes)
         try:
-            known = self._shapes.get(given)
+            checked = self._shapes.get(shape)
         except TypeError:  # a list
-            return check_launch(self.name, self.function, *given)
-        if known is None:
-            known = check_launch(self.name, self.function, *given)
+            return check_launch(self.name, self.function, *shape)
+        if checked is None:
+            checked = check_launch(self.name, self.function, *shape)
             if len(self._shapes) < MOST_SHAPES:
-                self._shapes[given] = known
-        return known
+                self._shapes[shape] = checked
+        return checked
 
     def simulate(
         self,
@@ -408,18 +408,18 @@ class Kernel:
         max_steps: int | None = None,
         ignore: Sequence[str] = (),
     ) -> Run:
-        """Run on the simulator, whatever this machine has; outputs are written in place.
+        """Run on the simulator, even with a GPU; outputs are written in place.
 
         Args:
             *args: as for a launch.
             grid: as for a launch.
             block: as for a launch.
             shared_bytes: as for a launch.
-            hazards: "raise" stops with `HazardError` and leaves the arrays as they were; "collect" runs on.
-            trace: what to record of each access; None keeps counts only.
-            max_steps: warp instructions after which the kernel counts as endless; None takes the
+            hazards: "raise" stops with `HazardError` and leaves the arrays unchanged; "collect" continues.
+            trace: what to record of each access; by default only counts.
+            max_steps: warp instructions after which the kernel counts as endless; by default the
                 simulator's own limit, some ten seconds.
-            ignore: kinds of hazards that are none here, such as `("uninitialised",)`: also `race`,
+            ignore: kinds of hazards to ignore, such as `("uninitialised",)`: also `race`,
                 `shuffle`, `undelivered`, `overwritten` and `proxy`.
 
         Returns:
@@ -439,7 +439,7 @@ class Kernel:
 
     @property
     def entry(self) -> Entry:
-        """The kernel as the simulator has compiled it."""
+        """The kernel as the simulator compiled it."""
         return replace(self._module.entry(self.symbol), function=self.function)
 
     def _simulate(
@@ -464,8 +464,8 @@ class Kernel:
                 'Compile it for sm_90a: Kernel(..., options=("-arch=sm_90a",)).'
             )
         host = [
-            cupy_backend.to_host(value) if one.is_pointer and is_device_array(value) else value
-            for one, value in zip(self.parameters, arguments, strict=True)
+            cupy_backend.to_host(value) if parameter.is_pointer and is_device_array(value) else value
+            for parameter, value in zip(self.parameters, arguments, strict=True)
         ]
         log = launch_log()
         logged = copied(self, host, grid, block, shared_bytes) if log and log.wants(self, host) else None
@@ -490,8 +490,8 @@ class Kernel:
             log.faulted(self)
         elif log is not None and logged is not None:
             log.launched(logged, from_case=False)
-        for one, value, copy in zip(self.parameters, arguments, host, strict=True):
-            if one.is_pointer and not one.is_const and is_device_array(value):
+        for parameter, value, copy in zip(self.parameters, arguments, host, strict=True):
+            if parameter.is_pointer and not parameter.is_const and is_device_array(value):
                 cupy_backend.write_back(value, copy)
         return run
 
@@ -503,12 +503,12 @@ _HOST = re.compile(r'\bmain\s*\(|<<<|\bcuda[A-Z]\w*\s*\(|\bstd::|\bnamespace\b|\
 
 
 def is_whole_file(source: str) -> bool:
-    """Whether a text has host code, or C's linkage glued to a word, so that clang must take it apart."""
+    """Whether a text has host code, or `extern "C"` glued to a word, so that clang has to parse it."""
     return bool(_HOST.search(without_comments(source)))
 
 
 def _trimmed(source: str) -> str:
-    """Without blank lines before and after, so that line 1 is the first line that says something."""
+    """A text without leading and trailing blank lines, so that line 1 is not blank."""
     lines = source.split("\n")
     while lines and not lines[0].strip():
         lines.pop(0)

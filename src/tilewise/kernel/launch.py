@@ -1,6 +1,6 @@
 """`Launch`: a kernel with a case's inputs and a launch shape, ready to run or to simulate.
 
-In: what `Kernel.on` has checked. Out: the case's values after a run, or a `Run` of the simulator.
+In: the checked arguments of `Kernel.on`. Out: the case's values after a run, or a `Run` of the simulator.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ Hazards = Literal["raise", "collect"]
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """A kernel, a case and a launch shape: all that a run needs."""
+    """A kernel, a case and a launch shape: everything that a run needs."""
 
     kernel: Kernel
-    """What runs."""
+    """The kernel."""
     case: Case
     """Its inputs, by parameter name."""
     grid: Dim3
     """Blocks in x, y, z."""
     block: Dim3
-    """Threads a block in x, y, z."""
+    """Threads per block in x, y, z."""
     shared_bytes: int = 0
-    """Dynamic shared memory a block."""
+    """Dynamic shared memory per block."""
 
     def run(self, arrays: Mapping[str, Array | Scalar] | None = None) -> dict[str, Any]:
         """Run on the GPU or, without one, on the simulator.
 
         Args:
-            arrays: values by parameter name, written in place; None makes the case's afresh.
+            arrays: values by parameter name, written in place; by default new ones from the case.
 
         Returns:
             The values by name, after the run.
         """
-        made = dict(self.case.make() if arrays is None else arrays)
+        values = dict(self.case.make() if arrays is None else arrays)
         with self._logged(own=arrays is None):
             self.kernel(
-                *self.arguments(made), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes
+                *self.arguments(values), grid=self.grid, block=self.block, shared_bytes=self.shared_bytes
             )
-        return made
+        return values
 
     def simulate(
         self,
@@ -61,11 +61,11 @@ class Launch:
         max_steps: int | None = None,
         ignore: Sequence[str] = (),
     ) -> Run:
-        """Run on the simulator, with values made afresh unless given; the rest as `Kernel.simulate`."""
-        made = dict(self.case.make() if arrays is None else arrays)
+        """Run on the simulator, by default with new values from the case; see `Kernel.simulate`."""
+        values = dict(self.case.make() if arrays is None else arrays)
         with self._logged(own=arrays is None and hazards == "raise" and not ignore):
             run = self.kernel.simulate(
-                *self.arguments(made),
+                *self.arguments(values),
                 grid=self.grid,
                 block=self.block,
                 shared_bytes=self.shared_bytes,
@@ -92,29 +92,33 @@ class Launch:
         log.launched(self, from_case=True)
 
     def arguments(self, values: Mapping[str, Array | Scalar]) -> list[Array | Scalar]:
-        """The kernel's arguments in order, picked by name."""
-        return [with_array(values[one.name], values) for one in self.kernel.parameters]
+        """Return the kernel's arguments in order, selected by name."""
+        return [with_array(values[parameter.name], values) for parameter in self.kernel.parameters]
 
     @property
     def taken(self) -> dict[str, Any]:
         """The case's values that the kernel takes, and the arrays that its tensor maps and pointers name."""
-        found: dict[str, Any] = {one.name: self.case.values[one.name] for one in self.kernel.parameters}
-        inner = (value for value in found.values() if isinstance(value, TensorMap | InnerPointer))
+        values: dict[str, Any] = {
+            parameter.name: self.case.values[parameter.name] for parameter in self.kernel.parameters
+        }
+        inner = (value for value in values.values() if isinstance(value, TensorMap | InnerPointer))
         named = [value.name for value in inner if value.name]
-        return found | {name: self.case.values[name] for name in named if name in self.case.values}
+        return values | {name: self.case.values[name] for name in named if name in self.case.values}
 
     @property
     def threads(self) -> Dim3:
-        """Threads of the whole launch in x, y, z."""
+        """Threads in the whole launch in x, y, z."""
         x, y, z = (blocks * threads for blocks, threads in zip(self.grid, self.block, strict=True))
         return (x, y, z)
 
     def fingerprint(self) -> str:
-        """Text for a record's key: kernel, the case's values that it takes, grid, block, shared bytes."""
+        """Return the text for a record's key: kernel, its values in the case, grid, block, shared bytes."""
         data = Case(self.taken, self.grid, self.block, self.shared_bytes).fingerprint()
         return f"{self.kernel.fingerprint()}\n{data}"
 
     def __str__(self) -> str:
         shared = f", {self.shared_bytes} bytes shared" if self.shared_bytes else ""
-        inputs = str(Case({one.name: self.case.values[one.name] for one in self.kernel.parameters}))
+        inputs = str(
+            Case({parameter.name: self.case.values[parameter.name] for parameter in self.kernel.parameters})
+        )
         return f"{self.kernel.name}, grid {self.grid}, block {self.block}{shared}: {inputs}"

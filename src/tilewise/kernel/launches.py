@@ -1,6 +1,6 @@
-"""What a lesson made and launched: its kernels and, of each, a few launches that went well.
+"""A log of a lesson's kernels and, for each, a few launches without hazards.
 
-In: what `Kernel` and `Launch` report while a `LaunchLog` is open. Out: a `LoggedKernel` each, which
+In: what `Kernel` and `Launch` report while a `LaunchLog` is open. Out: a `LoggedKernel` for each, which
 `saved_launches` writes and reads.
 """
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from tilewise.kernel.launch import Launch
 
 LARGEST_BYTES = 1 << 18
-"""Of all arrays of a launch that is kept; one with larger arrays is kept where there is no smaller."""
+"""Preferred limit for all arrays of a logged launch; a larger launch is logged only without smaller ones."""
 LARGEST_THREADS = 4096
-"""Likewise, threads."""
+"""The same for threads."""
 AT_MOST = 3
-"""Launches kept of a kernel: with different blocks where there are such."""
+"""Launches per kernel, with different blocks if possible."""
 
 Rank = tuple[bool, bool, bool, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class LoggedKernel:
-    """A kernel of a lesson, and launches of it if none had a hazard."""
+    """A lesson's kernel, and its launches unless one had a hazard."""
 
     kernel: Kernel
     """The kernel."""
     launches: tuple[Launch, ...]
-    """Those best for a comparison first: inputs from recipes, sizes that do not divide, not too large."""
+    """Best for a comparison first: inputs from recipes, sizes that do not divide, not too large."""
 
 
 @dataclass
@@ -50,48 +50,49 @@ class _Entry:
 
 
 class LaunchLog:
-    """The kernels that are made and launched while it is open."""
+    """The kernels created and launched while it is open."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
     def add(self, kernel: Kernel) -> None:
-        """A kernel was made, or chosen from a source that has several."""
+        """Log a kernel that was created, or selected from a source with several."""
         self._entries.setdefault(kernel.fingerprint(), _Entry(kernel))
 
     def wants(self, kernel: Kernel, values: Sequence[Any]) -> bool:
-        """Whether arguments that no case made should be copied: only where no better launch is logged."""
+        """Whether to copy arguments that come from no case: only if no better launch is logged."""
         self.add(kernel)
-        arrays = [one.source if isinstance(one, TensorMap) else one for one in values]
-        small = sum(one.nbytes for one in arrays if isinstance(one, np.ndarray)) <= LARGEST_BYTES
+        arrays = [value.source if isinstance(value, TensorMap) else value for value in values]
+        small = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray)) <= LARGEST_BYTES
         known = self._entries[kernel.fingerprint()].launches
         return small and sum(rank[0] for rank, _ in known) < AT_MOST and all(rank[0] for rank, _ in known)
 
     def launched(self, launch: Launch, from_case: bool) -> None:
-        """A launch ended without a hazard."""
+        """Log a launch that ended without a hazard."""
         self.add(launch.kernel)
         threads = int(np.prod(launch.threads))
-        size = sum(one.nbytes for one in launch.case.values.values() if isinstance(one, Recipe | np.ndarray))
+        values = launch.case.values.values()
+        size = sum(value.nbytes for value in values if isinstance(value, Recipe | np.ndarray))
         large = threads > LARGEST_THREADS or size > LARGEST_BYTES
         sign = 1 if large else -1
         rank = (not from_case, large, not does_not_divide(launch), sign * threads, sign * size)
         self._entries[launch.kernel.fingerprint()].launches.append((rank, launch))
 
     def faulted(self, kernel: Kernel) -> None:
-        """A launch had a hazard, so the kernel is wrong, and on purpose: its other launches do not count."""
+        """Log a hazard: the kernel is wrong on purpose, so its other launches are dropped."""
         self.add(kernel)
         self._entries[kernel.fingerprint()].faulty = True
 
     def kernels(self) -> tuple[LoggedKernel, ...]:
-        """Every kernel in the order in which they were made, each with its best launches."""
+        """Return every kernel in order of creation, with its best launches."""
         return tuple(
             LoggedKernel(entry.kernel, () if entry.faulty else _best(entry.launches))
             for entry in self._entries.values()
         )
 
 
-def _best(found: list[tuple[Rank, Launch]]) -> tuple[Launch, ...]:
-    ordered = [launch for _, launch in sorted(found, key=lambda pair: pair[0])]
+def _best(ranked: list[tuple[Rank, Launch]]) -> tuple[Launch, ...]:
+    ordered = [launch for _, launch in sorted(ranked, key=lambda pair: pair[0])]
     seen: set[str] = set()
     blocks: set[Dim3] = set()
     first: list[Launch] = []
@@ -106,12 +107,12 @@ def _best(found: list[tuple[Rank, Launch]]) -> tuple[Launch, ...]:
 
 
 def does_not_divide(launch: Launch) -> bool:
-    """Whether some size of a launch is no multiple of the block, so that its edge is ragged.
+    """Whether some size of a launch is not a multiple of the block, so that its edge is ragged.
 
-    An axis with more than one thread a block covers the array extents, array sizes and whole numbers that
-    need just its number of blocks; the launch is ragged where one of those is not a multiple of the block.
-    Where an axis covers none (a block a row, a grid-stride loop), any array extent above 1 counts. With one
-    thread a block, an array extent counts that is above 1 and no multiple of 4.
+    An axis with more than one thread per block covers the array extents, array sizes and integers that need
+    exactly its number of blocks; the launch is ragged if one of these is not a multiple of the block. If an
+    axis covers none (one block per row, a grid-stride loop), any array extent above 1 counts. With one thread
+    per block, array extents above 1 that are not multiples of 4 count.
     """
     arrays: set[int] = set()
     numbers: set[int] = set()
@@ -121,11 +122,11 @@ def does_not_divide(launch: Launch) -> bool:
         elif isinstance(value, int | np.integer) and not isinstance(value, bool):
             numbers.add(int(value))
     extents = {extent for extent in arrays if extent > 1}
-    axes = [(many, size) for many, size in zip(launch.grid, launch.block, strict=True) if size > 1]
+    axes = [(blocks, size) for blocks, size in zip(launch.grid, launch.block, strict=True) if size > 1]
     if not axes:
         return any(extent % 4 for extent in extents)
-    for many, size in axes:
-        covered = {one for one in extents | numbers if one > 0 and ceil_div(one, size) == many}
+    for blocks, size in axes:
+        covered = {extent for extent in extents | numbers if extent > 0 and ceil_div(extent, size) == blocks}
         if any(extent % size for extent in covered or extents):
             return True
     return False
@@ -135,24 +136,24 @@ _open: contextvars.ContextVar[LaunchLog | None] = contextvars.ContextVar("launch
 
 
 def launch_log() -> LaunchLog | None:
-    """The open log; None outside a build."""
+    """Return the open log; None outside a build."""
     return _open.get()
 
 
 @contextmanager
 def logging_launches() -> Iterator[LaunchLog]:
-    """Log kernels and launches within a ``with`` block."""
-    made = LaunchLog()
-    token = _open.set(made)
+    """Log kernels and launches in a ``with`` block."""
+    log = LaunchLog()
+    token = _open.set(log)
     try:
-        yield made
+        yield log
     finally:
         _open.reset(token)
 
 
 @contextmanager
 def without_logging() -> Iterator[None]:
-    """Log nothing within a ``with`` block: a `Launch` logs itself."""
+    """Log nothing in a ``with`` block, because a `Launch` logs itself."""
     token = _open.set(None)
     try:
         yield
@@ -161,8 +162,8 @@ def without_logging() -> Iterator[None]:
 
 
 def copied(kernel: Kernel, values: Sequence[Any], grid: Dim3, block: Dim3, shared_bytes: int) -> Launch:
-    """A launch of what arguments hold now, before it writes to them."""
-    named = dict(zip((one.name for one in kernel.parameters), values, strict=True))
+    """Return a launch with copies of the arguments before they are written."""
+    named = dict(zip((parameter.name for parameter in kernel.parameters), values, strict=True))
     for name, value in list(named.items()):
         if isinstance(value, TensorMap):
             named[f"array of {name}"] = value.source

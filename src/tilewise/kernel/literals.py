@@ -1,6 +1,6 @@
-"""Kernels that a lesson's text gives away without being run: literals, sums of literals, other constants.
+"""Kernels read from a lesson's text without running it: literals, sums of literals, other constants.
 
-In: the statements of a lesson. Out: what stands behind a name, as far as it is literal.
+In: the statements of a lesson. Out: the value of a name, if it is literal.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class KernelText:
-    """What a lesson gives to ``Kernel``."""
+    """The arguments that a lesson passes to ``Kernel``."""
 
     source: str
     """CUDA C."""
     name: str | None = None
-    """Which of its kernels; None where there is one."""
+    """The kernel's name; None if the source has only one."""
     defines: Mapping[str, Any] | None = None
-    """Settings."""
+    """Values of macros."""
     options: tuple[str, ...] = ()
-    """For the compiler."""
+    """Compiler options."""
 
 
 class Literals:
-    """The constants that statements assign, evaluated as far as they are literal."""
+    """The constants that statements assign, evaluated if they are literal."""
 
     def __init__(self, statements: Iterable[ast.stmt]) -> None:
         self.assigned = {
@@ -38,7 +38,7 @@ class Literals:
         }
 
     def value(self, node: ast.expr) -> Any:
-        """What an expression is.
+        """Return the value of an expression.
 
         Raises:
             ValueError: it is not literal.
@@ -51,7 +51,7 @@ class Literals:
             case ast.Attribute(attr="source" | "defines" | "options"):
                 return getattr(self.value(node.value), node.attr)
             case ast.Call(func=ast.Name(id="Kernel")):
-                given = {word.arg: self.value(word.value) for word in node.keywords if word.arg}
+                keywords = {word.arg: self.value(word.value) for word in node.keywords if word.arg}
                 in_order = ("source", "name", "defines", "options")
-                return KernelText(**dict(zip(in_order, map(self.value, node.args), strict=False)), **given)
+                return KernelText(**dict(zip(in_order, map(self.value, node.args), strict=False)), **keywords)
         return ast.literal_eval(node)

@@ -1,7 +1,7 @@
-"""What NVIDIA's compiler makes of a kernel, to be read: PTX and machine code, line by line, without a GPU.
+"""The PTX and machine code that NVIDIA's compiler generates for a kernel, line by line, without a GPU.
 
-In: a `Kernel`. Out: `MachineCode`, its instructions with the lines of CUDA C that they come from. Compiling
-is `nvrtc`'s; NVIDIA's nvdisasm writes the machine code out; `tilewise.outputs` shows listings.
+In: a `Kernel`. Out: `MachineCode`, its instructions with the lines of CUDA C that they come from. `nvrtc`
+compiles, NVIDIA's nvdisasm disassembles, and `tilewise.outputs` shows listings.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _TARGET = re.compile(r"\(?(\.L_\w+)\)?$")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction of machine code."""
+    """A machine instruction."""
 
     address: int
-    """Where it stands, in bytes from the kernel's first."""
+    """Its offset in bytes from the start of the kernel."""
     predicate: str
-    """Such as @P0 or @!P0: the lanes for which it does something; empty for all."""
+    """The lanes that execute it, such as @P0 or @!P0; empty for all."""
     name: str
-    """What it does, with its modifiers, such as LDG.E.128."""
+    """Its opcode with modifiers, such as LDG.E.128."""
     operands: str
     """Registers and constants, the destination first."""
     line: int = 0
-    """The line of the kernel's source that it comes from; 0 in subroutines of the compiler's own."""
+    """Its line in the kernel's source; 0 in subroutines that the compiler added."""
     labels: tuple[str, ...] = ()
-    """The labels before it."""
+    """The labels right before it."""
 
     @property
     def target(self) -> str:
-        """The label that it jumps to; empty where it does not."""
-        found = _TARGET.search(self.operands) if self.name.split(".")[0] == "BRA" else None
-        return found[1] if found else ""
+        """The label that it branches to; empty if it is no branch."""
+        match = _TARGET.search(self.operands) if self.name.split(".")[0] == "BRA" else None
+        return match[1] if match else ""
 
     def registers(self) -> tuple[str, ...]:
-        """The 32-bit registers among its operands, in order, such as R0, without those of addresses."""
+        """The 32-bit registers among its operands, such as R0, in order, without those in addresses."""
         return tuple(re.findall(r"\bR\d+\b", re.sub(r"\[[^\]]*\]", "", self.operands)))
 
     def __str__(self) -> str:
@@ -65,17 +65,17 @@ class Instruction:
 
 @dataclass(frozen=True)
 class PtxLine:
-    """One instruction of PTX."""
+    """A PTX instruction."""
 
     text: str
     """As the compiler wrote it."""
     line: int
-    """The line of the kernel's source that it comes from; 0 where none is named."""
+    """Its line in the kernel's source; 0 if unknown."""
 
 
 @dataclass(frozen=True)
 class MachineCode:
-    """A kernel as the compiler made it for one architecture."""
+    """A kernel compiled for one architecture."""
 
     kernel: Kernel
     """The kernel."""
@@ -84,21 +84,21 @@ class MachineCode:
     ptx: tuple[PtxLine, ...]
     """Its PTX."""
     instructions: tuple[Instruction, ...]
-    """Its machine code, without what stands behind the last instruction that can be reached."""
+    """Its machine code, without the padding after the last reachable instruction."""
 
     def loop(self) -> tuple[Instruction, ...]:
-        """The longest loop that holds no other: from the target of a jump back to the jump.
+        """The longest innermost loop: from the target of a backward branch to the branch.
 
         Raises:
             CompileGateError: there is none.
         """
-        at = {label: place for place, one in enumerate(self.instructions) for label in one.labels}
-        jumps = [(at.get(one.target, len(at)), place) for place, one in enumerate(self.instructions)]
-        found = [(first, last) for first, last in jumps if self.instructions[last].target and first <= last]
+        at = {label: index for index, code in enumerate(self.instructions) for label in code.labels}
+        jumps = [(at.get(code.target, len(at)), index) for index, code in enumerate(self.instructions)]
+        loops = [(first, last) for first, last in jumps if self.instructions[last].target and first <= last]
         inner = [
             (first, last)
-            for first, last in found
-            if not any((a, b) != (first, last) and first <= a and b <= last for a, b in found)
+            for first, last in loops
+            if not any((a, b) != (first, last) and first <= a and b <= last for a, b in loops)
         ]
         if not inner:
             raise CompileGateError(f'kernel "{self.kernel.name}" has no loop in its machine code.')
@@ -106,7 +106,7 @@ class MachineCode:
         return self.instructions[first : last + 1]
 
     def beside(self, region: str = "") -> Beside:
-        """CUDA C, PTX and machine code side by side, one row for each line of CUDA C that became something.
+        """CUDA C, PTX and machine code side by side, one row per line of CUDA C that has any instructions.
 
         Args:
             region: a region of the kernel; empty for all of it.
@@ -123,7 +123,7 @@ class MachineCode:
             Row(
                 number,
                 lines[number - 1].strip(),
-                tuple(one.text for one in self.ptx if one.line == number),
+                tuple(instruction.text for instruction in self.ptx if instruction.line == number),
                 tuple(map(str, self.from_line(number))),
             )
             for number in range(first, last + 1)
@@ -132,10 +132,10 @@ class MachineCode:
 
     def from_line(self, number: int) -> tuple[Instruction, ...]:
         """The instructions that come from a line of the source, counted from 1."""
-        return tuple(one for one in self.instructions if one.line == number)
+        return tuple(instruction for instruction in self.instructions if instruction.line == number)
 
     def text(self) -> str:
-        """All its machine code as lines, with labels on lines of their own."""
+        """All its machine code as text, with each label on its own line."""
         return self.as_output().content
 
     def as_output(self) -> Listing:
@@ -144,32 +144,32 @@ class MachineCode:
 
 
 def listing(instructions: Iterable[Instruction], title: str = "") -> Listing:
-    """Instructions as a page shows them.
+    """A listing of instructions for a page.
 
     Args:
-        instructions: what to show.
-        title: what stands above.
+        instructions: the instructions to show.
+        title: the title above them.
     """
     lines = []
-    for one in instructions:
-        lines += [f"{label}:" for label in one.labels]
-        lines.append(f"{one.predicate:<5}{one.name} {one.operands}".rstrip())
+    for instruction in instructions:
+        lines += [f"{label}:" for label in instruction.labels]
+        lines.append(f"{instruction.predicate:<5}{instruction.name} {instruction.operands}".rstrip())
     return Listing("\n".join(lines), title)
 
 
 def side_by_side(left: Iterable[Instruction], right: Iterable[Instruction], titles: tuple[str, str]) -> Pair:
-    """Two stretches of machine code beside each other.
+    """Two listings of machine code side by side.
 
     Args:
-        left: what stands on the left.
-        right: what stands on the right.
-        titles: what stands above each.
+        left: the instructions on the left.
+        right: the instructions on the right.
+        titles: the title above each.
     """
     return Pair(listing(left, titles[0]), listing(right, titles[1]))
 
 
 def available() -> str | None:
-    """Why machine code cannot be shown here, one sentence; None where it can."""
+    """Why machine code cannot be shown here, in one sentence; None if it can."""
     tool = nvdisasm()
     if tool is None:
         return "nvdisasm is not here. Install it: pip install nvidia-cuda-nvdisasm."
@@ -186,10 +186,10 @@ def available() -> str | None:
 
 @cache
 def _version(tool: Path) -> str:
-    """The version that nvdisasm says, such as 13.5; empty where it says none."""
-    done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"release (\d+\.\d+)", done.stdout)
-    return found[1] if found else ""
+    """The version that nvdisasm reports, such as 13.5; empty if it reports none."""
+    process = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"release (\d+\.\d+)", process.stdout)
+    return match[1] if match else ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -197,93 +197,99 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def nvdisasm() -> Path | None:
-    """NVIDIA's program that writes machine code out: the wheel's, or the one on the path."""
+    """Return the path of NVIDIA's disassembler: the wheel's, or the one on the PATH."""
     folder = nvrtc.wheel()
     own = folder / "bin" / ("nvdisasm.exe" if os.name == "nt" else "nvdisasm") if folder else None
     if own is not None and own.is_file():
         return own
-    found = shutil.which("nvdisasm")
-    return Path(found) if found else None
+    path = shutil.which("nvdisasm")
+    return Path(path) if path else None
 
 
 def machine_code(kernel: Kernel, target: str = "sm_90") -> MachineCode:
-    """Compile a kernel as a GPU's machine would, and read what came of it.
+    """Compile a kernel as on a machine with a GPU, and parse its PTX and machine code.
 
     Args:
         kernel: the kernel.
-        target: an architecture; one that the kernel's own `-arch=` names goes before it.
+        target: an architecture; the kernel's own `-arch=` takes precedence.
 
     Raises:
-        CompileGateError: NVRTC or nvdisasm is missing, or one of them refuses the kernel.
+        CompileGateError: NVRTC or nvdisasm is missing, or one of them rejects the kernel.
     """
     tool = nvdisasm()
     if tool is None:
         raise CompileGateError(str(available()))
-    made = nvrtc.compile_whole(kernel, architecture(kernel.options) or target)
+    compiled = nvrtc.compile_whole(kernel, architecture(kernel.options) or target)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cubin")
-        file.write_bytes(made.cubin)
-        done = subprocess.run([tool, "-g", "-c", "-ndf", file], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileGateError(f'kernel "{kernel.name}": nvdisasm fails: {done.stderr.strip()[:200]}')
-    name = Path(kernel.origin[0]).name
-    instructions = _read(done.stdout, kernel.name, name)
+        file.write_bytes(compiled.cubin)
+        process = subprocess.run(
+            [tool, "-g", "-c", "-ndf", file], capture_output=True, text=True, check=False
+        )
+    if process.returncode:
+        raise CompileGateError(f'kernel "{kernel.name}": nvdisasm fails: {process.stderr.strip()[:200]}')
+    file_name = Path(kernel.origin[0]).name
+    instructions = _parsed_instructions(process.stdout, kernel.name, file_name)
     if not instructions:
         raise CompileGateError(f'kernel "{kernel.name}": nvdisasm shows no instruction of it.')
-    return MachineCode(kernel, made.resources, _ptx(made.ptx, kernel.name, name), instructions)
+    return MachineCode(
+        kernel, compiled.resources, _parsed_ptx(compiled.ptx, kernel.name, file_name), instructions
+    )
 
 
 def machine_codes(kernels: Iterable[Kernel], target: str = "sm_90") -> tuple[MachineCode, ...]:
-    """As `machine_code`, for several kernels at the same time, in their order.
+    """Like `machine_code`, for several kernels in parallel; the order is kept.
 
     Args:
         kernels: the kernels.
-        target: as there.
+        target: as for `machine_code`.
 
     Raises:
-        CompileGateError: as there.
+        CompileGateError: as for `machine_code`.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return tuple(pool.map(lambda kernel: machine_code(kernel, target), kernels))
 
 
-def _read(text: str, kernel: str, file: str) -> tuple[Instruction, ...]:
-    """The instructions of one kernel in what nvdisasm wrote."""
+def _parsed_instructions(text: str, kernel: str, file: str) -> tuple[Instruction, ...]:
+    """The instructions of one kernel in nvdisasm's output."""
     parts = _SECTION.split(text)
     body = dict(zip(parts[1::2], parts[2::2], strict=True)).get(kernel, "")
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     line, labels = 0, list[str]()
-    for each in body.splitlines():
-        if each.lstrip().startswith("//##"):
-            places = [int(number) for path, number in _PLACE.findall(each) if Path(path).name == file]
+    for row in body.splitlines():
+        if row.lstrip().startswith("//##"):
+            places = [int(number) for path, number in _PLACE.findall(row) if Path(path).name == file]
             line = places[0] if places else line
-        elif mark := _LABEL.match(each):
-            labels.append(mark[1])
-        elif _SUBROUTINE.match(each):
+        elif label := _LABEL.match(row):
+            labels.append(label[1])
+        elif _SUBROUTINE.match(row):
             line = 0
-        elif code := _CODE.match(each):
+        elif code := _CODE.match(row):
             name, _, operands = code["rest"].partition(" ")
             address = int(code["address"], 16)
-            one = Instruction(address, code["predicate"] or "", name, operands.strip(), line, tuple(labels))
-            found.append(one)
+            predicate = code["predicate"] or ""
+            instructions.append(Instruction(address, predicate, name, operands.strip(), line, tuple(labels)))
             labels.clear()
-    while found and (found[-1].name == "NOP" or found[-1].target in found[-1].labels):
-        found.pop()
-    return tuple(found)
+    while instructions and (
+        instructions[-1].name == "NOP" or instructions[-1].target in instructions[-1].labels
+    ):
+        instructions.pop()
+    return tuple(instructions)
 
 
-def _ptx(text: str, kernel: str, file: str) -> tuple[PtxLine, ...]:
-    """The instructions of one kernel in what NVRTC wrote."""
+def _parsed_ptx(text: str, kernel: str, file: str) -> tuple[PtxLine, ...]:
+    """The instructions of one kernel in NVRTC's PTX."""
     numbers = {
         number for number, path in re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', text) if Path(path).name == file
     }
     body = re.search(rf"\.entry {kernel}\b.*?(?=^\.\w+ \.(?:entry|func)|\Z)", text, re.DOTALL | re.MULTILINE)
-    found: list[PtxLine] = []
+    instructions: list[PtxLine] = []
     line = 0
-    for each in (body[0] if body else "").splitlines():
-        words = each.split()
+    for row in (body[0] if body else "").splitlines():
+        words = row.split()
         if words[:1] == [".loc"]:
             line = int(words[2]) if words[1] in numbers else line
-        elif words and each.rstrip().endswith(";") and not words[0].startswith("."):
-            found.append(PtxLine(" ".join(words), line))
-    return tuple(found)
+        elif words and row.rstrip().endswith(";") and not words[0].startswith("."):
+            instructions.append(PtxLine(" ".join(words), line))
+    return tuple(instructions)

@@ -1,7 +1,7 @@
-"""The compile gate: a kernel through NVRTC as CuPy would compile it, on a machine without a GPU or driver.
+"""The compile gate: compiles a kernel with NVRTC as CuPy would, without a GPU or driver.
 
 In: a `Kernel`. Out: for each architecture the compiler's figures (registers, spills, shared memory) or its
-messages; `machine_code` shows what it made. It is kept in the cache, since a large kernel takes seconds.
+messages; `machine_code` shows the generated code. Results are cached because a large kernel takes seconds.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) 
 _DECLARED = re.compile(r"//[ \t]*spills:[ \t]*(\S[^\n]*)")
 _REQUIRES = re.compile(r"requires \.target (sm_\d+)\w* or higher")
 _SINCE = {"__reduce_": "sm_80"}
-"""Functions that NVIDIA's headers declare from some architecture on."""
+"""Functions that NVIDIA's headers declare only from an architecture on."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one thread or block of a kernel takes on one architecture."""
+    """The resources that a thread or block of a kernel uses on one architecture."""
 
     kernel: str
     """The kernel."""
     architecture: str
     """Such as sm_90."""
     registers: int
-    """Registers a thread."""
+    """Registers per thread."""
     stack_bytes: int
-    """Local memory a thread: arrays that are not in registers, and spills."""
+    """Local memory per thread: arrays that are not in registers, and spills."""
     spill_store_bytes: int
-    """Bytes stored for want of registers, a thread."""
+    """Bytes of spill stores per thread."""
     spill_load_bytes: int
-    """Bytes loaded back, a thread."""
+    """Bytes of spill loads per thread."""
     shared_bytes: int
-    """Static shared memory a block."""
+    """Static shared memory per block."""
 
     @property
     def spills(self) -> bool:
-        """Whether anything is spilled."""
+        """Whether any register is spilled."""
         return bool(self.spill_store_bytes or self.spill_load_bytes)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel as NVRTC made it for one architecture."""
+    """A kernel compiled by NVRTC for one architecture."""
 
     resources: Resources
-    """What it takes."""
+    """Its resources."""
     ptx: str
     """PTX of all kernels of the source, with `.loc` lines."""
     cubin: bytes
@@ -72,10 +72,10 @@ class Compiled:
 
 
 class CompileGateError(KernelError):
-    """NVRTC refuses a kernel; the message has the lesson's own file and line where it names one.
+    """NVRTC rejects a kernel; the message names the lesson's file and line if the log does.
 
     Attributes:
-        needs: the least architecture that has what the kernel uses, such as sm_80, where that is the reason.
+        needs: the minimum architecture that the kernel requires, such as sm_80, if that is the reason.
     """
 
     def __init__(self, message: str, needs: str | None = None) -> None:
@@ -84,21 +84,21 @@ class CompileGateError(KernelError):
 
 
 def declared_spill(source: str) -> str | None:
-    """What a source's comment ``// spills: why`` says; None where it has none.
+    """Return the reason in a source's comment ``// spills: why``; None without one.
 
-    A kernel that spills registers fails the tests unless it says so; one that says so and does not, too.
+    The tests fail for a kernel that spills without this comment or has it without spilling.
     """
-    found = _DECLARED.search(source)
-    return found[1].strip() if found else None
+    match = _DECLARED.search(source)
+    return match[1].strip() if match else None
 
 
 def available() -> str | None:
-    """Why the gate cannot run here, one sentence; None where it can."""
+    """Why the gate cannot run here, in one sentence; None if it can."""
     return None if _library_path() else "The wheel nvidia-cuda-nvrtc is not installed."
 
 
 def architectures(source: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Where a kernel is compiled: the one that its `-arch=` names, else all that have its instructions."""
+    """Return the architectures to compile for: the one in `-arch=`, or all that support the source."""
     if own := architecture(options):
         return (own,)
     major, minor = needed(source)
@@ -106,9 +106,9 @@ def architectures(source: str, options: Sequence[str]) -> tuple[str, ...]:
 
 
 def flags(options: Sequence[str], target: str) -> tuple[str, ...]:
-    """The options that CuPy gives NVRTC for a kernel: its own, C++17, flush-to-zero, the architecture.
+    """Return the options that CuPy passes to NVRTC: the kernel's, C++17, flush-to-zero, the architecture.
 
-    CuPy appends the last two after the kernel's; a kernel's own `-arch=sm_90a` stays in force.
+    CuPy appends the last two after the kernel's; a kernel's own `-arch=sm_90a` stays in effect.
     """
     own = tuple(option for option in for_compiler(options) if not option.startswith("-arch="))
     standard = () if any(option.startswith("-std=") for option in own) else ("-std=c++17",)
@@ -121,60 +121,60 @@ def compile_kernel(
     """Compile a kernel's source for each architecture.
 
     Args:
-        kernel: the kernel; others of the same source are compiled with it and left out of the result.
-        targets: architectures; None takes those of `architectures`.
-        fresh: compile it now, whatever is kept, and keep nothing.
+        kernel: the kernel; other kernels of its source are compiled too, but not in the result.
+        targets: architectures; by default those of `architectures`.
+        fresh: bypass the cache.
 
     Returns:
-        What it takes, one for each architecture.
+        The kernel's resources on each architecture.
 
     Raises:
-        CompileGateError: NVRTC is missing or refuses the source.
+        CompileGateError: NVRTC is missing or rejects the source.
     """
-    found = []
+    resources = []
     for target in targets or architectures(kernel.whole, kernel.options):
-        log, _ = _compile(kernel, target) if fresh else _kept(kernel, target)
-        found.append(_resources(kernel.name, target, log))
-    return tuple(found)
+        log, _ = _compile(kernel, target) if fresh else _compile_cached(kernel, target)
+        resources.append(_resources(kernel.name, target, log))
+    return tuple(resources)
 
 
 def compile_whole(kernel: Kernel, target: str) -> Compiled:
-    """Compile a kernel's source for one architecture, and keep what came of it.
+    """Compile a kernel's source for one architecture, and cache the result.
 
     Args:
         kernel: the kernel.
         target: an architecture, such as sm_90.
 
     Raises:
-        CompileGateError: NVRTC is missing or refuses the source.
+        CompileGateError: NVRTC is missing or rejects the source.
     """
-    log, made = _kept(kernel, target, ("PTX", "CUBIN"))
-    ptx, cubin = made
+    log, outputs = _compile_cached(kernel, target, ("PTX", "CUBIN"))
+    ptx, cubin = outputs
     return Compiled(_resources(kernel.name, target, log), ptx.rstrip(b"\0").decode(), cubin)
 
 
-def _kept(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[str, list[bytes]]:
-    """As ``_compile``, from the cache where this compiler has compiled this text before."""
-    place = Path(kernel.origin[0]).name
-    decided = (_version(), kernel.gpu_source, place, flags(kernel.options, target), target, *wanted)
-    file = cache_folder() / "nvrtc" / f"{hashlib.sha256(repr(decided).encode()).hexdigest()[:24]}.json"
+def _compile_cached(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[str, list[bytes]]:
+    """Like ``_compile``, but cached by compiler version and text."""
+    file_name = Path(kernel.origin[0]).name
+    key = (_version(), kernel.gpu_source, file_name, flags(kernel.options, target), target, *wanted)
+    file = cache_folder() / "nvrtc" / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return str(found["log"]), [part.encode("latin-1") for part in found["made"]]
+        entry = json.loads(file.read_text(encoding="utf-8"))
+        return str(entry["log"]), [part.encode("latin-1") for part in entry["made"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # absent or damaged
-        log, made = _compile(kernel, target, wanted)
-    keep(file, json.dumps({"log": log, "made": [part.decode("latin-1") for part in made]}))
-    return log, made
+        log, outputs = _compile(kernel, target, wanted)
+    keep(file, json.dumps({"log": log, "made": [part.decode("latin-1") for part in outputs]}))
+    return log, outputs
 
 
 def _compile(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[str, list[bytes]]:
-    """The compiler's log, and what is wanted of PTX and CUBIN; these come with line information."""
+    """The compiler's log, and the wanted ones of PTX and CUBIN, with line information."""
     library = _library()
     program = ctypes.c_void_p()
     headers = [f"-I{directory}" for directory in _include_directories()]
     options = [*flags(kernel.options, target), "--ptxas-options=-v", *headers]
     options += ["--generate-line-info"] if wanted else []
-    if _version() >= (12, 9):  # what comes from the driver's cache comes without a log
+    if _version() >= (12, 9):  # results from the driver's cache have no log
         options += ["--no-cache"]
     texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     name = Path(kernel.origin[0]).name.encode()
@@ -185,16 +185,16 @@ def _compile(kernel: Kernel, target: str, wanted: Sequence[str] = ()) -> tuple[s
         _must(library.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
         text = ctypes.create_string_buffer(size.value)
         _must(library.nvrtcGetProgramLog(program, text))
-        made = [] if status else [_made(program, what) for what in wanted]
+        outputs = [] if status else [_output(program, what) for what in wanted]
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     log = text.value.decode(errors="replace")
     if status:
         raise CompileGateError(compile_message(kernel.name, log, kernel.origin, target), _needs(log))
-    return log, made
+    return log, outputs
 
 
-def _made(program: ctypes.c_void_p, what: str) -> bytes:
+def _output(program: ctypes.c_void_p, what: str) -> bytes:
     size = ctypes.c_size_t()
     _must(getattr(_library(), f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
     content = ctypes.create_string_buffer(size.value)
@@ -203,22 +203,22 @@ def _made(program: ctypes.c_void_p, what: str) -> bytes:
 
 
 def _needs(log: str) -> str | None:
-    """The least architecture that a log asks for, where each of its errors is about that."""
+    """The minimum architecture that a log asks for, if all its errors are about the architecture."""
     errors = [line for line in log.splitlines() if "error" in line and "detected in" not in line]
-    asked = []
+    required = []
     for line in errors:
-        found = _REQUIRES.search(line)
+        match = _REQUIRES.search(line)
         since = next((least for name, least in _SINCE.items() if f'"{name}' in line), None)
         if "Ptx assembly aborted" in line:
             continue
-        if found is None and since is None:
+        if match is None and since is None:
             return None
-        asked.append(found[1] if found else str(since))
-    return max(asked, key=lambda name: int(name.removeprefix("sm_")), default=None)
+        required.append(match[1] if match else str(since))
+    return max(required, key=lambda name: int(name.removeprefix("sm_")), default=None)
 
 
 def nvrtc_version() -> str:
-    """The version of NVRTC, such as 13.5.
+    """Return the version of NVRTC, such as 13.5.
 
     Raises:
         CompileGateError: it is missing.
@@ -255,7 +255,7 @@ def _resources(name: str, target: str, log: str) -> Resources:
 
 
 def wheel() -> Path | None:
-    """The folder that NVIDIA's wheels share; None where none of them is installed."""
+    """Return the shared folder of NVIDIA's wheels; None if none is installed."""
     try:
         spec = find_spec("nvidia.cu13") or find_spec("nvidia.cuda_nvrtc")
     except ModuleNotFoundError:
@@ -269,8 +269,8 @@ def _library_path() -> Path | None:
     if folder is None:
         return None
     pattern = "bin/**/nvrtc64_*.dll" if os.name == "nt" else "lib/libnvrtc.so.*"
-    found = [one for one in sorted(folder.glob(pattern)) if "builtins" not in one.name]
-    return found[0] if found else None
+    libraries = [path for path in sorted(folder.glob(pattern)) if "builtins" not in path.name]
+    return libraries[0] if libraries else None
 
 
 def _include_directories() -> list[Path]:

@@ -1,7 +1,7 @@
-"""Where a kernel's source stands in the lesson that calls `Kernel`.
+"""The location of a kernel's source in the lesson that calls `Kernel`.
 
 In: the call stack. Out: the file as its code object names it, and the line of the source's first line, so
-that compilers and hazards can name the lesson's own line. Nothing is parsed or executed.
+that compilers and hazards can name the lesson's line. Nothing is parsed or executed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ def origin_of(source: str) -> tuple[str, int]:
     """Find a source text in the file of the first caller outside tilewise.
 
     Args:
-        source: the text, without the blank lines before it.
+        source: the text, without leading blank lines.
 
     Returns:
-        The file's name and the line where the text begins, counted from 1. Where the text does not stand in
-        the file word for word (it was read from elsewhere), the line of the call.
+        The file's name and the line where the text begins, counted from 1; the line of the call if the file
+        does not contain the text literally (it was read from elsewhere).
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
@@ -42,9 +42,9 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def _nearest(text: str, source: str, call_line: int) -> int:
-    found: list[int] = []
+    lines: list[int] = []
     at = text.find(source) if source else -1
     while at >= 0:
-        found.append(text.count("\n", 0, at) + 1)
+        lines.append(text.count("\n", 0, at) + 1)
         at = text.find(source, at + 1)
-    return min(found, key=lambda line: abs(line - call_line), default=call_line)
+    return min(lines, key=lambda line: abs(line - call_line), default=call_line)

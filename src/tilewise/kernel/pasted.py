@@ -1,7 +1,7 @@
-"""A CUDA text that somebody has pasted or edited: its kernels, and one of them ready to run on the page.
+"""A pasted or edited CUDA text: its kernels, and one of them ready to run on the page.
 
-In: the text. Out: plain data for ``site/web/play``: the kernels, a program with a first launch, and what
-clang refuses, by line. Nothing is run. Limits on time and memory are left to ``site/play``.
+In: the text. Out: plain data for ``site/web/play``: the kernels, a program with a first launch, and clang's
+errors by line. Nothing is run. ``site/play`` limits time and memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tilewise.kernel.proposals import (
 MOST_FAULTS = 50
 _TYPES = {"f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1"}
 _HEADERS = {"cuda_fp16.h": r"\b(?:__)?half2?\b", "cuda_bf16.h": r"\b(?:__)?nv_bfloat162?\b"}
-"""Headers that a text may go without, as NVIDIA's compiler brings them along, by words that need them."""
+"""Headers that NVIDIA's compiler includes implicitly, with a pattern for the words that need them."""
 _BF16 = re.compile(r"\b(?:__)?nv_bfloat16\b")
 
 
@@ -40,21 +40,21 @@ def compiled(
     """Compile a text for the page.
 
     Args:
-        text: CUDA C, host code or not; no file of this machine is read for it.
-        name: the kernel that is wanted; the first where it has none of that name.
-        defines: as ``Kernel`` takes them.
-        options: as ``Kernel`` takes them.
+        text: CUDA C, with or without host code; it cannot include files of this machine.
+        name: the kernel's name; the first kernel is taken if there is none of that name.
+        defines: as for ``Kernel``.
+        options: as for ``Kernel``.
 
     Returns:
-        ``kernels``: their names. ``notes``: what of the text was left out. ``faults``: what is refused, each
-        a ``line`` (0 where there is none), a ``message`` and a ``repair``. Where there are none, ``offer``:
-        as ``kernel/try_it.py`` has it, whose sizes are the numbers that the page's fields hold, and
-        ``proposal``: what these fields hold at first.
+        ``kernels``: their names. ``notes``: the parts of the text that were left out. ``faults``: the errors,
+        each with ``line`` (0 if none), ``message`` and ``repair``. Without errors also ``offer``: as in
+        ``kernel/try_it.py``, with the numbers in the page's fields as sizes, and ``proposal``: the initial
+        values of these fields.
     """
-    kept = _with_first_line(text).rstrip() + "\n"
+    source = _with_first_line(text).rstrip() + "\n"
     macros, flags = dict(defines or {}), tuple(options)
     try:
-        return _compiled_alone(kept, name, macros, flags) or _compiled_whole(kept, name, macros, flags)
+        return _compiled_alone(source, name, macros, flags) or _compiled_whole(source, name, macros, flags)
     except (LessonError, KernelError) as error:
         return _refused(_faults(error))
 
@@ -62,9 +62,9 @@ def compiled(
 def _compiled_alone(
     text: str, name: str | None, defines: Mapping[str, int | float | str], options: tuple[str, ...]
 ) -> dict[str, Any] | None:
-    """A text of kernels that have C linkage, or could; None where clang has to say what is in it.
+    """Compile kernels that have C linkage, or could; None if clang has to parse the text first.
 
-    Clang's syntax tree takes a second, which nobody who types wants to wait.
+    Clang's syntax tree takes a second, too long while somebody types.
     """
     from tilewise.simulator import CompileError
     from tilewise.simulator.compile.compiler import faults_of
@@ -75,7 +75,7 @@ def _compiled_alone(
         return None
     linked = _with_c_linkage(text)
     try:
-        names = [one.name for one in global_functions(linked)]
+        names = [function.name for function in global_functions(linked)]
         kernel = (
             Kernel(linked, _chosen(name, names), defines, options, origin=(OWN_FILE, 1)) if names else None
         )
@@ -84,21 +84,22 @@ def _compiled_alone(
         return None
     except CompileError:
         whole = (define_lines(defines) or "#line 1\n") + with_headers(_without_host_headers(text))
-        found = [one for one in faults_of(whole, clang_flags(check_options(options))) if one.file == OWN_FILE]
-        faults = [_fault(one.line, one.message, one.repair) for one in found[:MOST_FAULTS]]
+        errors = faults_of(whole, clang_flags(check_options(options)))
+        own = [error for error in errors if error.file == OWN_FILE]
+        faults = [_fault(error.line, error.message, error.repair) for error in own[:MOST_FAULTS]]
         return _refused(faults) if faults else None
 
 
 def _compiled_whole(
     text: str, name: str | None, defines: Mapping[str, int | float | str], options: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Any text: clang says which kernels are in it."""
+    """Compile any text, in which clang finds the kernels."""
     from tilewise.simulator import device_part
 
     lines = define_lines(defines).removesuffix("#line 1\n")
     origin = (OWN_FILE, 1)
     part = device_part(text, None, options=check_options(options), prelude=lines, origin=origin)
-    names = [*part.kernels, *(one for launched in part.templates.values() for one in launched)]
+    names = [*part.kernels, *(instance for launched in part.templates.values() for instance in launched)]
     notes = [
         f"{template} is a template: launch it in the text, as in {template}<32><<<1, 32>>>(...), to say with "
         "which arguments."
@@ -120,43 +121,43 @@ def _chosen(name: str | None, names: Sequence[str]) -> str:
 
 
 def _with_c_linkage(text: str) -> str:
-    """The text with names that a launch can use; lines stay where they are."""
+    """The text with kernel names that a launch can use, and the same line numbers."""
     plain = without_comments(_without_host_headers(text))
     return _with_first_line(re.sub(r'(?<!"C" )\b__global__\b', 'extern "C" __global__', plain))
 
 
 def _with_first_line(text: str) -> str:
-    """The text with something in its first line: a kernel's text loses blank lines above it."""
+    """The text with a non-blank first line, because ``Kernel`` strips leading blank lines."""
     return re.sub(r"\A[ \t]*\n", "//\n", text)
 
 
 def _without_host_headers(text: str) -> str:
     from tilewise.simulator.compile.whole_file import FOR_HOSTS
 
-    def blank(found: re.Match[str]) -> str:
-        return "" if found["name"].removesuffix(".h") in FOR_HOSTS else found[0]
+    def blank(match: re.Match[str]) -> str:
+        return "" if match["name"].removesuffix(".h") in FOR_HOSTS else match[0]
 
     return re.sub(r"^[ \t]*#[ \t]*include[ \t]*<(?P<name>[^>\n]+)>[^\n]*$", blank, text, flags=re.M)
 
 
 def _ready(kernel: Kernel, names: Sequence[str], notes: list[str], text: str) -> dict[str, Any]:
-    made = offered(kernel)
-    made["offer"]["kernels"][0]["program"]["source"] = text
-    left_out = [_note(one.line, one.what, one.reason) for one in kernel.left_out]
+    result = offered(kernel)
+    result["offer"]["kernels"][0]["program"]["source"] = text
+    left_out = [_note(part.line, part.what, part.reason) for part in kernel.left_out]
     return {
         "kernels": names,
         "kernel": kernel.name,
         "notes": [*dict.fromkeys([*notes, *left_out])],
         "faults": [],
-        **made,
+        **result,
     }
 
 
 def offered(kernel: Kernel) -> dict[str, Any]:
-    """A kernel with a first launch: ``offer`` and ``proposal``, as ``compiled`` has them."""
-    empty = unset_variables(kernel.source, kernel.preprocessed)
-    bytes_of = struct_bytes(kernel, empty, kernel.source)
-    proposed = proposal(kernel.function, kernel.source, empty, bytes_of=bytes_of)
+    """A kernel with a first launch: ``offer`` and ``proposal``, as in ``compiled``."""
+    unset = unset_variables(kernel.source, kernel.preprocessed)
+    bytes_of = struct_bytes(kernel, unset, kernel.source)
+    proposed = proposal(kernel.function, kernel.source, unset, bytes_of=bytes_of)
     return {"offer": _offer(kernel, proposed), "proposal": _fields(proposed)}
 
 
@@ -186,17 +187,20 @@ def _offer(kernel: Kernel, proposed: Proposal) -> dict[str, Any]:
     from tilewise.simulator.browser.program import program_data
 
     program = program_data(kernel.entry)
-    by_name = {one.name: one for one in proposed.variables}
+    by_name = {variable.name: variable for variable in proposed.variables}
     return {
         "grid": ["grid.x", "grid.y", "grid.z"],
         "block": ["block.x", "block.y", "block.z"],
         "sharedBytes": "shared.bytes",
         "arguments": [
-            _number(one) if isinstance(one, ProposedNumber) else _array(one, program["parameters"][at][2])
-            for at, one in enumerate(proposed.arguments)
+            _number(argument)
+            if isinstance(argument, ProposedNumber)
+            else _array(argument, program["parameters"][at][2])
+            for at, argument in enumerate(proposed.arguments)
         ],
         "variables": [
-            _array(by_name[one["name"]]) if one["name"] in by_name else None for one in program["variables"]
+            _array(by_name[variable["name"]]) if variable["name"] in by_name else None
+            for variable in program["variables"]
         ],
         "kernels": [{"label": kernel.name, "program": program}],
         "sizes": [],
@@ -205,54 +209,60 @@ def _offer(kernel: Kernel, proposed: Proposal) -> dict[str, Any]:
     }
 
 
-def _number(one: ProposedNumber) -> dict[str, Any]:
-    return {"name": one.name, "type": one.dtype.str[1:], "written": False, "value": one.name}
+def _number(number: ProposedNumber) -> dict[str, Any]:
+    return {"name": number.name, "type": number.dtype.str[1:], "written": False, "value": number.name}
 
 
-def _array(one: ProposedArray, struct_bytes: int = 0) -> dict[str, Any]:
+def _array(array: ProposedArray, struct_bytes: int = 0) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "type": _type(one),
-        "written": one.is_written,
-        "shape": [struct_bytes if one.is_by_value else f"{one.name}.length"],
-        "byValue": one.is_by_value,
-        "fill": _fill(one),
-    } | ({"before": one.first * one.dtype.itemsize} if one.first else {})
+        "name": array.name,
+        "type": _type(array),
+        "written": array.is_written,
+        "shape": [struct_bytes if array.is_by_value else f"{array.name}.length"],
+        "byValue": array.is_by_value,
+        "fill": _fill(array),
+    } | ({"before": array.first * array.dtype.itemsize} if array.first else {})
 
 
-def _type(one: ProposedArray) -> str:
-    if one.is_by_value:
+def _type(array: ProposedArray) -> str:
+    if array.is_by_value:
         return "u1"
-    if _BF16.search(one.ctype):
+    if _BF16.search(array.ctype):
         return "bf16"
-    text = one.dtype.str[1:]
+    text = array.dtype.str[1:]
     return text if text in _TYPES else "u1"
 
 
-def _fill(one: ProposedArray) -> dict[str, Any]:
-    """Random numbers, as ``tilewise trace`` gives them: small whole ones, or normal ones."""
-    if one.is_by_value or one.is_struct:
+def _fill(array: ProposedArray) -> dict[str, Any]:
+    """Random values as in ``tilewise trace``: small integers or normally distributed numbers."""
+    if array.is_by_value or array.is_struct:
         return {"kind": "constant", "value": 0}
-    seed = sum((at + 1) * ord(letter) for at, letter in enumerate(one.name))
-    if one.dtype.kind == "f" or _BF16.search(one.ctype):
+    seed = sum((at + 1) * ord(letter) for at, letter in enumerate(array.name))
+    if array.dtype.kind == "f" or _BF16.search(array.ctype):
         return {"kind": "normal", "seed": seed, "scale": 1.0}
-    return {"kind": "integers", "seed": seed, "low": 0, "high": 2 if one.dtype.kind == "b" else 100}
+    return {"kind": "integers", "seed": seed, "low": 0, "high": 2 if array.dtype.kind == "b" else 100}
 
 
 def _fields(proposed: Proposal) -> dict[str, Any]:
-    """What the fields hold at first, as text."""
+    """The initial values of the fields, as text."""
     fields: dict[str, str] = {}
     for axis, formula, extent in zip("xyz", proposed.grid_formulas, proposed.block, strict=True):
         fields[f"grid.{axis}"] = formula
         fields[f"block.{axis}"] = str(extent)
     fields["shared.bytes"] = str(proposed.shared_bytes)
     shown = []
-    for one in (*proposed.arguments, *proposed.variables):
-        if isinstance(one, ProposedNumber):
-            kind = "whole" if one.dtype.kind in "iu" else "number"
-            fields[one.name] = str(int(one.value) if one.dtype.kind != "f" else one.value)
+    for argument in (*proposed.arguments, *proposed.variables):
+        if isinstance(argument, ProposedNumber):
+            kind = "whole" if argument.dtype.kind in "iu" else "number"
+            fields[argument.name] = str(int(argument.value) if argument.dtype.kind != "f" else argument.value)
         else:
-            kind = "variable" if one in proposed.variables else "struct" if one.is_by_value else "array"
-            fields[f"{one.name}.length"] = one.length
-        shown.append({"name": one.name, "ctype": one.ctype, "kind": kind})
+            kind = (
+                "variable"
+                if argument in proposed.variables
+                else "struct"
+                if argument.is_by_value
+                else "array"
+            )
+            fields[f"{argument.name}.length"] = argument.length
+        shown.append({"name": argument.name, "ctype": argument.ctype, "kind": kind})
     return {"fields": fields, "arguments": shown}

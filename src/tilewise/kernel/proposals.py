@@ -1,8 +1,7 @@
-"""A first launch of a kernel that nobody has described: as its file makes it, else of small sizes.
+"""A proposed first launch of a kernel: the one in its file, or one with small sizes.
 
-In: a kernel's declaration, and the text around it with the host's launches. Out: a ``Proposal``, for the
-Playground and for ``tilewise trace``, whose arrays are large enough for the sizes that go with them. It is
-the reader's to change.
+In: a kernel's declaration, and the text around it with the host's launches. Out: a ``Proposal`` for the
+Playground and ``tilewise trace``, whose arrays are large enough for its sizes. The reader can change it.
 """
 
 from __future__ import annotations
@@ -27,54 +26,54 @@ if TYPE_CHECKING:
     from tilewise.kernel.kernel import Kernel
 
 ELEMENTS = 1024
-"""Elements of an array of which nothing is known."""
+"""Elements of an array of unknown length."""
 _MOST_ELEMENTS = 1 << 20
 _MOST_BYTES = 1 << 28
 _MOST_BLOCKS = 256
 _BLOCK = 256
 _EDGE = 16
-"""Threads of a block along x and y, where a kernel has threads along y; and the most blocks along each."""
+"""Threads per block along x and y of a kernel that uses y, and the most blocks along each axis."""
 _STRUCT_BYTES = 64
 _FAR = 1 << 16
-"""Elements of an array that a kernel indexes in a way that nothing of its sizes bounds."""
+"""Elements of an array whose indices are not bounded by the kernel's sizes."""
 _PLACE = re.compile(r"(?i).*(?:offset|base|begin|start|first|index|idx)|(?:offset|base|begin|start|first)\w*")
-"""A number that an index begins at."""
+"""A parameter that is an index or an offset."""
 _SIZE = re.compile(
     r"(?i)^(?:n|m|k|h|w|b|t|c|d|[nhi][xyzijklm]|"
     r"\w*(?:size|len|length|num|count|rows?|cols?|width|height|dim|elem|points|channels|batch)\w*)$"
 )
 _THREADS = re.compile(r"(?i)x?block(?:_?(?:size|dim|x))?|(?:num_?|n_?)?threads(?:_?per_?block)?")
-"""A number that is the threads of a block."""
+"""A parameter that is the number of threads per block."""
 _NO_LAUNCH = LaunchSite("", "", (), (), {}, Scope(), frozenset())
 _Formula = tuple[str, int]
-"""A formula of sizes, and what it comes to at first."""
+"""A formula of sizes, and its initial value."""
 
 
 @dataclass(frozen=True)
 class ProposedArray:
-    """An array for a pointer, or what a struct or a vector by value holds."""
+    """An array for a pointer, or the contents of a struct or vector that is passed by value."""
 
     name: str
     ctype: str
     dtype: np.dtype[np.generic]
-    """Bytes where the element is a struct."""
+    """uint8 if the element is a struct."""
     shape: tuple[int, ...]
     length: str
-    """How many elements it has, as a formula of sizes: ``4 * n``."""
+    """Its number of elements, as a formula of sizes: ``4 * n``."""
     is_written: bool
     """Whether the kernel may write it."""
     is_by_value: bool = False
     is_struct: bool = False
-    """Whether its elements are of a type of the file's own: places and counts, which only zeros fit."""
+    """Whether its element type is defined in the file: its members may be indices, so only zeros are safe."""
     fill: str = ""
-    """What it holds, as an argument of ``tilewise trace`` says it; random values where it is empty."""
+    """Its contents in the syntax of ``tilewise trace``; random values if empty."""
     first: int = 0
-    """The element that the kernel gets a pointer to, as in ``x + 3``."""
+    """The element that the kernel's pointer points to, as in ``x + 3``."""
 
 
 @dataclass(frozen=True)
 class ProposedNumber:
-    """A value for a parameter that is a number."""
+    """A value for a numeric parameter."""
 
     name: str
     ctype: str
@@ -84,21 +83,21 @@ class ProposedNumber:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A launch."""
+    """A proposed launch."""
 
     arguments: tuple[ProposedArray | ProposedNumber, ...]
-    """By parameter."""
+    """One per parameter."""
     variables: tuple[ProposedArray, ...]
     """Variables of the source that have no value yet."""
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     grid_formulas: tuple[str, str, str]
-    """The grid as formulas of sizes and of ``blockDim``."""
+    """The grid as formulas of sizes and ``blockDim``."""
     shared_bytes: int
     assumed: tuple[str, ...]
-    """What the text does not say: ``grid``, ``block``, ``shared``, and parameters by their names.
+    """What the text does not determine: ``grid``, ``block``, ``shared``, and parameters by name.
 
-    ``x.values`` where it says how long ``x`` is, but not what it holds: a kernel may take these for places.
+    ``x.values`` if it determines the length of ``x`` but not its contents, which a kernel may use as indices.
     """
 
 
@@ -110,27 +109,29 @@ def proposal(
     sites: Sequence[LaunchSite] | None = None,
     bytes_of: Mapping[str, int] = MappingProxyType({}),
 ) -> Proposal:
-    """A launch on small inputs.
+    """Propose a launch on small inputs.
 
     Args:
-        function: what the kernel declares.
-        text: the source, host code and all.
+        function: the kernel's declaration.
+        text: the source, including host code.
         variables: those that need a value.
-        sites: the launches in the text, where the caller knows them already.
-        bytes_of: the sizes of structs that the kernel takes by value or finds in variables, by their names.
+        sites: the launches in the text, if already known.
+        bytes_of: the sizes of structs that the kernel takes by value or reads from variables, by name.
     """
     parameters = function.parameters
     kernel = KernelText.of(function.name, text)
     is_plane = kernel.is_plane
     site = _site(function.name, launch_sites(text) if sites is None else sites)
-    numeric = [one.name for one in parameters if one.dtype is not None and not one.is_pointer]
+    numeric = [
+        parameter.name for parameter in parameters if parameter.dtype is not None and not parameter.is_pointer
+    ]
     scope = site.small(min(kernel.loops_over(numeric), 2))
-    given, threads, shared = site.extents(scope)
+    extents, threads, shared = site.extents(scope)
     block = _block(threads, function.max_threads, kernel)
-    names = [one.name for one in parameters if _is_size(one)]
+    names = [parameter.name for parameter in parameters if _is_size(parameter)]
     is_square = is_plane or any(map(kernel.multiplies_by, names))
     is_tiled = bool(re.search(r"<.*\d", function.name))
-    blocks = given or (None if kernel.is_for_several_blocks else (1,))
+    blocks = extents or (None if kernel.is_for_several_blocks else (1,))
     threads_along = blocks[0] * block[0] if blocks and math.prod(blocks) <= 4 * _MOST_BLOCKS else 0
     elements = threads_along * (2 if kernel.has_pairs else 1)
     numbers = _numbers(parameters, site, scope, elements, is_square, _EDGE << 2 * is_tiled, block[0])
@@ -145,38 +146,43 @@ def proposal(
     lengths = [site.bytes_of(at, scope) or 0 for at in range(len(parameters))]
     arguments = [
         _array(
-            one,
-            length if is_far else _times(length, kernel.factor(one.name)),
+            parameter,
+            length if is_far else _times(length, kernel.factor(parameter.name)),
             lengths[at],
             site.first(at, scope),
         )
-        if one.is_pointer
-        else _by_value(one, numbers[one.name], bytes_of.get(one.name, _STRUCT_BYTES))
-        for at, one in enumerate(parameters)
+        if parameter.is_pointer
+        else _by_value(parameter, numbers[parameter.name], bytes_of.get(parameter.name, _STRUCT_BYTES))
+        for at, parameter in enumerate(parameters)
     ]
     below = [site.random_below(at, text, scope) for at in range(len(parameters))]
     zeroed = [site.is_zeroed(at, text) for at in range(len(parameters))]
     dynamic = shared or kernel.shared_bytes
-    said = {"grid": given, "block": threads, "shared": shared or not dynamic}
-    for at, one in enumerate(parameters):
-        says = site.says_length if one.is_pointer else site.says
-        said[one.name] = says(at, scope) and lengths[at] <= _MOST_BYTES
-        is_float = one.dtype is not None and one.dtype.kind == "f"
+    known = {"grid": extents, "block": threads, "shared": shared or not dynamic}
+    for at, parameter in enumerate(parameters):
+        says = site.says_length if parameter.is_pointer else site.says
+        known[parameter.name] = says(at, scope) and lengths[at] <= _MOST_BYTES
+        is_float = parameter.dtype is not None and parameter.dtype.kind == "f"
         is_filled = is_float or below[at] or zeroed[at]
-        if said[one.name] and one.is_pointer and not is_filled and kernel.leads(one.name):
-            said[f"{one.name}.values"] = False
-    values = tuple(made for one in variables if (made := _variable(one, bytes_of.get(one.name, 0))))
-    smallest = min((math.prod(one.shape) for one in arguments if isinstance(one, ProposedArray)), default=1)
+        if known[parameter.name] and parameter.is_pointer and not is_filled and kernel.leads(parameter.name):
+            known[f"{parameter.name}.values"] = False
+    values = tuple(
+        array for variable in variables if (array := _variable(variable, bytes_of.get(variable.name, 0)))
+    )
+    shapes = [argument.shape for argument in arguments if isinstance(argument, ProposedArray)]
+    smallest = min(map(math.prod, shapes), default=1)
     return Proposal(
         arguments=tuple(
-            one
-            if isinstance(one, ProposedNumber) or one.is_struct
-            else replace(one, fill="zeros")
+            argument
+            if isinstance(argument, ProposedNumber) or argument.is_struct
+            else replace(argument, fill="zeros")
             if zeroed[at]
-            else replace(one, fill=kernel.fill(one.name, "char" in one.ctype, smallest, below[at]))
-            if one.dtype.kind in "iu"
-            else one
-            for at, one in enumerate(arguments)
+            else replace(
+                argument, fill=kernel.fill(argument.name, "char" in argument.ctype, smallest, below[at])
+            )
+            if argument.dtype.kind in "iu"
+            else argument
+            for at, argument in enumerate(arguments)
         ),
         variables=values,
         grid=grid,
@@ -184,41 +190,38 @@ def proposal(
         grid_formulas=formulas,
         shared_bytes=dynamic,
         assumed=(
-            *(name for name, one in said.items() if not one),
-            *(one.name for one in values if one.is_struct),
+            *(name for name, is_known in known.items() if not is_known),
+            *(variable.name for variable in values if variable.is_struct),
         ),
     )
 
 
 def unset_variables(source: str, compiled: str) -> list[DeviceVariable]:
-    """The variables that a source uses and that need a value before a kernel reads them."""
+    """The variables of a source that need a value before a kernel reads them."""
     plain = without_comments(compiled)
     return [
-        one
-        for one in device_variables(source, compiled).values()
-        if one.needs_a_value and len(re.findall(rf"\b{one.name.rpartition('::')[2]}\b", plain)) > 1
+        variable
+        for variable in device_variables(source, compiled).values()
+        if variable.needs_a_value and len(re.findall(rf"\b{variable.name.rpartition('::')[2]}\b", plain)) > 1
     ]
 
 
 def struct_bytes(kernel: Kernel, variables: Sequence[DeviceVariable], text: str) -> dict[str, int]:
-    """The sizes of those variables that are structs; only a compiler knows them."""
+    """The sizes of the variables that are structs, which only a compiler knows."""
     sizes: dict[str, int] = {}
-    for one in variables:
-        is_pointer = re.search(rf"\*\s*{one.name.rpartition('::')[2]}\s*[;=,[]", text)
-        if one.dtype is None and not is_pointer:
+    for variable in variables:
+        is_pointer = re.search(rf"\*\s*{variable.name.rpartition('::')[2]}\s*[;=,[]", text)
+        if variable.dtype is None and not is_pointer:
             with suppress(KernelError):  # no kernel uses it
-                sizes[one.name] = kernel.simulated_variable(one.name).size
+                sizes[variable.name] = kernel.simulated_variable(variable.name).size
     return sizes
 
 
 def _site(name: str, sites: Sequence[LaunchSite]) -> LaunchSite:
-    """The file's launch of a kernel: of those with its template arguments the one of which most is known.
-
-    One that says nothing where there is none.
-    """
+    """The file's best-known launch of a kernel, preferably with its template arguments; empty if none."""
     base, _, template = name.partition("<")
-    own = [one for one in sites if one.kernel == base.rpartition("::")[2]]
-    exact = [one for one in own if one.template == f"<{template}"] if template else own
+    own = [site for site in sites if site.kernel == base.rpartition("::")[2]]
+    exact = [site for site in own if site.template == f"<{template}"] if template else own
     return max(exact or own, key=_known, default=_NO_LAUNCH)
 
 
@@ -226,19 +229,19 @@ def _known(site: LaunchSite) -> int:
     scope = site.small()
     arguments = range(len(site.arguments))
     passed = [site.passed(at, scope) is not None or site.bytes_of(at, scope) is not None for at in arguments]
-    return sum(one is not None for one in site.extents(scope)) + sum(passed)
+    return sum(extents is not None for extents in site.extents(scope)) + sum(passed)
 
 
-def _is_size(one: Parameter) -> bool:
-    whole = one.dtype is not None and one.dtype.kind in "iu" and one.width == 1
-    is_named = _SIZE.fullmatch(one.name) and not _THREADS.fullmatch(one.name)
-    return whole and not one.is_pointer and bool(is_named)
+def _is_size(parameter: Parameter) -> bool:
+    whole = parameter.dtype is not None and parameter.dtype.kind in "iu" and parameter.width == 1
+    is_named = _SIZE.fullmatch(parameter.name) and not _THREADS.fullmatch(parameter.name)
+    return whole and not parameter.is_pointer and bool(is_named)
 
 
 def _block(threads: Sequence[int] | None, promised: int | None, kernel: KernelText) -> tuple[int, int, int]:
-    """A block; a row of as many threads as are promised, since most kernels are launched with these.
+    """A block: the file's, or a row of the promised number of threads, the usual launch of such kernels.
 
-    Else as many as fill a shared array of the kernel, each its element.
+    Otherwise one thread per element of a shared tile, if the kernel has one.
     """
     most = promised or 1024
     if threads is not None and math.prod(threads) <= most:
@@ -259,38 +262,38 @@ def _numbers(
     edge: int,
     threads: int,
 ) -> dict[str, float]:
-    """A value for each parameter that is one number; a multiple of an edge where nothing says it.
+    """A value for each scalar parameter; an unknown size is a multiple of the edge.
 
     Args:
         parameters: all of them.
         site: the file's launch.
-        scope: what names stand for there.
-        elements: how many a known grid's threads along x take; 0 where it is not known.
-        is_square: whether a single size is that of two axes.
-        edge: the threads of a block along an axis.
-        threads: of a block along x.
+        scope: the values of names there.
+        elements: the elements that a known grid's threads along x process; 0 if unknown.
+        is_square: whether a single size applies to two axes.
+        edge: the threads per block along an axis.
+        threads: the threads per block along x.
     """
     count = sum(map(_is_size, parameters))
     assumed = edge if count > 2 else 2 * edge if count == 2 or is_square else ELEMENTS
     if elements and count < 2:
         assumed = elements
-    found: dict[str, float] = {}
-    for at, one in enumerate(parameters):
+    numbers: dict[str, float] = {}
+    for at, parameter in enumerate(parameters):
         passed = site.passed(at, scope)
         if isinstance(passed, int | float):
-            found[one.name] = passed
-        elif _is_size(one):
-            found[one.name] = assumed
-        elif _THREADS.fullmatch(one.name):
-            found[one.name] = threads
+            numbers[parameter.name] = passed
+        elif _is_size(parameter):
+            numbers[parameter.name] = assumed
+        elif _THREADS.fullmatch(parameter.name):
+            numbers[parameter.name] = threads
         else:
-            is_float = one.dtype is not None and one.dtype.kind == "f"
-            found[one.name] = 0.5 if is_float else 0 if _PLACE.fullmatch(one.name) else 1
-    return found
+            is_float = parameter.dtype is not None and parameter.dtype.kind == "f"
+            numbers[parameter.name] = 0.5 if is_float else 0 if _PLACE.fullmatch(parameter.name) else 1
+    return numbers
 
 
 def _length(sizes: Mapping[str, int], is_square: bool) -> _Formula:
-    """How many elements an array has that any two or three of the sizes may stand for."""
+    """The number of elements of an array with all of the sizes as its extents."""
     names = [*sizes, *sizes] if len(sizes) == 1 and is_square else [*sizes]
     value = math.prod(sizes[name] for name in names)
     if not names:
@@ -302,7 +305,6 @@ def _length(sizes: Mapping[str, int], is_square: bool) -> _Formula:
 
 
 def _times(length: _Formula, factor: int) -> _Formula:
-    """A length some times."""
     text, count = length
     if factor == 1:
         return length
@@ -310,26 +312,26 @@ def _times(length: _Formula, factor: int) -> _Formula:
 
 
 def _at_least(count: int, length: _Formula) -> _Formula:
-    """As many elements: at least one for each thread, since a kernel may have no guard."""
+    """A length that is at least the count."""
     return (str(count), count) if length[1] < count else length
 
 
 def _grid(
-    given: Sequence[int] | None,
+    launched: Sequence[int] | None,
     sizes: Mapping[str, int],
     length: _Formula,
     block: tuple[int, int, int],
     is_plane: bool,
 ) -> tuple[tuple[int, int, int], tuple[str, str, str]]:
-    """A grid that covers the sizes, and its formulas; or the one that is given, where it is small."""
-    one: _Formula = ("1", 1)
+    """A grid that covers the sizes, and its formulas; or the file's grid if it is small."""
+    single: _Formula = ("1", 1)
     if not is_plane and block[1] == 1:
         text, elements = length
-        along = [(f"ceil_div({text}, blockDim.x)", -(-elements // block[0])), one]
+        along = [(f"ceil_div({text}, blockDim.x)", -(-elements // block[0])), single]
     elif len(sizes) == 1:
         ((name, size),) = sizes.items()
         along = [
-            (f"ceil_div({name}, blockDim.{axis})", -(-size // threads)) if threads > 1 else one
+            (f"ceil_div({name}, blockDim.{axis})", -(-size // threads)) if threads > 1 else single
             for axis, threads in zip("xy", block[:2], strict=True)
         ]
     else:
@@ -340,49 +342,62 @@ def _grid(
         ]
         along = [(str(count), count) for count in counts]
     most = _EDGE if is_plane else _MOST_BLOCKS
-    covering = [(text, count) if count <= most else (str(most), most) for text, count in [*along, one]]
-    if given is not None and math.prod(given) <= 4 * _MOST_BLOCKS:
+    covering = [(text, count) if count <= most else (str(most), most) for text, count in [*along, single]]
+    if launched is not None and math.prod(launched) <= 4 * _MOST_BLOCKS:
         covering = [
             (text, count) if count == own else (str(own), own)
-            for (text, count), own in zip(covering, three(given), strict=True)
+            for (text, count), own in zip(covering, three(launched), strict=True)
         ]
     (x, columns), (y, rows), (z, layers) = covering
     return (columns, rows, layers), (x, y, z)
 
 
-def _array(one: Parameter, length: _Formula, bytes_: int, first: int) -> ProposedArray:
-    """An array of a length; or of the bytes that the file's host code allocates, from an element on."""
-    dtype = one.dtype if one.dtype is not None else np.dtype(np.uint8)
-    each = max(one.width, 1) if one.dtype is not None else _STRUCT_BYTES
+def _array(parameter: Parameter, length: _Formula, bytes_: int, first: int) -> ProposedArray:
+    """An array of a length, or of the bytes that the host allocates, passed from element ``first`` on."""
+    dtype = parameter.dtype if parameter.dtype is not None else np.dtype(np.uint8)
+    width = max(parameter.width, 1) if parameter.dtype is not None else _STRUCT_BYTES
     text, count = length
-    elements, formula = each * count, text if each == 1 else f"{each} * {text}"
+    elements, formula = width * count, text if width == 1 else f"{width} * {text}"
     own, rest = divmod(bytes_, dtype.itemsize)
     if own not in (0, elements) and not rest and own * dtype.itemsize <= _MOST_BYTES:
         elements, formula = own, str(own)
-    first *= one.width if 0 < first * one.width < own and one.dtype is not None else 0
-    is_struct = one.dtype is None
+    first *= parameter.width if 0 < first * parameter.width < own and parameter.dtype is not None else 0
+    is_struct = parameter.dtype is None
     return ProposedArray(
-        one.name, one.ctype, dtype, (elements,), formula, not one.is_const, is_struct=is_struct, first=first
+        parameter.name,
+        parameter.ctype,
+        dtype,
+        (elements,),
+        formula,
+        not parameter.is_const,
+        is_struct=is_struct,
+        first=first,
     )
 
 
-def _by_value(one: Parameter, value: float, bytes_: int) -> ProposedArray | ProposedNumber:
-    if one.dtype is not None and one.width == 1:
-        if one.dtype.kind in "iu":
-            info = np.iinfo(one.dtype)
+def _by_value(parameter: Parameter, value: float, bytes_: int) -> ProposedArray | ProposedNumber:
+    if parameter.dtype is not None and parameter.width == 1:
+        if parameter.dtype.kind in "iu":
+            info = np.iinfo(parameter.dtype)
             value = min(max(int(value), int(info.min)), int(info.max))
-        return ProposedNumber(one.name, one.ctype, one.dtype, value)
-    dtype, count = (np.dtype(np.uint8), bytes_) if one.dtype is None else (one.dtype, one.width)
-    return ProposedArray(one.name, one.ctype, dtype, (count,), str(count), False, True, one.dtype is None)
+        return ProposedNumber(parameter.name, parameter.ctype, parameter.dtype, value)
+    dtype, count = (
+        (np.dtype(np.uint8), bytes_) if parameter.dtype is None else (parameter.dtype, parameter.width)
+    )
+    return ProposedArray(
+        parameter.name, parameter.ctype, dtype, (count,), str(count), False, True, parameter.dtype is None
+    )
 
 
-def _variable(one: DeviceVariable, bytes_: int) -> ProposedArray | None:
-    """A value for a variable; zeros for a struct, of so many bytes."""
-    if one.dtype is None and bytes_:
-        written, kind = not one.is_constant, np.dtype(np.uint8)
-        return ProposedArray(one.name, "struct", kind, (bytes_,), str(bytes_), written, is_struct=True)
-    if one.dtype is None or one.shape is None or -1 in one.shape:
+def _variable(variable: DeviceVariable, bytes_: int) -> ProposedArray | None:
+    """An array for a variable; for a struct, zeros of its size in bytes."""
+    if variable.dtype is None and bytes_:
+        written, kind = not variable.is_constant, np.dtype(np.uint8)
+        return ProposedArray(variable.name, "struct", kind, (bytes_,), str(bytes_), written, is_struct=True)
+    if variable.dtype is None or variable.shape is None or -1 in variable.shape:
         return None
-    shape = one.shape or (1,)
+    shape = variable.shape or (1,)
     length = str(math.prod(shape))
-    return ProposedArray(one.name, str(one.dtype), one.dtype, shape, length, is_written=not one.is_constant)
+    return ProposedArray(
+        variable.name, str(variable.dtype), variable.dtype, shape, length, is_written=not variable.is_constant
+    )

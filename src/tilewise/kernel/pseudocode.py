@@ -1,7 +1,7 @@
-"""Pseudocode that runs: the three words a lesson uses for "all at once", "one warp" and "piece by piece".
+"""Executable pseudocode: a lesson's three functions for "in parallel", "one warp" and "tile by tile".
 
-In: extents. Out: indices, in shuffled order where the hardware promises none, so that pseudocode which leans
-on an order fails.
+In: extents. Out: indices, shuffled where the hardware guarantees no order, so that pseudocode that relies on
+an order fails.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def parallel(n: int, /) -> Iterator[int]: ...
 @overload
 def parallel(n: int, m: int, /, *more: int) -> Iterator[tuple[int, ...]]: ...
 def parallel(*extents: int) -> Iterator[int] | Iterator[tuple[int, ...]]:
-    """Every index once, in no particular order: `parallel(n)` gives i, `parallel(n, m)` gives (i, j).
+    """Yield every index once, in no particular order: i for `parallel(n)`, (i, j) for `parallel(n, m)`.
 
-    The order is shuffled, since nothing promises one on a GPU; a step that needs another step's result
-    therefore comes out wrong here, as it would there.
+    The order is shuffled because a GPU guarantees none; a step that needs another step's result is therefore
+    wrong here, as on a GPU.
     """
     if not extents:
         raise TypeError("parallel() needs at least one extent, such as parallel(n) or parallel(rows, cols).")
@@ -36,14 +36,14 @@ def parallel(*extents: int) -> Iterator[int] | Iterator[tuple[int, ...]]:
 
 
 def lanes(n: int = 32) -> Iterator[int]:
-    """The lanes of one warp, 0 to n - 1, in shuffled order."""
+    """Yield the lanes of one warp, 0 to n - 1, in shuffled order."""
     if not 1 <= n <= 32:
         raise ValueError(f"lanes({n}): a warp has 32 lanes, so n lies between 1 and 32.")
     return parallel(n)
 
 
 def tiles(n: int, size: int) -> Iterator[range]:
-    """Consecutive pieces of 0 to n - 1, each a `range` of at most `size`; the last one may be shorter."""
+    """Yield consecutive tiles of 0 to n - 1, each a `range` of `size`; the last may be shorter."""
     if size <= 0:
         raise ValueError(f"tiles({n}, {size}): a tile holds at least one element.")
     return (range(start, min(start + size, n)) for start in range(0, n, size))
@@ -51,7 +51,7 @@ def tiles(n: int, size: int) -> Iterator[range]:
 
 @contextlib.contextmanager
 def shuffle_seed(seed: int) -> Iterator[None]:
-    """Within this block, `parallel` and `lanes` shuffle by `seed`: run again, the order is the same."""
+    """Make `parallel` and `lanes` shuffle by `seed` in this block, reproducibly."""
     token = _generator.set(np.random.Generator(np.random.PCG64(seed)))
     try:
         yield

@@ -1,4 +1,4 @@
-"""The text of a pseudocode function: where it stands, and that it flattens no index.
+"""The text of a pseudocode function: its location, and a check that it flattens no index.
 
 In: a function. Out: its syntax tree, or a `LessonError` with the line. Nothing is executed.
 """
@@ -16,40 +16,40 @@ from tilewise.errors import LessonError
 
 
 def place_of(function: Callable[..., Any]) -> tuple[str, int]:
-    """The file and line of a function's `def`, as its code object names them."""
+    """Return the file and line of a function's `def` from its code object."""
     code = function.__code__
     return (code.co_filename, code.co_firstlineno)
 
 
 def tree_of(function: Callable[..., Any]) -> ast.FunctionDef:
-    """The function's syntax tree, with the line numbers of its file.
+    """Return the function's syntax tree, with the line numbers of its file.
 
     Raises:
-        LessonError: its source cannot be read, or it is not made by `def`.
+        LessonError: its source cannot be read, or it was not defined with `def`.
     """
     path, line = place_of(function)
     try:
         source = textwrap.dedent(inspect.getsource(function))
-        found = ast.parse(source).body[0]
+        tree = ast.parse(source).body[0]
     except (OSError, SyntaxError):
-        found = None
-    if not isinstance(found, ast.FunctionDef):
+        tree = None
+    if not isinstance(tree, ast.FunctionDef):
         raise LessonError(
             path,
             line,
             f'the source of pseudocode "{function.__name__}" cannot be read.',
             "Write it as a def at the top level of a cell.",
         )
-    ast.increment_lineno(found, line - 1)
-    return found
+    ast.increment_lineno(tree, line - 1)
+    return tree
 
 
 def check_no_flat_index(function: Callable[..., Any]) -> None:
-    """Refuse indices such as `a[i * n + j]`: pseudocode names rows and columns, arrays keep their shape.
+    """Reject indices such as `a[i * n + j]`: pseudocode names rows and columns, arrays keep their shape.
 
     Raises:
-        LessonError: an index, or a bound of a slice, adds something to a product, itself or through names
-            that the function assigns once; it has the index's line.
+        LessonError: an index, or a bound of a slice, adds something to a product, directly or through names
+            that the function assigns once; its line is that of the index.
     """
     path, _ = place_of(function)
     tree = tree_of(function)
@@ -67,7 +67,7 @@ def check_no_flat_index(function: Callable[..., Any]) -> None:
 
 
 def _assigned_once(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Names with one plain assignment in the function, ``at = i * n + j``, and what they stand for."""
+    """Names with one plain assignment in the function, ``at = i * n + j``, and their values."""
     plain: dict[str, ast.expr] = {}
     stored: dict[str, int] = {
         argument.arg: 1 for argument in ast.walk(function) if isinstance(argument, ast.arg)
@@ -87,13 +87,13 @@ def _assigned_once(function: ast.FunctionDef) -> dict[str, ast.expr]:
 
 
 class _SpelledOut(ast.NodeTransformer):
-    """Puts what names stand for in their place, each at most once on the way down."""
+    """Replaces names by their values, each at most once on the way down."""
 
     def __init__(self, names: Mapping[str, ast.expr]) -> None:
         self._names = names
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """What the name stands for, spelled out itself."""
+        """Return the name's value with its own names replaced."""
         value = self._names.get(node.id)
         if value is None:
             return node
@@ -101,15 +101,15 @@ class _SpelledOut(ast.NodeTransformer):
         return _spelled_out(value, rest)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """As it is: a value that was read is no arithmetic on indices."""
+        """Return the node unchanged: loading a value is not index arithmetic."""
         return node
 
 
 def _spelled_out(expression: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr:
-    """An index with the names that stand for arithmetic spelled out; the line stays that of the index."""
-    made = _SpelledOut(names).visit(copy.deepcopy(expression))
-    assert isinstance(made, ast.expr)
-    return made
+    """An index with names replaced by their values; the line stays that of the index."""
+    result = _SpelledOut(names).visit(copy.deepcopy(expression))
+    assert isinstance(result, ast.expr)
+    return result
 
 
 def _parts(index: ast.expr) -> Iterator[ast.expr]:
@@ -123,7 +123,7 @@ def _parts(index: ast.expr) -> Iterator[ast.expr]:
 
 
 def _adds_to_product(expression: ast.expr) -> bool:
-    """Whether a sum or difference, at the top of the arithmetic or inside it, has a product as a term."""
+    """Whether any sum or difference in an expression has a product as a term."""
     return any(
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Add | ast.Sub)

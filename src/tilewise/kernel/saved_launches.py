@@ -1,6 +1,6 @@
-"""Logged kernels and their launches as JSON can hold them, and back.
+"""Logged kernels and their launches to and from JSON.
 
-In: what a `LaunchLog` holds. Out: plain data, or the same kernels and launches.
+In: the entries of a `LaunchLog`. Out: JSON data, or the same kernels and launches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewise.kernel.launches import LoggedKernel
 
 
 def encode(logged: LoggedKernel) -> dict[str, Any]:
-    """A logged kernel as JSON can hold it."""
+    """Return a logged kernel as JSON data."""
     kernel = logged.kernel
     return {
         "source": kernel.source,
@@ -31,30 +31,30 @@ def encode(logged: LoggedKernel) -> dict[str, Any]:
         "line": kernel.origin[1],
         "launches": [
             {
-                "grid": list(one.grid),
-                "block": list(one.block),
-                "shared_bytes": one.shared_bytes,
-                "values": {name: _value(value) for name, value in one.taken.items()},
+                "grid": list(launch.grid),
+                "block": list(launch.block),
+                "shared_bytes": launch.shared_bytes,
+                "values": {name: _value(value) for name, value in launch.taken.items()},
             }
-            for one in logged.launches
+            for launch in logged.launches
         ],
     }
 
 
 def decode(data: Mapping[str, Any], path: str) -> LoggedKernel:
-    """The logged kernel whose `encode` gave ``data``; its messages name ``path``."""
+    """Return the logged kernel that `encode` converted to ``data``; its messages name ``path``."""
     kernel = Kernel(data["source"], data["name"], data["defines"], tuple(data["options"]))
     kernel.origin = (path, int(data["line"]))
     launches = tuple(
         kernel.on(
             a_case(
-                tuple(one["grid"]),
-                tuple(one["block"]),
-                one["shared_bytes"],
-                **{name: _read(value) for name, value in one["values"].items()},
+                tuple(launch["grid"]),
+                tuple(launch["block"]),
+                launch["shared_bytes"],
+                **{name: _read(value) for name, value in launch["values"].items()},
             )
         )
-        for one in data["launches"]
+        for launch in data["launches"]
     )
     return LoggedKernel(kernel, launches)
 
@@ -74,8 +74,8 @@ def _value(value: Recipe | Array | Scalar | TensorMap) -> dict[str, Any]:
     if isinstance(value, np.ndarray | np.generic):
         raw = io.BytesIO()
         np.save(raw, np.asarray(value), allow_pickle=False)
-        kept = base64.b64encode(zlib.compress(raw.getvalue())).decode()
-        return {"array" if isinstance(value, np.ndarray) else "number": kept}
+        text = base64.b64encode(zlib.compress(raw.getvalue())).decode()
+        return {"array" if isinstance(value, np.ndarray) else "number": text}
     return {"plain": value}
 
 
@@ -87,8 +87,8 @@ def _read(data: Mapping[str, Any]) -> Recipe | Array | Scalar | TensorMap:
         return plain
     if "kind" in data:
         params = tuple((name, setting) for name, setting in data["params"])
-        held = np.dtype(data["dtype"])
-        return Recipe(data["kind"], tuple(data["shape"]), held, data["seed"], params, data.get("element"))
-    kept = data["array"] if "array" in data else data["number"]
-    array: Array = np.load(io.BytesIO(zlib.decompress(base64.b64decode(kept))), allow_pickle=False)
+        dtype = np.dtype(data["dtype"])
+        return Recipe(data["kind"], tuple(data["shape"]), dtype, data["seed"], params, data.get("element"))
+    text = data["array"] if "array" in data else data["number"]
+    array: Array = np.load(io.BytesIO(zlib.decompress(base64.b64decode(text))), allow_pickle=False)
     return array if "array" in data else array[()]

@@ -1,8 +1,8 @@
-"""`try_it`: a kernel whose sizes a reader may change on the page, where it runs in the browser.
+"""`try_it`: a kernel whose sizes a reader can change on the page, where it runs in the browser.
 
-In: the function that makes a case from sizes, the kernel, and what each size may be. Out: a `TryOutput`. The
-function is called once with sizes that write down what is computed from them, so the page can do the same for
-others; then with many plain ones, to see that it does.
+In: the function that makes a case from sizes, the kernel, and the choices for each size. Out: a `TryOutput`.
+The function is called once with sizes that record the arithmetic on them, so that the page can repeat it for
+other sizes, then with many plain sizes to check the recorded formulas.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _LAUNCHES = "Choose another option, and the kernel runs in your browser."
 
 
 class Size(int):
-    """A whole number that knows how it was computed from the sizes that a reader may change."""
+    """An integer with the formula that computes it from the sizes that a reader can change."""
 
     formula: Formula
 
     def __new__(cls, value: int, formula: Formula) -> Size:
-        """A number with its formula."""
-        made = super().__new__(cls, value)
-        made.formula = formula
-        return made
+        """Make a number with its formula."""
+        size = super().__new__(cls, value)
+        size.formula = formula
+        return size
 
     def __add__(self, other: int) -> int:
         return _computed("+", self, other)
@@ -112,7 +112,7 @@ def _formula(value: Any) -> Formula:
 
 
 def value_of(formula: Formula, sizes: Mapping[str, int]) -> int | float:
-    """What a formula is worth; ``site/web/run/launch.js`` does the same."""
+    """Evaluate a formula, as ``site/web/run/launch.js`` does."""
     if isinstance(formula, str):
         return sizes[formula]
     if isinstance(formula, list):
@@ -125,17 +125,17 @@ def value_of(formula: Formula, sizes: Mapping[str, int]) -> int | float:
 class _Range:
     name: str
     values: Sequence[int]
-    """In order."""
+    """Ascending."""
     start: int
 
 
-def _range(name: str, given: Choices) -> _Range:
-    if isinstance(given, list) and given:
-        return _Range(name, sorted(given), given[0])
-    if isinstance(given, tuple) and len(given) == 3 and given[0] <= given[1] <= given[2]:
-        return _Range(name, range(given[0], given[2] + 1), given[1])
+def _range(name: str, choices: Choices) -> _Range:
+    if isinstance(choices, list) and choices:
+        return _Range(name, sorted(choices), choices[0])
+    if isinstance(choices, tuple) and len(choices) == 3 and choices[0] <= choices[1] <= choices[2]:
+        return _Range(name, range(choices[0], choices[2] + 1), choices[1])
     raise KernelError(
-        f"try_it: {name} is {given!r}. Give (least, start, most), or a list of choices, the start first."
+        f"try_it: {name} is {choices!r}. Give (least, start, most), or a list of choices, the start first."
     )
 
 
@@ -152,27 +152,26 @@ def try_it(
     """Let readers run a kernel on the page, with sizes of their own.
 
     Args:
-        make: makes the case from the sizes, by their names; it may add, subtract, multiply and divide
-            (``//``, ``%``, ``ceil_div``) them, and nothing else. Where kernels are launched differently,
-            one for each, by the kernels' labels. Without a kernel: launches by their labels, which no size
-            changes.
-        kernel: what runs, or several by their labels; the first is shown.
-        caption: a sentence below the title; None for one that says what to do.
-        **sizes: of each size ``(least, start, most)``, or a list of choices with the start first.
+        make: makes the case from the sizes, passed by name; it may only add, subtract, multiply and divide
+            (``//``, ``%``, ``ceil_div``) them. If kernels are launched differently, one function per kernel
+            label. Without a kernel: launches of fixed sizes by label.
+        kernel: the kernel, or several by label; the first is shown.
+        caption: a sentence below the title; None for a default instruction.
+        **sizes: for each size ``(least, start, most)``, or a list of choices with the start first.
 
-    Shows the run at the start, which the page has before anything is changed and where no script runs.
+    Shows the run with the start sizes, which the page contains before any change and without scripts.
 
     Raises:
-        KernelError: a size has no possible choices, the case cannot be followed, or has something that the
-            page cannot make.
+        KernelError: a size has no valid choices, the case is not computed from the sizes alone, or it has
+            something that the page cannot make.
     """
-    ranges = [_range(name, given) for name, given in sizes.items()]
+    ranges = [_range(name, choices) for name, choices in sizes.items()]
     launched: dict[str, Any] = dict(make) if isinstance(make, Mapping) else {}
     if kernel is None:
         if not launched:
             raise KernelError("try_it: give a kernel, or launches by their labels.")
-        kernel = {name: one.kernel for name, one in launched.items()}
-        launched = {name: partial(as_case, one) for name, one in launched.items()}
+        kernel = {name: launch.kernel for name, launch in launched.items()}
+        launched = {name: partial(as_case, launch) for name, launch in launched.items()}
     kernels = dict(kernel) if isinstance(kernel, Mapping) else {kernel.name: kernel}
     label, first = next(iter(kernels.items()))
     makes: dict[str, Make] = launched or dict.fromkeys(kernels, make)
@@ -181,37 +180,37 @@ def try_it(
             f"try_it: the cases are for {list(makes)}, the kernels {list(kernels)}. Use the same labels."
         )
     if not isinstance(make, Mapping):
-        _must_be_alike(kernels)
-    start = {one.name: one.start for one in ranges}
+        _check_same_parameters(kernels)
+    start = {size.name: size.start for size in ranges}
     launches = {
-        name: _launch_offer(makes[name], one, ranges)
-        for name, one in kernels.items()
-        if isinstance(make, Mapping) or one is first
+        name: _launch_offer(makes[name], variant, ranges)
+        for name, variant in kernels.items()
+        if isinstance(make, Mapping) or variant is first
     }
     offer: dict[str, Any] = dict(launches[label])
     offer["kernels"] = [
         {
             "label": name,
-            **_program(one),
-            **_compiled_with(one),
+            **_program(variant),
+            **_compiled_with(variant),
             **({"launch": launches[name]} if isinstance(make, Mapping) else {}),
         }
-        for name, one in kernels.items()
+        for name, variant in kernels.items()
     ]
-    offer["sizes"] = [{"name": one.name, "start": one.start, **_steps(one.values)} for one in ranges]
-    of_warp = Trace(blocks=[0], warps=[0], max_steps=1000)
-    run = _run_at(makes[label](**start), first, offer, of_warp)
+    offer["sizes"] = [{"name": size.name, "start": size.start, **_steps(size.values)} for size in ranges]
+    first_trace = Trace(blocks=[0], warps=[0], max_steps=1000)
+    run = _run_at(makes[label](**start), first, offer, first_trace)
     offer["totals"] = _counters(run)
     traced = traced_of(run)
     caption = caption or (_CAPTION if ranges else _LAUNCHES)
     sink().add(TryOutput(run.as_output(), offer, caption, first_warp(traced.rows, traced.buffers)))
 
 
-def _must_be_alike(kernels: Mapping[str, Kernel]) -> None:
+def _check_same_parameters(kernels: Mapping[str, Kernel]) -> None:
     label, first = next(iter(kernels.items()))
-    for name, other in kernels.items():
-        if [(one.name, one.ctype) for one in other.parameters] != [
-            (one.name, one.ctype) for one in first.parameters
+    for name, kernel in kernels.items():
+        if [(parameter.name, parameter.ctype) for parameter in kernel.parameters] != [
+            (parameter.name, parameter.ctype) for parameter in first.parameters
         ]:
             raise KernelError(
                 f'try_it: "{name}" takes other parameters than "{label}". Give a case for each, by label.'
@@ -219,8 +218,8 @@ def _must_be_alike(kernels: Mapping[str, Kernel]) -> None:
 
 
 def _launch_offer(make: Make, kernel: Kernel, ranges: Sequence[_Range]) -> dict[str, Any]:
-    """Grid, block and arguments of a kernel by formulas, which hold for all sizes."""
-    traced = make(**{one.name: Size(one.start, one.name) for one in ranges})
+    """Grid, block and arguments of a kernel as formulas, verified for many sizes."""
+    traced = make(**{size.name: Size(size.start, size.name) for size in ranges})
     offer = _offer(traced, kernel)
     _verify(make, kernel, offer, ranges)
     return offer
@@ -233,11 +232,11 @@ def _steps(values: Sequence[int]) -> dict[str, Any]:
 
 
 def _counters(run: Run) -> list[int]:
-    """The counts of a run in the order of the machine's counters."""
+    """The counts of a run, flattened, in the order of the simulator's counters."""
     return [
-        one
+        count
         for value in dataclasses.astuple(run.counts)
-        for one in (value if isinstance(value, tuple) else (value,))
+        for count in (value if isinstance(value, tuple) else (value,))
     ]
 
 
@@ -249,16 +248,16 @@ def _program(kernel: Kernel) -> dict[str, Any]:
 
 
 def _compiled_with(kernel: Kernel) -> dict[str, Any]:
-    """What a text that is edited on the page is compiled with, beside itself."""
-    given = {"defines": dict(kernel.defines), "options": list(kernel.options)}
-    return {name: value for name, value in given.items() if value}
+    """The defines and options for compiling a text that is edited on the page."""
+    settings = {"defines": dict(kernel.defines), "options": list(kernel.options)}
+    return {name: value for name, value in settings.items() if value}
 
 
 def _offer(case: Case, kernel: Kernel) -> dict[str, Any]:
-    """Grid, block and arguments by formulas."""
+    """Grid, block and arguments as formulas."""
     if case.grid is None or case.block is None:
         raise KernelError("try_it: the case has no grid or no block. Give both to case(...).")
-    missing = [one.name for one in kernel.parameters if one.name not in case.values]
+    missing = [parameter.name for parameter in kernel.parameters if parameter.name not in case.values]
     if missing:
         raise KernelError(f"try_it: the case has no {', '.join(missing)}, which {kernel.name} takes.")
     return {
@@ -266,8 +265,12 @@ def _offer(case: Case, kernel: Kernel) -> dict[str, Any]:
         "block": [_formula(extent) for extent in case.block],
         "sharedBytes": _formula(case.shared_bytes),
         "arguments": [
-            {"name": one.name, "written": one.is_pointer and not one.is_const, **_argument(kernel, one, case)}
-            for one in kernel.parameters
+            {
+                "name": parameter.name,
+                "written": parameter.is_pointer and not parameter.is_const,
+                **_argument(kernel, parameter, case),
+            }
+            for parameter in kernel.parameters
         ],
     }
 
@@ -296,14 +299,14 @@ def _argument(kernel: Kernel, parameter: Any, case: Case) -> dict[str, Any]:
 
 
 def _mapped(kernel: Kernel, name: str, value: TensorMap, case: Case) -> dict[str, Any]:
-    """A tensor map: its array, of one shape, and the bytes that the kernel gets for it."""
+    """A tensor map: its array, of a fixed shape, and the bytes that are passed to the kernel."""
     source = case.values.get(value.name or "")
     if not isinstance(source, Recipe) or any(isinstance(extent, Size) for extent in source.shape):
         raise KernelError(
             f"try_it: {name} is a tensor map. Make it of an array of the case, by its name, whose shape no "
             "size changes."
         )
-    number = [one.name for one in kernel.parameters].index(name)
+    number = [parameter.name for parameter in kernel.parameters].index(name)
     raw = value.of(source.make()).described(GLOBAL_BASE + (number << GLOBAL_SHIFT), numbers("TYPE"))
     dtype = bf16.NAME if source.element else source.dtype
     return {
@@ -332,11 +335,11 @@ def _fill(name: str, recipe: Recipe) -> dict[str, Any]:
 
 
 def filled(argument: Mapping[str, Any], size: int) -> Array:
-    """An array as the page fills it at first: ``site/web/run/launch.js`` makes the same bits.
+    """An array as the page fills it initially; ``site/web/run/launch.js`` makes the same bits.
 
     Args:
         argument: one of an offer's arguments, with a ``shape``.
-        size: how many elements.
+        size: the number of elements.
     """
     fill, dtype = argument["fill"], argument["type"]
     kind = fill["kind"]
@@ -351,20 +354,20 @@ def filled(argument: Mapping[str, Any], size: int) -> Array:
     if kind == "constant":
         numbers = np.full(size, fill["value"], np.float64)
     elif kind == "normal":
-        drawn = _drawn(fill["seed"], 4 * size).reshape(size, 4)
-        total = ((drawn[:, 0] + drawn[:, 1]) + drawn[:, 2]) + drawn[:, 3]
+        uniform = _random_numbers(fill["seed"], 4 * size).reshape(size, 4)
+        total = ((uniform[:, 0] + uniform[:, 1]) + uniform[:, 2]) + uniform[:, 3]
         numbers = (fill["scale"] * np.floor((total - 2) * 173 + 0.5)) / 100
     elif kind == "uniform":
-        numbers = fill["low"] + (fill["high"] - fill["low"]) * _drawn(fill["seed"], size)
+        numbers = fill["low"] + (fill["high"] - fill["low"]) * _random_numbers(fill["seed"], size)
     else:
-        numbers = fill["low"] + np.floor((fill["high"] - fill["low"]) * _drawn(fill["seed"], size))
+        numbers = fill["low"] + np.floor((fill["high"] - fill["low"]) * _random_numbers(fill["seed"], size))
     if dtype == "bf16":
-        made: Array = bf16.bits(numbers.astype(np.float32))
-        return made
+        bits: Array = bf16.bits(numbers.astype(np.float32))
+        return bits
     return numbers.astype(dtype)
 
 
-def _drawn(seed: int, count: int) -> Any:
+def _random_numbers(seed: int, count: int) -> Any:
     """Numbers in [0, 1) by Tommy Ettinger's mulberry32."""
     with np.errstate(over="ignore"):
         state = np.uint32(seed & 0xFFFFFFFF) + np.arange(1, count + 1, dtype=np.uint32) * np.uint32(
@@ -378,49 +381,49 @@ def _drawn(seed: int, count: int) -> Any:
 def _verify(
     make: Callable[..., Case], kernel: Kernel, offer: Mapping[str, Any], ranges: Sequence[_Range]
 ) -> None:
-    """Refuse a function that the page would not follow: one that branches on a size, say."""
+    """Reject a function that the page cannot reproduce, such as one that branches on a size."""
     draw = random.Random(0)
-    ends = [{one.name: one.values[at] for one in ranges} for at in (0, -1)]
-    for sizes in [*ends, *({one.name: draw.choice(one.values) for one in ranges} for _ in range(_TRIED))]:
-        wanted = _offer(make(**sizes), kernel)
-        if _at(wanted, sizes) != _at(offer, sizes):
-            said = ", ".join(f"{name}={value}" for name, value in sizes.items())
+    ends = [{size.name: size.values[at] for size in ranges} for at in (0, -1)]
+    for sizes in [*ends, *({size.name: draw.choice(size.values) for size in ranges} for _ in range(_TRIED))]:
+        expected = _offer(make(**sizes), kernel)
+        if _evaluated(expected, sizes) != _evaluated(offer, sizes):
+            shown = ", ".join(f"{name}={value}" for name, value in sizes.items())
             raise KernelError(
-                f"try_it: with {said} the case is not what follows from the start. Compute with +, -, *, //, "
-                "% and ceil_div alone, without if, min or max, and give arrays as recipes."
+                f"try_it: with {shown} the case is not what follows from the start. Compute with +, -, *, "
+                "//, % and ceil_div alone, without if, min or max, and give arrays as recipes."
             )
 
 
-def _at(offer: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
-    def worth(formulas: Sequence[Formula]) -> list[int | float]:
-        return [value_of(one, sizes) for one in formulas]
+def _evaluated(offer: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+    def values(formulas: Sequence[Formula]) -> list[int | float]:
+        return [value_of(formula, sizes) for formula in formulas]
 
     arguments = [
         (
-            one["name"],
-            one["type"],
-            one.get("fill"),
-            one.get("data"),
-            one.get("raw"),
-            worth(one.get("shape", ())),
-            worth([one.get("value", 0)]),
+            argument["name"],
+            argument["type"],
+            argument.get("fill"),
+            argument.get("data"),
+            argument.get("raw"),
+            values(argument.get("shape", ())),
+            values([argument.get("value", 0)]),
         )
-        for one in offer["arguments"]
+        for argument in offer["arguments"]
     ]
-    return worth(offer["grid"]), worth(offer["block"]), worth([offer["sharedBytes"]]), arguments
+    return values(offer["grid"]), values(offer["block"]), values([offer["sharedBytes"]]), arguments
 
 
 def _run_at(case: Case, kernel: Kernel, offer: Mapping[str, Any], trace: Trace) -> Run:
-    """The run at the start, with the numbers that the page will make."""
+    """The run with the start sizes, on the same values as the page."""
     arguments: list[Any] = []
-    for one, parameter in zip(offer["arguments"], kernel.parameters, strict=True):
+    for argument, parameter in zip(offer["arguments"], kernel.parameters, strict=True):
         value = case.values[parameter.name]
         if isinstance(value, TensorMap):
-            source = filled(one, int(np.prod(one["shape"]))).reshape(one["shape"])
+            source = filled(argument, int(np.prod(argument["shape"]))).reshape(argument["shape"])
             arguments.append(value.of(source))
-        elif "shape" in one:
+        elif "shape" in argument:
             shape = value.shape if isinstance(value, Recipe | np.ndarray) else ()
-            arguments.append(filled(one, int(np.prod(shape))).reshape(shape))
+            arguments.append(filled(argument, int(np.prod(shape))).reshape(shape))
         else:
             arguments.append(value)
     grid, block = case.grid, case.block

@@ -1,7 +1,7 @@
-"""`kernel.variables`: what the `__device__` and `__constant__` variables of a kernel's source hold.
+"""`kernel.variables`: the values of the `__device__` and `__constant__` variables of a kernel's source.
 
-In: names and values. Out: the same on the GPU and on the simulator: a variable keeps its value from launch
-to launch, for every kernel of one text. Where a value is kept is the backend's matter.
+In: names and values. Out: the same on the GPU and on the simulator: a variable keeps its value between
+launches, for all kernels of one text. The backend decides where a value is stored.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Variables(Mapping[str, Any]):
-    """The variables of a kernel's source by name, to be read and set.
+    """The variables of a kernel's source by name, to read and set.
 
     ``kernel.variables["n"]`` is a NumPy scalar or a copy as an array; ``kernel.variables["n"] = value`` sets
-    all of it. A variable of a struct's type, or a pointer, is its bytes.
+    all of it. A struct or a pointer is an array of its bytes.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Variables(Mapping[str, Any]):
 
     @property
     def simulated(self) -> Variables:
-        """The same on the simulator, whatever this machine has."""
+        """The same variables on the simulator, even with a GPU."""
         return Variables(self._kernel, self._declared, simulated=True)
 
     @property
@@ -53,22 +53,22 @@ class Variables(Mapping[str, Any]):
         return len(self._declared)
 
     def __getitem__(self, name: str) -> Any:
-        one = self._find(name)
+        variable = self._find(name)
         data = self._bytes(name)
-        array = data.view(one.dtype) if one.dtype is not None else data
-        array = array.reshape(-1 if one.shape is None or one.dtype is None else one.shape)
+        array = data.view(variable.dtype) if variable.dtype is not None else data
+        array = array.reshape(-1 if variable.shape is None or variable.dtype is None else variable.shape)
         return array[()] if array.ndim == 0 else array
 
     def __setitem__(self, name: str, value: Any) -> None:
-        one = self._find(name)
+        variable = self._find(name)
         size = len(self._bytes(name))
-        data = _as_bytes(self._kernel.name, one, value, size)
+        data = _as_bytes(self._kernel.name, variable, value, size)
         self._kernel.state.set(name, data)
         if self._on_gpu:
             cupy_backend.write_variable(*self._module, name, data)
 
     def reset(self) -> None:
-        """Give every variable the value that the source says, as before the first launch."""
+        """Reset every variable to its initial value in the source."""
         self._kernel.state.reset()
         if self._on_gpu:
             code, options, _ = self._module
@@ -96,32 +96,32 @@ class Variables(Mapping[str, Any]):
         return f"Variables({', '.join(self._declared)})"
 
 
-def _as_bytes(kernel: str, one: DeviceVariable, value: Any, size: int) -> NDArray[np.uint8]:
-    """A value as a variable's bytes.
+def _as_bytes(kernel: str, variable: DeviceVariable, value: Any, size: int) -> NDArray[np.uint8]:
+    """Convert a value to a variable's bytes.
 
     Raises:
         KernelError: its type or its number of elements does not fit.
     """
-    dtype = np.dtype(np.uint8) if one.dtype is None else one.dtype
-    given = np.asarray(value)
-    plain = not isinstance(value, np.ndarray | np.generic)
-    if given.dtype != dtype and one.dtype is not None:
-        if not plain or (dtype.kind in "iub" and given.dtype.kind not in "iub"):
+    dtype = np.dtype(np.uint8) if variable.dtype is None else variable.dtype
+    array = np.asarray(value)
+    is_plain = not isinstance(value, np.ndarray | np.generic)
+    if array.dtype != dtype and variable.dtype is not None:
+        if not is_plain or (dtype.kind in "iub" and array.dtype.kind not in "iub"):
             raise KernelError(
-                f'kernel "{kernel}": {one.name} holds {dtype}, and the value is {given.dtype}. '
+                f'kernel "{kernel}": {variable.name} holds {dtype}, and the value is {array.dtype}. '
                 f'Convert it with .astype("{dtype}").'
             )
         limits = np.iinfo(dtype.name) if dtype.kind in "iu" else None
-        if limits and given.size and (given.min() < limits.min or given.max() > limits.max):
+        if limits and array.size and (array.min() < limits.min or array.max() > limits.max):
             raise KernelError(
-                f'kernel "{kernel}": {one.name} holds {dtype}, from {limits.min} to {limits.max}, and the '
-                "value goes beyond. Set a smaller one."
+                f'kernel "{kernel}": {variable.name} holds {dtype}, from {limits.min} to {limits.max}, and '
+                "the value goes beyond. Set a smaller one."
             )
-        given = given.astype(dtype)
-    raw = np.frombuffer(np.ascontiguousarray(given).tobytes(), np.uint8).copy()
+        array = array.astype(dtype)
+    raw = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8).copy()
     if len(raw) != size:
         raise KernelError(
-            f'kernel "{kernel}": {one.name} holds {size // dtype.itemsize} elements of {dtype}, and the '
+            f'kernel "{kernel}": {variable.name} holds {size // dtype.itemsize} elements of {dtype}, and the '
             f"value has {len(raw) // dtype.itemsize}. Set all of them."
         )
     return raw
