@@ -90,7 +90,7 @@ def _reports(outputs: Sequence[Output]) -> tuple[Sequence[Output], list[HazardOu
     """The outputs without the hazards after the first one, and those hazards."""
     hazards = [output for output in outputs if isinstance(output, HazardOutput)]
     further = hazards[1:]
-    return [output for output in outputs if not any(output is one for one in further)], further
+    return [output for output in outputs if not any(output is hazard for hazard in further)], further
 
 
 def _also_reported(hazards: Sequence[HazardOutput], context: Context) -> str:
