@@ -34,11 +34,11 @@ _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
 @dataclass(frozen=True)
 class Text(Output):
-    """What a cell printed, or a recorded text that only another machine could print."""
+    """Text that a cell printed, or a recorded text that only another machine can print."""
 
     kind: ClassVar[str] = "text"
     content: str
-    """The text, without a final line end."""
+    """The text, without a final newline."""
     source: str = ""
     """Where it comes from, one sentence; empty for text that the cell itself printed."""
 

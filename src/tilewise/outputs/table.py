@@ -133,7 +133,7 @@ class Table(Output):
         """The table as HTML, one row per line."""
         box = f"tw-table {classes}".strip()
         style = ""
-        if len(self.columns) > 3:  # styles/lesson.css: on a phone the first has a line of its own
+        if len(self.columns) > 3:  # styles/lesson.css: on a phone the first column is on a separate line
             box, style = f"{box} tw-many", f' style="--columns:{len(self.columns) - 1}"'
         lines = [f'<div class="{box}"{style} tabindex="0" role="group"><table>']
         if self.caption:

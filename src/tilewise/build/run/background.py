@@ -36,7 +36,7 @@ def _same_code(old: Lesson, new: Lesson) -> bool:
     return next(cells) == next(cells)
 
 
-def _decides(changed: Collection[Path] | None, entry: _Entry) -> bool:
+def _has_read(changed: Collection[Path] | None, entry: _Entry) -> bool:
     """Whether a lesson's last run read one of these files."""
     if entry.status != "done" or entry.run is None:
         return False
@@ -81,7 +81,7 @@ class BackgroundRuns:
                     if entry is not None and entry.stop is not None:
                         entry.stop.set()
                     entry = _Entry(lesson)
-                elif entry.status == "failed" or _decides(changed, entry):
+                elif entry.status == "failed" or _has_read(changed, entry):
                     entry.status = "unknown"
                 self._entries[lesson.id] = entry
             for entry in known.values():

@@ -99,7 +99,7 @@ class Execution:
         root = Path(self._job.root)
         os.chdir(root)
         self._watch = watch = Watch(root)
-        _settle(self._job)
+        _make_deterministic(self._job)
         name_machine(_machine_name)
         self._others = [OtherMachine(name, self._module.__dict__) for name in self._job.machines]
         self._module.__file__ = str(root / self._job.path)
@@ -142,7 +142,7 @@ class Execution:
             signal.setitimer(signal.ITIMER_REAL, self._job.time_limit_s)
 
     def _run_cell(self, cell: CodeCell) -> CellResult:
-        missing = [name for name in cell.needs if not _is_there(name)]
+        missing = [name for name in cell.needs if not _is_available(name)]
         names = self._module.__dict__
         if missing:
             return self._stand_in(cell, missing)
@@ -223,8 +223,7 @@ def _machine_name() -> str:
     return short_name(recorded_device())
 
 
-def _settle(job: Job) -> None:
-    """Make this process deterministic."""
+def _make_deterministic(job: Job) -> None:
     import numpy as np
 
     random.seed(0)
@@ -236,7 +235,7 @@ def _settle(job: Job) -> None:
 
 
 def _show_source(job: Job) -> None:
-    """Let tracebacks and ``inspect.getsource`` find the lesson's text."""
+    """Make the lesson's text available to tracebacks and ``inspect.getsource``."""
     text = [line + "\n" for line in job.lines]
     linecache.cache[job.path] = (sum(map(len, text)), None, text, job.path)
 
@@ -245,12 +244,12 @@ class _Fresh(SourceFileLoader):
     """Loads a module from its source, never from bytecode, whose timestamp has a resolution of one second."""
 
     def path_stats(self, path: Any) -> Mapping[str, Any]:
-        """Refuse, so that no bytecode is looked for or written."""
+        """Raise, so that no bytecode is read or written."""
         raise OSError(path)
 
 
 def _finder(root: str) -> Callable[[str], FileFinder]:
-    """A path hook for folders of the project that hold no installed packages."""
+    """A path hook for the project's folders, except those of installed packages."""
 
     def hook(path: str) -> FileFinder:
         if not path.startswith(root) or "site-packages" in path or path.startswith(str(PACKAGE.parent)):
@@ -352,7 +351,7 @@ def _is_kernel(value: Any) -> bool:
     return type(value).__name__ == "Kernel" and type(value).__module__.startswith("tilewise.")
 
 
-def _is_there(name: str) -> bool:
+def _is_available(name: str) -> bool:
     """Whether a package or a tool is available; a build never uses a GPU, even if there is one."""
     if name in TOOLS:
         from tilewise.kernel import machine_code, nvrtc
@@ -411,7 +410,7 @@ def main() -> None:
         Execution(job, messages, snapshots).run()
     except BaseException:  # our bug, not the lesson's: the runner raises it with this traceback
         messages({"crash": traceback.format_exc()})
-    os._exit(0)  # no lesson's thread or exit handler keeps the runner waiting
+    os._exit(0)  # skips the lesson's threads and exit handlers, so that the runner need not wait
 
 
 if __name__ == "__main__":

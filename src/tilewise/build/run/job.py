@@ -72,7 +72,7 @@ class Job:
 
 @dataclass
 class CellResult:
-    """What one cell showed, published and defined."""
+    """The outputs, published values and kernels of one cell."""
 
     outputs: list[dict[str, Any]] = field(default_factory=list)
     """Encoded outputs, in order."""

@@ -43,7 +43,7 @@ def records_of(machine: str) -> Iterator[None]:
 
 
 class OtherMachine:
-    """A lesson's names as they are with the records of one further machine."""
+    """A lesson's namespace with the records of one further machine."""
 
     def __init__(self, machine: str, own: dict[str, Any]) -> None:
         self.machine = machine

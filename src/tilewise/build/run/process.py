@@ -107,7 +107,7 @@ def run_job(
 
 
 def _started(job: Job, chain: SnapshotChain | None) -> tuple[subprocess.Popen[bytes], int]:
-    """A new process, and the descriptor at which its messages arrive."""
+    """Start a process; returns it and the descriptor that receives its messages."""
     reading, writing = os.pipe()
     arguments, passed = [str(writing)], [writing]
     if chain is not None:
