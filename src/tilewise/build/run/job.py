@@ -95,7 +95,7 @@ class Result:
     cells: dict[int, CellResult] = field(default_factory=dict)
     """By cell, in order."""
     launches: list[dict[str, Any]] = field(default_factory=list)
-    """Each kernel that it built, with its successful launches, as ``gpu.launches`` encodes them."""
+    """Each kernel that it built, with its successful launches, as encoded by ``kernel.saved_launches``."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Files and folders read, relative to the root or absolute, each with the hash of its content."""
 

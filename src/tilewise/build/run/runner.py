@@ -49,7 +49,7 @@ class LessonRun:
     kernels: Mapping[int, Mapping[str, KernelOutput]] = field(default_factory=dict)
     """By cell: the kernels that it bound to names."""
     launches: tuple[Mapping[str, Any], ...] = ()
-    """Each kernel that it built, with its successful launches; ``gpu.saved_launches.decode`` reads them."""
+    """Each kernel that it built, with its successful launches; ``kernel.saved_launches`` decodes them."""
     machine: str = ""
     """The folder of the machine whose records it uses; empty if there are no records."""
     others: Mapping[str, Mapping[int, tuple[Output, ...]]] = field(default_factory=dict)
