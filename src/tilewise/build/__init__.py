@@ -1,1 +1,1 @@
-"""From lessons to pages: their cells run, numbers are filled into prose, and Markdown is written."""
+"""From lessons to pages: runs their cells, fills numbers into their prose, and writes Markdown."""

@@ -1,7 +1,7 @@
-"""Values kept in a folder from one build to the next, each under a key that says what it was made of.
+"""A cache of values in a folder, from one build to the next, each under a hash of its inputs.
 
-In: keys and bytes. Out: the same bytes later, or nothing. A file is written whole or not at all, and one that
-cannot be read counts as absent.
+In: keys and bytes. Out: the same bytes later, or None. Files are written atomically, and an unreadable one
+counts as absent.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class CacheError(Exception):
 
 
 def usable(folder: Path) -> Path:
-    """A folder for caches, made where it is missing.
+    """Create a folder for caches if it is missing, and return it.
 
     Raises:
-        CacheError: it belongs to another user, who could have put anything into it, or cannot be written.
+        CacheError: it is not writable, or belongs to another user, who could have put anything into it.
     """
     repair = f"Delete it, or name a folder of your own: TILEWISE_CACHE=/path/to/folder. ({folder})"
     try:
@@ -42,7 +42,7 @@ def usable(folder: Path) -> Path:
 
 
 def key_of(*parts: object) -> str:
-    """A hash of what a value is made of; parts are texts, bytes, or what ``repr`` tells apart."""
+    """A hash of a value's inputs; parts are strings, bytes, or objects that ``str`` distinguishes."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
@@ -51,7 +51,7 @@ def key_of(*parts: object) -> str:
 
 
 class FileCache:
-    """A folder of kept values, of which ``tidy`` leaves the ``at_most`` used last."""
+    """A folder of cached values, of which ``tidy`` keeps the ``at_most`` most recently used."""
 
     def __init__(self, folder: Path, at_most: int) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class FileCache:
         self._wrote = False
 
     def get(self, key: str) -> bytes | None:
-        """The bytes kept under a key."""
+        """The bytes cached under a key."""
         file = self._folder / key
         try:
             content = file.read_bytes()
@@ -69,47 +69,47 @@ class FileCache:
         return content
 
     def put(self, key: str, content: bytes) -> None:
-        """Keep bytes under a key; nothing happens where the disk is full."""
-        made = self._folder / f"{key}.{os.getpid()}"
+        """Cache bytes under a key; does nothing if the disk is full."""
+        temporary = self._folder / f"{key}.{os.getpid()}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            made.write_bytes(content)
-            made.replace(self._folder / key)
+            temporary.write_bytes(content)
+            temporary.replace(self._folder / key)
         except OSError:
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         self._wrote = True
 
     def load(self, key: str, kind: type) -> Any:
-        """The object kept under a key, if it is of this type."""
+        """The object cached under a key, if it is of this type."""
         content = self.get(key)
         if content is None:
             return None
         try:
-            found = pickle.loads(content)
+            value = pickle.loads(content)
         except Exception:  # whatever a damaged pickle raises
             return None
-        return found if isinstance(found, kind) else None
+        return value if isinstance(value, kind) else None
 
     def store(self, key: str, value: object) -> None:
-        """Keep an object under a key."""
+        """Cache an object under a key."""
         self.put(key, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
     def made(self, key: str, kind: type[T], make: Callable[[], T]) -> T:
-        """The object kept under a key, or made and kept.
+        """The cached object, or a new one, which is then cached.
 
         Args:
-            key: as ``key_of`` makes it.
-            kind: the object's type; what is kept and is of another type is made anew.
-            make: makes it; what it raises is raised, and nothing is kept.
+            key: a result of ``key_of``.
+            kind: the object's type; a cached object of another type is replaced.
+            make: creates it; its exceptions propagate, and nothing is cached.
         """
-        found: T | None = self.load(key, kind)
-        if found is None:
-            found = make()
-            self.store(key, found)
-        return found
+        value: T | None = self.load(key, kind)
+        if value is None:
+            value = make()
+            self.store(key, value)
+        return value
 
     def tidy(self) -> None:
-        """Delete the values that were not used for longest, where there are many."""
+        """Delete the least recently used values beyond ``at_most``."""
         if not self._wrote:
             return
         self._wrote = False

@@ -1,6 +1,6 @@
-"""Where the course's package comes from, for notebooks far from a checkout.
+"""Where the course's package comes from, for notebooks outside a checkout.
 
-In: a repository's address and a revision, neither typed by hand. Out: a cell that installs them.
+In: a repository's URL and a revision, neither typed by hand. Out: a cell that installs them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ NOTEBOOKS = "notebooks"
 
 @dataclass(frozen=True)
 class Package:
-    """Where the course's package and records come from, for notebooks far from a checkout."""
+    """Where the course's package and records come from, for notebooks outside a checkout."""
 
     repository: str
-    """An address that git can clone, ``https://`` and no spaces or quotes."""
+    """A URL that git can clone: ``https://`` and no spaces or quotes."""
     revision: str
     """A tag or a commit."""
 
@@ -30,10 +30,10 @@ class Package:
             raise ValueError(f"{self.revision!r} is no tag or commit.")
 
     def installation(self) -> str:
-        """A cell that installs the package at this revision, with the records, unless it is installed.
+        """A cell that installs the package and the records at this revision, unless they are installed.
 
-        It can run again, also after a restart or where the first try broke off: a folder that is called
-        tilewise is no package. Its last line has outputs shown as `cli/notebook.py` says.
+        It can be rerun after a restart or a failed attempt, because a plain folder called tilewise does not
+        count as the package. Its last line sets up outputs as described in `cli/notebook.py`.
         """
         return "\n".join(
             [
@@ -53,8 +53,8 @@ class Package:
         )
 
     def colab(self, lesson_id: str) -> str:
-        """Where Colab opens a lesson's notebook: from a branch of a repository on GitHub; elsewhere empty."""
-        found = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?", self.repository)
-        if found is None:
+        """The Colab URL of a lesson's notebook on GitHub; empty for repositories elsewhere."""
+        match = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?", self.repository)
+        if match is None:
             return ""
-        return f"https://colab.research.google.com/github/{found[1]}/blob/{NOTEBOOKS}/{lesson_id}.ipynb"
+        return f"https://colab.research.google.com/github/{match[1]}/blob/{NOTEBOOKS}/{lesson_id}.ipynb"

@@ -1,8 +1,8 @@
-"""The course while it is served: lessons as they are on disk now, run in the background, with what is wrong.
+"""The course while it is served: the lessons on disk, run in the background, with their errors.
 
-In: the project's folder, the navigation, and the news that a file has changed. Out: a ``CourseView`` whose
-pages are rendered when somebody asks for them, with the outputs so far; and the faults of each file. Nothing
-here raises because of an author's mistake: the rest of the course stays readable.
+In: the project's folder, the navigation, and notifications of changed files. Out: a ``CourseView`` whose
+pages are rendered on demand, with the outputs so far; and the errors of each file. An author's mistake
+raises nothing here: the rest of the course stays readable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LiveCourse:
         self._sources = sources
         self._renderer = renderer
         self.runs = runs
-        """What runs the lessons."""
+        """The background runs of the lessons."""
         self._nav = Navigation()
         self._lessons: dict[str, Lesson] = {}
         self._ordered: tuple[tuple[Lesson, ...], Course] | None = None
@@ -48,7 +48,7 @@ class LiveCourse:
 
     @property
     def view(self) -> CourseView:
-        """The course as pages see it; a page is rendered when it is looked up."""
+        """The course as pages see it; pages are rendered on lookup."""
         course = self.course
         pages = _Lazy(
             [source_path(lesson.id) for lesson in course.lessons], lambda path: self.page(lesson_id_of(path))
@@ -64,20 +64,20 @@ class LiveCourse:
             return self._ordered[1]
 
     def configure(self, nav: Navigation) -> None:
-        """Take the navigation as it is now, and the lessons."""
+        """Set the navigation and reload the lessons."""
         with self._lock:
             self._nav = nav
         self.refresh()
 
     def refresh(self, changed: Collection[Path] | None = None) -> None:
-        """Read the lessons that have changed on disk, and run what they decide.
+        """Reload changed lessons, and rerun what depends on them.
 
         Args:
-            changed: the files that may have changed, and the folders that these are in; None: any.
+            changed: the files that may have changed, and their folders; None for any.
         """
         with self._lock:
             readable, errors = self._sources.load()
-            lessons = {**self._kept(errors), **readable}
+            lessons = {**self._last_read(errors), **readable}
             order = [name for name in dict.fromkeys(self._nav.order) if name in lessons]
             ordered = tuple(lessons[name] for name in order)
             faults = [*errors, *navigation_faults(self._nav, lessons)]
@@ -90,11 +90,11 @@ class LiveCourse:
                 self._ordered = (ordered, Course.of(ordered))
                 self._course_faults = tuple(course_faults(ordered, lambda *_: ()))
             self._lessons = lessons
-            self._faults = tuple(faults) or self._course_faults  # which may only follow from those
+            self._faults = tuple(faults) or self._course_faults  # which may only follow from ``faults``
             self.runs.update(self.course.lessons, changed)
 
     def page(self, lesson_id: str) -> Page:
-        """A lesson's page with its outputs so far; the last good one where it cannot be rendered."""
+        """A lesson's page with its outputs so far; the last good one if rendering fails."""
         lesson = self.course.lesson(lesson_id)
         try:
             run = self.runs.run(lesson_id)
@@ -108,7 +108,7 @@ class LiveCourse:
         return page
 
     def mark(self, lesson_id: str) -> object:
-        """A value that is another one once the lesson's page may be another one."""
+        """A value that changes when the lesson's page may have changed."""
         try:
             run = self.runs.run(lesson_id)
         except LessonError as error:
@@ -117,23 +117,23 @@ class LiveCourse:
         return (self.course.lesson(lesson_id).text, run.digest, self.course.signature, stale)
 
     def course_mark(self) -> object:
-        """A value that is another one once a page that quotes the course may be another one."""
+        """A value that changes when a page that quotes the course may have changed."""
         return course_mark(self.course, self.runs.runs())
 
     def faults(self, path: str) -> tuple[LessonError, ...]:
-        """What is wrong: first with the file at ``path``, then with all others.
+        """The errors, those of the file at ``path`` first.
 
-        Only the lesson at ``path`` is held to the rules for one lesson; every one if ``path`` is empty.
+        The rules for single lessons are checked only for the lesson at ``path``, or for all if it is empty.
         """
-        found = list(self._faults)
+        faults = list(self._faults)
         for error in self.runs.failures().values():
-            found += error.errors
+            faults += error.errors
         for errors in list(self._page_faults.values()):
-            found += errors
+            faults += errors
         for lesson in self.course.lessons:
             if path in ("", lesson.path):
-                found += self._sources.faults(lesson)
-        return tuple(sorted(dict.fromkeys(found), key=lambda fault: fault.path != path))
+                faults += self._sources.faults(lesson)
+        return tuple(sorted(dict.fromkeys(faults), key=lambda fault: fault.path != path))
 
     def is_settled(self) -> bool:
         """Whether every lesson has run."""
@@ -141,16 +141,16 @@ class LiveCourse:
         return ended == total
 
     def rendered(self, lesson_id: str) -> Page | None:
-        """A lesson's page as it was last rendered."""
+        """The last rendered page of a lesson."""
         return self._pages.get(lesson_id)
 
-    def _kept(self, errors: Sequence[LessonError]) -> dict[str, Lesson]:
-        """For each file that cannot be read, the lesson that was last read from it, or a stand-in."""
-        kept = {}
+    def _last_read(self, errors: Sequence[LessonError]) -> dict[str, Lesson]:
+        """For each unreadable file, the lesson last read from it, or a placeholder."""
+        lessons = {}
         for path in dict.fromkeys(error.path for error in errors):
             lesson_id = lesson_id_of(path)
-            kept[lesson_id] = self._lessons.get(lesson_id) or _stand_in(path, lesson_id)
-        return kept
+            lessons[lesson_id] = self._lessons.get(lesson_id) or _placeholder(path, lesson_id)
+        return lessons
 
     def _measured(self, lesson_id: str) -> Sequence[Measurement]:
         run = self.runs.runs().get(lesson_id)
@@ -177,13 +177,13 @@ class _Lazy(Mapping[str, T]):
         return len(self._keys)
 
 
-def _stand_in(path: str, lesson_id: str) -> Lesson:
-    """A lesson without content, in place of one that was never readable."""
+def _placeholder(path: str, lesson_id: str) -> Lesson:
+    """A placeholder for a lesson that was never readable."""
     title = lesson_id.rsplit("/", 1)[-1].replace("_", " ").capitalize()
     cell = Cell(path, 1, 1, "markdown", "This lesson cannot be read yet.", 1)
     return Lesson(lesson_id, path, Header(title=title), (cell,), "")
 
 
 def _unreadable(lesson: Lesson) -> Page:
-    """A page for a lesson that was never rendered."""
+    """The page of a lesson that was never rendered."""
     return Page(f"# {lesson.header.title}\n\nThis lesson cannot be shown yet.\n", {})

@@ -1,7 +1,7 @@
-"""A lesson as a notebook: the same cells, for Jupyter and VS Code, the same bytes every time.
+"""A lesson as a notebook with the same cells, for Jupyter and VS Code; the bytes are deterministic.
 
-In: a parsed lesson, the numbers that it quotes, and where its package comes from. Out: an ``.ipynb`` without
-outputs. Prose keeps its Markdown, save what only the site's understands: definitions become quotations.
+In: a parsed lesson, the numbers that it quotes, and the source of its package. Out: an ``.ipynb`` without
+outputs. Prose stays Markdown, except for the site's extensions: definitions become quotations.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def to_notebook(
     package: Package | None = None,
     hardware: str = "",
 ) -> bytes:
-    """The lesson as a notebook, format 4.5, the same bytes every time.
+    """The lesson as a notebook in format 4.5, with deterministic bytes.
 
     Args:
         lesson: the lesson.
-        quoted: the text of each number that its prose quotes; one that is missing stays as written.
-        package: what its first cell installs; without it the notebook needs tilewise to be installed.
+        quoted: the text of each number that its prose quotes; a missing one stays as written.
+        package: what its first cell installs; without it, tilewise has to be installed.
         hardware: a sentence on the GPU that it needs.
     """
     cells = []

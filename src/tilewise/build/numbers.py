@@ -1,7 +1,7 @@
-"""Numbers in prose: ``{{ path | format }}`` looked up, formatted, or refused with the nearest names.
+"""Numbers in prose: ``{{ path | format }}`` is looked up and formatted, or rejected with the nearest names.
 
-In: what a lesson published, the records that its prose names, and the device table. Out: text for each
-quotation. A path is a dotted look-up and nothing is evaluated, so an edit of prose never executes a lesson.
+In: the values that a lesson published, the records that its prose names, and the device table. Out: text for
+each quotation. A path is a dotted look-up and nothing is evaluated, so editing prose never executes a lesson.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMPUTED = "computed on this page"
 """The source of a number that a cell published."""
 
 _ENDLESS = re.compile(r"\d{3}")
-"""A width or a precision of three digits fills the page."""
+"""A width or precision of three digits would fill the page."""
 _NAME = re.compile(r"[\w-]+")
 
 
@@ -40,20 +40,20 @@ class Quoted:
     text: str
     """The formatted value."""
     path: str
-    """Where it was found."""
+    """Its dotted path."""
     source: str
-    """Where it comes from, one sentence for who points at it."""
+    """Where it comes from, one sentence for the tooltip."""
     origin: str = ""
-    """The id of the list that says where a recorded number was taken; empty for other numbers."""
+    """The id of a recorded number's provenance list; empty for other numbers."""
     spread: str = ""
-    """The spread of the time behind a recorded number; empty where there is none."""
+    """The spread of a recorded time; empty if there is none."""
 
 
 class Records:
-    """The records of a project as nested values, read again only when a file has changed.
+    """The records of a project as nested values, reread only when a file changes.
 
     Args:
-        root: the project's root; records lie in ``lessons/measurements`` below it.
+        root: the project's root; records are in its ``lessons/measurements``.
     """
 
     def __init__(self, root: Path) -> None:
@@ -63,37 +63,37 @@ class Records:
     def named_by(
         self, lesson: Lesson, published: Mapping[str, Any], shown: Mapping[str, str] | None = None
     ) -> dict[str, Mapping[str, Any]]:
-        """The records that a lesson's prose names and that its cells did not publish.
+        """The records that a lesson's prose names and its cells did not publish.
 
         Args:
-            lesson: whose prose is looked at.
-            published: what its cells published.
-            shown: by experiment, the device whose record the lesson's own table shows.
+            lesson: the lesson.
+            published: the values that its cells published.
+            shown: by experiment, the device whose record the lesson's table shows.
 
         Returns:
-            By experiment, values as ``tilewise.measurements.archive`` spells them.
+            By experiment, values as nested by ``tilewise.measurements.archive``.
 
         Raises:
-            LessonError: a record cannot be believed.
+            LessonError: a record is invalid.
         """
         devices = shown or {}
-        found = {name: self._values(name, devices.get(name)) for name in _experiments(lesson, published)}
-        return {name: values for name, values in found.items() if values is not None}
+        records = {name: self._values(name, devices.get(name)) for name in _experiments(lesson, published)}
+        return {name: values for name, values in records.items() if values is not None}
 
     def by_machine(
         self, lesson: Lesson, published: Mapping[str, Any]
     ) -> dict[str, dict[str, Mapping[str, Any]]]:
-        """By further machine, its own records of those that a lesson's prose names.
+        """By further machine, its records of the experiments that a lesson's prose names.
 
-        There is no further machine where the environment asks for one.
+        Empty if the environment selects a machine.
         """
         archive = Archive(self._lessons)
-        found: dict[str, dict[str, Mapping[str, Any]]] = {}
+        records: dict[str, dict[str, Mapping[str, Any]]] = {}
         for machine in () if wanted_machine() else archive.devices[1:]:
             for name in _experiments(lesson, published):
                 if archive.path(name, machine).is_file() and (values := self._values(name, machine)):
-                    found.setdefault(machine, {})[name] = values
-        return found
+                    records.setdefault(machine, {})[name] = values
+        return records
 
     def _values(self, name: str, device: str | None) -> Mapping[str, Any] | None:
         archive = Archive(self._lessons)
@@ -110,7 +110,7 @@ class Records:
 
 
 def _experiments(lesson: Lesson, published: Mapping[str, Any]) -> list[str]:
-    """The first names in prose that may be experiments."""
+    """The first names of paths in prose that may be experiments."""
     names = {_split(mention)[0].split(".")[0] for mention in lesson.prose.numbers}
     return [name for name in sorted(names - {DEVICES} - published.keys()) if _NAME.fullmatch(name)]
 
@@ -121,7 +121,7 @@ def quote(
     """The text of one quotation.
 
     Raises:
-        LessonError: the path leads nowhere or to a group of values, or the format does not fit.
+        LessonError: the path is unknown or a group of values, or the format does not fit.
     """
     path, form = _split(mention)
     first = path.split(".")[0]
@@ -132,25 +132,25 @@ def quote(
         values, source = records, _origin(records[first])
     else:
         values, source = {DEVICES: _device_table()}, "stated by the maker"
-    found: Any = values
+    value: Any = values
     around: Mapping[str, Any] = {}
     for name in path.split("."):
-        around = found if isinstance(found, Mapping) else {}
-        found = around.get(name)
-        if found is None:
+        around = value if isinstance(value, Mapping) else {}
+        value = around.get(name)
+        if value is None:
             raise _unknown(mention, path, lesson, published, records)
-    if isinstance(found, Mapping):
-        names = nearest("", found)
+    if isinstance(value, Mapping):
+        names = nearest("", value)
         raise LessonError(
             lesson.path, mention.place.line, f"{{{{ {path} }}}} is a group of values, not one.", names
         )
-    text = _formatted(found, form, mention, lesson)
+    text = _formatted(value, form, mention, lesson)
     provenance = _provenance(first, records[first], around) if values is records else ("", "")
     return Quoted(text, path, source, *provenance)
 
 
 def _provenance(experiment: str, record: Mapping[str, Any], around: Mapping[str, Any]) -> tuple[str, str]:
-    """The id of the list of a record's facts, and the spread of the time that stands beside a value."""
+    """The id of a record's provenance list, and the spread of the time next to a value."""
     if not record.get("device"):
         return "", ""
     spread = ""

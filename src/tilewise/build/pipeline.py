@@ -1,7 +1,7 @@
-"""The project's lessons as the site takes them: their pages, and what other pages quote of the course.
+"""The lessons as the site uses them: their pages, and the fragments of the course on other pages.
 
-In: lessons, what their cells showed, the navigation. Out: a ``CourseView``, which fills ``{{ course.map }}``
-and its like into pages of docs/; and for a build, ``Lessons``, which runs and renders every lesson.
+In: lessons, the outputs of their cells, the navigation. Out: a ``CourseView``, which fills placeholders such
+as ``{{ course.map }}`` in pages of docs/; and for a build, ``Lessons``, which runs and renders every lesson.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class CourseView:
     pages: Mapping[str, Page]
     """The page of every lesson, by the lesson's source path."""
     measured: Mapping[str, Sequence[Measurement]]
-    """What each lesson measures, by its id, in reading order."""
+    """The measurements of each lesson by its id, in reading order."""
     root: Path
     """The lessons' folder."""
     parts: Sequence[Part]
-    """The sections of the navigation that hold lessons."""
+    """The sections of the navigation with lessons."""
     mark: Callable[[], object] = tuple
-    """Gives a value that is another one once a page that quotes the course may be another one."""
+    """Returns a value that changes when a page that quotes the course may have changed."""
 
     def fill(self, markdown: str, path: str, text: str, package: Package | None = None) -> str:
-        """Put fragments in place of ``{{ course.map }}`` and ``{{ hardware.table }}``, outside fences.
+        """Replace placeholders such as ``{{ course.map }}`` outside fences by their fragments.
 
         Args:
             markdown: a page of docs/, without its header.
@@ -76,13 +76,13 @@ class CourseView:
             line = text.count(
                 "\n", 0, text.find(markdown[: match.end()].strip()) + len(markdown[: match.end()].strip())
             )
-            made = self._fragment(match[1], match[2], path, line + 1, package)
+            fragment = self._fragment(match[1], match[2], path, line + 1, package)
             before = markdown[markdown.rfind("\n", 0, match.start()) + 1 : match.start()]
-            if "\n" in made and before.isspace():
+            if "\n" in fragment and before.isspace():
                 message = f"{match[0]} is more than one line, and indented: what is indented would end in it."
                 repair = "Start the line with it; a fold around it is written as <details> and </details>."
                 raise LessonError(path, line + 1, message, repair)
-            return made
+            return fragment
 
         return _PLACEHOLDER.sub(replace, markdown)
 
@@ -122,7 +122,7 @@ class CourseView:
         return titles, {lesson.id: lesson_url(lesson.id) for lesson in self.course.lessons}
 
     def figure_files(self) -> dict[str, bytes]:
-        """The data of figures on pages that are no lessons, by path from the site's root."""
+        """The figure data of pages that are not lessons, by path from the site's root."""
         return every_kernel.data_files(Archive(self.root), self._named()[0], self.measured)
 
 
@@ -136,43 +136,43 @@ _COURSE: Mapping[str, Callable[[CourseView, Package | None], str]] = {
     "questions": lambda view, _: questions(view.course, view.parts, view.pages),
     "recap": lambda view, _: recap(view.course, view.parts, view.pages),
 }
-"""Every fragment of the family ``course``, by the name behind the dot."""
+"""Every fragment of the family ``course``, by the name after the dot."""
 
 
 class PageRenderer:
-    """Renders lessons, and keeps a page until what decides it changes; ``code`` is a hash of the modules."""
+    """Renders lessons and caches pages until an input changes; ``code`` is a hash of the modules."""
 
     def __init__(self, cache: Path, code: str) -> None:
         self._code = code
-        self._kept = FileCache(cache / "rendered", at_most=400)
+        self._cache = FileCache(cache / "rendered", at_most=400)
         self._latest: dict[str, tuple[tuple[object, ...], Page]] = {}
         self.package: Package | None = None
 
     def page(
         self, lesson: Lesson, run: LessonRun, course: Course, stale: frozenset[str] = frozenset()
     ) -> Page:
-        """The page of a lesson; ``stale`` is as ``quoted_stale`` finds it.
+        """The page of a lesson; ``stale`` is a result of ``quoted_stale``.
 
         Raises:
-            LessonError: its prose quotes a number that is not known, or an exercise uses a term that it
-                does not reach.
+            LessonError: its prose quotes an unknown number, or an exercise uses a term that
+                the lesson does not reach.
         """
         mark = (lesson, run.digest, course.signature, repr(self.package), stale)
         known = self._latest.get(lesson.id)
         if known is None or known[0] != mark:
             decided = (course.signature, lesson.path, lesson.text, run.digest, self.package, sorted(stale))
             key = key_of(self._code, *decided)
-            page = None if run.pending else self._kept.load(key, Page)
+            page = None if run.pending else self._cache.load(key, Page)
             if page is None:
                 page = render(lesson, run, course, stale=stale, package=self.package)
                 if not run.pending:
-                    self._kept.store(key, page)
+                    self._cache.store(key, page)
             known = self._latest[lesson.id] = (mark, page)
         return known[1]
 
     def tidy(self) -> None:
         """Delete pages that have not been used for long."""
-        self._kept.tidy()
+        self._cache.tidy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +182,9 @@ class BuiltCourse:
     view: CourseView
     """The course and its pages."""
     executed: tuple[str, ...]
-    """The lessons whose cells were executed just now."""
+    """The lessons whose cells were executed in this build."""
     warnings: tuple[LessonError, ...]
-    """What does not stop a build, and fails a strict one: what lessons lack, stale records, spills."""
+    """Errors only for a strict build: missing parts of lessons, stale records, spills."""
 
 
 class Lessons:
@@ -200,10 +200,10 @@ class Lessons:
         self._at_once = at_once
 
     def load(self, nav: Navigation, progress: Progress) -> BuiltCourse:
-        """Run what has changed, and render every lesson.
+        """Run the changed lessons, and render all.
 
         Raises:
-            LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for more.
+            LessonError: a fault in a lesson, a record or the navigation; ``LessonErrors`` for several.
         """
         lessons, faults = self._sources.load()
         raise_all(faults)
@@ -240,7 +240,7 @@ class Lessons:
         errors: dict[str, LessonError] = {}
         running: dict[str, None] = {}
 
-        def kept(lesson: Lesson) -> bool:
+        def is_cached(lesson: Lesson) -> bool:
             try:
                 run = self._runner.kept(lesson)
             except LessonError as error:
@@ -262,38 +262,39 @@ class Lessons:
             return lessons_text(len(runs) + len(errors), len(course.lessons), tuple(running))
 
         with progress.during(text), ThreadPoolExecutor(self._at_once) as pool:
-            list(pool.map(execute, [lesson for lesson in course.lessons if not kept(lesson)]))
-        raise_all([fault for one in course.lessons if one.id in errors for fault in errors[one.id].errors])
+            list(pool.map(execute, [lesson for lesson in course.lessons if not is_cached(lesson)]))
+        failed = [errors[lesson.id] for lesson in course.lessons if lesson.id in errors]
+        raise_all([fault for error in failed for fault in error.errors])
         return runs
 
 
 def course_mark(course: Course, runs: Mapping[str, LessonRun]) -> object:
-    """A value that is another one once a page that quotes the course may be another one."""
+    """A value that changes when a page that quotes the course may have changed."""
     digests = sorted((name, run.digest) for name, run in runs.items())
     return (course.signature, tuple(lesson.text for lesson in course.lessons), digests)
 
 
 def quoted_stale(run: LessonRun, runs: Iterable[LessonRun]) -> frozenset[str]:
-    """What a lesson's prose quotes and is no longer current: ``experiment.variant``, by the runs of all."""
+    """The ``experiment.variant`` that a lesson's prose quotes and that are stale in any of the runs."""
     return frozenset(
-        f"{made.name}.{name_slug(variant)}"
-        for made in (made for one in runs for made in one.measurements if made.name in run.records)
-        for device, variant in made.outdated
-        if device == run.records[made.name].get("device")
+        f"{table.name}.{name_slug(variant)}"
+        for table in (table for each in runs for table in each.measurements if table.name in run.records)
+        for device, variant in table.outdated
+        if device == run.records[table.name].get("device")
     )
 
 
 def pending_faults(
     root: Path, lessons: Sequence[Lesson], runs: Mapping[str, LessonRun]
 ) -> Iterator[LessonError]:
-    """What the list of what is pending has that it should not have, as the runs of all lessons show."""
-    archive, found = Archive(root), dict[str, bool]()
+    """The entries of the pending list that contradict the runs of the lessons."""
+    archive, is_current = Archive(root), dict[str, bool]()
     for lesson in lessons:
         run = runs[lesson.id]
-        found |= {made.name: not made.stale for made in run.measurements}
+        is_current |= {table.name: not table.stale for table in run.measurements}
         for index, (cell, outputs) in enumerate(zip(lesson.cells, run.outputs, strict=True)):
             if cell.record:
                 sources = [output.source for output in outputs if isinstance(output, Text)]
                 old = any(source == NOT_CURRENT or source.endswith(PENDING) for source in sources)
-                found[text_name(lesson.id, cell.record)] = index in run.skipped and not old
-    return list_faults(archive, read_pending(archive), found, unseen=())
+                is_current[text_name(lesson.id, cell.record)] = index in run.skipped and not old
+    return list_faults(archive, read_pending(archive), is_current, unseen=())

@@ -1,9 +1,8 @@
-"""Playback: a lesson's code cells run in order, in this process, for the commands.
+"""Playback: runs a lesson's code cells in order, in this process, for the commands.
 
-In: a lesson's id or path. Out: nothing by itself; experiments go to the handler that is installed, and the
-text of ``record="..."`` cells to a callback. A cell that fails is reported and the rest goes on, since a
-machine that can record may lack what another cell needs. The site's runner is not used, and no header is
-parsed.
+In: a lesson's id or path. Out: nothing by itself; experiments go to the installed handler, and the text of
+``record="..."`` cells to a callback. A failing cell is reported and the rest still runs, because a machine
+that can record may lack what another cell needs. Neither the site's runner nor the header is used.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ from tilewise.outputs import CollectingSink, PrintingSink, installed
 
 @dataclass(frozen=True)
 class LessonFile:
-    """A lesson found on disk."""
+    """A lesson on disk."""
 
     id: str
     """Its id, e.g. ``speed/roofline``."""
     file: Path
     """Its file."""
     shown: str
-    """The file as messages name it."""
+    """The file's name in messages."""
     root: Path
     """The lessons' folder."""
     cells: tuple[Cell, ...]
     """All its cells."""
 
     def code_before(self, cell: Cell) -> tuple[str, ...]:
-        """The code cells above one of its cells, in order, with what they take over from other lessons."""
+        """The code cells above a cell, in order, with the code that they import from other lessons."""
         above = self.cells[: self.cells.index(cell)]
-        return tuple(with_taken_over(one.source) for one in above if one.kind == "code")
+        return tuple(with_taken_over(each.source) for each in above if each.kind == "code")
 
     def headings(self) -> tuple[str, ...]:
         """The words of its headings."""
@@ -58,7 +57,7 @@ class LessonFile:
         return tuple(line.lstrip("#").strip() for line in lines if re.match(r"#{1,6} ", line))
 
     def experiments(self) -> tuple[str, ...]:
-        """The names that it gives to ``measure``, as far as they stand there in quotes."""
+        """The names that it passes to ``measure`` as string literals."""
         names = []
         for cell in self.cells:
             if cell.kind != "code":
@@ -69,10 +68,10 @@ class LessonFile:
                     and isinstance(node.func, ast.Name)
                     and node.func.id == "measure"
                 ):
-                    given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "name")]
+                    values = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "name")]
                     names += [
                         entry.value
-                        for entry in given
+                        for entry in values
                         if isinstance(entry, ast.Constant) and isinstance(entry.value, str)
                     ]
         return tuple(names)
@@ -85,23 +84,23 @@ class Failure:
     place: str
     """File and line."""
     message: str
-    """What it said, one line."""
+    """Its message, one line."""
 
 
 def project_lessons(root: Path) -> tuple[str, ...]:
-    """The ids of all lessons under a folder, by name."""
+    """The ids of all lessons in a folder, sorted."""
     return tuple(file.relative_to(root).with_suffix("").as_posix() for file in lesson_files(root))
 
 
 def find_lesson(name: str, root: Path) -> LessonFile:
-    """A lesson by its id or its path.
+    """Find a lesson by its id or path.
 
     Args:
         name: ``speed/roofline``, ``lessons/speed/roofline.py`` or any path to the file.
         root: the lessons' folder.
 
     Raises:
-        LessonError: there is no such lesson, or it cannot be cut into cells.
+        LessonError: there is no such lesson, or it cannot be split into cells.
     """
     for file in (root / f"{name.removesuffix('.py')}.py", Path(name)):
         if file.is_file():
@@ -127,14 +126,14 @@ def play(
 
     Args:
         lesson: the lesson.
-        record_text: gets each ``record="..."`` cell and what it printed; without it such cells are run like
+        record_text: receives each ``record="..."`` cell and its printed text; without it, such cells run like
             others.
-        wanted: whether a text is wanted, by its name; other cells that need something to be recorded are left
-            out, as on a machine that lacks it.
+        wanted: whether a text of this name is wanted; other cells that need something to record are
+            skipped, as on a machine that lacks it.
 
     Returns:
-        The first fault of each cell that has one. A cell whose ``needs`` are missing here is left out, and so
-        are other front ends' tabs that decide no record, since they cost a GPU's time.
+        The first failure of each failing cell. Cells whose ``needs`` are missing here are skipped, and so are
+        other front ends' tabs that no record depends on, because they cost GPU time.
     """
     failures: list[Failure] = []
     decisive = _functions_recorded(lesson.cells)
@@ -152,18 +151,18 @@ def play(
             if cell.record and cell.needs and not wanted(cell.record):
                 continue
             recorded = bool(cell.record and record_text and wanted(cell.record))
-            taken = io.StringIO()
+            printed = io.StringIO()
             sink = PrintingSink() if recorded else CollectingSink()
-            with contextlib.redirect_stdout(taken), installed(sink):
+            with contextlib.redirect_stdout(printed), installed(sink):
                 failed = list(_execute(lesson, cell, module))
             failures += failed[:1]
             if recorded and record_text and not failed:
-                record_text(cell, taken.getvalue().rstrip("\n"))
+                record_text(cell, printed.getvalue().rstrip("\n"))
     return failures
 
 
 def _functions_recorded(cells: Sequence[Cell]) -> set[str]:
-    """The functions that a record rests on: what cells with ``record`` or a measurement come to."""
+    """The functions that a record depends on: those that cells with ``record`` or ``measure`` reach."""
     names, before = set[str](), list[str]()
     for cell in cells:
         if cell.kind == "code" and _parses(cell):
@@ -174,7 +173,7 @@ def _functions_recorded(cells: Sequence[Cell]) -> set[str]:
 
 
 def _parses(cell: Cell) -> bool:
-    """Whether a cell is Python at all; one that is not fails when it runs, and says so there."""
+    """Whether a cell is valid Python; an invalid one fails when it runs."""
     try:
         ast.parse(cell.source)
     except (SyntaxError, ValueError):
@@ -183,40 +182,40 @@ def _parses(cell: Cell) -> bool:
 
 
 def missing_needs(cell: Cell) -> tuple[str, ...]:
-    """What a cell needs and this machine lacks."""
+    """The needs of a cell that this machine lacks."""
     return tuple(need for need in cell.needs if not (gpu_here() if need == "gpu" else find_spec(need)))
 
 
 @contextlib.contextmanager
 def on_the_simulator() -> Iterator[None]:
-    """Keep kernels off the GPU for the length of a ``with`` block."""
-    kept = os.environ.get("TILEWISE_BACKEND")
+    """Run kernels on the simulator inside a ``with`` block."""
+    before = os.environ.get("TILEWISE_BACKEND")
     os.environ["TILEWISE_BACKEND"] = "simulator"
     backend.cache_clear()
     try:
         yield
     finally:
-        if kept is None:
+        if before is None:
             del os.environ["TILEWISE_BACKEND"]
         else:
-            os.environ["TILEWISE_BACKEND"] = kept
+            os.environ["TILEWISE_BACKEND"] = before
         backend.cache_clear()
 
 
 @contextlib.contextmanager
 def _importable(lesson: LessonFile, module: ModuleType) -> Iterator[None]:
-    kept = list(sys.path)
+    before = list(sys.path)
     sys.path[:0] = [str(lesson.file.parent), str(lesson.root)]
     sys.modules[module.__name__] = module
     try:
         yield
     finally:
-        sys.path[:] = kept
+        sys.path[:] = before
         del sys.modules[module.__name__]
 
 
 def _execute(lesson: LessonFile, cell: Cell, module: ModuleType) -> Iterator[Failure]:
-    """Run a cell statement by statement, so that what it defines is there even where one of them fails."""
+    """Run a cell statement by statement, so that its definitions exist even if a statement fails."""
     tree = ast.increment_lineno(ast.parse(cell.source), cell.source_line - 1)
     for statement in tree.body:
         code = compile(ast.Module([statement], []), str(lesson.file), "exec")
@@ -230,7 +229,7 @@ def _execute(lesson: LessonFile, cell: Cell, module: ModuleType) -> Iterator[Fai
 
 
 def _place(lesson: LessonFile, cell: Cell, error: BaseException) -> str:
-    """The lesson's own line that an exception came from."""
+    """The lesson's line that raised an exception."""
     line, frame = cell.first_line, error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename == str(lesson.file):

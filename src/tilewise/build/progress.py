@@ -1,7 +1,7 @@
-"""What is going on, on the terminal: a line at least every two seconds while something is.
+"""Progress on the terminal: a line at least every two seconds while an activity runs.
 
-In: activities, each with a text that may change while it lasts. Out: lines of a log. A short activity is
-never mentioned; one that lasts is mentioned again and again, with how long it has taken.
+In: activities, each with a text that may change over time. Out: lines of a log. Short activities are not
+logged; long ones are logged repeatedly, with their elapsed time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OFTEN_S = 1.5
 
 
 class Progress:
-    """Mentions what lasts."""
+    """Logs long activities."""
 
     def __init__(self, say: Callable[[str], None], often_s: float = OFTEN_S) -> None:
         self._say = say
@@ -27,7 +27,7 @@ class Progress:
         self._thread: threading.Thread | None = None
 
     def add(self, describe: Callable[[], str]) -> int:
-        """Mention an activity from now on, whenever its text is not empty; its number."""
+        """Start logging an activity whenever its text is not empty; returns its number."""
         with self._news:
             self._number += 1
             self._activities[self._number] = (describe, time.monotonic())
@@ -39,7 +39,7 @@ class Progress:
 
     @contextmanager
     def during(self, text: str | Callable[[], str]) -> Iterator[None]:
-        """Mention an activity as long as the ``with`` block lasts."""
+        """Log an activity during the ``with`` block."""
         number = self.add(text if callable(text) else lambda: text)
         try:
             yield
@@ -59,14 +59,14 @@ class Progress:
                 for number, (describe, began) in list(self._activities.items()):
                     if text := describe():
                         parts.append(f"{text} ({now - began:.0f} s)")
-                    else:  # it rests, and begins anew later
+                    else:  # idle: restart its clock
                         self._activities[number] = (describe, now)
             if parts:
                 self._say("; ".join(parts))
 
 
 def lessons_text(ended: int, total: int, running: tuple[str, ...]) -> str:
-    """``Running lessons: 12 of 40 done, now memory/banks``; empty where all have ended."""
+    """``Running lessons: 12 of 40 done, now memory/banks``; empty if all have ended."""
     if ended >= total:
         return ""
     now = f", now {', '.join(running)}" if running else ""

@@ -1,7 +1,7 @@
-"""The lessons' files, read and held to the rules for one lesson; what did not change is not read again.
+"""The lessons' files, parsed and checked one by one; unchanged files are not read again.
 
-In: the folder ``lessons``. Out: parsed lessons, and what is wrong with each by itself, which is kept for the
-next process.
+In: the folder ``lessons``. Out: parsed lessons, and the faults of each by itself, cached on disk for the next
+process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LessonSources:
         self._read: dict[Path, tuple[tuple[int, int], Lesson]] = {}
 
     def load(self) -> tuple[dict[str, Lesson], tuple[LessonError, ...]]:
-        """Every lesson that can be read as it is on disk now, by id, and what is wrong with the others."""
+        """The readable lessons on disk by id, and the errors of the others."""
         lessons: dict[str, Lesson] = {}
         errors: list[LessonError] = []
         for file in lesson_files(self._root / FOLDER):
@@ -35,21 +35,21 @@ class LessonSources:
                 known = self._read.get(file)
                 if known is None or known[0] != stamp:
                     lesson = read(file, self._root)
-                    _ = lesson.prose  # whose faults count as the file's
+                    _ = lesson.prose  # parsed now: its errors count as the file's
                     known = self._read[file] = (stamp, lesson)
             except LessonError as error:
                 errors += error.errors
                 continue
-            except FileNotFoundError:  # deleted just now
+            except FileNotFoundError:  # just deleted
                 continue
             lessons[known[1].id] = known[1]
         return lessons, tuple(errors)
 
     def faults(self, lesson: Lesson, stops: bool = True) -> tuple[LessonError, ...]:
-        """What is wrong with a lesson by itself: what stops every build, or what stops a strict one."""
+        """The faults of a lesson by itself: those that stop every build, or only a strict one."""
         key = key_of(self._code, lesson.path, lesson.text, stops)
         return self._cache.made(key, tuple, lambda: tuple(lesson_faults(lesson, stops)))
 
     def tidy(self) -> None:
-        """Delete what was kept and has not been used for long."""
+        """Delete the least recently used cache entries."""
         self._cache.tidy()

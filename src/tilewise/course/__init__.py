@@ -1,1 +1,1 @@
-"""Lessons as their files say: cells, prose, terms, their order, and the rules they keep."""
+"""Lessons as parsed from their files: cells, prose, terms, their order, and the rules for them."""

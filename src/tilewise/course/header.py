@@ -1,7 +1,7 @@
-"""The YAML header of a lesson: found, read and validated, each key with its line.
+"""The YAML header of a lesson: located, parsed and validated, each key with its line.
 
-In: the lines of a file. Out: a ``Header`` and the number of lines it takes, or a ``LessonError`` that names
-the line, the fault and what would be right.
+In: the lines of a file. Out: a ``Header`` and its number of lines, or a ``LessonError`` with the line, the
+fault and a repair.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def parse_header(lines: Sequence[str], path: str) -> tuple[Header, int]:
         path: the file, for messages.
 
     Returns:
-        The header and the number of lines up to and with its closing ``# ---``.
+        The header and the number of lines up to and including its closing ``# ---``.
 
     Raises:
-        LessonError: there is none, it is not closed, it is no YAML, or a key or value is wrong.
+        LessonError: it is missing, not closed or not valid YAML, or a key or value is wrong.
     """
     if not lines or lines[0].rstrip() != "# ---":
         raise LessonError(path, 1, "the lesson has no header.", f"{_EXAMPLE} {_MODULE}")
@@ -59,7 +59,7 @@ def _mapping(text: str, path: str) -> dict[str, tuple[Any, int]]:
             lines[key[1]] = line
     try:
         values = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a day or a number that YAML reads
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a malformed date or number
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or error
         repair = "Put text with a colon, a quote or a bracket in double quotes."
@@ -70,13 +70,13 @@ def _mapping(text: str, path: str) -> dict[str, tuple[Any, int]]:
     return {str(key): (value, lines.get(str(key), 2)) for key, value in values.items()}
 
 
-def _header(found: dict[str, tuple[Any, int]], path: str) -> Header:
-    for key, (_, line) in found.items():
+def _header(entries_by_key: dict[str, tuple[Any, int]], path: str) -> Header:
+    for key, (_, line) in entries_by_key.items():
         if key not in _KEYS:
             repair = nearest(key, _KEYS)
             raise LessonError(path, line, f'the header has an unknown key "{key}".', repair)
-    values = {key: value for key, (value, _) in found.items() if value is not None}
-    lines = {key: line for key, (_, line) in found.items()}
+    values = {key: value for key, (value, _) in entries_by_key.items() if value is not None}
+    lines = {key: line for key, (_, line) in entries_by_key.items()}
 
     def wrong(key: str, wanted: str, example: str) -> LessonError:
         got = values[key]

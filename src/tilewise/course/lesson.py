@@ -1,7 +1,7 @@
 """Lessons: from a file in jupytext's percent format to a header and cells. Executes nothing.
 
-In: a file, or its text. Out: a frozen ``Lesson``, or a ``LessonError`` with the file's own line. What a
-lesson is held to beyond being read is in ``tilewise.course.rules``.
+In: a file, or its text. Out: a frozen ``Lesson``, or a ``LessonError`` with a line of the file. The rules
+for parsed lessons are in ``tilewise.course.rules``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def decode(content: bytes, path: str) -> str:
     """The text of a lesson's file.
 
     Raises:
-        LessonError: it is not UTF-8; the line of the first wrong byte is named.
+        LessonError: it is not UTF-8; names the line of the first wrong byte.
     """
     try:
         return content.decode("utf-8-sig")
@@ -70,10 +70,10 @@ def read(file: Path, root: Path) -> Lesson:
     """Read and parse the lesson in a file below ``<root>/lessons``.
 
     Raises:
-        LessonError: as ``decode`` and ``parse``; or a lesson of this file's name cannot be imported.
+        LessonError: as ``decode`` and ``parse``; or a part of its path is not a Python name.
         OSError: the file cannot be read.
     """
-    # The file's own name counts, wherever a symbolic link leads.
+    # The file's name counts, not a symbolic link's target.
     path = (file.parent.resolve() / file.name).relative_to(root.resolve()).as_posix()
     lesson_id = path.removeprefix("lessons/").removesuffix(".py")
     if wrong := next((name for name in lesson_id.split("/") if not _NAME.fullmatch(name)), None):

@@ -1,7 +1,7 @@
-"""What in Markdown is no running prose: code, formulas, links, headings; the one scanner for all who ask.
+"""The parts of Markdown that are not running prose: code, formulas, links, headings. The only such scanner.
 
-In: Markdown. Out: its spans with their kinds and places, or the text with some of them blanked. Spans do not
-nest: code in a heading is part of the heading, unless only code is asked for.
+In: Markdown. Out: its spans with kinds and offsets, or the text with some of them blanked. Spans do not nest:
+code in a heading is part of the heading, unless only code is requested.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 FILLER = "\0"
-"""Stands for each character that is blanked."""
-# Each begins with a bare character: only then does the search skip from candidate to candidate. A kind that
-# begins a line has the line end before it.
+"""Replaces each blanked character."""
+# Each pattern begins with a literal character, so that the search can skip between candidates. Kinds that
+# begin a line start with the line end before it.
 _KINDS = {
     "fence": r"\n[ \t]*(?P<rail>`{3,}|~{3,})[^\n]*"
     r"(?:\n[\s\S]*?(?:\n[ \t]*(?P=rail)[`~]*[ \t]*(?=\n|\Z)|\Z))",
@@ -36,15 +36,15 @@ _KINDS = {
     "escaped": r"\\[^\w\s]",
 }
 PROSE = tuple(kind for kind in _KINDS if kind not in ("target", "address"))
-"""All that is no running prose; the targets of links and images are in these."""
+"""All that is not running prose; targets are part of links and images."""
 WORDLESS = (
     "fence", "code", "math", "comment", "tag", "number", "attributes", "target", "reference", "address",
 )  # fmt: skip
-"""What shows no words: a heading does, and so does what a link or an image says."""
+"""Spans without visible words; headings and the texts of links and images have some."""
 
 
 class Span(NamedTuple):
-    """A stretch of Markdown that is no running prose."""
+    """A range of Markdown that is not running prose."""
 
     kind: str
     """``code``, ``link``, ..."""
@@ -53,15 +53,15 @@ class Span(NamedTuple):
     end: int
     """Where it ends, exclusive."""
     text: str
-    """What it says."""
+    """Its text."""
 
 
 def spans(text: str, kinds: Iterable[str]) -> Iterator[Span]:
-    """The spans of these kinds, in order; where two kinds fit, the one that ``_KINDS`` names first.
+    """The spans of these kinds, in order; if two kinds match, the first in ``_KINDS`` wins.
 
     Args:
         text: Markdown.
-        kinds: which to look for; what lies inside another span of these is part of that.
+        kinds: the kinds to look for; a span inside another one is part of that one.
     """
     for match in _scanner(frozenset(kinds)).finditer("\n" + text):
         skipped = match[0].startswith("\n")
@@ -76,7 +76,7 @@ def _scanner(kinds: frozenset[str]) -> re.Pattern[str]:
 
 
 def mask(text: str, hidden: Iterable[Span]) -> str:
-    """A text as long as it was, with some spans blanked."""
+    """A text of the same length, with some spans blanked."""
     parts: list[str] = []
     done = 0
     for span in hidden:

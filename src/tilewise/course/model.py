@@ -1,7 +1,7 @@
-"""A lesson as parsed: its header, its cells, and where each stands in the file.
+"""A parsed lesson: its header, its cells, and their positions in the file.
 
-Frozen data, no behaviour beyond naming itself. ``str(cell)`` is ``lessons/kernels/grids.py:14``, the id of
-its test; line numbers count from 1 in the lesson's own file.
+Frozen data without behaviour, apart from ``str(cell)``: ``lessons/kernels/grids.py:14``, the id of its test.
+Line numbers count from 1 in the lesson's file.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ class Header:
     """The YAML block at the top of a lesson."""
 
     title: str
-    """What the lesson is called, in sentence case."""
+    """The lesson's title, in sentence case."""
     needs: tuple[str, ...] = ()
-    """Ids of the lessons that a reader should know, direct ones only."""
+    """Ids of the lessons that a reader should know; direct needs only."""
     further: str = ""
-    """Id of the lesson that this page takes further; empty for a lesson of the core track."""
+    """Id of the lesson that this page extends; empty for a lesson of the core track."""
     summary: str = ""
     """The lesson's question, one sentence."""
     description: str = ""
-    """A sentence for search engines and link previews; the summary where it is empty."""
+    """A sentence for search engines and link previews; if empty, the summary."""
     date: str = ""
-    """When it was last revised, ``2026-11-21``."""
+    """The date of its last revision, ``2026-11-21``."""
     tags: tuple[str, ...] = ()
-    """Words to find it by."""
+    """Keywords."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Each key's line in the file; a need's line as ``needs[0]``."""
 
     def line(self, key: str) -> int:
-        """The line of a key, or of the header where the key is absent."""
+        """The line of a key, or of the header if the key is absent."""
         return self.lines.get(key, 1)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A stretch of a lesson between two ``# %%`` lines."""
+    """The part of a lesson between two ``# %%`` lines."""
 
     path: str
-    """The lesson's file, as messages name it."""
+    """The lesson's file, as named in messages."""
     first_line: int
     """The line of its ``# %%``."""
     last_line: int
-    """The last line that belongs to its source."""
+    """The last line of its source."""
     kind: Kind
     """``markdown`` or ``code``."""
     source: str
-    """Code as written, or prose without its comment signs; no blank lines around it."""
+    """Code as written, or prose without comment signs; without blank lines around it."""
     source_line: int
     """The line of the source's first line."""
     tab: str = ""
-    """The tab's title; neighbouring cells with tabs form one set."""
+    """The tab's title; adjacent cells with tabs form one set."""
     needs: tuple[str, ...] = ()
     """Packages (or ``gpu``) without which the cell is skipped."""
     record: str = ""
-    """The text record that stands in for the cell's output where it is skipped."""
+    """The text record that replaces the cell's output if it is skipped."""
     title: str = ""
     """A line above the code on the page."""
     fold: str = ""
-    """The summary of the fold that holds the cell's code on the page; empty: not folded."""
+    """The title of the fold around the cell's code on the page; empty if not folded."""
 
     def __str__(self) -> str:
         return f"{self.path}:{self.first_line}"
@@ -81,7 +81,7 @@ class Lesson:
     id: str
     """``<part>/<lesson>``, e.g. ``kernels/grids``."""
     path: str
-    """The file as messages name it, e.g. ``lessons/kernels/grids.py``."""
+    """The file, as named in messages, e.g. ``lessons/kernels/grids.py``."""
     header: Header
     """Title, needs and the rest of the YAML block."""
     cells: tuple[Cell, ...]
@@ -99,7 +99,7 @@ class Lesson:
 
     @cached_property
     def tab_sets(self) -> tuple[tuple[int, ...], ...]:
-        """The indices of neighbouring cells with tabs, set by set."""
+        """The indices of adjacent cells with tabs, set by set."""
         sets: list[list[int]] = []
         for index, cell in enumerate(self.cells):
             if not cell.tab:
@@ -112,7 +112,7 @@ class Lesson:
 
     @cached_property
     def prose(self) -> Prose:
-        """What the lesson's prose defines, uses, links and quotes; found once."""
+        """What the lesson's prose defines, uses, links and quotes; computed once."""
         from tilewise.course.prose import Prose
 
         return Prose.of(self)

@@ -1,4 +1,4 @@
-"""The lessons together: their order, what each needs and unlocks, and the terms they share.
+"""The course as a whole: the lessons' order, what each needs and unlocks, and their shared terms.
 
 In: parsed lessons in the order of the navigation. Out: a ``Course``.
 """
@@ -16,10 +16,10 @@ from tilewise.course.terms import Terms, Use
 
 @dataclass(frozen=True)
 class Part:
-    """A section of the navigation that holds lessons."""
+    """A section of the navigation with lessons."""
 
     title: str
-    """Its name there."""
+    """Its title in mkdocs.yml."""
     lessons: tuple[str, ...]
     """The ids of its lessons, in reading order."""
     about: str = ""
@@ -28,16 +28,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Navigation:
-    """What mkdocs.yml says of the lessons."""
+    """The lessons' order and parts in mkdocs.yml."""
 
     order: Sequence[str] = ()
     """Their ids in reading order."""
     path: str = "mkdocs.yml"
     """The file, for messages."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """The line of each id in that file."""
+    """The line of each id in the file."""
     parts: Sequence[Part] = ()
-    """The sections of the navigation that hold lessons."""
+    """The sections of the navigation with lessons."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Course:
 
     @staticmethod
     def of(lessons: Sequence[Lesson]) -> Course:
-        """The course of lessons in this order, without needs that do not stand before their lesson."""
+        """The course of lessons in this order; needs that do not come before their lesson are dropped."""
         return Course(tuple(_without_wrong_needs(lessons)), Terms.of(lessons))
 
     @cached_property
@@ -60,10 +60,10 @@ class Course:
         return {lesson.id: lesson for lesson in self.lessons}
 
     def lesson(self, lesson_id: str) -> Lesson:
-        """The lesson of an id.
+        """The lesson with an id.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such lesson.
         """
         return self.by_id[lesson_id]
 
@@ -82,7 +82,7 @@ class Course:
         return tuple(name for name, lesson in self.by_id.items() if lesson.header.further == lesson_id)
 
     def number(self, lesson_id: str) -> int:
-        """The lesson's number on the core track, from 1; of a Further page, its lesson's."""
+        """The lesson's number on the core track, from 1; a Further page has its lesson's."""
         return self._numbers[lesson_id]
 
     def needs(self, lesson_id: str) -> tuple[str, ...]:
@@ -94,16 +94,16 @@ class Course:
         return tuple(lesson.id for lesson in self.lessons if lesson_id in lesson.header.needs)
 
     def reaches(self, lesson_id: str) -> frozenset[str]:
-        """Ids of all lessons that it needs, directly or not."""
+        """Ids of all lessons that it needs, directly or indirectly."""
         return self._reached[lesson_id]
 
     @cached_property
     def _reached(self) -> dict[str, frozenset[str]]:
-        found: dict[str, frozenset[str]] = {}
-        for lesson in self.lessons:  # every need stands before it
+        reached: dict[str, frozenset[str]] = {}
+        for lesson in self.lessons:  # its needs come before it
             direct = lesson.header.needs
-            found[lesson.id] = frozenset(direct).union(*(found[name] for name in direct))
-        return found
+            reached[lesson.id] = frozenset(direct).union(*(reached[name] for name in direct))
+        return reached
 
     def uses(self, lesson_id: str) -> tuple[Use, ...]:
         """The first use of each term in a lesson."""
@@ -111,7 +111,7 @@ class Course:
 
     @cached_property
     def signature(self) -> str:
-        """A hash of all that a lesson's page takes from the other lessons: order, headers and terms."""
+        """A hash of all that a lesson's page uses of other lessons: order, headers and terms."""
         headers = [
             (lesson.id, lesson.header.title, lesson.header.needs, lesson.header.further)
             for lesson in self.lessons
@@ -123,7 +123,7 @@ class Course:
 
 
 def _without_wrong_needs(lessons: Sequence[Lesson]) -> Iterator[Lesson]:
-    """Lessons that need only what stands before them."""
+    """The lessons, each with only the needs that come before it."""
     before: set[str] = set()
     for lesson in lessons:
         needs = tuple(name for name in lesson.header.needs if name in before)

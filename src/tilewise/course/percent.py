@@ -1,7 +1,7 @@
-"""Jupytext's percent format: a lesson's file into its cells, executing nothing.
+"""Jupytext's percent format: splits a lesson's file into cells, without executing anything.
 
-In: text. Out: cells with true line numbers, the same as jupytext's ``py:percent`` reader finds (a test
-compares them). Options on ``# %%`` lines are validated here.
+In: text. Out: cells with their line numbers, the same cells as jupytext's ``py:percent`` reader returns (a
+test compares them). Options on ``# %%`` lines are validated here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPTIONS = ("tab", "needs", "record", "title", "fold")
 
 
 def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
-    """Cut a file into cells.
+    """Split a file into cells.
 
     Raises:
         LessonError: code before the first marker, a wrong option, a prose line that is no comment, or a
@@ -43,7 +43,7 @@ def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
 
 
 def _tree(lines: Sequence[str], path: str) -> ast.Module:
-    """The tree of a file that compiles without a warning, as of an unknown escape in a string."""
+    """The syntax tree of a file; warnings, such as of an unknown escape in a string, are errors."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", SyntaxWarning)
@@ -66,27 +66,27 @@ def _tree(lines: Sequence[str], path: str) -> ast.Module:
 
 
 def _check_prose(lines: Sequence[str], line: int, path: str) -> None:
-    """A syntax error in a prose cell is a line that lacks its comment sign."""
+    """Report a syntax error in a prose cell as a line without a comment sign."""
     marker = next((entry for entry in reversed(lines[:line]) if _MARKER.match(entry)), "")
     if "[markdown]" in marker and not lines[line - 1].startswith("#"):
         _uncommented(lines[line - 1], line, path)
 
 
 def _outside_strings(starts: list[int], tree: ast.Module, path: str) -> list[int]:
-    """The markers that are no part of a string of several lines."""
+    """The markers that are not inside a multi-line string."""
     spans = [(node, node.lineno, node.end_lineno or node.lineno) for node in tree.body]
-    kept = []
+    outside = []
     for at in starts:
         around = next((node for node, first, last in spans if first <= at < last), None)
         if around is None:
-            kept.append(at)
+            outside.append(at)
         elif not any(
             isinstance(node, ast.Constant | ast.JoinedStr) and node.lineno <= at < (node.end_lineno or 0)
             for node in ast.walk(around)
         ):
             repair = "Move it between statements, or word the comment otherwise."
             raise LessonError(path, at + 1, "a cell begins in the middle of a statement.", repair)
-    return kept
+    return outside
 
 
 def _cell(lines: Sequence[str], start: int, end: int, path: str) -> Cell:
@@ -136,25 +136,25 @@ def _marker(line: str, number: int, path: str) -> tuple[Kind, dict[str, str]]:
     kind: Kind = "code"
     options: dict[str, str] = {}
     while rest.strip():
-        if found := _KIND.match(rest):
-            if found["kind"] not in ("markdown", "md"):
-                raise LessonError(path, number, f"a cell cannot be [{found['kind']}].", "Write [markdown].")
+        if option := _KIND.match(rest):
+            if option["kind"] not in ("markdown", "md"):
+                raise LessonError(path, number, f"a cell cannot be [{option['kind']}].", "Write [markdown].")
             kind = "markdown"
-        elif found := _OPTION.match(rest):
-            key = found["key"]
+        elif option := _OPTION.match(rest):
+            key = option["key"]
             if key not in _OPTIONS:
                 repair = nearest(key, _OPTIONS)
                 raise LessonError(path, number, f'a cell has no option "{key}".', repair)
             if key in options:
                 raise LessonError(path, number, f'the cell has "{key}" twice.', "Keep one.")
-            if found["quoted"] is None:
-                repair = f'Write {key}="{found["bare"]}".'
+            if option["quoted"] is None:
+                repair = f'Write {key}="{option["bare"]}".'
                 raise LessonError(path, number, f'the value of "{key}" has no quotes.', repair)
-            options[key] = re.sub(r"\\(.)", r"\1", found["quoted"])
+            options[key] = re.sub(r"\\(.)", r"\1", option["quoted"])
         else:
             repair = 'Options look like tab="CUDA C"; prose goes into the lines below.'
             raise LessonError(path, number, f'"{rest.strip()}" is no cell option.', repair)
-        rest = rest[found.end() :]
+        rest = rest[option.end() :]
     if kind == "markdown" and options:
         name = next(iter(options))
         raise LessonError(path, number, f'a prose cell takes no "{name}".', "Give it to a code cell.")

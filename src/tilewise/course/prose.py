@@ -1,6 +1,6 @@
-"""What a lesson's prose says: definitions, footnotes, links, numbers, headings and the words between them.
+"""The facts of a lesson's prose: definitions, footnotes, links, numbers, headings and words.
 
-In: the Markdown of a lesson's prose cells. Out: facts with places, found once a lesson. Code, fences and
+In: the Markdown of a lesson's prose cells. Out: facts with places, computed once per lesson. Code, fences and
 formulas are opaque: nothing in them is a word, a link or a number.
 """
 
@@ -24,20 +24,20 @@ _BLOCK = re.compile(r"[ \t]*\?\?\?\+?[ \t]+definition\b")
 _DEFINITION = re.compile(_BLOCK.pattern + r'[ \t]*"(?P<title>[^"]*)"[ \t]*$')
 _WORD = re.compile(r"[^\W_]+")
 ESCAPED = re.compile(r"\\(?=[^\W\d_])")
-"""The mark before an everyday word."""
+"""The escape before an everyday word."""
 _NO_NAME = frozenset("<>{}[]`*$\\")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A stretch of a prose cell."""
+    """A range of a prose cell."""
 
     cell: int
     """The cell's index in the lesson."""
     start: int
-    """Where it begins in the cell's source."""
+    """Its start in the cell's source."""
     end: int
-    """Where it ends, exclusive."""
+    """Its end, exclusive."""
     line: int
     """The line of its start in the lesson's file."""
 
@@ -51,7 +51,7 @@ class Definition:
     aliases: tuple[str, ...]
     """Other forms that count as its use."""
     body: str
-    """What it says, in Markdown, not indented."""
+    """Its text in Markdown, not indented."""
     place: Place
     """The whole block."""
 
@@ -73,20 +73,20 @@ class Definition:
 
 @dataclass(frozen=True)
 class Mention:
-    """A link, an image, a footnote's mark or a number, with its text."""
+    """A link, an image, a footnote mark, a heading or a number, with its text."""
 
     text: str
-    """A link's or an image's target, a footnote's label, a heading's text, what a number's braces hold."""
+    """The target of a link or an image, the label of a footnote, the text of a heading or a number."""
     place: Place
-    """Where."""
+    """Its range."""
 
 
 @dataclass(frozen=True)
 class _CellProse:
-    """What one cell says; offsets and lines count from the cell's beginning."""
+    """The facts of one cell; offsets and lines are relative to the cell."""
 
     masked: str
-    found: tuple[tuple[str, str, int, int], ...]
+    mentions: tuple[tuple[str, str, int, int], ...]
     words: frozenset[str]
     count: int
     definitions: tuple[tuple[tuple[str, ...], str, int, int], ...]
@@ -95,13 +95,13 @@ class _CellProse:
 
 @dataclass(frozen=True, eq=False)
 class Prose:
-    """What the prose of a lesson says."""
+    """The facts of a lesson's prose."""
 
     definitions: tuple[Definition, ...]
     notes: tuple[Mention, ...]
-    """Where footnotes are called: ``[^label]``."""
+    """The references to footnotes: ``[^label]``."""
     note_texts: tuple[Mention, ...]
-    """Where they stand: ``[^label]: ...``."""
+    """The texts of footnotes: ``[^label]: ...``."""
     links: tuple[Mention, ...]
     images: tuple[Mention, ...]
     numbers: tuple[Mention, ...]
@@ -109,14 +109,14 @@ class Prose:
     words: frozenset[str]
     """Every word, in lower case."""
     masked: tuple[tuple[int, str], ...]
-    """By cell: its index, and its text in lower case, all but plain prose blanked, as long as its source."""
+    """By cell: its index, and its text in lower case with all but plain prose blanked; the length is kept."""
     asides: Mapping[int, tuple[tuple[int, int], ...]]
-    """By cell: where definitions and the texts of footnotes stand, which a reader may not open."""
+    """By cell: the ranges of definitions and footnote texts, which a reader may never open."""
     word_count: int
 
     @staticmethod
     def of(lesson: Lesson) -> Prose:
-        """Find the facts.
+        """Extract the facts.
 
         Raises:
             LessonError: a definition has no title or no text.
@@ -132,15 +132,15 @@ class Prose:
         for index, cell in enumerate(lesson.cells):
             if cell.kind != "markdown":
                 continue
-            says = _cell_prose(cell.source)
-            masked.append((index, says.masked))
-            asides[index] = says.asides
-            words |= says.words
-            count += says.count
-            for names, body, start, end in says.definitions:
+            facts = _cell_prose(cell.source)
+            masked.append((index, facts.masked))
+            asides[index] = facts.asides
+            words |= facts.words
+            count += facts.count
+            for names, body, start, end in facts.definitions:
                 place = _place(cell, index, start, end)
                 definitions.append(_definition(names, body, place, lesson.path))
-            for kind, text, start, end in says.found:
+            for kind, text, start, end in facts.mentions:
                 if kind == "open":
                     raise _open(text, _place(cell, index, start, end), lesson.path)
                 mentions[kind].append(Mention(text, _place(cell, index, start, end)))
@@ -159,9 +159,9 @@ class Prose:
         )
 
     def definition_around(self, place: Place) -> Definition | None:
-        """The definition that a place stands in, if it is in one."""
-        within = (one for one in self.definitions if one.place.cell == place.cell)
-        return next((one for one in within if one.place.start <= place.start < one.place.end), None)
+        """The definition that contains a place, if any."""
+        in_cell = (entry for entry in self.definitions if entry.place.cell == place.cell)
+        return next((entry for entry in in_cell if entry.place.start <= place.start < entry.place.end), None)
 
 
 def _open(what: str, place: Place, path: str) -> LessonError:
@@ -192,39 +192,39 @@ def _definition(names: tuple[str, ...], body: str, place: Place, path: str) -> D
 
 
 def masked_prose(source: str) -> str:
-    """A text in lower case, all but plain prose blanked, as long as it was."""
+    """A text in lower case with all but plain prose blanked; the length is kept."""
     return _cell_prose(source).masked
 
 
 def without_escapes(text: str) -> str:
-    """Markdown without the marks that make a term an everyday word; formulas and code keep theirs."""
-    marks = {found.start() for found in ESCAPED.finditer(masked_prose(text))}
+    """Markdown without the escapes of everyday words; formulas and code keep their backslashes."""
+    marks = {match.start() for match in ESCAPED.finditer(masked_prose(text))}
     return "".join(character for at, character in enumerate(text) if at not in marks)
 
 
 @lru_cache(maxsize=4096)
 def _cell_prose(source: str) -> _CellProse:
-    """The facts of one cell; kept, since an edit changes one cell of a course."""
-    found: list[tuple[str, str, int, int]] = []
+    """The facts of one cell; cached, because an edit changes only one cell of a course."""
+    mentions: list[tuple[str, str, int, int]] = []
     hidden = list(spans(source, PROSE))
     for span in hidden:
-        found += _mentions(span, source)
+        mentions += _mentions(span, source)
     plain = mask(source, hidden)
     seen = mask(source, (span for span in hidden if span.kind in _OPAQUE))
     if "{{" in seen:
         numbers = [("number", match["inside"].strip(), *match.span()) for match in _NUMBER.finditer(seen)]
         at = _NUMBER.sub(lambda match: FILLER * len(match[0]), seen).find("{{")
-        found += numbers if at < 0 else [("open", "{{", at, at + 2)]
+        mentions += numbers if at < 0 else [("open", "{{", at, at + 2)]
     lowered = plain.lower()
     if len(lowered) != len(plain):
         lowered = "".join(char.lower() if len(char.lower()) == 1 else char for char in plain)
     words = _WORD.findall(lowered)
     blocks = tuple(_blocks(source)) if "definition" in source else ()
     asides = [(start, end) for _, _, start, end in blocks]
-    asides += [(start, _end_of_note(source, start)) for kind, _, start, _ in found if kind == "text"]
+    asides += [(start, _end_of_note(source, start)) for kind, _, start, _ in mentions if kind == "text"]
     return _CellProse(
         masked=lowered,
-        found=tuple(found),
+        mentions=tuple(mentions),
         words=frozenset(words),
         count=len(words),
         definitions=blocks,
@@ -253,7 +253,7 @@ def _mentions(span: Span, source: str) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _end_of_note(source: str, start: int) -> int:
-    """Where the text of a footnote ends: at the next line that is neither blank nor indented nor its own."""
+    """The end of a footnote's text: at the next line that is neither blank nor indented nor its own."""
     after_blank = False
     at = source.find("\n", start)
     while at >= 0:

@@ -1,7 +1,7 @@
-"""Sentences without a finite verb: seen by a list of verbs and by endings, without a grammar.
+"""Sentences without a finite verb: detected by a list of verbs and by endings, without a grammar.
 
-In: a paragraph of plain prose. Out: the sentences in it that have no verb, where each begins. What could be a
-verb counts as one, so that an alarm is nearly always right, and some sentences without a verb are missed.
+In: a paragraph of plain prose. Out: its sentences without a verb, with their offsets. A possible verb counts
+as one, so reports are nearly always right, but some sentences without a verb are missed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class _Words(NamedTuple):
     verbs: frozenset[str]
     """Forms that are verbs."""
     nouns: frozenset[str]
-    """Forms that are nouns before all, and verbs now and then."""
+    """Forms that are mainly nouns, and sometimes verbs."""
     behind_verb: frozenset[str]
-    """What may follow a verb at once, and no noun."""
+    """Words that can directly follow a verb, but not a noun."""
     before_verb: frozenset[str]
-    """What may be right before a verb."""
+    """Words that can directly precede a verb."""
     before_noun: frozenset[str]
-    """What makes the next word a noun."""
+    """Words that make the next word a noun."""
     behind_noun: frozenset[str]
-    """What makes the word before it a noun."""
+    """Words that make the previous word a noun."""
 
 
 @cache
@@ -59,10 +59,10 @@ def _third_person(verb: str) -> str:
 
 
 def without_verb(paragraph: str) -> Iterator[tuple[int, str]]:
-    """The sentences of a paragraph that have no verb, with the place where each begins.
+    """The sentences of a paragraph that have no verb, each with its offset.
 
     Args:
-        paragraph: prose; what is no prose in it, such as code, is ``FILLER``.
+        paragraph: prose, with other spans, such as code, replaced by ``FILLER``.
     """
     start = 0
     for end in [*(match.end() for match in _END.finditer(paragraph)), len(paragraph)]:
@@ -85,7 +85,7 @@ def _has_verb(sentence: str) -> bool:
 
 
 def _is_verb_here(tokens: list[str], at: int) -> bool:
-    """Whether a word that is a noun before all is a verb between its neighbours."""
+    """Whether a word that is mainly a noun is a verb between its neighbours."""
     token, words = tokens[at], _words()
     if token not in words.nouns:
         return False

@@ -1,7 +1,7 @@
-"""The course's vocabulary: which lesson defines a term, and where a lesson first uses one.
+"""The course's vocabulary: the lesson that defines each term, and the first use of each term in a lesson.
 
-In: the lessons' prose facts. Out: a ``Terms`` index, first uses with their places, and what is defined twice.
-Whether a use is allowed follows from ``needs``: ``tilewise.course.rules.terms`` says.
+In: the lessons' prose facts. Out: a ``Terms`` index, first uses with places, and duplicate definitions.
+``tilewise.course.rules.terms`` checks by ``needs`` whether a use is allowed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"“(A-ZÀ-Þ0-9$])")
 
 @dataclass(frozen=True)
 class Term:
-    """A word with a meaning of its own in this course."""
+    """A word with a defined meaning in this course."""
 
     definition: Definition
     """Its title, other forms, text and place."""
@@ -63,13 +63,13 @@ class Use:
     """The first use of a term in a lesson."""
 
     term: Term
-    """What is used."""
+    """The term used."""
     cell: int
     """The index of the prose cell."""
     start: int
-    """Where in the cell's source it begins."""
+    """Its start in the cell's source."""
     end: int
-    """Where it ends, exclusive."""
+    """Its end, exclusive."""
 
 
 @dataclass(frozen=True)
@@ -78,25 +78,25 @@ class Terms:
 
     terms: tuple[Term, ...]
     twice: tuple[tuple[Term, Term], ...] = ()
-    """What is defined a second time, and where it was first; the second is no term of the course."""
+    """Duplicate definitions, each with the first one; duplicates are not terms of the course."""
 
     @staticmethod
     def of(lessons: Sequence[Lesson]) -> Terms:
         """The terms that lessons define."""
-        found: list[Term] = []
+        terms: list[Term] = []
         twice: list[tuple[Term, Term]] = []
         taken: dict[str, Term] = {}
         for lesson in lessons:
             for definition in lesson.prose.definitions:
                 term = Term(definition, lesson.id, lesson.path)
                 names = {name.casefold() for name in (*definition.names, definition.slug)}
-                other = next((taken[name] for name in sorted(names) if name in taken), None)
-                if other is not None:
-                    twice.append((term, other))
+                first = next((taken[name] for name in sorted(names) if name in taken), None)
+                if first is not None:
+                    twice.append((term, first))
                     continue
-                found.append(term)
+                terms.append(term)
                 taken.update(dict.fromkeys(names, term))
-        return Terms(tuple(found), tuple(twice))
+        return Terms(tuple(terms), tuple(twice))
 
     def of_lesson(self, lesson_id: str) -> tuple[Term, ...]:
         """The terms that a lesson adds."""
@@ -105,7 +105,7 @@ class Terms:
     def uses(self, lesson: Lesson) -> tuple[Use, ...]:
         """The first use of each term in a lesson, in the order of the text.
 
-        A use in the running text comes before one in a definition or a footnote, wherever these stand.
+        A use in the running text takes precedence over one in a definition or a footnote.
         """
         by_name = self._by_name
         first: dict[Term, Use] = {}
@@ -129,7 +129,7 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class _Names:
-    """All names of a course's terms, prepared for the search."""
+    """All names of a course's terms, indexed for the search."""
 
     first_words: dict[str, tuple[str, ...]]
     """By first word: the names that begin with it."""
@@ -145,33 +145,32 @@ class _Names:
             if words:
                 first.setdefault(words[0], []).append(name)
         longer = {
-            name: tuple(other for other in names if len(other) > len(name) and name in other)
-            for name in names
+            name: tuple(each for each in names if len(each) > len(name) and name in each) for name in names
         }
         return _Names({word: tuple(group) for word, group in first.items()}, longer)
 
 
 @lru_cache(maxsize=1024)
 def _first_uses(prose: Prose, names: _Names) -> tuple[tuple[str, int, int, int], ...]:
-    """Each name's first use: name, cell, start, end. A part of a longer name is no use."""
+    """Each name's first use: name, cell, start, end. Part of a longer name does not count."""
     uses = []
     for word in prose.words & names.first_words.keys():
         for name in names.first_words[word]:
-            found = _first_use(prose, name, names.longer[name], asides=False)
-            found = found or _first_use(prose, name, names.longer[name], asides=True)
-            if found is not None:
-                uses.append((name, *found))
+            use = _first_use(prose, name, names.longer[name], asides=False)
+            use = use or _first_use(prose, name, names.longer[name], asides=True)
+            if use is not None:
+                uses.append((name, *use))
     return tuple(uses)
 
 
 def _first_use(prose: Prose, name: str, longer: Sequence[str], asides: bool) -> tuple[int, int, int] | None:
-    """Where a name is first used: cell, start, end; in the running text, or in asides as well."""
+    """A name's first use: cell, start, end; in the running text, or in asides as well."""
     own = [entry.place for entry in prose.definitions if name in map(str.lower, entry.names)]
     for index, text in prose.masked:
         blocked = [(place.start, place.end) for place in own if place.cell == index]
         blocked += () if asides else prose.asides[index]
-        for other in longer:
-            blocked += [match.span() for match in _pattern(other).finditer(text)]
+        for longer_name in longer:
+            blocked += [match.span() for match in _pattern(longer_name).finditer(text)]
         span = _first(name, text, blocked)
         if span is not None:
             return (index, *span)

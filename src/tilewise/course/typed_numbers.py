@@ -1,11 +1,11 @@
-"""Typed performance numbers: what prose says of speed by hand, and the mark that names where it comes from.
+"""Typed performance numbers: numbers about speed written by hand in prose, and the mark with their source.
 
 In: Markdown, or a plain sentence. Out: each number that is followed by a rate, a time, cycles, times, a
-factor or a share, with its place, and its source where one is given. Numbers quoted by ``{{ }}`` are none,
-and nothing in code, fences, formulas or addresses is.
+factor or a share, with its place and its source if there is one. Numbers quoted by ``{{ }}`` don't count, and
+neither does anything in code, fences, formulas or addresses.
 
-A number that no record can hold, such as one that a maker states, is written with its source right behind it:
-``3.35 TB/s{from: NVIDIA H100 data sheet}``. The page shows the source to who points at the number.
+A number that no record can contain, such as one from a data sheet, is followed directly by its source:
+``3.35 TB/s{from: NVIDIA H100 data sheet}``. The page shows the source as a tooltip.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ _AGAIN = (
 
 
 class Form(NamedTuple):
-    """A form in which prose says how fast something is."""
+    """A way in which prose expresses speed."""
 
     name: str
-    """What it is."""
+    """Its name."""
     pattern: str
-    """Its pattern; spaces count where they stand in brackets, the case of letters does not."""
+    """Its verbose pattern: only spaces in brackets count, and case is ignored."""
     found: str
-    """A sentence that has such a number."""
+    """A sentence with such a number."""
     passed: str
-    """A sentence that looks like it and has none."""
+    """A similar sentence without one."""
 
 
 FORMS = (
@@ -95,7 +95,7 @@ FORMS = (
         "Each has 20,000 elements, and 73 % in all.",
     ),
     Form(
-        "again",  # one only where something was gained before it
+        "again",  # only counts after a word of gain
         rf"{_NUMBER}[ -]times\b{_AGAIN}",
         "Prefetching speeds the kernel up three times.",
         "Each element is read three times.",
@@ -114,7 +114,7 @@ FORMS = (
         "Half of the threads are idle, and half the warps wait.",
     ),
 )
-"""Every form; of two that fit at one place, the first counts."""
+"""Every form; if two match at the same place, the first counts."""
 _FOUND = re.compile(
     "|".join(f"(?P<{form.name}>{form.pattern})" for form in FORMS), re.VERBOSE | re.IGNORECASE
 )
@@ -131,36 +131,36 @@ _PIECES = re.compile(r"(?P<gap>\n[ \t]*\n\s*)|(?P<space>&nbsp;|&thinsp;|[\s\u00a
 
 @dataclass(frozen=True)
 class Typed:
-    """A number about performance that stands in prose by hand."""
+    """A number about performance written by hand in prose."""
 
     text: str
     """The number with its unit, as written."""
     start: int
-    """Where it begins."""
+    """Its start."""
     end: int
-    """Where it ends, exclusive; its mark is not in it."""
+    """Its end, exclusive and without its mark."""
     source: str | None
-    """Where the mark behind it says it comes from; None where there is no mark."""
+    """The source in the mark after it; None if there is no mark."""
     mark_end: int
-    """Where the mark ends; ``end`` where there is none."""
+    """The end of the mark; ``end`` if there is none."""
 
 
 @lru_cache(maxsize=4096)
 def typed_numbers(text: str) -> tuple[Typed, ...]:
     """Every typed performance number of a text, in order."""
-    return tuple(_found(text))
+    return tuple(_typed(text))
 
 
 def stray_marks(text: str) -> Iterator[int]:
-    """Where marks begin that follow no such number, or that name no source."""
-    used = {found.end: found for found in typed_numbers(text) if found.source}
+    """The starts of marks that follow no such number, or that name no source."""
+    used = {typed.end: typed for typed in typed_numbers(text) if typed.source}
     code = (span for span in spans(text, WORDLESS) if span.kind in ("fence", "code", "comment"))
     for match in _MARK.finditer(mask(text, code)):
         if match.start() not in used:
             yield match.start()
 
 
-def _found(text: str) -> Iterator[Typed]:
+def _typed(text: str) -> Iterator[Typed]:
     plain = _Plain.of(text)
     for match in _FOUND.finditer(plain.text):
         start, end = plain.starts[match.start()], plain.ends[match.end() - 1]
@@ -175,17 +175,17 @@ def _found(text: str) -> Iterator[Typed]:
 
 @dataclass(frozen=True)
 class _Plain:
-    """The words of a text: one space between them, no emphasis, ``FILLER`` for what is no prose."""
+    """The words of a text: single spaces, no emphasis, ``FILLER`` for everything but prose."""
 
     text: str
     starts: tuple[int, ...]
-    """By character, where it begins in the text it was made of."""
+    """By character, its start in the original text."""
     ends: tuple[int, ...]
-    """Where it ends."""
+    """By character, its end there."""
 
     @staticmethod
     def of(text: str) -> _Plain:
-        """Read a text."""
+        """Extract the words of a text."""
         characters: list[tuple[str, int, int]] = []
         done = 0
         for span in spans(text, WORDLESS):
@@ -193,19 +193,19 @@ class _Plain:
             characters += _hidden(span)
             done = span.end
         characters += _shown(text, done, len(text))
-        kept: list[tuple[str, int, int]] = []
+        spaced: list[tuple[str, int, int]] = []
         for character in characters:
-            if character[0] != " " or (kept and kept[-1][0] != " "):
-                kept.append(character)
-        return _Plain("".join(one[0] for one in kept), *_columns(kept))
+            if character[0] != " " or (spaced and spaced[-1][0] != " "):
+                spaced.append(character)
+        return _Plain("".join(sign for sign, _, _ in spaced), *_columns(spaced))
 
 
-def _columns(kept: list[tuple[str, int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(one[1] for one in kept), tuple(one[2] for one in kept)
+def _columns(characters: list[tuple[str, int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(start for _, start, _ in characters), tuple(end for _, _, end in characters)
 
 
 def _shown(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
-    """The characters of plain prose; a blank line is a mark of its own."""
+    """The characters of plain prose; a blank line becomes a control character."""
     for match in _PIECES.finditer(text, start, end):
         sign = match[0]
         if match["gap"]:
@@ -219,7 +219,7 @@ def _shown(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _hidden(span: Span) -> Iterator[tuple[str, int, int]]:
-    """Filler for what is no prose; a formula or code that is nothing but a number stays one."""
+    """Filler for a span that is not prose; a formula or code that is only a number is preserved."""
     bare = _BARE.fullmatch(span.text) if span.kind in ("math", "code") else None
     if bare is not None:
         signs = bare["number"] + ("×" if bare["by"] else "")
@@ -232,10 +232,10 @@ def _hidden(span: Span) -> Iterator[tuple[str, int, int]]:
 
 
 def faults(text: str) -> Iterator[tuple[int, str, str]]:
-    """What is wrong with the numbers and marks of a text: the place, what, and how to repair it."""
-    for found in typed_numbers(text):
-        if found.source is None:
-            yield found.start, f'"{found.text}" is a number about performance, typed by hand.', REPAIR
+    """The faults of a text's numbers and marks: place, message and repair."""
+    for typed in typed_numbers(text):
+        if typed.source is None:
+            yield typed.start, f'"{typed.text}" is a number about performance, typed by hand.', REPAIR
     for at in stray_marks(text):
         message = "this {from: ...} follows no number about performance, or names no source."
         yield at, message, "Set it right behind the number's unit, or take it out."
@@ -248,20 +248,20 @@ REPAIR = (
 
 
 def sourced(text: str) -> list[tuple[int, int, str]]:
-    """Edits that turn marks into spans that say where a number comes from, for HTML: start, end, new text."""
+    """Edits that turn marks into HTML spans with a number's source: start, end, new text."""
     edits = []
-    for found in typed_numbers(text):
-        if found.source is not None:
-            source = escape(" ".join(found.source.split()))
+    for typed in typed_numbers(text):
+        if typed.source is not None:
+            source = escape(" ".join(typed.source.split()))
             opening = f'<span class="tw-number tw-typed" data-source="{source}">'
-            edits += [(found.start, found.start, opening), (found.end, found.mark_end, "</span>")]
+            edits += [(typed.start, typed.start, opening), (typed.end, typed.mark_end, "</span>")]
     return edits
 
 
 def spelt_out(text: str) -> list[tuple[int, int, str]]:
-    """Edits that turn marks into words in brackets, for where a page has no spans."""
+    """Edits that turn marks into words in brackets, for output without HTML spans."""
     return [
-        (found.end, found.mark_end, f" ({' '.join(found.source.split())})")
-        for found in typed_numbers(text)
-        if found.source is not None
+        (typed.end, typed.mark_end, f" ({' '.join(typed.source.split())})")
+        for typed in typed_numbers(text)
+        if typed.source is not None
     ]

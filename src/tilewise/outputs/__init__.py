@@ -1,9 +1,9 @@
-"""What cells show: one class a kind of output, one sink that takes them.
+"""The outputs of cells: one class per kind of output, and the sink that receives them.
 
-In: values from a lesson's cells. Out: ``Output`` objects that know their text, Markdown and JSON. Nothing
-here imports a header parser, MkDocs, Plotly or CuPy; a lesson on a bare machine loads it in milliseconds.
+In: values from a lesson's cells. Out: ``Output`` objects that convert to text, Markdown and JSON. Nothing
+here imports a header parser, MkDocs, Plotly or CuPy, so a lesson on a bare machine loads it in milliseconds.
 
-To make a value of another class showable, give it ``as_output() -> Output``; an ``Output`` shows itself.
+To make another class showable, give it ``as_output() -> Output``.
 """
 
 from __future__ import annotations
@@ -70,18 +70,17 @@ __all__ = [
 
 
 MACHINE = "{machine}"
-"""What stands in captions for the name of the GPU whose records are shown."""
+"""The placeholder in captions for the name of the GPU whose records are shown."""
 _NAMES: dict[str, Callable[[], str]] = {}
 DEEPEST = 20
-"""How deep published dicts may nest."""
+"""The maximum nesting of published dicts."""
 
 
 def as_output(value: object) -> Output | None:
-    """The output that shows ``value``; None where it has none.
+    """The output that shows ``value``; None if there is none.
 
-    Outputs stand for themselves, figures and kernels have one, and so has whatever has ``as_output()``. In
-    the words of a table or a figure ``{machine}`` becomes the name of the GPU whose records are shown, e.g.
-    H100.
+    An output is returned unchanged; figures, kernels and any value with ``as_output()`` have one. In texts
+    of a table or a figure, ``{machine}`` becomes the name of the GPU whose records are shown, e.g. H100.
     """
     if isinstance(value, Table) and MACHINE in (value.caption or ""):
         return Table.from_dict(_with_machine(value.to_dict()))
@@ -90,8 +89,8 @@ def as_output(value: object) -> Output | None:
     if isinstance(value, type):
         return None
     if callable(getattr(value, "as_output", None)):
-        made = value.as_output()  # type: ignore[attr-defined]
-        return made if isinstance(made, Output) else None
+        output = value.as_output()  # type: ignore[attr-defined]
+        return output if isinstance(output, Output) else None
     names = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
     if any(name.startswith("tilewise.figures.") and name.endswith(".Figure") for name in names):
         return FigureOutput(_with_machine(value.to_dict()))  # type: ignore[attr-defined]
@@ -99,12 +98,12 @@ def as_output(value: object) -> Output | None:
 
 
 def name_machine(name: Callable[[], str]) -> None:
-    """Have ``{machine}`` stand for what a function returns, e.g. H100: who knows the records says so."""
+    """Set the function that returns the text for ``{machine}``, e.g. H100."""
     _NAMES[MACHINE] = name
 
 
 def _with_machine(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a table or a figure, its words with the name of the GPU."""
+    """The fields of a table or a figure, with the GPU's name in its texts."""
     words = {
         name: data[name]
         for name in ("title", "caption", "alt")
@@ -133,14 +132,14 @@ def show(*values: object) -> None:
 
 
 def publish(**values: Any) -> None:
-    """Give values a name, so that the lesson's prose can quote them: ``{{ name | format }}``.
+    """Name values so that the lesson's prose can quote them: ``{{ name | format }}``.
 
     Args:
         values: numbers, strings, NumPy scalars, or dicts of these (``{{ name.key }}``).
 
     Raises:
         TypeError: a value is none of these.
-        ValueError: a name was published before in this lesson, or no path can lead to a value.
+        ValueError: a name was already published in this lesson, or a path cannot address a value.
     """
     sink().publish({name: _published(name, value) for name, value in values.items()})
 

@@ -1,8 +1,8 @@
-"""What every output of a cell can do, how it travels between processes, and the sink that takes it.
+"""The base class of all outputs, their JSON form between processes, and the sink that receives them.
 
-In: values that a lesson's cells show. Out: frozen ``Output`` objects, as JSON for the cache and back.
-The kinds live in the neighbouring modules, in ``tilewise.measurements`` and wherever a class derives from
-``Output``; where an output is printed or collected is decided by whoever installs a sink.
+In: values that a lesson's cells show. Out: frozen ``Output`` objects, to JSON for the cache and back.
+The kinds are in the other modules of this package, in ``tilewise.measurements`` and wherever a class derives
+from ``Output``; the installed sink decides whether outputs are printed or collected.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from typing import Any, ClassVar, Protocol, Self
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What an output may ask of the page it is rendered on."""
+    """What a page provides to the outputs rendered on it."""
 
     lesson_id: str
     """The lesson's id, e.g. ``kernels/grids``."""
     line: int
-    """The first line of the cell that made the output, in the lesson's file."""
+    """The first line of the output's cell in the lesson's file."""
     add_file: Callable[[str, bytes], str]
     """``add_file(suffix, content)``: publish a file under its hash; returns its URL relative to the page."""
     unique: Callable[[str], str]
-    """``unique(wanted)``: an element id that no other part of the page has."""
+    """``unique(wanted)``: an element id that is unique on the page."""
     nested: bool = False
-    """True inside a tab or a fold, where Markdown knows no block of raw HTML: see ``html_block``."""
+    """True inside a tab or a fold, where Markdown has no raw HTML blocks: see ``html_block``."""
     link: Callable[[str], str] = str
-    """``link(path)``: the URL of a file of the site, given from the site's root, relative to the page."""
+    """``link(path)``: the page-relative URL of a file, given relative to the site's root."""
     plain: bool = False
-    """True inside of HTML, where all has to be HTML."""
+    """True inside HTML, where Markdown is not allowed."""
 
     def html_block(self, html: str) -> str:
-        """A block of raw HTML, in the form that Markdown keeps as it is at this depth.
+        """A block of raw HTML, in the form that Markdown leaves unchanged at this depth.
 
         Args:
-            html: one balanced block-level element; blank lines in it are taken out.
+            html: one balanced block-level element; its blank lines are removed.
         """
         lines = [line for line in html.splitlines() if line.strip()]
         if self.plain or not self.nested:
@@ -50,39 +50,39 @@ class Context:
 
 
 class Output(ABC):
-    """Something that a cell shows: on a terminal as text, on a page as Markdown.
+    """An output of a cell: text on a terminal, Markdown on a page.
 
-    A kind of output is one frozen dataclass that derives from this. Its fields are what JSON can hold (and
-    tuples); a class with richer fields overrides ``to_dict`` and ``from_dict``. Nothing else has to be
-    touched: the encoded form names the class.
+    Each kind of output is a frozen dataclass that derives from this. Its fields are JSON values and tuples; a
+    class with other fields overrides ``to_dict`` and ``from_dict``. Nothing else has to change, because the
+    encoded form names the class.
     """
 
     kind: ClassVar[str]
-    """One word for what it is: text, table, figure, kernel, check, agree, measurement, ..."""
+    """Its kind in one word: text, table, figure, kernel, check, agree, measurement, ..."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON can hold them."""
+        """The fields as JSON values."""
         assert dataclasses.is_dataclass(self)
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The output whose ``to_dict`` gave ``data``."""
+        """The output whose ``to_dict`` returned ``data``."""
         return cls(**{name: _tuples(value) for name, value in data.items()})
 
     @abstractmethod
     def text(self) -> str:
-        """What a terminal prints, without a final line end."""
+        """The text for a terminal, without a final newline."""
 
     @abstractmethod
     def markdown(self, context: Context) -> str:
-        """What the page holds, without a final line end; empty for nothing. Pure: no clock, GPU or disk."""
+        """The Markdown for the page, without a final newline; may be empty. Pure: no clock, GPU or disk."""
 
 
 class Task(Output):
-    """An output that sets the reader a task: its texts are prose, and their terms are checked like prose.
+    """A task for the reader: its texts are prose, and their terms are checked like prose.
 
-    On the page it stands without the code of the cell that made it.
+    The page does not show the code of its cell.
     """
 
     @abstractmethod
@@ -115,15 +115,15 @@ def encode(output: Output) -> dict[str, Any]:
 
 
 def with_code(text: str) -> str:
-    """A sentence as HTML, what is between back ticks as code."""
+    """A sentence as HTML, with text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
 
 
 def decode(encoded: Mapping[str, Any]) -> Output:
-    """The output that ``encode`` gave; imports the module of its class.
+    """The output that ``encode`` encoded; imports the module of its class.
 
     Raises:
-        ValueError: the class is no output of tilewise.
+        ValueError: the class is not an output of tilewise.
     """
     module, _, name = str(encoded["class"]).partition(":")
     home = getattr(import_module(module), name, None) if module.split(".")[0] == "tilewise" else None
@@ -136,17 +136,17 @@ class Sink(Protocol):
     """Where outputs go."""
 
     def add(self, output: Output) -> None:
-        """Take an output, in the order in which the lesson shows them."""
+        """Add an output, in the order in which the lesson shows them."""
 
     def publish(self, values: Mapping[str, Any]) -> None:
-        """Take values that the lesson's prose may quote; plain JSON values, nested by name."""
+        """Add values that the lesson's prose may quote; plain JSON values, nested by name."""
 
 
 class PrintingSink:
-    """The default: prints every output's text, as a script or a notebook wants it."""
+    """The default: prints every output's text, for scripts and notebooks."""
 
     def add(self, output: Output) -> None:
-        """Print it."""
+        """Print the output."""
         print(output.text(), flush=True)
 
     def publish(self, values: Mapping[str, Any]) -> None:
@@ -156,21 +156,21 @@ class PrintingSink:
 
 
 class CollectingSink:
-    """Keeps outputs and published values for whoever installed it."""
+    """Collects outputs and published values."""
 
     def __init__(self) -> None:
         self.outputs: list[Output] = []
         self.published: dict[str, Any] = {}
 
     def add(self, output: Output) -> None:
-        """Keep it."""
+        """Collect the output."""
         self.outputs.append(output)
 
     def publish(self, values: Mapping[str, Any]) -> None:
-        """Keep them; a name published twice is the author's mistake.
+        """Collect the values.
 
         Raises:
-            ValueError: a name was published before.
+            ValueError: a name was already published.
         """
         for name, value in values.items():
             if name in self.published:
@@ -181,23 +181,23 @@ class CollectingSink:
 
 
 _SINK: ContextVar[Sink | None] = ContextVar("tilewise_sink", default=None)
-_at_rest: Sink = PrintingSink()
+_default_sink: Sink = PrintingSink()
 
 
 def sink() -> Sink:
-    """The sink that outputs go to now; the printing one unless another is installed or set."""
-    return _SINK.get() or _at_rest
+    """The current sink; the printing one unless another is installed or set."""
+    return _SINK.get() or _default_sink
 
 
 def set_sink(new: Sink) -> None:
-    """Send outputs to ``new`` wherever no other is installed: in each cell of a notebook, say."""
-    global _at_rest  # noqa: PLW0603 - cells of a notebook have contexts of their own
-    _at_rest = new
+    """Set the sink for when none is installed, for example in the cells of a notebook."""
+    global _default_sink  # noqa: PLW0603 - each notebook cell has its own context
+    _default_sink = new
 
 
 @contextmanager
 def installed(new: Sink) -> Iterator[Sink]:
-    """Send outputs to ``new`` for the length of a ``with`` block."""
+    """Send outputs to ``new`` inside a ``with`` block."""
     token = _SINK.set(new)
     try:
         yield new

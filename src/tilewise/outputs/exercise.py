@@ -1,7 +1,7 @@
 """An exercise: a task for the reader, a folded answer, and the tests that the answer passes in every build.
 
-In: Markdown, an answer and tests as functions. Out: a block with the answer's own source. The tests run where
-``exercise`` is called, so a wrong answer fails the lesson at its own line.
+In: Markdown, an answer and tests as functions. Out: a block with the answer's source. The tests run where
+``exercise`` is called, so a wrong answer makes the lesson fail at that line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewise.outputs.kinds import attribute, fence, folded
 
 @dataclass(frozen=True)
 class ExerciseOutput(Task):
-    """A task, its hint and its answer, tested."""
+    """A task, its hint and its tested answer."""
 
     kind: ClassVar[str] = "exercise"
     title: str
@@ -27,7 +27,7 @@ class ExerciseOutput(Task):
     task: str
     """What to do, in Markdown."""
     answer: str
-    """The answer's source; empty for an exercise that only asks to think."""
+    """The answer's source; empty for an exercise without code."""
     language: str = "python"
     """The answer's language: ``python`` or ``cuda``."""
     tests: str = ""
@@ -35,9 +35,9 @@ class ExerciseOutput(Task):
     hint: str = ""
     """A first step, in Markdown."""
     explanation: str = ""
-    """What stands beside the answer, in Markdown."""
+    """Text next to the answer, in Markdown."""
     wrong_answers: int = 0
-    """How many wrong answers the tests rejected."""
+    """The number of wrong answers that the tests rejected."""
 
     def texts(self) -> tuple[str, ...]:
         """Task, hint and explanation."""
@@ -49,7 +49,7 @@ class ExerciseOutput(Task):
         return replace(self, task=task, hint=hint, explanation=explanation)
 
     def text(self) -> str:
-        """Title, task and what was tested; the answer stays in the lesson's file."""
+        """Title, task and test result; the answer stays in the lesson's file."""
         lines = [f"exercise: {self.title}", textwrap.indent(self.task, "  ")]
         if self.tests:
             lines.append(f"  [the answer passes its tests{self._rejected()}]")
@@ -87,23 +87,23 @@ def exercise(
     explanation: str | None = None,
     wrong: Iterable[Any] = (),
 ) -> None:
-    """Set an exercise, and test its answer here and now.
+    """Show an exercise, and test its answer immediately.
 
     Args:
         title: a few words.
         task: what to do, in Markdown.
         answer: a function or a ``Kernel``; its source is folded on the page.
-        tests: called with the answer; raises (``assert`` does) where it is wrong.
+        tests: called with the answer; raises, for example by ``assert``, if it is wrong.
         hint: a first step, in Markdown, folded.
-        explanation: Markdown beside the answer, in its fold.
-        wrong: answers that the tests must reject, each of them. ``{old: new}`` stands for the answer with
-            texts of its source replaced, wherever they stand.
+        explanation: Markdown next to the answer, in its fold.
+        wrong: answers that the tests must all reject. ``{old: new}`` is the answer with all occurrences of
+            texts in its source replaced.
 
     Raises:
         AssertionError: the answer fails, or a wrong one passes.
-        TypeError: a text is none, or the answer is neither a function nor a ``Kernel``.
-        ValueError: there is an answer without tests, or tests without an answer; or a text to be replaced is
-            not in the answer.
+        TypeError: a text is not a string, or the answer is neither a function nor a ``Kernel``.
+        ValueError: an answer without tests or tests without an answer, or a text to be replaced is not in the
+            answer.
     """
     for name, text in (("title", title), ("task", task), ("hint", hint), ("explanation", explanation)):
         if not isinstance(text, str) and not (text is None and name in ("hint", "explanation")):
@@ -137,7 +137,7 @@ def _must_fail(title: str, tests: Callable[[Any], Any], answer: Any, candidate: 
     wrong = _edited(answer, candidate) if is_edit else candidate
     try:
         tests(wrong)
-    except Exception:  # any refusal will do: a wrong answer may crash as well as give a wrong result
+    except Exception:  # any exception counts: a wrong answer may also crash
         return
     name = f"with {candidate}" if is_edit else getattr(wrong, "__name__", getattr(wrong, "name", repr(wrong)))
     raise AssertionError(

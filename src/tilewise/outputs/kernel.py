@@ -1,7 +1,7 @@
-"""A kernel, or a region of one, as a page shows it: CUDA with true line numbers, its defines printed.
+"""A kernel, or a region of one, on a page: CUDA with its own line numbers and its defines.
 
-In: the kernel's text as it was compiled. Out: a fence for the ``cuda`` lexer. Lines that only mark a region
-stand blank in it, so that the others keep their numbers; ``tilewise.build.page`` takes them out of the HTML.
+In: the kernel's text as compiled. Out: a fence for the ``cuda`` lexer. Lines that only mark a region are
+blank in it, so that the others keep their numbers; ``tilewise.build.page`` removes them from the HTML.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewise.outputs.base import Context, Output
 from tilewise.outputs.kinds import attribute, fence, folded
 
 LONGEST_OPEN = 40
-"""A kernel with more lines than this is folded where it is defined."""
+"""A kernel with more lines than this is folded."""
 
 MARKER = re.compile(r"^\s*(?://|#)\s*(?:\[(?P<opens>[\w-]+)|(?P<closes>[\w-]+)\])\s*$")
 """A line that opens or closes a region."""
@@ -28,13 +28,13 @@ class KernelOutput(Output):
     name: str
     """The kernel's name."""
     source: str
-    """The lines shown, markers of regions included."""
+    """The lines shown, including region markers."""
     first_line: int = 1
-    """The number of the first of them in the whole kernel's source, counted from 1."""
+    """The number of the first line in the whole kernel's source, from 1."""
     region: str = ""
     """The region's name; empty for the whole kernel."""
     defines: tuple[tuple[str, str], ...] = ()
-    """What ``#define`` lines stand before the source, by name and value."""
+    """The ``#define`` lines before the source, by name and value."""
     options: tuple[str, ...] = ()
     """Compiler options."""
 
@@ -52,12 +52,12 @@ class KernelOutput(Output):
         return folded(f"{self.name}, {len(self.source.strip().splitlines())} lines", "kernel", block)
 
     def fence(self, identity: str, variable: str = "", line: int = 0) -> str:
-        """The fence alone.
+        """The fence, never folded.
 
         Args:
             identity: the element's id.
             variable: the Python name that it is bound to, for the line above the code.
-            line: which line of the lesson's file its line 1 is; 0: unknown.
+            line: the line of its line 1 in the lesson's file; 0 if unknown.
         """
         first, source = trimmed(self.source, self.first_line)
         shown, regions, markers = without_markers(source, first)
@@ -69,7 +69,7 @@ class KernelOutput(Output):
             attributes.append(f'data-region="{self.region}"')
         if regions:
             attributes.append(f'data-regions="{regions}" data-markers="{markers}"')
-        prelude = self._prelude()[: len(self.defines) if self.region else None]  # of a region, no options
+        prelude = self._prelude()[: len(self.defines) if self.region else None]  # no options for a region
         title = "; ".join([*([variable] if variable else []), *prelude])
         if title:
             attributes.append(f'title="{attribute(title)}"')
@@ -81,7 +81,7 @@ class KernelOutput(Output):
 
 
 def trimmed(source: str, first_line: int) -> tuple[int, str]:
-    """``source`` without blank lines around it, and the number of what is then its first line."""
+    """``source`` without blank lines around it, and the number of its new first line."""
     lines = source.split("\n")
     while len(lines) > 1 and not lines[0].strip():
         lines.pop(0)
@@ -90,16 +90,16 @@ def trimmed(source: str, first_line: int) -> tuple[int, str]:
 
 
 def without_markers(source: str, first_line: int = 1, *, blank: bool = True) -> tuple[str, str, str]:
-    """A source without the marker lines of its regions, and where regions and markers are.
+    """A source without the marker lines of its regions, and the lines of regions and markers.
 
     Args:
         source: CUDA C (``// [name`` ... ``// name]``) or Python (``# [name`` ... ``# name]``).
         first_line: the number of its first line.
-        blank: whether marker lines stand blank, so that the others keep their numbers; otherwise they go.
+        blank: whether marker lines are blanked, so that the others keep their numbers, or removed.
 
     Returns:
-        The source; the regions as ``name:first-last``, in its numbers; the numbers that the marker lines had.
-        Both lists are apart by spaces.
+        The source; the regions as ``name:first-last``, in its line numbers; the original numbers of the
+        marker lines. Both lists are separated by spaces.
     """
     lines: list[str] = []
     regions: list[str] = []

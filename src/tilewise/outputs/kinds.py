@@ -1,7 +1,7 @@
-"""The outputs of a lesson's checks, prints, figures and runs: what each says on a terminal and on a page.
+"""The outputs of a lesson's checks, prints and figures, for terminals and pages.
 
-In: plain facts, as whoever made them found them. Out: text and Markdown. Kernels and exercises have modules
-of their own; measurements are an output of ``tilewise.measurements``.
+In: plain facts from the code that computed them. Out: text and Markdown. Kernels, exercises, runs and tables
+are in separate modules; measurements are an output of ``tilewise.measurements``.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
     from tilewise.figures import Figure
 
 NOT_CURRENT = "not current"
-"""The source of a recorded text that is missing or was printed by other code."""
+"""The source of a recorded text that is missing or was printed by different code."""
 PENDING = "a new recording is pending"
-"""How the source of such a text ends where the list of what is pending has it."""
+"""The end of such a text's source if the pending list contains it."""
 LONGEST_TEXT = 30
-"""Lines of a printed text that stand open on a page."""
+"""The maximum lines of a printed text that is not folded."""
 LONGEST_LINE = 400
-"""Characters of its longest line, too."""
+"""The maximum characters of its longest line."""
 LONGEST_RECORDED, WIDEST_RECORDED = 4, 70
-"""The same of one that was recorded: what the text, a figure or a table below it says."""
+"""The same limits for recorded text, because prose, a figure or a table below it has its content."""
 _SMALL = re.compile(r"\d[\d.]*e-\d+")
 _TICK = '<span class="tw-check-mark" aria-hidden="true">✓</span>'
 
 
 @dataclass(frozen=True)
 class Text(Output):
-    """What a cell printed, or a recorded text that only another machine could print."""
+    """Text that a cell printed, or a recorded text that only another machine can print."""
 
     kind: ClassVar[str] = "text"
     content: str
-    """The text, without a final line end."""
+    """The text, without a final newline."""
     source: str = ""
-    """Where it comes from, one sentence; empty for what the cell itself printed just now."""
+    """Where it comes from, one sentence; empty for text that the cell itself printed."""
 
     def text(self) -> str:
-        """The text, under a line that names its origin if it has one."""
+        """The text, below a line with its source if there is one."""
         return f"[{self.source}]\n{self.content}" if self.source else self.content
 
     def is_short(self) -> bool:
-        """Whether it stands open on a page; a log of every round of timings doesn't."""
+        """Whether it is shown unfolded; a log of timing rounds is not."""
         lines = self.content.splitlines()
         most, widest = (LONGEST_RECORDED, WIDEST_RECORDED) if self.source else (LONGEST_TEXT, LONGEST_LINE)
         longest = max(map(len, lines), default=0)
         return len(lines) <= most and longest <= widest and "; rounds " not in self.content
 
     def markdown(self, context: Context) -> str:
-        """A ``text`` fence of class ``tw-output``; a long text is folded, as a figure speaks for it."""
+        """A ``text`` fence of class ``tw-output``; a long text is folded, because a figure summarises it."""
         if not self.content.strip():
             return ""
         if context.plain:
@@ -67,7 +67,7 @@ class Text(Output):
         return folded(f"Output, {lines} lines", "code", block)
 
     def _html(self) -> str:
-        """What the fence becomes."""
+        """The HTML of the fence."""
         title = f'<span class="filename">{escape(self.source)}</span>' if self.source else ""
         text = escape(self.content).replace("\n\n", "\n&#8203;\n")  # a blank line would end the block
         block = f'<div class="text tw-output highlight">{title}<pre><code>{text}\n</code></pre></div>'
@@ -79,7 +79,7 @@ class Text(Output):
 
 @dataclass(frozen=True)
 class FigureOutput(Output):
-    """A figure's own data, to be drawn by the page's script."""
+    """A figure's data, drawn by the page's script."""
 
     kind: ClassVar[str] = "figure"
     data: dict[str, Any]
@@ -91,15 +91,15 @@ class FigureOutput(Output):
 
     @classmethod
     def from_dict(cls, data: Any) -> FigureOutput:
-        """The output whose ``to_dict`` gave ``data``; lists stay lists."""
+        """The output whose ``to_dict`` returned ``data``; lists stay lists."""
         return cls(data["data"])
 
     def text(self) -> str:
-        """What a terminal prints: it draws nothing."""
+        """The text for a terminal, which draws nothing."""
         return self.figure.text()
 
     def markdown(self, context: Context) -> str:
-        """The element that the page's script draws in; its data become a file of the site."""
+        """The element that the page's script draws into; its data become a file of the site."""
         url = context.add_file(".json", self._content)
         return context.html_block(self.figure.html(url, context.unique("figure")))
 
@@ -109,7 +109,7 @@ class FigureOutput(Output):
 
     @cached_property
     def figure(self) -> Figure:
-        """The figure itself; made once, since a page is rendered again at every edit of its prose."""
+        """The figure; cached, because every edit of its prose renders a page again."""
         from tilewise.figures.figure import Figure
 
         return Figure.from_dict(self.data)
@@ -121,9 +121,9 @@ class CheckOutput(Output):
 
     kind: ClassVar[str] = "check"
     name: str
-    """What was compared, e.g. ``out`` or ``serial attention``."""
+    """The name of what was compared, e.g. ``out`` or ``serial attention``."""
     count: int
-    """How many values were compared."""
+    """The number of values compared."""
     largest_error: float
     """The largest absolute difference."""
     rtol: float
@@ -153,7 +153,7 @@ class CheckOutput(Output):
 
 @dataclass(frozen=True)
 class AgreeOutput(Output):
-    """A kernel and its pseudocode, or another front end's kernel, that gave the same results."""
+    """A kernel and its pseudocode, or another front end's kernel, with equal results."""
 
     kind: ClassVar[str] = "agree"
     function: str
@@ -171,9 +171,9 @@ class AgreeOutput(Output):
     atol: float = 0.0
     """Absolute tolerance."""
     backend: str = "simulator"
-    """What ran the kernel, or what ran the other front end's."""
+    """What ran the kernel, or the other front end's kernel."""
     by: str = "Pseudocode"
-    """What it was compared with, by its tab's title."""
+    """The tab title of what it was compared with."""
 
     def text(self) -> str:
         """One line."""
@@ -204,11 +204,11 @@ class AgreeOutput(Output):
 
 @dataclass(frozen=True)
 class LackOutput(Output):
-    """A comparison that did not take place, since a package is not installed."""
+    """A comparison that was skipped because a package is not installed."""
 
     kind: ClassVar[str] = "lack"
     by: str
-    """What would have been compared with the kernel, by its tab's title."""
+    """The tab title of what would have been compared."""
     kernel: str
     """The kernel's name."""
     why: str
@@ -228,17 +228,17 @@ class LackOutput(Output):
 
 @dataclass(frozen=True)
 class HazardOutput(Output):
-    """A hazard that a lesson provokes on purpose."""
+    """A hazard that a lesson triggers on purpose."""
 
     kind: ClassVar[str] = "hazard"
     hazard: str
-    """What it is: ``race``, ``out of bounds``, ..."""
+    """Its kind: ``race``, ``out of bounds``, ..."""
     message: str
-    """What the simulator says."""
+    """The simulator's message."""
     source_line: str = ""
-    """The kernel's line at fault, as written."""
+    """The faulty line of the kernel, as written."""
     line: int = 0
-    """Its number in the kernel; 0 where there is none."""
+    """Its number in the kernel; 0 if there is none."""
 
     def text(self) -> str:
         """Two lines."""
@@ -258,16 +258,16 @@ class HazardOutput(Output):
 
 
 def _unbroken(text: str) -> str:
-    """Text as HTML in which no line ends at the hyphen of a number such as ``1.7e-05``."""
+    """Text as HTML without line breaks in numbers such as ``1.7e-05``."""
     return _SMALL.sub(r'<span class="tw-unbroken">\g<0></span>', escape(text, quote=False))
 
 
 def fence(text: str, attributes: str) -> str:
-    """A code fence of superfences, longer than any run of back ticks inside.
+    """A superfences code fence, longer than any run of backticks inside.
 
     Args:
         text: the code.
-        attributes: what stands in the braces, e.g. ``.cuda #name linenums="1"``.
+        attributes: the text in the braces, e.g. ``.cuda #name linenums="1"``.
     """
     ticks = "```"
     while ticks in text:
@@ -276,7 +276,7 @@ def fence(text: str, attributes: str) -> str:
 
 
 def attribute(text: str) -> str:
-    """``text`` for a double-quoted attribute of a fence: no quotes, braces or line ends."""
+    """``text`` for a double-quoted attribute of a fence: without quotes, braces or newlines."""
     return " ".join(text.split()).replace('"', "”").replace("{", "(").replace("}", ")")
 
 

@@ -1,7 +1,7 @@
-"""Machine code on a page: a listing by itself, and the three texts of one kernel side by side.
+"""SASS and PTX on a page: a single listing, and the CUDA C, PTX and SASS of one kernel side by side.
 
-In: lines as the compiler wrote them. Out: fences for the lexers of CUDA C, PTX and machine code. What to
-show is decided by ``tilewise.kernel.machine_code``; colours are the site's.
+In: lines of compiler output. Out: fences for the lexers of CUDA C, PTX and SASS.
+``tilewise.kernel.machine_code`` decides what to show; the colours are the site's.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from tilewise.outputs.base import Context, Output
 from tilewise.outputs.kinds import LONGEST_TEXT, attribute, fence, folded
 
 SASS, PTX = "nvidia-sass", "nvidia-ptx"
-"""The lexers for machine code and for PTX, as ``tilewise.site.lexers`` has them."""
+"""The names of the SASS and PTX lexers in ``tilewise.site.lexers``."""
 
 
 @dataclass(frozen=True)
 class Listing(Output):
-    """Machine code, folded where it is long."""
+    """A listing of SASS, folded if it is long."""
 
     kind: ClassVar[str] = "listing"
     content: str
     """The lines."""
     title: str = ""
-    """What stands above them."""
+    """The title above them."""
 
     def text(self) -> str:
-        """The lines below their title."""
+        """The lines, below the title."""
         return f"{self.title}\n{self.content}" if self.title else self.content
 
     def markdown(self, context: Context) -> str:
@@ -43,25 +43,25 @@ class Listing(Output):
 
 @dataclass(frozen=True)
 class Pair(Output):
-    """Two listings beside each other, where there is room."""
+    """Two listings next to each other, if there is room."""
 
     kind: ClassVar[str] = "pair"
     left: Listing
-    """What stands on the left, or above."""
+    """The listing on the left, or above."""
     right: Listing
-    """What stands on the right, or below."""
+    """The listing on the right, or below."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The output whose ``to_dict`` gave ``data``."""
+        """The output whose ``to_dict`` returned ``data``."""
         return cls(Listing(**data["left"]), Listing(**data["right"]))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON can hold them."""
+        """The fields as JSON values."""
         return {"left": self.left.to_dict(), "right": self.right.to_dict()}
 
     def text(self) -> str:
-        """One below the other."""
+        """The right listing below the left one."""
         return f"{self.left.text()}\n\n{self.right.text()}"
 
     def markdown(self, context: Context) -> str:
@@ -72,31 +72,31 @@ class Pair(Output):
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one line of CUDA C."""
+    """The translation of one line of CUDA C."""
 
     line: int
     """Its number in the kernel, counted from 1."""
     source: str
     """The line."""
     ptx: tuple[str, ...]
-    """Its instructions in PTX."""
+    """Its PTX instructions."""
     machine_code: tuple[str, ...]
-    """Its instructions in machine code."""
+    """Its SASS instructions."""
 
 
 @dataclass(frozen=True)
 class Beside(Output):
-    """CUDA C, and below each of its lines PTX and machine code beside each other."""
+    """CUDA C, with each line's PTX and SASS side by side below it."""
 
     kind: ClassVar[str] = "beside"
     rows: tuple[Row, ...]
-    """One for each line of CUDA C that became something."""
+    """One for each line of CUDA C that has instructions."""
     architecture: str
-    """What it was compiled for, such as sm_90."""
+    """The target architecture, such as sm_90."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The output whose ``to_dict`` gave ``data``."""
+        """The output whose ``to_dict`` returned ``data``."""
         rows = tuple(
             Row(row["line"], row["source"], tuple(row["ptx"]), tuple(row["machine_code"]))
             for row in data["rows"]
@@ -104,7 +104,7 @@ class Beside(Output):
         return cls(rows, data["architecture"])
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON can hold them."""
+        """The fields as JSON values."""
         rows = [
             {"line": row.line, "source": row.source, "ptx": [*row.ptx], "machine_code": [*row.machine_code]}
             for row in self.rows
@@ -112,16 +112,16 @@ class Beside(Output):
         return {"rows": rows, "architecture": self.architecture}
 
     def text(self) -> str:
-        """Line by line, PTX before machine code."""
+        """Line by line, PTX before SASS."""
         lines = []
         for row in self.rows:
             lines += [f"{row.line:4}  {row.source}"]
-            lines += [f"      PTX   {one}" for one in row.ptx]
-            lines += [f"      SASS  {one}" for one in row.machine_code]
+            lines += [f"      PTX   {instruction}" for instruction in row.ptx]
+            lines += [f"      SASS  {instruction}" for instruction in row.machine_code]
         return "\n".join(lines)
 
     def markdown(self, context: Context) -> str:
-        """A ``div.tw-translated``; in it, for each line, its fence and a pair of two more."""
+        """A ``div.tw-translated`` with a fence for each line, followed by a pair of fences."""
         return _div("tw-translated", "\n\n".join(self._row(row) for row in self.rows), 5)
 
     def _row(self, row: Row) -> str:
@@ -132,13 +132,13 @@ class Beside(Output):
 
 
 def _half(name: str, attributes: str, lines: tuple[str, ...]) -> str:
-    """One side of a pair; where there is nothing, it says so."""
+    """One side of a pair; a note if there are no instructions."""
     if not lines:
         return _div("tw-translated-none", f"no {name.split(',', maxsplit=1)[0]}", 3)
     return fence("\n".join(lines), f'{attributes} title="{name}"')
 
 
 def _div(kind: str, inside: str, depth: int) -> str:
-    """A ``div`` with Markdown inside; of two that nest, the outer one needs more slashes."""
+    """A ``div`` with Markdown inside; an outer ``div`` needs more slashes than a nested one."""
     marks = "/" * depth
     return f"{marks} html | div.{kind}\n\n{inside}\n\n{marks}"

@@ -1,7 +1,7 @@
-"""What the simulator counted in one launch, by line of the kernel's source, as text and as HTML.
+"""The simulator's counts of one launch, by line of the kernel's source, as text and as HTML.
 
-In: counts by line, as plain data. Out: ``RunOutput``. Here is decided how they stand side by side, and which
-of them cost more than they had to.
+In: counts by line, as plain data. Out: ``RunOutput``. This module decides their layout, and which of them are
+marked as wasteful.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tilewise.outputs.base import Context, Output
 from tilewise.outputs.table import Cell, Column, Table, number
 
 WIDEST_SOURCE = 44
-"""Characters of a line of source that a terminal shows."""
+"""The maximum characters of a source line on a terminal."""
 LEGEND = "Marked: less than half of the bytes moved were requested, or bank conflicts cost extra wavefronts."
 
 
 @dataclass(frozen=True)
 class RunColumn:
-    """One count."""
+    """One counter."""
 
     group: str
-    """What it belongs to, e.g. ``global loads``; empty for counts that stand alone."""
+    """Its group, e.g. ``global loads``; empty if it has none."""
     name: str
     """Its name, e.g. ``sectors``."""
     meaning: str
-    """A sentence for who points at it."""
+    """A sentence for the tooltip."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class RunLine:
     source: str
     """Its text, indented as written."""
     cells: tuple[Cell, ...]
-    """One for each column; empty text where nothing was counted."""
+    """One per column; empty text if nothing was counted."""
 
 
 @dataclass(frozen=True)
 class RunOutput(Output):
-    """What the simulator counted in one launch."""
+    """The simulator's counts of one launch."""
 
     kind: ClassVar[str] = "run"
     title: str
@@ -54,50 +54,50 @@ class RunOutput(Output):
     columns: tuple[RunColumn, ...]
     """The counts that occur."""
     lines: tuple[RunLine, ...]
-    """The lines at which something was counted, in order."""
+    """The lines with counts, in order."""
     total: RunLine
     """The whole launch."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing and no fault, a sentence or two each."""
+    """Remarks that are not faults, one or two sentences each."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON holds it."""
+        """The fields as JSON values."""
         return {
             "title": self.title,
-            "columns": [[one.group, one.name, one.meaning] for one in self.columns],
-            "lines": [_packed(one) for one in (*self.lines, self.total)],
+            "columns": [[column.group, column.name, column.meaning] for column in self.columns],
+            "lines": [_packed(line) for line in (*self.lines, self.total)],
             "notes": list(self.notes),
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> RunOutput:
-        """The output whose ``to_dict`` gave ``data``."""
+        """The output whose ``to_dict`` returned ``data``."""
         lines = tuple(
             RunLine(line, source, tuple(Cell(text, title, None, mark) for text, title, mark in cells))
             for line, source, cells in data["lines"]
         )
-        columns = tuple(RunColumn(*one) for one in data["columns"])
+        columns = tuple(RunColumn(*fields) for fields in data["columns"])
         return cls(data["title"], columns, lines[:-1], lines[-1], tuple(data.get("notes", ())))
 
     @property
     def marked(self) -> bool:
-        """Whether some count is more than it had to be."""
+        """Whether any count is marked as wasteful."""
         return any(cell.mark for line in self.lines for cell in line.cells)
 
     def table(self) -> Table:
-        """The same without groups: line, source and counts, the whole launch last."""
-        heads = (Column(one.group, one.name) for one in self.columns)
-        rows = [[one.line, one.source.strip(), *one.cells] for one in self.lines]
+        """The counts without groups: line, source and counts, with the whole launch last."""
+        heads = (Column(column.group, column.name) for column in self.columns)
+        rows = [[line.line, line.source.strip(), *line.cells] for line in self.lines]
         return Table([Column("line"), Column("source"), *heads], [*rows, ["", "in all", *self.total.cells]])
 
     def text(self) -> str:
-        """Title and table, each group of counts under its heading; a star at what is marked."""
-        rows = [_printed(one) for one in (*self.lines, self.total)]
-        heads = ["line", "source", *(one.name for one in self.columns)]
+        """Title and table, with each group of counts below its heading and stars at marked counts."""
+        rows = [_printed(line) for line in (*self.lines, self.total)]
+        heads = ["line", "source", *(column.name for column in self.columns)]
         widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
         groups = [" " * widths[0], " " * widths[1]]
         at = 2
-        for group, members in groupby(self.columns, key=lambda one: one.group):
+        for group, members in groupby(self.columns, key=lambda column: column.group):
             many = len(list(members))
             room = sum(widths[at : at + many]) + 2 * (many - 1)
             if len(group) > room:  # a wide heading widens the last column below it
@@ -112,18 +112,18 @@ class RunOutput(Output):
         return "\n".join([*parts, *ruled, body[-1], *legend, *(f"Note: {note}" for note in self.notes)])
 
     def markdown(self, context: Context) -> str:
-        """The table, under its title; it scrolls by itself where it is wider than the page."""
+        """The table below its title; it scrolls if it is wider than the page."""
         return context.html_block(self.html())
 
     def html(self) -> str:
-        """The table as HTML, one row a line."""
+        """The table as HTML, one row per line."""
         heads = "".join(
-            f'<th scope="col" class="tw-right" title="{escape(one.meaning)}">{escape(one.name)}</th>'
-            for one in self.columns
+            f'<th scope="col" class="tw-right" title="{escape(column.meaning)}">{escape(column.name)}</th>'
+            for column in self.columns
         )
         groups = "".join(
             f'<th scope="colgroup" colspan="{len(list(members))}">{escape(group)}</th>'
-            for group, members in groupby(self.columns, key=lambda one: one.group)
+            for group, members in groupby(self.columns, key=lambda column: column.group)
         )
         legend = f"<caption>{LEGEND}</caption>" if self.marked else ""
         title = f"<code>{escape(self.title, quote=False)}</code> on the simulator, by line of the kernel"
@@ -137,7 +137,7 @@ class RunOutput(Output):
                 f"<thead><tr>{first}{groups}</tr>",
                 f"<tr>{heads}</tr></thead>",
                 "<tbody>",
-                *(_row(one, self.columns) for one in self.lines),
+                *(_row(line, self.columns) for line in self.lines),
                 "</tbody>",
                 f"<tfoot>{_row(self.total, self.columns)}</tfoot>",
                 "</table></div>",
@@ -178,7 +178,7 @@ def _row(line: RunLine, columns: Sequence[RunColumn]) -> str:
             shown = f'<span title="{escape(cell.title)}">{shown}</span>'
         mark = f' data-mark="{escape(cell.mark)}"' if cell.mark else ""
         name = ""
-        if shown:  # what a cell is where the screen has no room for columns
+        if shown:  # labels the cell on screens too narrow for columns
             name = (
                 f' data-name="{column.name if column.group == group else f"{column.group}: {column.name}"}"'
             )

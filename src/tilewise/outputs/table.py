@@ -1,7 +1,7 @@
 """Tables: columns with units, cells with a title or a link, as aligned text or as HTML.
 
-In: strings and numbers. Out: a ``Table`` output. How a number is rounded for a reader is decided here, once;
-a cell that needs another form is given as a string.
+In: strings and numbers. Out: a ``Table`` output. This is the only module that rounds numbers for readers; a
+cell that needs another format is passed as a string.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ class Column:
     """A column's heading."""
 
     name: str
-    """What stands above it."""
+    """The text above it."""
     unit: str = ""
-    """The unit of its numbers, e.g. ``GB/s``; printed small beside the name."""
+    """The unit of its numbers, e.g. ``GB/s``; printed small next to the name."""
     align: str = ""
-    """``left``, ``right`` or ``center``; empty: right where all cells are numbers, else left."""
+    """``left``, ``right`` or ``center``; empty: right if all cells are numbers, otherwise left."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that says more than its text."""
+    """A cell with more than its text."""
 
     text: str | int | float
-    """What is shown."""
+    """The text shown."""
     title: str | None = None
-    """A sentence for who points at it, and for screen readers."""
+    """A sentence for the tooltip and for screen readers."""
     href: str | None = None
-    """Where it leads, relative to the page or to a lesson's file."""
+    """The link's target, relative to the page or to a lesson's file."""
     mark: str | None = None
     """A role for the styles: ``measured``, ``predicted``, ``waste``, ``hazard``, ``best``, ``stale``."""
     origin: str | None = None
-    """The id of the list that says where a recorded number comes from; ``title`` is then its spread."""
+    """The id of a recorded number's provenance list; ``title`` is then its spread."""
 
 
 _WRITTEN = re.compile(r"[≈<>]?\s?[+−-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?\s?[%×]?")
-"""A number that is given as a string: `73%`, `1.3×`."""
+"""A number written as a string: `73%`, `1.3×`."""
 
 Entry = str | int | float | None | Cell
 
@@ -56,8 +56,8 @@ class Table(Output):
 
     Args:
         columns: names or ``Column`` objects.
-        rows: one sequence a row, as long as there are columns; ``None`` is an empty cell.
-        caption: a sentence below, which reads alone.
+        rows: one sequence per row, with one entry per column; ``None`` is an empty cell.
+        caption: a self-contained sentence below the table.
 
     Raises:
         ValueError: a row is longer or shorter than the columns.
@@ -90,7 +90,7 @@ class Table(Output):
         object.__setattr__(self, "numeric", numeric)
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns, rows, caption and which columns hold numbers."""
+        """Columns, rows and caption as JSON values."""
         return {
             "columns": [[column.name, column.unit, column.align] for column in self.columns],
             "rows": [
@@ -102,7 +102,7 @@ class Table(Output):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The table whose ``to_dict`` gave ``data``."""
+        """The table whose ``to_dict`` returned ``data``."""
         rows = [[Cell(*cell) for cell in row] for row in data["rows"]]
         return cls([Column(*column) for column in data["columns"]], rows, data["caption"])
 
@@ -126,14 +126,14 @@ class Table(Output):
         return self.columns[at].align or ("right" if self.numeric[at] else "left")
 
     def markdown(self, context: Context) -> str:
-        """A ``div.tw-table`` around the table, so that a wide one scrolls by itself."""
+        """A ``div.tw-table`` around the table, so that a wide one scrolls."""
         return context.html_block(self.html())
 
     def html(self, classes: str = "") -> str:
-        """The table as HTML, one row a line."""
+        """The table as HTML, one row per line."""
         box = f"tw-table {classes}".strip()
         style = ""
-        if len(self.columns) > 3:  # styles/lesson.css: on a phone the first has a line of its own
+        if len(self.columns) > 3:  # styles/lesson.css: on a phone the first column is on a separate line
             box, style = f"{box} tw-many", f' style="--columns:{len(self.columns) - 1}"'
         lines = [f'<div class="{box}"{style} tabindex="0" role="group"><table>']
         if self.caption:
@@ -165,13 +165,13 @@ class Table(Output):
         elif cell.title:
             shown = f'<span title="{escape(cell.title)}">{shown}</span>'
         if cell.mark == "code":
-            shown = re.sub(r"(?<=[._])(?=\w)", "<wbr>", shown)  # long names end a line inside
+            shown = re.sub(r"(?<=[._])(?=\w)", "<wbr>", shown)  # lets long names wrap
         mark = f' data-mark="{escape(cell.mark)}"' if cell.mark else ""
         return f'<td class="tw-{self._align(at)}"{mark}>{shown}</td>'
 
 
 def number(value: float) -> str:
-    """A number for a reader: thousands apart, four significant digits, ``∞`` and ``NaN`` by name.
+    """A number for readers: thousands separators, four significant digits, ``∞`` and ``NaN``.
 
     >>> number(1048576), number(0.000123456), number(1979.0)
     ('1,048,576', '0.0001235', '1,979')
@@ -201,7 +201,7 @@ def _cell(entry: Any) -> Cell:
 
 
 def _scalar(value: Any) -> str | int | float:
-    """A NumPy scalar as Python's; anything that is no number as its text."""
+    """A NumPy scalar as a Python number; anything but a number as a string."""
     plain = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
     return plain if isinstance(plain, str | int | float) else str(plain)
 

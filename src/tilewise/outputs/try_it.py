@@ -1,7 +1,7 @@
-"""A run that a reader may change on the page: its counts at the start, and the controls around them.
+"""A run that readers can change on the page: its initial counts, and the controls.
 
-In: the counts at the start, and what the page's script needs to run the kernel with other sizes. Out: HTML
-that stands by itself; ``site/web/run`` takes it over once a reader touches it.
+In: the initial counts, and the data with which the page's script runs the kernel with other sizes. Out: HTML
+that works without the script; ``site/web/run`` takes over when a reader changes something.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from tilewise.outputs.base import Context, Output
 from tilewise.outputs.run import RunLine, RunOutput
 
 COUNTS_BEGIN, COUNTS_END, END = "<!-- counts -->", "<!-- end of counts -->", "<!-- end of run -->"
-"""Where the table of counts begins and ends, and the whole: the front page takes it without the table."""
+"""The start and end of the counts table, and the end of the run; the front page omits the table."""
 MOST_LINES = 7
-"""Lines of the run at the start that a page has before it is touched: those with the most traffic."""
+"""The maximum lines of the initial run on a page: those with the most traffic."""
 
 
 @dataclass(frozen=True)
 class TryOutput(Output):
-    """A kernel to run with sizes of one's own."""
+    """A kernel that readers run with their own sizes."""
 
     kind: ClassVar[str] = "try"
     run: RunOutput
-    """The run at the start."""
+    """The initial run."""
     offer: dict[str, Any]
-    """Kernels, sizes, launch and arguments: ``kernel/try_it.py`` says how."""
+    """Kernels, sizes, launch and arguments, in the format of ``kernel/try_it.py``."""
     caption: str
     """A sentence below the title."""
     warp: dict[str, Any] = field(default_factory=lambda: {"caption": "", "rows": []})
-    """What the first warp touched at the start: ``simulator/results/first_warp.py`` says how."""
+    """The first warp's accesses in the initial run, in the format of ``simulator/results/first_warp.py``."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON holds it."""
+        """The fields as JSON values."""
         return {"run": self.run.to_dict(), "offer": self.offer, "caption": self.caption, "warp": self.warp}
 
     @classmethod
     def from_dict(cls, data: Any) -> TryOutput:
-        """The output whose ``to_dict`` gave ``data``."""
+        """The output whose ``to_dict`` returned ``data``."""
         return cls(RunOutput.from_dict(data["run"]), data["offer"], data["caption"], data["warp"])
 
     def text(self) -> str:
-        """The run at the start."""
+        """The initial run."""
         return self.run.text()
 
     def markdown(self, context: Context) -> str:
-        """The controls and the table of the run at the start; what runs is a file of its own."""
+        """The controls and the initial run's table; the data to run it is a separate file."""
         url = context.add_file(".json", json.dumps(self.offer, separators=(",", ":")).encode())
         name = context.unique("try")
         return context.html_block(
@@ -60,7 +60,7 @@ class TryOutput(Output):
                     f"{escape(self.caption, quote=False)}</p>",
                     '<form class="tw-try-controls" aria-label="Sizes of the run">',
                     *self._kernels(name),
-                    *(_size(name, one) for one in self.offer["sizes"]),
+                    *(_size(name, size) for size in self.offer["sizes"]),
                     "</form>",
                     '<div class="tw-try-result">',
                     _picture(self.warp),
@@ -71,7 +71,7 @@ class TryOutput(Output):
         )
 
     def _kernels(self, name: str) -> list[str]:
-        labels = [one["label"] for one in self.offer["kernels"]]
+        labels = [kernel["label"] for kernel in self.offer["kernels"]]
         if len(labels) < 2:
             return []
         options = "".join(
@@ -87,29 +87,29 @@ def _shortened(run: RunOutput) -> RunOutput:
     left = len(run.lines) - MOST_LINES
     if left <= 0:
         return run
-    instructions = sum(one.group == "instructions" for one in run.columns)
+    instructions = sum(column.group == "instructions" for column in run.columns)
 
     def weight(line: RunLine) -> tuple[int, int]:
         issued, *_ = (cell.text for cell in line.cells if isinstance(cell.text, int))
         return sum(cell.text != "" for cell in line.cells[instructions:]), issued
 
     heaviest = sorted(run.lines, key=weight, reverse=True)[:MOST_LINES]
-    lines = tuple(one for one in run.lines if one in heaviest)
+    lines = tuple(line for line in run.lines if line in heaviest)
     more = "1 more line is" if left == 1 else f"{left} more lines are"
     note = f"{more} counted in the last row. Your own run lists all of them."
     return replace(run, lines=lines, notes=(*run.notes, note))
 
 
 def _picture(warp: Mapping[str, Any]) -> str:
-    """The first warp's accesses, as ``site/web/run/table.js`` shows them."""
+    """The first warp's accesses, as in ``site/web/run/table.js``."""
     if not warp["rows"]:
         return ""
     rows = "".join(
-        f"<li><span>line {one['line']} {escape(one['text'])}, <strong>{one['counted']}</strong></span>"
-        f'<span class="tw-try-lanes" aria-hidden="true">{_marks(one["lanes"], 32)}</span>'
-        + (_sectors(one["sectors"]) if one["banks"] is None else _banks(one["banks"]))
+        f"<li><span>line {row['line']} {escape(row['text'])}, <strong>{row['counted']}</strong></span>"
+        f'<span class="tw-try-lanes" aria-hidden="true">{_marks(row["lanes"], 32)}</span>'
+        + (_sectors(row["sectors"]) if row["banks"] is None else _banks(row["banks"]))
         + "</li>"
-        for one in warp["rows"]
+        for row in warp["rows"]
     )
     caption = escape(warp["caption"])
     return f'<figure class="tw-try-warp"><ul>{rows}</ul><figcaption>{caption}</figcaption></figure>'
@@ -120,7 +120,7 @@ def _marks(used: Sequence[int], count: int) -> str:
 
 
 def _sectors(sectors: Sequence[tuple[int, Sequence[int]]]) -> str:
-    """Each sector's eight words, with a gap where the sector before it is not touched."""
+    """Each sector's eight words, with a gap if the previous sector is not accessed."""
     before = [number for number, _ in sectors]
     cells = "".join(
         f"<b{_apart(number, before[at - 1] if at else number - 1)}>{_marks(used, 8)}</b>"
@@ -134,13 +134,13 @@ def _apart(number: int, before: int) -> str:
 
 
 def _banks(banks: Sequence[int]) -> str:
-    """Each bank's words; all of them are used, so none says so."""
+    """Each bank's words; unmarked, because all of them are used."""
     cells = "".join(f"<b>{'<i></i>' * count}</b>" for count in banks)
     return f'<span class="tw-try-banks" aria-hidden="true">{cells}</span>'
 
 
 def _size(within: str, size: dict[str, Any]) -> str:
-    """A slider; over choices it moves from one to the next."""
+    """A slider over a range or a list of choices."""
     name, start = size["name"], size["start"]
     least, most, at = size.get("least", 0), size.get("most", 0), start
     if values := size.get("values"):
@@ -154,7 +154,7 @@ def _size(within: str, size: dict[str, Any]) -> str:
 
 
 def _value(identity: str, label: str, size: dict[str, Any]) -> str:
-    """The number beside a slider: a field, or the choice it is at."""
+    """The number next to a slider: a field, or the current choice."""
     if "values" in size:
         return f'<output for="{identity}" class="tw-try-value">{size["start"]}</output>'
     return (

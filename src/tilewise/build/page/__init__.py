@@ -1,4 +1,4 @@
-"""Pages: a lesson, what its cells showed and the course, as Markdown and files. Pure: no GPU, clock or disk.
+"""Pages: renders a lesson and its outputs as Markdown and files. Pure: no GPU, clock or disk.
 
 In: a ``Lesson``, its ``LessonRun``, the ``Course``. Out: a ``Page``. Needs these
 Markdown extensions: attr_list, md_in_html, admonition, footnotes, pymdownx.details, .superfences, .highlight
@@ -35,17 +35,17 @@ __all__ = ["Page", "course_map", "glossary", "hide_marker_lines", "minutes", "re
 _RUNNING = "This lesson is running. Its outputs appear as soon as they are computed."
 _STOPPED = "This lesson stopped with an error. Outputs below it are missing or are those of the last run."
 FIRST_TAB = "CUDA C"
-"""How the title of the tab begins that is shown first, wherever its cell stands in the lesson's file."""
+"""The start of the title of the tab shown first, whatever its position in the lesson's file."""
 FIGURES = "assets/figures"
 """The folder of the figures' data, relative to the site's root."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A lesson as the site takes it."""
+    """A lesson's page for the site."""
 
     markdown: str
-    """The page, with its own YAML header."""
+    """The page, with its YAML header."""
     files: Mapping[str, bytes]
     """Files by path relative to the site's root: figures' data, the lesson as ``.py`` and ``.ipynb``."""
 
@@ -62,14 +62,14 @@ def render(
 
     Args:
         lesson: the lesson.
-        run: what its cells showed.
+        run: the outputs of its cells.
         course: the course it belongs to.
-        stale: experiments, or variants as ``experiment.variant``, that are no longer current, besides those
-            that the run's own tables name; numbers from them are marked.
+        stale: experiments, or variants as ``experiment.variant``, that are no longer current, in addition to
+            those of the run's tables; numbers from them are marked.
         package: what the lesson's notebook installs first.
 
     Raises:
-        LessonError: prose quotes a number that is not known or does not fit its format, or an exercise uses a
+        LessonError: prose quotes a number that is unknown or does not fit its format, or an exercise uses a
             term that the lesson does not reach.
     """
     files: dict[str, bytes] = {}
@@ -93,7 +93,7 @@ def render(
     if run.pending:
         parts.append(f'<p class="tw-run-status">{_STOPPED if run.stopped else _RUNNING}</p>')
     parts += _body(lesson, run, prose, files)
-    quoted = [one.origin for found in (numbers, *by_machine.values()) for one in found.values()]
+    quoted = [number.origin for values in (numbers, *by_machine.values()) for number in values.values()]
     if line := further(lesson, course):
         parts.append(line)
     if lists := _provenance_lists(lesson, run, quoted):
@@ -109,7 +109,7 @@ def render(
 
 
 def _provenance_lists(lesson: Lesson, run: LessonRun, quoted: Collection[str]) -> str:
-    """Folded at the end: where the numbers were taken that the prose quotes from records of other lessons."""
+    """A fold at the end with the provenance of numbers quoted from records of other lessons."""
     shown = {
         provenance_id(output.name, output.provenance["device"])
         for outputs in run.outputs
@@ -129,7 +129,7 @@ def _provenance_lists(lesson: Lesson, run: LessonRun, quoted: Collection[str]) -
 
 
 def _check_tasks(lesson: Lesson, run: LessonRun, course: Course) -> None:
-    """The terms that exercises and puzzles use must be known, like those of the prose."""
+    """Check that the lesson reaches the terms of its exercises and puzzles, like those of its prose."""
     for cell, outputs in zip(lesson.cells, run.outputs, strict=True):
         for output in outputs:
             if isinstance(output, Task):
@@ -138,14 +138,14 @@ def _check_tasks(lesson: Lesson, run: LessonRun, course: Course) -> None:
 
 
 def _plain(output: Output) -> Output:
-    """A task without the marks of everyday words; every other output as it is."""
+    """A task without the escapes of everyday words; any other output unchanged."""
     if not isinstance(output, Task):
         return output
     return output.with_texts([without_escapes(text) for text in output.texts()])
 
 
 def _body(lesson: Lesson, run: LessonRun, prose: Mapping[int, str], files: dict[str, bytes]) -> list[str]:
-    """The cells in order, neighbouring tabs as sets."""
+    """The cells in order, with adjacent tabs as sets."""
     taken: dict[str, int] = {}
 
     def unique(wanted: str) -> str:
@@ -165,7 +165,7 @@ def _body(lesson: Lesson, run: LessonRun, prose: Mapping[int, str], files: dict[
         context = Context(lesson.id, cell.first_line, add_file, unique, nested, link)
         missing = run.skipped.get(index, ())
         outputs = [_plain(output) for output in run.outputs[index]]
-        others = {machine: found[index] for machine, found in run.others.items() if index in found}
+        others = {machine: cells[index] for machine, cells in run.others.items() if index in cells}
         note = ("No output" if run.stopped else "Running") if index in run.pending else ""
         return code_cell(
             cell, outputs, run.kernels.get(index, {}), missing, context, note, others, run.machine

@@ -1,8 +1,8 @@
-"""What differs by machine: a cell's outputs with those of further machines beside them.
+"""Outputs that differ by machine: a cell's outputs, with those of further machines next to them.
 
 In: the outputs of a cell, and by further machine its outputs with that machine's records. Out: Markdown.
-What differs stands in a ``div.tw-machines[data-shown]``, each further machine's in a
-``template[data-machine]``, with the same ids; the site's script exchanges them.
+Outputs that differ are in a ``div.tw-machines[data-shown]``, those of each further machine in a
+``template[data-machine]`` with the same ids; the site's script swaps them.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ Outputs = Sequence[Output]
 
 
 def blocks(outputs: Outputs, others: Mapping[str, Outputs], machine: str, context: Context) -> list[str]:
-    """The Markdown of a cell's outputs, those that differ with the further machines' beside them."""
-    if any(len(theirs) != len(outputs) for theirs in others.values()):
+    """The Markdown of a cell's outputs, with the differing ones of further machines."""
+    if any(len(further) != len(outputs) for further in others.values()):
         groups = [(outputs, others)]
     else:
         groups = [
-            ([output], {name: [theirs[at]] for name, theirs in others.items() if theirs[at] != output})
+            ([output], {name: [further[at]] for name, further in others.items() if further[at] != output})
             for at, output in enumerate(outputs)
         ]
-    made = (_block(shown, differing, machine, context) for shown, differing in groups)
-    return [text for text in made if text]
+    texts = (_block(shown, differing, machine, context) for shown, differing in groups)
+    return [text for text in texts if text]
 
 
 def shown_alone(markdown: str) -> str:
-    """A page's Markdown without what stands beside it for further machines."""
+    """A page's Markdown without the outputs of further machines."""
     return re.sub(r"<template data-machine=.*?</template>", "", markdown, flags=re.S)
 
 
 def _block(outputs: Outputs, others: Mapping[str, Outputs], machine: str, context: Context) -> str:
     if not others:
         return "\n\n".join(text for output in outputs if (text := output.markdown(context)))
-    given: dict[str, list[str]] = {}
+    assigned: dict[str, list[str]] = {}
 
     def unique(wanted: str) -> str:
-        given.setdefault(wanted, []).append(context.unique(wanted))
-        return given[wanted][-1]
+        assigned.setdefault(wanted, []).append(context.unique(wanted))
+        return assigned[wanted][-1]
 
     shown = _html(outputs, replace(context, plain=True, unique=unique))
     templates = []
-    for name, theirs in others.items():
-        left = {wanted: list(ids) for wanted, ids in given.items()}
+    for name, further in others.items():
+        left = {wanted: list(ids) for wanted, ids in assigned.items()}
 
-        def again(wanted: str, left: dict[str, list[str]] = left) -> str:
+        def reuse(wanted: str, left: dict[str, list[str]] = left) -> str:
             return left[wanted].pop(0) if left.get(wanted) else context.unique(wanted)
 
-        html = _html(theirs, replace(context, plain=True, unique=again))
+        html = _html(further, replace(context, plain=True, unique=reuse))
         templates.append(f'<template data-machine="{escape(name)}" data-search-exclude>\n{html}\n</template>')
     inner = "\n".join([shown, *templates])
     return context.html_block(f'<div class="tw-machines" data-shown="{escape(machine)}">\n{inner}\n</div>')

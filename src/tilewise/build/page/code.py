@@ -1,9 +1,9 @@
 """Code cells: Python as Python, kernels as CUDA with their own line numbers, tabs as sets, outputs below.
 
-In: a code cell and what it showed. Out: Markdown. A kernel that a cell assigns is taken out of its Python
-string and stands as a block of its own; the rest of the cell stays around it, in order. Further kernels of a
-text that stands above them in the cell stay the line of Python that they are. A folded cell stands below
-what it made, and so does a line that only shows a region of a kernel.
+In: a code cell and its outputs. Out: Markdown. A kernel that a cell assigns is taken out of its Python string
+and becomes a separate block; the rest of the cell stays around it, in order. Further kernels with a text that
+is already shown in the cell stay lines of Python. A folded cell comes below its outputs, and so does a line
+that only shows a region of a kernel.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tilewise.outputs.kernel import LONGEST_OPEN, without_markers
 from tilewise.outputs.kinds import attribute, fence, folded
 
 AROUND = "Code that makes the kernel"
-"""What the Python beside a kernel in a CUDA tab is folded under."""
+"""The title of the fold with the Python around a kernel in a CUDA tab."""
 EXCERPT = "Code of the excerpt"
-"""What a cell that only shows regions of kernels is folded under."""
+"""The title of the fold of a cell that only shows regions of kernels."""
 _EXTRAS = frozenset({"torch", "triton"})
-"""Packages that a build without them is told how to add."""
+"""Packages for which a build without them shows how to add them."""
 _TASKS = frozenset({"exercise", "puzzle"})
-"""Functions whose calls hold an answer, which readers see in a fold only."""
+"""Functions whose calls contain an answer, which readers only see in a fold."""
 _SHOWING = _TASKS | {"agree", "check", "expect_hazard", "measure", "print", "show"}
-"""Functions that show something."""
+"""Functions that show an output."""
 _FOR_FORMATTERS = re.compile(r"[ \t]*# fmt: (?:skip|off|on)$", re.M)
-"""Comments that say nothing to a reader."""
+"""Comments that only concern formatters."""
 
 
 def code_cell(
@@ -52,13 +52,13 @@ def code_cell(
 
     Args:
         cell: the cell.
-        outputs: what it showed, in order.
+        outputs: its outputs, in order.
         kernels: the kernels that it bound to names.
-        missing: what it needs and the building machine lacks.
+        missing: its needs that the building machine lacks.
         context: the page, as outputs see it.
-        pending: what to say where it has not ended; ``outputs`` are then those of the run before.
+        pending: the note for a cell that has not ended; ``outputs`` are then those of the last run.
         others: by further machine, the outputs with its records.
-        machine: whose records the outputs rest on.
+        machine: the machine whose records the outputs use.
     """
     called = _calls(cell.source) if pending else frozenset()
     is_task = any(isinstance(output, Task) for output in outputs) or bool(called & _TASKS)
@@ -66,31 +66,31 @@ def code_cell(
     is_folded = bool(fold)
     code = "" if is_task and not is_folded else source(cell, kernels, context)
     first, further = _reports(outputs)
-    below = blocks(first, {name: _reports(theirs)[0] for name, theirs in others.items()}, machine, context)
+    below = blocks(first, {name: _reports(shown)[0] for name, shown in others.items()}, machine, context)
     if further:
         below.append(_also_reported(further, context))
-    lacking = ""
+    missing_note = ""
     if missing:
         is_recorded = any(
             isinstance(output, Text) and output.source.startswith("recorded") for output in outputs
         )
-        lacking = "" if is_folded and is_recorded else _lacking(missing, is_recorded, context)
+        missing_note = "" if is_folded and is_recorded else _missing_note(missing, is_recorded, context)
         if is_folded and is_recorded:
             code = f"This cell needs {listed(list(missing))}; its output was recorded.\n\n{code}"
     if is_folded and code:
         code = folded(fold, "code", code)
     if pending and (outputs or called & _SHOWING or _ends_with_a_value(cell.source)):
         below.insert(0, context.html_block(f'<div class="tw-pending">{pending}</div>'))
-    below.append(lacking)
+    below.append(missing_note)
     parts = [*below, code] if is_task or is_folded else [code, *below]
     return "\n\n".join(part for part in parts if part)
 
 
 def _reports(outputs: Sequence[Output]) -> tuple[Sequence[Output], list[HazardOutput]]:
-    """The outputs without the hazards after the first, and these."""
+    """The outputs without the hazards after the first one, and those hazards."""
     hazards = [output for output in outputs if isinstance(output, HazardOutput)]
     further = hazards[1:]
-    return [output for output in outputs if not any(output is one for one in further)], further
+    return [output for output in outputs if not any(output is hazard for hazard in further)], further
 
 
 def _also_reported(hazards: Sequence[HazardOutput], context: Context) -> str:
@@ -107,7 +107,7 @@ def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
 
     Args:
         cells: title and Markdown of each tab.
-        fresh: another set stands directly above, which this one must not join.
+        fresh: whether another set is directly above, which this one must not join.
     """
     tabs = []
     for at, (title, body) in enumerate(cells):
@@ -118,17 +118,17 @@ def tab_set(cells: Sequence[tuple[str, str]], fresh: bool) -> str:
 
 
 def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) -> str:
-    """A cell's code: stretches of Python, and its kernels as CUDA between them, or above in a CUDA tab."""
+    """A cell's code: its Python, with its kernels as CUDA in between, or above in a CUDA tab."""
     statements = _statements(cell.source)
     is_cuda = cell.tab.casefold().startswith("cuda")
     lines = cell.source.split("\n")
     parts: list[str] = []
     python: list[str] = parts
-    if is_cuda and not cell.fold and any(_kernel_of(one, kernels, is_cuda) for one in statements):
-        python = []  # what prepares a kernel stands in a fold below it
-    texts: set[str] = set()  # of kernels, as far as they are shown
+    if is_cuda and not cell.fold and any(_kernel_of(each, kernels, is_cuda) for each in statements):
+        python = []  # code that prepares a kernel goes into a fold below it
+    texts: set[str] = set()  # of the kernels already shown
     pending = 1  # the first line not yet shown
-    if cell.tab == PSEUDOCODE:  # what it imports says nothing beside it
+    if cell.tab == PSEUDOCODE:  # imports are noise in pseudocode
         for statement in statements:
             if not isinstance(statement, ast.Import | ast.ImportFrom):
                 break
@@ -152,7 +152,7 @@ def source(cell: Cell, kernels: Mapping[str, KernelOutput], context: Context) ->
 
 @lru_cache(maxsize=1024)
 def _statements(source: str) -> tuple[ast.stmt, ...]:
-    """A cell's statements; kept, since a page is rendered again at every edit of its prose."""
+    """A cell's statements; cached, because every edit of its prose renders a page again."""
     return tuple(ast.parse(source).body)
 
 
@@ -173,11 +173,11 @@ def _is_excerpt(source: str) -> bool:
     """Whether a cell only shows regions of kernels: ``KERNEL.region("loop")``."""
     statements = _statements(source)
     return bool(statements) and all(
-        isinstance(one, ast.Expr)
-        and isinstance(one.value, ast.Call)
-        and isinstance(one.value.func, ast.Attribute)
-        and one.value.func.attr == "region"
-        for one in statements
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and isinstance(statement.value.func, ast.Attribute)
+        and statement.value.func.attr == "region"
+        for statement in statements
     )
 
 
@@ -187,7 +187,7 @@ def _first_line(statement: ast.stmt) -> int:
 
 
 def _python(lines: Sequence[str], first: int, last: int, cell: Cell, is_cuda: bool) -> list[str]:
-    """The Python between two kernels, as a fence; imports alone say nothing beside a kernel in a CUDA tab."""
+    """The Python between two kernels as a fence; in a CUDA tab, nothing if it is only imports."""
     body = list(lines[first - 1 : last])
     while body and not body[0].strip():
         body.pop(0)
@@ -212,13 +212,13 @@ def _only_imports(text: str) -> bool:
 def _kernel_of(
     statement: ast.stmt, kernels: Mapping[str, KernelOutput], is_cuda: bool
 ) -> tuple[str, KernelOutput] | None:
-    """The name and the kernel, or text of kernels, that a statement assigns, if that is all it does."""
+    """The name and the kernel, or kernels' text, that a statement assigns, if that is all it does."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target, value = statement.targets[0], statement.value
-    written = _written(value) if is_cuda else None
-    if isinstance(target, ast.Name) and written is not None:
-        return target.id, KernelOutput(name=target.id, source=written.lstrip("\n"))
+    text_literal = _kernel_text(value) if is_cuda else None
+    if isinstance(target, ast.Name) and text_literal is not None:
+        return target.id, KernelOutput(name=target.id, source=text_literal.lstrip("\n"))
     if not (isinstance(target, ast.Name) and isinstance(value, ast.Call)):
         return None
     is_kernel, text = _literal(value)
@@ -230,22 +230,22 @@ def _kernel_of(
     return None
 
 
-def _written(value: ast.expr) -> str | None:
-    """The text of kernels, where a value is that, written out."""
+def _kernel_text(value: ast.expr) -> str | None:
+    """A value's text if it is a literal with kernels."""
     text = value.value if isinstance(value, ast.Constant) else None
     return text if isinstance(text, str) and "__global__" in text else None
 
 
 def _literal(call: ast.Call) -> tuple[bool, str | None]:
-    """Whether a call makes a kernel, and the kernel's text where it stands there."""
+    """Whether a call creates a kernel, and the kernel's text if it is a literal."""
     is_kernel = isinstance(call.func, ast.Name) and call.func.id == "Kernel"
     literal = call.args[0] if is_kernel and call.args else None
     text = literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else None
     return is_kernel, text
 
 
-def _standing(call: ast.Call) -> str | None:
-    """A kernel's text as far as it stands in the call, alone or added to what stands elsewhere."""
+def _literal_part(call: ast.Call) -> str | None:
+    """The literal part of a kernel's text in a call, alone or added to other text."""
     is_kernel, text = _literal(call)
     if is_kernel and call.args and isinstance(call.args[0], ast.BinOp):
         parts = [node.value for node in ast.walk(call.args[0]) if isinstance(node, ast.Constant)]
@@ -254,7 +254,7 @@ def _standing(call: ast.Call) -> str | None:
 
 
 def open_lines(cell: Cell) -> int:
-    """How many lines of a cell's code stand open on its page, where long kernels and folded cells do not."""
+    """The number of a cell's code lines that are open on its page; long kernels and folded cells are not."""
     if cell.fold or _is_excerpt(cell.source):
         return 0
     is_cuda = cell.tab.casefold().startswith("cuda")
@@ -262,9 +262,9 @@ def open_lines(cell: Cell) -> int:
     has_kernel = False
     for statement in _statements(cell.source):
         value = statement.value if isinstance(statement, ast.Assign) else None
-        text = _standing(value) if isinstance(value, ast.Call) else None
+        text = _literal_part(value) if isinstance(value, ast.Call) else None
         if value is not None and is_cuda:
-            text = text or _written(value)
+            text = text or _kernel_text(value)
         has_kernel |= bool(text)
         kernel_lines = len((text or "").strip().splitlines())
         lines -= kernel_lines if kernel_lines > LONGEST_OPEN else 0
@@ -273,7 +273,7 @@ def open_lines(cell: Cell) -> int:
 
 
 def _literal_line(statement: ast.stmt, cell: Cell) -> int:
-    """Which line of the lesson's file line 1 of a kernel is; 0 where its text is not written there."""
+    """The line in the lesson's file of a kernel's line 1; 0 if its text is not there."""
     assert isinstance(statement, ast.Assign)
     value = statement.value
     literal = value if not isinstance(value, ast.Call) else value.args[0] if value.args else None
@@ -290,7 +290,7 @@ def _cuda(variable: str, kernel: KernelOutput, context: Context, line: int) -> s
     return folded(f"{variable}, {len(kernel.source.strip().splitlines())} lines of CUDA C", "kernel", block)
 
 
-def _lacking(missing: Sequence[str], is_recorded: bool, context: Context) -> str:
+def _missing_note(missing: Sequence[str], is_recorded: bool, context: Context) -> str:
     rest = "its output was recorded." if is_recorded else "this build ran without it."
     if not is_recorded and _EXTRAS.issuperset(missing):
         rest += " Run <code>make frameworks</code> to include it."

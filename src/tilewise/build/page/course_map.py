@@ -1,7 +1,7 @@
-"""The course map: every lesson once, below its part, with its Further pages below it.
+"""The course map: every lesson once, in its part, with its Further pages below it.
 
 In: a course and the parts of its navigation. Out: HTML for a page at the site's root: a list of parts, each
-with a list of links. Nothing is drawn, so it fits a phone.
+with a list of links. It has no drawing, so it fits a phone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ def course_map(course: Course, parts: Sequence[Part]) -> str:
     """The map of a course, for a page at the site's root.
 
     Returns:
-        One ``nav.tw-map`` without blank lines, with a ``section`` for each part; core lessons carry their
-        number, Further pages stand in a list of their own below their lesson.
+        One ``nav.tw-map`` without blank lines, with a ``section`` for each part; core lessons have their
+        number, Further pages are in a list below their lesson.
     """
     blocks = [_part(course, part) for part in parts]
-    return "\n".join(['<nav class="tw-map" aria-label="Lessons">', *(one for one in blocks if one), "</nav>"])
+    return "\n".join(['<nav class="tw-map" aria-label="Lessons">', *filter(None, blocks), "</nav>"])
 
 
 def _part(course: Course, part: Part) -> str:

@@ -1,9 +1,9 @@
 """One line of folds under each output, and one badge for all checks of a page.
 
-In: a page's HTML, in which folds follow each other and every check has a line of its own. Out: the same page,
-where neighbouring folds are entries of one ``div.tw-folds``, that of the output above them if it has one, and
-the checks are listed in a ``details.tw-checks`` at the end of the lesson's head. It works on finished HTML,
-because only there is the output of one cell next to the code of another.
+In: a page's HTML, with a separate block for each fold and check. Out: the same page, with neighbouring folds
+as entries of one ``div.tw-folds``, that of the output above if there is one, and the checks listed in a
+``details.tw-checks`` at the end of the lesson's head. It works on finished HTML, because only there is the
+output of one cell next to the code of another.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 SHOW_CODE = "Show code"
-"""The title of a fold whose author gave it no title of its own."""
+"""The default title of a code fold."""
 _CODE = re.compile(r"(Code (of|for|that)\b|Imports$|The whole cell\b)")
 _TAG = re.compile(r"""<(/?)(details|figure|div|template)\b((?:"[^"]*"|'[^']*'|[^>"'])*)>""")
 _CLASS = re.compile(r'\bclass="([^"]*)"')
@@ -26,14 +26,14 @@ _FACTS = ("tw-provenance", "tw-rows", "tw-notes", "tw-needs")
 _ENTRIES = frozenset(_TEXTS + _FACTS)
 """Classes of folds that become entries of a line."""
 _ALONE = frozenset({"definition", "convention"})
-"""Those of them that stay blocks of their own where no other fold is beside them."""
+"""Folds that stay separate blocks if there is no other fold next to them."""
 _LINE = '<div class="tw-folds">'
 _OUTPUTS = frozenset({"tw-measurement", "tw-machines", "tw-folds"})
 
 
 @dataclass
 class _Node:
-    """A fold, a figure or a ``div``, by its place in the HTML."""
+    """A fold, a figure or a ``div``, with its offsets in the HTML."""
 
     tag: str
     classes: frozenset[str]
@@ -54,36 +54,36 @@ def gather(html: str) -> str:
 def _tree(html: str) -> _Node:
     root = _Node("", frozenset(), 0, 0, len(html), len(html))
     open_nodes = [root]
-    for found in _TAG.finditer(html):
-        if not found[1]:
-            classes = _CLASS.search(found[3])
+    for match in _TAG.finditer(html):
+        if not match[1]:
+            classes = _CLASS.search(match[3])
             names = frozenset(classes[1].split() if classes else ())
-            node = _Node(found[2], names, found.start(), found.end())
+            node = _Node(match[2], names, match.start(), match.end())
             open_nodes[-1].children.append(node)
             open_nodes.append(node)
-        elif len(open_nodes) > 1 and open_nodes[-1].tag == found[2]:
+        elif len(open_nodes) > 1 and open_nodes[-1].tag == match[2]:
             node = open_nodes.pop()
-            node.until, node.end = found.start(), found.end()
-    for node in open_nodes[1:]:  # never closed: leave it alone
+            node.until, node.end = match.start(), match.end()
+    for node in open_nodes[1:]:  # never closed: leave it unchanged
         node.until = node.end = node.inside
         node.children.clear()
     return root
 
 
 def _walk(node: _Node, hidden: bool = False) -> Iterator[tuple[_Node, bool]]:
-    """The nodes below one, each with whether it is in a template, where another machine's outputs are."""
+    """A node's descendants, each with whether it is in a template for another machine."""
     for child in node.children:
         yield child, hidden
         yield from _walk(child, hidden or child.tag == "template")
 
 
 def _with_badge(html: str) -> str:
-    """The checks in one list; where there is no lesson's head, they stay where they are."""
+    """Move the checks into one list in the lesson's head; without a head, they stay in place."""
     root = _tree(html)
     head = next((node for node, hidden in _walk(root) if not hidden and "tw-lesson" in node.classes), None)
     if head is None:
         return html
-    headings = [(found.start(), found[1], found[2]) for found in _HEADING.finditer(html)]
+    headings = [(match.start(), match[1], match[2]) for match in _HEADING.finditer(html)]
     passed: list[str] = []
     left_out: list[str] = []
     cuts: list[tuple[int, int]] = []
@@ -108,12 +108,12 @@ def _with_badge(html: str) -> str:
     for start, end in [(head.until, head.until), *sorted(cuts)]:
         parts += [html[at:start], badge if start == end else ""]
         at = end
-    made = "".join([*parts, html[at:]])
+    page = "".join([*parts, html[at:]])
     before = ""
-    while made != before:  # what held nothing but checks
-        before = made
-        made = _EMPTY.sub("", made)
-    return made
+    while page != before:  # blocks that only contained checks
+        before = page
+        page = _EMPTY.sub("", page)
+    return page
 
 
 def _badge(passed: list[str], left_out: list[str]) -> str:
@@ -135,19 +135,19 @@ def _with_rows(html: str) -> str:
 
 
 @dataclass
-class _Inside:
-    """The inside of a node, as far as it is written."""
+class _Content:
+    """The content of a node written so far."""
 
     text: str = ""
     line: int = -1
-    """Where in the text the line of the output just before ends; -1 where there is none."""
+    """The offset of the end of the previous output's line of folds; -1 if there is none."""
     shared: bool = False
-    """Whether that output has those of further machines beside it."""
+    """Whether that output also has versions for further machines."""
     run: list[tuple[frozenset[str], str]] = field(default_factory=list)
-    """Folds that are not written yet: classes and HTML."""
+    """Folds not written yet: classes and HTML."""
 
     def close(self) -> None:
-        """Write the folds: into the line of the output before them, or as a line of their own."""
+        """Write the folds into the line of the output before them, or as a new line."""
         if not self.run:
             return
         entries = _merged(self.run)
@@ -166,62 +166,62 @@ class _Inside:
         self.line = -1
 
 
-def _rewritten(html: str, node: _Node) -> _Inside:
-    """The inside of a node with its runs of folds gathered."""
+def _rewritten(html: str, node: _Node) -> _Content:
+    """The content of a node with its runs of folds gathered."""
     if node.tag == "template" or "tw-folds" in node.classes:
-        return _Inside(html[node.inside : node.until], node.until - node.inside)
-    made = _Inside()
+        return _Content(html[node.inside : node.until], node.until - node.inside)
+    content = _Content()
     at = node.inside
     for child in node.children:
         between = html[at : child.start]
         is_entry = child.tag == "details" and bool(child.classes & _ENTRIES)
         if between.strip():
-            made.close()
-            made.line = -1
-        if not made.run:
-            made.text += between
+            content.close()
+            content.line = -1
+        if not content.run:
+            content.text += between
         inside = _rewritten(html, child)
         opening = html[child.start : child.inside]
         whole = opening + inside.text + html[child.until : child.end]
         at = child.end
         if is_entry:
-            made.run.append((child.classes, whole))
+            content.run.append((child.classes, whole))
             continue
         if "tw-machines" in child.classes and inside.text.lstrip().startswith(_LINE):
-            shared = _shared(made)
+            shared = _shared(content)
             whole = whole.replace(_LINE, _LINE + shared, 1)
             inside.line += len(shared)
-        made.close()
+        content.close()
         if child.tag != "template":
             has_line = inside.line >= 0 and _can_lend(child)
-            made.line = len(made.text) + len(opening) + inside.line if has_line else -1
-            made.shared = inside.shared or "tw-machines" in child.classes
-        made.text += whole
+            content.line = len(content.text) + len(opening) + inside.line if has_line else -1
+            content.shared = inside.shared or "tw-machines" in child.classes
+        content.text += whole
     rest = html[at : node.until]
-    made.close()
+    content.close()
     if rest.strip():
-        made.line = -1
-    made.text += rest
-    return made
+        content.line = -1
+    content.text += rest
+    return content
 
 
-def _shared(made: _Inside) -> str:
-    """The folds before an output that is only a line of folds, as its entries, if no output has them yet."""
-    if not made.run or made.line >= 0:
+def _shared(content: _Content) -> str:
+    """The pending folds as entries of the next output, which is only a line of folds."""
+    if not content.run or content.line >= 0:
         return ""
-    entries = "".join(entry.replace("<details", '<details data-kept=""', 1) for entry in _merged(made.run))
-    made.run = []
+    entries = "".join(entry.replace("<details", '<details data-kept=""', 1) for entry in _merged(content.run))
+    content.run = []
     return entries
 
 
 def _can_lend(node: _Node) -> bool:
-    """Whether the line at a node's end is that of an output, which folds after it can join."""
+    """Whether folds after a node can join the line of folds at its end, because it is an output."""
     is_plain = node.tag == "div" and not node.classes
     return node.tag == "figure" or is_plain or bool(node.classes & _OUTPUTS)
 
 
 def _merged(run: list[tuple[frozenset[str], str]]) -> list[str]:
-    """The entries of a line, in order; code without a title of its own is one entry."""
+    """The entries of a line in order; all code with default titles becomes one entry."""
     entries: list[str] = []
     code = -1
     for classes, whole in run:

@@ -1,4 +1,4 @@
-"""What stands around a lesson's cells: the head with its question, the terms at its end; the glossary.
+"""The frame of a lesson's cells: the head with its question, the terms at its end; also the glossary.
 
 In: a course. Out: Markdown with a little HTML.
 """
@@ -29,7 +29,7 @@ FURTHER = "further"
 
 
 def front_matter(lesson: Lesson) -> str:
-    """The page's own YAML header: title and description, and tags where there are any."""
+    """The page's YAML header: title, description, and tags if there are any."""
     header = lesson.header
     values: dict[str, object] = {"title": header.title}
     if description := header.description or header.summary:
@@ -43,14 +43,14 @@ def front_matter(lesson: Lesson) -> str:
 
 
 def hardware(run: LessonRun) -> str:
-    """Which GPU a lesson's notebook needs, in a sentence; empty where it launches no kernel."""
-    kernels = [kernel for found in run.kernels.values() for kernel in found.values()]
+    """A sentence on the GPU that a lesson's notebook needs; empty if it launches no kernel."""
+    kernels = [kernel for by_name in run.kernels.values() for kernel in by_name.values()]
     if not kernels:
         return ""
     most = max(needed(with_headers(kernel.source), kernel.options) for kernel in kernels)
     if most <= HOSTED:
         return "The notebook runs on a hosted T4, and without a GPU on the simulator."
-    demanding = {one.name for one in kernels if needed(with_headers(one.source), one.options) > HOSTED}
+    demanding = {each.name for each in kernels if needed(with_headers(each.source), each.options) > HOSTED}
     own = ", ".join(sorted(demanding))
     return (
         f"On a GPU the notebook needs {named(most)} for {own}: more than a hosted T4 has. "
@@ -65,13 +65,13 @@ def head(
     outputs: Iterable[Output] = (),
     package: Package | None = None,
 ) -> str:
-    """Title, question, prerequisites and what it leads to, how long it takes, how to run it, downloads.
+    """Title, question, prerequisites, following lessons, reading time, how to run it, downloads.
 
     Args:
         lesson: the lesson.
         course: the course.
-        runs_on: a sentence on the GPU that its notebook needs, for where a link opens it on a hosted one.
-        outputs: what its cells showed, for the time that its exercises take.
+        runs_on: a sentence on the GPU that its notebook needs, shown if a link opens it on a hosted GPU.
+        outputs: the outputs of its cells, for the time of its exercises.
         package: where its notebook comes from.
     """
     name = lesson.id.rsplit("/", 1)[-1]
@@ -83,12 +83,12 @@ def head(
     facts = [place, reading_time(lesson, outputs).text]
     for word, ids in (
         ("Prerequisites", course.needs(lesson.id)),
-        ("Leads to", [other for other in course.unlocks(lesson.id) if other in course.core]),
+        ("Leads to", [unlocked for unlocked in course.unlocks(lesson.id) if unlocked in course.core]),
     ):
         links = ", ".join(
-            f'<a href="{escape(href(lesson.id, other))}">'
-            f"{escape(course.lesson(other).header.title, quote=False)}</a>"
-            for other in ids
+            f'<a href="{escape(href(lesson.id, linked))}">'
+            f"{escape(course.lesson(linked).header.title, quote=False)}</a>"
+            for linked in ids
         )
         if links or word == "Prerequisites":
             facts.append(f"{word}: {links or 'none'}")
@@ -113,7 +113,7 @@ def head(
 
 
 def further(lesson: Lesson, course: Course) -> str:
-    """The line at a lesson's end that leads to its Further pages, or from one back; empty without either."""
+    """The line at a lesson's end with links to its Further pages, or back from one; may be empty."""
 
     def link(name: str) -> str:
         return f"[{course.lesson(name).header.title}]({source_link(lesson.id, name)})"
@@ -125,7 +125,7 @@ def further(lesson: Lesson, course: Course) -> str:
 
 
 def terms(lesson: Lesson, course: Course) -> str:
-    """Folded: the terms that a lesson adds; empty where there are none."""
+    """A fold with the terms that a lesson adds; empty if there are none."""
     added = course.terms.of_lesson(lesson.id)
     if not added:
         return ""
@@ -140,7 +140,7 @@ def terms(lesson: Lesson, course: Course) -> str:
 
 
 def glossary(course: Course) -> str:
-    """The glossary page: every term once, by letter, with its definition, its home and where it is used."""
+    """The glossary page: every term by letter, with its definition, its lesson and the lessons using it."""
     entries = course.terms.terms
     users: dict[Term, list[str]] = {term: [] for term in entries}
     for lesson in course.lessons:
@@ -180,5 +180,5 @@ def _entry(term: Term, course: Course, users: Sequence[str]) -> str:
 
 
 def _is_inflected(name: str, title: str) -> bool:
-    """Whether a name is only another form of the title, such as its plural."""
+    """Whether a name is only an inflection of the title, such as its plural."""
     return name.casefold().startswith(title.casefold().rstrip("y")) and " " not in name[len(title) :]

@@ -1,6 +1,6 @@
-"""What the front page shows of the course besides its map: the first run, and how to get the course.
+"""The front page's fragments besides the map: the first run, and how to get the course.
 
-In: the course, its pages, and where its package comes from. Out: Markdown for a page at the site's root.
+In: the course, its pages, and the source of its package. Out: Markdown for a page at the site's root.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _COUNTS = re.compile(f"{COUNTS_BEGIN}.*?{COUNTS_END}", re.S)
 
 
 def first_run(course: Course, pages: Mapping[str, Page]) -> str:
-    """The first kernel of the first lesson that a reader can run, with its first warp and without its table.
+    """The first lesson's first kernel that a reader can run, with its first warp and without its table.
 
     Returns:
-        The controls and the picture as HTML, then the lesson's first kernel for wide screens; empty where
-        there is no run, or it has not come yet.
+        The controls and the figure as HTML, then the lesson's first kernel for wide screens; empty if there
+        is no run yet.
     """
     for name in course.core[:1]:
         page = pages.get(source_path(name))
-        if page and (found := _RUN.search(shown_alone(page.markdown))):
+        if page and (match := _RUN.search(shown_alone(page.markdown))):
             up = "../" * lesson_url(name).count("/")
-            shown = _COUNTS.sub("", found[0]).replace(f'data-offer="{up}', 'data-offer="')
+            shown = _COUNTS.sub("", match[0]).replace(f'data-offer="{up}', 'data-offer="')
             shown = shown.replace('class="tw-try"', 'class="tw-try tw-try-front"', 1)
             if kernel := _KERNEL.search(page.markdown):
                 text = fence(kernel[1], '.cuda linenums="1"')
@@ -45,7 +45,7 @@ def first_run(course: Course, pages: Mapping[str, Page]) -> str:
 
 
 def clone(package: Package | None) -> str:
-    """The commands that fetch the course and serve it."""
+    """The commands that clone and serve the course."""
     if package is None:
         whose = "If you built this site, you have the course already. If not, ask whoever published the site."
         return f"{whose} In the course's folder, run:\n\n```sh\nmake serve\n```"
@@ -54,7 +54,7 @@ def clone(package: Package | None) -> str:
 
 
 def notebooks(course: Course, package: Package | None) -> str:
-    """How to open the first lesson as a notebook: in Colab where that can be, else downloaded."""
+    """How to open the first lesson as a notebook: in Colab if possible, otherwise as a download."""
     first = course.core[0]
     address = f"{lesson_url(first)}{first.rsplit('/', 1)[-1]}.ipynb"
     link = f'<a href="{address}" download>the notebook of lesson 1</a>'

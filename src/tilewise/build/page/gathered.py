@@ -1,7 +1,7 @@
-"""What pages at the site's root gather from all lessons: corrections, questions and takeaways.
+"""Pages at the site's root that gather the lessons' corrections, questions and takeaways.
 
-In: the course and its rendered pages, with numbers in place. Out: Markdown in which links hold at the root,
-and each note and question leads back to its heading. Nothing is added to what the lessons say.
+In: the course and its rendered pages, with numbers filled in. Out: Markdown with links relative to the root,
+in which each note and question links back to its heading. Nothing is added to the lessons' text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINK = re.compile(r"\]\(([^()\s]+)((?:\s+\"[^\"\n]*\")?)\)")
 _BORN = re.compile(r'<a class="tw-number([^"]*)" href="#([^"]+)"[^>]*>')
 
 _OPENING = "A common misconception|Where the sources differ"
-"""How a correction begins, linked, in italics or plain, before a colon: a footnote or a paragraph."""
+"""The opening of a correction, a footnote or a paragraph: a link, italics or plain text before a colon."""
 _BEGINS = rf"\*?(?:\[(?:{_OPENING})\]\([^)\s]*\)|{_OPENING}):\*?\s+"
 _FOOTNOTE = re.compile(
     rf"^\[\^([^\]]+)\]: .*?{_BEGINS}((?:.+(?:\n|$))(?:[ \t]+\S.*(?:\n|$)|\n(?=[ \t]+\S))*)", re.M
@@ -42,7 +42,7 @@ _LIST = re.compile(r"^## Takeaways\n+(?:<!--[^\n]*-->\n+)?(?P<list>- (?:.+\n|\n(
 
 @dataclass(frozen=True)
 class _Heading:
-    """A heading of a lesson's page: where its line begins, its plain words and its id."""
+    """A heading of a lesson's page: the offset of its line, its plain text and its id."""
 
     start: int
     text: str
@@ -50,39 +50,39 @@ class _Heading:
 
 
 def _blanked(page: str) -> str:
-    """A page without its fenced code, as long as it was."""
+    """A page with fenced code blanked; its length stays the same."""
     return mask(page, spans(page, ["fence"]))
 
 
 def _headings(page: str) -> list[_Heading]:
-    """The headings of a page below its title, in order; fenced code must be blank."""
+    """The headings of a page below its title, in order; fenced code must be blanked."""
     taken: dict[str, int] = {}
-    found = []
+    headings = []
     for match in _HEADING.finditer(page):
         text = re.sub(r"[*_]", "", _MARK.sub("", match[1])).strip()
         slug = heading_slug(text)
         again = taken.get(slug, 0)
         taken[slug] = again + 1
         anchor = match["anchor"] or (f"{slug}_{again}" if again else slug)
-        found.append(_Heading(match.start(), text, anchor))
-    return found
+        headings.append(_Heading(match.start(), text, anchor))
+    return headings
 
 
 def _place(lesson: Lesson, page: Sequence[_Heading], at: int) -> str:
-    """A Markdown link to where a stretch of a lesson's page stands: the heading above it, or the lesson."""
+    """A Markdown link to the heading above an offset in a lesson's page, or to the lesson."""
     path = source_path(lesson.id)
     above = next((heading for heading in reversed(page) if heading.start < at), None)
     return f"[{above.text}]({path}#{above.anchor})" if above else f"[{lesson.header.title}]({path})"
 
 
 def _from_root(text: str, lesson: Lesson) -> str:
-    """A stretch of a lesson's page as it holds at the root: no links of terms, no marks of notes."""
+    """A part of a lesson's page adapted to the root: without term links and footnote marks."""
     home = source_path(lesson.id)
 
-    def link(found: re.Match[str]) -> str:
-        target, title = found[1], found[2]
+    def link(match: re.Match[str]) -> str:
+        target, title = match[1], match[2]
         if "://" in target or target.startswith("/"):
-            return found[0]
+            return match[0]
         path, mark, anchor = target.partition("#")
         full = posixpath.normpath(posixpath.join(posixpath.dirname(home), path)) if path else home
         return f"]({full}{mark}{anchor}{title})"
@@ -96,7 +96,7 @@ def _lessons(course: Course, part: Part) -> list[Lesson]:
 
 
 def corrections(course: Course, pages: Mapping[str, Page]) -> str:
-    """The notes of all lessons on misconceptions, by lesson, in reading order."""
+    """The notes on misconceptions in all lessons, by lesson, in reading order."""
     parts: list[str] = []
     for lesson in course.lessons:
         if notes := list(_notes(lesson, pages[source_path(lesson.id)].markdown)):
@@ -106,20 +106,20 @@ def corrections(course: Course, pages: Mapping[str, Page]) -> str:
 
 
 def _notes(lesson: Lesson, page: str) -> Iterator[tuple[str, str]]:
-    """Where each note stands, as a link, and what it says."""
+    """A link to each note's place, and its text."""
     text = _blanked(page)
     above = _headings(text)
-    notes: list[tuple[int, str]] = [(found.start(), found[1]) for found in _PARAGRAPH.finditer(text)]
-    for found in _FOOTNOTE.finditer(text):
+    notes: list[tuple[int, str]] = [(match.start(), match[1]) for match in _PARAGRAPH.finditer(text)]
+    for match in _FOOTNOTE.finditer(text):
         uses = [
             use.start()
-            for use in re.finditer(re.escape(f"[^{found[1]}]"), text)
-            if use.start() != found.start()
+            for use in re.finditer(re.escape(f"[^{match[1]}]"), text)
+            if use.start() != match.start()
         ]
-        notes.append((min(uses, default=found.start()), found[2]))
+        notes.append((min(uses, default=match.start()), match[2]))
     for at, note in sorted(notes):
-        moved = " ".join(_from_root(note, lesson).split())
-        yield _place(lesson, above, at), moved[:1].upper() + moved[1:]
+        words = " ".join(_from_root(note, lesson).split())
+        yield _place(lesson, above, at), words[:1].upper() + words[1:]
 
 
 def questions(course: Course, parts: Sequence[Part], pages: Mapping[str, Page]) -> str:
@@ -139,10 +139,10 @@ def questions(course: Course, parts: Sequence[Part], pages: Mapping[str, Page]) 
 def _questions(lesson: Lesson, page: str) -> Iterator[str]:
     text = _blanked(page)
     above = _headings(text)
-    for found in _QUESTION.finditer(text):
-        answer = textwrap.dedent(page[found.start("body") : found.end("body")]).strip()
-        where = _place(lesson, above, found.start())
-        block = f"### {found['asked']}\n\n{_from_root(answer, lesson)}"
+    for match in _QUESTION.finditer(text):
+        answer = textwrap.dedent(page[match.start("body") : match.end("body")]).strip()
+        where = _place(lesson, above, match.start())
+        block = f"### {match['asked']}\n\n{_from_root(answer, lesson)}"
         yield f'{block}\n\n<p class="tw-asked" markdown>In {where}.</p>'
 
 
@@ -153,7 +153,7 @@ def recap(course: Course, parts: Sequence[Part], pages: Mapping[str, Page]) -> s
         blocks.append(f"## {part.title}")
         for lesson in _lessons(course, part):
             path = source_path(lesson.id)
-            if found := _LIST.search(pages[path].markdown):
+            if match := _LIST.search(pages[path].markdown):
                 blocks.append(f"**[{lesson.header.title}]({path})**")
-                blocks.append(_from_root(found["list"], lesson).strip())
+                blocks.append(_from_root(match["list"], lesson).strip())
     return "\n\n".join(blocks)

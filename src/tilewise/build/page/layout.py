@@ -1,7 +1,7 @@
-"""Where things are on the site: the only place that knows URLs of lessons, downloads and figures.
+"""The site's layout: the only module that knows the URLs of lessons, downloads and figures.
 
-In: lesson ids. Out: relative links, in two forms: ``source`` links for Markdown, which a site generator
-resolves and checks, and URLs for raw HTML, which nobody touches any more.
+In: lesson ids. Out: relative links in two forms: source links for Markdown, which the site generator resolves
+and checks, and URLs for raw HTML, which stay unchanged.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import posixpath
 from functools import cache
 
 FOLDER = "lessons"
-"""The lessons' folder, relative to the site's root, in source paths and URLs alike."""
+"""The lessons' folder, relative to the site's root, in both source paths and URLs."""
 SUFFIX = ".py"
-"""What a lesson's source path ends with, as links in Markdown name it."""
+"""The suffix of a lesson's source path in Markdown links."""
 GLOSSARY = "glossary.md"
 """The source path of the glossary page, relative to the site's root."""
 
@@ -64,5 +64,5 @@ def beside(lesson_id: str, name: str) -> str:
 
 @cache
 def _relative(path: str, folder: str) -> str:
-    """``posixpath.relpath``, which asks for the working folder twice, and is asked for hundreds of links."""
+    """``posixpath.relpath``, cached because it looks up the current folder twice per link."""
     return posixpath.relpath(path, folder)

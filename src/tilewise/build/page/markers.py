@@ -1,8 +1,8 @@
-"""What only the finished HTML can take: lines that mark a region taken out, blocks told their source line.
+"""Edits of the finished HTML: removes lines that mark regions, and gives blocks their source line.
 
-In: HTML in which kernels carry ``data-markers``, the numbers of their marker lines, which stand blank, and
-comments say which line of the lesson's file the next block begins on. Out: the same without these lines, and
-blocks with ``data-line``. No highlighter can leave a number out, no Markdown can number every kind of block.
+In: HTML in which ``data-markers`` of a kernel has the numbers of its marker lines, which are blank, and
+comments give the line of the lesson's file where the next block begins. Out: the HTML without these lines,
+and blocks with ``data-line``. Highlighters can't skip a number, and Markdown can't number all kinds of block.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LINE = re.compile(
 
 
 def hide_marker_lines(html: str) -> str:
-    """Take the lines out that only mark a region.
+    """Remove the lines that only mark a region.
 
     Returns:
-        The page, where lines on both sides of a marker are neighbours, on the screen and in a copy.
+        The page, where the lines around a marker are adjacent, on the screen and in a copy.
     """
     if "data-markers" not in html:
         return html
@@ -32,7 +32,7 @@ def hide_marker_lines(html: str) -> str:
 
 
 def line_mark(number: int) -> str:
-    """The comment before a block that begins on a line of the lesson's file, with the blank line after it."""
+    """The comment with a block's line in the lesson's file, and the blank line between comment and block."""
     return f"<!-- line {number} -->\n\n"
 
 
@@ -42,7 +42,7 @@ def without_line_marks(text: str) -> str:
 
 
 def tell_lines(html: str) -> str:
-    """Give each block that a ``line_mark`` stands before the line as ``data-line``; the comments go."""
+    """Replace each ``line_mark`` by a ``data-line`` of the block after it."""
     return _MARK.sub("", _MARKED.sub(r'<\2 data-line="\1"', html))
 
 

@@ -1,7 +1,7 @@
-"""Prose cells: terms linked, numbers quoted, links between lessons set, definitions given their anchors.
+"""Prose cells: links terms, fills in numbers, rewrites links between lessons, gives definitions anchors.
 
-In: a lesson's prose as written and its facts. Out: Markdown for each prose cell. Every change is an edit of a
-stretch of the source that ``tilewise.course.prose`` has found; code, fences and formulas are never touched.
+In: a lesson's prose as written and its facts. Out: Markdown for each prose cell. Every change edits a range
+of the source that ``tilewise.course.prose`` reports; code, fences and formulas are never touched.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tilewise.measurements.provenance_links import provenance_link
 
 Edit = tuple[int, int, str]
 COMPARED = ("times_first", "share_of_library")
-"""Values of a variant that rest on another one's time, too."""
+"""Values of a variant that also depend on another variant's time."""
 _MARKDOWN = re.compile(r"[\\`*_\[\]{}$!|^~]")
 _NO_BLOCK = ("[^", "*[", ":", "</", "///")
-"""How lines begin that continue a block or leave nothing where they stand."""
+"""Starts of lines that continue a block or produce no block in place."""
 _ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
 _SENTENCE_END = re.compile(r"""[.!?][)*"']*(?=\s)|\n\n|\n(?=[-*+] )""")
 _GPU = re.compile(r"\b[ABHV][1-9]00\b|\b[TL]4\b|\bRTX \d")
@@ -48,11 +48,11 @@ def prose_cells(
     """The Markdown of each prose cell, by its index.
 
     Args:
-        lesson: whose prose.
+        lesson: the lesson.
         course: the course.
-        numbers: what the prose quotes, by place.
+        numbers: the quoted numbers, by place.
         stale: experiments whose numbers are marked.
-        others: by further machine, what it quotes of that machine's records.
+        others: by further machine, the numbers quoted from that machine's records.
     """
     edits: dict[int, list[Edit]] = {index: [] for index, _ in lesson.prose.masked}
     for use in course.uses(lesson.id):
@@ -66,7 +66,7 @@ def prose_cells(
         if moved != written:
             edits[link.place.cell].append((link.place.start, link.place.end, moved))
     for mention, quoted in numbers.items():
-        by_machine = {machine: found[mention] for machine, found in others.items() if mention in found}
+        by_machine = {name: values[mention] for name, values in others.items() if mention in values}
         if named := _gpus_beside(mention, lesson):
             text = _number(_of_the_named(named, by_machine) or quoted, stale, {})
         else:
@@ -85,27 +85,27 @@ def quoted_numbers(
     records: Mapping[str, Mapping[str, Any]],
     pending: bool = False,
 ) -> dict[Mention, Quoted]:
-    """What the prose quotes, by place; an unknown value may still come where cells are pending.
+    """The quoted numbers, by place; with pending cells, an unknown value gets a placeholder.
 
     Raises:
-        LessonError: numbers that are not known or cannot be formatted; every one of them.
+        LessonError: one or more numbers are unknown or cannot be formatted.
     """
     errors: list[LessonError] = []
-    found: dict[Mention, Quoted] = {}
+    numbers: dict[Mention, Quoted] = {}
     for mention in lesson.prose.numbers:
         try:
-            found[mention] = quote(mention, lesson, published, records)
+            numbers[mention] = quote(mention, lesson, published, records)
         except LessonError as error:
             if pending:
-                found[mention] = Quoted("…", mention.text, "not computed yet")
+                numbers[mention] = Quoted("…", mention.text, "not computed yet")
             else:
                 errors.append(error)
     raise_all(errors)
-    return found
+    return numbers
 
 
 def edited(source: str, edits: Sequence[Edit]) -> str:
-    """A text with stretches of it replaced; an edit inside another one's stretch is left out."""
+    """Apply edits to a text; an edit inside another edit's range is dropped."""
     parts: list[str] = []
     done = 0
     for start, end, text in sorted(edits):
@@ -117,7 +117,7 @@ def edited(source: str, edits: Sequence[Edit]) -> str:
 
 
 def tooltip(term: Term) -> str:
-    """The first sentence of a term's definition, fit for a Markdown link's title."""
+    """The first sentence of a term's definition, escaped for a Markdown link's title."""
     plain = term.first_sentence.replace("$", "").replace("{,}", ",").replace('"', "”").replace("\\", "")
     return escape(plain, quote=False).replace("|", "¦")
 
@@ -129,7 +129,7 @@ def _term_link(use: Use, lesson: Lesson) -> Edit:
 
 
 def _line_marks(cell: Cell) -> list[Edit]:
-    """Before each block that begins at the margin, which line of the lesson's file it begins on."""
+    """A line mark before each unindented block."""
     marks: list[Edit] = []
     fences = list(spans(cell.source, ["fence"]))
     at, after_blank, in_list = 0, True, False
@@ -156,21 +156,21 @@ def _anchor(definition: Definition, lesson: Lesson) -> Edit:
 
 
 def _rewritten_link(written: str, target: str, folder: str, lesson_id: str) -> str:
-    """A Markdown link whose target, true on disk, is true on the site.
+    """Rewrite a Markdown link from paths on disk to paths on the site.
 
     Args:
         written: the whole link.
         target: its target.
-        folder: the folder of the file it stands in, e.g. ``lessons/kernels``.
-        lesson_id: the lesson on whose page it will stand.
+        folder: the folder of its file, e.g. ``lessons/kernels``.
+        lesson_id: the lesson whose page it will be on.
     """
     path, mark, fragment = target.partition("#")
     if "://" in path or not path or path.startswith("/"):
         return written
     full = posixpath.normpath(posixpath.join(folder, path))
     if full.startswith("lessons/") and full.endswith(".py"):
-        other = full.removeprefix("lessons/").removesuffix(".py")
-        moved = source_link(lesson_id, other)
+        target_id = full.removeprefix("lessons/").removesuffix(".py")
+        moved = source_link(lesson_id, target_id)
     elif full.startswith("docs/"):
         moved = page_link(lesson_id, full.removeprefix("docs/"))
     else:
@@ -181,41 +181,41 @@ def _rewritten_link(written: str, target: str, folder: str, lesson_id: str) -> s
 
 
 def literal(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape text so that Markdown shows it unchanged."""
     return _MARKDOWN.sub(lambda match: f"&#{ord(match[0])};", escape(" ".join(text.split()), quote=False))
 
 
 def _gpus_beside(mention: Mention, lesson: Lesson) -> set[str]:
-    """The GPUs that a number's sentence names, or else the nearest one before it in its paragraph."""
+    """The GPUs named in a number's sentence, or else in the nearest sentence before it in its paragraph."""
     source = lesson.cells[mention.place.cell].source
     begin = source.rfind("\n\n", 0, mention.place.start) + 1
     sentence_end = _SENTENCE_END.search(source, mention.place.end)
     text = source[begin : sentence_end.start() if sentence_end else len(source)]
-    every = (set(_GPU.findall(one)) for one in reversed(_SENTENCE_END.split(text)))
+    every = (set(_GPU.findall(sentence)) for sentence in reversed(_SENTENCE_END.split(text)))
     return next(filter(None, every), set())
 
 
 def _of_the_named(gpus: Collection[str], by_machine: Mapping[str, Quoted]) -> Quoted | None:
-    """The number of the further machine that the paragraph names; None where it names others or several."""
-    found = [other for machine, other in by_machine.items() if any(gpu.lower() in machine for gpu in gpus)]
-    return found[0] if len(gpus) == len(found) == 1 else None
+    """The number of the further machine with one of these GPUs; None unless there is exactly one."""
+    matches = [value for name, value in by_machine.items() if any(gpu.lower() in name for gpu in gpus)]
+    return matches[0] if len(gpus) == len(matches) == 1 else None
 
 
 def _is_stale(names: Sequence[str], stale: Collection[str]) -> bool:
-    """Whether a number is of a variant that is stale, or compared with one, or a stale experiment's."""
+    """Whether a number's experiment or variant is stale, or it is relative to a stale variant."""
     if names[0] in stale or ".".join(names[:2]) in stale:
         return True
-    return names[-1] in COMPARED and any(one.split(".")[0] == names[0] for one in stale)
+    return names[-1] in COMPARED and any(name.split(".")[0] == names[0] for name in stale)
 
 
 def _number(quoted: Quoted, stale: Collection[str], by_machine: Mapping[str, Quoted]) -> str:
     is_stale = _is_stale(quoted.path.split("."), stale)
     mark = " tw-stale" if is_stale else ""
     shown = {
-        machine: {"text": other.text}
-        | ({"origin": other.origin, "spread": other.spread} if other.origin else {})
-        for machine, other in by_machine.items()
-        if (other.text, other.origin) != (quoted.text, quoted.origin)
+        machine: {"text": value.text}
+        | ({"origin": value.origin, "spread": value.spread} if value.origin else {})
+        for machine, value in by_machine.items()
+        if (value.text, value.origin) != (quoted.text, quoted.origin)
     }
     data = f' data-on="{escape(json.dumps(shown, ensure_ascii=False))}"' if shown else ""
     if quoted.origin:

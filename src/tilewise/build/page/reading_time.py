@@ -1,7 +1,7 @@
 """How long a lesson takes: reading, and working through its exercises or puzzles.
 
-In: a lesson and what its cells showed. Out: minutes. The page *How to read* says how they are estimated; a
-test holds it to the constants below.
+In: a lesson and its outputs. Out: minutes. The page *How to read* explains the estimate; a test checks that
+it agrees with the constants below.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewise.outputs import Output
 WORDS_A_MINUTE = 170
 CODE_LINES_A_MINUTE = 18
 MINUTES = {"exercise": 5, "puzzle": 15}
-"""What one takes, by the kind of output."""
+"""Minutes per task, by the kind of output."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class ReadingTime:
     """Minutes that a lesson takes."""
 
     reading: int
-    """Its prose, and the code in view."""
+    """Its prose, and the code that is not folded."""
     working: int
-    """Its exercises and puzzles besides."""
+    """Its exercises and puzzles."""
     tasks: str
-    """What they are called: ``exercises``, ``puzzles``; empty without any."""
+    """The tasks' name: ``exercises``, ``puzzles``; empty if there are none."""
 
     @property
     def text(self) -> str:
-        """Both in words, ``12 min read · about 30 min with the exercises``."""
+        """Both in words: ``12 min read · about 30 min with the exercises``."""
         read = f"{self.reading} min read"
         total = _rounded(self.reading + self.working)
         return f"{read} · about {total} min with the {self.tasks}" if self.tasks else read
@@ -47,11 +47,11 @@ def reading_time(lesson: Lesson, outputs: Iterable[Output] = ()) -> ReadingTime:
 
 
 def minutes(lesson: Lesson) -> int:
-    """How long reading takes, in minutes: prose at a calm pace, code in view slower."""
+    """The reading time in minutes: prose at a calm pace, unfolded code more slowly."""
     code_lines = sum(open_lines(cell) for cell in lesson.code)
     return max(1, round(lesson.prose.word_count / WORDS_A_MINUTE + code_lines / CODE_LINES_A_MINUTE))
 
 
 def _rounded(total: int) -> int:
-    """To the next five minutes: an estimate claims no more."""
+    """Round up to five minutes, because the estimate is not more precise."""
     return -(-total // 5) * 5

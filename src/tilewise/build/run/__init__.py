@@ -1,1 +1,1 @@
-"""Running lessons: their cells in order, in a process of their own, and the results that are kept."""
+"""Running lessons: their cells in order, in a separate process, with cached results."""

@@ -1,7 +1,7 @@
-"""Runs a course's lessons behind a reader's back: what somebody looks at first, the rest in reading order.
+"""Runs a course's lessons in the background: open lessons first, the rest in reading order.
 
-In: the lessons as they are now, and which are open. Out: for each, at any time, what there is of it. What it
-showed before stands until it has run again. Whoever displays this is told of every change.
+In: the current lessons, and which are open. Out: each lesson's outputs so far, at any time; until it has run
+again, those of its last run. A callback is notified of every change.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ class _Entry:
     run: LessonRun | None = None
 
 
-def _same_code(one: Lesson, other: Lesson) -> bool:
-    cells = (
-        [(cell.source, cell.tab, cell.needs, cell.record) for cell in each.code] for each in (one, other)
-    )
+def _same_code(old: Lesson, new: Lesson) -> bool:
+    cells = ([(cell.source, cell.tab, cell.needs, cell.record) for cell in each.code] for each in (old, new))
     return next(cells) == next(cells)
 
 
-def _decides(changed: Collection[Path] | None, entry: _Entry) -> bool:
-    """Whether one of these files was read by a lesson's last run."""
+def _has_read(changed: Collection[Path] | None, entry: _Entry) -> bool:
+    """Whether a lesson's last run read one of these files."""
     if entry.status != "done" or entry.run is None:
         return False
     return changed is None or not set(entry.run.inputs).isdisjoint(changed)
@@ -63,15 +61,15 @@ class BackgroundRuns:
             thread.start()
 
     def when_changed(self, tell: Callable[[], None]) -> None:
-        """Tell whenever there is more of a lesson, from any thread."""
+        """Set the callback for changes of a lesson; it is called from any thread."""
         self._changed = tell
 
     def update(self, lessons: Sequence[Lesson], changed: Collection[Path] | None = None) -> None:
-        """Take the lessons as they are now, in reading order; what a changed file decides is run again.
+        """Replace the lessons; those that depend on a changed file are run again.
 
         Args:
-            lessons: all of them.
-            changed: the files that may have changed, and the folders that these are in; None: any.
+            lessons: all lessons, in reading order.
+            changed: the files that may have changed, and their folders; None for any.
         """
         with self._news:
             known, self._entries = self._entries, {}
@@ -83,7 +81,7 @@ class BackgroundRuns:
                     if entry is not None and entry.stop is not None:
                         entry.stop.set()
                     entry = _Entry(lesson)
-                elif entry.status == "failed" or _decides(changed, entry):
+                elif entry.status == "failed" or _has_read(changed, entry):
                     entry.status = "unknown"
                 self._entries[lesson.id] = entry
             for entry in known.values():
@@ -92,17 +90,17 @@ class BackgroundRuns:
             self._news.notify_all()
 
     def open(self, lesson_id: str) -> None:
-        """Somebody looks at a lesson: it comes first, and its next run is kept for the edit after that."""
+        """Give a lesson that a reader opened priority, and take snapshots of its next run."""
         with self._news:
             if self._opened[:1] != [lesson_id]:
                 self._opened = [lesson_id, *(name for name in self._opened if name != lesson_id)]
                 self._news.notify_all()
 
     def run(self, lesson_id: str) -> LessonRun:
-        """What there is of a lesson, complete or so far.
+        """A lesson's run, complete or partial.
 
         Raises:
-            LessonError: a record that its prose names cannot be believed.
+            LessonError: a record that its prose names is invalid.
         """
         with self._news:
             entry = self._entries[lesson_id]
@@ -115,27 +113,27 @@ class BackgroundRuns:
         return replace(run, stopped=True, digest=f"{run.digest} stopped") if status == "failed" else run
 
     def is_running(self, lesson_id: str) -> bool:
-        """Whether a lesson runs or is about to."""
+        """Whether a lesson is running or about to run."""
         with self._news:
             entry = self._entries.get(lesson_id)
             return entry is not None and entry.status in ("unknown", "waiting", "running")
 
     def progress(self) -> tuple[int, int, tuple[str, ...]]:
-        """How many lessons are done or have failed, how many there are, and which are running."""
+        """The number of lessons that ended, the number of all lessons, and which are running."""
         with self._news:
             entries = list(self._entries.values())
         ended = sum(entry.status in ("done", "failed") for entry in entries)
-        return ended, len(entries), tuple(one.lesson.id for one in entries if one.status == "running")
+        return ended, len(entries), tuple(entry.lesson.id for entry in entries if entry.status == "running")
 
     def failures(self) -> dict[str, LessonError]:
         """The lessons that failed, by id."""
         with self._news:
-            return {name: one.error for name, one in self._entries.items() if one.error is not None}
+            return {name: entry.error for name, entry in self._entries.items() if entry.error is not None}
 
     def runs(self) -> Mapping[str, LessonRun]:
         """The runs of the lessons that are done, by id."""
         with self._news:
-            return {name: one.run for name, one in self._entries.items() if one.run is not None}
+            return {name: entry.run for name, entry in self._entries.items() if entry.run is not None}
 
     def close(self) -> None:
         """Stop every run and end the threads."""
@@ -149,7 +147,7 @@ class BackgroundRuns:
             thread.join(timeout=2)
 
     def _look(self, entry: _Entry) -> None:
-        """Find out, without executing anything, whether a lesson's outputs are known."""
+        """Check, without executing anything, whether a lesson's outputs are cached."""
         run, error = None, None
         try:
             run = self._runner.kept(entry.lesson)
@@ -181,7 +179,7 @@ class BackgroundRuns:
                 self._run(entry)
 
     def _next(self) -> _Entry | None:
-        """What to do next, in reading order, but for the lessons that somebody has opened."""
+        """The next entry to process: opened lessons first, then reading order."""
         order = {name: place for place, name in enumerate(self._opened)}
         entries = sorted(self._entries.values(), key=lambda entry: order.get(entry.lesson.id, len(order)))
         return next((entry for entry in entries if entry.status in ("unknown", "waiting")), None)
@@ -201,7 +199,7 @@ class BackgroundRuns:
             error = fault
         except Stopped:
             return
-        except Exception as fault:  # a fault of ours must not end the thread without a word
+        except Exception as fault:  # a bug of ours must not end the thread silently
             error = LessonError(entry.lesson.path, 0, f"{type(fault).__name__}: {fault}")
         with self._news:
             entry.stop = None

@@ -1,7 +1,7 @@
-"""Executes the cells of one lesson in a process of its own and sends back what they showed.
+"""Executes the cells of one lesson in a separate process and sends back their outputs.
 
-In: a ``Job``. Out: lines of JSON: each cell begun, what it showed, and at last the end, or the fault with the
-lesson's own line.
+In: a ``Job``. Out: lines of JSON: the start and the outputs of each cell, then the end, or the error with
+its line in the lesson.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Messages:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._own = os.getpid()
-        # Taken now, since a lesson may replace what these modules hold.
+        # Saved now, because a lesson may replace these functions.
         self._getpid, self._write, self._leave, self._dumps = os.getpid, os.write, os._exit, json.dumps
 
     def __call__(self, message: Mapping[str, Any]) -> None:
-        """Send a message; in a fork that the lesson made and did not end, end it instead."""
+        """Send a message; a fork that the lesson left running exits here instead."""
         if self._getpid() != self._own:
             self._leave(0)
         line = self._dumps({**message, "pid": self._own}, ensure_ascii=False).encode(errors="replace") + b"\n"
@@ -61,7 +61,7 @@ class Messages:
             line = line[self._write(self.descriptor, line) :]
 
     def moved(self, descriptor: int) -> None:
-        """This process is a fork that goes on in place of the one before, with this descriptor."""
+        """Continue in this process, a fork that replaces its parent, with a new descriptor."""
         self._own = self._getpid()
         self.descriptor = descriptor
 
@@ -70,11 +70,11 @@ class Execution:
     """Executes the cells of a job, one after the other.
 
     Args:
-        job: what to run; the current folder is changed to its root.
-        messages: take ``{"cell": index}`` for each cell begun, ``{"done": index, ...}`` with the fields of a
-            ``CellResult`` for each that has ended, and at last ``{"end": ...}`` or ``{"error": ...}``; and
-            ``{"snapshot": index, "address": ...}`` for each snapshot taken before a cell.
-        snapshots: takes snapshots between cells; None: none are taken.
+        job: what to run; its root becomes the current folder.
+        messages: receives ``{"cell": index}`` when a cell starts, ``{"done": index, ...}`` with the fields of
+            its ``CellResult`` when it ends, ``{"snapshot": index, "address": ...}`` for each snapshot before
+            a cell, and finally ``{"end": ...}`` or ``{"error": ...}``.
+        snapshots: takes snapshots between cells; None for no snapshots.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Execution:
         self._others: list[OtherMachine] = []
 
     def run(self) -> None:
-        """Execute every cell and send what comes of it."""
+        """Execute every cell and send its results."""
         root = Path(self._job.root)
         os.chdir(root)
         self._watch = watch = Watch(root)
-        _settle(self._job)
+        _make_deterministic(self._job)
         name_machine(_machine_name)
         self._others = [OtherMachine(name, self._module.__dict__) for name in self._job.machines]
         self._module.__file__ = str(root / self._job.path)
@@ -122,7 +122,7 @@ class Execution:
     def _run_cells(self) -> None:
         at = 0
         while at < len(self._job.cells):
-            self._snapshot(at)  # which may go on, much later, with another job
+            self._snapshot(at)  # may return much later, with a new job
             cell = self._job.cells[at]
             self._messages({"cell": cell.index})
             self._messages({"done": cell.index, **asdict(self._run_cell(cell))})
@@ -142,7 +142,7 @@ class Execution:
             signal.setitimer(signal.ITIMER_REAL, self._job.time_limit_s)
 
     def _run_cell(self, cell: CodeCell) -> CellResult:
-        missing = [name for name in cell.needs if not _is_there(name)]
+        missing = [name for name in cell.needs if not _is_available(name)]
         names = self._module.__dict__
         if missing:
             return self._stand_in(cell, missing)
@@ -166,13 +166,13 @@ class Execution:
             return result
         read = any(path.startswith(self._job.records) for path in self._watch.begun)
         for other in self._others:
-            if (theirs := other.after(before, new, read)) is not None:
-                self._run_again(cell, theirs, other.machine, result)
+            if (rerun_names := other.after(before, new, read)) is not None:
+                self._run_again(cell, rerun_names, other.machine, result)
                 other.ran()
         return result
 
     def _outputs(self, cell: CodeCell, names: dict[str, Any], sink: PrintedSink) -> list[dict[str, Any]]:
-        """Execute a cell in a namespace; what it shows, encoded."""
+        """Execute a cell in a namespace and return its encoded outputs."""
         with told(self._job, cell):
             _execute(self._job, cell, names, sink)
         sink.flush()
@@ -182,7 +182,7 @@ class Execution:
         return outputs
 
     def _run_again(self, cell: CodeCell, names: dict[str, Any], machine: str, result: CellResult) -> None:
-        """Execute a cell with another machine's records, and add to its result what then differs."""
+        """Execute a cell with another machine's records and add the differences to its result."""
         sink = PrintedSink(self._printed)
         try:
             with records_of(machine), installed(sink), logging_launches():
@@ -190,7 +190,7 @@ class Execution:
         except LessonError as error:
             if machine not in self._job.course_machines:
                 self._printed.take()
-                return  # a reader's own machine: what does not hold there is shown as the course has it
+                return  # a reader's own machine: where an assertion fails, the page shows the course's output
             message = f"with the records of {machine}: {error.message}"
             raise LessonError(error.path, error.line, message, error.repair, error.details) from None
         published = {
@@ -202,7 +202,7 @@ class Execution:
             result.published_by[machine] = published
 
     def _stand_in(self, cell: CodeCell, missing: list[str]) -> CellResult:
-        """What stands on the page for a cell whose needs are missing here."""
+        """The page's substitute for a cell whose needs are missing here."""
         if cell.tab:
             absent = stand_ins(cell.source, missing)
             self._module.__dict__.update(absent)
@@ -223,8 +223,7 @@ def _machine_name() -> str:
     return short_name(recorded_device())
 
 
-def _settle(job: Job) -> None:
-    """Make this process the same every time."""
+def _make_deterministic(job: Job) -> None:
     import numpy as np
 
     random.seed(0)
@@ -236,21 +235,21 @@ def _settle(job: Job) -> None:
 
 
 def _show_source(job: Job) -> None:
-    """Let tracebacks and ``inspect.getsource`` find the lesson's text."""
+    """Make the lesson's text available to tracebacks and ``inspect.getsource``."""
     text = [line + "\n" for line in job.lines]
     linecache.cache[job.path] = (sum(map(len, text)), None, text, job.path)
 
 
 class _Fresh(SourceFileLoader):
-    """Loads a project's module from its source, never from bytecode, whose age is known by the second."""
+    """Loads a module from its source, never from bytecode, whose timestamp has a resolution of one second."""
 
     def path_stats(self, path: Any) -> Mapping[str, Any]:
-        """Refuse, so that no bytecode is looked for or written."""
+        """Raise, so that no bytecode is read or written."""
         raise OSError(path)
 
 
 def _finder(root: str) -> Callable[[str], FileFinder]:
-    """A path hook for folders of the project that hold no installed packages."""
+    """A path hook for the project's folders, except those of installed packages."""
 
     def hook(path: str) -> FileFinder:
         if not path.startswith(root) or "site-packages" in path or path.startswith(str(PACKAGE.parent)):
@@ -261,7 +260,7 @@ def _finder(root: str) -> Callable[[str], FileFinder]:
 
 
 def _code(job: Job, cell: CodeCell) -> types.CodeType:
-    """A cell as compiled code; of one that does not compile, which fails when it runs, nothing."""
+    """The compiled code of a cell; empty if it does not compile, which fails when the cell runs."""
     try:
         return compile(cell.source, job.path, "exec")
     except (SyntaxError, ValueError):
@@ -288,17 +287,17 @@ def _execute(job: Job, cell: CodeCell, names: dict[str, Any], collecting: Printe
 
 
 def _check_repeatable(job: Job, cell: CodeCell, outputs: Sequence[Output]) -> None:
-    """Refuse what is another text in every run: the address in Python's own name of an object."""
+    """Reject text that changes from run to run: the address in an object's default ``repr``."""
     for output in outputs:
-        found = _ADDRESS.search(output.content) if isinstance(output, Text) else None
-        if found is not None:
-            name = re.sub(r"0x[0-9a-f]+", "0x…", found[0])
+        match = _ADDRESS.search(output.content) if isinstance(output, Text) else None
+        if match is not None:
+            name = re.sub(r"0x[0-9a-f]+", "0x…", match[0])
             message = f"the cell prints {name}, an address that is another one in every run."
             raise LessonError(job.path, cell.line, message, "Print what a reader should see of it.")
 
 
 def _encoded(job: Job, cell: CodeCell, output: Output) -> dict[str, Any]:
-    """An output as JSON; one that no reader's browser should load is the lesson's fault."""
+    """Encode an output as JSON; raises ``LessonError`` if it is too large for a browser."""
     with told(job, cell):
         if type(output).__module__.split(".")[0] != PACKAGE.name:
             raise TypeError(
@@ -320,40 +319,40 @@ def _export(
     into: dict[str, Any],
     exported: dict[str, tuple[CodeCell, Any]],
 ) -> dict[str, Any]:
-    """Hand what a tab defines to the cells below, and return it.
+    """Export a tab's definitions to the cells below, and return them.
 
     Raises:
         LessonError: two tabs of a set define a name differently.
     """
-    handed = {}
+    exports = {}
     for name, value in new.items():
         if name.startswith("__"):
             continue
         if name in exported and exported[name][1] is not value:
-            other = exported[name][0]
+            first_tab = exported[name][0]
             raise LessonError(
                 job.path,
                 cell.line,
-                f'the tabs "{other.tab}" and "{cell.tab}" both define {name}.',
+                f'the tabs "{first_tab.tab}" and "{cell.tab}" both define {name}.',
                 "Call one of them by another name, so that the cells below know which is meant.",
             )
         exported[name] = (cell, value)
-        into[name] = handed[name] = value
-    return handed
+        into[name] = exports[name] = value
+    return exports
 
 
 def _kernels(new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The kernels among what a cell bound to names, encoded."""
-    found = {name: as_output(value) for name, value in new.items() if _is_kernel(value)}
-    return {name: encode(output) for name, output in found.items() if isinstance(output, KernelOutput)}
+    """The kernels that a cell bound to names, encoded."""
+    outputs = {name: as_output(value) for name, value in new.items() if _is_kernel(value)}
+    return {name: encode(output) for name, output in outputs.items() if isinstance(output, KernelOutput)}
 
 
 def _is_kernel(value: Any) -> bool:
     return type(value).__name__ == "Kernel" and type(value).__module__.startswith("tilewise.")
 
 
-def _is_there(name: str) -> bool:
-    """Whether a package can be imported or a tool is there; a build never has a GPU, whatever is there."""
+def _is_available(name: str) -> bool:
+    """Whether a package or a tool is available; a build never uses a GPU, even if there is one."""
     if name in TOOLS:
         from tilewise.kernel import machine_code, nvrtc
 
@@ -365,7 +364,7 @@ def _is_there(name: str) -> bool:
 
 
 def _recorded(job: Job, cell: CodeCell) -> Text | None:
-    """The recorded text that stands in for a skipped cell."""
+    """The recorded text that replaces a skipped cell's output."""
     if not cell.record:
         return None
     from tilewise.kernels.from_lesson import with_taken_over
@@ -375,7 +374,7 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
 
     archive = Archive(lesson_root())
     try:
-        before = [with_taken_over(one.source) for one in job.cells if one.index < cell.index]
+        before = [with_taken_over(each.source) for each in job.cells if each.index < cell.index]
         record = archive.text_record(job.lesson_id, cell.record, cell.source, before=before)
         current = record is not None and not record.stale
         pending = None if current else read_pending(archive).get(text_name(job.lesson_id, cell.record))
@@ -398,20 +397,20 @@ def _recorded(job: Job, cell: CodeCell) -> Text | None:
 
 
 def main() -> None:
-    """Run the job that standard input holds; the command line names where its messages and snapshots go."""
-    descriptor, *kept = sys.argv[1:]
+    """Run the job from standard input; the arguments say where messages and snapshots go."""
+    descriptor, *rest = sys.argv[1:]
     job: Job = pickle.load(sys.stdin.buffer)
-    os.nice(5)  # whoever reads a page meanwhile comes first
+    os.nice(5)  # the server that a reader is using comes first
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
     messages = Messages(int(descriptor))
-    snapshots = Snapshots(Path(kept[0]), int(kept[1])) if kept else None
+    snapshots = Snapshots(Path(rest[0]), int(rest[1])) if rest else None
     try:
         Execution(job, messages, snapshots).run()
-    except BaseException:  # not the lesson's fault but ours: the runner raises it with this traceback
+    except BaseException:  # our bug, not the lesson's: the runner raises it with this traceback
         messages({"crash": traceback.format_exc()})
-    os._exit(0)  # no lesson's thread or exit handler keeps the runner waiting
+    os._exit(0)  # skips the lesson's threads and exit handlers, so that the runner need not wait
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Turns whatever a cell raises into one line for its author, with the lesson's own path and line.
+"""Turns any exception that a cell raises into one line for its author, with the lesson's path and line.
 
-In: an exception in the child that executes a lesson. Out: a ``LessonError`` without a traceback of ours. What
-is done about it is decided by whoever runs the lesson.
+In: an exception in the child that executes a lesson. Out: a ``LessonError`` without a traceback. The caller
+decides what to do about it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tilewise.errors import LessonError
 
 
 class OutOfTime(BaseException):
-    """Raised in the middle of a cell when its time is up; no ``except Exception`` holds it back."""
+    """Raised inside a cell when its time is up; ``except Exception`` does not catch it."""
 
 
 def out_of_time(*_: object) -> None:
-    """The handler of the alarm that ends a lesson's time."""
+    """The signal handler for a lesson's time limit."""
     raise OutOfTime
 
 
 @contextmanager
 def told(job: Job, cell: CodeCell) -> Iterator[None]:
-    """Run a cell in a ``with`` block; what it raises becomes a fault with the lesson's own line.
+    """Convert what a cell raises in the ``with`` block to an error with the lesson's line.
 
     Raises:
         LessonError: the cell raised something, left Python, or took too long.
@@ -51,29 +51,29 @@ def told(job: Job, cell: CodeCell) -> Iterator[None]:
         raise LessonError(job.path, _line(job, cell), message, repair) from None
     except BaseException as error:
         details = str(getattr(error, "details", "") or "")
-        said = _said(job, cell, error) + _elsewhere(job, error)
-        raise LessonError(job.path, _line(job, cell), said, "", details) from None
+        message = _message(job, cell, error) + _elsewhere(job, error)
+        raise LessonError(job.path, _line(job, cell), message, "", details) from None
 
 
 def _line(job: Job, cell: CodeCell) -> int:
-    """The lesson's line at which the exception being handled came up, or the cell's."""
-    found = cell.line
+    """The lesson's line that raised the exception being handled, or the cell's line."""
+    lesson_line = cell.line
     for frame, line in traceback.walk_tb(sys.exc_info()[2]):
         if frame.f_code.co_filename == job.path:
-            found = line
-    return found
+            lesson_line = line
+    return lesson_line
 
 
-def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
+def _message(job: Job, cell: CodeCell, error: BaseException) -> str:
     kind = type(error)
     try:
         text = str(error).strip().replace(job.root + os.sep, "")
-    except Exception as fault:  # an exception's own text may be at fault
+    except Exception as fault:  # an exception's ``__str__`` may itself raise
         text = f"its text cannot be shown, {type(fault).__name__}"
     if isinstance(error, SyntaxError):
         text = str(error.msg)
     if isinstance(error, ImportError):
-        text = re.sub(r" \([^()]*\)$", "", text)  # where Python found the module that lacks the name
+        text = re.sub(r" \([^()]*\)$", "", text)  # the path of the module that lacks the name
     if kind is AssertionError and not text:
         line = _line(job, cell)
         return f"an assertion does not hold: {job.lines[line - 1].strip()}"
@@ -85,7 +85,7 @@ def _said(job: Job, cell: CodeCell, error: BaseException) -> str:
 
 
 def _elsewhere(job: Job, error: BaseException) -> str:
-    """Where in a module of the project it happened, if not in the lesson: ``, in lessons/part/code.py:3``."""
+    """Where in a module of the project it was raised, outside the lesson: ``, in lessons/part/code.py:3``."""
     frames = traceback.walk_tb(error.__traceback__)
     places = [(frame.f_code.co_filename, line) for frame, line in frames]
     if isinstance(error, SyntaxError) and error.filename:
@@ -101,6 +101,6 @@ def _elsewhere(job: Job, error: BaseException) -> str:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether tilewise itself refused something."""
+    """Whether tilewise itself raised the error."""
     frames = list(traceback.walk_tb(error.__traceback__))
     return bool(frames) and frames[-1][0].f_code.co_filename.startswith(str(PACKAGE))

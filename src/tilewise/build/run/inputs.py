@@ -1,8 +1,7 @@
-"""Which files a lesson reads: found by watching, hashed by content.
+"""Which files a lesson reads: detected from audit events, hashed by content.
 
-In: the audit events of a process and its loaded modules. Out: paths with hashes, from which the runner tells
-whether a kept result still holds. Files outside the project and outside tilewise do not count; of tilewise's
-own modules those count that are loaded.
+In: the audit events of a process and its loaded modules. Out: paths with hashes, from which the runner
+decides whether a cached result is valid. Only files of the project and loaded modules of tilewise count.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _WATCHED = {"open", "os.listdir", "os.scandir"}
 
 
 class Watch:
-    """Notes every file that this process opens for reading, and every folder that it lists, below a root."""
+    """Records every file below a root that this process opens for reading, and every folder that it lists."""
 
     def __init__(self, root: Path) -> None:
         self._root = str(root.resolve())
         self._seen: dict[str, None] = {}
         self.begun: set[str] = set()
-        """What was opened or listed since ``begin``."""
+        """The paths opened or listed since ``begin``."""
         self._on = True
         sys.addaudithook(self._note)
 
@@ -38,7 +37,7 @@ class Watch:
         if not self._on or event not in _WATCHED or not arguments:
             return
         if event != "open" and sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
-            return  # the search for a module; the modules found are counted by themselves
+            return  # a module search; ``stop`` adds the loaded modules
         path = arguments[0]
         if isinstance(path, bytes):
             path = os.fsdecode(path)
@@ -52,19 +51,19 @@ class Watch:
                 self.begun.add(full)
 
     def begin(self) -> None:
-        """Begin a new ``begun``."""
+        """Clear ``begun``."""
         self.begun.clear()
 
     def stop(self) -> list[str]:
-        """Stop watching; what was read, loaded modules included, as absolute paths."""
+        """Stop watching and return the absolute paths that were read, including loaded modules."""
         self._on = False
-        found = set(self._seen)
+        paths = set(self._seen)
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and not file.endswith(".pyc"):
-                found.add(os.path.abspath(file))  # noqa: PTH100
+                paths.add(os.path.abspath(file))  # noqa: PTH100
         inside = (self._root + os.sep, str(PACKAGE) + os.sep)
-        return sorted(path for path in found if path.startswith(inside) and not _is_skipped(path, self._root))
+        return sorted(path for path in paths if path.startswith(inside) and not _is_skipped(path, self._root))
 
 
 def _is_skipped(path: str, root: str) -> bool:
@@ -73,7 +72,7 @@ def _is_skipped(path: str, root: str) -> bool:
 
 
 def fingerprint(path: Path) -> str:
-    """The hash of a file's content or of a folder's names; ``absent`` where there is nothing."""
+    """The hash of a file's content or of a folder's names; ``absent`` if the path does not exist."""
     try:
         if path.is_dir():
             names = sorted(entry.name for entry in path.iterdir() if entry.name not in _SKIPPED)
@@ -84,7 +83,7 @@ def fingerprint(path: Path) -> str:
 
 
 class Fingerprints:
-    """Fingerprints that are computed again only when a file's time or size has changed."""
+    """Fingerprints, recomputed only when a file's modification time or size changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int], str]] = {}
@@ -92,7 +91,7 @@ class Fingerprints:
     def of(self, path: str) -> str:
         """As ``fingerprint``."""
         try:
-            stat = os.stat(path)  # noqa: PTH116 - asked for every input of every lesson at every save
+            stat = os.stat(path)  # noqa: PTH116 - called for every input of every lesson at every save
         except OSError:
             return "absent"
         stamp = (stat.st_mtime_ns, stat.st_size)
@@ -104,6 +103,6 @@ class Fingerprints:
 
 
 def relative(paths: Iterable[str], root: Path) -> dict[str, str]:
-    """Each path, relative to the root where it lies below, with its fingerprint."""
+    """Each path with its fingerprint; paths below the root are relative to it."""
     base = str(root.resolve()) + os.sep
     return {path.removeprefix(base): fingerprint(Path(path)) for path in paths}

@@ -1,7 +1,7 @@
 """What the runner and the process that executes cells send each other.
 
 In: a lesson's code cells and limits. Out: a ``Job`` for the process, and the ``Result`` of its messages.
-Both sides import only this module of each other, so that the process stays light.
+This is the only module that both sides share, so that the process stays light.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GPU = "gpu"
 RECORDED_ON = "TILEWISE_RECORDED_ON"
 """The environment variable that names the machine whose records are read first."""
 TOOLS = {"nvdisasm": "nvidia-cuda-nvdisasm", "nvrtc": "nvidia-cuda-nvrtc"}
-"""The names in ``needs=`` of tools that cannot be imported, with the distributions that bring them."""
+"""The names in ``needs=`` of tools that cannot be imported, with the distributions that provide them."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class CodeCell:
     tab: str
     """The tab's title; empty for none."""
     tab_set: int
-    """Which set of tabs it belongs to; -1 for none."""
+    """The set of tabs that it belongs to; -1 for none."""
     needs: tuple[str, ...]
-    """Packages without which it is skipped."""
+    """Packages that it needs; without them it is skipped."""
     record: str
-    """The text record that stands in for it; empty for none."""
+    """The text record that replaces its output; empty for none."""
 
 
 @dataclass(frozen=True)
@@ -53,33 +53,33 @@ class Job:
     path: str
     """The lesson's file relative to the root."""
     lesson_id: str
-    """Its id."""
+    """The lesson's id."""
     lines: tuple[str, ...]
     """The whole file, for tracebacks and ``inspect.getsource``."""
     cells: tuple[CodeCell, ...]
     """The code cells in order."""
     time_limit_s: float
-    """After how long the lesson is stopped."""
+    """The time after which the lesson is stopped."""
     output_limit: int
-    """How many characters of printed text are kept, all cells together."""
+    """The limit on printed characters, over all cells."""
     records: str
     """The folder of the records, an absolute path."""
     machines: tuple[str, ...]
-    """The folders in it of the further machines with whose records cells run, too."""
+    """The subfolders of the further machines whose records cells also run with."""
     course_machines: tuple[str, ...]
-    """Those of the machines on which all that the lessons claim has to hold."""
+    """The machines on which every claim of the lessons has to hold."""
 
 
 @dataclass
 class CellResult:
-    """What one cell showed, published and defined."""
+    """The outputs, published values and kernels of one cell."""
 
     outputs: list[dict[str, Any]] = field(default_factory=list)
     """Encoded outputs, in order."""
     published: dict[str, Any] = field(default_factory=dict)
     """Values for prose."""
     skipped: list[str] = field(default_factory=list)
-    """What it needs and this machine lacks."""
+    """The needs that this machine lacks."""
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Each kernel that it bound to a name, as an encoded output."""
     others: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -90,24 +90,24 @@ class CellResult:
 
 @dataclass
 class Result:
-    """What a lesson's cells gave, and what the lesson made and read."""
+    """The results of a lesson's cells, the kernels that it launched and the files that it read."""
 
     cells: dict[int, CellResult] = field(default_factory=dict)
     """By cell, in order."""
     launches: list[dict[str, Any]] = field(default_factory=list)
-    """Each kernel that it made, with launches that went well, as ``gpu.launches`` encodes them."""
+    """Each kernel that it built, with its successful launches, as encoded by ``kernel.saved_launches``."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Files and folders read, relative to the root or absolute, each with the hash of its content."""
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what its cells gave; asked for once a run has ended."""
+        """A hash of the cells' results; only valid after the run has ended."""
         cells = {index: asdict(cell) for index, cell in self.cells.items()}
         return hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def error_to_dict(error: LessonError) -> dict[str, Any]:
-    """A lesson error as JSON can hold it."""
+    """A lesson error as a JSON object."""
     return {
         "path": error.path,
         "line": error.line,

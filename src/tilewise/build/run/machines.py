@@ -1,8 +1,8 @@
 """Other machines: what a lesson shows with the records of each further machine, without running it twice.
 
-In: a cell that has run, and the namespace it ran in. Out: what it shows with another machine's records. Only
-cells that read a record, or use what such a cell defined, run once more, each machine's in a namespace that
-shares everything else with the lesson's own.
+In: a cell that has run, and its namespace. Out: its outputs with another machine's records. Only cells that
+read a record, or use what such a cell defined, run again, in one namespace per machine that shares everything
+else with the lesson's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOADS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 @contextmanager
 def records_of(machine: str) -> Iterator[None]:
-    """Read the records of one machine for the length of a ``with`` block, with the same random numbers."""
+    """Read one machine's records inside a ``with`` block, then restore the random states."""
     before = os.environ.get(RECORDED_ON)
     states = random.getstate(), np.random.get_state()
     os.environ[RECORDED_ON] = machine
@@ -43,18 +43,18 @@ def records_of(machine: str) -> Iterator[None]:
 
 
 class OtherMachine:
-    """A lesson's names as they are with the records of one further machine."""
+    """A lesson's namespace with the records of one further machine."""
 
     def __init__(self, machine: str, own: dict[str, Any]) -> None:
         self.machine = machine
         self._own = own
-        self._names: dict[str, Any] | None = None  # None: all are the lesson's own so far
+        self._names: dict[str, Any] | None = None  # None: identical to the lesson's so far
         self._differ: set[str] = set()
         self._uses_other = False
         self._containers: dict[str, Any] = {}
 
     def before(self, code: CodeType) -> None:
-        """A cell is about to run: keep the lists, dicts and sets that it may change."""
+        """Copy the lists, dicts and sets that the next cell may change."""
         names = self._own if self._names is None else self._names
         reached = reached_names(code, self._own)
         self._uses_other = not self._differ.isdisjoint(reached)
@@ -67,15 +67,15 @@ class OtherMachine:
     def after(
         self, before: Mapping[str, Any], new: Mapping[str, Any], read_a_record: bool
     ) -> dict[str, Any] | None:
-        """A cell has run in the lesson's own namespace.
+        """Note that a cell has run in the lesson's namespace.
 
         Args:
-            before: that namespace before.
-            new: what the cell has bound in it.
-            read_a_record: whether it opened or looked for a record.
+            before: the namespace before the cell.
+            new: the names that the cell bound.
+            read_a_record: whether it opened or looked up a record.
 
         Returns:
-            The namespace to run it in with the other machine's records; None where it need not.
+            The namespace to run it in with the other machine's records; None if that is not needed.
         """
         if not read_a_record and not self._uses_other:
             self.share(new)
@@ -85,27 +85,27 @@ class OtherMachine:
             for name in new:
                 del self._names[name]
             self._take(before)
-        for name, kept in self._containers.items():
-            if _changed(self._own.get(name), kept) and name not in new:
-                self._names[name] = kept
+        for name, copied in self._containers.items():
+            if _changed(self._own.get(name), copied) and name not in new:
+                self._names[name] = copied
                 self._differ.add(name)
         self._differ |= new.keys()
         return self._names
 
     def ran(self) -> None:
-        """The cell has run in the other namespace too: what has come out alike counts as shared."""
+        """The cell has run in both namespaces: names with equal values count as shared again."""
         assert self._names is not None
         names = self._names
         self._differ = {name for name in self._differ if not _alike(names.get(name), self._own.get(name))}
 
     def share(self, new: Mapping[str, Any]) -> None:
-        """What no record decides is bound to names."""
+        """Bind names that depend on no record."""
         if self._names is not None:
             self._take(new)
             self._differ -= new.keys()
 
     def _take(self, new: Mapping[str, Any]) -> None:
-        """Take over names; functions of the lesson look up their globals in this namespace."""
+        """Copy names; the lesson's functions then look up their globals in this namespace."""
         assert self._names is not None
         self._names.update({name: self._moved(value) for name, value in new.items()})
 
@@ -121,26 +121,26 @@ class OtherMachine:
                 value.__module__, value.__qualname__, value.__doc__
             )  # fmt: skip
             return moved
-        if type(value) is dict and any(isinstance(one, FunctionType) for one in value.values()):
-            return {key: self._moved(one) for key, one in value.items()}
+        if type(value) is dict and any(isinstance(item, FunctionType) for item in value.values()):
+            return {key: self._moved(item) for key, item in value.items()}
         return value
 
 
 def reached_names(code: CodeType, names: Mapping[str, Any]) -> set[str]:
-    """The global names that code may look up, at first hand or through functions of the namespace."""
-    found: set[str] = set()
+    """The global names that code may look up, directly or through functions of the namespace."""
+    reached: set[str] = set()
     left = [code]
     while left:
-        for name in _global_names(left.pop()) - found:
-            found.add(name)
-            left += [one.__code__ for one in _functions(names.get(name)) if one.__globals__ is names]
-    return found
+        for name in _global_names(left.pop()) - reached:
+            reached.add(name)
+            left += [f.__code__ for f in _functions(names.get(name)) if f.__globals__ is names]
+    return reached
 
 
 @lru_cache(maxsize=4096)
 def _global_names(code: CodeType) -> frozenset[str]:
-    own = {str(one.argval) for one in dis.get_instructions(code) if one.opname in _LOADS}
-    inner = (_global_names(one) for one in code.co_consts if isinstance(one, CodeType))
+    own = {str(op.argval) for op in dis.get_instructions(code) if op.opname in _LOADS}
+    inner = (_global_names(const) for const in code.co_consts if isinstance(const, CodeType))
     return frozenset(own.union(*inner))
 
 
@@ -150,41 +150,41 @@ def _functions(value: Any) -> list[FunctionType]:
         value = vars(value)
     if isinstance(value, Mapping):
         value = list(value.values())
-    several = value if type(value) in (list, tuple) else [value]
-    return [one for one in several if isinstance(one, FunctionType)]
+    items = value if type(value) in (list, tuple) else [value]
+    return [item for item in items if isinstance(item, FunctionType)]
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two values are surely equal; of functions their code, as their globals are looked at apart."""
-    if one is other:
+def _alike(left: Any, right: Any) -> bool:
+    """Whether two values are certainly equal; functions by code, because globals are compared separately."""
+    if left is right:
         return True
-    if type(one) is not type(other):
+    if type(left) is not type(right):
         return False
-    if isinstance(one, FunctionType):
-        return one.__code__ == other.__code__ and _alike(_held(one), _held(other))
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(map(_alike, one.values(), other.values()))
-    if isinstance(one, np.ndarray):
-        return bool(one.dtype == other.dtype and np.array_equal(one, other))
-    if callable(getattr(one, "fingerprint", None)):  # kernels and cases
-        return bool(one.fingerprint() == other.fingerprint())
-    return isinstance(one, int | float | str | bytes | frozenset | set) and bool(one == other)
+    if isinstance(left, FunctionType):
+        return left.__code__ == right.__code__ and _alike(_state(left), _state(right))
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(_alike, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(map(_alike, left.values(), right.values()))
+    if isinstance(left, np.ndarray):
+        return bool(left.dtype == right.dtype and np.array_equal(left, right))
+    if callable(getattr(left, "fingerprint", None)):  # kernels and cases
+        return bool(left.fingerprint() == right.fingerprint())
+    return isinstance(left, int | float | str | bytes | frozenset | set) and bool(left == right)
 
 
-def _held(function: FunctionType) -> list[Any]:
-    """What a function holds besides its code: default values, and what it closes over."""
+def _state(function: FunctionType) -> list[Any]:
+    """A function's default values and closure."""
     closed = [cell.cell_contents for cell in function.__closure__ or ()]
     return [function.__defaults__, function.__kwdefaults__, closed]
 
 
-def _changed(now: Any, kept: Any) -> bool:
-    """Whether a container holds other objects than its copy."""
-    if type(now) is not type(kept) or len(now) != len(kept):
+def _changed(now: Any, copied: Any) -> bool:
+    """Whether a container's objects differ from those of its copy."""
+    if type(now) is not type(copied) or len(now) != len(copied):
         return True
-    if isinstance(kept, dict):
-        return any(name not in now or now[name] is not value for name, value in kept.items())
-    if isinstance(kept, set):
-        return bool(now != kept)
-    return any(one is not other for one, other in zip(now, kept, strict=True))
+    if isinstance(copied, dict):
+        return any(name not in now or now[name] is not value for name, value in copied.items())
+    if isinstance(copied, set):
+        return bool(now != copied)
+    return any(item is not copied_item for item, copied_item in zip(now, copied, strict=True))

@@ -1,4 +1,4 @@
-"""What cells print, as a terminal would leave it and up to a limit, in order with what they show.
+"""What cells print, as a terminal would show it and up to a limit, in order with their other outputs.
 
 In: writes to standard output. Out: ``Text`` among the other outputs of a sink.
 """
@@ -15,7 +15,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Printed(io.TextIOBase):
-    """Takes what cells print, up to a limit."""
+    """Collects what cells print, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit
@@ -28,27 +28,27 @@ class Printed(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Keep the text, or as much as the limit allows."""
-        kept = text[: self._left]
-        self._left -= len(kept)
-        self._cut += len(text) - len(kept)
-        if kept:
-            self._parts.append(kept)
+        """Store the text, or as much as the limit allows."""
+        accepted = text[: self._left]
+        self._left -= len(accepted)
+        self._cut += len(text) - len(accepted)
+        if accepted:
+            self._parts.append(accepted)
         return len(text)
 
     def take(self) -> str:
-        """What was printed since the last call, and, where text was lost, that it was."""
+        """The text printed since the last call, with a note if some was cut."""
         text = _shown("".join(self._parts)).rstrip("\n")
         self._parts.clear()
         if self._cut:
-            said = f"[cut here: {self._cut:,} characters more than the {self._limit:,} that a page keeps]"
-            text = f"{text}\n{said}" if text else said
+            note = f"[cut here: {self._cut:,} characters more than the {self._limit:,} that a page keeps]"
+            text = f"{text}\n{note}" if text else note
             self._cut = 0
         return text
 
 
 def _shown(text: str) -> str:
-    """Printed text as a terminal leaves it: no escape sequences, no lines written over, no control signs."""
+    """Printed text as a terminal shows it: no escape sequences, overwritten lines or control characters."""
     if text.isprintable():
         return text
     lines = _ESCAPE_SEQUENCE.sub("", text).replace("\r\n", "\n").split("\n")
@@ -56,18 +56,18 @@ def _shown(text: str) -> str:
 
 
 class PrintedSink(CollectingSink):
-    """Keeps the order between what is printed and what is shown."""
+    """Keeps printed text and other outputs in order."""
 
     def __init__(self, printed: Printed) -> None:
         super().__init__()
         self._printed = printed
 
     def add(self, output: Output) -> None:
-        """Take an output, after what was printed before it."""
+        """Add an output after the text printed before it."""
         self.flush()
         super().add(output)
 
     def flush(self) -> None:
-        """Turn what was printed into an output."""
+        """Turn the printed text into an output."""
         if text := self._printed.take():
             self.outputs.append(Text(text))

@@ -1,7 +1,7 @@
 """The process that executes a lesson, as the runner sees it.
 
-In: a ``Job``. Out: the ``Result`` of its cells, each given to a listener as soon as it is there, or a
-``LessonError``. A process can be kept as snapshots, from which an edited lesson goes on.
+In: a ``Job``. Out: the ``Result`` of its cells, each passed to a listener as soon as it is available, or a
+``LessonError``. A process can be saved as snapshots, from which an edited lesson resumes.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from tilewise.build.run.snapshots import SnapshotChain, end
 from tilewise.errors import LessonError
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """A run was stopped because nobody waits for it any more."""
+class Stopped(Exception):  # noqa: N818 - not an error
+    """A run was stopped because its result is no longer needed."""
 
 
 GRACE_S = 5.0
-"""How long after its time limit a child may go on in compiled code before it is killed."""
+"""How long past its time limit a child may stay in compiled code before it is killed."""
 STOP_S = 0.05
-"""How often a run looks whether it is to stop."""
+"""The interval at which a run checks whether to stop."""
 LONGEST_RESULT = 64_000_000
-"""Bytes of messages from one lesson; more is a fault of the lesson."""
+"""The limit on message bytes per lesson; more is an error of the lesson."""
 
 
 def environment() -> dict[str, str]:
-    """The environment that lessons are built in: the simulator, one thread, the same hashes every time."""
+    """The environment that lessons are built in: the simulator, one thread, fixed hashes."""
     fixed = {
         "TILEWISE_BUILD": "1",
         "TILEWISE_BACKEND": "simulator",
@@ -53,12 +53,12 @@ def environment() -> dict[str, str]:
         "COLUMNS": "100",
     }
     home = str(PACKAGE.parent)
-    others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != home]
-    return {**os.environ, **fixed, "PYTHONPATH": os.pathsep.join([home, *others])}
+    paths = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != home]
+    return {**os.environ, **fixed, "PYTHONPATH": os.pathsep.join([home, *paths])}
 
 
 Listener = Callable[[Mapping[int, CellResult]], None]
-"""Is told whenever a cell has ended, from the thread that runs the lesson, what all cells so far gave."""
+"""Called after each cell, in the thread that runs the lesson, with the results of all cells so far."""
 
 
 def run_job(
@@ -67,14 +67,14 @@ def run_job(
     chain: SnapshotChain | None = None,
     stop: threading.Event | None = None,
 ) -> Result:
-    """Run a job in a process of its own.
+    """Run a job in a separate process.
 
     Args:
         job: the lesson.
-        listen: is told of each cell.
-        chain: the snapshots of the lesson's last run: the job goes on from the latest that fits, and leaves
-            its own there.
-        stop: once it is set, the process is ended at its next message.
+        listen: called after each cell.
+        chain: the snapshots of the lesson's last run: the job resumes from the latest one that matches, and
+            adds its own.
+        stop: once it is set, the process is killed at its next message.
 
     Raises:
         LessonError: the lesson failed.
@@ -103,11 +103,11 @@ def run_job(
             chain.drop(progress.snapshots)
         else:
             chain.close()
-    return result or run_job(job, listen, stop=stop)  # of a process without snapshots the status is known
+    return result or run_job(job, listen, stop=stop)  # without snapshots, the exit status is known
 
 
 def _started(job: Job, chain: SnapshotChain | None) -> tuple[subprocess.Popen[bytes], int]:
-    """A new process, and the descriptor at which its messages arrive."""
+    """Start a process; returns it and the descriptor that receives its messages."""
     reading, writing = os.pipe()
     arguments, passed = [str(writing)], [writing]
     if chain is not None:
@@ -135,7 +135,7 @@ def _started(job: Job, chain: SnapshotChain | None) -> tuple[subprocess.Popen[by
 
 
 def _result(reading: int, job: Job, progress: _Progress, stop: threading.Event | None) -> Result | None:
-    """The result that a process sends; None where it died without a word."""
+    """The result that a process sends; None if it died without sending one."""
     for message in _messages(reading, job, progress, stop):
         if (result := progress.take(message)) is not None:
             return result
@@ -151,7 +151,7 @@ def _result(reading: int, job: Job, progress: _Progress, stop: threading.Event |
 
 
 def _death(process: subprocess.Popen[bytes], progress: _Progress) -> Exception:
-    """The fault of a process that ended without a result."""
+    """The error for a process that ended without a result."""
     status = process.wait()
     if progress.begun:
         return progress.died(status)
@@ -174,11 +174,11 @@ class _Progress:
         self.snapshots: dict[int, Path] = {}
 
     def take(self, message: Mapping[str, Any]) -> Result | None:
-        """Note a message; the result if it is the last one.
+        """Process a message; returns the result if it is the last one.
 
         Raises:
             LessonError: the lesson failed.
-            RuntimeError: the child failed by a fault of tilewise.
+            RuntimeError: the child failed because of a bug in tilewise.
         """
         try:
             result = self._taken(message)
@@ -208,7 +208,7 @@ class _Progress:
         return None
 
     def died(self, status: int) -> LessonError:
-        """The fault of a child that ended without a result."""
+        """The error for a child that ended without a result."""
         how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
         message = f"the process ended {how} in the middle of this cell."
         return LessonError(
@@ -216,18 +216,18 @@ class _Progress:
         )
 
     def garbled(self) -> LessonError:
-        """The fault of a child that wrote into the pipe of its messages."""
+        """The error for a lesson that wrote into the message pipe."""
         message = "the lesson wrote to a file descriptor that is not its own, in this cell or before."
         return LessonError(self._job.path, self._line, message, "Write to files that it has opened.")
 
     def too_long(self) -> LessonError:
-        """The fault of a child that does not even stop when its time is up."""
+        """The error for a child that ignores the time limit."""
         message = f"the cell runs for more than {self._job.time_limit_s:g} s."
         repair = "Look for a loop that does not end, or take a smaller size."
         return LessonError(self._job.path, self._line, message, repair)
 
     def too_much(self) -> LessonError:
-        """The fault of a child that shows more than can be published."""
+        """The error for a child whose outputs are too large to publish."""
         message = f"the lesson's outputs up to this cell take more than {LONGEST_RESULT // 1_000_000} MB."
         return LessonError(self._job.path, self._line, message, "Show a part, or a smaller size.")
 
@@ -235,7 +235,7 @@ class _Progress:
 def _messages(
     reading: int, job: Job, last: _Progress, stop: threading.Event | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The child's messages until it closes its end, or ``stop`` is set after the first of them."""
+    """The child's messages until it closes the pipe, or until ``stop`` is set after the first one."""
     deadline = time.monotonic() + job.time_limit_s + GRACE_S
     pending = bytearray()
     total = 0

@@ -1,7 +1,7 @@
-"""Runs lessons, and keeps what they showed by their code and by the files they read.
+"""Runs lessons, and caches their outputs by their code and the files they read.
 
-In: a parsed lesson. Out: a ``LessonRun`` with the outputs of each cell, or a ``LessonError`` at the lesson's
-own line; on request also what there is so far. An edit of prose never executes anything.
+In: a parsed lesson. Out: a ``LessonRun`` with the outputs of each cell, or a ``LessonError`` with its line in
+the lesson; on request also the outputs so far. An edit of prose never executes anything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tilewise.measurements.slugs import device_slug, name_slug
 from tilewise.outputs import KernelOutput, Output, decode
 
 WARM_LESSONS = 2
-"""How many lessons keep the processes of their last runs."""
+"""The number of lessons whose last runs are kept as snapshots."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,58 +39,58 @@ class LessonRun:
     """What a lesson's cells showed."""
 
     outputs: tuple[tuple[Output, ...], ...]
-    """One entry for each cell of the lesson; empty for prose."""
+    """One entry per cell of the lesson; empty for prose."""
     published: Mapping[str, Any]
     """Values that the lesson's prose may quote."""
     inputs: tuple[Path, ...]
     """Files and folders that the cells read: project modules, records. Absolute."""
     skipped: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """By cell: what it needs and the building machine lacks."""
+    """By cell: the needs that the building machine lacks."""
     kernels: Mapping[int, Mapping[str, KernelOutput]] = field(default_factory=dict)
     """By cell: the kernels that it bound to names."""
     launches: tuple[Mapping[str, Any], ...] = ()
-    """Each kernel that it made, with launches that went well; ``gpu.saved_launches.decode`` reads them."""
+    """Each kernel that it built, with its successful launches; ``kernel.saved_launches`` decodes them."""
     machine: str = ""
-    """Whose records all of it rests on: the folder of the first machine with records; empty without any."""
+    """The folder of the machine whose records it uses; empty if there are no records."""
     others: Mapping[str, Mapping[int, tuple[Output, ...]]] = field(default_factory=dict)
     """By further machine and cell: the outputs with its records, where they differ."""
     published_by: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By further machine: values for the prose that differ."""
+    """By further machine: the values for prose that differ."""
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The records that the lesson's prose names, by experiment."""
     records_by: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """By further machine: its records of these, where it has them."""
+    """By further machine: its records of the same experiments, if any."""
     digest: str = ""
-    """A hash of all of this but the inputs: equal digests of one lesson render alike."""
+    """A hash of all other fields except the inputs: equal digests of a lesson render equally."""
     executed: bool = False
-    """Whether cells were executed for it just now."""
+    """Whether cells were executed for this run."""
     pending: frozenset[int] = frozenset()
-    """The code cells that have not ended yet; what they showed the last time may stand in ``outputs``."""
+    """The code cells that have not ended yet; ``outputs`` may have their outputs of the last run."""
     stopped: bool = False
-    """Whether they never will: the lesson failed before their end."""
+    """Whether the lesson failed before the pending cells ended."""
 
     @cached_property
     def measurements(self) -> tuple[Measurement, ...]:
-        """The tables of what it measures."""
+        """The lesson's measurement tables."""
         every = (output for outputs in self.outputs for output in outputs)
         return tuple(output for output in every if isinstance(output, Measurement))
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """The further machines of which anything differs."""
+        """The further machines with any difference."""
         return tuple(dict.fromkeys((*self.others, *self.published_by, *self.records_by)))
 
     def on(self, machine: str) -> LessonRun:
-        """The same run with a further machine's records first, and this one's beside them."""
-        theirs, own = dict(self.others.get(machine, {})), self.outputs
+        """The same run with a further machine's records first, and this machine's as a further one."""
+        differing, own = dict(self.others.get(machine, {})), self.outputs
         values = dict(self.published_by.get(machine, {}))
         return replace(
             self,
             machine=machine,
-            outputs=tuple(theirs.get(index, outputs) for index, outputs in enumerate(own)),
+            outputs=tuple(differing.get(index, outputs) for index, outputs in enumerate(own)),
             published={**self.published, **values},
             records={**self.records, **self.records_by.get(machine, {})},
-            others={**self.others, self.machine: {index: own[index] for index in theirs}} | {machine: {}},
+            others={**self.others, self.machine: {index: own[index] for index in differing}} | {machine: {}},
             published_by={
                 **self.published_by,
                 self.machine: {name: self.published[name] for name in values if name in self.published},
@@ -102,17 +102,17 @@ class LessonRun:
     def on_one_machine(self) -> LessonRun:
         """The run on the first machine on which every experiment of the page has a current record.
 
-        Where there is none, the run is left as it is: each table says where its times come from.
+        If there is none, the run is returned unchanged: each table names the source of its times.
         """
         runs = (self, *map(self.on, self.machines))
         return next((run for run in runs if run._is_whole()), self)
 
     def _is_whole(self) -> bool:
-        return all(not one.stale and one.machine == self.machine for one in self.measurements)
+        return all(not table.stale and table.machine == self.machine for table in self.measurements)
 
     @property
     def stale(self) -> frozenset[str]:
-        """What is no longer current in the lesson's own tables: ``experiment.variant``, as prose quotes."""
+        """The variants in the lesson's tables that are no longer current, as ``experiment.variant``."""
         return frozenset(
             f"{measurement.name}.{name_slug(row['variant'])}"
             for measurement in self.measurements
@@ -123,7 +123,7 @@ class LessonRun:
 
 @dataclass(frozen=True, eq=False)
 class _Latest:
-    """What a lesson gave the last time that it was asked for."""
+    """A lesson's latest result."""
 
     lesson: Lesson
     result: Result
@@ -131,13 +131,13 @@ class _Latest:
 
 
 class Runner:
-    """Runs the lessons of one project and keeps what they showed.
+    """Runs the lessons of one project and caches their outputs.
 
     Args:
         root: the project's root; lessons' paths are relative to it.
         cache: the folder for caches, e.g. ``.cache/tilewise``; results go to ``runs`` below it.
-        time_limit_s: after how long a lesson is stopped.
-        output_limit: how many characters of printed text are kept of a lesson.
+        time_limit_s: the time after which a lesson is stopped.
+        output_limit: the limit on printed characters per lesson.
     """
 
     def __init__(
@@ -163,14 +163,14 @@ class Runner:
         stop: threading.Event | None = None,
         snapshots: bool = False,
     ) -> LessonRun:
-        """What the lesson shows: kept if its code and what it read are unchanged, else executed now.
+        """A lesson's outputs: cached if its code and inputs are unchanged, otherwise executed now.
 
         Args:
             lesson: the lesson.
-            listen: is told of each cell that ends, where cells are executed; ``so_far`` reads it.
-            stop: once it is set, the run is given up.
-            snapshots: go on from the process of the last run where that was kept, and keep this one, so that
-                the next edit of the lesson's code runs only what follows it.
+            listen: called with the results so far after each executed cell; ``so_far`` reads them.
+            stop: once it is set, the run is abandoned.
+            snapshots: resume from the last run's snapshots if there are any, and take new ones, so that the
+                next edit of the lesson's code runs only the cells below it.
 
         Raises:
             LessonError: a cell fails, takes too long, leaves Python, or a pair of tabs was not compared.
@@ -179,10 +179,10 @@ class Runner:
         return self.kept(lesson) or self._execute(lesson, listen, stop, snapshots)
 
     def kept(self, lesson: Lesson) -> LessonRun | None:
-        """What the lesson shows, where that is known without executing it.
+        """A lesson's cached outputs; None if it has to be executed.
 
         Raises:
-            LessonError: a pair of tabs was not compared, or a record that the prose names cannot be believed.
+            LessonError: a pair of tabs was not compared, or a record that the prose names is invalid.
         """
         known = self._latest.get(lesson.id)
         if known is not None and known.lesson is lesson and self._store.holds(known.result):
@@ -191,11 +191,11 @@ class Runner:
         return None if result is None else self._finished(lesson, result, executed=False)
 
     def so_far(self, lesson: Lesson, cells: Mapping[int, CellResult] | None = None) -> LessonRun:
-        """What there is of a lesson that has not ended; where nothing new is there, what was there before.
+        """The outputs so far of a lesson that has not ended; for pending cells, those of the last run.
 
         Args:
             lesson: the lesson.
-            cells: what ended, by the cell's place among the code cells.
+            cells: the results of the ended cells, by index among the code cells.
         """
         done = dict(cells or {})
         places = _code(lesson)
@@ -210,7 +210,7 @@ class Runner:
                     done[ordinal] = latest.result.cells[known[cell.source, cell.tab]]
         result = Result(dict(sorted(done.items())))
         run = replace(_lesson_run(lesson, result, self._root, executed=True), pending=pending)
-        if latest is not None:  # what a cell that has changed published is shown until it has ended
+        if latest is not None:  # values that a changed cell published stay until it has ended
             published = {**latest.run.published, **run.published}
             run = replace(run, published=published, digest=run.digest + latest.run.digest)
         return self._with_records(lesson, run)
@@ -239,15 +239,15 @@ class Runner:
 
     @contextmanager
     def _chain(self, lesson: Lesson) -> Iterator[SnapshotChain]:
-        """The snapshots of a lesson, for one run at a time; empty where what its cells read has changed."""
+        """The snapshots of a lesson, for one run at a time; empty if an input of its cells has changed."""
         with self._chains_lock:
             chain = self._chains.pop(lesson.id, None) or SnapshotChain()
             self._chains[lesson.id] = chain
             oldest = list(self._chains)[:-WARM_LESSONS]
-            others = [self._chains.pop(name) for name in oldest]
-        for other in others:
-            with other.in_use:
-                other.delete()
+            expired = [self._chains.pop(name) for name in oldest]
+        for old_chain in expired:
+            with old_chain.in_use:
+                old_chain.delete()
         with chain.in_use:
             known = self._latest.get(lesson.id)
             if known is None or not self._store.holds(known.result):
@@ -268,8 +268,8 @@ class Runner:
         self.close()
 
     def _with_records(self, lesson: Lesson, run: LessonRun) -> LessonRun:
-        """The run with the records that the prose names, which an edit of prose may have changed."""
-        shown = {one.name: one.provenance["device"] for one in run.measurements if one.provenance}
+        """The run with the records that the prose names, because an edit of prose may change them."""
+        shown = {table.name: table.provenance["device"] for table in run.measurements if table.provenance}
         records = self._records.named_by(lesson, run.published, shown)
         if not records and not run.pending and not run.others:
             return run
@@ -283,7 +283,7 @@ class Runner:
         return run.on_one_machine()
 
     def _machines(self) -> tuple[str, ...]:
-        """The folders of the machines with records, the first one's first; only that which is asked for."""
+        """The folders of the machines with records, the default first; or only the one that is requested."""
         wanted = wanted_machine()
         return (wanted,) if wanted else Archive(self._root / "lessons").devices
 
@@ -333,7 +333,7 @@ def _lesson_run(lesson: Lesson, result: Result, root: Path, executed: bool) -> L
         for machine, values in cell.published_by.items():
             published_by.setdefault(machine, {}).update(values)
         decoded = {name: decode(kernel) for name, kernel in cell.kernels.items()}
-        kernels[index] = {name: one for name, one in decoded.items() if isinstance(one, KernelOutput)}
+        kernels[index] = {name: each for name, each in decoded.items() if isinstance(each, KernelOutput)}
     return LessonRun(
         outputs=tuple(shown),
         published=published,

@@ -1,8 +1,8 @@
-"""Snapshots of a process that executes a lesson, so that after an edit only what follows it runs again.
+"""Snapshots of a process that executes a lesson, so that after an edit only the cells below it run again.
 
-In: the moments between two cells. Out: forks of the process that wait, each at a socket, until a ``Job``
-comes that goes on from there. ``Snapshots`` is the process's side, ``SnapshotChain`` the runner's, which
-decides which snapshot fits. One ends when it is told to, or at the end of the runner's pipe ``life``.
+In: the state between two cells. Out: forks of the process, each waiting at a socket for a ``Job`` that
+resumes from there. ``Snapshots`` is the process's side; ``SnapshotChain`` is the runner's, which chooses the
+snapshot. A snapshot ends on request, or when the runner closes the pipe ``life``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pathlib import Path
 from tilewise.build.run.job import CellResult, CodeCell, Job
 
 APART_S = 0.1
-"""How long the cells between two snapshots run at least; running them again takes no longer than that."""
+"""Minimum run time of the cells between two snapshots; cells that are faster are simply run again."""
 AT_MOST = 32
-"""Snapshots of one run. Each is a process that shares its memory with the others until it is written to."""
+"""Maximum snapshots per run. Each is a process that shares its memory copy-on-write with the others."""
 
 
 class Snapshots:
-    """Forks this process between cells, where that saves time later.
+    """Forks this process between cells where that saves time later.
 
     Args:
-        folder: where the sockets go.
-        life: a pipe's reading end; at its end of file every snapshot ends.
+        folder: the folder for the sockets.
+        life: the read end of a pipe; at its end of file every snapshot exits.
     """
 
     def __init__(self, folder: Path, life: int) -> None:
@@ -43,22 +43,22 @@ class Snapshots:
         self._since = float("-inf")
 
     def wanted(self) -> bool:
-        """Whether enough has run since the last snapshot, and a fork would keep all of this process."""
+        """Whether enough time has passed since the last snapshot, and there are no other threads to lose."""
         long_ago = time.monotonic() - self._since >= APART_S
         return long_ago and self._taken < AT_MOST and threading.active_count() == 1
 
     def take(self, descriptor: int) -> tuple[Path, tuple[Job, int] | None]:
-        """Fork. The fork returns at once and goes on; this process waits, and each time it is asked, forks.
+        """Fork. The child returns at once and continues; this process waits and forks again on each request.
 
         Args:
             descriptor: where this run's messages go; the waiting process closes it.
 
         Returns:
-            The socket at which the snapshot waits, and None; in a fork made for a later job: that job, and
-            the descriptor of its messages.
+            The socket at which the snapshot waits, and None; in a fork for a later job: that job and the
+            descriptor of its messages.
         """
         address = self._folder / str(os.getpid())
-        address.unlink(missing_ok=True)  # of a process with this number that has ended
+        address.unlink(missing_ok=True)  # of an ended process with the same pid
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(address))
         listener.listen(1)
@@ -72,7 +72,7 @@ class Snapshots:
         os.close(descriptor)
         for connection in self._requests(listener):
             if not (text := _received(connection)):
-                break  # this snapshot is no longer wanted
+                break  # this snapshot is no longer needed
             if os.fork() == 0:
                 listener.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -81,7 +81,7 @@ class Snapshots:
         os._exit(0)
 
     def _requests(self, listener: socket.socket) -> Iterator[socket.socket]:
-        """Connections of the runner, until it closes the pipe or asks this snapshot alone to end."""
+        """Connections from the runner, until it closes the pipe or asks this snapshot alone to end."""
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
             watched: list[socket.socket | int] = [listener, self._life]
@@ -93,26 +93,26 @@ class Snapshots:
 
 
 class SnapshotChain:
-    """The snapshots of one lesson's last run, as the runner holds them."""
+    """The snapshots of one lesson's last run, on the runner's side."""
 
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="tilewise-")
         self.folder = Path(self._temporary.name)
         self.in_use = threading.Lock()
-        """Held while a run adds to the chain or goes on from it."""
+        """Locked while a run adds to the chain or resumes from it."""
         self.process: subprocess.Popen[bytes] | None = None
-        """The first of them, which leads the process group of all."""
+        """The first process, the leader of the snapshots' process group."""
         self._results: dict[int, CellResult] = {}
         self._addresses: dict[int, Path] = {}
         self._cells: tuple[CodeCell, ...] = ()
         self._life = -1
 
     def resume(self, job: Job) -> tuple[int, int] | None:
-        """Let the latest snapshot that fits go on with a job.
+        """Resume a job from the latest snapshot that matches it.
 
         Returns:
             The index of the cell that the snapshot was taken before, and the descriptor at which its messages
-            arrive; None: none fits.
+            arrive; None if no snapshot matches.
         """
         same = 0
         for old, new in zip(self._cells, job.cells, strict=False):
@@ -127,18 +127,18 @@ class SnapshotChain:
             connection.connect(str(self._addresses[start]))
             connection.sendall(pickle.dumps(job))
             connection.shutdown(socket.SHUT_WR)
-        except OSError:  # it is gone
+        except OSError:  # the snapshot is gone
             connection.close()
             self.close()
             return None
         return start, connection.detach()
 
     def results_before(self, start: int | None) -> dict[int, CellResult]:
-        """What the cells gave that ran before a snapshot."""
-        return {index: one for index, one in self._results.items() if start is not None and index < start}
+        """The results of the cells before a snapshot."""
+        return {at: result for at, result in self._results.items() if start is not None and at < start}
 
     def begin(self) -> int:
-        """End all snapshots, and open the pipe of new ones; its reading end, which the caller closes."""
+        """End all snapshots and open a new pipe; returns its read end, which the caller closes."""
         self.close()
         reading, self._life = os.pipe()
         return reading
@@ -150,13 +150,13 @@ class SnapshotChain:
         addresses: Mapping[int, Path],
         start: int | None,
     ) -> None:
-        """Note what a run gave that came to its end.
+        """Store the results and snapshots of a completed run.
 
         Args:
-            job: what ran.
-            results: by cell, those before ``start`` included.
-            addresses: by cell, the sockets of the new snapshots.
-            start: the cell of the snapshot that the run went on from; None: it began at the top.
+            job: the job that ran.
+            results: the results by cell, including those before ``start``.
+            addresses: the sockets of the new snapshots, by cell.
+            start: the cell of the snapshot that the run resumed from; None if it began at the top.
         """
         for index in [index for index in self._addresses if start is None or index > start]:
             _discard(self._addresses.pop(index))
@@ -165,12 +165,12 @@ class SnapshotChain:
 
     @staticmethod
     def drop(addresses: Mapping[int, Path]) -> None:
-        """End the snapshots of a run that failed: what its cells read is not known."""
+        """End the snapshots of a failed run, because the files that its cells read are unknown."""
         for address in addresses.values():
             _discard(address)
 
     def close(self) -> None:
-        """End every snapshot, and what the lesson has started."""
+        """End every snapshot and the lesson's other processes."""
         end(self.process)
         if self._life >= 0:
             os.close(self._life)
@@ -181,13 +181,13 @@ class SnapshotChain:
             address.unlink(missing_ok=True)
 
     def delete(self) -> None:
-        """As ``close``, and the folder as well."""
+        """Close, and delete the folder."""
         self.close()
         self._temporary.cleanup()
 
 
 def end(process: subprocess.Popen[bytes] | None) -> None:
-    """End a process that leads its own session, and what it has started."""
+    """Kill a session leader and its process group."""
     if process is None:
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -198,13 +198,13 @@ def end(process: subprocess.Popen[bytes] | None) -> None:
 
 
 def _discard(address: Path) -> None:
-    """Let one snapshot end."""
+    """Ask one snapshot to end."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(str(address))
 
 
 def _received(connection: socket.socket) -> bytes:
-    """What the runner sends over a connection: a job; nothing where the snapshot is to end."""
+    """The job that the runner sends over a connection; empty if the snapshot is to end."""
     text = bytearray()
     while part := connection.recv(1 << 16):
         text += part

@@ -1,7 +1,6 @@
-"""Keeps what lessons showed on disk, under the hash of their code, while what they read is unchanged.
+"""Caches lessons' results on disk under a hash of their code; valid while the files they read are unchanged.
 
-In: a lesson's code cells and a result. Out: the same result later, or nothing. Prose is no part of the
-hash.
+In: a lesson's code cells and a result. Out: the same result later, or None. Prose is not part of the hash.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SWITCHES = ("TILEWISE_STALE", RECORDED_ON, "TILEWISE_LESSONS")
 
 
 class Store:
-    """The latest results of one project."""
+    """The cached results of one project."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root = root
@@ -33,7 +32,7 @@ class Store:
         self._versions = [platform.python_version(), *(_version(name) for name in _PACKAGES)]
 
     def key(self, job: Job) -> str:
-        """The hash of everything that decides what a lesson shows, but for what it reads."""
+        """The hash of everything that a lesson's outputs depend on, except the files it reads."""
         switches = [os.environ.get(name, "") for name in _SWITCHES]
         cells = [_identity(cell) for cell in job.cells]
         decided = [
@@ -50,33 +49,33 @@ class Store:
         return hashlib.sha256(json.dumps(decided).encode()).hexdigest()[:32]
 
     def get(self, key: str) -> Result | None:
-        """The result kept under a key, if all that it read is still the same."""
+        """The result cached under a key, if all its inputs are unchanged."""
         result: Result | None = self._cache.load(key, Result)
         return result if result is not None and self.holds(result) else None
 
     def put(self, key: str, result: Result) -> None:
-        """Keep a result."""
+        """Cache a result."""
         self._cache.store(key, result)
         self._cache.tidy()
 
     def holds(self, result: Result) -> bool:
-        """Whether everything that a result was made from is unchanged."""
+        """Whether all inputs of a result are unchanged."""
         root = str(self._root)
         return all(
-            self._fingerprints.of(os.path.join(root, path)) == mark  # noqa: PTH118 - as above all, quick
+            self._fingerprints.of(os.path.join(root, path)) == mark  # noqa: PTH118 - for speed
             for path, mark in result.inputs.items()
         )
 
 
 def _identity(cell: CodeCell) -> Sequence[object]:
-    """What of a cell decides its outputs: not where it stands."""
+    """The parts of a cell that decide its outputs; its position does not."""
     return (cell.source, cell.tab, cell.tab_set, cell.needs, cell.record)
 
 
 def _tools(job: Job) -> list[str]:
-    """The versions of the tools that a lesson's cells ask for."""
-    asked = {name for cell in job.cells for name in cell.needs} & TOOLS.keys()
-    return [f"{name} {_version(TOOLS[name])}" for name in sorted(asked)]
+    """The versions of the tools that a lesson's cells need."""
+    tools = {name for cell in job.cells for name in cell.needs} & TOOLS.keys()
+    return [f"{name} {_version(TOOLS[name])}" for name in sorted(tools)]
 
 
 def _version(package: str) -> str:

@@ -1,8 +1,8 @@
-"""Rules for lessons: what each lesson, and the course that they make, is held to; one rule a file.
+"""Rules for lessons and for the course as a whole; one rule per file.
 
-In: lessons, the navigation, runs. Out: an error for each fault, with its line and its repair. A rule is found
-by standing in a module of this package: a new one touches nothing else. ``tilewise check`` holds lessons to
-all of them; some stop every build, and the others a strict one. What cannot be read at all is refused by
+In: lessons, the navigation, runs. Out: an error for each fault, with its line and its repair. Any rule in a
+module of this package is discovered, so a new one changes no other file. ``tilewise check`` applies all of
+them; some stop every build, the others only a strict one. Files that cannot be parsed are rejected by
 ``tilewise.course.lesson``.
 """
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tilewise.build.run.runner import LessonRun
 
 LessonFaults = Callable[[Lesson, bool], Iterable[LessonError]]
-"""What is wrong with a lesson by itself, as ``lesson_faults`` finds it."""
+"""Returns the faults of a lesson by itself, as ``lesson_faults`` does."""
 Kind = TypeVar("Kind", bound=Rule)
 
 
 @cache
 def every_rule() -> tuple[Rule, ...]:
     """The rules of all modules of this package, by the modules' names."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    modules = [import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
     return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Rule))
 
 
@@ -40,32 +40,32 @@ def _rules(kind: type[Kind], stops: bool) -> Iterator[Kind]:
 
 
 def lesson_faults(lesson: Lesson, stops: bool = True) -> Iterator[LessonError]:
-    """What can be seen in one lesson: what stops every build, or what stops a strict one."""
+    """The faults of one lesson: those that stop every build, or only a strict one."""
     for rule in _rules(LessonRule, stops):
         yield from rule.faults(lesson)
 
 
 def course_faults(lessons: Sequence[Lesson], faults: LessonFaults = lesson_faults) -> list[LessonError]:
-    """What stops a build of these lessons, in reading order."""
-    written = Course(tuple(lessons), Terms.of(lessons))
+    """The faults that stop a build of these lessons, in reading order."""
+    course = Course(tuple(lessons), Terms.of(lessons))
     rules = list(_rules(CourseRule, stops=True))
-    found = [fault for rule in rules if not rule.last for fault in rule.faults(written)]
-    found += [fault for lesson in lessons for fault in faults(lesson, True)]
-    return found or [fault for rule in rules if rule.last for fault in rule.faults(written)]
+    errors = [fault for rule in rules if not rule.last for fault in rule.faults(course)]
+    errors += [fault for lesson in lessons for fault in faults(lesson, True)]
+    return errors or [fault for rule in rules if rule.last for fault in rule.faults(course)]
 
 
 def navigation_faults(nav: Navigation, lessons: Mapping[str, Lesson]) -> list[LessonError]:
-    """What is wrong with the navigation of these lessons, by id."""
+    """The faults of the navigation; the lessons are by id."""
     return [fault for rule in _rules(NavigationRule, stops=True) for fault in rule.faults(nav, lessons)]
 
 
 def checked_course(
     nav: Navigation, lessons: Mapping[str, Lesson], faults: LessonFaults = lesson_faults
 ) -> Course:
-    """The course that a navigation makes of lessons, by id.
+    """The course of the lessons, by id, in the navigation's order.
 
     Raises:
-        LessonError: one fault that stops every build; ``LessonErrors`` for more.
+        LessonError: a fault that stops every build; ``LessonErrors`` for several.
     """
     raise_all(navigation_faults(nav, lessons))
     ordered = [lessons[name] for name in nav.order]
@@ -74,7 +74,7 @@ def checked_course(
 
 
 def form_faults(nav: Navigation, course: Course, faults: LessonFaults = lesson_faults) -> list[LessonError]:
-    """What lessons lack; only a strict build stops for it, since no lesson begins whole."""
+    """What lessons lack; stops only a strict build, because no lesson starts complete."""
     return [
         *(fault for lesson in course.lessons for fault in faults(lesson, False)),
         *(fault for rule in _rules(CourseRule, False) for fault in rule.faults(course)),
@@ -83,6 +83,6 @@ def form_faults(nav: Navigation, course: Course, faults: LessonFaults = lesson_f
 
 
 def run_faults(lesson: Lesson, run: LessonRun, stops: bool) -> Iterator[LessonError]:
-    """What is wrong with a lesson that has run: what stops every build, or what stops a strict one."""
+    """The faults of a lesson that has run: those that stop every build, or only a strict one."""
     for rule in _rules(RunRule, stops):
         yield from rule.faults(lesson, run)

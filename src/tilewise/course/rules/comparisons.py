@@ -1,4 +1,4 @@
-"""Comparisons: pseudocode and other front ends beside a CUDA tab say what the kernel does."""
+"""Comparisons: pseudocode and other front ends next to a CUDA tab compute what the kernel does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
             functions = _functions(lesson.cells[left])
             for right in (index for index in shown if lesson.cells[index].tab.casefold().startswith("cuda")):
                 kernels = {kernel.name: name for name, kernel in run.kernels[right].items()}
-                if not any((by, one, kernel) in agreed for one in functions for kernel in kernels):
+                if not any((by, function, kernel) in agreed for function in functions for kernel in kernels):
                     yield _not_agreed(lesson.cells[left], lesson.cells[right], by, functions, kernels)
 
 

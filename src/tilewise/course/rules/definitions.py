@@ -1,4 +1,4 @@
-"""Definitions: they hold on every machine, since the glossary shows them without a measurement."""
+"""Definitions: they are valid on every machine, because the glossary shows them without a measurement."""
 
 from __future__ import annotations
 

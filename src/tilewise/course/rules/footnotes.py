@@ -1,4 +1,4 @@
-"""Footnotes: each that is called has a text, once, and each text is called."""
+"""Footnotes: each reference has exactly one text, and each text is referenced."""
 
 from __future__ import annotations
 

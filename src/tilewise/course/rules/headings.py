@@ -1,4 +1,4 @@
-"""Headings: below the title, and level by level, as a reader's outline and a screen reader take them."""
+"""Headings: below the title and without skipped levels, as outlines and screen readers expect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewise.errors import LessonError
 
 
 def _levels(lesson: Lesson) -> Iterator[tuple[int, str, int]]:
-    """Each heading's level, words and line."""
+    """Each heading's level, text and line."""
     for heading in lesson.prose.headings:
         signs = re.compile("#+").match(lesson.cells[heading.place.cell].source, heading.place.start)
         yield len(signs[0]) if signs else 0, heading.text, heading.place.line

@@ -1,8 +1,8 @@
-"""Language: words of a dialect that nobody speaks, each with the word that the field has for it.
+"""Language: unidiomatic words, each with the field's word for it.
 
 In: lessons, or pages of docs/. Out: an error for each such word, each heading that is a clause, and each
-sentence that has no verb. The words are in ``language.txt``; what is everyday English is not among them,
-since a linter that cries often is not read.
+sentence without a verb. The words are in ``language.txt``; it has no everyday English, because nobody reads a
+linter that reports too much.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tilewise.course.sentences import without_verb
 from tilewise.errors import LessonError
 
 AS_RECORDED = "# as recorded"
-"""Ends a line of code whose words a text record rests on, so that only a GPU could change them."""
+"""Ends a line of code that a text record depends on, so that changing it takes a GPU."""
 
 _SPACE = r"(?:[^\S\n]+|[^\S\n]*\n[^\S\n]*)"
-"""White space, but no blank line."""
+"""White space without a blank line."""
 _COUNT = (
     r"(?:\d[\d,.]*|one|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|twenty|thirty-two|sixty-four|"
     r"a hundred|hundreds|thousands|a thousand)"
@@ -48,22 +48,22 @@ _NO_SENTENCE = ("heading", "block", "note")
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 _LISTED = re.compile(r"(?:[-*|+>]|\d+\.)\s|\||\[\^|:")
 _CLAUSE = re.compile(r"(?:What|How|That)\s(?!to\s)(?![^?]*\?\s*$)")
-"""A heading that is a clause; a question and "How to ..." are none."""
+"""A heading that is a clause; questions and "How to ..." are not."""
 
 
 @cache
 def words() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Each pattern of the list, with the better words."""
-    found = []
+    """Each pattern of the list, with its replacement."""
+    patterns = []
     for line in files(__package__).joinpath("language.txt").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             pattern, better = line.split(" = ")
-            for name, meant in _PARTS.items():
-                pattern = pattern.replace(name, meant)
-            # Not behind a backslash: \word is the everyday word.
+            for name, meaning in _PARTS.items():
+                pattern = pattern.replace(name, meaning)
+            # Not after a backslash: \word is the everyday word.
             edges = rf"(?<![\w\\-])(?:{pattern})(?![\w-])"
-            found.append((re.compile(edges.replace(" ", _SPACE), re.IGNORECASE), better))
-    return tuple(found)
+            patterns.append((re.compile(edges.replace(" ", _SPACE), re.IGNORECASE), better))
+    return tuple(patterns)
 
 
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
@@ -72,7 +72,7 @@ def page_faults(path: str, text: str) -> Iterator[LessonError]:
 
 
 def _faults(lesson: Lesson) -> Iterator[LessonError]:
-    """Words of the header, of prose, and of what code shows: strings and comments."""
+    """Faults in the header, in prose, and in the strings and comments of code."""
     header = lesson.header
     for key in ("title", "summary", "description"):
         text = getattr(header, key)
@@ -83,12 +83,12 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
             yield LessonError(lesson.path, header.line(key), message, repair)
     for cell in lesson.cells:
         if cell.kind == "markdown":
-            found = _prose_faults(cell.source, headings=True)
-            yield from on_lines(lesson.path, cell.source_line, cell.source, found)
+            faults = _prose_faults(cell.source, headings=True)
+            yield from on_lines(lesson.path, cell.source_line, cell.source, faults)
             continue
         for name in (cell.title, cell.fold, cell.tab):
             yield from on_lines(lesson.path, cell.first_line, "", _word_faults(name))
-        if cell.record:  # what it prints is in a record, whose key is its code
+        if cell.record:  # its code is the key of its recorded output
             continue
         recorded = {at for at, text in enumerate(cell.source.splitlines(), 1) if text.endswith(AS_RECORDED)}
         for line, text in _texts(cell.source):
@@ -98,7 +98,7 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
 
 
 def _prose_faults(source: str, headings: bool = False) -> Iterator[tuple[int, str, str]]:
-    """What is wrong in Markdown, its headings included on request: the place, what, and how to repair it."""
+    """The faults of Markdown, optionally with its headings: place, message and repair."""
     shown = mask(source, spans(source, WORDLESS))
     yield from _word_faults(shown)
     yield from _verbless_faults(source, shown)
@@ -109,9 +109,9 @@ def _prose_faults(source: str, headings: bool = False) -> Iterator[tuple[int, st
 def _word_faults(text: str) -> Iterator[tuple[int, str, str]]:
     for pattern, better in words():
         for match in pattern.finditer(text):
-            said = " ".join(match[0].split()).replace(FILLER, "")
-            repair = f"Write {better}; in prose, \\{said} is the everyday word."
-            yield match.start(), f'"{said}" is not what the field says.', repair
+            phrase = " ".join(match[0].split()).replace(FILLER, "")
+            repair = f"Write {better}; in prose, \\{phrase} is the everyday word."
+            yield match.start(), f'"{phrase}" is not what the field says.', repair
 
 
 def _heading_faults(at: int, text: str) -> Iterator[tuple[int, str, str]]:
@@ -121,7 +121,7 @@ def _heading_faults(at: int, text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _verbless_faults(source: str, shown: str) -> Iterator[tuple[int, str, str]]:
-    """Paragraphs of running text only: a list, a table or a caption may well name things."""
+    """Faults in paragraphs of running text; lists, tables and captions need no verbs."""
     for paragraph in _PARAGRAPH.finditer(mask(shown, spans(shown, _NO_SENTENCE))):
         if _LISTED.match(source, paragraph.start()):
             continue
@@ -135,7 +135,7 @@ def _verbless_faults(source: str, shown: str) -> Iterator[tuple[int, str, str]]:
 
 @lru_cache(maxsize=4096)
 def _texts(source: str) -> tuple[tuple[int, str], ...]:
-    """Strings and comments of a code cell, with the line in the cell that each begins on."""
+    """The strings and comments of a code cell, each with its first line in the cell."""
     nodes = list(ast.walk(ast.parse(source)))
     ids = {
         part.args[0]
@@ -144,15 +144,15 @@ def _texts(source: str) -> tuple[tuple[int, str], ...]:
         and isinstance(part.func, ast.Name)
         and part.func.id == "measure"
         and part.args
-    }  # records are named by them, and no reader sees them
-    found = [
+    }  # names of records, which no reader sees
+    texts = [
         (part.lineno, part.value)
         for part in nodes
         if isinstance(part, ast.Constant) and isinstance(part.value, str) and part not in ids
     ]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    found += [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
-    return tuple(found)
+    texts += [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    return tuple(texts)
 
 
 LANGUAGE = LessonRule(

@@ -1,7 +1,7 @@
-"""What a rule for lessons is: one sentence, a function that finds the faults, and two examples.
+"""A rule for lessons: one sentence, a function that returns the faults, and two examples.
 
-In: nothing. Out: the kinds of rules, by what they look at. An example is what follows the header of a lesson;
-a line ``=== part/two; needs: [part/one]`` begins another lesson, with lines of its header.
+In: nothing. Out: the kinds of rules, by what they check. An example is the text after a lesson's header; a
+line ``=== part/two; needs: [part/one]`` begins another lesson, with lines of its header.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ if TYPE_CHECKING:
 Faults = Iterable[LessonError]
 
 
-def on_lines(path: str, line: int, text: str, found: Iterable[tuple[int, str, str]]) -> Iterator[LessonError]:
-    """Faults in a text that begins on a line of a file; each is given by its place, message and repair."""
-    for at, message, repair in found:
+def on_lines(
+    path: str, line: int, text: str, faults: Iterable[tuple[int, str, str]]
+) -> Iterator[LessonError]:
+    """Errors for the faults (place, message, repair) of a text that begins on a line of a file."""
+    for at, message, repair in faults:
         yield LessonError(path, line + text.count("\n", 0, at), message, repair)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Something that lessons are held to."""
+    """A rule that lessons have to follow."""
 
     name: str
-    """What it is about, in a word or two."""
+    """Its subject, in a word or two."""
     sentence: str
     """The rule, as ``tilewise check --rules`` prints it."""
     accepts: str
     """An example without a fault."""
     rejects: str
-    """The same with one."""
+    """The same example with a fault."""
     _: KW_ONLY
     stops: bool = True
     """Whether a fault stops every build; otherwise it fails ``tilewise check`` and strict builds."""
@@ -45,29 +47,29 @@ class Rule:
 
 @dataclass(frozen=True)
 class LessonRule(Rule):
-    """What can be seen in one lesson."""
+    """A rule for single lessons."""
 
     faults: Callable[[Lesson], Faults]
 
 
 @dataclass(frozen=True)
 class CourseRule(Rule):
-    """What holds between lessons, here in reading order and with their needs as written."""
+    """A rule for all lessons together, in reading order and with their needs as written."""
 
     faults: Callable[[Course], Faults]
     last: bool = False
-    """Whether its faults may follow from others, and are looked for where there are none."""
+    """Whether its faults may be consequences of others, so that it is checked only if there are none."""
 
 
 @dataclass(frozen=True)
 class NavigationRule(Rule):
-    """What the navigation and the lessons by id have to do with each other."""
+    """A rule for the navigation and the lessons by id."""
 
     faults: Callable[[Navigation, Mapping[str, Lesson]], Faults]
 
 
 @dataclass(frozen=True)
 class RunRule(Rule):
-    """What can be seen once a lesson has run."""
+    """A rule for a lesson that has run."""
 
     faults: Callable[[Lesson, LessonRun], Faults]

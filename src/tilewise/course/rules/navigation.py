@@ -1,4 +1,4 @@
-"""Navigation: mkdocs.yml names every lesson once, which is the reading order."""
+"""Navigation: mkdocs.yml names every lesson once, in reading order."""
 
 from __future__ import annotations
 

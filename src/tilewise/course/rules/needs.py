@@ -1,4 +1,4 @@
-"""Needs: lessons that stand before the one that names them, so that a reader can go straight on."""
+"""Needs: lessons come after their needs, so that a reader can follow the order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _faults(course: Course) -> list[LessonError]:
 
 
 def _circle(lessons: Sequence[Lesson]) -> list[str]:
-    """The first circle of needs, or nothing."""
+    """The first cycle of needs; empty if there is none."""
     needs = {lesson.id: lesson.header.needs for lesson in lessons}
     settled: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Records: what a lesson shows of a GPU holds now, and is explained where it missed its bound."""
+"""Records: a lesson's GPU results are current, and explained if they missed their bound."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def _faults(lesson: Lesson, run: LessonRun) -> Iterator[LessonError]:
                 yield LessonError(lesson.path, cell.first_line, message, repair)
 
 
-def unexplained(made: Measurement, headings: Collection[str], path: str, line: int) -> Iterator[LessonError]:
-    """What is not explained, and reasons that name none of the lesson's headings."""
-    reasons = dict(made.reasons)
-    label = f'measure("{made.name}"): '
+def unexplained(table: Measurement, headings: Collection[str], path: str, line: int) -> Iterator[LessonError]:
+    """Variants without an explanation, and reasons that name none of the lesson's headings."""
+    reasons = dict(table.reasons)
+    label = f'measure("{table.name}"): '
     for variant, heading in reasons.items():
         if heading not in headings:
             message = f'{label}the reason for "{variant}" stands under "{heading}", which is no heading here.'
             yield LessonError(path, line, message, nearest(heading, headings))
-    for variant, times in made.missed().items():
+    for variant, times in table.missed().items():
         if variant not in reasons and EVERY not in reasons:
             message = (
                 f'{label}"{variant}" took {times:,.3g} times as long as its bound, and at most '
-                f"{made.within:g} times needs no explanation."
+                f"{table.within:g} times needs no explanation."
             )
             repair = (
                 f'Say why, and where: reasons={{"{variant}": "the heading"}}; "{EVERY}" is every variant.'

@@ -1,6 +1,6 @@
-"""Regions of tabs: the lines of pseudocode and kernel that belong together light up together.
+"""Regions of tabs: corresponding lines of pseudocode and kernel are highlighted together.
 
-A kernel's region that the lesson shows alone by ``region("name")`` needs no partner.
+A kernel's region that the lesson shows alone by ``region("name")`` needs no counterpart.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
             except LessonError as error:
                 yield error
         if len(regions) < len(members):
-            continue  # what lacks a partner may only follow from that
+            continue  # missing counterparts may only be a consequence
         for index, own in regions.items():
-            others = {name for other, names in regions.items() if other != index for name in names}
+            elsewhere = {name for tab, names in regions.items() if tab != index for name in names}
             for name, line in own.items():
-                if name in others or f'region("{name}")' in lesson.text:
+                if name in elsewhere or f'region("{name}")' in lesson.text:
                     continue
                 message = f'no tab beside "{lesson.cells[index].tab}" has a region "{name}".'
                 repair = f"Mark the lines that belong to it by [{name} and {name}], or delete these markers."
-                yield LessonError(lesson.path, line, message, f"{repair} {nearest(name, others)}".strip())
+                yield LessonError(lesson.path, line, message, f"{repair} {nearest(name, elsewhere)}".strip())
 
 
 def _regions(cell: Cell) -> dict[str, int]:
-    """The regions of a cell by name, with the line of the file that opens each."""
+    """The regions of a cell by name, each with its opening line in the file."""
     opened: dict[str, int] = {}
-    found: dict[str, int] = {}
+    regions: dict[str, int] = {}
     lines = cell.source.split("\n")
     for number, text in enumerate(lines, start=cell.source_line):
         marker = MARKER.match(text)
         if marker is None:
             continue
         if name := marker["opens"]:
-            if name in opened or name in found:
+            if name in opened or name in regions:
                 message = f'region "{name}" is opened twice in this tab.'
                 raise LessonError(cell.path, number, message, "Give each region its own name.")
             opened[name] = number
@@ -56,11 +56,11 @@ def _regions(cell: Cell) -> dict[str, int]:
         if all(not line.strip() or MARKER.match(line) for line in inside):
             repair = "Put its lines between the markers."
             raise LessonError(cell.path, number, f'region "{name}" is empty.', repair)
-        found[name] = opened.pop(name)
+        regions[name] = opened.pop(name)
     for name, number in opened.items():
         repair = f'Put a comment "{name}]" after its last line.'
         raise LessonError(cell.path, number, f'region "{name}" is never closed.', repair)
-    return found
+    return regions
 
 
 REGIONS = LessonRule(

@@ -1,4 +1,4 @@
-"""Tabs: they stand in sets, each under a title of its own."""
+"""Tabs: they come in sets, each with a distinct title."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takeaways: a lesson closes with a few facts, which the recap gathers."""
+"""Takeaways: a lesson ends with a few facts, which the recap page gathers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FACT = re.compile(r"^- ", re.MULTILINE)
 def _faults(lesson: Lesson) -> Iterator[LessonError]:
     repair = "Close with a heading ## Takeaways and, below it, a list of three to six facts."
     for cell in lesson.cells:
-        found = _LIST.search(cell.source) if cell.kind == "markdown" else None
-        if found is not None:
-            facts = len(_FACT.findall(found["list"]))
+        match = _LIST.search(cell.source) if cell.kind == "markdown" else None
+        if match is not None:
+            facts = len(_FACT.findall(match["list"]))
             if not 3 <= facts <= 6:
-                line = cell.source_line + cell.source.count("\n", 0, found.start())
+                line = cell.source_line + cell.source.count("\n", 0, match.start())
                 yield LessonError(lesson.path, line, f"the takeaways are a list of {facts} facts.", repair)
             return
     yield LessonError(lesson.path, lesson.cells[-1].last_line, "the lesson has no takeaways.", repair)

@@ -1,4 +1,4 @@
-"""Terms: each is defined once, and is known wherever it is used."""
+"""Terms: each is defined once, and only used in lessons that reach its definition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewise.errors import LessonError
 
 
 def check_terms(course: Course, lesson_id: str, text: str, line: int) -> None:
-    """Check the terms in Markdown that a cell of a lesson shows, such as an exercise's task.
+    """Check the terms in a cell's Markdown output, such as an exercise's task.
 
     Raises:
         LessonError: it uses a term that the lesson neither defines nor reaches through its needs.

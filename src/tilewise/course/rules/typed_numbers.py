@@ -1,4 +1,4 @@
-"""Typed numbers: what prose, captions and notes say of speed comes from a record or names its source."""
+"""Typed numbers: speeds in prose, captions and notes come from a record or name their source."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tilewise.course.typed_numbers import faults
 from tilewise.errors import LessonError
 
 _SHOWN = ("alt", "because", "caption", "explanation", "fold", "hint", "note", "title")
-"""Arguments whose words stand on the page."""
+"""Arguments whose text is on the page."""
 
 
 def page_faults(path: str, text: str) -> Iterator[LessonError]:
-    """The numbers about performance that a page of docs/ types by hand, each with its line."""
+    """The hand-typed performance numbers of a page of docs/, each with its line."""
     return on_lines(path, 1, text, faults(text))
 
 
 def _faults(lesson: Lesson) -> Iterator[LessonError]:
-    """Numbers in the header, in prose, and in words that code shows."""
+    """Numbers in the header, in prose, and in text that code shows."""
     header = lesson.header
     for key in ("title", "summary", "description"):
         for _, message, repair in faults(getattr(header, key)):
@@ -36,8 +36,8 @@ def _faults(lesson: Lesson) -> Iterator[LessonError]:
 
 @lru_cache(maxsize=4096)
 def _shown_texts(source: str) -> tuple[tuple[int, str], ...]:
-    """The words of a code cell that stand on the page, with the line in the cell that each begins on."""
-    found = []
+    """The strings of a code cell that are on the page, each with its first line in the cell."""
+    texts = []
     for call in ast.walk(ast.parse(source)):
         if not isinstance(call, ast.Call):
             continue
@@ -45,12 +45,12 @@ def _shown_texts(source: str) -> tuple[tuple[int, str], ...]:
         if isinstance(call.func, ast.Name) and call.func.id in ("exercise", "Guess"):
             shown += call.args[:2]
         for value in shown:
-            found += [
+            texts += [
                 (part.lineno, part.value)
                 for part in ast.walk(value)
                 if isinstance(part, ast.Constant) and isinstance(part.value, str)
             ]
-    return tuple(found)
+    return tuple(texts)
 
 
 TYPED_NUMBERS = LessonRule(

@@ -1,4 +1,4 @@
-"""Whole lessons: something to look at, something to do, and a kernel that is compared with pseudocode."""
+"""Whole lessons: each has a figure, an exercise, and a kernel that is compared with pseudocode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewise.errors import LessonError
 
 
 def _calls(lesson: Lesson) -> list[str]:
-    """The names of the functions that a lesson calls; what it imports from the figures counts as a figure."""
+    """The functions that a lesson calls, by name; an import of ``tilewise.figures`` counts as ``figure``."""
     nodes = [node for cell in lesson.code for node in ast.walk(ast.parse(cell.source))]
     figures = [
         node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "tilewise.figures"
