@@ -135,7 +135,7 @@ class Figure:
         layout = {name: value for name, value in self.spec["layout"].items() if name != "meta"}
         layout["title"] = {"text": self.title, "font": {"size": 15}}
         layout["margin"] = {**layout["margin"], "t": 64}
-        drawn = {"data": self.spec["data"], "layout": layout}
+        chart = {"data": self.spec["data"], "layout": layout}
         if frames := self.spec.get("frames"):
             meta = self.spec["layout"]["meta"]
             steps = [
@@ -152,8 +152,8 @@ class Figure:
                 "steps": steps,
             }
             layout["sliders"] = [slider]
-            drawn["frames"] = frames
-        resolved: dict[str, Any] = theme.resolve(drawn, scheme)
+            chart["frames"] = frames
+        resolved: dict[str, Any] = theme.resolve(chart, scheme)
         return resolved
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:

@@ -241,7 +241,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     @event_priority(-100)
     def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
         """Set the templates' globals; for a build, wait for styles and scripts."""
-        if env is not self._env:  # the preview sets each page's cross-references by this event
+        if env is not self._env:  # the preview resolves each page's cross-references by this event
             self._env = env
             env.globals["published"] = not self._serving
             env.globals["machines"] = machines(Archive(self._project() / FOLDER))

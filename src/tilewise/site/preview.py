@@ -398,11 +398,11 @@ class Preview:
     def _resolve(self, state: _State, file: File) -> None:
         """Resolve a page's cross-references, which needs every page that documents modules to be rendered."""
         site = state.site
-        for other in state.pages.values():
-            page = other.page
+        for candidate in state.pages.values():
+            page = candidate.page
             if page is None or ":::" not in (page.markdown or ""):
                 continue
-            if other is not file and other.src_uri not in state.rendered:
+            if candidate is not file and candidate.src_uri not in state.rendered:
                 build._populate_page(page, site.config, site.files)
         site.config.plugins.on_env(site.env, config=site.config, files=Files([file]))
 

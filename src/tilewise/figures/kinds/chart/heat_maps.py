@@ -68,7 +68,7 @@ def heat_map(
     data: list[dict[str, Any]] = []
     layout = base_layout(height)
     layout["margin"] |= {"t": 34}
-    wide, narrow = _places(len(stacks), key), _stacked(len(stacks), key)
+    wide, narrow = _side_by_side(len(stacks), key), _stacked(len(stacks), key)
     layout["annotations"] = []
     shared = None
     patch: dict[str, Any] = {"layout": {"annotations": []}, "traces": []}
@@ -130,7 +130,7 @@ def _stack(name: str, values: npt.ArrayLike, steps: Sequence[Any] | None) -> Flo
 Place = tuple[tuple[float, float], tuple[float, float]]
 
 
-def _places(count: int, key: bool) -> list[Place]:
+def _side_by_side(count: int, key: bool) -> list[Place]:
     """Maps side by side, with room for each map's colour bar or the next map's axis."""
     pitch = 1.0 / count if key else 1.0 / (0.8 * count + 0.2 * (count - 1))
     width = pitch * (0.8 if count > 1 or not key else 0.9)
