@@ -56,7 +56,7 @@ def limit() -> None:
 
 
 def main() -> None:
-    """Answer lines until stdin ends."""
+    """Answer requests until stdin ends."""
     limit()
     seal()
     stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")

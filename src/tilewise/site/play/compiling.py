@@ -65,7 +65,7 @@ class Compiler:
         threading.Thread(target=start, name="compiler", daemon=True).start()
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         child, self._child = self._child, None
         if child is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -35,7 +35,7 @@ class Slider:
     """Shown after the value."""
 
     def text_of(self, value: Any) -> str:
-        """The value as the page writes it."""
+        """Return the value as text."""
         shown = value if isinstance(value, str) else number(value)
         return f"{shown} {self.unit}".rstrip()
 
@@ -56,7 +56,7 @@ class Meter:
     """Python format of its value, e.g. ``.0%``; by default four significant digits."""
 
     def text_of(self, value: float) -> str:
-        """The value as the page writes it."""
+        """Return the value as text."""
         return f"{format(value, self.form) if self.form else number(value)} {self.unit}".rstrip()
 
 

@@ -65,7 +65,7 @@ def fits(traced: Traced) -> bool:
 
 
 def touched(rows: Rows, buffers: Sequence[str]) -> list[int]:
-    """Return the arrays that the run accessed, shared memory first, whose contents are drawn too."""
+    """Return the arrays that the run accessed, shared memory first, because its contents are drawn."""
     known = [at for at in range(len(rows.step)) if 0 <= rows.buffer[at] < len(buffers)]
     shared = sorted({rows.buffer[at] for at in known if rows.space[at] == SHARED})
     others = sorted({rows.buffer[at] for at in known if rows.space[at] != LOCAL})
